@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Keys as a backend gets them, before any key schedule.
+
+use core::fmt;
+
+use subtle::ConstantTimeEq;
+
+use crate::secret::SecretBytes;
+
+/// Which AES: the length of one cipher key (FIPS 197, table 3). XTS has two of
+/// them, so `Aes256` means 512 bits of key there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeySize {
+    /// 16 bytes, 10 rounds.
+    Aes128,
+    /// 32 bytes, 14 rounds.
+    Aes256,
+}
+
+impl KeySize {
+    /// Both, for tests and tables.
+    pub const ALL: [Self; 2] = [Self::Aes128, Self::Aes256];
+
+    /// The length of one cipher key in bytes: 16 or 32.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Aes128 => 16,
+            Self::Aes256 => 32,
+        }
+    }
+
+    /// The number of rounds: 10 or 14.
+    #[must_use]
+    pub const fn rounds(self) -> usize {
+        match self {
+            Self::Aes128 => 10,
+            Self::Aes256 => 14,
+        }
+    }
+
+    fn from_bytes(bytes: usize) -> Option<Self> {
+        match bytes {
+            16 => Some(Self::Aes128),
+            32 => Some(Self::Aes256),
+            _ => None,
+        }
+    }
+}
+
+/// One AES key. Wiped when dropped.
+#[derive(Clone)]
+pub struct AesKey {
+    size: KeySize,
+    bytes: SecretBytes,
+}
+
+impl AesKey {
+    /// A key from its 16 or 32 bytes.
+    ///
+    /// # Errors
+    /// [`KeyError::Length`] for any other length.
+    pub fn new(bytes: &[u8]) -> Result<Self, KeyError> {
+        let size = KeySize::from_bytes(bytes.len())
+            .ok_or(KeyError::Length { found: bytes.len(), expected: "16 or 32" })?;
+        Ok(Self { size, bytes: SecretBytes::copy_of(bytes) })
+    }
+
+    /// AES-128 or AES-256.
+    #[must_use]
+    pub fn size(&self) -> KeySize {
+        self.size
+    }
+
+    /// The key's 16 or 32 bytes.
+    #[must_use]
+    pub fn expose(&self) -> &[u8] {
+        self.bytes.expose()
+    }
+}
+
+impl fmt::Debug for AesKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AesKey({:?})", self.size)
+    }
+}
+
+/// The two keys of XTS-AES (IEEE 1619-2007, 5.1): Key1, the data key, and Key2,
+/// the tweak key. They are never equal (FIPS 140-3 IG C.I).
+#[derive(Clone, Debug)]
+pub struct XtsKey {
+    data: AesKey,
+    tweak: AesKey,
+}
+
+impl XtsKey {
+    /// From the data key followed by the tweak key: 32 or 64 bytes together, as
+    /// LUKS volume keys and `openssl enc` have them.
+    ///
+    /// # Errors
+    /// [`KeyError::Length`] for any other length, [`KeyError::EqualHalves`] when
+    /// the two keys are the same.
+    pub fn new(bytes: &[u8]) -> Result<Self, KeyError> {
+        let key = Self::new_permitting_equal_halves(bytes)?;
+        if bool::from(key.data.expose().ct_eq(key.tweak.expose())) {
+            return Err(KeyError::EqualHalves);
+        }
+        Ok(key)
+    }
+
+    /// As [`XtsKey::new`], but equal halves pass. For IEEE 1619-2007's vector 1
+    /// and for reading a volume that has such a key; never for making one.
+    #[doc(hidden)]
+    pub fn new_permitting_equal_halves(bytes: &[u8]) -> Result<Self, KeyError> {
+        if !matches!(bytes.len(), 32 | 64) {
+            return Err(KeyError::Length { found: bytes.len(), expected: "32 or 64" });
+        }
+        let (data, tweak) = bytes.split_at(bytes.len() / 2);
+        Ok(Self { data: AesKey::new(data)?, tweak: AesKey::new(tweak)? })
+    }
+
+    /// AES-128 or AES-256.
+    #[must_use]
+    pub fn size(&self) -> KeySize {
+        self.data.size()
+    }
+
+    /// Key1, which encrypts the data.
+    #[must_use]
+    pub fn data_key(&self) -> &AesKey {
+        &self.data
+    }
+
+    /// Key2, which encrypts the data unit numbers.
+    #[must_use]
+    pub fn tweak_key(&self) -> &AesKey {
+        &self.tweak
+    }
+}
+
+/// What a backend is to do, and with which key.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum KeySpec {
+    /// XTS-AES with ciphertext stealing (IEEE 1619-2007).
+    Xts(XtsKey),
+    /// Electronic codebook (SP 800-38A, 6.1): whole blocks, each by itself.
+    Ecb(AesKey),
+    /// Counter mode (SP 800-38A, 6.5) with a 128-bit big-endian counter that wraps.
+    Ctr(AesKey),
+    /// Output feedback (SP 800-38A, 6.4).
+    Ofb(AesKey),
+}
+
+impl KeySpec {
+    /// The mode that the key is for.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        match self {
+            Self::Xts(_) => Mode::Xts,
+            Self::Ecb(_) => Mode::Ecb,
+            Self::Ctr(_) => Mode::Ctr,
+            Self::Ofb(_) => Mode::Ofb,
+        }
+    }
+
+    /// AES-128 or AES-256.
+    #[must_use]
+    pub fn size(&self) -> KeySize {
+        match self {
+            Self::Xts(key) => key.size(),
+            Self::Ecb(key) | Self::Ctr(key) | Self::Ofb(key) => key.size(),
+        }
+    }
+}
+
+/// A mode of operation. See [`KeySpec`] for the definitions and sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// XTS-AES.
+    Xts,
+    /// Electronic codebook.
+    Ecb,
+    /// Counter mode.
+    Ctr,
+    /// Output feedback.
+    Ofb,
+}
+
+impl Mode {
+    /// The name as on the command line: `xts`, `ecb`, `ctr`, `ofb`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Xts => "xts",
+            Self::Ecb => "ecb",
+            Self::Ctr => "ctr",
+            Self::Ofb => "ofb",
+        }
+    }
+
+    /// Whether the mode can process data units of `len` bytes: 16 and more for
+    /// XTS, multiples of 16 for ECB, any length for the others.
+    #[must_use]
+    pub const fn accepts_unit_len(self, len: usize) -> bool {
+        match self {
+            Self::Xts => len >= 16,
+            Self::Ecb => len.is_multiple_of(16),
+            Self::Ctr | Self::Ofb => true,
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why bytes are no key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The length fits no key of this kind.
+    #[error("the key has {found} bytes, and {expected} are needed")]
+    Length {
+        /// Bytes given.
+        found: usize,
+        /// Bytes that would do, in words.
+        expected: &'static str,
+    },
+    /// The data key and the tweak key are the same, which weakens XTS.
+    #[error(
+        "the data key and the tweak key are equal, which XTS forbids (FIPS 140-3 IG C.I): \
+         make a new random key"
+    )]
+    EqualHalves,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_halves_are_refused() {
+        for len in [32, 64] {
+            assert_eq!(XtsKey::new(&[7; 64][..len]).unwrap_err(), KeyError::EqualHalves);
+            let mut bytes = [7; 64];
+            bytes[len - 1] ^= 0x80;
+            assert!(XtsKey::new(&bytes[..len]).is_ok());
+            assert!(XtsKey::new_permitting_equal_halves(&[7; 64][..len]).is_ok());
+        }
+    }
+
+    #[test]
+    fn only_the_standard_lengths_are_keys() {
+        let bytes: [u8; 130] = core::array::from_fn(|i| u8::try_from(i).unwrap());
+        for len in 0..=bytes.len() {
+            assert_eq!(AesKey::new(&bytes[..len]).is_ok(), matches!(len, 16 | 32), "{len}");
+            assert_eq!(XtsKey::new(&bytes[..len]).is_ok(), matches!(len, 32 | 64), "{len}");
+        }
+    }
+}

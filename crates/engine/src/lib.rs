@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! XTS-AES and its neighbours over runs of data units, at the speed of the
+//! hardware.
+//!
+//! | to do this | use |
+//! |---|---|
+//! | encrypt disk sectors | [`Registry::best`], [`Backend::load_key`], [`LoadedKey::crypt`] |
+//! | the same on all cores | [`Executor`] |
+//! | choose or list implementations | [`Registry`] |
+//! | describe what to encrypt | [`Run`] |
+//! | hold a key | [`XtsKey`], [`AesKey`], [`SecretBytes`] |
+//! | check an implementation | [`self_test`] |
+//! | plug in a device | implement [`Backend`] and [`LoadedKey`] |
+//!
+//! XTS keeps data secret and does not authenticate it: who can write to the
+//! ciphertext can change the plaintext in units of 16 bytes without being noticed.
+//!
+//! ```
+//! use luxor_engine::{DataUnitLen, DataUnitNumber, Direction, KeySpec, Mode, Registry, Run, XtsKey};
+//!
+//! # let random_bytes: [u8; 64] = core::array::from_fn(|i| i as u8);
+//! let key = KeySpec::Xts(XtsKey::new(&random_bytes)?);
+//! let key = Registry::cpu().best(Mode::Xts)?.load_key(&key)?;
+//!
+//! // A MiB of 4096-byte sectors, numbered as LUKS2 does it: in units of 512 bytes.
+//! let mut disk = vec![0; 1 << 20];
+//! let sector = DataUnitLen::new(4096)?;
+//! let run = Run::new(DataUnitNumber::from(0_u64), 8, sector, disk.as_mut_slice())?;
+//! key.crypt(Direction::Encrypt, &mut [run])?;
+//! assert_ne!(disk[..16], disk[4096..][..16]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Without the default feature `std` the crate is `no_std` and needs `alloc`
+//! only; CPU features are then those given at compile time.
+
+#![cfg_attr(not(feature = "std"), no_std)]
+
+extern crate alloc;
+
+mod backend;
+mod buffer;
+mod detect;
+#[cfg(feature = "std")]
+mod executor;
+pub mod gf128;
+mod kernel;
+mod key;
+mod mode;
+mod registry;
+mod run;
+mod secret;
+mod self_test;
+
+pub use backend::{
+    Backend, BackendError, BackendInfo, CryptError, CryptErrorKind, Direction, LoadedKey,
+    check_runs,
+};
+pub use buffer::{Buffer, PAGE};
+#[cfg(feature = "std")]
+pub use executor::Executor;
+pub use key::{AesKey, KeyError, KeySize, KeySpec, Mode, XtsKey};
+pub use registry::{Registry, SelectError, Unavailable};
+pub use run::{DataUnitLen, DataUnitNumber, InOut, Run, RunError};
+pub use secret::SecretBytes;
+pub use self_test::{SelfTestError, self_test};

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which backends there are, which one is best, and why another is absent.
+
+use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
+use core::fmt;
+
+use crate::{
+    backend::{Backend, BackendError},
+    key::Mode,
+};
+
+type Probe = Box<dyn Fn() -> Result<Arc<dyn Backend>, Unavailable> + Send + Sync>;
+
+/// The backends of a program, best first.
+///
+/// A backend is looked for only when somebody asks, so that a library that
+/// takes a second to load costs nothing when it is not needed.
+///
+/// ```
+/// use luxor_engine::{Mode, Registry};
+///
+/// let registry = Registry::cpu();
+/// let best = registry.best(Mode::Xts)?;
+/// let portable = registry.get("portable")?;
+/// for (name, backend) in registry.probe_all() {
+///     match backend {
+///         Ok(backend) => println!("{name}: {}", backend.info().device),
+///         Err(why) => println!("{name}: absent, {why}"),
+///     }
+/// }
+/// # Ok::<(), luxor_engine::SelectError>(())
+/// ```
+#[derive(Default)]
+pub struct Registry {
+    entries: Vec<(&'static str, Probe)>,
+}
+
+impl Registry {
+    /// A registry with nothing in it.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// The CPU's kernels, fastest first; `portable` is there on every machine.
+    #[must_use]
+    pub fn cpu() -> Self {
+        let mut registry = Self::empty();
+        crate::kernel::register(&mut registry);
+        registry
+    }
+
+    /// Adds a backend that is less preferred than those already there.
+    pub fn register(
+        &mut self,
+        name: &'static str,
+        probe: impl Fn() -> Result<Arc<dyn Backend>, Unavailable> + Send + Sync + 'static,
+    ) {
+        self.entries.push((name, Box::new(probe)));
+    }
+
+    /// The names, best first, present or not.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.entries.iter().map(|(name, _)| *name)
+    }
+
+    /// Each backend, or the reason why it is absent.
+    pub fn probe_all(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, Result<Arc<dyn Backend>, Unavailable>)> {
+        self.entries.iter().map(|(name, probe)| (*name, probe()))
+    }
+
+    /// The most preferred backend that is present and has `mode`.
+    ///
+    /// # Errors
+    /// [`SelectError::NoneFor`].
+    pub fn best(&self, mode: Mode) -> Result<Arc<dyn Backend>, SelectError> {
+        self.probe_all()
+            .filter_map(|(_, backend)| backend.ok())
+            .find(|backend| backend.info().modes.contains(&mode))
+            .ok_or(SelectError::NoneFor { mode })
+    }
+
+    /// The backend called `name`, and no other: forcing never falls back.
+    ///
+    /// # Errors
+    /// [`SelectError::Unknown`] and [`SelectError::Absent`].
+    pub fn get(&self, name: &str) -> Result<Arc<dyn Backend>, SelectError> {
+        let Some((name, probe)) = self.entries.iter().find(|(known, _)| *known == name) else {
+            return Err(SelectError::Unknown {
+                name: name.into(),
+                known: self.names().collect::<Vec<_>>().join(", "),
+            });
+        };
+        probe().map_err(|reason| SelectError::Absent { name, reason })
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+/// Why a backend is absent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unavailable {
+    /// The processor lacks instructions.
+    #[error("this CPU has no {missing}")]
+    Cpu {
+        /// What it lacks.
+        missing: &'static str,
+    },
+    /// The program was compiled for another kind of processor.
+    #[error("this program was compiled for another kind of CPU")]
+    Architecture,
+    /// A library or a device is not there.
+    #[error("{0}")]
+    Device(String),
+}
+
+/// Why no backend was selected.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SelectError {
+    /// Nothing of that name exists in this program.
+    #[error("there is no engine called {name:?}; this program has {known}")]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// It exists, but not on this machine.
+    #[error("the engine {name} is not available: {reason}")]
+    Absent {
+        /// The name asked for.
+        name: &'static str,
+        /// Why.
+        reason: Unavailable,
+    },
+    /// No backend that is present has the mode.
+    #[error("no engine on this machine has {mode}")]
+    NoneFor {
+        /// The mode asked for.
+        mode: Mode,
+    },
+    /// The backend is there but refused a key.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn forcing_names_what_is_wrong() {
+        let mut registry = Registry::cpu();
+        registry.register("quantum", || Err(Unavailable::Device("no qubits".into())));
+        let absent = registry.get("quantum").err().unwrap().to_string();
+        assert_eq!(absent, "the engine quantum is not available: no qubits");
+        let unknown = registry.get("vaes1024").err().unwrap().to_string();
+        assert!(unknown.contains("vaes1024") && unknown.contains("portable"), "{unknown}");
+    }
+
+    #[test]
+    fn the_best_is_the_first_present_one() {
+        let mut registry = Registry::empty();
+        registry.register("absent", || Err(Unavailable::Architecture));
+        assert!(matches!(registry.best(Mode::Xts), Err(SelectError::NoneFor { .. })));
+        registry.register("portable", || Registry::cpu().get("portable").map_err(|_| unreachable!()));
+        registry.register("later", || unreachable!("a later backend is never probed"));
+        assert_eq!(registry.best(Mode::Xts).unwrap().info().name, "portable");
+    }
+}

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs of data units: what one call encrypts or decrypts. All rules about
+//! lengths and numbers are checked here, once, when a run is made.
+
+use core::fmt;
+
+/// The number of a data unit: the value *i* of IEEE 1619-2007, 5.1, a
+/// non-negative 128-bit integer.
+///
+/// XTS encodes it as 16 little-endian bytes. For CTR and OFB it is the initial
+/// counter block or IV as a big-endian integer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DataUnitNumber(u128);
+
+impl DataUnitNumber {
+    /// The number `i`.
+    #[must_use]
+    pub const fn new(i: u128) -> Self {
+        Self(i)
+    }
+
+    /// The value.
+    #[must_use]
+    pub const fn get(self) -> u128 {
+        self.0
+    }
+
+    /// The number `units` further on, each `stride` apart, modulo 2¹²⁸.
+    #[must_use]
+    pub const fn step(self, units: u64, stride: u64) -> Self {
+        // 64 × 64 bits cannot overflow 128.
+        Self(self.0.wrapping_add(units as u128 * stride as u128))
+    }
+}
+
+impl From<u64> for DataUnitNumber {
+    fn from(i: u64) -> Self {
+        Self(i.into())
+    }
+}
+
+impl From<u128> for DataUnitNumber {
+    fn from(i: u128) -> Self {
+        Self(i)
+    }
+}
+
+impl fmt::Display for DataUnitNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The length of a data unit in bytes: 1 to 16 MiB, which is 2²⁰ blocks, the
+/// limit of IEEE 1619-2007, 5.1 and SP 800-38E, section 4.
+///
+/// Each mode narrows it ([`Mode::accepts_unit_len`](crate::Mode::accepts_unit_len)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DataUnitLen(u32);
+
+impl DataUnitLen {
+    /// 16 MiB.
+    pub const MAX: Self = Self(1 << 24);
+
+    /// A length of `bytes`.
+    ///
+    /// # Errors
+    /// [`RunError::UnitLen`] for 0 and for more than [`DataUnitLen::MAX`].
+    pub const fn new(bytes: usize) -> Result<Self, RunError> {
+        if bytes == 0 || bytes > Self::MAX.get() {
+            return Err(RunError::UnitLen { found: bytes });
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "at most 2²⁴")]
+        Ok(Self(bytes as u32))
+    }
+
+    /// The length in bytes.
+    #[must_use]
+    pub const fn get(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Where the bytes come from and where they go.
+#[derive(Debug)]
+pub enum InOut<'a> {
+    /// The result replaces the input.
+    InPlace(&'a mut [u8]),
+    /// The result goes elsewhere; the input stays. Both have one length.
+    Separate {
+        /// What is read.
+        input: &'a [u8],
+        /// What is written.
+        output: &'a mut [u8],
+    },
+}
+
+impl<'a> InOut<'a> {
+    /// The number of bytes.
+    ///
+    /// For [`InOut::Separate`] that of the input; [`Run::new`] makes sure that
+    /// the output is as long.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.input().len()
+    }
+
+    /// Whether there are no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes to be processed. In place these are the results once the run
+    /// is done.
+    #[must_use]
+    pub fn input(&self) -> &[u8] {
+        match self {
+            Self::InPlace(buf) => buf,
+            Self::Separate { input, .. } => input,
+        }
+    }
+
+    /// The bytes that the results replace.
+    pub fn output(&mut self) -> &mut [u8] {
+        match self {
+            Self::InPlace(buf) => buf,
+            Self::Separate { output, .. } => output,
+        }
+    }
+
+    /// Both parts before and from byte `mid` on.
+    ///
+    /// # Panics
+    /// If `mid` is more than the length.
+    #[must_use]
+    pub fn split_at(self, mid: usize) -> (Self, Self) {
+        match self {
+            Self::InPlace(buf) => {
+                let (a, b) = buf.split_at_mut(mid);
+                (Self::InPlace(a), Self::InPlace(b))
+            }
+            Self::Separate { input, output } => {
+                let (a, b) = input.split_at(mid);
+                let (c, d) = output.split_at_mut(mid);
+                (
+                    Self::Separate { input: a, output: c },
+                    Self::Separate { input: b, output: d },
+                )
+            }
+        }
+    }
+
+    /// The same bytes for a shorter time.
+    pub fn reborrow(&mut self) -> InOut<'_> {
+        match self {
+            Self::InPlace(buf) => InOut::InPlace(buf),
+            Self::Separate { input, output } => InOut::Separate { input, output },
+        }
+    }
+}
+
+impl<'a> From<&'a mut [u8]> for InOut<'a> {
+    fn from(buf: &'a mut [u8]) -> Self {
+        Self::InPlace(buf)
+    }
+}
+
+/// Consecutive data units under one key.
+///
+/// Unit *k* of the run has the number `first + k · stride` (modulo 2¹²⁸). All
+/// units have one length; a short last unit is a run of its own. Ciphertext
+/// stealing happens exactly when the unit length is no multiple of 16.
+///
+/// In CTR each unit starts with its number as the counter, so one long message
+/// cut into units of `n` blocks has a stride of `n`. In OFB each unit is a
+/// message with its number as the IV. In ECB the numbers have no effect.
+///
+/// ```
+/// use luxor_engine::{DataUnitLen, DataUnitNumber, Run};
+///
+/// // Eight 512-byte sectors of a disk, the first of which is sector 40.
+/// let mut sectors = vec![0; 8 * 512];
+/// let run = Run::new(DataUnitNumber::from(40_u64), 1, DataUnitLen::new(512)?, sectors.as_mut_slice())?;
+/// assert_eq!(run.units(), 8);
+/// # Ok::<(), luxor_engine::RunError>(())
+/// ```
+#[derive(Debug)]
+pub struct Run<'a> {
+    first: DataUnitNumber,
+    stride: u64,
+    unit_len: DataUnitLen,
+    buf: InOut<'a>,
+}
+
+impl<'a> Run<'a> {
+    /// A run over `buf`, whose units of `unit_len` bytes are numbered from
+    /// `first` in steps of `stride`. No bytes at all is a run of no units.
+    ///
+    /// # Errors
+    /// [`RunError::PartUnit`] when the length of `buf` is no multiple of
+    /// `unit_len`, [`RunError::OutputLen`] when input and output differ in length.
+    pub fn new(
+        first: DataUnitNumber,
+        stride: u64,
+        unit_len: DataUnitLen,
+        buf: impl Into<InOut<'a>>,
+    ) -> Result<Self, RunError> {
+        let buf = buf.into();
+        if let InOut::Separate { input, output } = &buf
+            && input.len() != output.len()
+        {
+            return Err(RunError::OutputLen { input: input.len(), output: output.len() });
+        }
+        if !buf.len().is_multiple_of(unit_len.get()) {
+            return Err(RunError::PartUnit { len: buf.len(), unit_len: unit_len.get() });
+        }
+        Ok(Self { first, stride, unit_len, buf })
+    }
+
+    /// The number of the first unit.
+    #[must_use]
+    pub fn first(&self) -> DataUnitNumber {
+        self.first
+    }
+
+    /// By how much the number grows from one unit to the next.
+    #[must_use]
+    pub fn stride(&self) -> u64 {
+        self.stride
+    }
+
+    /// The length of each unit.
+    #[must_use]
+    pub fn unit_len(&self) -> DataUnitLen {
+        self.unit_len
+    }
+
+    /// The number of units.
+    #[must_use]
+    pub fn units(&self) -> usize {
+        self.buf.len() / self.unit_len.get()
+    }
+
+    /// The number of bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.buf.len()
+    }
+
+    /// Whether there are no units.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.buf.is_empty()
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn buf(&self) -> &InOut<'a> {
+        &self.buf
+    }
+
+    /// The bytes, for a backend to process.
+    pub fn buf_mut(&mut self) -> &mut InOut<'a> {
+        &mut self.buf
+    }
+
+    /// The run's first `units` units, and the others.
+    ///
+    /// # Panics
+    /// If the run has fewer units.
+    #[must_use]
+    pub fn split_at(self, units: usize) -> (Self, Self) {
+        let Self { first, stride, unit_len, buf } = self;
+        let (a, b) = buf.split_at(units * unit_len.get());
+        let second = first.step(units as u64, stride);
+        (
+            Self { first, stride, unit_len, buf: a },
+            Self { first: second, stride, unit_len, buf: b },
+        )
+    }
+
+    /// The same run for a shorter time.
+    pub fn reborrow(&mut self) -> Run<'_> {
+        Run {
+            first: self.first,
+            stride: self.stride,
+            unit_len: self.unit_len,
+            buf: self.buf.reborrow(),
+        }
+    }
+}
+
+/// Why something is no run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// Zero, or above 2²⁰ blocks.
+    #[error(
+        "a data unit of {found} bytes: it must have 1 to 16777216 (2^20 blocks, the limit of \
+         IEEE 1619 and SP 800-38E)"
+    )]
+    UnitLen {
+        /// Bytes asked for.
+        found: usize,
+    },
+    /// The bytes do not end with a whole unit.
+    #[error("{len} bytes are no whole number of data units of {unit_len} bytes")]
+    PartUnit {
+        /// Bytes in the run.
+        len: usize,
+        /// Bytes in a unit.
+        unit_len: usize,
+    },
+    /// Input and output differ in length.
+    #[error("the input has {input} bytes, the output {output}")]
+    OutputLen {
+        /// Bytes of input.
+        input: usize,
+        /// Bytes of output.
+        output: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_step_across_every_carry() {
+        for (first, stride, units, expected) in [
+            (0, 8, 3, 24),
+            (u128::from(u32::MAX), 1, 1, 1 << 32),
+            (u128::from(u64::MAX), 1, 1, 1 << 64),
+            (u128::MAX, 1, 1, 0),
+            (u128::MAX, u64::MAX, 2, 2 * u128::from(u64::MAX) - 1),
+        ] {
+            assert_eq!(DataUnitNumber::new(first).step(units, stride).get(), expected);
+        }
+    }
+
+    #[test]
+    fn a_run_has_whole_units_of_a_lawful_length() {
+        assert!(DataUnitLen::new(0).is_err());
+        assert!(DataUnitLen::new(1).is_ok());
+        assert!(DataUnitLen::new(1 << 24).is_ok());
+        assert!(DataUnitLen::new((1 << 24) + 1).is_err());
+
+        let unit = DataUnitLen::new(17).unwrap();
+        for len in 0..=100 {
+            let mut bytes = [0; 100];
+            let run = Run::new(DataUnitNumber::new(0), 1, unit, &mut bytes[..len]);
+            match run {
+                Ok(run) => assert_eq!(run.units() * 17, len),
+                Err(e) => {
+                    assert_ne!(len % 17, 0);
+                    assert_eq!(e, RunError::PartUnit { len, unit_len: 17 });
+                }
+            }
+        }
+        let mut output = [0; 16];
+        let buf = InOut::Separate { input: &[0; 17], output: &mut output };
+        let error = Run::new(DataUnitNumber::new(0), 1, unit, buf).unwrap_err();
+        assert_eq!(error, RunError::OutputLen { input: 17, output: 16 });
+    }
+
+    #[test]
+    fn splitting_keeps_numbers_and_bytes() {
+        let mut bytes: [u8; 80] = core::array::from_fn(|i| u8::try_from(i).unwrap());
+        let unit = DataUnitLen::new(16).unwrap();
+        let run = Run::new(DataUnitNumber::new(5), 8, unit, bytes.as_mut_slice()).unwrap();
+        let (a, b) = run.split_at(2);
+        assert_eq!((a.units(), a.first().get()), (2, 5));
+        assert_eq!((b.units(), b.first().get(), b.stride()), (3, 21, 8));
+        assert_eq!(b.buf().input()[0], 32);
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Memory for keys: wiped when dropped and, with the `std` feature, kept out
+//! of swap and core dumps as far as the system allows.
+
+use alloc::boxed::Box;
+use core::fmt;
+use zeroize::Zeroize;
+
+/// Bytes that are a secret: a key, a passphrase, a key schedule.
+///
+/// With the `std` feature they live in pages of their own that are `mlock`ed
+/// and `MADV_DONTDUMP`. Both are best effort (an ordinary user may lock only
+/// `RLIMIT_MEMLOCK` bytes): [`SecretBytes::is_locked`] tells, so that a
+/// program can say so. The bytes are overwritten before the memory is
+/// returned, and `Debug` never shows them.
+pub struct SecretBytes {
+    memory: Memory,
+    len: usize,
+}
+
+impl SecretBytes {
+    /// `len` zero bytes.
+    #[must_use]
+    pub fn zeroed(len: usize) -> Self {
+        Self { memory: Memory::zeroed(len), len }
+    }
+
+    /// A copy of `bytes`; the caller wipes the original.
+    #[must_use]
+    pub fn copy_of(bytes: &[u8]) -> Self {
+        let mut secret = Self::zeroed(bytes.len());
+        secret.expose_mut().copy_from_slice(bytes);
+        secret
+    }
+
+    /// The bytes. Whoever copies them takes over the duty to wipe the copy.
+    #[must_use]
+    pub fn expose(&self) -> &[u8] {
+        &self.memory.bytes()[..self.len]
+    }
+
+    /// The bytes, to be filled in.
+    pub fn expose_mut(&mut self) -> &mut [u8] {
+        &mut self.memory.bytes_mut()[..self.len]
+    }
+
+    /// The length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Shortens to `len` bytes; the rest is wiped. No effect when `len` is not
+    /// less than the present length.
+    pub fn truncate(&mut self, len: usize) {
+        if len < self.len {
+            self.expose_mut()[len..].zeroize();
+            self.len = len;
+        }
+    }
+
+    /// Whether the pages are locked in memory, that is, cannot be swapped out.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.memory.is_locked()
+    }
+}
+
+impl Clone for SecretBytes {
+    fn clone(&self) -> Self {
+        Self::copy_of(self.expose())
+    }
+}
+
+impl fmt::Debug for SecretBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretBytes({} bytes)", self.len)
+    }
+}
+
+impl Drop for SecretBytes {
+    fn drop(&mut self) {
+        self.memory.bytes_mut().zeroize();
+    }
+}
+
+enum Memory {
+    #[cfg(feature = "std")]
+    Pages {
+        map: memmap2::MmapMut,
+        locked: bool,
+    },
+    Heap(Box<[u8]>),
+}
+
+impl Memory {
+    fn zeroed(len: usize) -> Self {
+        // A mapping cannot be empty, and can fail where the heap does not.
+        #[cfg(feature = "std")]
+        if let Ok(map) = memmap2::MmapMut::map_anon(len.max(1)) {
+            // Refused by kernels without it: nothing to be done then.
+            #[cfg(target_os = "linux")]
+            let _ = map.advise(memmap2::Advice::DontDump);
+            #[cfg(unix)]
+            let locked = map.lock().is_ok();
+            #[cfg(not(unix))]
+            let locked = false;
+            return Self::Pages { map, locked };
+        }
+        Self::Heap(alloc::vec![0; len].into_boxed_slice())
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            #[cfg(feature = "std")]
+            Self::Pages { map, .. } => map,
+            Self::Heap(bytes) => bytes,
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            #[cfg(feature = "std")]
+            Self::Pages { map, .. } => map,
+            Self::Heap(bytes) => bytes,
+        }
+    }
+
+    fn is_locked(&self) -> bool {
+        match self {
+            #[cfg(feature = "std")]
+            Self::Pages { locked, .. } => *locked,
+            Self::Heap(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn truncation_wipes_what_it_cuts_off() {
+        let mut secret = SecretBytes::copy_of(b"correct horse");
+        secret.truncate(7);
+        assert_eq!(secret.expose(), b"correct");
+        assert!(secret.memory.bytes()[7..13].iter().all(|&b| b == 0));
+        secret.truncate(100);
+        assert_eq!(secret.len(), 7);
+    }
+
+    #[test]
+    fn debug_shows_the_length_only() {
+        let secret = SecretBytes::copy_of(b"hunter2");
+        assert_eq!(alloc::format!("{secret:?}"), "SecretBytes(7 bytes)");
+        assert!(SecretBytes::zeroed(0).is_empty());
+    }
+}
