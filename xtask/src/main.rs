@@ -1,3 +1,151 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! (to be written)
-fn main() {}
+//! The project's chores. `cargo xtask test` sets up what the tests need and runs
+//! them all, `cargo xtask ci` adds every other check that a change must pass, and
+//! `cargo xtask bench` measures.
+//!
+//! No dependencies, so that the first thing a newcomer runs builds in seconds.
+
+mod checks;
+mod process;
+mod readme;
+mod setup;
+mod steps;
+
+use std::process::ExitCode;
+
+use process::cargo;
+use setup::Need;
+use steps::Steps;
+
+const USAGE: &str = "\
+usage: cargo xtask test             set up what the tests need, and run them all
+       cargo xtask ci               that, and every check that a change must pass
+       cargo xtask bench [ARGS]...  measure; ARGS go to the bench program";
+
+/// Every CPU path: a machine that runs `ci` must have them all, so that a kernel
+/// that is silently left out is a failure.
+const CI_ENGINES: &str = "portable,aesni,vaes256,vaes512";
+
+/// The target on which the engine must build without `std`.
+const BARE_TARGET: &str = "thumbv7em-none-eabihf";
+
+const FUZZ_SECONDS: u32 = 60;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
+        ["test"] => test(),
+        ["ci"] => ci(),
+        ["bench", rest @ ..] => bench(rest),
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        other => {
+            eprintln!("xtask: unknown: {}\n{USAGE}", other.join(" "));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn test() -> ExitCode {
+    let mut steps = Steps::new("test");
+    if steps.run("setup", || setup::ensure(&Need::for_tests())) {
+        tests(&mut steps, None);
+    }
+    steps.finish()
+}
+
+fn ci() -> ExitCode {
+    let mut steps = Steps::new("ci");
+    if !steps.run("setup", || setup::ensure(&Need::for_ci())) {
+        return steps.finish();
+    }
+    // The quick ones first.
+    steps.run("SPDX lines", checks::spdx);
+    steps.run("links in the documents", checks::links);
+    steps.run("format", || {
+        process::run(cargo("fmt --all --check"))?;
+        process::run(cargo("fmt --manifest-path fuzz/Cargo.toml -- --check"))
+    });
+    steps.run("clippy", || {
+        process::run(cargo(
+            "clippy --locked --workspace --all-targets -- -D warnings",
+        ))
+    });
+    steps.run("documentation", || {
+        process::run(cargo("doc --locked --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings"))
+    });
+    tests(&mut steps, Some(CI_ENGINES));
+    steps.run("README's commands", readme::follow);
+    steps.run("licences and sources", || {
+        setup::ensure_cargo_tool("cargo-deny")?;
+        process::run(cargo("deny --locked check bans licenses sources"))
+    });
+    fuzz(&mut steps);
+    steps.finish()
+}
+
+/// All tests, doc tests included; then the engine for a machine without `std`.
+/// `engines` are those that must be present; without it, the machine's own.
+fn tests(steps: &mut Steps, engines: Option<&str>) {
+    steps.run_tests("tests", || {
+        let mut command = cargo("test --locked --workspace --no-fail-fast");
+        if let Some(engines) = engines {
+            command.env("LUXOR_REQUIRE_ENGINES", engines);
+        }
+        command
+    });
+    steps.run("engines of this machine", || {
+        process::run(cargo("run --locked --quiet --package luxor -- engines"))
+    });
+    steps.run("engine without std", || {
+        process::run(
+            cargo("build --locked --package luxor-engine --no-default-features")
+                .args(["--target", BARE_TARGET]),
+        )
+    });
+}
+
+fn fuzz(steps: &mut Steps) {
+    let mut targets = Vec::new();
+    steps.run("fuzz targets: build", || {
+        setup::ensure_cargo_tool("cargo-fuzz")?;
+        let list = process::output(cargo("fuzz list"))?;
+        targets = list.lines().map(str::to_owned).collect();
+        if targets.is_empty() {
+            return Err("there are no fuzz targets".to_owned());
+        }
+        process::run(process::cargo_fuzz("build"))
+    });
+    for target in targets {
+        steps.run(&format!("fuzz {target}, {FUZZ_SECONDS} s"), || {
+            // New finds go to a corpus that is not committed.
+            let corpus = process::root().join("target/fuzz-corpus").join(&target);
+            std::fs::create_dir_all(&corpus).map_err(|e| format!("{}: {e}", corpus.display()))?;
+            let mut command = process::cargo_fuzz("run");
+            command.arg(&target).arg(&corpus);
+            let seeds = process::root().join("fuzz/corpus").join(&target);
+            if seeds.is_dir() {
+                command.arg(&seeds);
+            }
+            process::run(command.args(["--", &format!("-max_total_time={FUZZ_SECONDS}")]))
+        });
+    }
+}
+
+fn bench(args: &[&str]) -> ExitCode {
+    let mut command = cargo("run --locked --release --package luxor-bench --");
+    match process::run(command.args(args)) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Checks of the files themselves.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+use crate::process::{self, command};
+
+/// Every file that Git knows or would add, relative to the root.
+pub fn files() -> Result<Vec<PathBuf>, String> {
+    let list = [
+        "ls-files",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+        "-z",
+    ];
+    let list = process::output(command("git").args(list))?;
+    let files = list.split_terminator('\0').map(PathBuf::from);
+    // What is deleted and not yet committed is still listed.
+    Ok(files
+        .filter(|file| process::root().join(file).is_file())
+        .collect())
+}
+
+/// Every source file begins with its licence.
+pub fn spdx() -> Result<String, String> {
+    const LICENCE: &str = "SPDX-License-Identifier: MIT OR Apache-2.0";
+    let (mut seen, mut without) = (0, Vec::new());
+    for file in files()? {
+        let extension = file.extension().and_then(|e| e.to_str());
+        let mark = match extension {
+            Some("rs" | "c" | "h" | "cl" | "cu" | "cpp" | "sv" | "v" | "js") => "//",
+            Some("py" | "sh" | "toml" | "yml" | "yaml") => "#",
+            None if file.starts_with(".ci") => "#",
+            _ => continue,
+        };
+        seen += 1;
+        let text = read(&file)?;
+        let first = text.lines().find(|line| !line.starts_with("#!"));
+        if first != Some(&format!("{mark} {LICENCE}")) {
+            without.push(file);
+        }
+    }
+    if without.is_empty() {
+        return Ok(format!("{seen} files"));
+    }
+    Err(format!("no line \"{LICENCE}\" at the head of {without:?}"))
+}
+
+/// Every link of a document to a file or a heading leads somewhere. Addresses on
+/// other machines are not visited.
+pub fn links() -> Result<String, String> {
+    let mut documents = BTreeMap::new();
+    for file in files()?
+        .into_iter()
+        .filter(|f| f.extension().is_some_and(|e| e == "md"))
+    {
+        let text = read(&file)?;
+        documents.insert(file, text);
+    }
+    let (mut checked, mut broken) = (0, Vec::new());
+    for (file, text) in &documents {
+        for link in targets(text).filter(|link| !link.contains("://")) {
+            checked += 1;
+            let (path, heading) = link.split_once('#').unwrap_or((&link, ""));
+            let target = if path.is_empty() {
+                file.clone()
+            } else {
+                normal(&file.parent().unwrap_or(Path::new("")).join(path))
+            };
+            let resolves = match documents.get(&target) {
+                _ if heading.is_empty() => process::root().join(&target).exists(),
+                Some(text) => prose(text).any(|line| anchor(line).as_deref() == Some(heading)),
+                None => false,
+            };
+            if !resolves {
+                broken.push(format!("{}: {link}", file.display()));
+            }
+        }
+    }
+    if broken.is_empty() {
+        return Ok(format!("{checked} links in {} documents", documents.len()));
+    }
+    Err(format!("these lead nowhere: {}", broken.join(", ")))
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    let bytes = fs::read(process::root().join(file)).map_err(|e| format!("{file:?}: {e}"))?;
+    String::from_utf8(bytes).map_err(|_| format!("{file:?} is not UTF-8"))
+}
+
+/// The lines outside fenced code.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut in_code = false;
+    text.lines().filter(move |line| {
+        let fence = line.trim_start().starts_with("```");
+        in_code ^= fence;
+        !in_code && !fence
+    })
+}
+
+/// The targets of `[text](target)` and of `[name]: target`.
+fn targets(text: &str) -> impl Iterator<Item = String> {
+    prose(text).flat_map(|line| {
+        let inline = line
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split_once(')'));
+        let definition = line
+            .strip_prefix('[')
+            .and_then(|rest| rest.split_once("]: "))
+            .and_then(|(_, target)| target.split_whitespace().next());
+        inline
+            .map(|(target, _)| target)
+            .chain(definition)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    })
+}
+
+/// A heading's anchor as the usual renderers make it.
+fn anchor(line: &str) -> Option<String> {
+    let title = line
+        .trim_start_matches('#')
+        .strip_prefix(' ')
+        .filter(|_| line.starts_with('#'))?;
+    let kept = title.trim().chars().filter_map(|c| match c {
+        ' ' => Some('-'),
+        '-' | '_' => Some(c),
+        _ if c.is_alphanumeric() => Some(c),
+        _ => None,
+    });
+    Some(kept.flat_map(char::to_lowercase).collect())
+}
+
+/// Without `.` and `..`, which `Git` does not list.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                normal.pop();
+            }
+            Component::CurDir => {}
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_found_outside_code_only() {
+        let text = "See [a](A.md) and [b](#b-c).\n```\n[c](C.md)\n```\n[d]: D.md \"title\"\n";
+        assert_eq!(targets(text).collect::<Vec<_>>(), ["A.md", "#b-c", "D.md"]);
+    }
+
+    #[test]
+    fn anchors_are_as_rendered() {
+        assert_eq!(
+            anchor("## What works, and what not").unwrap(),
+            "what-works-and-what-not"
+        );
+        assert_eq!(anchor("# `aes_backend`").unwrap(), "aes_backend");
+        assert_eq!(anchor("#no heading"), None);
+        assert_eq!(anchor("no heading"), None);
+    }
+
+    #[test]
+    fn paths_are_normal() {
+        assert_eq!(normal(Path::new("docs/../a/./b.md")), Path::new("a/b.md"));
+    }
+}

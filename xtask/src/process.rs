@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Child processes, all with the same environment.
+
+use std::{
+    borrow::BorrowMut,
+    env,
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// The repository's root.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask/ has a parent folder")
+}
+
+/// A program that works in the repository's root and reads nothing.
+///
+/// An inherited `RUSTFLAGS` would replace the flags of `.cargo/config.toml`, and
+/// inherited `LUXOR_*` variables would change what the tests demand: both go.
+pub fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command
+        .current_dir(root())
+        .stdin(Stdio::null())
+        .env("PATH", search_path());
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.ends_with("RUSTFLAGS") || text.starts_with("LUXOR_") {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
+/// The `cargo` that runs this program, with the words of `args`.
+pub fn cargo(args: &str) -> Command {
+    let mut command = command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args.split(' '));
+    command
+}
+
+/// `cargo fuzz`, which needs unstable compiler flags. It sets `RUSTFLAGS` and so
+/// hides `.cargo/config.toml`'s, which are therefore given once more.
+pub fn cargo_fuzz(subcommand: &str) -> Command {
+    let mut command = cargo("fuzz");
+    command.arg(subcommand).env("RUSTC_BOOTSTRAP", "1");
+    command.env("RUSTFLAGS", r#"--cfg aes_backend="soft""#);
+    command
+}
+
+/// Runs to the end with its output shown; a failure names the command.
+pub fn run(mut command: impl BorrowMut<Command>) -> Result<String, String> {
+    let command = command.borrow_mut();
+    eprintln!("$ {}", line(command));
+    match command.status() {
+        Ok(status) if status.success() => Ok(String::new()),
+        Ok(status) => Err(format!("{}: {status}", line(command))),
+        Err(error) => Err(format!("{}: {error}", line(command))),
+    }
+}
+
+/// Runs to the end and gives its standard output.
+pub fn output(mut command: impl BorrowMut<Command>) -> Result<String, String> {
+    let command = command.borrow_mut();
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("{}: {error}", line(command)))?;
+    if !output.status.success() {
+        return Err(format!("{}: {}", line(command), output.status));
+    }
+    String::from_utf8(output.stdout).map_err(|_| format!("{}: not UTF-8", line(command)))
+}
+
+/// Whether it runs and exits 0. Nothing is shown.
+pub fn succeeds(mut command: impl BorrowMut<Command>) -> bool {
+    let command = command
+        .borrow_mut()
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// The program's file on the search path.
+pub fn find(program: &str) -> Option<PathBuf> {
+    env::split_paths(&search_path())
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+}
+
+/// The command as one would type it.
+pub fn line(command: &Command) -> String {
+    let program = Path::new(command.get_program())
+        .file_name()
+        .unwrap_or(command.get_program());
+    let words = std::iter::once(program).chain(command.get_args());
+    words
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// `PATH` and the folders of the administrator's programs, which an ordinary
+/// user's `PATH` lacks on Debian and where `cryptsetup` and `losetup` are.
+fn search_path() -> OsString {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let sbin = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    let mut folders: Vec<PathBuf> = env::split_paths(&path).collect();
+    folders.extend(
+        sbin.into_iter()
+            .filter(|folder| !env::split_paths(&path).any(|p| p == *folder)),
+    );
+    env::join_paths(folders).unwrap_or(path)
+}

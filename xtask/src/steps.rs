@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Steps with their times, and the table at the end.
+
+use std::{
+    fmt,
+    io::{BufRead, BufReader, Write},
+    process::{Command, ExitCode, Stdio},
+    time::{Duration, Instant},
+};
+
+use crate::process;
+
+/// The steps of one chore.
+pub struct Steps {
+    chore: &'static str,
+    begun: Instant,
+    done: Vec<Step>,
+    tests: Counts,
+}
+
+struct Step {
+    name: String,
+    time: Duration,
+    outcome: Result<String, String>,
+}
+
+impl Steps {
+    pub fn new(chore: &'static str) -> Self {
+        Self {
+            chore,
+            begun: Instant::now(),
+            done: Vec::new(),
+            tests: Counts::default(),
+        }
+    }
+
+    /// Runs a step, whose result goes into the table; whether it passed.
+    pub fn run(&mut self, name: &str, work: impl FnOnce() -> Result<String, String>) -> bool {
+        println!("\n=== {name}");
+        let begun = Instant::now();
+        let outcome = work();
+        let time = begun.elapsed();
+        match &outcome {
+            Ok(_) => println!("--- {name}: passed in {}", Seconds(time)),
+            Err(message) => println!("--- {name}: FAILED in {}: {message}", Seconds(time)),
+        }
+        let passed = outcome.is_ok();
+        self.done.push(Step {
+            name: name.to_owned(),
+            time,
+            outcome,
+        });
+        passed
+    }
+
+    /// Runs a `cargo test` as a step, shows its output and counts its tests. An
+    /// ignored test counts as a failure: what is never run proves nothing.
+    pub fn run_tests(&mut self, name: &str, command: impl FnOnce() -> Command) -> bool {
+        let mut counts = Counts::default();
+        let passed = self.run(name, || {
+            let mut command = command();
+            eprintln!("$ {}", process::line(&command));
+            let fail = |error: &dyn fmt::Display| format!("{}: {error}", process::line(&command));
+            let fail_early = fail(&"cannot be started");
+            let mut child = command
+                .stdout(Stdio::piped())
+                .spawn()
+                .map_err(|e| format!("{fail_early}: {e}"))?;
+            let stdout = child.stdout.take().expect("standard output is a pipe");
+            for line in BufReader::new(stdout).split(b'\n') {
+                let mut line = line.map_err(|e| format!("reading the tests' output: {e}"))?;
+                counts.add_line(&String::from_utf8_lossy(&line));
+                line.push(b'\n');
+                let mut out = std::io::stdout().lock();
+                out.write_all(&line)
+                    .and_then(|()| out.flush())
+                    .map_err(|e| e.to_string())?;
+            }
+            let status = child.wait().map_err(|e| e.to_string())?;
+            match (status.success(), &counts) {
+                (false, _) => Err(format!("{counts}; {status}")),
+                (true, Counts { passed: 0, .. }) => Err("no test was run".to_owned()),
+                (true, Counts { ignored: 1.., .. }) => Err(format!("{counts}: none may be")),
+                (true, _) => Ok(counts.to_string()),
+            }
+        });
+        self.tests.add(&counts);
+        passed
+    }
+
+    /// Prints the table and the test counts; the exit code is 1 if a step failed.
+    pub fn finish(self) -> ExitCode {
+        println!("\n=== {}: summary", self.chore);
+        let width = self
+            .done
+            .iter()
+            .map(|step| step.name.chars().count())
+            .max()
+            .unwrap_or(0);
+        for Step {
+            name,
+            time,
+            outcome,
+        } in &self.done
+        {
+            let (verdict, detail) = match outcome {
+                Ok(detail) => ("passed", detail),
+                Err(detail) => ("FAILED", detail),
+            };
+            println!(
+                "{name:width$}  {:>9}  {verdict}  {detail}",
+                Seconds(*time).to_string()
+            );
+        }
+        let failed = self
+            .done
+            .iter()
+            .filter(|step| step.outcome.is_err())
+            .count();
+        let time = Seconds(self.begun.elapsed());
+        println!(
+            "{:width$}  {:>9}  {} steps, {failed} failed",
+            "together",
+            time.to_string(),
+            self.done.len()
+        );
+        println!("tests: {}", self.tests);
+        if failed == 0 {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Seconds(Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} s", self.0.as_secs_f64())
+    }
+}
+
+/// Counts of tests, from the closing lines of the test programs.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+impl Counts {
+    /// Adds what a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; …`
+    /// says; any other line says nothing.
+    fn add_line(&mut self, line: &str) {
+        let Some((_, counts)) = line
+            .strip_prefix("test result: ")
+            .and_then(|rest| rest.split_once(". "))
+        else {
+            return;
+        };
+        for count in counts.split("; ") {
+            match count
+                .split_once(' ')
+                .map(|(number, what)| (number.parse::<u64>(), what))
+            {
+                Some((Ok(n), "passed")) => self.passed += n,
+                Some((Ok(n), "failed")) => self.failed += n,
+                Some((Ok(n), "ignored")) => self.ignored += n,
+                _ => {}
+            }
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} passed, {} failed, {} ignored",
+            self.passed, self.failed, self.ignored
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closing_lines_are_counted_and_no_others() {
+        let mut counts = Counts::default();
+        for line in [
+            "running 4 tests",
+            "test passed ... ok",
+            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.01s",
+            "test result: FAILED. 40 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 9.10s",
+        ] {
+            counts.add_line(line);
+        }
+        assert_eq!(
+            counts,
+            Counts {
+                passed: 43,
+                failed: 2,
+                ignored: 1
+            }
+        );
+    }
+
+    #[test]
+    fn a_failed_step_is_seen() {
+        let mut steps = Steps::new("example");
+        assert!(steps.run("good", || Ok(String::new())));
+        assert!(!steps.run("bad", || Err("broken".to_owned())));
+        assert_eq!(
+            format!("{:?}", steps.finish()),
+            format!("{:?}", ExitCode::FAILURE)
+        );
+    }
+}
