@@ -1,2 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! (to be written)
+//! What lies between bytes in a file and runs of data units.
+//!
+//! | to do this | use |
+//! |---|---|
+//! | read and write a file or a block device at offsets | [`Storage`], on [`std::fs::File`] |
+//! | the same in memory | [`MemoryStorage`] |
+//! | number the sectors of a volume | [`Geometry::runs`] |
+//! | encrypt or decrypt a stream of any length | [`pipeline::run`] |
+//!
+//! ```
+//! use luxor_engine::{Direction, KeySpec, Mode, Registry, XtsKey};
+//! use luxor_sector::{Geometry, IvMode, SectorSize};
+//!
+//! # let random_bytes: [u8; 64] = core::array::from_fn(|i| i as u8);
+//! let key = KeySpec::Xts(XtsKey::new(&random_bytes)?);
+//! let key = Registry::cpu().best(Mode::Xts)?.load_key(&key)?;
+//!
+//! // The second MiB of a LUKS2 volume's plaintext.
+//! let geometry =
+//!     Geometry { sector_size: SectorSize::B4096, iv_mode: IvMode::Plain64, iv_offset: 0 };
+//! let mut bytes = vec![0; 1 << 20];
+//! let mut runs = geometry.runs(1 << 20, bytes.as_mut_slice())?;
+//! key.crypt(Direction::Encrypt, &mut runs)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod geometry;
+mod memory;
+pub mod pipeline;
+mod storage;
+
+pub use geometry::{Geometry, GeometryError, IvMode, SectorSize, SectorSizeError};
+pub use memory::MemoryStorage;
+pub use storage::Storage;

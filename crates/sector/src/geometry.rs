@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How the bytes of a segment become numbered data units.
+
+use std::fmt;
+
+use luxor_engine::{DataUnitLen, InOut, Run, RunError};
+
+/// The bytes in the unit in which IVs and offsets of volumes are counted,
+/// whatever the sector size.
+const IV_UNIT: u64 = 512;
+
+/// The sector size of a volume: the length of its data units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SectorSize {
+    /// 512 bytes.
+    B512,
+    /// 1024 bytes.
+    B1024,
+    /// 2048 bytes.
+    B2048,
+    /// 4096 bytes.
+    B4096,
+}
+
+impl SectorSize {
+    /// All four, for tests and tables.
+    pub const ALL: [Self; 4] = [Self::B512, Self::B1024, Self::B2048, Self::B4096];
+
+    /// The number of bytes.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::B512 => 512,
+            Self::B1024 => 1024,
+            Self::B2048 => 2048,
+            Self::B4096 => 4096,
+        }
+    }
+
+    /// By how much the data unit number grows from sector to sector: 1, 2, 4
+    /// or 8, the sector size in 512-byte units.
+    #[must_use]
+    pub const fn stride(self) -> u64 {
+        self.bytes() as u64 / IV_UNIT
+    }
+}
+
+impl TryFrom<u32> for SectorSize {
+    type Error = SectorSizeError;
+
+    fn try_from(bytes: u32) -> Result<Self, SectorSizeError> {
+        match bytes {
+            512 => Ok(Self::B512),
+            1024 => Ok(Self::B1024),
+            2048 => Ok(Self::B2048),
+            4096 => Ok(Self::B4096),
+            found => Err(SectorSizeError { found }),
+        }
+    }
+}
+
+impl fmt::Display for SectorSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.bytes().fmt(f)
+    }
+}
+
+/// A sector size that no volume has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a sector size of {found} bytes: it must be 512, 1024, 2048 or 4096")]
+pub struct SectorSizeError {
+    /// The bytes asked for.
+    pub found: u32,
+}
+
+/// How a sector's place in the volume becomes its data unit number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum IvMode {
+    /// A 64-bit count of 512-byte units, little-endian in the tweak's first
+    /// eight bytes (dm-crypt's `plain64`). After 2⁶⁴ − 1 comes 0.
+    #[default]
+    Plain64,
+}
+
+impl IvMode {
+    /// The greatest number, after which it starts again at 0.
+    const fn max(self) -> u64 {
+        match self {
+            Self::Plain64 => u64::MAX,
+        }
+    }
+}
+
+impl fmt::Display for IvMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain64 => f.write_str("plain64"),
+        }
+    }
+}
+
+/// How bytes of a segment become data units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// The length of each data unit.
+    pub sector_size: SectorSize,
+    /// How units are numbered.
+    pub iv_mode: IvMode,
+    /// The number of the segment's first data unit: LUKS2's `iv_tweak`, in
+    /// 512-byte units.
+    pub iv_offset: u64,
+}
+
+impl Geometry {
+    /// The runs for the whole sectors `buf` that begin at byte `offset` of the
+    /// segment's plaintext: one, or more where the number starts again at 0.
+    /// None for no bytes.
+    ///
+    /// # Errors
+    /// [`GeometryError`], when `offset` or `buf` is not aligned to sectors, lies
+    /// beyond 2⁶⁴ bytes, or input and output differ in length.
+    pub fn runs<'a>(
+        &self,
+        offset: u64,
+        buf: impl Into<InOut<'a>>,
+    ) -> Result<Vec<Run<'a>>, GeometryError> {
+        let buf = buf.into();
+        // Before anything is split, which would panic.
+        if let InOut::Separate { input, output } = &buf
+            && input.len() != output.len()
+        {
+            return Err(RunError::OutputLen {
+                input: input.len(),
+                output: output.len(),
+            }
+            .into());
+        }
+        let sector_size = self.sector_size;
+        if !offset.is_multiple_of(sector_size.bytes() as u64) {
+            return Err(GeometryError::Offset {
+                offset,
+                sector_size,
+            });
+        }
+        let len = buf.len();
+        if !len.is_multiple_of(sector_size.bytes()) {
+            return Err(GeometryError::Length { len, sector_size });
+        }
+        if offset.checked_add(len as u64).is_none() {
+            return Err(GeometryError::Overflow { offset, len });
+        }
+
+        let stride = sector_size.stride();
+        let unit_len = DataUnitLen::new(sector_size.bytes())?;
+        let max = self.iv_mode.max();
+        let mut first = self.iv_offset.wrapping_add(offset / IV_UNIT) & max;
+        let mut rest = buf;
+        let mut runs = Vec::with_capacity(1);
+        while !rest.is_empty() {
+            let units = rest.len() / sector_size.bytes();
+            // So many units have numbers up to `max`; it fits, as it is at most `units`.
+            let fitting = ((max - first) / stride).saturating_add(1);
+            let fitting = usize::try_from(fitting).map_or(units, |fitting| fitting.min(units));
+            let (head, tail) = rest.split_at(fitting * sector_size.bytes());
+            runs.push(Run::new(first.into(), stride, unit_len, head)?);
+            first = first.wrapping_add((fitting as u64).wrapping_mul(stride)) & max;
+            rest = tail;
+        }
+        Ok(runs)
+    }
+}
+
+/// Why bytes are no data units of a segment.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GeometryError {
+    /// The first byte is not the first of a sector.
+    #[error("byte {offset} is not the beginning of a sector of {sector_size} bytes")]
+    Offset {
+        /// Where the bytes begin.
+        offset: u64,
+        /// The segment's sector size.
+        sector_size: SectorSize,
+    },
+    /// The last byte is not the last of a sector.
+    #[error("{len} bytes are no whole number of sectors of {sector_size} bytes")]
+    Length {
+        /// How many bytes there are.
+        len: usize,
+        /// The segment's sector size.
+        sector_size: SectorSize,
+    },
+    /// Beyond 2⁶⁴ bytes.
+    #[error("{len} bytes at byte {offset} lie beyond the end of any volume")]
+    Overflow {
+        /// Where the bytes begin.
+        offset: u64,
+        /// How many bytes there are.
+        len: usize,
+    },
+    /// The engine accepts no such run.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn geometry(sector_size: SectorSize, iv_offset: u64) -> Geometry {
+        Geometry {
+            sector_size,
+            iv_mode: IvMode::Plain64,
+            iv_offset,
+        }
+    }
+
+    /// The number of every unit, in order.
+    fn numbers(geometry: &Geometry, offset: u64, units: usize) -> Vec<u128> {
+        let mut bytes = vec![0; units * geometry.sector_size.bytes()];
+        let runs = geometry.runs(offset, bytes.as_mut_slice()).unwrap();
+        assert!(
+            runs.iter()
+                .all(|run| run.unit_len().get() == geometry.sector_size.bytes())
+        );
+        runs.iter()
+            .flat_map(|run| {
+                (0..run.units() as u64).map(|k| run.first().step(k, run.stride()).get())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn sizes_are_those_of_luks() {
+        for size in SectorSize::ALL {
+            let bytes = u32::try_from(size.bytes()).unwrap();
+            assert_eq!(SectorSize::try_from(bytes), Ok(size));
+            assert_eq!(size.to_string(), bytes.to_string());
+            assert!(SectorSize::try_from(bytes + 1).is_err());
+        }
+        assert_eq!(SectorSize::ALL.map(SectorSize::stride), [1, 2, 4, 8]);
+        for found in [0, 256, 8192, u32::MAX] {
+            assert_eq!(SectorSize::try_from(found), Err(SectorSizeError { found }));
+        }
+    }
+
+    #[test]
+    fn numbers_count_512_bytes_whatever_the_sector_size() {
+        for size in SectorSize::ALL {
+            let geometry = geometry(size, 7);
+            let sector = size.bytes() as u64;
+            let expected: Vec<u128> = (10..15).map(|k| u128::from(7 + k * sector / 512)).collect();
+            assert_eq!(numbers(&geometry, 10 * sector, 5), expected);
+            assert_eq!(
+                geometry
+                    .runs(10 * sector, vec![0; 5 * size.bytes()].as_mut_slice())
+                    .unwrap()
+                    .len(),
+                1
+            );
+        }
+    }
+
+    #[test]
+    fn plain64_starts_again_at_0_after_64_bits() {
+        for size in SectorSize::ALL {
+            let stride = size.stride();
+            // Every place of the wrap within five units, and every remainder
+            // of the numbers modulo the stride.
+            for before in 0..=5 * stride {
+                let first = 0_u64.wrapping_sub(before);
+                let expected: Vec<u128> = (0..5)
+                    .map(|k| u128::from(first.wrapping_add(k * stride)))
+                    .collect();
+                for (iv_offset, offset) in [
+                    (first, 0),
+                    (first.wrapping_sub(stride), size.bytes() as u64),
+                ] {
+                    let geometry = geometry(size, iv_offset);
+                    assert_eq!(
+                        numbers(&geometry, offset, 5),
+                        expected,
+                        "sectors of {size}, first number 2^64 - {before}"
+                    );
+                    let mut bytes = vec![0; 5 * size.bytes()];
+                    let runs = geometry.runs(offset, bytes.as_mut_slice()).unwrap();
+                    let wraps = before > 0 && before <= 4 * stride;
+                    assert_eq!(runs.len(), 1 + usize::from(wraps), "2^64 - {before}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn split_runs_cover_the_bytes_in_order() {
+        let geometry = geometry(SectorSize::B512, u64::MAX - 1);
+        let input: Vec<u8> = (0..4 * 512).map(|i| (i / 512) as u8).collect();
+        let mut output = vec![0; input.len()];
+        let buf = InOut::Separate {
+            input: &input,
+            output: &mut output,
+        };
+        let mut runs = geometry.runs(0, buf).unwrap();
+        assert_eq!(runs.iter().map(Run::units).collect::<Vec<_>>(), [2, 2]);
+        for run in &mut runs {
+            let bytes = run.buf().input().to_vec();
+            run.buf_mut().output().copy_from_slice(&bytes);
+        }
+        drop(runs);
+        assert_eq!(output, input);
+    }
+
+    #[test]
+    fn no_bytes_are_no_runs() {
+        for iv_offset in [0, u64::MAX] {
+            let geometry = geometry(SectorSize::B4096, iv_offset);
+            assert!(geometry.runs(4096, [].as_mut_slice()).unwrap().is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_not_whole_sectors_is_named() {
+        for size in SectorSize::ALL {
+            let geometry = geometry(size, 0);
+            let bytes = size.bytes();
+            let mut buf = vec![0; bytes + 1];
+            for (offset, len, expected) in [
+                (
+                    1,
+                    bytes,
+                    GeometryError::Offset {
+                        offset: 1,
+                        sector_size: size,
+                    },
+                ),
+                (
+                    bytes as u64 - 1,
+                    0,
+                    GeometryError::Offset {
+                        offset: bytes as u64 - 1,
+                        sector_size: size,
+                    },
+                ),
+                (
+                    0,
+                    bytes - 1,
+                    GeometryError::Length {
+                        len: bytes - 1,
+                        sector_size: size,
+                    },
+                ),
+                (
+                    0,
+                    bytes + 1,
+                    GeometryError::Length {
+                        len: bytes + 1,
+                        sector_size: size,
+                    },
+                ),
+                (
+                    0_u64.wrapping_sub(bytes as u64),
+                    bytes,
+                    GeometryError::Overflow {
+                        offset: 0_u64.wrapping_sub(bytes as u64),
+                        len: bytes,
+                    },
+                ),
+            ] {
+                assert_eq!(
+                    geometry.runs(offset, &mut buf[..len]).unwrap_err(),
+                    expected
+                );
+            }
+        }
+        let buf = InOut::Separate {
+            input: &[0; 512],
+            output: &mut [0; 1024],
+        };
+        let error = geometry(SectorSize::B512, 0).runs(0, buf).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                GeometryError::Run(RunError::OutputLen {
+                    input: 512,
+                    output: 1024
+                })
+            ),
+            "{error}"
+        );
+    }
+}
