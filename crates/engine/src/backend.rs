@@ -134,6 +134,13 @@ pub enum CryptErrorKind {
         /// What the device's library said.
         message: String,
     },
+    /// As another kind, and worse: units after [`CryptError::done`] were
+    /// finished and could not be turned back.
+    #[error("{cause}; data units after those counted as done are neither finished nor as before")]
+    Torn {
+        /// The first error.
+        cause: String,
+    },
 }
 
 /// The check that comes before any work: every run's unit length suits `mode`.
@@ -141,11 +148,17 @@ pub enum CryptErrorKind {
 /// # Errors
 /// [`CryptErrorKind::UnitLen`], with nothing done.
 pub fn check_runs(mode: Mode, runs: &[Run<'_>]) -> Result<(), CryptError> {
-    match runs.iter().find(|run| !mode.accepts_unit_len(run.unit_len().get())) {
+    match runs
+        .iter()
+        .find(|run| !mode.accepts_unit_len(run.unit_len().get()))
+    {
         None => Ok(()),
         Some(run) => Err(CryptError {
             done: 0,
-            kind: CryptErrorKind::UnitLen { mode, unit_len: run.unit_len().get() },
+            kind: CryptErrorKind::UnitLen {
+                mode,
+                unit_len: run.unit_len().get(),
+            },
         }),
     }
 }

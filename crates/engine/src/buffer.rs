@@ -23,7 +23,11 @@ impl Buffer {
     pub fn zeroed(len: usize) -> Self {
         let memory = vec![0; len + PAGE - 1];
         let address = memory.as_ptr().addr();
-        Self { start: address.next_multiple_of(PAGE) - address, memory, len }
+        Self {
+            start: address.next_multiple_of(PAGE) - address,
+            memory,
+            len,
+        }
     }
 }
 

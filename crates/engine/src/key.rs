@@ -61,9 +61,14 @@ impl AesKey {
     /// # Errors
     /// [`KeyError::Length`] for any other length.
     pub fn new(bytes: &[u8]) -> Result<Self, KeyError> {
-        let size = KeySize::from_bytes(bytes.len())
-            .ok_or(KeyError::Length { found: bytes.len(), expected: "16 or 32" })?;
-        Ok(Self { size, bytes: SecretBytes::copy_of(bytes) })
+        let size = KeySize::from_bytes(bytes.len()).ok_or(KeyError::Length {
+            found: bytes.len(),
+            expected: "16 or 32",
+        })?;
+        Ok(Self {
+            size,
+            bytes: SecretBytes::copy_of(bytes),
+        })
     }
 
     /// AES-128 or AES-256.
@@ -113,10 +118,16 @@ impl XtsKey {
     #[doc(hidden)]
     pub fn new_permitting_equal_halves(bytes: &[u8]) -> Result<Self, KeyError> {
         if !matches!(bytes.len(), 32 | 64) {
-            return Err(KeyError::Length { found: bytes.len(), expected: "32 or 64" });
+            return Err(KeyError::Length {
+                found: bytes.len(),
+                expected: "32 or 64",
+            });
         }
         let (data, tweak) = bytes.split_at(bytes.len() / 2);
-        Ok(Self { data: AesKey::new(data)?, tweak: AesKey::new(tweak)? })
+        Ok(Self {
+            data: AesKey::new(data)?,
+            tweak: AesKey::new(tweak)?,
+        })
     }
 
     /// AES-128 or AES-256.
@@ -245,7 +256,10 @@ mod tests {
     #[test]
     fn equal_halves_are_refused() {
         for len in [32, 64] {
-            assert_eq!(XtsKey::new(&[7; 64][..len]).unwrap_err(), KeyError::EqualHalves);
+            assert_eq!(
+                XtsKey::new(&[7; 64][..len]).unwrap_err(),
+                KeyError::EqualHalves
+            );
             let mut bytes = [7; 64];
             bytes[len - 1] ^= 0x80;
             assert!(XtsKey::new(&bytes[..len]).is_ok());
@@ -257,8 +271,16 @@ mod tests {
     fn only_the_standard_lengths_are_keys() {
         let bytes: [u8; 130] = core::array::from_fn(|i| u8::try_from(i).unwrap());
         for len in 0..=bytes.len() {
-            assert_eq!(AesKey::new(&bytes[..len]).is_ok(), matches!(len, 16 | 32), "{len}");
-            assert_eq!(XtsKey::new(&bytes[..len]).is_ok(), matches!(len, 32 | 64), "{len}");
+            assert_eq!(
+                AesKey::new(&bytes[..len]).is_ok(),
+                matches!(len, 16 | 32),
+                "{len}"
+            );
+            assert_eq!(
+                XtsKey::new(&bytes[..len]).is_ok(),
+                matches!(len, 32 | 64),
+                "{len}"
+            );
         }
     }
 }

@@ -165,15 +165,23 @@ mod tests {
         let absent = registry.get("quantum").err().unwrap().to_string();
         assert_eq!(absent, "the engine quantum is not available: no qubits");
         let unknown = registry.get("vaes1024").err().unwrap().to_string();
-        assert!(unknown.contains("vaes1024") && unknown.contains("portable"), "{unknown}");
+        assert!(
+            unknown.contains("vaes1024") && unknown.contains("portable"),
+            "{unknown}"
+        );
     }
 
     #[test]
     fn the_best_is_the_first_present_one() {
         let mut registry = Registry::empty();
         registry.register("absent", || Err(Unavailable::Architecture));
-        assert!(matches!(registry.best(Mode::Xts), Err(SelectError::NoneFor { .. })));
-        registry.register("portable", || Registry::cpu().get("portable").map_err(|_| unreachable!()));
+        assert!(matches!(
+            registry.best(Mode::Xts),
+            Err(SelectError::NoneFor { .. })
+        ));
+        registry.register("portable", || {
+            Registry::cpu().get("portable").map_err(|_| unreachable!())
+        });
         registry.register("later", || unreachable!("a later backend is never probed"));
         assert_eq!(registry.best(Mode::Xts).unwrap().info().name, "portable");
     }

@@ -144,8 +144,14 @@ impl<'a> InOut<'a> {
                 let (a, b) = input.split_at(mid);
                 let (c, d) = output.split_at_mut(mid);
                 (
-                    Self::Separate { input: a, output: c },
-                    Self::Separate { input: b, output: d },
+                    Self::Separate {
+                        input: a,
+                        output: c,
+                    },
+                    Self::Separate {
+                        input: b,
+                        output: d,
+                    },
                 )
             }
         }
@@ -210,12 +216,23 @@ impl<'a> Run<'a> {
         if let InOut::Separate { input, output } = &buf
             && input.len() != output.len()
         {
-            return Err(RunError::OutputLen { input: input.len(), output: output.len() });
+            return Err(RunError::OutputLen {
+                input: input.len(),
+                output: output.len(),
+            });
         }
         if !buf.len().is_multiple_of(unit_len.get()) {
-            return Err(RunError::PartUnit { len: buf.len(), unit_len: unit_len.get() });
+            return Err(RunError::PartUnit {
+                len: buf.len(),
+                unit_len: unit_len.get(),
+            });
         }
-        Ok(Self { first, stride, unit_len, buf })
+        Ok(Self {
+            first,
+            stride,
+            unit_len,
+            buf,
+        })
     }
 
     /// The number of the first unit.
@@ -271,12 +288,27 @@ impl<'a> Run<'a> {
     /// If the run has fewer units.
     #[must_use]
     pub fn split_at(self, units: usize) -> (Self, Self) {
-        let Self { first, stride, unit_len, buf } = self;
+        let Self {
+            first,
+            stride,
+            unit_len,
+            buf,
+        } = self;
         let (a, b) = buf.split_at(units * unit_len.get());
         let second = first.step(units as u64, stride);
         (
-            Self { first, stride, unit_len, buf: a },
-            Self { first: second, stride, unit_len, buf: b },
+            Self {
+                first,
+                stride,
+                unit_len,
+                buf: a,
+            },
+            Self {
+                first: second,
+                stride,
+                unit_len,
+                buf: b,
+            },
         )
     }
 
@@ -335,7 +367,10 @@ mod tests {
             (u128::MAX, 1, 1, 0),
             (u128::MAX, u64::MAX, 2, 2 * u128::from(u64::MAX) - 1),
         ] {
-            assert_eq!(DataUnitNumber::new(first).step(units, stride).get(), expected);
+            assert_eq!(
+                DataUnitNumber::new(first).step(units, stride).get(),
+                expected
+            );
         }
     }
 
@@ -359,9 +394,18 @@ mod tests {
             }
         }
         let mut output = [0; 16];
-        let buf = InOut::Separate { input: &[0; 17], output: &mut output };
+        let buf = InOut::Separate {
+            input: &[0; 17],
+            output: &mut output,
+        };
         let error = Run::new(DataUnitNumber::new(0), 1, unit, buf).unwrap_err();
-        assert_eq!(error, RunError::OutputLen { input: 17, output: 16 });
+        assert_eq!(
+            error,
+            RunError::OutputLen {
+                input: 17,
+                output: 16
+            }
+        );
     }
 
     #[test]

@@ -22,7 +22,10 @@ impl SecretBytes {
     /// `len` zero bytes.
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
-        Self { memory: Memory::zeroed(len), len }
+        Self {
+            memory: Memory::zeroed(len),
+            len,
+        }
     }
 
     /// A copy of `bytes`; the caller wipes the original.

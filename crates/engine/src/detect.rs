@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The only place that looks at CPU features.
+//!
+//! A token is proof that the instructions of its kernel are there. Only this
+//! module makes tokens, and a kernel cannot be made without its token, so safe
+//! code never reaches an instruction that the CPU lacks.
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::{AesNi, Vaes256, Vaes512};
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use crate::registry::Unavailable;
+
+    /// Without `std` there is no detection at run time: what the compiler was
+    /// told counts.
+    #[cfg(feature = "std")]
+    macro_rules! has {
+        ($feature:tt) => {
+            std::arch::is_x86_feature_detected!($feature)
+        };
+    }
+    #[cfg(not(feature = "std"))]
+    macro_rules! has {
+        ($feature:tt) => {
+            cfg!(target_feature = $feature)
+        };
+    }
+
+    macro_rules! token {
+        ($(#[$doc:meta])* $name:ident: $($feature:tt),+) => {
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug)]
+            pub(crate) struct $name(());
+
+            impl $name {
+                /// The token, or the first feature that is missing.
+                pub(crate) fn detect() -> Result<Self, Unavailable> {
+                    $(if !has!($feature) {
+                        return Err(Unavailable::Cpu { missing: $feature });
+                    })+
+                    Ok(Self(()))
+                }
+            }
+        };
+    }
+
+    token! {
+        /// AES and carry-less multiplication in 128-bit registers.
+        AesNi: "aes", "pclmulqdq", "sse4.1"
+    }
+    token! {
+        /// The same in 256-bit registers.
+        Vaes256: "aes", "pclmulqdq", "avx2", "vaes", "vpclmulqdq"
+    }
+    token! {
+        /// The same in 512-bit registers.
+        Vaes512: "aes", "pclmulqdq", "avx2", "vaes", "vpclmulqdq", "avx512f", "avx512bw", "avx512vl"
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The CPU's kernels, each as a backend.
+//!
+//! A mode is written once, in [`crate::mode`], over the two private traits of
+//! [`vector`]: registers of whole blocks, and an expanded key that permutes
+//! several registers side by side. The architecture files below supply
+//! operations only.
+//!
+//! | name | instructions | blocks a pass |
+//! |---|---|---|
+//! | `vaes512` | VAES and VPCLMULQDQ in zmm registers | 32 |
+//! | `vaes256` | the same in ymm registers | 16 |
+//! | `aesni` | AES-NI and PCLMULQDQ in xmm registers, no AVX needed | 8 |
+//! | `portable` | bitsliced AES of the `aes` crate, any CPU | 8 |
+
+mod portable;
+pub(crate) mod vector;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use alloc::{boxed::Box, string::String, sync::Arc};
+
+use crate::{
+    backend::{Backend, BackendError, BackendInfo, CryptError, Direction, LoadedKey, check_runs},
+    buffer::Buffer,
+    key::{AesKey, KeySpec, Mode},
+    registry::{Registry, Unavailable},
+    run::Run,
+};
+
+/// Adds all kernels, the fastest first.
+pub(crate) fn register(registry: &mut Registry) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use crate::detect::{AesNi, Vaes256, Vaes512};
+        registry.register("vaes512", || Vaes512::detect().map(backend));
+        registry.register("vaes256", || Vaes256::detect().map(backend));
+        registry.register("aesni", || AesNi::detect().map(backend));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    for name in ["vaes512", "vaes256", "aesni"] {
+        registry.register(name, || Err(Unavailable::Architecture));
+    }
+    registry.register("portable", || Ok::<_, Unavailable>(portable()));
+}
+
+/// The kernel that is there on every machine.
+pub(crate) fn portable() -> Arc<dyn Backend> {
+    backend(portable::Portable)
+}
+
+fn backend<K: Kernel>(kernel: K) -> Arc<dyn Backend> {
+    Arc::new(CpuBackend(kernel))
+}
+
+/// The modes over one kind of registers. A value is proof that the CPU has the
+/// instructions.
+trait Kernel: Copy + Send + Sync + 'static {
+    const NAME: &'static str;
+    type Key: Send + Sync;
+
+    /// The instructions, in words.
+    fn device(self) -> String;
+    fn expand(self, key: &AesKey) -> Self::Key;
+    /// Units have 16 bytes and more.
+    fn xts(self, data: &Self::Key, tweak: &Self::Key, direction: Direction, run: &mut Run<'_>);
+    /// Units have whole blocks.
+    fn ecb(self, key: &Self::Key, direction: Direction, run: &mut Run<'_>);
+    fn ctr(self, key: &Self::Key, run: &mut Run<'_>);
+    fn ofb(self, key: &Self::Key, run: &mut Run<'_>);
+}
+
+struct CpuBackend<K>(K);
+
+impl<K: Kernel> Backend for CpuBackend<K> {
+    fn info(&self) -> BackendInfo {
+        BackendInfo {
+            name: K::NAME,
+            device: self.0.device(),
+            modes: &[Mode::Xts, Mode::Ecb, Mode::Ctr, Mode::Ofb],
+            min_batch: 0,
+        }
+    }
+
+    fn load_key(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError> {
+        let keys = match key {
+            KeySpec::Xts(key) => Keys::Xts {
+                data: self.0.expand(key.data_key()),
+                tweak: self.0.expand(key.tweak_key()),
+            },
+            KeySpec::Ecb(key) => Keys::Ecb(self.0.expand(key)),
+            KeySpec::Ctr(key) => Keys::Ctr(self.0.expand(key)),
+            KeySpec::Ofb(key) => Keys::Ofb(self.0.expand(key)),
+        };
+        Ok(Box::new(CpuKey {
+            kernel: self.0,
+            mode: key.mode(),
+            keys,
+        }))
+    }
+
+    fn alloc(&self, len: usize) -> Buffer {
+        Buffer::zeroed(len)
+    }
+}
+
+struct CpuKey<K: Kernel> {
+    kernel: K,
+    mode: Mode,
+    keys: Keys<K::Key>,
+}
+
+enum Keys<E> {
+    Xts { data: E, tweak: E },
+    Ecb(E),
+    Ctr(E),
+    Ofb(E),
+}
+
+impl<K: Kernel> LoadedKey for CpuKey<K> {
+    fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
+        // The kernels rely on it.
+        check_runs(self.mode, runs)?;
+        for run in runs {
+            match &self.keys {
+                Keys::Xts { data, tweak } => self.kernel.xts(data, tweak, direction, run),
+                Keys::Ecb(key) => self.kernel.ecb(key, direction, run),
+                Keys::Ctr(key) => self.kernel.ctr(key, run),
+                Keys::Ofb(key) => self.kernel.ofb(key, run),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! 128-bit registers: every x86-64 CPU with AES-NI, since 2010. Without AVX, so
+//! that the oldest and the smallest of them run it too.
+
+use core::arch::x86_64::{
+    __m128i, _mm_aesdec_si128, _mm_aesdeclast_si128, _mm_aesenc_si128, _mm_aesenclast_si128,
+    _mm_bslli_si128, _mm_bsrli_si128, _mm_clmulepi64_si128, _mm_loadu_si128, _mm_set1_epi64x,
+    _mm_setzero_si128, _mm_storeu_si128, _mm_xor_si128,
+};
+
+use super::{kernel, registers};
+use crate::detect::AesNi;
+
+registers! {
+    /// One block.
+    Xmm(__m128i), 1 blocks,
+    zero _mm_setzero_si128, load _mm_loadu_si128, store _mm_storeu_si128, xor _mm_xor_si128,
+    broadcast core::convert::identity,
+    aes _mm_aesenc_si128 _mm_aesenclast_si128 _mm_aesdec_si128 _mm_aesdeclast_si128,
+    shift _mm_bslli_si128 _mm_bsrli_si128, multiply _mm_clmulepi64_si128 by _mm_set1_epi64x
+}
+
+kernel!(
+    AesNi,
+    "aesni",
+    "CPU, AES-NI in 128-bit registers",
+    Xmm,
+    "aes,pclmulqdq,sse4.1"
+);

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The modes of operation, each once, over any kind of registers.
+
+pub(crate) mod blocks;
+pub(crate) mod ctr;
+pub(crate) mod ecb;
+pub(crate) mod ofb;
+pub(crate) mod xts;
