@@ -134,8 +134,8 @@ impl Vector for Block {
     }
 
     #[inline(always)]
-    unsafe fn unit_tweaks(t: u128) -> [Self; DEPTH] {
-        let mut tweaks = [Self(t); DEPTH];
+    unsafe fn unit_tweaks(t: &u128) -> [Self; DEPTH] {
+        let mut tweaks = [Self(u128::from_le(*t)); DEPTH];
         for i in 1..DEPTH {
             tweaks[i] = Self(mul_alpha(tweaks[i - 1].0));
         }

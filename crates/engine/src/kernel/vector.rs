@@ -42,11 +42,11 @@ pub(crate) trait Vector: Copy {
     fn xor(self, other: Self) -> Self;
 
     /// The tweaks of a data unit's first `DEPTH · BLOCKS` blocks: T·α⁰, T·α¹, …
-    /// where T is the encrypted data unit number.
+    /// where T is the encrypted data unit number as it is in memory.
     ///
     /// # Safety
     /// The CPU has the instructions.
-    unsafe fn unit_tweaks(t: u128) -> [Self; DEPTH];
+    unsafe fn unit_tweaks(t: &u128) -> [Self; DEPTH];
 
     /// The tweaks one pass further on: times α to the `DEPTH · BLOCKS`.
     fn next_pass(self) -> Self;

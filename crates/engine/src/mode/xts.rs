@@ -78,11 +78,11 @@ unsafe fn crypt<const DECRYPT: bool, E: Permutation, P: Permutation>(
         unsafe {
             encrypt_numbers(tweak, first.step(done as u64, stride), stride, tweaks);
             if tail != 0 {
-                for (i, &t) in tweaks.iter().enumerate() {
-                    stealing_unit::<DECRYPT, P>(data, t, blocks, tail, at.add(i * unit_len));
+                for (i, t) in tweaks.iter().enumerate() {
+                    stealing_unit::<DECRYPT, P>(data, *t, blocks, tail, at.add(i * unit_len));
                 }
             } else if blocks.is_multiple_of(DEPTH * P::V::BLOCKS) {
-                for (i, &t) in tweaks.iter().enumerate() {
+                for (i, t) in tweaks.iter().enumerate() {
                     whole_passes(data, t, blocks, at.add(i * unit_len));
                 }
             } else {
@@ -95,7 +95,7 @@ unsafe fn crypt<const DECRYPT: bool, E: Permutation, P: Permutation>(
     tweaks[..BATCH.min(units)].zeroize();
 }
 
-/// The tweaks of consecutive units, as integers.
+/// The tweaks of consecutive units, as they are in memory.
 ///
 /// # Safety
 /// The CPU has the instructions of `E`.
@@ -117,9 +117,6 @@ unsafe fn encrypt_numbers<E: Permutation>(
         // SAFETY: the group's blocks begin there.
         unsafe { masked(tweak, Form::Xex, &UNMASKED[..group.len()], at) };
     }
-    for t in tweaks {
-        *t = u128::from_le(*t);
-    }
 }
 
 /// A unit of `blocks` blocks, a multiple of `DEPTH · BLOCKS`.
@@ -127,7 +124,7 @@ unsafe fn encrypt_numbers<E: Permutation>(
 /// # Safety
 /// The CPU has the instructions of `P`, and so many blocks are left at `at`.
 #[inline(always)]
-unsafe fn whole_passes<P: Permutation>(p: &P, t: u128, blocks: usize, mut at: Place) {
+unsafe fn whole_passes<P: Permutation>(p: &P, t: &u128, blocks: usize, mut at: Place) {
     let pass = DEPTH * P::V::BLOCKS;
     // SAFETY: as the caller says.
     let mut masks = unsafe { P::V::unit_tweaks(t) };
@@ -154,8 +151,8 @@ unsafe fn whole_passes<P: Permutation>(p: &P, t: u128, blocks: usize, mut at: Pl
 unsafe fn units_of_blocks<P: Permutation>(p: &P, tweaks: &[u128], blocks: usize, mut at: Place) {
     let mut masks: Masks = [0; _];
     let mut filled = 0;
-    for &unit in tweaks {
-        let mut t = unit;
+    for t in tweaks {
+        let mut t = u128::from_le(*t);
         for _ in 0..blocks {
             masks[filled] = t.to_le();
             filled += 1;
@@ -182,12 +179,13 @@ unsafe fn units_of_blocks<P: Permutation>(p: &P, tweaks: &[u128], blocks: usize,
 #[inline(always)]
 unsafe fn stealing_unit<const DECRYPT: bool, P: Permutation>(
     p: &P,
-    mut t: u128,
+    t: u128,
     blocks: usize,
     tail: usize,
     at: Place,
 ) {
     let before = blocks - 1;
+    let mut t = u128::from_le(t);
     let mut masks: Masks = [0; _];
     let mut done = 0;
     while done < before {

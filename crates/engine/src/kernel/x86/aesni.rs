@@ -9,7 +9,7 @@ use core::arch::x86_64::{
 };
 
 use super::{kernel, registers};
-use crate::detect::AesNi;
+use crate::{detect::AesNi, gf128::mul_alpha, kernel::vector::DEPTH};
 
 registers! {
     /// One block.
@@ -17,7 +17,8 @@ registers! {
     zero _mm_setzero_si128, load _mm_loadu_si128, store _mm_storeu_si128, xor _mm_xor_si128,
     broadcast core::convert::identity,
     aes _mm_aesenc_si128 _mm_aesenclast_si128 _mm_aesdec_si128 _mm_aesdeclast_si128,
-    shift _mm_bslli_si128 _mm_bsrli_si128, multiply _mm_clmulepi64_si128 by _mm_set1_epi64x
+    shift _mm_bslli_si128 _mm_bsrli_si128, multiply _mm_clmulepi64_si128 by _mm_set1_epi64x,
+    tweaks first_eight
 }
 
 kernel!(
@@ -27,3 +28,20 @@ kernel!(
     Xmm,
     "aes,pclmulqdq,sse4.1"
 );
+
+/// T·α⁰ … T·α⁷ by doubling: SSE has no shift by a count of each lane's own.
+///
+/// # Safety
+/// The CPU has the instructions.
+#[inline(always)]
+unsafe fn first_eight(t: &u128) -> [Xmm; DEPTH] {
+    let mut t = u128::from_le(*t);
+    // SAFETY: the caller says that the instructions are there.
+    let mut tweaks = [unsafe { <Xmm as crate::kernel::vector::Vector>::zero() }; DEPTH];
+    for tweak in &mut tweaks {
+        // SAFETY: the array has 16 bytes.
+        *tweak = Xmm(unsafe { _mm_loadu_si128(t.to_le_bytes().as_ptr().cast()) });
+        t = mul_alpha(t);
+    }
+    tweaks
+}

@@ -13,9 +13,8 @@ use core::arch::x86_64::{
 
 use zeroize::Zeroize;
 
-use super::vector::{DEPTH, Permutation, Vector};
+use super::vector::{Permutation, Vector};
 use crate::{
-    gf128::mul_alpha,
     key::{AesKey, KeySize},
     secret::SecretBytes,
 };
@@ -106,16 +105,6 @@ trait Registers: Vector {
 
     /// Each block times α to the 8·`B`; `B + REST` is 16, `B` at most 7.
     fn mul_alpha_bytes<const B: i32, const REST: i32>(self) -> Self;
-}
-
-/// The first eight tweaks T·α⁰ … T·α⁷ as blocks in memory.
-#[inline(always)]
-fn eight_tweaks(t: u128) -> [u128; 8] {
-    let mut tweaks = [t; 8];
-    for i in 1..8 {
-        tweaks[i] = mul_alpha(tweaks[i - 1]);
-    }
-    tweaks
 }
 
 macro_rules! permutation {
@@ -322,7 +311,8 @@ macro_rules! registers {
         zero $zero:ident, load $load:ident, store $store:ident, xor $xor:ident,
         broadcast $broadcast:expr,
         aes $enc:ident $enclast:ident $dec:ident $declast:ident,
-        shift $shl:ident $shr:ident, multiply $clmul:ident by $set:ident
+        shift $shl:ident $shr:ident, multiply $clmul:ident by $set:ident,
+        tweaks $first_eight:ident
     ) => {
         $(#[$doc])*
         #[derive(Clone, Copy)]
@@ -356,9 +346,16 @@ macro_rules! registers {
             }
 
             #[inline(always)]
-            unsafe fn unit_tweaks(t: u128) -> [Self; crate::kernel::vector::DEPTH] {
+            unsafe fn unit_tweaks(t: &u128) -> [Self; crate::kernel::vector::DEPTH] {
                 // SAFETY: the caller says that the instructions are there.
-                unsafe { crate::kernel::x86::unit_tweaks(t) }
+                let first = unsafe { $first_eight(t) };
+                let mut tweaks = [first[0]; _];
+                tweaks[..first.len()].copy_from_slice(&first);
+                for i in first.len()..tweaks.len() {
+                    use crate::kernel::x86::Registers;
+                    tweaks[i] = tweaks[i - first.len()].mul_alpha_bytes::<1, 15>();
+                }
+                tweaks
             }
 
             #[inline(always)]
@@ -416,24 +413,3 @@ macro_rules! registers {
     };
 }
 use registers;
-
-/// Eight tweaks come from doubling; each further eight are one byte's shift on.
-///
-/// # Safety
-/// The CPU has the instructions of `V`.
-#[inline(always)]
-unsafe fn unit_tweaks<V: Registers>(t: u128) -> [V; DEPTH] {
-    let eight = eight_tweaks(t);
-    let in_eight = 8 / V::BLOCKS;
-    // SAFETY: `in_eight` registers have eight blocks.
-    unsafe {
-        let mut tweaks = [V::zero(); DEPTH];
-        for (i, tweak) in tweaks.iter_mut().take(in_eight).enumerate() {
-            *tweak = V::load(eight.as_ptr().add(i * V::BLOCKS).cast());
-        }
-        for i in in_eight..DEPTH {
-            tweaks[i] = tweaks[i - in_eight].mul_alpha_bytes::<1, 15>();
-        }
-        tweaks
-    }
-}
