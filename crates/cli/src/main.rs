@@ -1,3 +1,69 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! (to be written)
-fn main() {}
+//! `luxor`: encrypts files, images and disks into LUKS volumes, and back.
+
+#![forbid(unsafe_code)]
+#![expect(dead_code, reason = "the commands that use it follow")]
+
+mod args;
+mod commands;
+mod console;
+mod engine;
+mod error;
+mod process;
+mod progress;
+mod raw_cipher;
+mod secrets;
+
+use std::{env, process::ExitCode};
+
+use clap::error::ErrorKind;
+
+use crate::{
+    args::{Cli, Command},
+    console::say,
+    error::{Exit, Result},
+};
+
+fn main() -> ExitCode {
+    let cli = match args::parse(env::args_os()) {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&error.to_string());
+            error.exit().code().into()
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    process::handle_signals()?;
+    match &cli.command {
+        Command::Engines(args) => commands::engines::run(args),
+        Command::Completions(args) => commands::generate::completions(args),
+        Command::Man(args) => commands::generate::man(args),
+    }
+}
+
+/// What the parser has to say: help and version on standard output with exit
+/// code 0, everything else on standard error with exit code 1.
+fn usage(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // Clap's own printing knows about colours.
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        _ => {
+            let text = error.render().to_string();
+            say(match text.strip_prefix("error: ") {
+                Some(_) => text.replacen("error: ", "luxor: ", 1),
+                None => text,
+            }
+            .trim_end());
+            Exit::Failure.code().into()
+        }
+    }
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor engines`.
+
+use std::fmt::Write;
+
+use luxor_engine::{Mode, Registry, self_test};
+use serde::Serialize;
+
+use crate::{
+    args::EnginesArgs,
+    console,
+    engine::registry,
+    error::{Error, Result},
+};
+
+/// Lists every engine with the result of its self-test.
+///
+/// # Errors
+/// When an engine that is present does not pass its self-test.
+pub fn run(args: &EnginesArgs) -> Result<()> {
+    let report = Report::of(&registry());
+    console::print(&if args.json {
+        report.json()
+    } else {
+        report.text()
+    })?;
+    match report
+        .engines
+        .iter()
+        .find(|engine| matches!(engine.self_test, Some(SelfTest::Failed)))
+    {
+        Some(engine) => Err(Error::failure(format!(
+            "the engine {} does not pass its self-test",
+            engine.name
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// What `--json` prints; `docs/examples/engines.json` is one.
+#[derive(Debug, Serialize)]
+struct Report {
+    schema: u32,
+    /// The engine that `--engine auto` takes for XTS.
+    auto: Option<&'static str>,
+    engines: Vec<EngineReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct EngineReport {
+    name: &'static str,
+    present: bool,
+    /// The device or the instructions, in words; null when absent.
+    device: Option<String>,
+    modes: Vec<&'static str>,
+    self_test: Option<SelfTest>,
+    /// Why it is absent, or how the self-test failed.
+    reason: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum SelfTest {
+    Passed,
+    Failed,
+}
+
+impl Report {
+    fn of(registry: &Registry) -> Self {
+        let engines = registry.probe_all().map(|(name, backend)| match backend {
+            Ok(backend) => {
+                let info = backend.info();
+                let failure = self_test(&*backend).err();
+                EngineReport {
+                    name,
+                    present: true,
+                    device: Some(info.device),
+                    modes: info.modes.iter().map(|mode| mode.name()).collect(),
+                    self_test: Some(if failure.is_some() {
+                        SelfTest::Failed
+                    } else {
+                        SelfTest::Passed
+                    }),
+                    reason: failure.map(|failure| failure.to_string()),
+                }
+            }
+            Err(reason) => EngineReport {
+                name,
+                present: false,
+                device: None,
+                modes: Vec::new(),
+                self_test: None,
+                reason: Some(reason.to_string()),
+            },
+        });
+        Self {
+            schema: 1,
+            auto: registry
+                .best(Mode::Xts)
+                .ok()
+                .map(|backend| backend.info().name),
+            engines: engines.collect(),
+        }
+    }
+
+    fn json(&self) -> String {
+        let json = serde_json::to_string_pretty(self).expect("texts, numbers and lists are JSON");
+        json + "\n"
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for engine in &self.engines {
+            let mark = if self.auto == Some(engine.name) {
+                '*'
+            } else {
+                ' '
+            };
+            let name = engine.name;
+            let _ = match (&engine.device, engine.self_test) {
+                (Some(device), Some(SelfTest::Passed)) => writeln!(
+                    text,
+                    "{mark} {name:<9} {device}\n            {}; self-test passed",
+                    engine.modes.join(", ")
+                ),
+                (Some(device), _) => writeln!(
+                    text,
+                    "{mark} {name:<9} {device}\n            SELF-TEST FAILED: {}",
+                    engine.reason.as_deref().unwrap_or_default()
+                ),
+                (None, _) => writeln!(
+                    text,
+                    "{mark} {name:<9} absent: {}",
+                    engine.reason.as_deref().unwrap_or_default()
+                ),
+            };
+        }
+        text + "\n* is what `--engine auto` takes.\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use luxor_engine::Unavailable;
+
+    use super::*;
+
+    #[test]
+    fn an_absent_engine_says_why() {
+        let mut registry = Registry::empty();
+        registry.register("quantum", || Err(Unavailable::Device("no qubits".into())));
+        registry.register("portable", || {
+            Registry::cpu()
+                .get("portable")
+                .map_err(|_| Unavailable::Architecture)
+        });
+        let report = Report::of(&registry);
+        assert_eq!(report.auto, Some("portable"));
+        let text = report.text();
+        assert!(text.contains("  quantum   absent: no qubits\n"), "{text}");
+        assert!(text.contains("* portable "), "{text}");
+        let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+        assert_eq!(json["engines"][0]["reason"], "no qubits");
+        assert_eq!(json["engines"][0]["present"], false);
+        assert_eq!(json["engines"][1]["self_test"], "passed");
+    }
+}

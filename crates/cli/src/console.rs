@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the program says: results on standard output, the rest on standard
+//! error. Nothing here panics when the other side has been closed.
+
+use std::io::{self, Write};
+
+use crate::{
+    args::GlobalArgs,
+    error::{Error, Result},
+};
+
+/// How talkative the program is.
+#[derive(Clone, Copy, Debug)]
+pub struct Console {
+    quiet: bool,
+    verbose: bool,
+}
+
+impl Console {
+    /// As `-q` and `-v` say.
+    #[must_use]
+    pub fn new(global: &GlobalArgs) -> Self {
+        Self {
+            quiet: global.quiet,
+            verbose: global.verbose,
+        }
+    }
+
+    /// Whether `-q` was given.
+    #[must_use]
+    pub fn is_quiet(self) -> bool {
+        self.quiet
+    }
+
+    /// A line for those who asked for it with `-v`.
+    pub fn note(self, text: impl AsRef<str>) {
+        if self.verbose {
+            say(&format!("luxor: note: {}", text.as_ref()));
+        }
+    }
+
+    /// A line for everybody who did not ask for silence with `-q`.
+    pub fn warn(self, text: impl AsRef<str>) {
+        if !self.quiet {
+            say(&format!("luxor: warning: {}", text.as_ref()));
+        }
+    }
+}
+
+/// A line on standard error.
+pub fn say(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// Writes a command's result to standard output. That the reader went away
+/// (`luxor dump volume | head -1`) is no failure.
+///
+/// # Errors
+/// Any other failure to write, such as a full disk.
+pub fn print(text: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::io("cannot write standard output", &error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The implementations of AES that this program has, and the choice of one.
+
+use std::{num::NonZeroUsize, sync::Arc, thread};
+
+use luxor_engine::{
+    Backend, BackendError, CryptError, Executor, KeySpec, LoadedKey, Mode, Registry, SelectError,
+};
+
+use crate::{
+    args::GlobalArgs,
+    console::Console,
+    error::{Error, Result},
+};
+
+/// Every backend of this program, best first. The only place that names them.
+#[must_use]
+pub fn registry() -> Registry {
+    Registry::cpu()
+}
+
+/// What `--engine` and `--threads` ask for.
+pub struct Engine {
+    /// Where keys are loaded.
+    pub backend: Arc<dyn Backend>,
+    /// What spreads the work over threads.
+    pub executor: Executor,
+}
+
+impl Engine {
+    /// The engine for `mode`.
+    ///
+    /// # Errors
+    /// When the engine asked for is absent or has no such mode.
+    pub fn select(global: &GlobalArgs, mode: Mode, console: Console) -> Result<Self> {
+        let registry = registry();
+        let backend = match global.engine.as_str() {
+            "auto" => registry.best(mode)?,
+            name => registry.get(name)?,
+        };
+        let info = backend.info();
+        if !info.modes.contains(&mode) {
+            return Err(BackendError::Unsupported {
+                backend: info.name,
+                mode,
+            }
+            .into());
+        }
+        let threads = global
+            .threads
+            .or_else(|| thread::available_parallelism().ok())
+            .unwrap_or(NonZeroUsize::MIN);
+        console.note(format!(
+            "engine {} ({}), {threads} threads",
+            info.name, info.device
+        ));
+        Ok(Self {
+            backend,
+            executor: Executor::new(threads),
+        })
+    }
+
+    /// A key in the engine's own form.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn load(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>> {
+        Ok(self.backend.load_key(key)?)
+    }
+}
+
+impl From<SelectError> for Error {
+    fn from(error: SelectError) -> Self {
+        Self::failure(error.to_string()).hint("`luxor engines` lists what there is.")
+    }
+}
+
+impl From<BackendError> for Error {
+    fn from(error: BackendError) -> Self {
+        Self::failure(error.to_string())
+    }
+}
+
+impl From<CryptError> for Error {
+    fn from(error: CryptError) -> Self {
+        Self::failure(error.to_string())
+    }
+}

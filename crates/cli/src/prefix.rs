@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A volume that comes through a pipe: its header is kept in memory as far as
+//! it was asked for, and the data follow.
+
+use std::{
+    io::{self, Read},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use luxor_sector::Storage;
+
+/// More cannot be a header: two copies of at most 4 MiB and 128 MiB of keyslots.
+const MAX_LEN: u64 = 136 << 20;
+
+/// The beginning of a stream as storage that is read on demand.
+pub struct Prefix {
+    state: Mutex<State>,
+}
+
+struct State {
+    stream: Box<dyn Read + Send>,
+    bytes: Vec<u8>,
+}
+
+impl Prefix {
+    /// Of a stream of which nothing has been read.
+    #[must_use]
+    pub fn of(stream: Box<dyn Read + Send>) -> Self {
+        Self { state: Mutex::new(State { stream, bytes: Vec::new() }) }
+    }
+
+    /// The stream from byte `offset` on.
+    ///
+    /// # Errors
+    /// Those of the stream, and [`io::ErrorKind::UnexpectedEof`] when it ends
+    /// before.
+    pub fn from_offset(self, offset: u64) -> io::Result<impl Read + Send> {
+        let State { mut stream, mut bytes } =
+            self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let kept = usize::try_from(offset).map_or(bytes.len(), |offset| offset.min(bytes.len()));
+        bytes.drain(..kept);
+        let gap = offset - kept as u64;
+        let skipped = io::copy(&mut (&mut stream).take(gap), &mut io::sink())?;
+        if skipped < gap {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(io::Cursor::new(bytes).chain(stream))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Storage for Prefix {
+    /// Not known: as long as any file may be.
+    fn len(&self) -> io::Result<u64> {
+        Ok(i64::MAX as u64)
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let end = offset.saturating_add(buf.len() as u64);
+        if end > MAX_LEN {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the header of a volume from a pipe ends within 136 MiB",
+            ));
+        }
+        let state = &mut *self.lock();
+        let missing = end.saturating_sub(state.bytes.len() as u64);
+        // Grows with what is really there, not with what was asked for.
+        (&mut state.stream).take(missing).read_to_end(&mut state.bytes)?;
+        let wanted = usize::try_from(offset)
+            .ok()
+            .and_then(|offset| state.bytes.get(offset..)?.get(..buf.len()))
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        buf.copy_from_slice(wanted);
+        Ok(())
+    }
+
+    fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rest(prefix: Prefix, offset: u64) -> io::Result<Vec<u8>> {
+        let mut rest = Vec::new();
+        prefix.from_offset(offset)?.read_to_end(&mut rest)?;
+        Ok(rest)
+    }
+
+    #[test]
+    fn what_was_read_is_not_lost() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        for asked in [0, 1, 100, 256] {
+            for offset in [0, 1, 99, 100, 101, 255, 256] {
+                let prefix = Prefix::of(Box::new(io::Cursor::new(bytes.clone())));
+                let mut buf = vec![0; asked];
+                prefix.read_exact_at(&mut buf, 0).unwrap();
+                assert_eq!(buf, bytes[..asked]);
+                assert_eq!(rest(prefix, offset).unwrap(), bytes[usize::try_from(offset).unwrap()..]);
+            }
+        }
+    }
+
+    #[test]
+    fn reads_may_go_back_and_not_past_the_end() {
+        let prefix = Prefix::of(Box::new(io::Cursor::new(vec![7; 300])));
+        let mut buf = [0; 100];
+        for offset in [150, 0, 200, 17] {
+            prefix.read_exact_at(&mut buf, offset).unwrap();
+        }
+        for (offset, kind) in [
+            (201, io::ErrorKind::UnexpectedEof),
+            (MAX_LEN, io::ErrorKind::Unsupported),
+            (u64::MAX, io::ErrorKind::Unsupported),
+        ] {
+            assert_eq!(prefix.read_exact_at(&mut buf, offset).unwrap_err().kind(), kind);
+        }
+        assert_eq!(rest(prefix, 301).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The process itself: no traces of secrets outside its memory, and an end that
+//! leaves nothing half-done when a signal comes.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::PathBuf,
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+use nix::sys::{
+    prctl,
+    resource::{Resource, setrlimit},
+    termios::{self, LocalFlags, SetArg, Termios},
+};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::Signals,
+    low_level,
+};
+
+use crate::{
+    console::{Console, say},
+    error::{Error, Exit, Result},
+};
+
+/// To be called before a secret is read: no core dumps, and no other process of
+/// the same user may look into this one's memory. Best effort: a system that
+/// refuses gets a note.
+pub fn harden(console: Console) {
+    if let Err(error) = prctl::set_dumpable(false) {
+        console.note(format!(
+            "the process could not be made undumpable: {}",
+            error.desc()
+        ));
+    }
+    if let Err(error) = setrlimit(Resource::RLIMIT_CORE, 0, 0) {
+        console.note(format!(
+            "core dumps could not be switched off: {}",
+            error.desc()
+        ));
+    }
+}
+
+/// Starts the thread that ends the program on SIGINT, SIGTERM and SIGHUP.
+///
+/// It does so by itself, wherever the other threads are: Argon2 cannot be
+/// interrupted, and a read from a pipe may block for ever. Outputs without a
+/// name vanish with the process; the others are those of [`Temporary`].
+///
+/// A signal that was ignored when the program started stays ignored (`nohup`,
+/// background jobs of a script).
+///
+/// # Errors
+/// When the handlers cannot be installed.
+pub fn handle_signals() -> Result<()> {
+    let ignored = ignored_signals();
+    let wanted = [SIGINT, SIGTERM, SIGHUP]
+        .into_iter()
+        .filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let failed = |error| Error::io("cannot install the signal handlers", &error);
+    let mut signals = Signals::new(wanted).map_err(failed)?;
+    thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            if signals.forever().next().is_some() {
+                interrupted();
+            }
+        })
+        .map_err(failed)?;
+    Ok(())
+}
+
+/// Bit *n* − 1 is set when signal *n* is ignored. Nothing is, as far as can be
+/// known, where /proc is missing.
+fn ignored_signals() -> u64 {
+    let Ok(status) = fs::read_to_string("/proc/self/status") else {
+        return 0;
+    };
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}
+
+fn interrupted() -> ! {
+    if let Some((tty, before)) = lock(&TERMINAL).take() {
+        let _ = termios::tcsetattr(&tty, SetArg::TCSANOW, &before);
+    }
+    // Held until the end, so that nothing new appears.
+    let temporaries = lock(&TEMPORARIES);
+    for path in temporaries.iter() {
+        let _ = fs::remove_file(path);
+    }
+    // The newline ends a prompt or a progress bar.
+    say(if *lock(&LINE_OPEN) {
+        "\nluxor: interrupted"
+    } else {
+        "luxor: interrupted"
+    });
+    // Not `std::process::exit`, which could wait for a lock that another thread holds.
+    low_level::exit(Exit::Interrupted.code().into())
+}
+
+static TERMINAL: Mutex<Option<(File, Termios)>> = Mutex::new(None);
+static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static LINE_OPEN: Mutex<bool> = Mutex::new(false);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file that is removed when a signal ends the program while this lives.
+#[derive(Debug)]
+pub struct Temporary {
+    path: PathBuf,
+}
+
+impl Temporary {
+    /// To be called before the file is made. `path` must not be in use by
+    /// anybody else.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        lock(&TEMPORARIES).push(path.clone());
+        Self { path }
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        lock(&TEMPORARIES).retain(|path| *path != self.path);
+    }
+}
+
+/// Says that the cursor stands behind a prompt or a progress bar.
+#[derive(Debug)]
+pub struct OpenLine(());
+
+impl OpenLine {
+    /// From now until dropped.
+    #[must_use]
+    pub fn begin() -> Self {
+        *lock(&LINE_OPEN) = true;
+        Self(())
+    }
+}
+
+impl Drop for OpenLine {
+    fn drop(&mut self) {
+        *lock(&LINE_OPEN) = false;
+    }
+}
+
+/// A terminal that does not show what is typed, until this is dropped or a
+/// signal ends the program.
+#[derive(Debug)]
+pub struct EchoOff(());
+
+impl EchoOff {
+    /// Switches the echo of `tty` off; the newline at the end is still shown.
+    ///
+    /// # Errors
+    /// When `tty` is no terminal.
+    pub fn on(tty: &File) -> io::Result<Self> {
+        let before = termios::tcgetattr(tty)?;
+        let mut silent = before.clone();
+        silent.local_flags.remove(LocalFlags::ECHO);
+        silent.local_flags.insert(LocalFlags::ECHONL);
+        // First remembered, then changed: a signal in between must find it.
+        *lock(&TERMINAL) = Some((tty.try_clone()?, before));
+        let guard = Self(());
+        termios::tcsetattr(tty, SetArg::TCSAFLUSH, &silent)?;
+        Ok(guard)
+    }
+}
+
+impl Drop for EchoOff {
+    fn drop(&mut self) {
+        if let Some((tty, before)) = lock(&TERMINAL).take() {
+            let _ = termios::tcsetattr(&tty, SetArg::TCSADRAIN, &before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_temporary_is_forgotten_when_dropped() {
+        let path = PathBuf::from("/nowhere/temporary");
+        let temporary = Temporary::new(path.clone());
+        assert!(lock(&TEMPORARIES).contains(&path));
+        drop(temporary);
+        assert!(!lock(&TEMPORARIES).contains(&path));
+    }
+}

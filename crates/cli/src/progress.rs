@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Progress: a bar on a terminal, lines of JSON for programs, or nothing.
+
+use std::{
+    io::{self, Write},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+
+use crate::{args::GlobalArgs, console::Console, process::OpenLine};
+
+/// Time between two lines of JSON, as cryptsetup has it.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// How the user wants to see progress.
+#[derive(Clone, Copy, Debug)]
+pub struct ProgressStyleArgs {
+    json: bool,
+    quiet: bool,
+    to_stderr: bool,
+}
+
+impl ProgressStyleArgs {
+    /// As the options say. `output_is_stdout` keeps JSON out of the data.
+    #[must_use]
+    pub fn new(global: &GlobalArgs, console: Console, output_is_stdout: bool) -> Self {
+        Self {
+            json: global.progress_json,
+            quiet: console.is_quiet(),
+            to_stderr: output_is_stdout,
+        }
+    }
+
+    /// A step whose length nobody knows, such as deriving a key. It is shown on a
+    /// terminal until the value is dropped.
+    #[must_use]
+    pub fn step(self, what: &'static str) -> Step {
+        if self.json || self.quiet {
+            return Step {
+                bar: ProgressBar::hidden(),
+                _line: None,
+            };
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        bar.set_style(style("{spinner} {msg} ({elapsed})"));
+        bar.set_message(what);
+        bar.enable_steady_tick(Duration::from_millis(120));
+        Step {
+            _line: (!bar.is_hidden()).then(OpenLine::begin),
+            bar,
+        }
+    }
+
+    /// The copying of `total` bytes, if that is known. `device` is the name in
+    /// JSON, `what` the one on the terminal.
+    #[must_use]
+    pub fn bytes(self, what: &'static str, device: String, total: Option<u64>) -> Progress {
+        if self.json {
+            let now = Instant::now();
+            return Progress::Json(Json {
+                device,
+                total,
+                start: now,
+                to_stderr: self.to_stderr,
+                state: Mutex::new(State { done: 0, last: now }),
+            });
+        }
+        if self.quiet {
+            return Progress::None;
+        }
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+        bar.set_style(match total {
+            Some(_) => style(
+                "{msg} {bytes} of {total_bytes} [{wide_bar}] {percent}%  {binary_bytes_per_sec}  {eta} left",
+            )
+            .progress_chars("=> "),
+            None => style("{spinner} {msg} {bytes}  {binary_bytes_per_sec}  {elapsed}"),
+        });
+        bar.set_message(what);
+        if bar.is_hidden() {
+            return Progress::None;
+        }
+        Progress::Bar {
+            bar,
+            _line: OpenLine::begin(),
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the templates here are valid")
+}
+
+/// A step under way.
+#[derive(Debug)]
+pub struct Step {
+    bar: ProgressBar,
+    _line: Option<OpenLine>,
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Bytes under way.
+#[derive(Debug)]
+pub enum Progress {
+    /// Nobody wants to see it.
+    None,
+    /// A bar on a terminal.
+    #[allow(missing_docs)]
+    Bar { bar: ProgressBar, _line: OpenLine },
+    /// Lines of JSON.
+    Json(Json),
+}
+
+impl Progress {
+    /// So many bytes are done, counted from the beginning.
+    pub fn at(&self, done: u64) {
+        match self {
+            Self::None => {}
+            Self::Bar { bar, .. } => bar.set_position(done),
+            Self::Json(json) => json.at(done),
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        match self {
+            Self::None => {}
+            Self::Bar { bar, .. } => bar.finish_and_clear(),
+            Self::Json(json) => json.print(),
+        }
+    }
+}
+
+/// Lines of JSON.
+#[derive(Debug)]
+pub struct Json {
+    device: String,
+    total: Option<u64>,
+    start: Instant,
+    to_stderr: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    done: u64,
+    last: Instant,
+}
+
+impl Json {
+    fn at(&self, done: u64) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.done = done;
+        if state.last.elapsed() >= INTERVAL {
+            state.last = Instant::now();
+            drop(state);
+            self.print();
+        }
+    }
+
+    fn print(&self) {
+        let done = self
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .done;
+        let line = Line::new(&self.device, done, self.total, self.start.elapsed());
+        let Ok(line) = serde_json::to_string(&line) else {
+            return;
+        };
+        // Whoever closed the stream does not want to know.
+        let _ = match self.to_stderr {
+            true => writeln!(io::stderr().lock(), "{line}"),
+            false => writeln!(io::stdout().lock(), "{line}"),
+        };
+    }
+}
+
+/// cryptsetup's fields (cryptsetup(8), `--progress-json`).
+#[derive(Serialize)]
+struct Line<'a> {
+    device: &'a str,
+    device_bytes: String,
+    device_size: String,
+    speed: String,
+    eta_ms: String,
+    time_ms: String,
+}
+
+impl<'a> Line<'a> {
+    fn new(device: &'a str, done: u64, total: Option<u64>, time: Duration) -> Self {
+        let ms = time.as_millis().max(1);
+        let left = u128::from(total.unwrap_or(0).saturating_sub(done));
+        Self {
+            device,
+            device_bytes: done.to_string(),
+            device_size: total.unwrap_or(0).to_string(),
+            speed: (u128::from(done) * 1000 / ms).to_string(),
+            eta_ms: (left * ms / u128::from(done.max(1))).to_string(),
+            time_ms: time.as_millis().to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_the_six_fields_as_strings() {
+        let line = Line::new(
+            "a \"b\"",
+            3 << 20,
+            Some(4 << 20),
+            Duration::from_millis(1500),
+        );
+        assert_eq!(
+            serde_json::to_string(&line).unwrap(),
+            r#"{"device":"a \"b\"","device_bytes":"3145728","device_size":"4194304","speed":"2097152","eta_ms":"500","time_ms":"1500"}"#
+        );
+        let unknown = Line::new("-", 0, None, Duration::ZERO);
+        assert_eq!(
+            (unknown.device_size.as_str(), unknown.eta_ms.as_str()),
+            ("0", "0")
+        );
+    }
+}

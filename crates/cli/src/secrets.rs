@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where secrets come from: a key file, the terminal, or standard input.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, IsTerminal, Read, Write},
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+};
+
+use luxor_engine::SecretBytes;
+
+use crate::{
+    args::GlobalArgs,
+    console::{Console, say},
+    error::{Error, Result, name},
+    process::{self, EchoOff, OpenLine},
+};
+
+/// Bytes of a key file at most, as cryptsetup has it: 8 MiB.
+pub const KEY_FILE_MAX: usize = 8 << 20;
+
+/// Bytes of a typed passphrase at most, as cryptsetup has it.
+const TYPED_MAX: usize = 512;
+
+/// How often a prompt is repeated.
+const ATTEMPTS: u32 = 3;
+
+/// Where a command's secret comes from. Nothing is read before it is asked for.
+#[derive(Debug)]
+pub struct SecretSource {
+    from: From,
+    console: Console,
+}
+
+#[derive(Debug)]
+enum From {
+    /// A part of a file, or of standard input.
+    KeyFile {
+        path: PathBuf,
+        offset: u64,
+        size: Option<usize>,
+    },
+    /// A terminal.
+    Prompt(File),
+    /// The first line of standard input.
+    StdinLine,
+}
+
+impl SecretSource {
+    /// As the options and `input`, the file that the command reads, say.
+    /// Prepares the process for holding a secret.
+    ///
+    /// # Errors
+    /// When standard input would be both the secret and the data, when a key
+    /// file longer than [`KEY_FILE_MAX`] is asked for, and when there is no
+    /// terminal where one is needed.
+    pub fn new(global: &GlobalArgs, input: &Path, console: Console) -> Result<Self> {
+        process::harden(console);
+        let stdin_is_data = is_stdin(input);
+        let from = if let Some(path) = &global.key_file {
+            if stdin_is_data && is_stdin(path) {
+                return Err(
+                    Error::failure("standard input cannot be both the key file and INPUT")
+                        .hint("Put the key into a file: --key-file FILE."),
+                );
+            }
+            let size = match global.keyfile_size.map(usize::try_from) {
+                None => None,
+                Some(Ok(size)) if size <= KEY_FILE_MAX => Some(size),
+                Some(_) => {
+                    return Err(Error::failure(format!(
+                        "--keyfile-size is above the limit of {KEY_FILE_MAX} bytes (8 MiB)"
+                    )));
+                }
+            };
+            From::KeyFile {
+                path: path.clone(),
+                offset: global.keyfile_offset,
+                size,
+            }
+        } else if global.keyfile_offset != 0 || global.keyfile_size.is_some() {
+            return Err(Error::failure(
+                "--keyfile-offset and --keyfile-size have no meaning without --key-file",
+            ));
+        } else if stdin_is_data {
+            From::Prompt(terminal().map_err(|error| {
+                Error::io(
+                    "INPUT is standard input, and there is no terminal for the passphrase",
+                    &error,
+                )
+                .hint("Give the secret with --key-file FILE.")
+            })?)
+        } else if io::stdin().is_terminal() {
+            // A terminal that is not the controlling one can still be read.
+            let tty = terminal().or_else(|_| stdin());
+            From::Prompt(tty.map_err(|error| Error::io("cannot open the terminal", &error))?)
+        } else {
+            From::StdinLine
+        };
+        Ok(Self { from, console })
+    }
+
+    /// How often it makes sense to call [`SecretSource::existing`].
+    #[must_use]
+    pub fn attempts(&self) -> u32 {
+        if matches!(self.from, From::Prompt(_)) {
+            ATTEMPTS
+        } else {
+            1
+        }
+    }
+
+    /// The secret of a volume that exists.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn existing(&self, volume: &Path) -> Result<SecretBytes> {
+        let secret = match &self.from {
+            From::Prompt(tty) => prompt(tty, &format!("Passphrase for {}: ", shown(volume)))?,
+            From::KeyFile { path, offset, size } => key_file(path, *offset, *size)?,
+            From::StdinLine => stdin_line()?,
+        };
+        Ok(self.noted(secret))
+    }
+
+    /// The secret of a volume that is to be made; a typed one is asked for twice.
+    ///
+    /// # Errors
+    /// When it cannot be read, is empty, or was typed differently each time.
+    pub fn new_one(&self, volume: &Path) -> Result<SecretBytes> {
+        let secret = match &self.from {
+            From::Prompt(tty) => new_typed(tty, volume)?,
+            From::KeyFile { path, offset, size } => {
+                let secret = key_file(path, *offset, *size)?;
+                if secret.is_empty() {
+                    return Err(Error::failure(format!(
+                        "the key file {} is empty, which is no protection",
+                        shown(path)
+                    )));
+                }
+                secret
+            }
+            From::StdinLine => {
+                let secret = stdin_line()?;
+                if secret.is_empty() {
+                    return Err(Error::failure(EMPTY));
+                }
+                secret
+            }
+        };
+        Ok(self.noted(secret))
+    }
+
+    fn noted(&self, secret: SecretBytes) -> SecretBytes {
+        if !secret.is_locked() {
+            self.console
+                .note("the memory of the secret could not be locked (see `ulimit -l`)");
+        }
+        secret
+    }
+}
+
+const EMPTY: &str = "the passphrase is empty, which is no protection";
+
+/// The bytes of a key file, at most [`KEY_FILE_MAX`]; of standard input when
+/// `path` is `-`.
+///
+/// # Errors
+/// When it cannot be read, is too long or shorter than `size`.
+fn key_file(path: &Path, offset: u64, size: Option<usize>) -> Result<SecretBytes> {
+    let cannot =
+        |error: io::Error| Error::io(format!("cannot read the key file {}", shown(path)), &error);
+    let mut file = if is_stdin(path) {
+        stdin()
+    } else {
+        File::open(path)
+    }
+    .map_err(cannot)?;
+    if file.metadata().map_err(cannot)?.is_dir() {
+        return Err(cannot(io::ErrorKind::IsADirectory.into()));
+    }
+    let skipped = skip(&mut file, offset).map_err(cannot)?;
+    if skipped < offset {
+        return Err(Error::failure(format!(
+            "the key file {} has {skipped} bytes, and --keyfile-offset is {offset}",
+            shown(path)
+        )));
+    }
+    match size {
+        Some(size) => {
+            let mut secret = SecretBytes::zeroed(size);
+            let filled = fill(&mut file, secret.expose_mut()).map_err(cannot)?;
+            if filled < size {
+                return Err(Error::failure(format!(
+                    "the key file {} has only {filled} of the {size} bytes of --keyfile-size",
+                    shown(path)
+                )));
+            }
+            Ok(secret)
+        }
+        None => read_until(&mut file, None, KEY_FILE_MAX)
+            .map_err(cannot)?
+            .ok_or_else(|| {
+                Error::failure(format!(
+                    "the key file {} is longer than {KEY_FILE_MAX} bytes (8 MiB)",
+                    shown(path)
+                ))
+                .hint("Use a part of it: --keyfile-size BYTES.")
+            }),
+    }
+}
+
+/// One line of standard input without its newline; not a byte more is read.
+fn stdin_line() -> Result<SecretBytes> {
+    let read = stdin().and_then(|mut file| {
+        let mut first = SecretBytes::zeroed(1);
+        match fill(&mut file, first.expose_mut())? {
+            0 => Ok(None),
+            _ if first.expose() == b"\n" => Ok(Some(Some(SecretBytes::zeroed(0)))),
+            _ => read_until(&mut (first.expose().chain(file)), Some(b'\n'), KEY_FILE_MAX).map(Some),
+        }
+    });
+    match read {
+        Err(error) => Err(Error::io(
+            "cannot read the passphrase from standard input",
+            &error,
+        )),
+        Ok(Some(Some(secret))) => Ok(secret),
+        Ok(Some(None)) => Err(Error::failure(format!(
+            "the first line of standard input is longer than {KEY_FILE_MAX} bytes (8 MiB)"
+        ))),
+        Ok(None) => Err(
+            Error::failure("standard input is empty: there is no passphrase")
+                .hint("Give the secret on its first line, with --key-file FILE, or on a terminal."),
+        ),
+    }
+}
+
+/// Asks for a new passphrase until it was typed twice alike.
+fn new_typed(tty: &File, volume: &Path) -> Result<SecretBytes> {
+    for attempt in 1.. {
+        let first = prompt(tty, &format!("New passphrase for {}: ", shown(volume)))?;
+        let problem = if first.is_empty() {
+            EMPTY
+        } else if prompt(tty, "The same once more: ")?.expose() != first.expose() {
+            "the two passphrases are not the same"
+        } else {
+            return Ok(first);
+        };
+        if attempt == ATTEMPTS {
+            return Err(Error::failure(problem));
+        }
+        say(&format!("luxor: {problem}"));
+    }
+    unreachable!("the loop ends by itself")
+}
+
+/// Asks on a terminal that does not show the answer.
+fn prompt(mut tty: &File, question: &str) -> Result<SecretBytes> {
+    let cannot = |error: io::Error| Error::io("cannot ask for the passphrase", &error);
+    let line = OpenLine::begin();
+    let echo = EchoOff::on(tty).map_err(cannot)?;
+    tty.write_all(question.as_bytes()).map_err(cannot)?;
+    let mut first = SecretBytes::zeroed(1);
+    if fill(&mut tty, first.expose_mut()).map_err(cannot)? == 0 {
+        drop(echo);
+        let _ = tty.write_all(b"\n");
+        return Err(Error::failure("no passphrase was given"));
+    }
+    let answer = match first.expose() {
+        b"\n" => Some(SecretBytes::zeroed(0)),
+        byte => read_until(&mut byte.chain(tty), Some(b'\n'), TYPED_MAX).map_err(cannot)?,
+    };
+    drop((echo, line));
+    answer.ok_or_else(|| {
+        Error::failure(format!("the passphrase is longer than {TYPED_MAX} bytes"))
+            .hint("Put it into a file: --key-file FILE.")
+    })
+}
+
+/// The bytes up to the end, or up to (and without) `end`; `None` when there are
+/// more than `max`. Nothing is read past `end`, and no copy is left in memory.
+fn read_until(
+    input: &mut impl Read,
+    end: Option<u8>,
+    max: usize,
+) -> io::Result<Option<SecretBytes>> {
+    let mut secret = SecretBytes::zeroed(4096.min(max + 1));
+    let mut len = 0;
+    loop {
+        if len == secret.len() {
+            if len > max {
+                return Ok(None);
+            }
+            let mut longer = SecretBytes::zeroed((2 * len).min(max + 1));
+            longer.expose_mut()[..len].copy_from_slice(secret.expose());
+            secret = longer;
+        }
+        // Byte by byte where there may be more behind the end that belongs to others.
+        let room = &mut secret.expose_mut()[len..];
+        let room = if end.is_some() { &mut room[..1] } else { room };
+        let count = match input.read(room) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            other => other?,
+        };
+        if count == 0 || end.is_some_and(|end| secret.expose()[len] == end) {
+            break;
+        }
+        len += count;
+    }
+    if len > max {
+        return Ok(None);
+    }
+    secret.truncate(len);
+    Ok(Some(secret))
+}
+
+/// Reads until `buf` is full or the input ends; the number of bytes read.
+fn fill(input: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buf.len() {
+        match input.read(&mut buf[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Reads `count` bytes and forgets them; the number that there were. Reading
+/// also serves pipes, and key files are small.
+fn skip(input: &mut impl Read, count: u64) -> io::Result<u64> {
+    let mut buf = SecretBytes::zeroed(4096);
+    let mut skipped = 0;
+    while skipped < count {
+        let want = usize::try_from(count - skipped)
+            .unwrap_or(usize::MAX)
+            .min(buf.len());
+        match fill(input, &mut buf.expose_mut()[..want])? {
+            0 => break,
+            got => skipped += got as u64,
+        }
+    }
+    Ok(skipped)
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// The controlling terminal.
+fn terminal() -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open("/dev/tty")
+}
+
+/// Standard input without a buffer, which would keep a copy of the secret.
+fn stdin() -> io::Result<File> {
+    Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+fn shown(path: &Path) -> String {
+    if is_stdin(path) {
+        "standard input".into()
+    } else {
+        name(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_at_the_newline_and_no_byte_more_is_read() {
+        let mut input: &[u8] = b"correct horse\r\nrest";
+        let line = read_until(&mut input, Some(b'\n'), 512).unwrap().unwrap();
+        assert_eq!(line.expose(), b"correct horse\r");
+        assert_eq!(input, b"rest");
+    }
+
+    #[test]
+    fn a_secret_may_have_exactly_the_limit() {
+        for max in [10, 4095, 4096, 4097, 8192, 10_000] {
+            let bytes = vec![7; max + 1];
+            let read = |len: usize, end| read_until(&mut &bytes[..len], end, max).unwrap();
+            for end in [None, Some(b'\n')] {
+                assert_eq!(read(max, end).unwrap().expose(), &bytes[..max], "{max}");
+                assert!(read(max + 1, end).is_none(), "{max}");
+            }
+            assert!(read(0, None).unwrap().is_empty());
+        }
+        let mut full = vec![7; 10];
+        full.push(b'\n');
+        assert_eq!(
+            read_until(&mut full.as_slice(), Some(b'\n'), 10)
+                .unwrap()
+                .unwrap()
+                .len(),
+            10
+        );
+    }
+
+    #[test]
+    fn skipping_tells_how_far_it_came() {
+        let mut input: &[u8] = &[1; 10_000];
+        assert_eq!(skip(&mut input, 9_999).unwrap(), 9_999);
+        assert_eq!(input.len(), 1);
+        assert_eq!(skip(&mut input, 5).unwrap(), 1);
+    }
+}
