@@ -5,10 +5,14 @@
 #![expect(dead_code, reason = "the commands that use it follow")]
 
 mod args;
+mod block_device;
 mod commands;
 mod console;
 mod engine;
 mod error;
+mod input;
+mod locks;
+mod output;
 mod process;
 mod progress;
 mod raw_cipher;

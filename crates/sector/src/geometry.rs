@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn split_runs_cover_the_bytes_in_order() {
         let geometry = geometry(SectorSize::B512, u64::MAX - 1);
-        let input: Vec<u8> = (0..4 * 512).map(|i| (i / 512) as u8).collect();
+        let input = [[0; 512], [1; 512], [2; 512], [3; 512]].concat();
         let mut output = vec![0; input.len()];
         let buf = InOut::Separate {
             input: &input,

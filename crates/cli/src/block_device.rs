@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the system knows about block devices: what they lie upon, and who uses
+//! them. All of it comes from `/sys` and `/proc`; where these are missing,
+//! nothing is known and `O_EXCL` has to do.
+
+use std::{
+    ffi::OsString,
+    fs::{self, Metadata},
+    os::unix::{
+        ffi::OsStringExt,
+        fs::{FileTypeExt, MetadataExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use nix::sys::stat::{major, makedev, minor};
+
+/// What makes two names the same file: hard links, symbolic links and several
+/// nodes of one device included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Identity {
+    /// A regular file.
+    File {
+        /// The file system.
+        dev: u64,
+        /// The file in it.
+        ino: u64,
+    },
+    /// A block device.
+    Device {
+        /// Its number.
+        rdev: u64,
+    },
+}
+
+impl Identity {
+    /// None for what is no storage: pipes, terminals, folders.
+    #[must_use]
+    pub fn of(metadata: &Metadata) -> Option<Self> {
+        if metadata.is_file() {
+            Some(Self::File {
+                dev: metadata.dev(),
+                ino: metadata.ino(),
+            })
+        } else if metadata.file_type().is_block_device() {
+            Some(Self::Device {
+                rdev: metadata.rdev(),
+            })
+        } else {
+            None
+        }
+    }
+
+    /// Whether writing to one of them changes the other: they are the same, or
+    /// one is the disk of which the other is a partition, the backing file of
+    /// a loop device, or a device below a mapped one.
+    #[must_use]
+    pub fn overlaps(self, other: Self) -> bool {
+        self.foundations().contains(&other) || other.foundations().contains(&self)
+    }
+
+    /// Itself and everything it lies upon.
+    fn foundations(self) -> Vec<Self> {
+        let mut found = vec![self];
+        let mut next = 0;
+        while let Some(&identity) = found.get(next) {
+            next += 1;
+            let Self::Device { rdev } = identity else {
+                continue;
+            };
+            for below in directly_below(rdev) {
+                if !found.contains(&below) {
+                    found.push(below);
+                }
+            }
+        }
+        found
+    }
+}
+
+fn directly_below(rdev: u64) -> Vec<Identity> {
+    let folder = sysfs(rdev);
+    let mut below = Vec::new();
+    if folder.join("partition").exists() {
+        below.extend(device_number(&folder.join("../dev")));
+    }
+    for slave in entries(&folder.join("slaves")) {
+        below.extend(device_number(&slave.join("dev")));
+    }
+    let mut below: Vec<_> = below
+        .into_iter()
+        .map(|rdev| Identity::Device { rdev })
+        .collect();
+    below.extend(backing_file(&folder));
+    below
+}
+
+/// Who uses the block device `rdev`, in words: `mounted at /srv`.
+#[must_use]
+pub fn user(rdev: u64) -> Option<String> {
+    // A partition in use keeps the whole disk in use.
+    let folder = sysfs(rdev);
+    let partitions = entries(&folder)
+        .into_iter()
+        .filter(|entry| entry.join("partition").exists());
+    let mut devices: Vec<_> = partitions
+        .filter_map(|partition| device_number(&partition.join("dev")))
+        .collect();
+    devices.push(rdev);
+
+    if let Ok(mounts) = fs::read("/proc/self/mountinfo")
+        && let Some(place) = mounted_at(&mounts, &devices)
+    {
+        return Some(format!("mounted at {}", crate::error::name(&place)));
+    }
+    for &device in &devices {
+        if let Some(holder) = entries(&sysfs(device).join("holders")).first()
+            && let Some(name) = holder.file_name()
+        {
+            return Some(format!("in use by /dev/{}", name.display()));
+        }
+        if let Some(device) = loop_over(Identity::Device { rdev: device }) {
+            return Some(format!("in use by {device}"));
+        }
+    }
+    None
+}
+
+/// The loop device that has `below` as its backing file: `/dev/loop0`.
+#[must_use]
+pub fn loop_over(below: Identity) -> Option<String> {
+    let devices = entries(Path::new("/sys/block"));
+    let device = devices
+        .iter()
+        .find(|device| backing_file(device) == Some(below))?;
+    Some(format!("/dev/{}", device.file_name()?.display()))
+}
+
+/// Where one of `devices` is mounted, from the lines of proc(5)'s `mountinfo`.
+fn mounted_at(mounts: &[u8], devices: &[u64]) -> Option<PathBuf> {
+    mounts.split(|&b| b == b'\n').find_map(|line| {
+        let fields: Vec<&[u8]> = line.split(|&b| b == b' ').collect();
+        let number = parse_number(std::str::from_utf8(fields.get(2)?).ok()?);
+        let separator = fields.iter().position(|&field| field == b"-")?;
+        // btrfs has numbers of its own, so that the source tells the device.
+        let source = || {
+            let source = fs::metadata(unescaped(fields.get(separator + 2)?)).ok()?;
+            source.file_type().is_block_device().then(|| source.rdev())
+        };
+        let mounted = |device: Option<u64>| device.is_some_and(|device| devices.contains(&device));
+        (mounted(number) || mounted(source())).then(|| unescaped(fields[4]))
+    })
+}
+
+/// Space, tab, newline and backslash are written as `\040` and so on.
+fn unescaped(field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, tail)) = rest.split_first() {
+        let code = tail
+            .get(..3)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) if first == b'\\' => {
+                bytes.push(byte);
+                rest = &tail[3..];
+            }
+            _ => {
+                bytes.push(first);
+                rest = tail;
+            }
+        }
+    }
+    OsString::from_vec(bytes).into()
+}
+
+fn backing_file(folder: &Path) -> Option<Identity> {
+    let mut path = fs::read(folder.join("loop/backing_file")).ok()?;
+    path.pop_if(|last| *last == b'\n');
+    Identity::of(&fs::metadata(OsString::from_vec(path)).ok()?)
+}
+
+fn sysfs(rdev: u64) -> PathBuf {
+    format!("/sys/dev/block/{}:{}", major(rdev), minor(rdev)).into()
+}
+
+fn device_number(path: &Path) -> Option<u64> {
+    parse_number(fs::read_to_string(path).ok()?.trim())
+}
+
+fn parse_number(text: &str) -> Option<u64> {
+    let (major, minor) = text.split_once(':')?;
+    Some(makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect()
+}
+
+#[cfg(test)]
+pub mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// A loop device over a file, until dropped.
+    pub struct Loop(pub PathBuf);
+
+    impl Loop {
+        pub fn over(file: &Path) -> Self {
+            let output = Command::new("losetup")
+                .args(["--find", "--show"])
+                .arg(file)
+                .output();
+            let output = output.unwrap();
+            assert!(
+                output.status.success(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            Self(String::from_utf8(output.stdout).unwrap().trim().into())
+        }
+    }
+
+    impl Drop for Loop {
+        fn drop(&mut self) {
+            let _ = Command::new("losetup")
+                .arg("--detach")
+                .arg(&self.0)
+                .status();
+        }
+    }
+
+    fn identity(path: &Path) -> Identity {
+        Identity::of(&fs::metadata(path).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_loop_device_is_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, other] = ["a file", "other"].map(|name| folder.path().join(name));
+        fs::write(&file, [0; 8192]).unwrap();
+        fs::write(&other, [0; 8192]).unwrap();
+        let link = folder.path().join("link");
+        fs::hard_link(&file, &link).unwrap();
+        assert!(identity(&file).overlaps(identity(&link)));
+        assert!(!identity(&file).overlaps(identity(&other)));
+        assert_eq!(loop_over(identity(&file)), None);
+
+        let device = Loop::over(&file);
+        assert!(identity(&device.0).overlaps(identity(&link)));
+        assert!(identity(&link).overlaps(identity(&device.0)));
+        assert!(!identity(&device.0).overlaps(identity(&other)));
+        assert_eq!(
+            loop_over(identity(&link)).unwrap(),
+            device.0.to_str().unwrap()
+        );
+
+        let above = Loop::over(&device.0);
+        assert!(identity(&above.0).overlaps(identity(&file)));
+        let rdev = fs::metadata(&device.0).unwrap().rdev();
+        assert_eq!(
+            user(rdev).unwrap(),
+            format!("in use by {}", above.0.display())
+        );
+    }
+
+    #[test]
+    fn mounts_are_found_in_mountinfo() {
+        let mounts = b"22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+            30 22 8:2 / /srv/my\\040disk rw,relatime shared:7 master:1 - ext4 /dev/sda2 rw\n\
+            31 22 0:44 / /proc/x rw - proc proc rw\nrubbish\n31 22\n";
+        let at = |device: u64| mounted_at(mounts, &[device]);
+        assert_eq!(at(makedev(8, 1)), Some("/".into()));
+        assert_eq!(at(makedev(8, 2)), Some("/srv/my disk".into()));
+        assert_eq!(at(makedev(8, 3)), None);
+        assert_eq!(
+            mounted_at(mounts, &[makedev(8, 3), makedev(8, 2)]),
+            at(makedev(8, 2))
+        );
+        assert_eq!(unescaped(br"a\134b\0"), PathBuf::from(r"a\b\0"));
+    }
+
+    #[test]
+    fn nothing_is_known_of_a_device_that_is_not_there() {
+        assert_eq!(user(makedev(4095, 1_000_000)), None);
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(user(file.metadata().unwrap().rdev()), None);
+        assert_eq!(Identity::of(&fs::metadata("/dev/null").unwrap()), None);
+        assert_eq!(Identity::of(&fs::metadata("/").unwrap()), None);
+    }
+}

@@ -1,0 +1,659 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is read: a file, a block device, a pipe, standard input.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read, Seek},
+    os::{
+        fd::AsFd,
+        unix::fs::{FileExt, FileTypeExt, OpenOptionsExt},
+    },
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use luxor_sector::Storage;
+use nix::{
+    errno::Errno,
+    libc,
+    unistd::{Whence, lseek},
+};
+
+use crate::{
+    block_device::Identity,
+    error::{Error, Exit, io_words, name},
+    locks::{Access, lock_data, unlock_data},
+};
+
+/// What an input is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// All its bytes: nobody may change them meanwhile.
+    Data,
+    /// A volume's metadata, which may be looked at while the volume is in use.
+    Metadata,
+}
+
+/// An input that is open.
+///
+/// As a [`Read`] it gives its bytes in order, holes as zeros without reading
+/// them. That a regular file became shorter or longer meanwhile is an error:
+/// its length was announced. Seekable ones are also a [`Storage`].
+#[derive(Debug)]
+pub struct Input {
+    path: PathBuf,
+    file: File,
+    kind: Kind,
+    locked: bool,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Seekable(Place),
+    /// A pipe, a terminal, a socket: read in order, to an end that nobody knows.
+    Stream {
+        /// Bytes read.
+        position: u64,
+    },
+}
+
+/// Where in a file or device.
+#[derive(Debug)]
+struct Place {
+    /// Where the input's first byte is. Not 0 only where standard input is a
+    /// file of which something else has read a part.
+    base: u64,
+    /// Bytes from `base` to the end, as it was when the input was opened.
+    len: u64,
+    /// The next byte to be read, from `base` on.
+    position: u64,
+    /// What is at `position`, as far as it is known.
+    extent: Extent,
+    regular: bool,
+}
+
+/// Bytes up to this one, counted from the beginning of the file.
+#[derive(Clone, Copy, Debug)]
+enum Extent {
+    Unknown,
+    Data { until: u64 },
+    Hole { until: u64 },
+}
+
+impl Input {
+    /// Opens `path`, or standard input for `-`.
+    ///
+    /// With [`Role::Data`] it is locked against programs that write to it.
+    ///
+    /// # Errors
+    /// [`InputError`].
+    pub fn open(path: &Path, role: Role) -> Result<Self, InputError> {
+        let path_of = || path.to_owned();
+        let failed = |source| InputError::Open {
+            path: path_of(),
+            source,
+        };
+        let file = if path == Path::new("-") {
+            File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?)
+        } else {
+            OpenOptions::new()
+                .read(true)
+                .custom_flags(libc::O_NOCTTY)
+                .open(path)
+                .map_err(|source| match source.kind() {
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                        InputError::Missing { path: path_of() }
+                    }
+                    _ => failed(source),
+                })?
+        };
+
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.is_dir() {
+            return Err(InputError::Folder { path: path_of() });
+        }
+        let regular = metadata.is_file();
+        let seekable = regular || metadata.file_type().is_block_device();
+        let kind = if seekable {
+            let base = if path == Path::new("-") {
+                (&file).stream_position().map_err(failed)?
+            } else {
+                0
+            };
+            let end = Storage::len(&file).map_err(failed)?;
+            // Files in /proc say that they are empty and are not.
+            if regular && end == 0 && file.read_at(&mut [0], 0).map_err(failed)? > 0 {
+                Kind::Stream { position: 0 }
+            } else {
+                let len = end.saturating_sub(base);
+                Kind::Seekable(Place {
+                    base,
+                    len,
+                    position: 0,
+                    extent: Extent::Unknown,
+                    regular,
+                })
+            }
+        } else {
+            Kind::Stream { position: 0 }
+        };
+
+        let locked = seekable && role == Role::Data;
+        if locked && !lock_data(&file, Access::Read).map_err(failed)? {
+            return Err(InputError::Locked { path: path_of() });
+        }
+        Ok(Self {
+            path: path_of(),
+            file,
+            kind,
+            locked,
+        })
+    }
+
+    /// The number of bytes from its beginning to its end, as it was when the
+    /// input was opened. None for pipes and the like.
+    #[must_use]
+    pub fn len(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Seekable(place) => Some(place.len),
+            Kind::Stream { .. } => None,
+        }
+    }
+
+    /// As it was named on the command line.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its name for messages.
+    #[must_use]
+    pub fn name(&self) -> String {
+        shown(&self.path)
+    }
+
+    /// The file itself, for [`MetadataLock`](crate::locks::MetadataLock).
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Its bytes at offsets, for reading only. None for pipes and the like.
+    #[must_use]
+    pub fn as_storage(&self) -> Option<&dyn Storage> {
+        match self.kind {
+            Kind::Seekable(_) => Some(self),
+            Kind::Stream { .. } => None,
+        }
+    }
+
+    /// Which file or device it is. None for pipes and the like.
+    #[must_use]
+    pub fn identity(&self) -> Option<Identity> {
+        match self.kind {
+            Kind::Seekable(_) => Identity::of(&self.file.metadata().ok()?),
+            Kind::Stream { .. } => None,
+        }
+    }
+
+    /// Goes on reading at byte `offset`: a jump, or in a stream, where it
+    /// cannot go back, by reading up to there.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::UnexpectedEof`] when it ends before, and
+    /// [`io::ErrorKind::InvalidInput`] for the way back in a stream. Else those
+    /// of the system.
+    pub fn skip_to(&mut self, offset: u64) -> io::Result<()> {
+        let ends = |end| {
+            let message = format!("it ends after {end} bytes, before byte {offset}");
+            Err(io::Error::new(io::ErrorKind::UnexpectedEof, message))
+        };
+        match &mut self.kind {
+            Kind::Seekable(place) if offset > place.len => ends(place.len),
+            Kind::Seekable(place) => {
+                place.position = offset;
+                place.extent = Extent::Unknown;
+                Ok(())
+            }
+            Kind::Stream { position } => {
+                let here = *position;
+                let Some(forward) = offset.checked_sub(here) else {
+                    let message = format!("a stream cannot go back to byte {offset}");
+                    return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+                };
+                let skipped = io::copy(&mut self.by_ref().take(forward), &mut io::sink())?;
+                if skipped == forward {
+                    Ok(())
+                } else {
+                    ends(here + skipped)
+                }
+            }
+        }
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match &mut self.kind {
+            Kind::Seekable(place) => place.read(&self.file, buf),
+            Kind::Stream { position } => match (&self.file).read(buf) {
+                Ok(read) => {
+                    *position += read as u64;
+                    Ok(read)
+                }
+                // Another process has made the pipe so: wait, without a loop
+                // that takes a whole processor.
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    thread::sleep(Duration::from_millis(2));
+                    Err(io::ErrorKind::Interrupted.into())
+                }
+                Err(e) => Err(e),
+            },
+        }
+    }
+}
+
+impl Place {
+    fn read(&mut self, file: &File, buf: &mut [u8]) -> io::Result<usize> {
+        let left = self.len - self.position;
+        let wanted = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
+        let buf = &mut buf[..wanted];
+        if buf.is_empty() {
+            // An empty file, too, may have grown.
+            if left == 0 {
+                self.check_len(file)?;
+            }
+            return Ok(0);
+        }
+        let at = self.base + self.position;
+        self.find_extent(file, at)?;
+        let (Extent::Data { until } | Extent::Hole { until }) = self.extent else {
+            unreachable!("it was just found")
+        };
+        let wanted = usize::try_from(until - at).map_or(buf.len(), |left| left.min(buf.len()));
+        let buf = &mut buf[..wanted];
+        let read = match self.extent {
+            Extent::Hole { .. } => {
+                buf.fill(0);
+                buf.len()
+            }
+            _ => file.read_at(buf, at)?,
+        };
+        if read == 0 {
+            return Err(self.changed_len(at));
+        }
+        self.position += read as u64;
+        if self.position == self.len {
+            self.check_len(file)?;
+        }
+        Ok(read)
+    }
+
+    /// Makes `extent` that of byte `at`.
+    fn find_extent(&mut self, file: &File, at: u64) -> io::Result<()> {
+        if let Extent::Data { until } | Extent::Hole { until } = self.extent
+            && at < until
+        {
+            return Ok(());
+        }
+        let end = self.base + self.len;
+        let all = Extent::Data { until: end };
+        let Ok(offset) = i64::try_from(at) else {
+            self.extent = all;
+            return Ok(());
+        };
+        let clamped = |until: i64| u64::try_from(until).map_or(end, |until| until.min(end));
+        self.extent = match lseek(file, offset, Whence::SeekData) {
+            Ok(data) if data > offset => Extent::Hole {
+                until: clamped(data),
+            },
+            Ok(_) => match lseek(file, offset, Whence::SeekHole) {
+                Ok(hole) if hole > offset => Extent::Data {
+                    until: clamped(hole),
+                },
+                // It changed in between.
+                _ => all,
+            },
+            // No data up to the end, and the end may be another one than it was.
+            Err(Errno::ENXIO) => {
+                self.check_len(file)?;
+                Extent::Hole { until: end }
+            }
+            // Block devices and some file systems do not know holes.
+            Err(_) => all,
+        };
+        Ok(())
+    }
+
+    fn check_len(&self, file: &File) -> io::Result<()> {
+        if !self.regular {
+            return Ok(());
+        }
+        let now = file.metadata()?.len();
+        if now == self.base + self.len {
+            Ok(())
+        } else {
+            Err(self.changed_len(now))
+        }
+    }
+
+    fn changed_len(&self, now: u64) -> io::Error {
+        let before = self.base + self.len;
+        let what = if now < before { "shorter" } else { "longer" };
+        io::Error::other(format!(
+            "it became {what} while it was read: it had {before} bytes, now {now}"
+        ))
+    }
+}
+
+impl Storage for Input {
+    fn len(&self) -> io::Result<u64> {
+        self.len().ok_or_else(|| io::ErrorKind::NotSeekable.into())
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let Kind::Seekable(place) = &self.kind else {
+            return Err(io::ErrorKind::NotSeekable.into());
+        };
+        let offset = place
+            .base
+            .checked_add(offset)
+            .ok_or(io::ErrorKind::InvalidInput)?;
+        Storage::read_exact_at(&self.file, buf, offset)
+    }
+
+    fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "it is open for reading only",
+        ))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Input {
+    fn drop(&mut self) {
+        if self.locked {
+            unlock_data(&self.file);
+        }
+    }
+}
+
+fn shown(path: &Path) -> String {
+    if path == Path::new("-") {
+        "standard input".into()
+    } else {
+        name(path)
+    }
+}
+
+/// Why an input cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InputError {
+    /// There is nothing of that name.
+    #[error("{} does not exist", shown(path))]
+    Missing {
+        /// As it was named.
+        path: PathBuf,
+    },
+    /// It is a folder.
+    #[error("{} is a folder, not a file", shown(path))]
+    Folder {
+        /// As it was named.
+        path: PathBuf,
+    },
+    /// Somebody writes to it.
+    #[error("{} is locked: another program is writing to it", shown(path))]
+    Locked {
+        /// As it was named.
+        path: PathBuf,
+    },
+    /// The system refused.
+    #[error("cannot open {}: {}", shown(path), io_words(source))]
+    Open {
+        /// As it was named.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl From<InputError> for Error {
+    fn from(error: InputError) -> Self {
+        let exit = match error {
+            InputError::Missing { .. } => Exit::Missing,
+            InputError::Locked { .. } => Exit::Busy,
+            InputError::Folder { .. } | InputError::Open { .. } => Exit::Failure,
+        };
+        Self::new(exit, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, io::Write};
+
+    use nix::{sys::stat::Mode, unistd::mkfifo};
+
+    use super::*;
+    use crate::block_device::tests::Loop;
+
+    fn data(path: &Path) -> Input {
+        Input::open(path, Role::Data).unwrap()
+    }
+
+    fn all(input: &mut Input) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        input.read_to_end(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_file_is_read_and_is_storage() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let bytes: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
+        fs::write(&path, &bytes).unwrap();
+        let mut input = data(&path);
+        assert_eq!(input.len(), Some(400_000));
+        assert_eq!(all(&mut input), bytes);
+        input.skip_to(399_990).unwrap();
+        assert_eq!(all(&mut input), bytes[399_990..]);
+        input.skip_to(5).unwrap();
+        let mut buf = [0; 3];
+        input.read_exact(&mut buf).unwrap();
+        assert_eq!(buf, bytes[5..8]);
+        let error = input.skip_to(400_001).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+
+        let storage = input.as_storage().unwrap();
+        assert_eq!(storage.len().unwrap(), 400_000);
+        storage.read_exact_at(&mut buf, 1000).unwrap();
+        assert_eq!(buf, bytes[1000..1003]);
+        assert!(storage.read_exact_at(&mut buf, 399_998).is_err());
+        assert!(storage.write_all_at(&buf, 0).is_err());
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+
+    #[test]
+    fn holes_are_zeros_wherever_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sparse");
+        let file = File::create(&path).unwrap();
+        file.set_len(3 << 30).unwrap();
+        let marks = [
+            (1_u64 << 20, b"one".as_slice()),
+            (2 << 30, b"two"),
+            ((3 << 30) - 5, b"three"),
+        ];
+        for (at, mark) in marks {
+            Storage::write_all_at(&file, mark, at).unwrap();
+        }
+        let mut input = data(&path);
+        let mut buf = vec![1; 4 << 20];
+        let (mut position, mut found) = (0, Vec::new());
+        loop {
+            let read = input.read(&mut buf).unwrap();
+            if read == 0 {
+                break;
+            }
+            for (at, mark) in marks {
+                let Some(begin) = at.checked_sub(position) else {
+                    continue;
+                };
+                if let Ok(begin) = usize::try_from(begin)
+                    && begin < read
+                {
+                    assert_eq!(&buf[begin..][..mark.len()], mark);
+                    buf[begin..][..mark.len()].fill(0);
+                    found.push(at);
+                }
+            }
+            assert!(buf[..read].iter().fold(0, |a, b| a | b) == 0);
+            position += read as u64;
+        }
+        assert_eq!(position, 3 << 30);
+        assert_eq!(found, marks.map(|(at, _)| at));
+    }
+
+    #[test]
+    fn a_file_that_changes_its_length_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        for (sparse, before, now, word) in [
+            (false, 10_000, 9_999, "shorter"),
+            (false, 10_000, 0, "shorter"),
+            (false, 10_000, 10_001, "longer"),
+            (false, 0, 1, "longer"),
+            (true, 10_000_000, 9_999_999, "shorter"),
+            (true, 10_000_000, 100, "shorter"),
+            (true, 10_000_000, 10_000_001, "longer"),
+        ] {
+            let path = folder.path().join("file");
+            fs::write(&path, vec![7; if sparse { 0 } else { before }]).unwrap();
+            let file = OpenOptions::new().write(true).open(&path).unwrap();
+            file.set_len(before as u64).unwrap();
+            let mut input = data(&path);
+            file.set_len(now).unwrap();
+            let error = input.read_to_end(&mut Vec::new()).unwrap_err().to_string();
+            assert!(error.contains(word), "{before}, then {now}: {error}");
+            assert!(error.contains(&before.to_string()), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_change_in_the_middle_of_reading_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, vec![7; 1 << 20]).unwrap();
+        let mut input = data(&path);
+        input.read_exact(&mut [0; 100_000]).unwrap();
+        OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(50_000)
+            .unwrap();
+        let error = input.read_to_end(&mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("shorter"), "{error}");
+    }
+
+    #[test]
+    fn streams_have_no_length() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        mkfifo(&path, Mode::S_IRWXU).unwrap();
+        let writer = thread::spawn({
+            let path = path.clone();
+            move || {
+                OpenOptions::new()
+                    .write(true)
+                    .open(path)
+                    .unwrap()
+                    .write_all(b"0123456789")
+            }
+        });
+        let mut input = data(&path);
+        assert_eq!(input.len(), None);
+        assert!(input.as_storage().is_none());
+        let mut buf = [0; 2];
+        input.read_exact(&mut buf).unwrap();
+        input.skip_to(2).unwrap();
+        input.skip_to(5).unwrap();
+        let error = input.skip_to(4).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(all(&mut input), b"56789");
+        assert_eq!(
+            input.skip_to(11).unwrap_err().kind(),
+            io::ErrorKind::UnexpectedEof
+        );
+        writer.join().unwrap().unwrap();
+
+        // A file that says it is empty, and is not.
+        let mut version = data(Path::new("/proc/version"));
+        assert_eq!(version.len(), None);
+        assert!(all(&mut version).starts_with(b"Linux"));
+    }
+
+    #[test]
+    fn a_block_device_is_as_long_as_it_is() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let bytes: Vec<u8> = (0..1 << 20).map(|i: u32| i.to_le_bytes()[1]).collect();
+        fs::write(file.path(), &bytes).unwrap();
+        let device = Loop::over(file.path());
+        let mut input = data(&device.0);
+        assert_eq!(input.len(), Some(1 << 20));
+        assert_eq!(all(&mut input), bytes);
+        let mut buf = [0; 4];
+        input
+            .as_storage()
+            .unwrap()
+            .read_exact_at(&mut buf, 256)
+            .unwrap();
+        assert_eq!(buf, bytes[256..260]);
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_told_in_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("no such file");
+        let error = Input::open(&path, Role::Data).unwrap_err();
+        assert!(matches!(error, InputError::Missing { .. }));
+        assert!(
+            error.to_string().ends_with("no such file does not exist"),
+            "{error}"
+        );
+        assert_eq!(Error::from(error).exit(), Exit::Missing);
+
+        let error = Input::open(folder.path(), Role::Data).unwrap_err();
+        assert!(matches!(error, InputError::Folder { .. }));
+        assert_eq!(Error::from(error).exit(), Exit::Failure);
+
+        fs::write(&path, "x").unwrap();
+        let writer = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .unwrap();
+        assert!(lock_data(&writer, Access::Write).unwrap());
+        let error = Input::open(&path, Role::Data).unwrap_err();
+        assert!(matches!(error, InputError::Locked { .. }));
+        assert_eq!(Error::from(error).exit(), Exit::Busy);
+        Input::open(&path, Role::Metadata).unwrap();
+        drop(writer);
+
+        let first = data(&path);
+        let second = data(&path);
+        drop((first, second));
+        let writer = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .unwrap();
+        assert!(lock_data(&writer, Access::Write).unwrap());
+    }
+}

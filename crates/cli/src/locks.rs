@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Locks that other programs know: qemu's on the data, cryptsetup's on the
+//! metadata.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt},
+    path::Path,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, Flock, FlockArg, fcntl},
+    libc,
+    sys::stat::{major, minor},
+};
+
+/// What is done with a file's data while it is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It is read, and nobody may change it meanwhile.
+    Read,
+    /// It is written, and nobody may use it meanwhile.
+    Write,
+}
+
+/// qemu's permissions, by bit number (`BLK_PERM_*` in `include/block/block-common.h`).
+const CONSISTENT_READ: i64 = 0;
+const WRITE: i64 = 1;
+const WRITE_UNCHANGED: i64 = 2;
+const RESIZE: i64 = 3;
+
+/// A shared lock on this byte plus *n*: "I use permission *n*"
+/// (`RAW_LOCK_PERM_BASE` in `block/file-posix.c`).
+const USED: i64 = 100;
+/// A shared lock on this byte plus *n*: "nobody else may use permission *n*"
+/// (`RAW_LOCK_SHARED_BASE`).
+const REFUSED: i64 = 200;
+
+impl Access {
+    fn uses(self) -> &'static [i64] {
+        match self {
+            Self::Read => &[CONSISTENT_READ],
+            Self::Write => &[CONSISTENT_READ, WRITE, RESIZE],
+        }
+    }
+
+    fn refuses(self) -> &'static [i64] {
+        match self {
+            Self::Read => &[WRITE, RESIZE],
+            Self::Write => &[CONSISTENT_READ, WRITE, WRITE_UNCHANGED, RESIZE],
+        }
+    }
+}
+
+/// Locks the data of `file`, which must be open for reading, until it is
+/// closed or [`unlock_data`] is called. `false`: another program holds it.
+///
+/// The locks are open file description locks at the bytes where qemu has its
+/// own. All of them are shared; who wants something asks whether anybody holds
+/// the byte that stands against it. File systems without such locks are used
+/// without.
+///
+/// # Errors
+/// Those of the system.
+pub fn lock_data(file: &File, access: Access) -> io::Result<bool> {
+    let ours = access.uses().iter().map(|n| USED + n);
+    let ours = ours.chain(access.refuses().iter().map(|n| REFUSED + n));
+    // What others hold against this.
+    let theirs = access.refuses().iter().map(|n| USED + n);
+    let theirs = theirs.chain(access.uses().iter().map(|n| REFUSED + n));
+
+    // First the own locks, then the question: of two programs that come at the
+    // same time at least one sees the other.
+    let result = (|| {
+        for byte in ours {
+            match fcntl(file, FcntlArg::F_OFD_SETLK(&range(libc::F_RDLCK, byte, 1))) {
+                Ok(_) => {}
+                Err(Errno::EAGAIN | Errno::EACCES) => return Ok(false),
+                Err(e) => return Err(e),
+            }
+        }
+        for byte in theirs {
+            let mut question = range(libc::F_WRLCK, byte, 1);
+            fcntl(file, FcntlArg::F_OFD_GETLK(&mut question))?;
+            if i32::from(question.l_type) != libc::F_UNLCK {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    })();
+    match result {
+        Ok(true) => Ok(true),
+        Ok(false) => {
+            unlock_data(file);
+            Ok(false)
+        }
+        Err(Errno::EINVAL | Errno::ENOLCK | Errno::ENOSYS | Errno::EOPNOTSUPP) => Ok(true),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Takes back what [`lock_data`] did. Needed where the open file is shared with
+/// another process, as standard input is; else closing does it.
+pub fn unlock_data(file: &File) {
+    for base in [USED, REFUSED] {
+        // Unlocking cannot fail where locking did not, and otherwise does not matter.
+        let _ = fcntl(
+            file,
+            FcntlArg::F_OFD_SETLK(&range(libc::F_UNLCK, base, RESIZE + 1)),
+        );
+    }
+}
+
+fn range(kind: i32, start: i64, len: i64) -> libc::flock {
+    libc::flock {
+        l_type: i16::try_from(kind).expect("a lock type is 0, 1 or 2"),
+        l_whence: i16::try_from(libc::SEEK_SET).expect("SEEK_SET is 0"),
+        l_start: start,
+        l_len: len,
+        // Must be 0 for open file description locks.
+        l_pid: 0,
+    }
+}
+
+/// cryptsetup's lock around metadata I/O, held until dropped.
+///
+/// On a file it is a `flock` of the file itself; on a block device one of
+/// `/run/cryptsetup/L_<major>:<minor>`, for root only, as cryptsetup's own.
+#[derive(Debug)]
+pub struct MetadataLock {
+    _held: Option<Flock<File>>,
+}
+
+impl MetadataLock {
+    /// Waits for the lock: [`Access::Read`] is shared, [`Access::Write`]
+    /// exclusive. Without an effect where locks are not supported, and on block
+    /// devices for users other than root.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn acquire(file: &File, access: Access) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        if metadata.file_type().is_block_device() {
+            let device = metadata.rdev();
+            let name = format!("L_{}:{}", major(device), minor(device));
+            // Others than root may not, and then do without.
+            return match Self::of_device(Path::new("/run/cryptsetup"), &name, access) {
+                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(Self { _held: None }),
+                result => result,
+            };
+        }
+        if !metadata.is_file() {
+            return Ok(Self { _held: None });
+        }
+        Ok(Self {
+            _held: flock(file.try_clone()?, access)?,
+        })
+    }
+
+    fn of_device(folder: &Path, name: &str, access: Access) -> io::Result<Self> {
+        match DirBuilder::new().mode(0o700).create(folder) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+            _ => {}
+        }
+        let path = folder.join(name);
+        loop {
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .custom_flags(libc::O_NOFOLLOW)
+                .open(&path)?;
+            let held = flock(file, access)?;
+            // Who releases the last lock removes the file: what was locked here
+            // may be one that nobody else will see.
+            let Some(held) = held else {
+                return Ok(Self { _held: None });
+            };
+            let Ok(named) = fs::metadata(&path) else {
+                continue;
+            };
+            let locked = held.metadata()?;
+            if (locked.dev(), locked.ino()) == (named.dev(), named.ino()) {
+                return Ok(Self { _held: Some(held) });
+            }
+        }
+    }
+}
+
+fn flock(file: File, access: Access) -> io::Result<Option<Flock<File>>> {
+    let how = match access {
+        Access::Read => FlockArg::LockShared,
+        Access::Write => FlockArg::LockExclusive,
+    };
+    let mut file = file;
+    loop {
+        match Flock::lock(file, how) {
+            Ok(held) => return Ok(Some(held)),
+            Err((again, Errno::EINTR)) => file = again,
+            Err((_, Errno::ENOLCK | Errno::ENOSYS | Errno::EOPNOTSUPP | Errno::EINVAL)) => {
+                return Ok(None);
+            }
+            Err((_, e)) => return Err(e.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead, BufReader},
+        process::{Command, Stdio},
+        sync::mpsc,
+        thread,
+        time::Duration,
+    };
+
+    use super::*;
+
+    fn opened(path: &Path) -> File {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .unwrap()
+    }
+
+    #[test]
+    fn readers_share_and_writers_do_not() {
+        let path = tempfile::NamedTempFile::new().unwrap();
+        let (a, b) = (opened(path.path()), opened(path.path()));
+        for (first, second, expected) in [
+            (Access::Read, Access::Read, true),
+            (Access::Read, Access::Write, false),
+            (Access::Write, Access::Read, false),
+            (Access::Write, Access::Write, false),
+        ] {
+            assert!(lock_data(&a, first).unwrap());
+            assert_eq!(
+                lock_data(&b, second).unwrap(),
+                expected,
+                "{first:?}, then {second:?}"
+            );
+            unlock_data(&a);
+            unlock_data(&b);
+            assert!(
+                lock_data(&b, Access::Write).unwrap(),
+                "nothing stays locked"
+            );
+            unlock_data(&b);
+        }
+        // A refused lock leaves nothing locked either.
+        assert!(lock_data(&a, Access::Read).unwrap());
+        assert!(!lock_data(&b, Access::Write).unwrap());
+        let c = File::open(path.path()).unwrap();
+        assert!(lock_data(&c, Access::Read).unwrap());
+    }
+
+    #[test]
+    fn qemu_sees_a_writer() {
+        let path = tempfile::NamedTempFile::new().unwrap();
+        path.as_file().set_len(1 << 20).unwrap();
+        let path = path.path();
+        for access in [None, Some(Access::Read), Some(Access::Write)] {
+            let locked = opened(path);
+            assert!(access.is_none_or(|access| lock_data(&locked, access).unwrap()));
+            for (args, writes) in [
+                (&["-r", "-f", "raw", "-c", "read 0 512"][..], false),
+                (&["-f", "raw", "-c", "read 0 512"], true),
+            ] {
+                let allowed = match access {
+                    None => true,
+                    Some(Access::Read) => !writes,
+                    Some(Access::Write) => false,
+                };
+                let output = Command::new("qemu-io")
+                    .args(args)
+                    .arg(path)
+                    .output()
+                    .unwrap();
+                let words = String::from_utf8_lossy(&output.stderr);
+                assert_eq!(
+                    output.status.success(),
+                    allowed,
+                    "{access:?} {args:?} {words}"
+                );
+                assert_eq!(
+                    words.contains(" lock"),
+                    !allowed,
+                    "{access:?} {args:?} {words}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_writing_qemu_is_seen() {
+        let path = tempfile::NamedTempFile::new().unwrap();
+        path.as_file().set_len(1 << 20).unwrap();
+        for (how, expected) in [(&["-r"][..], true), (&[], false)] {
+            let mut qemu = Command::new("stdbuf")
+                .args(["-oL", "qemu-io"])
+                .args(how)
+                .args(["-f", "raw", "-c", "length", "-c", "sleep 60000"])
+                .arg(path.path())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            // Once it tells the length, it has the file.
+            let mut line = String::new();
+            BufReader::new(qemu.stdout.as_mut().unwrap())
+                .read_line(&mut line)
+                .unwrap();
+            let read = lock_data(&opened(path.path()), Access::Read);
+            let write = lock_data(&opened(path.path()), Access::Write);
+            qemu.kill().unwrap();
+            qemu.wait().unwrap();
+            assert_eq!(line.trim(), "1 MiB");
+            assert_eq!(read.unwrap(), expected);
+            assert!(!write.unwrap());
+        }
+    }
+
+    #[test]
+    fn the_metadata_lock_is_a_flock() {
+        let path = tempfile::NamedTempFile::new().unwrap();
+        let shared = MetadataLock::acquire(&opened(path.path()), Access::Read).unwrap();
+        let also = MetadataLock::acquire(&opened(path.path()), Access::Read).unwrap();
+        let flock = |how: &str| {
+            let mut flock = Command::new("flock");
+            flock
+                .args([how, "-n"])
+                .arg(path.path())
+                .arg("true")
+                .status()
+                .unwrap()
+                .success()
+        };
+        assert!(flock("-s"));
+        assert!(!flock("-x"));
+        drop(shared);
+        assert!(!flock("-x"));
+        drop(also);
+        assert!(flock("-x"));
+        let exclusive = MetadataLock::acquire(&opened(path.path()), Access::Write).unwrap();
+        assert!(!flock("-s"));
+        drop(exclusive);
+        assert!(flock("-s"));
+    }
+
+    #[test]
+    fn a_removed_lock_file_is_not_taken_for_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("L_7:0");
+        let first = MetadataLock::of_device(folder.path(), "L_7:0", Access::Write).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let second = MetadataLock::of_device(folder.path(), "L_7:0", Access::Write);
+                sender.send(second.unwrap()).unwrap();
+            });
+            assert!(
+                receiver.recv_timeout(Duration::from_millis(100)).is_err(),
+                "it has to wait"
+            );
+            // As cryptsetup does it.
+            fs::remove_file(&path).unwrap();
+            drop(first);
+            let second = receiver.recv_timeout(Duration::from_secs(10)).unwrap();
+            let locked = second._held.as_ref().unwrap().metadata().unwrap().ino();
+            assert_eq!(locked, fs::metadata(&path).unwrap().ino());
+        });
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A block device as an output.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::Path,
+};
+
+use luxor_sector::Storage;
+use nix::libc;
+
+use super::OutputError;
+use crate::{
+    block_device,
+    locks::{Access, lock_data},
+};
+
+/// Where file systems, volume managers and partition tables have their
+/// signatures at the beginning. LUKS2's secondary header begins at 4 MiB at the
+/// latest and has 4 MiB at most.
+const HEAD: u64 = 8 << 20;
+
+/// And at the end: GPT's second copy, RAID's and ZFS's labels.
+const TAIL: u64 = 1 << 20;
+
+/// A block device that nobody else uses.
+#[derive(Debug)]
+pub struct Device {
+    file: File,
+    capacity: u64,
+    wiped: bool,
+}
+
+impl Device {
+    /// Opens `path` so that nobody can mount it meanwhile.
+    pub fn open(path: &Path, force: bool) -> Result<Self, OutputError> {
+        let path_of = || path.to_owned();
+        let failed = |source| OutputError::Create {
+            path: path_of(),
+            source,
+        };
+        let in_use = |user| OutputError::InUse {
+            path: path_of(),
+            user,
+        };
+
+        // First who uses it, as the system only says that it is busy.
+        let rdev = std::fs::metadata(path).map_err(failed)?.rdev();
+        if let Some(user) = block_device::user(rdev) {
+            return Err(in_use(user));
+        }
+        if !force {
+            return Err(OutputError::IsDevice { path: path_of() });
+        }
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_EXCL | libc::O_NOCTTY)
+            .open(path)
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::ResourceBusy => in_use("in use".into()),
+                _ => failed(source),
+            })?;
+        if !lock_data(&file, Access::Write).map_err(failed)? {
+            return Err(OutputError::Locked { path: path_of() });
+        }
+        let capacity = Storage::len(&file).map_err(failed)?;
+        Ok(Self {
+            file,
+            capacity,
+            wiped: false,
+        })
+    }
+
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Its size in bytes.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Overwrites with zeros what an earlier use left at both ends, and
+    /// everything before byte `data`: a crash from here on leaves a device that
+    /// is nothing, and not one with an old header over new data.
+    pub fn wipe(&mut self, data: u64) -> io::Result<()> {
+        let zeros = vec![0; 1 << 20];
+        let head = data.max(HEAD).min(self.capacity);
+        let tail = self.capacity.saturating_sub(TAIL).max(head);
+        for (mut at, end) in [(0, head), (tail, self.capacity)] {
+            while at < end {
+                let len = usize::try_from(end - at).map_or(zeros.len(), |len| len.min(zeros.len()));
+                Storage::write_all_at(&self.file, &zeros[..len], at)?;
+                at += len as u64;
+            }
+        }
+        self.wiped = true;
+        self.file.sync_data()
+    }
+
+    pub fn check_wiped(&mut self) -> io::Result<()> {
+        if self.wiped { Ok(()) } else { self.wipe(0) }
+    }
+}
