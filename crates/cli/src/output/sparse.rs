@@ -170,11 +170,11 @@ mod tests {
         for run in [
             1,
             PROBE,
-            hole - 1,
-            hole,
-            hole + 1,
-            hole + PROBE - 1,
-            3 * hole,
+            HOLE - 1,
+            HOLE,
+            HOLE + 1,
+            HOLE + PROBE - 1,
+            3 * HOLE,
         ] {
             for before in [0, 1, PROBE - 1, PROBE, 70_000] {
                 for after in [0, 1, PROBE, 70_000] {
