@@ -153,9 +153,7 @@ impl WholeFile {
             result => return Ok(result?),
         }
         // A link never replaces: link to another name, and rename that.
-        let other = self
-            .folder
-            .with_random_name(|name| self.folder.link(&self.file, name))?;
+        let other = with_random_name(|name| self.folder.link(&self.file, name))?;
         renameat(&self.folder.file, &*other, &self.folder.file, &*self.name).map_err(|e| {
             self.folder.remove(&other);
             e.into()
