@@ -2,9 +2,18 @@
 //! What can be said on the command line: the one definition behind parsing,
 //! help, shell completions and man pages.
 
-use std::{ffi::OsString, num::NonZeroUsize, path::PathBuf};
+use std::{
+    ffi::{OsStr, OsString},
+    num::NonZeroUsize,
+    path::PathBuf,
+};
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{
+    Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint,
+    builder::{PossibleValue, StringValueParser, TypedValueParser},
+};
+
+use crate::engine;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -86,6 +95,7 @@ pub struct GlobalArgs {
     /// `luxor engines`.
     #[arg(long, global = true, value_name = "NAME", help_heading = "General")]
     #[arg(default_value = "auto", hide_default_value = true)]
+    #[arg(value_parser = EngineName, hide_possible_values = true)]
     pub engine: String,
 
     /// Use so many threads for AES (default: one per processor)
@@ -117,6 +127,7 @@ pub struct GlobalArgs {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Raw(RawArgs),
     Engines(EnginesArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -432,6 +443,7 @@ pub fn definition() -> clap::Command {
         .cloned()
         .collect();
     for (name, hidden) in [
+        ("raw", &["header"][..]),
         ("engines", ALL_BUT_QUIET),
         ("completions", ALL_BUT_QUIET),
         ("man", ALL_BUT_QUIET),
@@ -462,6 +474,32 @@ const ALL_BUT_QUIET: &[&str] = &[
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let matches = definition().try_get_matches_from(args)?;
     Cli::from_arg_matches(&matches)
+}
+
+/// Any name: the registry knows better what to say about one that it has not. The
+/// names are for completions.
+#[derive(Clone)]
+struct EngineName;
+
+impl TypedValueParser for EngineName {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let names: Vec<_> = ["auto"]
+            .into_iter()
+            .chain(engine::registry().names())
+            .collect();
+        Some(Box::new(names.into_iter().map(PossibleValue::new)))
+    }
 }
 
 /// A number below 2¹²⁸, decimal or with `0x` hexadecimal.

@@ -24,7 +24,7 @@ use clap::error::ErrorKind;
 
 use crate::{
     args::{Cli, Command},
-    console::say,
+    console::{Console, say},
     error::{Exit, Result},
 };
 
@@ -44,7 +44,9 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<()> {
     process::handle_signals()?;
+    let console = Console::new(&cli.global);
     match &cli.command {
+        Command::Raw(args) => commands::raw::run(args, &cli.global, console),
         Command::Engines(args) => commands::engines::run(args),
         Command::Completions(args) => commands::generate::completions(args),
         Command::Man(args) => commands::generate::man(args),

@@ -413,6 +413,13 @@ mod tests {
     #[test]
     fn one_unit_may_have_16_mib() {
         let input = input(1 << 24);
+        let (_, result) = process(
+            Mode::Xts,
+            None,
+            Direction::Encrypt,
+            &[&input[..], &[0]].concat(),
+        );
+        assert!(matches!(result, Err(RawError::UnitTooLong)), "{result:?}");
         let (output, _) = process(Mode::Xts, None, Direction::Encrypt, &input);
         assert!(output == at_once(Mode::Xts, &input));
     }

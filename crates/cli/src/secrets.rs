@@ -178,7 +178,10 @@ fn key_file(path: &Path, offset: u64, size: Option<usize>) -> Result<SecretBytes
     }
     .map_err(cannot)?;
     if file.metadata().map_err(cannot)?.is_dir() {
-        return Err(cannot(io::ErrorKind::IsADirectory.into()));
+        return Err(Error::failure(format!(
+            "the key file {} is a folder",
+            shown(path)
+        )));
     }
     let skipped = skip(&mut file, offset).map_err(cannot)?;
     if skipped < offset {

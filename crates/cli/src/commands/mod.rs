@@ -3,3 +3,4 @@
 
 pub mod engines;
 pub mod generate;
+pub mod raw;

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor raw`.
+
+use std::path::Path;
+
+use luxor_engine::{
+    AesKey, DataUnitLen, DataUnitNumber, Direction, KeyError, KeySpec, Mode, SecretBytes, XtsKey,
+};
+
+use crate::{
+    args::{GlobalArgs, RawArgs, RawDirection, RawMode},
+    console::Console,
+    engine::Engine,
+    error::{Error, Result, name},
+    input::{Input, Role},
+    output::{Output, OutputOptions},
+    progress::ProgressStyleArgs,
+    raw_cipher::{RawCipher, RawError},
+    secrets::SecretSource,
+};
+
+/// Encrypts or decrypts with a bare mode.
+///
+/// # Errors
+/// When the options do not fit together, and when a file, the key or the
+/// length is not usable.
+pub fn run(args: &RawArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+    let parameters = Parameters::of(args, global)?;
+    let engine = Engine::select(global, parameters.mode, console)?;
+    let mut input = Input::open(&args.input, Role::Data)?;
+    let secret = SecretSource::new(global, &args.input, console)?;
+    let options = OutputOptions {
+        force: args.force,
+        known_input: Some(&input),
+        ..Default::default()
+    };
+    let mut output = Output::create(&args.output, &options)?;
+    let key = parameters.key(&secret.existing(&args.input)?, global.key_file.as_deref())?;
+    let key = engine.load(&key)?;
+
+    let cipher = RawCipher {
+        mode: parameters.mode,
+        key: &*key,
+        executor: &engine.executor,
+        direction: parameters.direction,
+        data_unit: parameters.data_unit,
+        first: parameters.first,
+        stride: parameters.stride,
+    };
+    if let Some(len) = input.len() {
+        cipher
+            .check_len(len)
+            .map_err(|error| Error::failure(error.to_string()))?;
+    }
+    output.begin(0, input.len())?;
+    let what = match parameters.direction {
+        Direction::Encrypt => "Encrypting",
+        Direction::Decrypt => "Decrypting",
+    };
+    let progress = ProgressStyleArgs::new(global, console, args.output == Path::new("-"));
+    let progress = progress.bytes(what, name(&args.input), input.len());
+    let (input_name, output_name) = (input.name(), output.name());
+    cipher
+        .run(&mut input, &mut output, &|done| progress.at(done))
+        .map_err(|error| match &error {
+            RawError::Read { source, .. } => Error::io(format!("cannot read {input_name}"), source),
+            RawError::Write { source, .. } => {
+                Error::io(format!("cannot write {output_name}"), source)
+            }
+            _ => Error::failure(error.to_string()),
+        })?;
+    drop(progress);
+    output.finish()?;
+    Ok(())
+}
+
+/// What the options mean together.
+struct Parameters {
+    mode: Mode,
+    direction: Direction,
+    data_unit: Option<DataUnitLen>,
+    first: DataUnitNumber,
+    stride: u64,
+}
+
+impl Parameters {
+    fn of(args: &RawArgs, global: &GlobalArgs) -> Result<Self> {
+        let mode = match args.mode {
+            RawMode::Xts => Mode::Xts,
+            RawMode::Ctr => Mode::Ctr,
+            RawMode::Ofb => Mode::Ofb,
+            RawMode::Ecb => Mode::Ecb,
+        };
+        let xts_only = [
+            ("--data-unit", args.data_unit),
+            ("--number", args.number),
+            ("--stride", args.stride),
+        ];
+        let refused = match mode {
+            Mode::Xts | Mode::Ecb if args.iv.is_some() => Some("--iv"),
+            Mode::Xts => None,
+            _ => xts_only
+                .iter()
+                .find(|(_, value)| value.is_some())
+                .map(|(option, _)| *option),
+        };
+        if let Some(option) = refused {
+            return Err(Error::failure(format!(
+                "{option} has no meaning for {mode}"
+            )));
+        }
+        if matches!(mode, Mode::Ctr | Mode::Ofb) && args.iv.is_none() {
+            return Err(Error::failure(format!(
+                "{mode} needs --iv with 32 hexadecimal digits"
+            )));
+        }
+        if global.header.is_some() {
+            return Err(Error::failure(
+                "--header has no meaning for raw: there is no volume",
+            ));
+        }
+        if global.key_file.is_none() {
+            return Err(Error::failure(
+                "raw needs --key-file: the key itself, not a passphrase",
+            ));
+        }
+        Ok(Self {
+            mode,
+            direction: match args.direction {
+                RawDirection::Encrypt => Direction::Encrypt,
+                RawDirection::Decrypt => Direction::Decrypt,
+            },
+            data_unit: args.data_unit.map(data_unit).transpose()?,
+            first: DataUnitNumber::new(args.number.or(args.iv).unwrap_or(0)),
+            stride: u64::try_from(args.stride.unwrap_or(1))
+                .map_err(|_| Error::failure("--stride must be below 2^64"))?,
+        })
+    }
+
+    fn key(&self, bytes: &SecretBytes, path: Option<&Path>) -> Result<KeySpec> {
+        let bytes = bytes.expose();
+        let key = match self.mode {
+            Mode::Xts => XtsKey::new(bytes).map(KeySpec::Xts),
+            Mode::Ctr => AesKey::new(bytes).map(KeySpec::Ctr),
+            Mode::Ofb => AesKey::new(bytes).map(KeySpec::Ofb),
+            _ => AesKey::new(bytes).map(KeySpec::Ecb),
+        };
+        let path = path.map(name).unwrap_or_default();
+        key.map_err(|error| match error {
+            KeyError::Length { found, expected } => Error::failure(format!(
+                "the key file {path} gives {found} bytes, and {} needs {expected}",
+                self.mode
+            )),
+            error => Error::failure(format!("the key file {path}: {error}")),
+        })
+    }
+}
+
+fn data_unit(bytes: u128) -> Result<DataUnitLen> {
+    let len = usize::try_from(bytes)
+        .ok()
+        .filter(|len| *len >= 16)
+        .map(DataUnitLen::new);
+    match len {
+        Some(Ok(len)) => Ok(len),
+        Some(Err(_)) => Err(Error::failure(
+            "--data-unit is above 16777216 bytes (2^20 blocks, the limit of IEEE 1619 and SP 800-38E)",
+        )),
+        None => Err(Error::failure(
+            "--data-unit must be at least 16 and at most 16777216 bytes",
+        )),
+    }
+}

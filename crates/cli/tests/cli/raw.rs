@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor raw` against OpenSSL and against Python's `cryptography`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::support::{Folder, bytes, hex, luxor, tool};
+
+const MIB: usize = 1 << 20;
+const ENGINES: [&str; 2] = ["auto", "portable"];
+
+struct Raw {
+    folder: Folder,
+    key: PathBuf,
+}
+
+impl Raw {
+    fn new(key_len: usize) -> Self {
+        let folder = Folder::new();
+        let key = folder.write("key", bytes(key_len, 1));
+        Self { folder, key }
+    }
+
+    /// `raw DIRECTION OPTIONS` from a file into a file.
+    #[track_caller]
+    fn run(&self, options: &str, input: &Path) -> Vec<u8> {
+        let output = self.folder.join("output");
+        luxor("raw")
+            .args(options.split(' '))
+            .arg("--key-file")
+            .args([&self.key, input, &output])
+            .ok();
+        let result = fs::read(&output).unwrap();
+        fs::remove_file(output).unwrap();
+        result
+    }
+
+    #[track_caller]
+    fn fails(&self, options: &str, input: &[u8], words: &str) {
+        let input = self.folder.write("input", input);
+        luxor("raw")
+            .args(options.split(' '))
+            .arg("--key-file")
+            .args([&self.key, &input, &self.folder.join("output")])
+            .fails(1, words);
+        assert_eq!(self.folder.names(), ["input", "key"], "something was left");
+    }
+}
+
+#[test]
+fn ctr_ofb_and_ecb_are_those_of_openssl() {
+    for (bits, key_len) in [(128, 16), (256, 32)] {
+        let raw = Raw::new(key_len);
+        let key = hex(&fs::read(&raw.key).unwrap());
+        for mode in ["ctr", "ofb", "ecb"] {
+            for len in [
+                0,
+                16,
+                4096,
+                65536 + 48,
+                4 * MIB - 16,
+                4 * MIB + 16,
+                9 * MIB,
+                1,
+                15,
+                17,
+                5 * MIB + 7,
+            ] {
+                if mode == "ecb" && len % 16 != 0 {
+                    continue;
+                }
+                let input = raw.folder.write("input", bytes(len, 2));
+                // The counter wraps within the first block, in the first piece, in the fourth.
+                for iv in [
+                    "ffffffffffffffffffffffffffffffff",
+                    "fffffffffffffffffffffffffffffe03",
+                    "00000000000000ffffffffffffff0000",
+                ] {
+                    let expected = raw.folder.join("expected");
+                    let mut arguments = vec![
+                        "enc".to_owned(),
+                        format!("-aes-{bits}-{mode}"),
+                        "-nopad".into(),
+                        "-K".into(),
+                        key.clone(),
+                        "-in".into(),
+                        input.to_str().unwrap().into(),
+                        "-out".into(),
+                        expected.to_str().unwrap().into(),
+                    ];
+                    let mut options = format!("encrypt --mode {mode}");
+                    if mode != "ecb" {
+                        arguments.extend(["-iv".into(), iv.into()]);
+                        options += &format!(" --iv {iv}");
+                    }
+                    tool("openssl", arguments);
+                    let ciphertext = raw.run(&options, &input);
+                    assert!(
+                        ciphertext == fs::read(&expected).unwrap(),
+                        "AES-{bits} {options}, {len} bytes"
+                    );
+                    let back = raw.run(&options.replace("encrypt", "decrypt"), &expected);
+                    assert!(
+                        back == fs::read(&input).unwrap(),
+                        "AES-{bits} {options}, {len} bytes"
+                    );
+                    if mode == "ecb" {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Every data unit by itself, with the standard library's arithmetic for numbers.
+const XTS: &str = "
+import sys
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+key, source, target, unit, number, stride = sys.argv[1:]
+key, data = open(key, 'rb').read(), open(source, 'rb').read()
+unit, number, stride = int(unit), int(number), int(stride)
+with open(target, 'wb') as out:
+    for start in range(0, len(data), unit):
+        tweak = (number % 2**128).to_bytes(16, 'little')
+        e = Cipher(algorithms.AES(key), modes.XTS(tweak)).encryptor()
+        out.write(e.update(data[start:start + unit]) + e.finalize())
+        number += stride
+";
+
+#[test]
+fn xts_is_that_of_python() {
+    for key_len in [32, 64] {
+        let raw = Raw::new(key_len);
+        for (len, unit, number, stride) in [
+            (16, 16, "0", "1"),
+            (17, 17, "1", "1"),
+            (512 * 9, 512, "4294967294", "1"),
+            (4096 * 9, 4096, "18446744073709551600", "8"),
+            (
+                4096 * 3 + 31,
+                4096,
+                "340282366920938463463374607431768211455",
+                "18446744073709551615",
+            ),
+            (
+                4096 * 3 + 16,
+                4096,
+                "340282366920938463463374607431768211450",
+                "3",
+            ),
+            (100 * 1000, 100, "7", "0"),
+            (5 * MIB + 520, 520, "9", "2"),
+            (9 * MIB, 3 * MIB, "0", "6144"),
+        ] {
+            let input = raw.folder.write("input", bytes(len, 3));
+            let expected = raw.folder.join("expected");
+            tool(
+                "/usr/bin/python3",
+                [
+                    "-c".as_ref(),
+                    XTS.as_ref(),
+                    raw.key.as_os_str(),
+                    input.as_os_str(),
+                    expected.as_os_str(),
+                    unit.to_string().as_ref(),
+                    number.as_ref(),
+                    stride.as_ref(),
+                ],
+            );
+            for engine in ENGINES {
+                let options = format!(
+                    "encrypt --mode xts --engine {engine} --data-unit {unit} --number {number} --stride {stride}"
+                );
+                let ciphertext = raw.run(&options, &input);
+                assert!(
+                    ciphertext == fs::read(&expected).unwrap(),
+                    "{key_len}: {options}, {len} bytes"
+                );
+                let back = raw.run(&options.replace("encrypt", "decrypt"), &expected);
+                assert!(
+                    back == fs::read(&input).unwrap(),
+                    "{key_len}: {options}, {len} bytes"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn without_a_data_unit_the_input_is_one() {
+    let raw = Raw::new(64);
+    for len in [16, 1000, 16 * MIB] {
+        let input = raw.folder.write("input", bytes(len, 4));
+        let one = raw.run("encrypt --mode xts --number 0xffFF", &input);
+        let given = raw.run(
+            &format!("encrypt --mode xts --number 65535 --data-unit {len}"),
+            &input,
+        );
+        assert!(one == given, "{len} bytes");
+    }
+    raw.fails(
+        "encrypt --mode xts",
+        &vec![0; 16 * MIB + 1],
+        "give --data-unit",
+    );
+}
+
+#[test]
+fn impossible_lengths_are_refused_before_any_output() {
+    let xts = Raw::new(64);
+    for (options, len) in [
+        ("encrypt --mode xts", 0),
+        ("encrypt --mode xts", 15),
+        ("decrypt --mode xts --data-unit 512", 1),
+        ("encrypt --mode xts --data-unit 512", 512 + 15),
+        ("encrypt --mode xts --data-unit 512", 9 * MIB + 15),
+    ] {
+        xts.fails(options, &vec![0; len], "at least 16");
+        // From a pipe into a pipe the length is not known beforehand.
+        if len < 4 * MIB {
+            luxor("raw")
+                .args(options.split(' '))
+                .arg("--key-file")
+                .arg(&xts.key)
+                .args(["-", "-"])
+                .stdin(vec![0; len])
+                .fails(1, "at least 16");
+        }
+    }
+    let ecb = Raw::new(16);
+    for len in [1, 15, 17, 5 * MIB + 1] {
+        ecb.fails("encrypt --mode ecb", &vec![0; len], "multiple of 16");
+    }
+}
+
+#[test]
+fn pipes_stream() {
+    let raw = Raw::new(32);
+    let input = bytes(20 * MIB + 3, 5);
+    let options = "--mode ctr --iv 0123456789abcdef0123456789ABCDEF --key-file";
+    let encrypted = luxor(&format!("raw encrypt {options}"))
+        .arg(&raw.key)
+        .args(["-", "-"])
+        .stdin(input.clone())
+        .ok();
+    assert!(encrypted.stdout != input);
+    let back = luxor(&format!("raw decrypt {options}"))
+        .arg(&raw.key)
+        .args(["-", "-"])
+        .stdin(encrypted.stdout)
+        .ok();
+    assert!(back.stdout == input);
+}
+
+#[test]
+fn options_of_other_modes_are_refused() {
+    let iv = "00000000000000000000000000000000";
+    let raw = Raw::new(32);
+    for (options, words) in [
+        ("encrypt --mode ctr".into(), "--iv"),
+        ("encrypt --mode ofb".into(), "--iv"),
+        (format!("encrypt --mode xts --iv {iv}"), "--iv"),
+        (format!("encrypt --mode ecb --iv {iv}"), "--iv"),
+        (
+            format!("encrypt --mode ctr --iv {iv} --number 1"),
+            "--number",
+        ),
+        ("encrypt --mode ecb --stride 1".into(), "--stride"),
+        (
+            format!("encrypt --mode ofb --iv {iv} --data-unit 16"),
+            "--data-unit",
+        ),
+        ("encrypt --mode xts --data-unit 0".into(), "16777216"),
+        ("encrypt --mode xts --data-unit 15".into(), "at least 16"),
+        ("encrypt --mode xts --data-unit 16777217".into(), "16777216"),
+        (
+            "encrypt --mode xts --stride 18446744073709551616".into(),
+            "--stride",
+        ),
+        ("encrypt --mode xts --header key".into(), "--header"),
+    ] {
+        raw.fails(&options, &[0; 64], words);
+    }
+}
+
+#[test]
+fn keys_of_wrong_lengths_are_refused() {
+    for (mode, len, words) in [
+        ("xts", 0, "0 bytes"),
+        ("xts", 16, "32 or 64"),
+        ("xts", 48, "32 or 64"),
+        ("xts", 65, "65 bytes"),
+        ("ecb", 24, "16 or 32"),
+        ("ecb", 64, "16 or 32"),
+    ] {
+        Raw::new(len).fails(&format!("encrypt --mode {mode}"), &[0; 64], words);
+    }
+    let raw = Raw::new(64);
+    fs::write(&raw.key, [7; 64]).unwrap();
+    raw.fails("encrypt --mode xts", &[0; 64], "equal");
+
+    let folder = Folder::new();
+    let input = folder.write("input", [0; 16]);
+    luxor("raw encrypt --mode xts")
+        .args([&input, &folder.join("output")])
+        .fails(1, "--key-file");
+}
+
+#[test]
+fn the_key_may_be_a_part_of_a_file_or_standard_input() {
+    let folder = Folder::new();
+    let input = folder.write("input", bytes(100, 6));
+    let key = bytes(64, 7);
+    let plain = folder.write("key", &key);
+    let inside = folder.write("inside", [&[1; 5000], &key[..], &[2; 7]].concat());
+    let options = "raw encrypt --mode xts --key-file";
+    luxor(options)
+        .args([&plain, &input, &folder.join("a")])
+        .ok();
+    luxor(options)
+        .args([&inside, &input, &folder.join("b")])
+        .args(["--keyfile-offset", "5000", "--keyfile-size", "64"])
+        .ok();
+    luxor(options)
+        .arg("-")
+        .args([&input, &folder.join("c")])
+        .stdin(key)
+        .ok();
+    let expected = fs::read(folder.join("a")).unwrap();
+    assert_eq!(fs::read(folder.join("b")).unwrap(), expected);
+    assert_eq!(fs::read(folder.join("c")).unwrap(), expected);
+}
+
+/// Also with the longest data units there are.
+#[test]
+fn memory_does_not_grow_with_the_input() {
+    let raw = Raw::new(64);
+    let input = raw.folder.join("input");
+    fs::File::create(&input)
+        .unwrap()
+        .set_len(300 << 20)
+        .unwrap();
+    let (outcome, peak) = luxor("raw encrypt --mode xts --data-unit 16777216 --key-file")
+        .args([&raw.key, &input])
+        .arg("/dev/null")
+        .run_measured();
+    outcome.assert_code(0);
+    assert!(peak < 64 << 10, "it needed {peak} KiB of memory");
+}

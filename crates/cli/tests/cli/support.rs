@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Running the program, and other ones, from tests.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    io::{Read, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    thread,
+};
+
+/// A command line under construction.
+pub struct Luxor {
+    command: Command,
+    stdin: Option<Vec<u8>>,
+}
+
+/// `luxor` with arguments that have no spaces.
+pub fn luxor(arguments: &str) -> Luxor {
+    Luxor::new().args(arguments.split_whitespace())
+}
+
+impl Luxor {
+    pub fn new() -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_luxor"));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Self {
+            command,
+            stdin: None,
+        }
+    }
+
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.command.arg(argument);
+        self
+    }
+
+    pub fn args(mut self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    /// Bytes for standard input, which is a pipe then. Without it is /dev/null.
+    pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.command.stdin(Stdio::piped());
+        self.stdin = Some(bytes.into());
+        self
+    }
+
+    pub fn stdin_from(mut self, stdin: impl Into<Stdio>) -> Self {
+        self.command.stdin(stdin);
+        self
+    }
+
+    pub fn stdout_to(mut self, stdout: impl Into<Stdio>) -> Self {
+        self.command.stdout(stdout);
+        self
+    }
+
+    pub fn current_dir(mut self, dir: &Path) -> Self {
+        self.command.current_dir(dir);
+        self
+    }
+
+    pub fn spawn(mut self) -> Child {
+        let mut child = self.command.spawn().expect("the program starts");
+        if let Some(bytes) = self.stdin {
+            let mut pipe = child.stdin.take().unwrap();
+            // The program may end without reading everything.
+            thread::spawn(move || drop(pipe.write_all(&bytes)));
+        }
+        child
+    }
+
+    /// Runs to the end.
+    pub fn run(self) -> Outcome {
+        let line = format!("{:?}", self.command);
+        Outcome::new(line, self.spawn().wait_with_output().unwrap())
+    }
+
+    /// Runs to the end, which must be a success.
+    #[track_caller]
+    pub fn ok(self) -> Outcome {
+        let outcome = self.run();
+        outcome.assert_code(0);
+        outcome
+    }
+
+    /// Runs to the end, which must be a failure with `code`, one line that begins
+    /// with `luxor: ` and contains `words` and perhaps a hint, and nothing on
+    /// standard output.
+    #[track_caller]
+    pub fn fails(self, code: i32, words: &str) -> Outcome {
+        let outcome = self.run();
+        outcome.assert_code(code);
+        assert!(outcome.stderr.starts_with("luxor: "), "{outcome:#?}");
+        assert!(
+            outcome.stderr.contains(words),
+            "no {words:?} in {outcome:#?}"
+        );
+        assert!(!outcome.stderr.contains("os error"), "{outcome:#?}");
+        let lines: Vec<_> = outcome.stderr.lines().collect();
+        assert!(
+            lines[1..]
+                .iter()
+                .all(|line| line.starts_with("  ") || line.is_empty()),
+            "{outcome:#?}"
+        );
+        assert!(outcome.stdout.is_empty(), "{outcome:#?}");
+        outcome
+    }
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub struct Outcome {
+    pub line: String,
+    pub code: Option<i32>,
+    pub stdout: Vec<u8>,
+    pub stderr: String,
+}
+
+impl Outcome {
+    pub fn new(line: String, output: Output) -> Self {
+        Self {
+            line,
+            code: output.status.code(),
+            stdout: output.stdout,
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    #[track_caller]
+    pub fn assert_code(&self, code: i32) {
+        assert_eq!(
+            self.code,
+            Some(code),
+            "{}\n{}\n{}",
+            self.line,
+            self.stderr,
+            String::from_utf8_lossy(&self.stdout)
+        );
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.stdout).expect("standard output is text")
+    }
+}
+
+/// Another program, which must be there and succeed.
+#[track_caller]
+pub fn tool(program: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Outcome {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null());
+    let line = format!("{command:?}");
+    let output = command
+        .output()
+        .unwrap_or_else(|e| panic!("{program} is needed: {e}"));
+    let outcome = Outcome::new(line, output);
+    outcome.assert_code(0);
+    outcome
+}
+
+/// A folder of its own for a test, with a key file in it.
+pub struct Folder(tempfile::TempDir);
+
+impl Folder {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn join(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A new file.
+    pub fn write(&self, name: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// The names in it, sorted.
+    pub fn names(&self) -> Vec<OsString> {
+        let mut names: Vec<_> = fs::read_dir(self.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// Bytes that look random and are the same each time.
+pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
+    // SplitMix64 (Steele, Lea, Flood 2014).
+    let mut state = seed;
+    let mut words = std::iter::repeat_with(|| {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    });
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        bytes.extend(words.next().unwrap().to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// `luxor COMMAND ARGUMENTS` in a session without a terminal.
+pub fn without_terminal(command: &str, arguments: &[&str], dir: &Path) -> Outcome {
+    let mut setsid = Command::new("setsid");
+    setsid
+        .args(["--wait", env!("CARGO_BIN_EXE_luxor"), command])
+        .args(arguments)
+        .current_dir(dir)
+        .stdin(Stdio::null());
+    let output = setsid.output().expect("setsid is needed");
+    Outcome::new(format!("{setsid:?}"), output)
+}
+
+/// `luxor LINE` on a terminal of its own, each of `answers` typed at a prompt (a
+/// line that ends with a colon and a space); then says whether the terminal's echo
+/// is on. The exit code and all that was on the screen.
+pub fn terminal(line: &str, answers: &[&str], dir: &Path) -> (i32, String) {
+    // The shell outlives Ctrl-C, to look at the terminal.
+    let shell = format!(
+        "trap : INT; {} {line}; code=$?; stty -a | grep -q ' echo ' && echo the echo is on; exit $code",
+        env!("CARGO_BIN_EXE_luxor")
+    );
+    let mut script = Command::new("script");
+    script
+        .args(["--quiet", "--return", "--command", &shell, "/dev/null"])
+        .current_dir(dir)
+        .env("SHELL", "/bin/sh")
+        .env("TERM", "xterm")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut script = script.spawn().expect("script (util-linux) is needed");
+    let mut keyboard = script.stdin.take().unwrap();
+    let mut display = script.stdout.take().unwrap();
+
+    let mut screen = Vec::new();
+    let mut seen = 0;
+    let mut answers = answers.iter();
+    let mut buf = [0; 4096];
+    loop {
+        let count = display.read(&mut buf).unwrap();
+        if count == 0 {
+            break;
+        }
+        screen.extend_from_slice(&buf[..count]);
+        if screen.len() > seen && screen.ends_with(b": ") {
+            seen = screen.len();
+            let answer = answers
+                .next()
+                .unwrap_or_else(|| panic!("no answer to {:?}", show(&screen)));
+            keyboard.write_all(answer.as_bytes()).unwrap();
+        }
+    }
+    let status = script.wait().unwrap();
+    assert!(
+        answers.next().is_none(),
+        "not asked for everything: {}",
+        show(&screen)
+    );
+    (status.code().unwrap(), show(&screen))
+}
+
+fn show(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The quickest key derivation.
+pub const FAST: [&str; 4] = ["--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000"];
+
+impl Luxor {
+    /// Runs to the end, and tells the most memory that it had resident, in KiB.
+    pub fn run_measured(self) -> (Outcome, u64) {
+        let line = format!("{:?}", self.command);
+        let child = self.spawn();
+        let status = format!("/proc/{}/status", child.id());
+        // A high-water mark: the last look before the end has seen nearly all.
+        let watch = thread::spawn(move || {
+            let mut peak = 0;
+            while let Ok(text) = fs::read_to_string(&status) {
+                let mark = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+                // A process that has ended has none.
+                let Some(mark) = mark else { break };
+                peak = mark.trim().trim_end_matches(" kB").parse().unwrap();
+                thread::sleep(std::time::Duration::from_millis(2));
+            }
+            peak
+        });
+        let outcome = Outcome::new(line, child.wait_with_output().unwrap());
+        let peak = watch.join().unwrap();
+        assert!(peak > 0, "nothing was measured");
+        (outcome, peak)
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Help, bad usage, completions, man pages, engines.
+
+use std::{fs, fs::File, process::Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Folder, luxor, tool};
+
+#[test]
+fn help_and_version_are_results() {
+    for line in ["--help", "-h", "help", "help raw", "raw --help", "raw -h"] {
+        let outcome = luxor(line).ok();
+        assert!(outcome.text().contains("Usage: luxor"), "{line}");
+        assert_eq!(outcome.stderr, "", "{line}");
+    }
+    let version = luxor("--version").ok();
+    assert_eq!(
+        version.text(),
+        format!("luxor {}\n", env!("CARGO_PKG_VERSION"))
+    );
+    let long = luxor("--help").ok();
+    for code in ["0", "1", "2", "3", "4", "5", "130"] {
+        assert!(
+            long.text()
+                .lines()
+                .any(|line| line.trim_start().starts_with(&format!("{code}  "))),
+            "exit code {code} is not explained"
+        );
+    }
+}
+
+#[test]
+fn bad_usage_is_1() {
+    for line in [
+        "",
+        "frobnicate",
+        "encrypt",
+        "encrypt a",
+        "encrypt a b c",
+        "encrypt --nonsense a b",
+        "encrypt --type luks9 a b",
+        "encrypt --pbkdf bcrypt a b",
+        "encrypt --sector-size many a b",
+        "encrypt --iter-time 1 --pbkdf-force-iterations 4 a b",
+        "decrypt --sparse maybe a b",
+        "raw --mode xts a b",
+        "raw encrypt a b",
+        "raw encrypt --mode xts --number 340282366920938463463374607431768211456 a b",
+        "raw encrypt --mode ctr --iv 00 a b",
+        "--threads 0 engines",
+        "-q -v engines",
+        "dump",
+    ] {
+        let outcome = luxor(line).run();
+        outcome.assert_code(1);
+        assert!(outcome.stdout.is_empty(), "{outcome:#?}");
+        if !line.is_empty() {
+            assert!(outcome.stderr.starts_with("luxor: "), "{outcome:#?}");
+        }
+    }
+}
+
+#[test]
+fn engines_are_listed_with_their_self_tests() {
+    let text = luxor("engines").ok();
+    assert!(text.text().contains("portable"), "{}", text.text());
+    assert!(
+        text.text().lines().any(|line| line.starts_with("* ")),
+        "{}",
+        text.text()
+    );
+
+    let json: Value = serde_json::from_slice(&luxor("engines --json").ok().stdout).unwrap();
+    let portable = json["engines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|engine| engine["name"] == "portable")
+        .expect("portable is there on every machine");
+    assert_eq!(portable["present"], true);
+    assert_eq!(portable["self_test"], "passed");
+    assert_eq!(portable["modes"].as_array().unwrap().len(), 4);
+}
+
+/// The committed example tells programs what to expect.
+#[test]
+fn engines_json_has_the_shape_of_the_example() {
+    let example = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/examples/engines.json"
+    );
+    let example: Value = serde_json::from_slice(&fs::read(example).unwrap()).unwrap();
+    let output: Value = serde_json::from_slice(&luxor("engines --json").ok().stdout).unwrap();
+    assert_eq!(output["schema"], example["schema"]);
+
+    let keys =
+        |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
+    assert_eq!(keys(&output), keys(&example));
+    let names = |value: &Value| -> Vec<Value> {
+        value["engines"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|engine| engine["name"].clone())
+            .collect()
+    };
+    assert_eq!(names(&output), names(&example));
+    for engine in output["engines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .chain(example["engines"].as_array().unwrap())
+    {
+        assert_eq!(
+            keys(engine),
+            ["name", "present", "device", "modes", "self_test", "reason"]
+        );
+        let present = engine["present"].as_bool().unwrap();
+        assert_eq!(engine["device"].is_string(), present, "{engine}");
+        assert_eq!(engine["self_test"] == "passed", present, "{engine}");
+        assert_eq!(engine["reason"].is_string(), !present, "{engine}");
+        assert!(
+            engine["modes"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(Value::is_string),
+            "{engine}"
+        );
+    }
+}
+
+#[test]
+fn an_absent_engine_is_named() {
+    let folder = Folder::new();
+    let input = folder.write("input", [0; 32]);
+    let key = folder.write("key", (0..64).collect::<Vec<u8>>());
+    for name in ["opencl", "cuda", "fpga", "vaes1024"] {
+        luxor("raw encrypt --mode xts --engine")
+            .arg(name)
+            .arg("--key-file")
+            .args([&key, &input, &folder.join("output")])
+            .fails(1, &format!("there is no engine called \"{name}\""));
+    }
+    assert_eq!(folder.names(), ["input", "key"]);
+}
+
+#[test]
+fn a_closed_standard_output_is_no_failure() {
+    for line in ["engines", "engines --json", "completions bash"] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let outcome = luxor(line).stdout_to(writer).run();
+        outcome.assert_code(0);
+        assert_eq!(outcome.stderr, "", "{line}");
+    }
+    // But a full one is.
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    luxor("engines")
+        .stdout_to(Stdio::from(full))
+        .fails(1, "No space left on device");
+}
+
+#[test]
+fn completions_know_the_options() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = luxor("completions").arg(shell).ok();
+        for word in ["keyfile-offset", "keyfile-size"] {
+            assert!(script.text().contains(word), "{shell}");
+        }
+        // The two shells' scripts that have values for options.
+        if ["bash", "zsh"].contains(&shell) {
+            assert!(script.text().contains("portable"), "{shell}");
+        }
+    }
+    let folder = Folder::new();
+    let script = folder.write("luxor", luxor("completions bash").ok().stdout);
+    tool("bash", ["-n".as_ref(), script.as_os_str()]);
+}
+
+#[test]
+fn there_is_a_man_page_for_each_command() {
+    let folder = Folder::new();
+    luxor("man").arg(folder.path()).ok();
+    let pages = folder.names();
+    for page in ["luxor.1", "luxor-raw.1", "luxor-engines.1"] {
+        assert!(pages.iter().any(|name| name == page), "{page} in {pages:?}");
+    }
+    assert!(!pages.iter().any(|name| name == "luxor-man.1"), "{pages:?}");
+    let page = fs::read_to_string(folder.join("luxor-raw.1")).unwrap();
+    assert!(page.contains("Examples"), "{page}");
+
+    luxor("man /nowhere/at/all").fails(1, "cannot write man pages");
+}
