@@ -477,3 +477,6 @@ impl From<OutputError> for Error {
         Self::new(exit, error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -250,21 +250,24 @@ impl Folder {
             result => return Ok(result?),
         }
         // Network file systems do not have that, and do have links.
-        match linkat(&self.file, from, &self.file, to, AtFlags::empty()) {
-            Ok(()) => {
-                self.remove(from);
-                return Ok(());
-            }
+        match self.relink_to_new(from, to) {
             Err(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS) => {}
-            Err(e) => return Err(e.into()),
+            result => return Ok(result?),
         }
-        // Take the name, so that what is then replaced is one's own.
+        Ok(self.claim_and_rename(from, to)?)
+    }
+
+    fn relink_to_new(&self, from: &OsStr, to: &OsStr) -> nix::Result<()> {
+        linkat(&self.file, from, &self.file, to, AtFlags::empty())?;
+        self.remove(from);
+        Ok(())
+    }
+
+    /// Takes the name with an empty file, so that what is replaced is one's own.
+    fn claim_and_rename(&self, from: &OsStr, to: &OsStr) -> nix::Result<()> {
         let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_CLOEXEC;
         openat(&self.file, to, flags, Mode::S_IRUSR | Mode::S_IWUSR)?;
-        renameat(&self.file, from, &self.file, to).map_err(|e| {
-            self.remove(to);
-            e.into()
-        })
+        renameat(&self.file, from, &self.file, to).inspect_err(|_| self.remove(to))
     }
 
     fn remove(&self, name: &OsStr) {
@@ -300,4 +303,173 @@ fn with_random_name(mut make: impl FnMut(&OsStr) -> nix::Result<()>) -> io::Resu
 
 fn proc_name(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs,
+        os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+        path::PathBuf,
+    };
+
+    use luxor_sector::Storage;
+
+    use super::*;
+
+    const BOTH: [Nameless; 2] = [Nameless::IfSupported, Nameless::Never];
+
+    fn create(path: &Path, force: bool, nameless: Nameless) -> WholeFile {
+        let options = OutputOptions {
+            force,
+            ..OutputOptions::default()
+        };
+        let whole = WholeFile::create_as(path, path, &options, None, nameless).unwrap();
+        assert_eq!(whole.temporary.is_some(), nameless == Nameless::Never);
+        Storage::write_all_at(&whole.file, b"new", 0).unwrap();
+        whole
+    }
+
+    fn names(folder: &Path) -> Vec<PathBuf> {
+        let mut names: Vec<_> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_appears_when_it_is_whole() {
+        for nameless in BOTH {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("file");
+            let mut whole = create(&path, false, nameless);
+            assert!(!path.exists());
+            assert_eq!(
+                names(folder.path()).len(),
+                usize::from(nameless == Nameless::Never)
+            );
+            whole.publish().unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"new");
+            drop(whole);
+            assert_eq!(names(folder.path()), [Path::new("file")]);
+            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+            assert_eq!(fs::metadata(&path).unwrap().nlink(), 1);
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_of_one_that_is_given_up() {
+        for nameless in BOTH {
+            let folder = tempfile::tempdir().unwrap();
+            drop(create(&folder.path().join("file"), false, nameless));
+            assert!(names(folder.path()).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_name_that_was_taken_meanwhile_is_left_alone() {
+        for nameless in BOTH {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("file");
+            type Make = fn(&Path);
+            let makes: [Make; 3] = [
+                |path| fs::write(path, "theirs").unwrap(),
+                |path| symlink("/nowhere", path).unwrap(),
+                |path| fs::create_dir(path).unwrap(),
+            ];
+            for make in makes {
+                let mut whole = create(&path, false, nameless);
+                make(&path);
+                let before = fs::symlink_metadata(&path).unwrap();
+                let error = whole.publish().unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+                drop(whole);
+                let after = fs::symlink_metadata(&path).unwrap();
+                assert_eq!((after.ino(), after.len()), (before.ino(), before.len()));
+                assert_eq!(names(folder.path()), [Path::new("file")]);
+                fs::remove_file(&path)
+                    .or_else(|_| fs::remove_dir(&path))
+                    .unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn force_replaces_at_once() {
+        for nameless in BOTH {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("file");
+            fs::write(&path, "old").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+            let old = File::open(&path).unwrap();
+            let mut whole = create(&path, true, nameless);
+            assert_eq!(fs::read(&path).unwrap(), b"old");
+            whole.publish().unwrap();
+            drop(whole);
+            assert_eq!(fs::read(&path).unwrap(), b"new");
+            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+            assert_eq!(names(folder.path()), [Path::new("file")]);
+            // Whoever has the old file open keeps it.
+            let mut bytes = [0; 3];
+            Storage::read_exact_at(&old, &mut bytes, 0).unwrap();
+            assert_eq!(&bytes, b"old");
+
+            // Without one there it is as any other.
+            let path = folder.path().join("second");
+            create(&path, true, nameless).publish().unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"new");
+        }
+    }
+
+    #[test]
+    fn every_way_to_rename_refuses_a_name_that_is_taken() {
+        type Rename = fn(&Folder, &OsStr, &OsStr) -> io::Result<()>;
+        let ways: [Rename; 3] = [
+            Folder::rename_to_new,
+            |folder, from, to| Ok(folder.relink_to_new(from, to)?),
+            |folder, from, to| Ok(folder.claim_and_rename(from, to)?),
+        ];
+        for rename in ways {
+            let dir = tempfile::tempdir().unwrap();
+            let folder = Folder::open(dir.path()).unwrap();
+            let [from, to] = ["from", "to"].map(OsStr::new);
+            fs::write(dir.path().join("from"), "new").unwrap();
+            fs::write(dir.path().join("to"), "theirs").unwrap();
+            let error = rename(&folder, from, to).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(fs::read(dir.path().join("to")).unwrap(), b"theirs");
+            assert_eq!(fs::read(dir.path().join("from")).unwrap(), b"new");
+
+            fs::remove_file(dir.path().join("to")).unwrap();
+            rename(&folder, from, to).unwrap();
+            assert_eq!(names(dir.path()), [Path::new("to")]);
+            assert_eq!(fs::read(dir.path().join("to")).unwrap(), b"new");
+
+            // What fails leaves no empty file.
+            assert!(rename(&folder, from, OsStr::new("other")).is_err());
+            assert_eq!(names(dir.path()), [Path::new("to")]);
+        }
+    }
+
+    #[test]
+    fn the_mode_is_the_one_asked_for() {
+        for (mode, nameless) in [
+            (0o600, BOTH[0]),
+            (0o600, BOTH[1]),
+            (0o400, BOTH[0]),
+            (0o400, BOTH[1]),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("file");
+            let options = OutputOptions {
+                mode,
+                ..OutputOptions::default()
+            };
+            let mut whole = WholeFile::create_as(&path, &path, &options, None, nameless).unwrap();
+            whole.publish().unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, mode);
+        }
+    }
 }
