@@ -480,3 +480,6 @@ pub enum PipelineError {
         source: io::Error,
     },
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,568 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The pipeline against the same work done at once.
+
+use std::{
+    num::NonZeroUsize,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::mpsc::channel,
+    time::{Duration, Instant},
+};
+
+use luxor_engine::{CryptErrorKind, KeySpec, Mode, Registry, Run, XtsKey};
+
+use super::*;
+use crate::geometry::IvMode;
+
+const _: () = assert!(BUFFERS * BUFFER_LEN <= 32 << 20);
+const _: () = assert!(BUFFER_LEN.is_multiple_of(4096));
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+fn geometry(sector_size: SectorSize) -> Geometry {
+    // The numbers start again within the first buffer.
+    Geometry {
+        sector_size,
+        iv_mode: IvMode::Plain64,
+        iv_offset: u64::MAX - 100,
+    }
+}
+
+fn key() -> Box<dyn LoadedKey> {
+    let bytes: [u8; 64] = std::array::from_fn(|i| u8::try_from(i).unwrap());
+    let spec = KeySpec::Xts(XtsKey::new(&bytes).unwrap());
+    Registry::cpu()
+        .best(Mode::Xts)
+        .unwrap()
+        .load_key(&spec)
+        .unwrap()
+}
+
+/// A key that changes nothing, and fails in the sector of a number.
+struct Plain {
+    fails_at: Option<u128>,
+}
+
+impl LoadedKey for Plain {
+    fn crypt(&self, _: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
+        let mut done = 0;
+        for run in runs {
+            for k in 0..run.units() {
+                if Some(run.first().step(k as u64, run.stride()).get()) == self.fails_at {
+                    let kind = CryptErrorKind::Device {
+                        backend: "test",
+                        message: "on fire".into(),
+                    };
+                    return Err(CryptError { done, kind });
+                }
+                done += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Setup {
+    geometry: Geometry,
+    key: Box<dyn LoadedKey>,
+    executor: Executor,
+}
+
+impl Setup {
+    fn new(sector_size: SectorSize) -> Self {
+        let executor = Executor::new(NonZeroUsize::new(2).unwrap());
+        Self {
+            geometry: geometry(sector_size),
+            key: key(),
+            executor,
+        }
+    }
+
+    fn plain() -> Self {
+        Self::failing(None)
+    }
+
+    fn failing(fails_at: Option<u128>) -> Self {
+        let geometry = Geometry {
+            iv_offset: 0,
+            ..geometry(SectorSize::B512)
+        };
+        let executor = Executor::new(NonZeroUsize::MIN);
+        Self {
+            geometry,
+            key: Box::new(Plain { fails_at }),
+            executor,
+        }
+    }
+
+    fn job(&self, direction: Direction) -> Job<'_> {
+        Job {
+            geometry: self.geometry,
+            key: &*self.key,
+            executor: &self.executor,
+            direction,
+            plaintext_len: None,
+            cancel: &NEVER,
+        }
+    }
+
+    /// The whole of `bytes`, padded and encrypted in one call.
+    fn encrypted(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        bytes.resize(
+            bytes
+                .len()
+                .max(1)
+                .next_multiple_of(self.geometry.sector_size.bytes()),
+            0,
+        );
+        let mut runs = self.geometry.runs(0, bytes.as_mut_slice()).unwrap();
+        self.key.crypt(Direction::Encrypt, &mut runs).unwrap();
+        bytes
+    }
+}
+
+fn bytes(len: usize) -> Vec<u8> {
+    // Nothing that repeats with a sector or a buffer, and no zeros.
+    (0..len)
+        .map(|i| u8::try_from(i % 251).unwrap() | 4)
+        .collect()
+}
+
+/// What a slow pipe does: few bytes at a time, and interruptions.
+struct Dribble<T> {
+    inner: T,
+    calls: usize,
+}
+
+impl<T> Dribble<T> {
+    fn new(inner: T) -> Self {
+        Self { inner, calls: 0 }
+    }
+
+    fn next(&mut self, len: usize) -> io::Result<usize> {
+        self.calls += 1;
+        match self.calls % 5 {
+            0 => Err(io::ErrorKind::Interrupted.into()),
+            1 => Ok(len.min(1)),
+            2 => Ok(len.min(511)),
+            _ => Ok(len.min(70_001)),
+        }
+    }
+}
+
+impl<T: Read> Read for Dribble<T> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let len = self.next(buf.len())?;
+        self.inner.read(&mut buf[..len])
+    }
+}
+
+impl<T: Write> Write for Dribble<T> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let len = self.next(buf.len())?;
+        self.inner.write(&buf[..len])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.next(0).and_then(|_| self.inner.flush())
+    }
+}
+
+#[test]
+fn every_length_comes_back() {
+    let lengths = [
+        0,
+        1,
+        511,
+        512,
+        513,
+        4095,
+        4096,
+        4097,
+        (1 << 20) - 1,
+        1 << 20,
+        (1 << 20) + 1,
+        BUFFER_LEN - 1,
+        BUFFER_LEN,
+        BUFFER_LEN + 1,
+        // Buffers come round again, with the bytes of before in them.
+        (BUFFERS + 2) * BUFFER_LEN,
+        (BUFFERS + 2) * BUFFER_LEN + 5,
+    ];
+    for size in SectorSize::ALL {
+        let setup = Setup::new(size);
+        for len in lengths {
+            let plaintext = bytes(len);
+            let mut ciphertext = Vec::new();
+            let job = setup.job(Direction::Encrypt);
+            let copied = run(&job, &mut plaintext.as_slice(), &mut ciphertext, &|_| ()).unwrap();
+            assert!(
+                ciphertext == setup.encrypted(&plaintext),
+                "{len} bytes, sectors of {size}"
+            );
+            let sizes = Copied {
+                read: len as u64,
+                written: ciphertext.len() as u64,
+            };
+            assert_eq!(copied, sizes);
+
+            for plaintext_len in [None, Some(len as u64)] {
+                let mut decrypted = Vec::new();
+                let job = Job {
+                    plaintext_len,
+                    ..setup.job(Direction::Decrypt)
+                };
+                let copied =
+                    run(&job, &mut ciphertext.as_slice(), &mut decrypted, &|_| ()).unwrap();
+                assert_eq!(copied.written, decrypted.len() as u64);
+                assert!(
+                    decrypted[..len] == plaintext,
+                    "{len} bytes, sectors of {size}"
+                );
+                assert!(decrypted[len..].iter().all(|&b| b == 0));
+                assert!(plaintext_len.is_none() || decrypted.len() == len);
+            }
+        }
+    }
+}
+
+#[test]
+fn slow_pipes_change_nothing() {
+    let setup = Setup::new(SectorSize::B4096);
+    let plaintext = bytes(2 * BUFFER_LEN + 12_345);
+    let mut sink = Dribble::new(Vec::new());
+    let job = setup.job(Direction::Encrypt);
+    run(
+        &job,
+        &mut Dribble::new(plaintext.as_slice()),
+        &mut sink,
+        &|_| (),
+    )
+    .unwrap();
+    assert!(sink.inner == setup.encrypted(&plaintext));
+}
+
+#[test]
+fn progress_counts_to_the_end() {
+    let setup = Setup::plain();
+    let plaintext = bytes(2 * BUFFER_LEN + 1);
+    let seen = std::sync::Mutex::new(Vec::new());
+    let job = setup.job(Direction::Encrypt);
+    let progress = |done| seen.lock().unwrap().push(done);
+    run(&job, &mut plaintext.as_slice(), &mut io::sink(), &progress).unwrap();
+    let buffer = BUFFER_LEN as u64;
+    assert_eq!(
+        seen.into_inner().unwrap(),
+        [buffer, 2 * buffer, 2 * buffer + 512]
+    );
+}
+
+/// Gives zeros up to a place, and then fails or goes on waiting.
+struct Until {
+    left: usize,
+    then: io::ErrorKind,
+}
+
+impl Until {
+    fn next(&mut self, len: usize) -> io::Result<usize> {
+        if self.left == 0 {
+            thread::sleep(Duration::from_millis(1));
+            return Err(io::Error::new(self.then, "as the test wants it"));
+        }
+        let len = len.min(self.left);
+        self.left -= len;
+        Ok(len)
+    }
+}
+
+impl Read for Until {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let len = self.next(buf.len())?;
+        buf[..len].fill(0);
+        Ok(len)
+    }
+}
+
+impl Write for Until {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.next(buf.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn failures_say_what_and_where() {
+    let setup = Setup::plain();
+    let job = setup.job(Direction::Encrypt);
+    for place in [0, 1, 512, BUFFER_LEN, 10 * BUFFER_LEN + 77] {
+        let mut source = Until {
+            left: place,
+            then: io::ErrorKind::TimedOut,
+        };
+        match run(&job, &mut source, &mut io::sink(), &|_| ()).unwrap_err() {
+            PipelineError::Read { offset, source } => {
+                assert_eq!(offset, place as u64);
+                assert_eq!(source.kind(), io::ErrorKind::TimedOut);
+            }
+            other => panic!("{other}"),
+        }
+        // The source would go on for ever.
+        let mut sink = Until {
+            left: place,
+            then: io::ErrorKind::StorageFull,
+        };
+        match run(&job, &mut io::repeat(1), &mut sink, &|_| ()).unwrap_err() {
+            PipelineError::Write { offset, source } => {
+                assert_eq!(offset, place as u64);
+                assert_eq!(source.kind(), io::ErrorKind::StorageFull);
+            }
+            other => panic!("{other}"),
+        }
+        let sector = place as u64 / 512;
+        let setup = Setup::failing(Some(sector.into()));
+        let job = setup.job(Direction::Encrypt);
+        match run(&job, &mut io::repeat(1), &mut io::sink(), &|_| ()).unwrap_err() {
+            PipelineError::Crypt { offset, source } => {
+                assert_eq!(offset, sector * 512);
+                assert!(source.to_string().contains("on fire"), "{source}");
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn a_sink_that_takes_nothing_is_an_error() {
+    struct Nothing;
+    impl Write for Nothing {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Ok(0)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let setup = Setup::plain();
+    let error = run(
+        &setup.job(Direction::Encrypt),
+        &mut &[1][..],
+        &mut Nothing,
+        &|_| (),
+    );
+    let error = error.unwrap_err();
+    assert!(
+        matches!(&error, PipelineError::Write { source, .. } if source.kind() == io::ErrorKind::WriteZero)
+    );
+}
+
+#[test]
+fn ciphertext_has_whole_sectors() {
+    for (size, len) in [
+        (SectorSize::B512, 1),
+        (SectorSize::B512, 511),
+        (SectorSize::B4096, 4096 + 512),
+        (SectorSize::B4096, BUFFER_LEN + 1),
+    ] {
+        let setup = Setup::new(size);
+        let job = setup.job(Direction::Decrypt);
+        let error = run(&job, &mut bytes(len).as_slice(), &mut io::sink(), &|_| ()).unwrap_err();
+        match error {
+            PipelineError::PartSector {
+                len: found,
+                sector_size,
+            } => {
+                assert_eq!((found, sector_size), (len as u64, size));
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn a_source_has_the_length_that_was_announced() {
+    let setup = Setup::plain();
+    let buffer = BUFFER_LEN as u64;
+    for (direction, expected, len, allowed) in [
+        (Direction::Encrypt, 0, 0, true),
+        (Direction::Encrypt, 0, 1, false),
+        (Direction::Encrypt, 1000, 1000, true),
+        (Direction::Encrypt, 1000, 999, false),
+        (Direction::Encrypt, 1000, 1001, false),
+        (Direction::Encrypt, buffer, BUFFER_LEN - 1, false),
+        (Direction::Encrypt, buffer, BUFFER_LEN, true),
+        (Direction::Encrypt, buffer, BUFFER_LEN + 1, false),
+        (Direction::Decrypt, 0, 512, true),
+        (Direction::Decrypt, 0, 0, false),
+        (Direction::Decrypt, 0, 1024, false),
+        (Direction::Decrypt, 512, 512, true),
+        (Direction::Decrypt, 512, 1024, false),
+        (Direction::Decrypt, 513, 1024, true),
+        (Direction::Decrypt, 513, 512, false),
+        (Direction::Decrypt, buffer, BUFFER_LEN, true),
+        (Direction::Decrypt, buffer, BUFFER_LEN + 512, false),
+        (Direction::Decrypt, buffer + 1, BUFFER_LEN, false),
+        (Direction::Decrypt, u64::MAX, BUFFER_LEN, false),
+    ] {
+        let job = Job {
+            plaintext_len: Some(expected),
+            ..setup.job(direction)
+        };
+        let result = run(&job, &mut bytes(len).as_slice(), &mut io::sink(), &|_| ());
+        match result {
+            Ok(_) => assert!(allowed, "{direction:?} {len} bytes for {expected}"),
+            Err(PipelineError::SourceLen { .. }) => {
+                assert!(!allowed, "{direction:?} {len} bytes for {expected}");
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    // No more is read than shows that it is too much.
+    let job = Job {
+        plaintext_len: Some(9),
+        ..setup.job(Direction::Encrypt)
+    };
+    let error = run(&job, &mut io::repeat(1), &mut io::sink(), &|_| ()).unwrap_err();
+    assert!(
+        matches!(error, PipelineError::SourceLen { at_end: false, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_flag_ends_everything_soon() {
+    let setup = Setup::plain();
+    let forever = || Until {
+        left: usize::MAX,
+        then: io::ErrorKind::Interrupted,
+    };
+    let stalled = || Until {
+        left: 3 * BUFFER_LEN + 5,
+        then: io::ErrorKind::Interrupted,
+    };
+    // At full speed, with a source that has stalled, and with a sink that has.
+    for (mut source, mut sink) in [
+        (forever(), forever()),
+        (stalled(), forever()),
+        (forever(), stalled()),
+    ] {
+        let cancel = AtomicBool::new(false);
+        let job = Job {
+            cancel: &cancel,
+            ..setup.job(Direction::Encrypt)
+        };
+        let set = thread::scope(|scope| {
+            let set = scope.spawn(|| {
+                thread::sleep(Duration::from_millis(100));
+                cancel.store(true, Ordering::Relaxed);
+                Instant::now()
+            });
+            let error = run(&job, &mut source, &mut sink, &|_| ()).unwrap_err();
+            assert!(matches!(error, PipelineError::Cancelled), "{error}");
+            set.join().unwrap()
+        });
+        assert!(
+            set.elapsed() < Duration::from_secs(2),
+            "{:?}",
+            set.elapsed()
+        );
+    }
+    let cancel = AtomicBool::new(true);
+    let job = Job {
+        cancel: &cancel,
+        ..setup.job(Direction::Encrypt)
+    };
+    let mut sink = Vec::new();
+    let error = run(&job, &mut &[1][..], &mut sink, &|_| ()).unwrap_err();
+    assert!(matches!(error, PipelineError::Cancelled) && sink.is_empty());
+}
+
+#[test]
+fn a_failing_sink_ends_a_stalled_source() {
+    let setup = Setup::plain();
+    let mut source = Until {
+        left: BUFFER_LEN,
+        then: io::ErrorKind::Interrupted,
+    };
+    let mut sink = Until {
+        left: 0,
+        then: io::ErrorKind::BrokenPipe,
+    };
+    let error = run(
+        &setup.job(Direction::Encrypt),
+        &mut source,
+        &mut sink,
+        &|_| (),
+    )
+    .unwrap_err();
+    assert!(
+        matches!(error, PipelineError::Write { offset: 0, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn reading_goes_on_while_something_is_written() {
+    /// Says when each of its bytes' first buffer is asked for.
+    struct Told<F>(usize, F);
+    impl<F: FnMut()> Read for Told<F> {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            (self.1)();
+            let len = buf.len().min(self.0);
+            self.0 -= len;
+            Ok(len)
+        }
+    }
+    struct Waits<F>(F);
+    impl<F: FnMut()> Write for Waits<F> {
+        fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+            (self.0)();
+            Ok(buf.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let setup = Setup::plain();
+    let (sender, receiver) = channel();
+    let mut source = Told(3 * BUFFER_LEN, move || sender.send(()).unwrap());
+    let mut first = true;
+    let mut sink = Waits(move || {
+        // Three reads happen before the first write is done.
+        for _ in 0..if std::mem::take(&mut first) { 3 } else { 0 } {
+            receiver
+                .recv_timeout(Duration::from_secs(20))
+                .expect("the next buffer is read");
+        }
+    });
+    run(
+        &setup.job(Direction::Encrypt),
+        &mut source,
+        &mut sink,
+        &|_| (),
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_panic_in_any_stage_ends_all() {
+    let setup = Setup::plain();
+    struct Panics;
+    impl Read for Panics {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            panic!("as the test wants it")
+        }
+    }
+    let job = setup.job(Direction::Encrypt);
+    let panics = |result: thread::Result<Result<Copied, PipelineError>>| assert!(result.is_err());
+    panics(catch_unwind(AssertUnwindSafe(|| {
+        run(&job, &mut Panics, &mut io::sink(), &|_| ())
+    })));
+    panics(catch_unwind(AssertUnwindSafe(|| {
+        run(&job, &mut io::repeat(1), &mut io::sink(), &|_| {
+            panic!("as the test wants it")
+        })
+    })));
+}
