@@ -16,6 +16,9 @@ use crate::{
 /// another one costs some microseconds, in which a core encrypts this much.
 const MIN_SPLIT: usize = 256 << 10;
 
+/// No machine gains from more, and a system asked for a hundred thousand suffers.
+const MAX_THREADS: usize = 1024;
+
 /// No piece is smaller than this, so that batches of units stay long.
 const MIN_PIECE: usize = 64 << 10;
 
@@ -29,14 +32,15 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// An executor with `threads` threads. With one, or where the system makes
-    /// no more threads, all work stays on the caller's.
+    /// An executor with `threads` threads, 1024 at most. With one, or where the
+    /// system makes no more threads, all work stays on the caller's.
     #[must_use]
     pub fn new(threads: NonZeroUsize) -> Self {
-        let pool = (threads.get() > 1)
+        let threads = threads.get().min(MAX_THREADS);
+        let pool = (threads > 1)
             .then(|| {
                 rayon::ThreadPoolBuilder::new()
-                    .num_threads(threads.get())
+                    .num_threads(threads)
                     .thread_name(|i| alloc::format!("luxor-aes-{i}"))
                     .build()
                     .ok()
