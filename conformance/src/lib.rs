@@ -1,2 +1,209 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! (to be written)
+//! One test suite that every backend must pass.
+//!
+//! | to do this | use |
+//! |---|---|
+//! | stamp the suite over a backend | [`conformance_tests!`] |
+//! | run one axis by hand | [`axes`] |
+//! | read the known answers | [`vectors`] |
+//! | repeatable test data | [`Random`] |
+//!
+//! Expected results come from `luxor-reference`, which shares nothing with the
+//! engine, and from the known answers in `vectors/`. A backend is always forced
+//! by its name, and one that answers to another name fails: a silent fallback
+//! would make every result worthless.
+//!
+//! Two environment variables matter:
+//!
+//! - `LUXOR_REQUIRE_ENGINES=portable,aesni,…`: these have to be there. The tests
+//!   of a backend that this machine lacks otherwise say so and pass.
+//! - `LUXOR_TEST_SEED=…`: another seed for the test data. It is printed.
+
+#![forbid(unsafe_code)]
+
+use std::{env, sync::Arc};
+
+use luxor_engine::{Backend, Registry, SelectError};
+
+pub mod axes;
+mod kit;
+mod random;
+pub mod vectors;
+
+pub use random::Random;
+
+/// Every name that the command line's `--engine` takes, `auto` apart.
+const ENGINES: [&str; 7] = [
+    "portable", "aesni", "vaes256", "vaes512", "opencl", "cuda", "fpga",
+];
+
+/// The variable that lists the backends that have to be there.
+const REQUIRE: &str = "LUXOR_REQUIRE_ENGINES";
+
+/// Stamps the whole suite over one backend: a module `conformance` with one test
+/// for each axis.
+///
+/// ```
+/// luxor_conformance::conformance_tests!("portable");
+/// # fn main() {}
+/// ```
+///
+/// A backend of another crate comes with an expression for its registry:
+/// `conformance_tests!("opencl", my_registry())`.
+#[macro_export]
+macro_rules! conformance_tests {
+    ($name:literal) => {
+        $crate::conformance_tests!($name, ::luxor_engine::Registry::cpu());
+    };
+    ($name:literal, $registry:expr) => {
+        $crate::conformance_tests!(@axes $name, $registry,
+            identity known_answers keys lengths units numbers strides alignment calls
+            long_units memory threads executor refusals);
+    };
+    (@axes $name:literal, $registry:expr, $($axis:ident)*) => {
+        mod conformance {
+            #[allow(unused_imports)]
+            use super::*;
+
+            $(
+                #[test]
+                fn $axis() {
+                    if let Some(backend) = $crate::forced(&$registry, $name) {
+                        $crate::axes::$axis(&*backend);
+                    }
+                }
+            )*
+        }
+    };
+}
+
+/// The backend called `name` and no other; `None`, with a printed reason, when
+/// this machine lacks it and nobody requires it.
+///
+/// # Panics
+/// If the registry has no such name, if the backend answers to another one, if
+/// `portable` is not the bitsliced code, if the backend is absent and
+/// `LUXOR_REQUIRE_ENGINES` lists it, and if that variable lists an unknown name.
+#[must_use]
+pub fn forced(registry: &Registry, name: &str) -> Option<Arc<dyn Backend>> {
+    let required = env::var(REQUIRE).unwrap_or_default();
+    forced_when(registry, name, &required)
+}
+
+fn forced_when(registry: &Registry, name: &str, required: &str) -> Option<Arc<dyn Backend>> {
+    let required: Vec<&str> = required
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .collect();
+    for name in &required {
+        assert!(
+            ENGINES.contains(name),
+            "{REQUIRE} lists {name:?}; there are {ENGINES:?}"
+        );
+    }
+    match registry.get(name) {
+        Ok(backend) => {
+            assert_is(&*backend, name);
+            Some(backend)
+        }
+        Err(e @ SelectError::Absent { .. }) => {
+            assert!(!required.contains(&name), "{REQUIRE} lists {name}, but {e}");
+            println!("not tested here: {e}");
+            None
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// That nothing else stands in for `name`.
+fn assert_is(backend: &dyn Backend, name: &str) {
+    let info = backend.info();
+    assert_eq!(info.name, name, "a backend that was forced by another name");
+    let bitsliced = info.device.contains("bitsliced");
+    assert_eq!(
+        bitsliced,
+        name == "portable",
+        "{name} runs as {:?}",
+        info.device
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic;
+
+    use luxor_engine::{BackendError, BackendInfo, Buffer, KeySpec, LoadedKey, Unavailable};
+
+    use super::*;
+
+    /// The portable backend, introduced as something else.
+    struct Impostor {
+        name: &'static str,
+        device: &'static str,
+    }
+
+    impl Backend for Impostor {
+        fn info(&self) -> BackendInfo {
+            BackendInfo {
+                name: self.name,
+                device: self.device.into(),
+                modes: &[],
+                min_batch: 0,
+            }
+        }
+
+        fn load_key(&self, _: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError> {
+            unreachable!("only its introduction counts")
+        }
+
+        fn alloc(&self, len: usize) -> Buffer {
+            Buffer::zeroed(len)
+        }
+    }
+
+    fn registry(name: &'static str, device: &'static str) -> Registry {
+        let mut registry = Registry::empty();
+        registry.register("absent", || Err(Unavailable::Cpu { missing: "VAES" }));
+        registry.register("portable", move || Ok(Arc::new(Impostor { name, device })));
+        registry.register("aesni", move || Ok(Arc::new(Impostor { name, device })));
+        registry
+    }
+
+    fn fails(registry: &Registry, name: &str, required: &str) -> bool {
+        panic::catch_unwind(panic::AssertUnwindSafe(|| {
+            forced_when(registry, name, required).is_some()
+        }))
+        .is_err()
+    }
+
+    #[test]
+    fn an_absent_backend_passes_unless_it_is_required() {
+        let mut registry = registry("portable", "bitsliced");
+        registry.register("vaes512", || Err(Unavailable::Cpu { missing: "VAES" }));
+        assert!(forced_when(&registry, "vaes512", "").is_none());
+        assert!(forced_when(&registry, "vaes512", "portable, aesni").is_none());
+        assert!(fails(&registry, "vaes512", "portable,vaes512"));
+        assert!(
+            fails(&registry, "vaes512", "vaes521"),
+            "a misspelt list requires nothing"
+        );
+        assert!(fails(&registry, "unheard-of", ""));
+    }
+
+    #[test]
+    fn a_silent_fallback_is_a_failure() {
+        let honest = registry("portable", "CPU, bitsliced");
+        assert!(forced_when(&honest, "portable", "portable").is_some());
+        assert!(
+            fails(&honest, "aesni", ""),
+            "portable behind the name aesni"
+        );
+        assert!(fails(
+            &registry("portable", "CPU, AES instructions"),
+            "portable",
+            ""
+        ));
+        assert!(fails(&registry("aesni", "CPU, bitsliced"), "aesni", ""));
+    }
+}

@@ -1,0 +1,708 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The axes of the suite. Each goes through its own values in full against a few
+//! of the others, for every mode and key size of the backend, both ways.
+
+use std::{num::NonZeroUsize, thread};
+
+use luxor_engine::{
+    Backend, BackendError, CryptErrorKind, DataUnitLen, Direction, Executor, KeySize, Mode, PAGE,
+    Run, self_test,
+};
+
+use crate::{
+    kit::{Kit, MODES, Piece, Place, Shape, key_spec},
+    random::Random,
+    vectors,
+};
+
+/// The backend says what it is, has distinct modes and passes its self-test.
+///
+/// # Panics
+/// If it does not conform, as all functions here.
+pub fn identity(backend: &dyn Backend) {
+    let info = backend.info();
+    println!("{}: {} {:?}", info.name, info.device, info.modes);
+    assert!(!info.device.is_empty());
+    assert!(info.modes.contains(&Mode::Xts), "every backend has XTS");
+    for mode in MODES {
+        assert!(
+            info.modes.iter().filter(|m| **m == mode).count() <= 1,
+            "{mode} twice"
+        );
+    }
+    if let Err(e) = self_test(backend) {
+        panic!("{e}");
+    }
+}
+
+/// The published answers in `vectors/`, by rule without AES-192 and without data
+/// units that end within a byte. Prints and asserts how many ran.
+///
+/// # Panics
+/// If it does not conform.
+pub fn known_answers(backend: &dyn Backend) {
+    let modes = backend.info().modes;
+    for file in vectors::FILES {
+        if !modes.contains(&file.mode) {
+            println!("{}: the backend has no {}", file.path, file.mode);
+            continue;
+        }
+        let (mut run, mut aes192) = (0, 0);
+        for answer in file.read().unwrap_or_else(|e| panic!("{e}")) {
+            if file.is_aes192(&answer) {
+                aes192 += 1;
+                continue;
+            }
+            let kit = Kit::new(backend, file.mode, answer.key);
+            let shape = Shape::one(answer.plaintext.len(), answer.number);
+            let place = Place::InPlace(answer.line % 64);
+            let (plaintext, ciphertext) = (answer.plaintext, answer.ciphertext);
+            kit.check(&[Piece {
+                shape,
+                place,
+                plaintext,
+                ciphertext,
+            }]);
+            run += 1;
+        }
+        println!(
+            "{}: ran {run}, skipped {aes192} (AES-192) and {} (part bytes)",
+            file.path, file.part_bytes
+        );
+        assert_eq!((run, aes192), (file.run, file.aes192), "{}", file.path);
+    }
+}
+
+/// Many keys, each bit of them set once, and all of them loaded at one time.
+///
+/// # Panics
+/// If it does not conform.
+pub fn keys(backend: &dyn Backend) {
+    let random = &mut Random::for_test("keys");
+    for &mode in backend.info().modes {
+        for size in KeySize::ALL {
+            let len = size.bytes() * if mode == Mode::Xts { 2 } else { 1 };
+            let kits: Vec<_> = (0..len * 8)
+                .map(|bit| {
+                    let mut key = vec![0; len];
+                    key[bit / 8] = 0x80 >> (bit % 8);
+                    Kit::new(backend, mode, key)
+                })
+                .collect();
+            for kit in &kits {
+                let shape = Shape {
+                    unit_len: 32,
+                    units: 2,
+                    first: random.u128(),
+                    stride: 1,
+                };
+                kit.check_one(random, shape, Place::InPlace(0));
+            }
+        }
+    }
+}
+
+/// All unit lengths that the mode has up to 1100 bytes, and around 4096 and
+/// 65536, as one unit and as several.
+///
+/// # Panics
+/// If it does not conform.
+pub fn lengths(backend: &dyn Backend) {
+    const LONGEST: usize = 65536 + 20;
+
+    let random = &mut Random::for_test("lengths");
+    for kit in Kit::all(backend, random) {
+        let number = random.u128();
+        // The reference is slow. All modes but XTS treat the head of a message
+        // as they would treat it alone.
+        let longest = kit.piece(
+            random,
+            Shape::one(LONGEST / 16 * 16, number),
+            Place::InPlace(0),
+        );
+        let lengths = (1..=1100)
+            .chain(4096 - 20..=4096 + 20)
+            .chain(65536 - 20..=LONGEST);
+        for len in lengths.filter(|&len| kit.mode.accepts_unit_len(len)) {
+            let shape = Shape::one(len, number);
+            let mut piece = if kit.mode == Mode::Xts || len > longest.plaintext.len() {
+                kit.piece(random, shape, Place::InPlace(len * 7 % 64))
+            } else {
+                Piece {
+                    shape,
+                    place: Place::InPlace(len * 7 % 64),
+                    plaintext: longest.plaintext[..len].to_vec(),
+                    ciphertext: longest.ciphertext[..len].to_vec(),
+                }
+            };
+            kit.check(std::slice::from_ref(&piece));
+            piece.place = Place::Separate {
+                input: len * 5 % 64,
+                output: len * 11 % 64,
+            };
+            kit.check(&[piece]);
+            if len <= 1100 {
+                let first = u128::from(u64::MAX) - 8;
+                let shape = Shape {
+                    unit_len: len,
+                    units: 1 + len % 4,
+                    first,
+                    stride: 8,
+                };
+                kit.check_one(random, shape, Place::InPlace(0));
+            }
+        }
+    }
+}
+
+/// 1 to 70 units a run, of lengths on both sides of everything that a kernel
+/// could treat apart.
+///
+/// # Panics
+/// If it does not conform.
+pub fn units(backend: &dyn Backend) {
+    let random = &mut Random::for_test("units");
+    for kit in Kit::all(backend, random) {
+        let lengths = [1, 15, 16, 17, 31, 32, 48, 63, 64, 129, 255, 256, 512];
+        for unit_len in lengths
+            .into_iter()
+            .filter(|&len| kit.mode.accepts_unit_len(len))
+        {
+            // The answers of 70 units are those of fewer.
+            let first = u128::from(u64::MAX) - 30;
+            for stride in [1, 8] {
+                let shape = Shape {
+                    unit_len,
+                    units: 70,
+                    first,
+                    stride,
+                };
+                let all = kit.piece(random, shape, Place::InPlace(0));
+                for units in 1..=70 {
+                    let len = units * unit_len;
+                    kit.check(&[Piece {
+                        shape: Shape { units, ..shape },
+                        place: match units % 3 {
+                            0 => Place::Separate {
+                                input: units % 64,
+                                output: 0,
+                            },
+                            _ => Place::InPlace(units % 64),
+                        },
+                        plaintext: all.plaintext[..len].to_vec(),
+                        ciphertext: all.ciphertext[..len].to_vec(),
+                    }]);
+                }
+            }
+        }
+        let shape = Shape {
+            unit_len: 4096,
+            units: 19,
+            first: 1 << 40,
+            stride: 8,
+        };
+        kit.check_one(random, shape, Place::InPlace(1));
+    }
+}
+
+/// Numbers that pass 2⁸, 2³², 2⁶⁴, 2⁹⁶ and 2¹²⁸ at every place of a run; in CTR
+/// the counter does so at every block of a unit too.
+///
+/// # Panics
+/// If it does not conform.
+pub fn numbers(backend: &dyn Backend) {
+    let random = &mut Random::for_test("numbers");
+    let edges = [1 << 8, 1 << 32, 1 << 64, 1 << 96, 0_u128];
+    for kit in Kit::all(backend, random) {
+        for edge in edges {
+            for before in 0..=70 {
+                let first = edge.wrapping_sub(before);
+                for (unit_len, units) in [(16, 70), (48, 9), (16 * 70, 1)] {
+                    let shape = Shape {
+                        unit_len,
+                        units,
+                        first,
+                        stride: 1,
+                    };
+                    kit.check_one(random, shape, Place::InPlace(0));
+                }
+            }
+            for before in 1..=17 {
+                let first = edge.wrapping_sub(before * 8);
+                let shape = Shape {
+                    unit_len: 512,
+                    units: 17,
+                    first,
+                    stride: 8,
+                };
+                kit.check_one(random, shape, Place::InPlace(0));
+            }
+        }
+        for bit in 0..128 {
+            for units in [1, 5] {
+                let shape = Shape {
+                    unit_len: 32,
+                    units,
+                    first: 1 << bit,
+                    stride: 1,
+                };
+                kit.check_one(random, shape, Place::InPlace(0));
+            }
+        }
+    }
+}
+
+/// Strides of 0 and 1, of 8 as LUKS2 has it, and large ones, from everywhere.
+///
+/// # Panics
+/// If it does not conform.
+pub fn strides(backend: &dyn Backend) {
+    let random = &mut Random::for_test("strides");
+    let around = |n: u64| [n - 1, n, n.wrapping_add(1)];
+    let strides: Vec<u64> = [1, 8, 1 << 8, 1 << 31, 1 << 32, 1 << 63, u64::MAX]
+        .into_iter()
+        .flat_map(around)
+        .collect();
+    for kit in Kit::all(backend, random) {
+        let firsts = [0, 1, u128::from(u64::MAX), u128::MAX - 7, random.u128()];
+        for &stride in &strides {
+            for first in firsts {
+                for (unit_len, units) in [(16, 33), (80, 17)] {
+                    let shape = Shape {
+                        unit_len,
+                        units,
+                        first,
+                        stride,
+                    };
+                    kit.check_one(random, shape, Place::InPlace(0));
+                }
+            }
+        }
+    }
+}
+
+/// Buffers at every distance from a 64-byte boundary, in place and separate.
+///
+/// # Panics
+/// If it does not conform.
+pub fn alignment(backend: &dyn Backend) {
+    let random = &mut Random::for_test("alignment");
+    let mut places = Vec::new();
+    for a in 0..64 {
+        places.push(Place::InPlace(a));
+        for b in [0, 1, 16, 33, a] {
+            places.push(Place::Separate {
+                input: a,
+                output: b,
+            });
+            places.push(Place::Separate {
+                input: b,
+                output: a,
+            });
+        }
+    }
+    for kit in Kit::all(backend, random) {
+        let stealing = usize::from(kit.mode != Mode::Ecb);
+        for (unit_len, units) in [(16 + stealing, 21), (512, 9), (1040 + 15 * stealing, 2)] {
+            let shape = Shape {
+                unit_len,
+                units,
+                first: random.u128(),
+                stride: 8,
+            };
+            kit.check_places(random, shape, &places);
+        }
+    }
+}
+
+/// Calls of several runs: all kinds mixed, empty ones between, many short ones,
+/// none at all.
+///
+/// # Panics
+/// If it does not conform.
+pub fn calls(backend: &dyn Backend) {
+    let random = &mut Random::for_test("calls");
+    for kit in Kit::all(backend, random) {
+        kit.check(&[]);
+        let empty = || Shape {
+            unit_len: 512,
+            units: 0,
+            first: 7,
+            stride: 1,
+        };
+        for place in [
+            Place::InPlace(0),
+            Place::Separate {
+                input: 0,
+                output: 0,
+            },
+        ] {
+            let pieces = [
+                kit.piece(random, empty(), place),
+                kit.piece(
+                    random,
+                    Shape {
+                        units: 3,
+                        ..empty()
+                    },
+                    place,
+                ),
+                kit.piece(random, empty(), place),
+                kit.piece(random, empty(), place),
+                kit.piece(
+                    random,
+                    Shape {
+                        units: 1,
+                        ..empty()
+                    },
+                    place,
+                ),
+                kit.piece(random, empty(), place),
+            ];
+            kit.check(&pieces);
+            kit.check(&pieces[..1]);
+        }
+        // A queue of single sectors from all over the disk.
+        let queue: Vec<_> = (0..70)
+            .map(|_| {
+                let shape = Shape::one(512, random.u128());
+                kit.piece(random, shape, Place::InPlace(0))
+            })
+            .collect();
+        for len in [1, 2, 7, 8, 9, 70] {
+            kit.check(&queue[..len]);
+        }
+        for _ in 0..40 {
+            let pieces = mixture(&kit, random, 6, 400, 20);
+            kit.check(&pieces);
+        }
+    }
+}
+
+/// Up to `most` runs with units of up to about `unit_len` bytes, up to `units` each.
+fn mixture(
+    kit: &Kit,
+    random: &mut Random,
+    most: usize,
+    unit_len: usize,
+    units: usize,
+) -> Vec<Piece> {
+    (0..=random.below(most))
+        .map(|_| {
+            let len = 16 + random.below(unit_len);
+            let unit_len = if kit.mode == Mode::Ecb {
+                len / 16 * 16
+            } else {
+                len
+            };
+            let shape = Shape {
+                unit_len,
+                units: random.below(units + 1),
+                first: random.u128(),
+                stride: random.u64() >> random.below(64),
+            };
+            let place = match random.below(2) {
+                0 => Place::InPlace(random.below(64)),
+                _ => Place::Separate {
+                    input: random.below(64),
+                    output: random.below(64),
+                },
+            };
+            kit.piece(random, shape, place)
+        })
+        .collect()
+}
+
+/// The longest data unit there is, 2²⁰ blocks: α is multiplied a million times
+/// without a slip. Long ones in the other modes, with stealing in XTS.
+///
+/// # Panics
+/// If it does not conform.
+pub fn long_units(backend: &dyn Backend) {
+    let random = &mut Random::for_test("long_units");
+    for kit in Kit::all(backend, random) {
+        let part = if kit.mode == Mode::Ecb { 0 } else { 15 };
+        let number = u128::MAX - random.u128() % 1000;
+        let shape = Shape::one((1 << 20) + part, number);
+        kit.check_one(random, shape, Place::InPlace(0));
+    }
+    let kit = Kit::new(backend, Mode::Xts, random.bytes(32));
+    let shape = Shape::one(DataUnitLen::MAX.get(), 1);
+    kit.check_one(
+        random,
+        shape,
+        Place::Separate {
+            input: 0,
+            output: 0,
+        },
+    );
+}
+
+/// The backend's own memory: aligned to pages, zero, of any length, and good for
+/// runs.
+///
+/// # Panics
+/// If it does not conform.
+pub fn memory(backend: &dyn Backend) {
+    for len in [0, 1, 16, PAGE - 1, PAGE, PAGE + 1, 1 << 20] {
+        let buffer = backend.alloc(len);
+        assert_eq!(buffer.len(), len);
+        assert_eq!(buffer.as_ptr().addr() % PAGE, 0);
+        assert!(buffer.iter().all(|&b| b == 0));
+    }
+    let random = &mut Random::for_test("memory");
+    for kit in Kit::all(backend, random) {
+        let shape = Shape {
+            unit_len: 512,
+            units: 20,
+            first: random.u128(),
+            stride: 1,
+        };
+        let piece = kit.piece(random, shape, Place::InPlace(0));
+        let mut buffer = backend.alloc(piece.plaintext.len());
+        buffer.copy_from_slice(&piece.plaintext);
+        let unit_len = DataUnitLen::new(shape.unit_len).expect("a lawful length");
+        for (direction, expected) in Direction::ALL
+            .into_iter()
+            .zip([&piece.ciphertext, &piece.plaintext])
+        {
+            let run = Run::new(shape.first.into(), shape.stride, unit_len, &mut *buffer);
+            kit.loaded()
+                .crypt(direction, &mut [run.expect("whole units")])
+                .expect("lawful runs");
+            assert!(
+                *buffer == **expected,
+                "{}, {direction:?}, memory of the backend",
+                kit.mode
+            );
+        }
+    }
+}
+
+/// One loaded key under many threads at once, each with work of its own.
+///
+/// # Panics
+/// If it does not conform.
+pub fn threads(backend: &dyn Backend) {
+    let random = &mut Random::for_test("threads");
+    for kit in Kit::all(backend, random) {
+        let work: Vec<_> = (0..8).map(|_| mixture(&kit, random, 4, 600, 12)).collect();
+        thread::scope(|scope| {
+            for pieces in &work {
+                let kit = &kit;
+                scope.spawn(move || {
+                    for _ in 0..25 {
+                        kit.check(pieces);
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// The executor gives what one thread gives, for several numbers of threads and
+/// several ways in which the work falls apart.
+///
+/// # Panics
+/// If it does not conform.
+pub fn executor(backend: &dyn Backend) {
+    let random = &mut Random::for_test("executor");
+    let executors = [1, 2, 3, 4, 7].map(|n| Executor::new(NonZeroUsize::new(n).unwrap()));
+    for kit in Kit::all(backend, random) {
+        // A stream mode is cut as XTS is, and the slowest ones would take seconds.
+        let executors = if kit.mode == Mode::Xts {
+            &executors[..]
+        } else {
+            &executors[2..3]
+        };
+        for shapes in executor_calls(kit.mode) {
+            let pieces: Vec<_> = shapes
+                .into_iter()
+                .zip(
+                    [
+                        Place::InPlace(0),
+                        Place::Separate {
+                            input: 1,
+                            output: 3,
+                        },
+                    ]
+                    .iter()
+                    .cycle(),
+                )
+                .map(|(shape, place)| kit.piece_by_backend(random, shape, *place))
+                .collect();
+            for executor in executors {
+                let crypt =
+                    |direction, runs: &mut [Run<'_>]| executor.crypt(kit.loaded(), direction, runs);
+                kit.check_through(&crypt, &pieces);
+            }
+        }
+    }
+}
+
+/// The runs of some calls, on both sides of what an executor splits at all.
+fn executor_calls(mode: Mode) -> Vec<Vec<Shape>> {
+    let run = |unit_len, units, stride| Shape {
+        unit_len,
+        units,
+        first: u128::MAX - 1000,
+        stride,
+    };
+    let odd = if mode == Mode::Ecb { 0 } else { 5 };
+    let queue = (0..1200_u32).map(|i| {
+        let number = u128::from(i).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        Shape::one(512 + 16 * (i as usize % 3), number)
+    });
+    vec![
+        vec![],
+        vec![run(512, 0, 1)],
+        vec![run(512, 1, 1)],
+        vec![run(512, 511, 1)],
+        vec![run(512, 2049, 1)],
+        vec![run(4096, 385, 8)],
+        vec![run(1 << 20, 1, 1)],
+        vec![
+            run(16, 20_000, u64::MAX),
+            run(200_000 + odd, 3, 1),
+            run(512, 0, 1),
+            run(1024 + odd, 300, 1 << 32),
+        ],
+        queue.collect(),
+    ]
+}
+
+/// What no backend may do: unit lengths that the mode has not and modes that the
+/// backend has not are errors that say so, and nothing is touched.
+///
+/// # Panics
+/// If it does not conform.
+pub fn refusals(backend: &dyn Backend) {
+    let info = backend.info();
+    for mode in MODES {
+        for size in KeySize::ALL {
+            let len = size.bytes() * if mode == Mode::Xts { 2 } else { 1 };
+            let key: Vec<u8> = (0..=u8::MAX).take(len).collect();
+            let loaded = backend.load_key(&key_spec(mode, &key));
+            match (info.modes.contains(&mode), loaded) {
+                (true, Ok(_)) => {}
+                (
+                    false,
+                    Err(BackendError::Unsupported {
+                        backend,
+                        mode: named,
+                    }),
+                ) => {
+                    assert_eq!((backend, named), (info.name, mode));
+                }
+                (has, Ok(_)) => panic!("{mode} loads although has it is {has}"),
+                (has, Err(e)) => panic!("{mode}: {e}, although has it is {has}"),
+            }
+        }
+    }
+    let random = &mut Random::for_test("refusals");
+    for kit in Kit::all(backend, random) {
+        let bad: Vec<usize> = match kit.mode {
+            Mode::Xts => (1..16).collect(),
+            Mode::Ecb => (1..70).filter(|len| len % 16 != 0).collect(),
+            _ => continue,
+        };
+        for unit_len in bad {
+            assert!(!kit.mode.accepts_unit_len(unit_len));
+            refuses(&kit, random, unit_len);
+        }
+        refuses_in_pieces(&kit, random);
+    }
+}
+
+/// An executor hands the runs out before anybody sees that one is bad: whatever
+/// it says is done is done, and the rest is as it was.
+fn refuses_in_pieces(kit: &Kit, random: &mut Random) {
+    let executor = Executor::new(NonZeroUsize::new(3).expect("not 0"));
+    let crypt = |direction, runs: &mut [Run<'_>]| executor.crypt(kit.loaded(), direction, runs);
+    for place in [
+        Place::InPlace(1),
+        Place::Separate {
+            input: 0,
+            output: 0,
+        },
+    ] {
+        let mut good = || {
+            let shape = Shape {
+                unit_len: 512,
+                units: 1500,
+                first: 5,
+                stride: 8,
+            };
+            kit.piece_by_backend(random, shape, place)
+        };
+        let shape = Shape {
+            unit_len: 7,
+            units: 2,
+            first: 9,
+            stride: 1,
+        };
+        let (plaintext, ciphertext) = (vec![1; 14], vec![2; 14]);
+        let bad = Piece {
+            shape,
+            place,
+            plaintext,
+            ciphertext,
+        };
+        for direction in Direction::ALL {
+            kit.check_error(&crypt, direction, &[good(), bad.clone(), good()]);
+        }
+    }
+}
+
+/// A run of bad units first, last, in the middle, and alone.
+fn refuses(kit: &Kit, random: &mut Random, unit_len: usize) {
+    let good = |random: &mut Random, place| {
+        let shape = Shape {
+            unit_len: 64,
+            units: 3,
+            first: 5,
+            stride: 1,
+        };
+        kit.piece(random, shape, place)
+    };
+    let bad = |random: &mut Random, place| {
+        let shape = Shape {
+            unit_len,
+            units: 2,
+            first: 9,
+            stride: 1,
+        };
+        let plaintext = random.bytes(unit_len * 2);
+        // There is no right answer.
+        let ciphertext = random.bytes(unit_len * 2);
+        Piece {
+            shape,
+            place,
+            plaintext,
+            ciphertext,
+        }
+    };
+    for place in [
+        Place::InPlace(1),
+        Place::Separate {
+            input: 0,
+            output: 0,
+        },
+    ] {
+        let calls = [
+            vec![bad(random, place)],
+            vec![bad(random, place), good(random, place)],
+            vec![good(random, place), bad(random, place)],
+            vec![good(random, place), bad(random, place), good(random, place)],
+        ];
+        for pieces in calls {
+            for direction in Direction::ALL {
+                let crypt = |direction, runs: &mut [Run<'_>]| kit.loaded().crypt(direction, runs);
+                let error = kit.check_error(&crypt, direction, &pieces);
+                assert_eq!(error.done, 0);
+                let mode = kit.mode;
+                assert_eq!(error.kind, CryptErrorKind::UnitLen { mode, unit_len });
+            }
+        }
+    }
+}

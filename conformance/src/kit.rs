@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A key on a backend beside the reference's answers, and the comparison of the two.
+
+use luxor_engine::{
+    AesKey, Backend, CryptError, DataUnitLen, DataUnitNumber, Direction, InOut, KeySize, KeySpec,
+    LoadedKey, Mode, Run, XtsKey,
+};
+use luxor_reference as reference;
+
+use crate::random::Random;
+
+/// Every mode there is in this version.
+pub(crate) const MODES: [Mode; 4] = [Mode::Xts, Mode::Ecb, Mode::Ctr, Mode::Ofb];
+
+/// A key that is loaded on a backend.
+pub(crate) struct Kit {
+    backend: &'static str,
+    pub(crate) mode: Mode,
+    size: KeySize,
+    bytes: Vec<u8>,
+    loaded: Box<dyn LoadedKey>,
+}
+
+impl Kit {
+    /// A random key of every size for every mode that the backend has.
+    pub(crate) fn all(backend: &dyn Backend, random: &mut Random) -> Vec<Self> {
+        let modes = backend.info().modes;
+        assert!(!modes.is_empty(), "a backend with no mode at all");
+        let mut kits = Vec::new();
+        for &mode in modes {
+            for size in KeySize::ALL {
+                let len = size.bytes() * if mode == Mode::Xts { 2 } else { 1 };
+                kits.push(Self::new(backend, mode, random.bytes(len)));
+            }
+        }
+        kits
+    }
+
+    pub(crate) fn new(backend: &dyn Backend, mode: Mode, bytes: Vec<u8>) -> Self {
+        let spec = key_spec(mode, &bytes);
+        let loaded = backend
+            .load_key(&spec)
+            .unwrap_or_else(|e| panic!("{mode} is among the backend's modes, yet {e}"));
+        Self {
+            backend: backend.info().name,
+            mode,
+            size: spec.size(),
+            bytes,
+            loaded,
+        }
+    }
+
+    pub(crate) fn loaded(&self) -> &dyn LoadedKey {
+        &*self.loaded
+    }
+
+    /// What the reference makes of one data unit of plaintext.
+    pub(crate) fn reference(&self, number: u128, plaintext: &[u8]) -> Vec<u8> {
+        match self.mode {
+            Mode::Xts => reference::xts_encrypt(&self.bytes, number, plaintext),
+            Mode::Ecb => reference::ecb_encrypt(&self.bytes, plaintext),
+            Mode::Ctr => reference::ctr(&self.bytes, number, plaintext),
+            Mode::Ofb => reference::ofb(&self.bytes, number, plaintext),
+            other => panic!("the reference has no {other} yet"),
+        }
+    }
+
+    /// A run of random plaintext and the reference's ciphertext.
+    pub(crate) fn piece(&self, random: &mut Random, shape: Shape, place: Place) -> Piece {
+        let plaintext = random.bytes(shape.unit_len * shape.units);
+        let ciphertext = plaintext
+            .chunks_exact(shape.unit_len)
+            .zip(shape.numbers())
+            .flat_map(|(unit, number)| self.reference(number, unit))
+            .collect();
+        Piece {
+            shape,
+            place,
+            plaintext,
+            ciphertext,
+        }
+    }
+
+    /// As [`Kit::piece`], but the ciphertext is what the backend itself makes in
+    /// one call: for what is compared with that, and too long for the reference.
+    pub(crate) fn piece_by_backend(
+        &self,
+        random: &mut Random,
+        shape: Shape,
+        place: Place,
+    ) -> Piece {
+        let plaintext = random.bytes(shape.unit_len * shape.units);
+        let mut piece = Piece {
+            shape,
+            place,
+            ciphertext: plaintext.clone(),
+            plaintext,
+        };
+        let mut stage = Stage::new(&piece, Direction::Encrypt);
+        self.loaded
+            .crypt(Direction::Encrypt, &mut [stage.run()])
+            .expect("lawful runs");
+        piece.ciphertext.copy_from_slice(stage.output.bytes());
+        piece
+    }
+
+    /// The comparison at one place, for a random plaintext.
+    pub(crate) fn check_one(&self, random: &mut Random, shape: Shape, place: Place) {
+        self.check(&[self.piece(random, shape, place)]);
+    }
+
+    /// The same plaintext at several places, a call each.
+    pub(crate) fn check_places(&self, random: &mut Random, shape: Shape, places: &[Place]) {
+        let mut piece = self.piece(random, shape, places[0]);
+        for &place in places {
+            piece.place = place;
+            self.check(std::slice::from_ref(&piece));
+        }
+    }
+
+    /// All pieces in one call of [`LoadedKey::crypt`], there and back.
+    pub(crate) fn check(&self, pieces: &[Piece]) {
+        self.check_through(
+            &|direction, runs| self.loaded.crypt(direction, runs),
+            pieces,
+        );
+    }
+
+    /// All pieces in one call of `crypt`: encryption gives the reference's
+    /// ciphertext, decryption of that the plaintext. (That is what the reference
+    /// decrypts it to: its own tests show that it undoes what it does.) Nothing
+    /// around the output changes, nor a separate input.
+    pub(crate) fn check_through(&self, crypt: &Crypt<'_>, pieces: &[Piece]) {
+        for direction in Direction::ALL {
+            let mut stages: Vec<_> = pieces.iter().map(|p| Stage::new(p, direction)).collect();
+            let mut runs: Vec<_> = stages.iter_mut().map(Stage::run).collect();
+            if let Err(e) = crypt(direction, &mut runs) {
+                panic!("{}: {e}", self.describe(direction, pieces, 0));
+            }
+            for (at, (stage, piece)) in stages.iter().zip(pieces).enumerate() {
+                if let Err(what) = stage.holds(piece.output(direction), piece.input(direction)) {
+                    panic!("{}: {what}", self.describe(direction, pieces, at));
+                }
+            }
+        }
+    }
+
+    /// One call that has to fail. What is done holds the results, all else the
+    /// original input. A separate output beyond that may hold anything; the test
+    /// of a call that may not even begin compares it too.
+    pub(crate) fn check_error(
+        &self,
+        crypt: &Crypt<'_>,
+        direction: Direction,
+        pieces: &[Piece],
+    ) -> CryptError {
+        let mut stages: Vec<_> = pieces.iter().map(|p| Stage::new(p, direction)).collect();
+        let mut runs: Vec<_> = stages.iter_mut().map(Stage::run).collect();
+        let Err(error) = crypt(direction, &mut runs) else {
+            panic!("{}: no error", self.describe(direction, pieces, 0));
+        };
+        let mut done = error.done;
+        for (at, (stage, piece)) in stages.iter().zip(pieces).enumerate() {
+            let units = done.min(piece.shape.units);
+            done -= units;
+            let (input, output) = (piece.input(direction), piece.output(direction));
+            let finished = units * piece.shape.unit_len;
+            let rest = match piece.place {
+                Place::InPlace(_) => input[finished..].to_vec(),
+                Place::Separate { .. } if error.done == 0 => vec![FRESH; input.len()],
+                Place::Separate { .. } => stage.output.bytes()[finished..].to_vec(),
+            };
+            let expected = [&output[..finished], &rest].concat();
+            if let Err(what) = stage.holds(&expected, input) {
+                panic!(
+                    "{}, after {error}: {what}",
+                    self.describe(direction, pieces, at)
+                );
+            }
+        }
+        assert_eq!(done, 0, "{error}: more units than there are");
+        error
+    }
+
+    fn describe(&self, direction: Direction, pieces: &[Piece], at: usize) -> String {
+        let Self {
+            backend,
+            mode,
+            size,
+            ..
+        } = self;
+        let of = pieces.len();
+        let piece = pieces.get(at).map(|p| (p.shape, p.place));
+        format!("{backend}, {mode}, {size:?}, {direction:?}, run {at} of {of}, {piece:?}")
+    }
+}
+
+/// Something that encrypts or decrypts runs with a kit's key.
+pub(crate) type Crypt<'a> = dyn Fn(Direction, &mut [Run<'_>]) -> Result<(), CryptError> + Sync + 'a;
+
+/// The key for `mode` from its bytes. Equal halves pass: vector 1 has them.
+pub(crate) fn key_spec(mode: Mode, bytes: &[u8]) -> KeySpec {
+    let aes = || AesKey::new(bytes).expect("16 or 32 bytes");
+    match mode {
+        Mode::Xts => {
+            KeySpec::Xts(XtsKey::new_permitting_equal_halves(bytes).expect("32 or 64 bytes of key"))
+        }
+        Mode::Ecb => KeySpec::Ecb(aes()),
+        Mode::Ctr => KeySpec::Ctr(aes()),
+        Mode::Ofb => KeySpec::Ofb(aes()),
+        other => panic!("the suite has no {other} yet"),
+    }
+}
+
+/// The lengths and numbers of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) unit_len: usize,
+    pub(crate) units: usize,
+    pub(crate) first: u128,
+    pub(crate) stride: u64,
+}
+
+impl Shape {
+    pub(crate) fn one(unit_len: usize, number: u128) -> Self {
+        Self {
+            unit_len,
+            units: 1,
+            first: number,
+            stride: 1,
+        }
+    }
+
+    /// The numbers by their definition: unit k has first + k · stride modulo 2¹²⁸.
+    fn numbers(self) -> impl Iterator<Item = u128> {
+        std::iter::successors(Some(self.first), move |i| {
+            Some(i.wrapping_add(u128::from(self.stride)))
+        })
+    }
+}
+
+/// Where a run's bytes are: so many bytes after a 64-byte boundary.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    InPlace(usize),
+    Separate { input: usize, output: usize },
+}
+
+/// A run, and what it has to become.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    pub(crate) shape: Shape,
+    pub(crate) place: Place,
+    pub(crate) plaintext: Vec<u8>,
+    pub(crate) ciphertext: Vec<u8>,
+}
+
+impl Piece {
+    fn input(&self, direction: Direction) -> &[u8] {
+        match direction {
+            Direction::Encrypt => &self.plaintext,
+            Direction::Decrypt => &self.ciphertext,
+        }
+    }
+
+    fn output(&self, direction: Direction) -> &[u8] {
+        self.input(direction.inverse())
+    }
+}
+
+/// What a separate output holds before.
+const FRESH: u8 = 0x5a;
+
+/// A piece laid out in memory.
+struct Stage {
+    shape: Shape,
+    /// Only when the output is separate.
+    input: Option<Guarded>,
+    output: Guarded,
+}
+
+impl Stage {
+    fn new(piece: &Piece, direction: Direction) -> Self {
+        let source = piece.input(direction);
+        let (input, output) = match piece.place {
+            Place::InPlace(offset) => (None, Guarded::new(offset, source)),
+            Place::Separate { input, output } => (
+                Some(Guarded::new(input, source)),
+                Guarded::new(output, &vec![FRESH; source.len()]),
+            ),
+        };
+        Self {
+            shape: piece.shape,
+            input,
+            output,
+        }
+    }
+
+    fn run(&mut self) -> Run<'_> {
+        let Shape {
+            unit_len,
+            first,
+            stride,
+            ..
+        } = self.shape;
+        let unit_len = DataUnitLen::new(unit_len).expect("lengths of the suite are lawful");
+        let output = self.output.bytes_mut();
+        let buf = match &self.input {
+            None => InOut::InPlace(output),
+            Some(input) => InOut::Separate {
+                input: input.bytes(),
+                output,
+            },
+        };
+        Run::new(DataUnitNumber::new(first), stride, unit_len, buf).expect("whole units")
+    }
+
+    fn holds(&self, expected: &[u8], source: &[u8]) -> Result<(), String> {
+        let actual = self.output.bytes();
+        if let Some(at) = first_difference(actual, expected) {
+            let (unit, byte) = (at / self.shape.unit_len, at % self.shape.unit_len);
+            return Err(format!(
+                "byte {byte} of data unit {unit} is {:#04x} instead of {:#04x}",
+                actual[at], expected[at]
+            ));
+        }
+        self.output.check_guards("output")?;
+        if let Some(input) = &self.input {
+            input.check_guards("input")?;
+            if first_difference(input.bytes(), source).is_some() {
+                return Err("the separate input was changed".into());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
+    assert_eq!(a.len(), b.len());
+    if a == b {
+        None
+    } else {
+        a.iter().zip(b).position(|(a, b)| a != b)
+    }
+}
+
+/// Bytes at a known distance from a 64-byte boundary, with others around them
+/// that nobody may change.
+struct Guarded {
+    memory: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Guarded {
+    /// On both sides. More than the longest pass of any kernel.
+    const GUARD: usize = 1024;
+
+    fn new(offset: usize, content: &[u8]) -> Self {
+        let len = content.len();
+        let mut memory = vec![0; Self::GUARD + 64 + offset + len + Self::GUARD];
+        let after_guard = memory.as_ptr().addr() + Self::GUARD;
+        let start = after_guard.next_multiple_of(64) - memory.as_ptr().addr() + offset;
+        for (i, byte) in memory[..start].iter_mut().enumerate() {
+            *byte = Self::guard(i);
+        }
+        for (i, byte) in memory.iter_mut().enumerate().skip(start + len) {
+            *byte = Self::guard(i);
+        }
+        memory[start..][..len].copy_from_slice(content);
+        Self { memory, start, len }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a pattern")]
+    const fn guard(i: usize) -> u8 {
+        (i * 29) as u8 ^ 0xc3
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..][..self.len]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..][..self.len]
+    }
+
+    fn check_guards(&self, what: &str) -> Result<(), String> {
+        let end = self.start + self.len;
+        match (0..self.start)
+            .chain(end..self.memory.len())
+            .find(|&i| self.memory[i] != Self::guard(i))
+        {
+            None => Ok(()),
+            Some(i) if i < self.start => Err(format!(
+                "{} bytes before the {what} a byte was changed",
+                self.start - i
+            )),
+            Some(i) => Err(format!(
+                "{} bytes after the {what} a byte was changed",
+                i - end
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guards_notice_every_byte_around() {
+        for offset in [0, 1, 63] {
+            let mut guarded = Guarded::new(offset, b"content");
+            assert_eq!(guarded.bytes().as_ptr().addr() % 64, offset);
+            guarded.bytes_mut().fill(0);
+            assert!(guarded.check_guards("output").is_ok());
+            let end = guarded.start + guarded.len;
+            for i in (0..guarded.start).chain(end..guarded.memory.len()) {
+                guarded.memory[i] ^= 1;
+                assert!(guarded.check_guards("output").is_err());
+                guarded.memory[i] ^= 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The files in `vectors/`: known answers in the format of NIST's CAVP response
+//! files. `vectors/SOURCE.md` tells where each comes from.
+//!
+//! A line is empty, a comment (`#`), a section (`[ENCRYPT]`) or `NAME = value`.
+//! An empty line ends a record. Names are compared without regard to case. All
+//! else is an error: a line that nobody understood is a test that nobody ran.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use luxor_engine::Mode;
+
+/// One file of known answers and how many records of it are to be run.
+#[derive(Clone, Copy, Debug)]
+pub struct VectorFile {
+    /// Its path under `vectors/`.
+    pub path: &'static str,
+    /// The mode that its records are for.
+    pub mode: Mode,
+    /// Records of whole bytes under AES-128 or AES-256, which every backend runs.
+    pub run: usize,
+    /// Records under AES-192, which no backend has.
+    pub aes192: usize,
+    /// Records whose data units end within a byte.
+    pub part_bytes: usize,
+}
+
+/// All files, except for the key schedules and the table of `gf128`.
+#[rustfmt::skip]
+pub const FILES: &[VectorFile] = &[
+    file("xts/ieee1619-2007-annex-b.txt", Mode::Xts, 19, 0, 0),
+    file("xts/tweak-128hexstr-XTSGenAES128.rsp", Mode::Xts, 800, 0, 200),
+    file("xts/tweak-128hexstr-XTSGenAES256.rsp", Mode::Xts, 600, 0, 400),
+    file("xts/tweak-dataunitseqno-XTSGenAES128.rsp", Mode::Xts, 800, 0, 200),
+    file("xts/tweak-dataunitseqno-XTSGenAES256.rsp", Mode::Xts, 600, 0, 400),
+    file("aes/fips197.txt", Mode::Ecb, 3, 1, 0),
+    file("ecb/sp800-38a-f1.txt", Mode::Ecb, 2, 1, 0),
+    file("ctr/aes-128-ctr.txt", Mode::Ctr, 3, 0, 0),
+    file("ctr/aes-192-ctr.txt", Mode::Ctr, 0, 3, 0),
+    file("ctr/aes-256-ctr.txt", Mode::Ctr, 3, 0, 0),
+    file("ctr/sp800-38a-f5.txt", Mode::Ctr, 2, 1, 0),
+    file("ofb/OFBMMT128.rsp", Mode::Ofb, 20, 0, 0),
+    file("ofb/OFBMMT192.rsp", Mode::Ofb, 0, 20, 0),
+    file("ofb/OFBMMT256.rsp", Mode::Ofb, 20, 0, 0),
+    file("ofb/OFBVarKey128.rsp", Mode::Ofb, 256, 0, 0),
+    file("ofb/OFBVarKey192.rsp", Mode::Ofb, 0, 384, 0),
+    file("ofb/OFBVarKey256.rsp", Mode::Ofb, 512, 0, 0),
+    file("ofb/sp800-38a-f4.txt", Mode::Ofb, 2, 1, 0),
+];
+
+const fn file(
+    path: &'static str,
+    mode: Mode,
+    run: usize,
+    aes192: usize,
+    part_bytes: usize,
+) -> VectorFile {
+    VectorFile {
+        path,
+        mode,
+        run,
+        aes192,
+        part_bytes,
+    }
+}
+
+/// One known answer.
+#[derive(Clone, Debug)]
+pub struct KnownAnswer {
+    /// The line of its file where it begins.
+    pub line: usize,
+    /// The key; for XTS the data key and the tweak key.
+    pub key: Vec<u8>,
+    /// The data unit number, initial counter or IV; 0 in ECB.
+    pub number: u128,
+    /// The plaintext of one data unit.
+    pub plaintext: Vec<u8>,
+    /// Its ciphertext, as long.
+    pub ciphertext: Vec<u8>,
+}
+
+impl VectorFile {
+    /// The records that are whole bytes, AES-192 included.
+    ///
+    /// # Errors
+    /// [`VectorError`], also when the number of records is not the expected one.
+    pub fn read(&self) -> Result<Vec<KnownAnswer>, VectorError> {
+        let mut answers = Vec::new();
+        let mut part_bytes = 0;
+        for record in read(self.path)? {
+            match self.known_answer(&record)? {
+                Some(answer) => answers.push(answer),
+                None => part_bytes += 1,
+            }
+        }
+        let expected = (self.run + self.aes192, self.part_bytes);
+        let found = (answers.len(), part_bytes);
+        if found != expected {
+            return Err(VectorError::Count {
+                file: self.path,
+                found,
+                expected,
+            });
+        }
+        Ok(answers)
+    }
+
+    /// Whether an answer is under AES-192.
+    #[must_use]
+    pub fn is_aes192(&self, answer: &KnownAnswer) -> bool {
+        self.mode != Mode::Xts && answer.key.len() == 24
+    }
+
+    /// `None` for a data unit that ends within a byte.
+    fn known_answer(&self, record: &Record) -> Result<Option<KnownAnswer>, VectorError> {
+        let (number, [plaintext, ciphertext]) = match self.mode {
+            Mode::Xts => {
+                let bits = record.number("DataUnitLen")?;
+                if !bits.is_multiple_of(8) {
+                    return Ok(None);
+                }
+                let number = if record.has("i") {
+                    u128::from_le_bytes(record.block("i")?)
+                } else {
+                    record.number("DataUnitSeqNumber")?
+                };
+                let texts = [record.bytes("PT")?, record.bytes("CT")?];
+                if texts.iter().any(|text| text.len() as u128 * 8 != bits) {
+                    return Err(record.error("PT", "of a length other than DataUnitLen"));
+                }
+                (number, texts)
+            }
+            Mode::Ecb => (0, [record.bytes("PLAINTEXT")?, record.bytes("CIPHERTEXT")?]),
+            _ => (
+                u128::from_be_bytes(record.block("IV")?),
+                [record.bytes("PLAINTEXT")?, record.bytes("CIPHERTEXT")?],
+            ),
+        };
+        if plaintext.is_empty() || plaintext.len() != ciphertext.len() {
+            return Err(record.error("PLAINTEXT", "empty, or not as long as the ciphertext"));
+        }
+        let key = record.bytes("KEY")?;
+        Ok(Some(KnownAnswer {
+            line: record.line,
+            key,
+            number,
+            plaintext,
+            ciphertext,
+        }))
+    }
+}
+
+/// The records of the file at `path` under `vectors/`.
+///
+/// # Errors
+/// [`VectorError`]
+pub fn read(path: &'static str) -> Result<Vec<Record>, VectorError> {
+    let full = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../vectors")
+        .join(path);
+    let text = fs::read_to_string(&full).map_err(|source| VectorError::Read { full, source })?;
+    parse(path, &text)
+}
+
+/// The records in `text`, which errors call `file`.
+///
+/// # Errors
+/// [`VectorError::Syntax`]
+pub fn parse(file: &'static str, text: &str) -> Result<Vec<Record>, VectorError> {
+    let mut records = Vec::new();
+    let mut section: Option<&str> = None;
+    let mut fields: Vec<(String, String)> = Vec::new();
+    let mut first_line = 0;
+    for (line, content) in (1..).zip(text.lines().chain([""])) {
+        let content = content.trim();
+        let error = |what| VectorError::Syntax { file, line, what };
+        if content.starts_with('#') {
+            continue;
+        }
+        if content.is_empty() {
+            if !fields.is_empty() {
+                let section = section
+                    .ok_or(error("a record before any [SECTION]"))?
+                    .to_owned();
+                let fields = std::mem::take(&mut fields);
+                records.push(Record {
+                    file,
+                    line: first_line,
+                    section,
+                    fields,
+                });
+            }
+        } else if let Some(name) = content.strip_prefix('[').and_then(|c| c.strip_suffix(']')) {
+            if !fields.is_empty() {
+                return Err(error("a section within a record"));
+            }
+            section = Some(name);
+        } else {
+            let (name, value) = content
+                .split_once('=')
+                .ok_or(error("neither a comment, a section nor NAME = value"))?;
+            let name = name.trim().to_ascii_lowercase();
+            if fields.iter().any(|(known, _)| *known == name) {
+                return Err(error("a name that its record has already"));
+            }
+            if fields.is_empty() {
+                first_line = line;
+            }
+            fields.push((name, value.trim().to_owned()));
+        }
+    }
+    Ok(records)
+}
+
+/// A record: names and their values.
+#[derive(Clone, Debug)]
+pub struct Record {
+    file: &'static str,
+    line: usize,
+    section: String,
+    fields: Vec<(String, String)>,
+}
+
+impl Record {
+    /// The line of the file where it begins.
+    #[must_use]
+    pub fn line(&self) -> usize {
+        self.line
+    }
+
+    /// The section it stands in, without the brackets.
+    #[must_use]
+    pub fn section(&self) -> &str {
+        &self.section
+    }
+
+    /// Whether it has a value of that name.
+    #[must_use]
+    pub fn has(&self, name: &'static str) -> bool {
+        self.text(name).is_ok()
+    }
+
+    /// The value of that name.
+    ///
+    /// # Errors
+    /// [`VectorError::Field`] when there is none.
+    pub fn text(&self, name: &'static str) -> Result<&str, VectorError> {
+        self.fields
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+            .ok_or(self.error(name, "missing"))
+    }
+
+    /// A decimal number.
+    ///
+    /// # Errors
+    /// [`VectorError::Field`]
+    pub fn number(&self, name: &'static str) -> Result<u128, VectorError> {
+        self.text(name)?
+            .parse()
+            .map_err(|_| self.error(name, "no decimal number"))
+    }
+
+    /// Hexadecimal bytes.
+    ///
+    /// # Errors
+    /// [`VectorError::Field`]
+    pub fn bytes(&self, name: &'static str) -> Result<Vec<u8>, VectorError> {
+        from_hex(self.text(name)?).ok_or(self.error(name, "no hexadecimal bytes"))
+    }
+
+    /// 16 hexadecimal bytes.
+    ///
+    /// # Errors
+    /// [`VectorError::Field`]
+    pub fn block(&self, name: &'static str) -> Result<[u8; 16], VectorError> {
+        self.bytes(name)?
+            .try_into()
+            .map_err(|_| self.error(name, "not 16 bytes"))
+    }
+
+    fn error(&self, name: &'static str, what: &'static str) -> VectorError {
+        VectorError::Field {
+            file: self.file,
+            line: self.line,
+            name,
+            what,
+        }
+    }
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |c: u8| {
+        char::from(c)
+            .to_digit(16)
+            .and_then(|d| u8::try_from(d).ok())
+    };
+    text.as_bytes()
+        .chunks(2)
+        .map(|pair| match pair {
+            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Why a file of known answers cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VectorError {
+    /// It cannot be read.
+    #[error("{full}: {source}", full = full.display())]
+    Read {
+        /// Its path.
+        full: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A line does not follow the format.
+    #[error("vectors/{file}, line {line}: {what}")]
+    Syntax {
+        /// Its path under `vectors/`.
+        file: &'static str,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A record lacks a value or has a wrong one.
+    #[error("vectors/{file}, record at line {line}: {name} is {what}")]
+    Field {
+        /// Its path under `vectors/`.
+        file: &'static str,
+        /// The record's first line, from 1.
+        line: usize,
+        /// The value's name.
+        name: &'static str,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// More or fewer records than there should be.
+    #[error(
+        "vectors/{file} has {found:?} records (whole bytes, part bytes) instead of {expected:?}"
+    )]
+    Count {
+        /// Its path under `vectors/`.
+        file: &'static str,
+        /// Records of whole bytes, and others.
+        found: (usize, usize),
+        /// The same as they should be.
+        expected: (usize, usize),
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const XTS: VectorFile = file("test", Mode::Xts, 1, 0, 1);
+
+    #[test]
+    fn records_come_with_their_section_and_line() {
+        let text = "# a comment\r\n\r\n[ENCRYPT]\r\n\r\nCOUNT = 1\r\nKey = 0Aff\r\n\r\n\r\n\
+                    [DECRYPT]\nCOUNT = 2\nKEY=\n";
+        let records = parse("test", text).unwrap();
+        assert_eq!(records.len(), 2);
+        assert_eq!((records[0].section(), records[0].line()), ("ENCRYPT", 5));
+        assert_eq!(records[0].bytes("KEY").unwrap(), [0x0a, 0xff]);
+        assert_eq!((records[1].section(), records[1].line()), ("DECRYPT", 10));
+        assert_eq!(records[1].number("count").unwrap(), 2);
+        assert!(records[1].bytes("key").unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_not_understood_is_an_error() {
+        for text in [
+            "COUNT = 1\n",
+            "[A]\nnonsense\n",
+            "[A]\nX = 1\nX = 2\n",
+            "[A]\nX = 1\n[B]\n",
+        ] {
+            assert!(
+                matches!(parse("test", text), Err(VectorError::Syntax { .. })),
+                "{text:?}"
+            );
+        }
+        let record = &parse("test", "[A]\nODD = 123\nBAD = 0g\nSHORT = 00\n").unwrap()[0];
+        assert!(record.bytes("ODD").is_err());
+        assert!(record.bytes("BAD").is_err());
+        assert!(record.block("SHORT").is_err());
+        assert!(record.text("NONE").is_err());
+        assert!(read("no/such/file").is_err());
+    }
+
+    #[test]
+    fn part_bytes_are_skipped_and_wrong_lengths_are_not() {
+        let record = |bits: &str| {
+            let text = format!(
+                "[A]\nDataUnitLen = {bits}\nKey = 00\nDataUnitSeqNumber = 7\nPT = 00\nCT = 00\n"
+            );
+            XTS.known_answer(&parse("test", &text).unwrap()[0])
+        };
+        assert!(record("130").unwrap().is_none());
+        assert_eq!(record("8").unwrap().unwrap().number, 7);
+        assert!(record("16").is_err());
+    }
+
+    #[test]
+    fn a_file_with_another_number_of_records_is_refused() {
+        let annex_b = FILES[0];
+        assert_eq!(annex_b.read().unwrap().len(), 19);
+        let more = VectorFile { run: 20, ..annex_b };
+        assert!(matches!(
+            more.read(),
+            Err(VectorError::Count { found: (19, 0), .. })
+        ));
+    }
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The suite itself under test: backends with one fault each, which the axis
+//! that is there for it has to notice.
+
+use std::{
+    panic::{self, AssertUnwindSafe},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use luxor_conformance::axes;
+use luxor_engine::{
+    Backend, BackendError, BackendInfo, Buffer, CryptError, CryptErrorKind, DataUnitNumber,
+    Direction, InOut, KeySpec, LoadedKey, Mode, Registry, Run, check_runs,
+};
+
+/// What is wrong with a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// Nothing: the proof that the double is not what fails.
+    None,
+    /// All units of a run get the first one's number.
+    StrideIgnored,
+    /// Units step by one, whatever the stride.
+    StrideOfOne,
+    /// The stride has 32 bits.
+    StrideCut,
+    /// The number in the other byte order.
+    NumberReversed,
+    /// Numbers wrap at 2³², as dm-crypt's `plain`.
+    NumberWrapsAt32,
+    /// Numbers wrap at 2⁶⁴, as dm-crypt's `plain64`.
+    NumberWrapsAt64,
+    /// Numbers stop at 2¹²⁸ − 1.
+    NumberSaturates,
+    /// Unit 64 of a run gets the number of unit 63.
+    BatchOffByOne,
+    /// The last byte of a unit is left out when one is stolen for it.
+    StealingTooShort,
+    /// One unit length among many.
+    OneLengthWrong,
+    /// Decryption encrypts.
+    OneWay,
+    /// A separate output is left as it was.
+    SeparateForgotten,
+    /// Only the first run of a call is processed.
+    FirstRunOnly,
+    /// An empty run ends the call.
+    StopsAtEmpty,
+    /// All threads share one number.
+    SharedState,
+    /// Bad unit lengths are noticed only when their turn comes, and it says that
+    /// nothing is done.
+    LateRefusal,
+    /// A bad unit length is passed over in silence.
+    NoRefusal,
+    /// The last bit of a key has no effect.
+    KeyBitLost,
+    /// A mode is there that the backend does not speak of.
+    SecretMode,
+    /// Memory that is not zero.
+    DirtyMemory,
+}
+
+struct Faulty(Arc<dyn Backend>, Fault);
+
+impl Backend for Faulty {
+    fn info(&self) -> BackendInfo {
+        let mut info = self.0.info();
+        if self.1 == Fault::SecretMode {
+            info.modes = &[Mode::Xts, Mode::Ecb, Mode::Ctr];
+        }
+        info
+    }
+
+    fn load_key(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError> {
+        let without_bit = |key: &luxor_engine::AesKey| {
+            let mut bytes = key.expose().to_vec();
+            *bytes.last_mut().unwrap() &= !1;
+            luxor_engine::AesKey::new(&bytes).unwrap()
+        };
+        let key = match key {
+            KeySpec::Ctr(key) if self.1 == Fault::KeyBitLost => KeySpec::Ctr(without_bit(key)),
+            other => other.clone(),
+        };
+        let mode = key.mode();
+        Ok(Box::new(FaultyKey {
+            key: self.0.load_key(&key)?,
+            mode,
+            fault: self.1,
+        }))
+    }
+
+    fn alloc(&self, len: usize) -> Buffer {
+        let mut buffer = self.0.alloc(len);
+        if self.1 == Fault::DirtyMemory {
+            buffer.fill(1);
+        }
+        buffer
+    }
+}
+
+struct FaultyKey {
+    key: Box<dyn LoadedKey>,
+    mode: Mode,
+    fault: Fault,
+}
+
+impl LoadedKey for FaultyKey {
+    fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
+        if !matches!(self.fault, Fault::LateRefusal | Fault::NoRefusal) {
+            check_runs(self.mode, runs)?;
+        }
+        for run in runs {
+            if run.is_empty() && self.fault == Fault::StopsAtEmpty {
+                break;
+            }
+            if !self.mode.accepts_unit_len(run.unit_len().get()) {
+                if self.fault == Fault::NoRefusal {
+                    continue;
+                }
+                let (mode, unit_len) = (self.mode, run.unit_len().get());
+                return Err(CryptError {
+                    done: 0,
+                    kind: CryptErrorKind::UnitLen { mode, unit_len },
+                });
+            }
+            self.run(direction, run)?;
+            if self.fault == Fault::FirstRunOnly {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FaultyKey {
+    /// Unit by unit, each with the number that the fault gives it.
+    fn run(&self, direction: Direction, run: &mut Run<'_>) -> Result<(), CryptError> {
+        static SHARED: AtomicU64 = AtomicU64::new(0);
+
+        let (first, stride, len) = (run.first().get(), run.stride(), run.unit_len());
+        let direction = match self.fault {
+            Fault::OneWay => Direction::Encrypt,
+            _ => direction,
+        };
+        if self.fault == Fault::SeparateForgotten && matches!(run.buf(), InOut::Separate { .. }) {
+            return Ok(());
+        }
+        for k in 0..run.units() as u128 {
+            let number = |k: u128, stride: u64| first.wrapping_add(k * u128::from(stride));
+            let number = match self.fault {
+                Fault::StrideIgnored => first,
+                Fault::StrideOfOne => number(k, 1),
+                Fault::StrideCut => number(k, stride & u64::from(u32::MAX)),
+                Fault::NumberReversed => number(k, stride).swap_bytes(),
+                Fault::NumberWrapsAt32 => {
+                    let high = first >> 32 << 32;
+                    high | (number(k, stride) & u128::from(u32::MAX))
+                }
+                Fault::NumberWrapsAt64 => {
+                    let high = first >> 64 << 64;
+                    high | (number(k, stride) & u128::from(u64::MAX))
+                }
+                Fault::NumberSaturates => first.saturating_add(k * u128::from(stride)),
+                Fault::BatchOffByOne if k == 64 => number(63, stride),
+                Fault::SharedState => {
+                    #[expect(clippy::cast_possible_truncation, reason = "the low half")]
+                    SHARED.store(number(k, stride) as u64, Ordering::SeqCst);
+                    std::thread::yield_now();
+                    number(k, stride) >> 64 << 64 | u128::from(SHARED.load(Ordering::SeqCst))
+                }
+                _ => number(k, stride),
+            };
+            let at = usize::try_from(k).unwrap() * len.get();
+            let (_, rest) = run.buf_mut().reborrow().split_at(at);
+            let (mut unit, _) = rest.split_at(len.get());
+            let last = unit.input()[len.get() - 1];
+            let one = Run::new(DataUnitNumber::new(number), 0, len, unit.reborrow()).unwrap();
+            self.key.crypt(direction, &mut [one])?;
+            let last_of_output = &mut unit.output()[len.get() - 1];
+            match self.fault {
+                Fault::StealingTooShort if len.get() % 16 != 0 => *last_of_output = last,
+                Fault::OneLengthWrong if len.get() == 1041 => *last_of_output ^= 1,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+type Axis = fn(&dyn Backend);
+
+/// Which axis has to notice which fault.
+const FAULTS: &[(Fault, Axis)] = &[
+    (Fault::StrideIgnored, axes::strides),
+    (Fault::StrideIgnored, axes::units),
+    (Fault::StrideOfOne, axes::strides),
+    (Fault::StrideOfOne, axes::lengths),
+    (Fault::StrideCut, axes::strides),
+    (Fault::NumberReversed, axes::known_answers),
+    (Fault::NumberReversed, axes::numbers),
+    (Fault::NumberWrapsAt32, axes::numbers),
+    (Fault::NumberWrapsAt64, axes::numbers),
+    (Fault::NumberWrapsAt64, axes::units),
+    (Fault::NumberSaturates, axes::numbers),
+    (Fault::BatchOffByOne, axes::units),
+    (Fault::BatchOffByOne, axes::numbers),
+    (Fault::StealingTooShort, axes::lengths),
+    (Fault::StealingTooShort, axes::known_answers),
+    (Fault::OneLengthWrong, axes::lengths),
+    (Fault::OneWay, axes::known_answers),
+    (Fault::OneWay, axes::lengths),
+    (Fault::SeparateForgotten, axes::alignment),
+    (Fault::SeparateForgotten, axes::lengths),
+    (Fault::FirstRunOnly, axes::calls),
+    (Fault::StopsAtEmpty, axes::calls),
+    (Fault::SharedState, axes::threads),
+    (Fault::LateRefusal, axes::refusals),
+    (Fault::NoRefusal, axes::refusals),
+    (Fault::KeyBitLost, axes::keys),
+    (Fault::SecretMode, axes::refusals),
+    (Fault::DirtyMemory, axes::memory),
+];
+
+fn conforms(fault: Fault, axis: Axis) -> Result<(), String> {
+    static BACKEND: OnceLock<Arc<dyn Backend>> = OnceLock::new();
+
+    let backend = BACKEND.get_or_init(|| Registry::cpu().get("portable").unwrap());
+    let faulty = Faulty(Arc::clone(backend), fault);
+    panic::catch_unwind(AssertUnwindSafe(|| axis(&faulty))).map_err(|payload| {
+        payload
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| payload.downcast_ref::<&str>().map(ToString::to_string))
+            .unwrap_or_default()
+    })
+}
+
+#[test]
+fn every_fault_is_noticed() {
+    // The panics are the point here.
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    let outcomes: Vec<_> = FAULTS
+        .iter()
+        .map(|&(fault, axis)| (fault, conforms(fault, axis)))
+        .collect();
+    panic::set_hook(hook);
+    for (fault, outcome) in outcomes {
+        match outcome {
+            Ok(()) => panic!("{fault:?} went unnoticed"),
+            Err(what) => println!("{fault:?}: {what}"),
+        }
+    }
+}
+
+#[test]
+fn the_double_without_a_fault_conforms() {
+    for axis in [axes::identity, axes::units, axes::calls, axes::refusals] as [Axis; 4] {
+        conforms(Fault::None, axis).unwrap();
+    }
+}

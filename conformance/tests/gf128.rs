@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The engine's multiplications by powers of α against each other, against the
+//! reference and against the paper's table.
+
+use luxor_conformance::{Random, vectors};
+use luxor_engine::gf128::{
+    ALPHA_TABLE, mul_alpha, mul_alpha_pow, mul_alpha8, mul_alpha8_table, mul_alpha128,
+    mul_alpha128_table,
+};
+use luxor_reference::multiply_by_alpha;
+
+/// By the definition of IEEE 1619-2007, 5.2, `times` times.
+fn by_reference(t: u128, times: u32) -> u128 {
+    let mut block = t.to_le_bytes();
+    for _ in 0..times {
+        block = multiply_by_alpha(block);
+    }
+    u128::from_le_bytes(block)
+}
+
+/// Everything at which a carry could be lost: each bit alone, each pair, runs of
+/// ones from either end, each byte in full at each place; and random values.
+fn values() -> Vec<u128> {
+    let mut values = vec![0, u128::MAX];
+    for a in 0..128 {
+        values.push(u128::MAX >> a);
+        values.push(u128::MAX << a);
+        values.push(!(1 << a));
+        values.extend((0..=a).map(|b| 1 << a | 1 << b));
+    }
+    for byte in 0..16 {
+        values.extend((0..=255_u128).map(|value| value << (8 * byte)));
+    }
+    let random = &mut Random::for_test("gf128");
+    values.extend((0..5000).map(|_| random.u128()));
+    values
+}
+
+#[test]
+fn all_forms_agree_with_the_reference() {
+    for t in values() {
+        let by_1 = by_reference(t, 1);
+        assert_eq!(mul_alpha(t), by_1, "α, {t:032x}");
+        assert_eq!(mul_alpha_pow(t, 1), by_1, "α¹, {t:032x}");
+        let by_8 = by_reference(t, 8);
+        assert_eq!(mul_alpha8(t), by_8, "α⁸, {t:032x}");
+        assert_eq!(mul_alpha8_table(t), by_8, "α⁸ by table, {t:032x}");
+        assert_eq!(mul_alpha_pow(t, 8), by_8, "α⁸ as a power, {t:032x}");
+        let by_128 = by_reference(by_8, 120);
+        assert_eq!(mul_alpha128(t), by_128, "α¹²⁸, {t:032x}");
+        assert_eq!(mul_alpha128_table(t), by_128, "α¹²⁸ by table, {t:032x}");
+        assert_eq!(mul_alpha_pow(t, 128), by_128, "α¹²⁸ as a power, {t:032x}");
+    }
+}
+
+#[test]
+fn every_power_is_the_reference_repeated() {
+    let random = &mut Random::for_test("gf128 powers");
+    for start in [1, 1 << 127, u128::MAX, random.u128()] {
+        let mut expected = start;
+        for j in 0..3000 {
+            assert_eq!(
+                mul_alpha_pow(start, j),
+                expected,
+                "α^{j} times {start:032x}"
+            );
+            expected = by_reference(expected, 1);
+        }
+    }
+    // The last block of the longest data unit.
+    let t = random.u128();
+    assert_eq!(
+        mul_alpha_pow(t, (1 << 20) - 1),
+        by_reference(t, (1 << 20) - 1)
+    );
+}
+
+#[test]
+fn powers_add_up() {
+    let random = &mut Random::for_test("gf128 sums of powers");
+    for _ in 0..300 {
+        let (t, a, b) = (random.u128(), random.u128() >> 1, random.u128() >> 1);
+        assert_eq!(
+            mul_alpha_pow(mul_alpha_pow(t, a), b),
+            mul_alpha_pow(t, a + b)
+        );
+        let k = random.below(7);
+        assert_eq!(
+            mul_alpha_pow(t, 8 << k),
+            (0..1 << k).fold(t, |t, _| mul_alpha8(t))
+        );
+    }
+    // α is primitive: its order is 2¹²⁸ − 1 and no proper divisor of that.
+    let order = u128::MAX;
+    assert_eq!(mul_alpha_pow(1, order), 1);
+    for prime in [
+        3,
+        5,
+        17,
+        257,
+        641,
+        65537,
+        274_177,
+        6_700_417,
+        67_280_421_310_721,
+    ] {
+        assert_eq!(order % prime, 0);
+        assert_ne!(mul_alpha_pow(1, order / prime), 1, "{prime}");
+    }
+}
+
+#[test]
+fn the_table_is_that_of_the_paper() {
+    let mut legible = Vec::new();
+    let records = vectors::read("gf128/an-seo-2022-table-2.txt").unwrap();
+    for (row, record) in records.iter().enumerate() {
+        assert_eq!(
+            usize::from_str_radix(record.text("ROW").unwrap(), 16),
+            Ok(row)
+        );
+        let entries: Vec<_> = record.text("ENTRIES").unwrap().split(' ').collect();
+        assert_eq!(entries.len(), 16);
+        for (column, entry) in entries.into_iter().enumerate() {
+            if entry != "----" {
+                legible.push((row * 16 + column, u16::from_str_radix(entry, 16).unwrap()));
+            }
+        }
+    }
+    assert_eq!(records.len(), 16);
+    println!("{} legible entries of 256", legible.len());
+    assert_eq!(legible.len(), 255);
+
+    let different: Vec<_> = legible
+        .iter()
+        .filter(|(n, entry)| ALPHA_TABLE[*n] != *entry)
+        .collect();
+    assert_eq!(different, [&(0xf0, 0x7a70)]);
+    // That one contradicts the paper's own others: the table is linear.
+    let printed = |n| legible.iter().find(|(at, _)| *at == n).unwrap().1;
+    let sum = [0x80, 0x40, 0x20, 0x10]
+        .map(printed)
+        .iter()
+        .fold(0, |sum, entry| sum ^ entry);
+    assert_eq!((sum, ALPHA_TABLE[0xf0]), (0x7ad0, 0x7ad0));
+
+    // And the table means what the paper says of it.
+    for (n, entry) in (0_u128..).zip(ALPHA_TABLE) {
+        assert_eq!(u128::from(entry), by_reference(n << 120, 8));
+    }
+}
