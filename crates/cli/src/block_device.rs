@@ -204,9 +204,20 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 pub mod tests {
-    use std::process::Command;
+    use std::{
+        process::Command,
+        sync::{Mutex, MutexGuard, PoisonError},
+    };
 
     use super::*;
+
+    /// Held by tests that start processes, and by those that lock a file or a
+    /// device and release it: a process that is just being started has all open
+    /// files for a moment, and with them what was locked.
+    pub fn alone() -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     /// A loop device over a file, until dropped.
     pub struct Loop(pub PathBuf);
@@ -242,6 +253,7 @@ pub mod tests {
 
     #[test]
     fn a_loop_device_is_its_file() {
+        let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let [file, other] = ["a file", "other"].map(|name| folder.path().join(name));
         fs::write(&file, [0; 8192]).unwrap();

@@ -267,7 +267,7 @@ impl Place {
             return Ok(0);
         }
         let at = self.base + self.position;
-        self.find_extent(file, at)?;
+        self.find_extent(file, at);
         let (Extent::Data { until } | Extent::Hole { until }) = self.extent else {
             unreachable!("it was just found")
         };
@@ -291,17 +291,17 @@ impl Place {
     }
 
     /// Makes `extent` that of byte `at`.
-    fn find_extent(&mut self, file: &File, at: u64) -> io::Result<()> {
+    fn find_extent(&mut self, file: &File, at: u64) {
         if let Extent::Data { until } | Extent::Hole { until } = self.extent
             && at < until
         {
-            return Ok(());
+            return;
         }
         let end = self.base + self.len;
         let all = Extent::Data { until: end };
         let Ok(offset) = i64::try_from(at) else {
             self.extent = all;
-            return Ok(());
+            return;
         };
         let clamped = |until: i64| u64::try_from(until).map_or(end, |until| until.min(end));
         self.extent = match lseek(file, offset, Whence::SeekData) {
@@ -315,15 +315,11 @@ impl Place {
                 // It changed in between.
                 _ => all,
             },
-            // No data up to the end, and the end may be another one than it was.
-            Err(Errno::ENXIO) => {
-                self.check_len(file)?;
-                Extent::Hole { until: end }
-            }
+            // No data up to the end; whether that is where it was shows there.
+            Err(Errno::ENXIO) => Extent::Hole { until: end },
             // Block devices and some file systems do not know holes.
             Err(_) => all,
         };
-        Ok(())
     }
 
     fn check_len(&self, file: &File) -> io::Result<()> {
@@ -441,7 +437,7 @@ mod tests {
     use nix::{sys::stat::Mode, unistd::mkfifo};
 
     use super::*;
-    use crate::block_device::tests::Loop;
+    use crate::block_device::tests::{Loop, alone};
 
     fn data(path: &Path) -> Input {
         Input::open(path, Role::Data).unwrap()
@@ -539,9 +535,17 @@ mod tests {
             file.set_len(before as u64).unwrap();
             let mut input = data(&path);
             file.set_len(now).unwrap();
-            let error = input.read_to_end(&mut Vec::new()).unwrap_err().to_string();
-            assert!(error.contains(word), "{before}, then {now}: {error}");
-            assert!(error.contains(&before.to_string()), "{error}");
+            // Also for somebody who stops at the length that was announced.
+            for limit in [before as u64, u64::MAX] {
+                if limit == 0 {
+                    continue;
+                }
+                input.skip_to(0).unwrap();
+                let result = input.by_ref().take(limit).read_to_end(&mut Vec::new());
+                let error = result.unwrap_err().to_string();
+                assert!(error.contains(word), "{before}, then {now}: {error}");
+                assert!(error.contains(&before.to_string()), "{error}");
+            }
         }
     }
 
@@ -601,6 +605,7 @@ mod tests {
 
     #[test]
     fn a_block_device_is_as_long_as_it_is() {
+        let _alone = alone();
         let file = tempfile::NamedTempFile::new().unwrap();
         let bytes: Vec<u8> = (0..1 << 20).map(|i: u32| i.to_le_bytes()[1]).collect();
         fs::write(file.path(), &bytes).unwrap();
@@ -619,6 +624,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_opened_is_told_in_words() {
+        let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("no such file");
         let error = Input::open(&path, Role::Data).unwrap_err();

@@ -220,6 +220,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::block_device::tests::alone;
 
     fn opened(path: &Path) -> File {
         OpenOptions::new()
@@ -231,6 +232,7 @@ mod tests {
 
     #[test]
     fn readers_share_and_writers_do_not() {
+        let _alone = alone();
         let path = tempfile::NamedTempFile::new().unwrap();
         let (a, b) = (opened(path.path()), opened(path.path()));
         for (first, second, expected) in [
@@ -262,6 +264,7 @@ mod tests {
 
     #[test]
     fn qemu_sees_a_writer() {
+        let _alone = alone();
         let path = tempfile::NamedTempFile::new().unwrap();
         path.as_file().set_len(1 << 20).unwrap();
         let path = path.path();
@@ -299,6 +302,7 @@ mod tests {
 
     #[test]
     fn a_writing_qemu_is_seen() {
+        let _alone = alone();
         let path = tempfile::NamedTempFile::new().unwrap();
         path.as_file().set_len(1 << 20).unwrap();
         for (how, expected) in [(&["-r"][..], true), (&[], false)] {
@@ -327,6 +331,7 @@ mod tests {
 
     #[test]
     fn the_metadata_lock_is_a_flock() {
+        let _alone = alone();
         let path = tempfile::NamedTempFile::new().unwrap();
         let shared = MetadataLock::acquire(&opened(path.path()), Access::Read).unwrap();
         let also = MetadataLock::acquire(&opened(path.path()), Access::Read).unwrap();
@@ -354,6 +359,7 @@ mod tests {
 
     #[test]
     fn a_removed_lock_file_is_not_taken_for_the_lock() {
+        let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("L_7:0");
         let first = MetadataLock::of_device(folder.path(), "L_7:0", Access::Write).unwrap();
@@ -369,6 +375,7 @@ mod tests {
             );
             // As cryptsetup does it.
             fs::remove_file(&path).unwrap();
+            fs::write(&path, "").unwrap();
             drop(first);
             let second = receiver.recv_timeout(Duration::from_secs(10)).unwrap();
             let locked = second._held.as_ref().unwrap().metadata().unwrap().ino();

@@ -63,6 +63,10 @@ impl Device {
                 io::ErrorKind::ResourceBusy => in_use("in use".into()),
                 _ => failed(source),
             })?;
+        // The name may have been given to something else in between.
+        if file.metadata().map_err(failed)?.rdev() != rdev {
+            return Err(failed(io::Error::other("it changed while it was opened")));
+        }
         if !lock_data(&file, Access::Write).map_err(failed)? {
             return Err(OutputError::Locked { path: path_of() });
         }

@@ -91,7 +91,7 @@ impl SparseWriter {
 }
 
 /// How many bytes come before zeros that are or may become a hole: a run of
-/// that length, or one at the end that goes on with the next bytes.
+/// that length, or those at the end, which may go on with the next bytes.
 fn data_len(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(probe) = bytes.get(at..at + PROBE) {
@@ -101,7 +101,7 @@ fn data_len(bytes: &[u8]) -> usize {
         }
         let start = at - trailing_zeros(&bytes[..at]);
         let end = at + leading_zeros(&bytes[at..]);
-        if end == bytes.len() || end - start >= HOLE {
+        if end - start >= HOLE {
             return start;
         }
         at = end;

@@ -14,7 +14,10 @@ use std::{
 use nix::{sys::stat::Mode, unistd::mkfifo};
 
 use super::*;
-use crate::{block_device::tests::Loop, input::Role};
+use crate::{
+    block_device::tests::{Loop, alone},
+    input::Role,
+};
 
 const FORCE: OutputOptions<'_> = OutputOptions {
     force: true,
@@ -159,6 +162,7 @@ fn force_writes_where_a_link_points() {
 
 #[test]
 fn a_file_that_is_in_use_is_not_replaced() {
+    let _alone = alone();
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), [7; 4096]).unwrap();
     let locked = OpenOptions::new().read(true).open(file.path()).unwrap();
@@ -181,6 +185,7 @@ fn a_file_that_is_in_use_is_not_replaced() {
 
 #[test]
 fn the_input_is_no_output_whatever_its_name() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     fs::write(path("file"), [7; 8192]).unwrap();
@@ -218,6 +223,7 @@ fn the_input_is_no_output_whatever_its_name() {
 
 #[test]
 fn a_full_disk_leaves_nothing() {
+    let _alone = alone();
     let small = SmallFileSystem::mounted();
     let folder = small.0.path();
     let mut output = create(&folder.join("file")).unwrap();
@@ -264,6 +270,7 @@ fn streams_are_written_straight() {
 /// The parent starts this very test again, as the writer that it kills.
 #[test]
 fn a_killed_writer_leaves_nothing() {
+    let _alone = alone();
     const FOLDER: &str = "LUXOR_TEST_KILLED_WRITER";
     if let Some(folder) = env::var_os(FOLDER) {
         let mut output = Output::create(&Path::new(&folder).join("file"), &FORCE).unwrap();
@@ -321,6 +328,7 @@ fn device(len: usize) -> (tempfile::NamedTempFile, Loop) {
 
 #[test]
 fn a_device_is_overwritten_when_forced() {
+    let _alone = alone();
     let (_file, device) = device(32 << 20);
     let error = create(&device.0).unwrap_err();
     assert!(matches!(error, OutputError::IsDevice { .. }), "{error}");
@@ -354,6 +362,7 @@ fn a_device_is_overwritten_when_forced() {
 
 #[test]
 fn data_are_not_taken_for_old_signatures() {
+    let _alone = alone();
     // The data reach into both ends that are wiped.
     let (_file, device) = device(3 << 20);
     let mut output = Output::create(&device.0, &FORCE).unwrap();
@@ -365,6 +374,7 @@ fn data_are_not_taken_for_old_signatures() {
 
 #[test]
 fn old_signatures_are_gone_before_the_first_data() {
+    let _alone = alone();
     let (_file, device) = device(64 << 20);
     let seen = || {
         let output = Command::new("wipefs")
@@ -410,6 +420,7 @@ fn old_signatures_are_gone_before_the_first_data() {
 
 #[test]
 fn a_device_that_is_too_small_keeps_what_it_has() {
+    let _alone = alone();
     let (file, device) = device(1 << 20);
     let mut output = Output::create(&device.0, &FORCE).unwrap();
     let error = output.begin(0, Some((1 << 20) + 1)).unwrap_err();
@@ -440,6 +451,7 @@ fn a_device_that_is_too_small_keeps_what_it_has() {
 
 #[test]
 fn writing_past_the_end_of_a_device_is_an_error() {
+    let _alone = alone();
     let (_file, device) = device(1 << 20);
     let mut output = Output::create(&device.0, &FORCE).unwrap();
     let error = output.write_all(&vec![1; (1 << 20) + 512]).unwrap_err();
@@ -448,6 +460,7 @@ fn writing_past_the_end_of_a_device_is_an_error() {
 
 #[test]
 fn a_mounted_device_is_refused() {
+    let _alone = alone();
     let (_file, device) = device(16 << 20);
     run("mkfs.ext4", &[&"-q", &"-F", &device.0]);
     let folder = tempfile::Builder::new()
@@ -479,6 +492,7 @@ fn a_mounted_device_is_refused() {
 
 #[test]
 fn a_device_that_another_program_holds_is_refused() {
+    let _alone = alone();
     let (_file, device) = device(1 << 20);
     let held = OpenOptions::new()
         .read(true)
