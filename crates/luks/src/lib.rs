@@ -1,2 +1,95 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! (to be written)
+//! LUKS2 volumes: their metadata, keyslots and keys, as in the LUKS2 On-Disk
+//! Format Specification 1.1. The data are the business of `luxor_sector` and
+//! `luxor_engine`: this crate gives a [`Segment`] and a volume key.
+//!
+//! | to do this | use |
+//! |---|---|
+//! | make a volume | [`NewVolume::create`], then [`NewVolume::write_to`] |
+//! | the same to an output that cannot seek | [`NewVolume::write_stream`] |
+//! | read a volume's metadata | [`Header::read`], [`Header::describe`] |
+//! | show them as cryptsetup does | [`Header::metadata_json`] |
+//! | get the volume key | [`Header::unlock`] |
+//! | know how long the plaintext is | [`Header::plaintext_len`] |
+//! | choose a key derivation and its costs | [`PbkdfOptions`] |
+//! | bound the costs of volumes from strangers | [`UnlockOptions`] |
+//!
+//! Metadata are read once, treated as hostile, and become typed values; an error
+//! names the rule and the place. One segment, encrypted with `aes-xts-plain64`,
+//! is opened; anything else is a named error. Reading never writes.
+//!
+//! ```
+//! use luxor_engine::{Mode, Registry};
+//! use luxor_luks::{Header, Luks2Options, NewVolume, PbkdfKind, PbkdfOptions, UnlockOptions};
+//! use luxor_sector::MemoryStorage;
+//!
+//! let backend = Registry::cpu().best(Mode::Xts)?;
+//! let storage = MemoryStorage::default();
+//!
+//! // 1000 iterations make a fast example and a weak keyslot; leave out `pbkdf`.
+//! let pbkdf = PbkdfOptions {
+//!     kind: PbkdfKind::Pbkdf2,
+//!     force_iterations: Some(1000),
+//!     ..PbkdfOptions::default()
+//! };
+//! let options = Luks2Options { pbkdf, label: Some("backup".parse()?), ..Luks2Options::default() };
+//! let volume = NewVolume::create(&options, b"correct horse", &*backend)?;
+//! volume.write_to(&storage)?;
+//!
+//! let header = Header::read(&storage)?;
+//! assert_eq!(header.describe().label, "backup");
+//! assert!(header.warnings().is_empty());
+//! let unlocked =
+//!     header.unlock(&storage, b"correct horse", &*backend, &UnlockOptions::default())?;
+//! assert_eq!(unlocked.keyslot, 0);
+//! assert_eq!(header.segment(), volume.segment());
+//!
+//! let error = header.unlock(&storage, b"battery", &*backend, &UnlockOptions::default());
+//! assert!(error.unwrap_err().is_wrong_secret());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod af;
+mod area;
+mod benchmark;
+mod binary_header;
+mod config;
+mod create;
+mod digest;
+mod field;
+mod hash;
+mod header;
+mod json;
+mod keyslot;
+mod label;
+mod memory;
+mod metadata;
+mod pbkdf;
+mod segment;
+mod token;
+mod unlock;
+
+pub use area::AreaError;
+pub use benchmark::{PbkdfOptions, PbkdfOptionsError};
+pub use binary_header::{BinaryHeaderError, CopyKind};
+pub use config::Config;
+pub use create::{CreateError, Luks2Options, NewVolume};
+pub use digest::Digest;
+pub use hash::HashAlgorithm;
+pub use header::{
+    CopyError, CopyFacts, CopyStatus, Description, Header, PlaintextError, ReadError, Warning,
+};
+pub use keyslot::{Keyslot, KeyslotArea, Priority};
+pub use label::{Label, LabelError};
+pub use memory::MemoryBound;
+pub use metadata::MetadataError;
+pub use pbkdf::{
+    Argon2Kind, CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_ITERATIONS_LIMIT,
+    DEFAULT_MEMORY_LIMIT_KIB, DeriveError, Kdf, PbkdfKind,
+};
+pub use segment::{Segment, SegmentError, SegmentSize};
+pub use token::{FileLengthError, Token, check_file_length};
+pub use unlock::{KeyslotError, Skipped, UnlockError, UnlockOptions, Unlocked};
+pub use uuid::Uuid;

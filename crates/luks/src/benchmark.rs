@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a new keyslot's key derivation shall cost: measured on this machine, so
+//! that unlocking takes the time asked for, 2 seconds by default.
+//!
+//! The kinds, defaults and bounds are cryptsetup's: Argon2id with at least 4
+//! passes over at most 1 GiB and at most half of the physical memory, in as many
+//! lanes as there are CPUs, at most 4.
+//!
+//! Argon2 is measured with 4 passes over 64 MiB first. Its time is nearly
+//! proportional to memory times passes, but not quite (caches, page faults), so
+//! each step scales what was measured to the target, by a factor of 8 at most:
+//! memory up to its maximum, then passes. It ends when a measurement is within 5 %
+//! of the target, and in any case once three target times are spent. PBKDF2 is
+//! proportional to its iterations: they double until an eighth of the target is
+//! measured, and are then scaled.
+
+use std::{
+    num::NonZeroUsize,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    hash::HashAlgorithm,
+    memory,
+    pbkdf::{Argon2Kind, DEFAULT_MEMORY_LIMIT_KIB, DeriveError, Kdf, PbkdfKind},
+};
+
+/// The length of every salt that is written, in bytes.
+pub(crate) const SALT_BYTES: usize = 32;
+
+/// The least PBKDF2 iterations of keyslots and digests (SP 800-132, 5.2).
+const MIN_ITERATIONS: u32 = 1000;
+const MIN_PASSES: u32 = 4;
+const MIN_MEMORY_KIB: u32 = 32;
+const MAX_PARALLEL: u32 = 4;
+const DEFAULT_MAX_MEMORY_KIB: u32 = 1 << 20;
+/// Where measuring begins: less says little about more.
+const FIRST_MEMORY_KIB: u32 = 64 << 10;
+/// What checking a volume key against its digest shall take.
+const DIGEST_TIME: Duration = Duration::from_millis(125);
+
+/// What a new keyslot's key derivation shall cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PbkdfOptions {
+    /// Which one.
+    pub kind: PbkdfKind,
+    /// Argon2's memory in KiB: 32 to 4194304. Without `force_iterations` the most
+    /// that it may be.
+    pub memory_kib: Option<u32>,
+    /// Argon2's lanes: 1 to 4.
+    pub parallel: Option<u32>,
+    /// So many iterations (PBKDF2: at least 1000; Argon2: at least 4), and nothing
+    /// is measured.
+    pub force_iterations: Option<u32>,
+    /// What unlocking shall take on this machine.
+    pub iter_time: Duration,
+}
+
+impl Default for PbkdfOptions {
+    /// Argon2id, 2 seconds, measured.
+    fn default() -> Self {
+        Self {
+            kind: PbkdfKind::default(),
+            memory_kib: None,
+            parallel: None,
+            force_iterations: None,
+            iter_time: Duration::from_secs(2),
+        }
+    }
+}
+
+impl PbkdfOptions {
+    /// Checks the options by themselves, before anything is measured.
+    ///
+    /// # Errors
+    /// [`PbkdfOptionsError`] for values out of bounds and for options that the
+    /// kind does not have.
+    pub fn check(&self) -> Result<(), PbkdfOptionsError> {
+        let (name, min_iterations) = match self.kind {
+            PbkdfKind::Pbkdf2 => ("pbkdf2", MIN_ITERATIONS),
+            kind => (kind.name(), MIN_PASSES),
+        };
+        if let Some(found) = self.force_iterations
+            && found < min_iterations
+        {
+            return Err(PbkdfOptionsError::Iterations {
+                name,
+                found,
+                min: min_iterations,
+            });
+        }
+        if self.kind == PbkdfKind::Pbkdf2 && (self.memory_kib.is_some() || self.parallel.is_some())
+        {
+            return Err(PbkdfOptionsError::NotForPbkdf2);
+        }
+        if let Some(found) = self.memory_kib
+            && !(u64::from(MIN_MEMORY_KIB)..=DEFAULT_MEMORY_LIMIT_KIB).contains(&found.into())
+        {
+            return Err(PbkdfOptionsError::Memory { found });
+        }
+        if let Some(found) = self.parallel
+            && !(1..=MAX_PARALLEL).contains(&found)
+        {
+            return Err(PbkdfOptionsError::Parallel { found });
+        }
+        if self.iter_time.is_zero() {
+            return Err(PbkdfOptionsError::IterTime);
+        }
+        Ok(())
+    }
+
+    /// The derivation with costs by these options and this salt, for a key of
+    /// `key_len` bytes.
+    pub(crate) fn choose(&self, salt: Vec<u8>, key_len: usize) -> Result<Kdf, DeriveError> {
+        let kind = match self.kind {
+            PbkdfKind::Pbkdf2 => {
+                let iterations = self.force_iterations.unwrap_or_else(|| {
+                    pbkdf2_iterations(HashAlgorithm::Sha256, key_len, self.iter_time)
+                });
+                let hash = HashAlgorithm::Sha256.name().into();
+                return Ok(Kdf::Pbkdf2 {
+                    hash,
+                    iterations,
+                    salt,
+                });
+            }
+            PbkdfKind::Argon2i => Argon2Kind::I,
+            PbkdfKind::Argon2id => Argon2Kind::Id,
+        };
+        let parallel = self.parallel.unwrap_or_else(cpus);
+        let max_memory_kib = self.memory_kib.unwrap_or_else(default_memory_kib);
+        let argon2 = |costs: Costs| Kdf::Argon2 {
+            kind,
+            time: costs.time,
+            memory_kib: costs.memory_kib,
+            parallel,
+            salt: salt.clone(),
+        };
+        if let Some(time) = self.force_iterations {
+            return Ok(argon2(Costs {
+                time,
+                memory_kib: max_memory_kib,
+            }));
+        }
+        let costs = argon2_costs(max_memory_kib, self.iter_time, |costs| {
+            let mut key = vec![0; key_len];
+            let begin = Instant::now();
+            argon2(costs).derive(b"benchmark", &mut key)?;
+            Ok(begin.elapsed())
+        })?;
+        Ok(argon2(costs))
+    }
+
+    /// The iterations of a digest.
+    pub(crate) fn digest_iterations(&self) -> u32 {
+        match self.force_iterations {
+            Some(_) => MIN_ITERATIONS,
+            None => pbkdf2_iterations(
+                HashAlgorithm::Sha256,
+                HashAlgorithm::Sha256.output_len(),
+                DIGEST_TIME,
+            ),
+        }
+    }
+}
+
+/// What of Argon2's costs is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Costs {
+    time: u32,
+    memory_kib: u32,
+}
+
+fn argon2_costs(
+    max_memory_kib: u32,
+    target: Duration,
+    mut measure: impl FnMut(Costs) -> Result<Duration, DeriveError>,
+) -> Result<Costs, DeriveError> {
+    let mut costs = Costs {
+        time: MIN_PASSES,
+        memory_kib: FIRST_MEMORY_KIB.min(max_memory_kib),
+    };
+    let mut spent = Duration::ZERO;
+    loop {
+        let measured = measure(costs)?;
+        spent += measured;
+        let factor = target.as_secs_f64() / measured.as_secs_f64().max(1e-6);
+        let next = scaled(costs, factor.min(8.0), max_memory_kib);
+        let near = (0.95..=1.05).contains(&factor);
+        // After the first long measurement one more is worth its time, not two.
+        if near || next == costs || spent >= 3 * target {
+            return Ok(if near { costs } else { next });
+        }
+        costs = next;
+    }
+}
+
+/// `factor` times as much work: memory first, then passes.
+fn scaled(costs: Costs, factor: f64, max_memory_kib: u32) -> Costs {
+    let work = f64::from(costs.time) * f64::from(costs.memory_kib) * factor;
+    let least = f64::from(MIN_MEMORY_KIB);
+    let memory = (work / f64::from(MIN_PASSES)).clamp(least, f64::from(max_memory_kib));
+    let time = (work / memory)
+        .round()
+        .clamp(f64::from(MIN_PASSES), f64::from(u32::MAX));
+    Costs {
+        time: to_u32(time),
+        memory_kib: to_u32(memory),
+    }
+}
+
+fn pbkdf2_iterations(hash: HashAlgorithm, out_len: usize, target: Duration) -> u32 {
+    let mut out = vec![0; out_len];
+    let mut iterations = MIN_ITERATIONS;
+    loop {
+        let begin = Instant::now();
+        hash.pbkdf2(b"benchmark", &[0; SALT_BYTES], iterations, &mut out);
+        let measured = begin.elapsed();
+        if measured >= target / 8 || iterations > u32::MAX / 2 {
+            let factor = target.as_secs_f64() / measured.as_secs_f64().max(1e-6);
+            return to_u32(f64::from(iterations) * factor).max(MIN_ITERATIONS);
+        }
+        iterations *= 2;
+    }
+}
+
+/// The nearest `u32`; the conversion saturates.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float to integer conversion saturates, which is what is wanted"
+)]
+fn to_u32(value: f64) -> u32 {
+    value as u32
+}
+
+fn cpus() -> u32 {
+    let cpus = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    u32::try_from(cpus)
+        .unwrap_or(MAX_PARALLEL)
+        .min(MAX_PARALLEL)
+}
+
+/// 1 GiB, or half of the physical memory, or all that is available.
+fn default_memory_kib() -> u32 {
+    let bounds = [
+        memory::physical_kib().map(|kib| kib / 2),
+        memory::available().map(|available| available.kib),
+    ];
+    let kib = bounds.into_iter().flatten().min().unwrap_or(u64::MAX);
+    u32::try_from(kib)
+        .unwrap_or(u32::MAX)
+        .clamp(MIN_MEMORY_KIB, DEFAULT_MAX_MEMORY_KIB)
+}
+
+/// Options for a key derivation that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PbkdfOptionsError {
+    /// Too few iterations.
+    #[error("{found} iterations are too few for {name}: it needs {min} at least")]
+    Iterations {
+        /// The kind's name.
+        name: &'static str,
+        /// The iterations asked for.
+        found: u32,
+        /// The least.
+        min: u32,
+    },
+    /// Argon2's memory.
+    #[error("{found} KiB of memory for Argon2: it must be 32 to 4194304 (4 GiB)")]
+    Memory {
+        /// The KiB asked for.
+        found: u32,
+    },
+    /// Argon2's lanes.
+    #[error("{found} parallel lanes for Argon2: there must be 1 to 4")]
+    Parallel {
+        /// The lanes asked for.
+        found: u32,
+    },
+    /// Costs that PBKDF2 does not have.
+    #[error("pbkdf2 has neither memory nor parallel costs: leave them out, or use argon2id")]
+    NotForPbkdf2,
+    /// No time at all.
+    #[error("the iteration time must be more than 0")]
+    IterTime,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine that takes `nanos` a KiB and pass, and `fixed` besides.
+    fn simulate(max_memory_kib: u32, target_ms: u64, nanos: u64, fixed_us: u64) -> (Costs, u64) {
+        let mut spent = Duration::ZERO;
+        let time_of = |costs: Costs| {
+            Duration::from_nanos(u64::from(costs.time) * u64::from(costs.memory_kib) * nanos)
+                + Duration::from_micros(fixed_us)
+        };
+        let target = Duration::from_millis(target_ms);
+        let costs = argon2_costs(max_memory_kib, target, |costs| {
+            spent += time_of(costs);
+            Ok(time_of(costs))
+        })
+        .unwrap();
+        assert!(
+            costs.time >= 4 && (32..=max_memory_kib).contains(&costs.memory_kib),
+            "{costs:?}"
+        );
+        assert!(
+            spent
+                <= target * 5
+                    + time_of(Costs {
+                        time: 4,
+                        memory_kib: 64 << 10
+                    })
+        );
+        (costs, u64::try_from(time_of(costs).as_millis()).unwrap())
+    }
+
+    #[test]
+    fn argon2_costs_meet_the_target_memory_first() {
+        // Fast enough for a gigabyte: passes grow.
+        let (costs, ms) = simulate(1 << 20, 2000, 100, 300);
+        assert_eq!(costs.memory_kib, 1 << 20);
+        assert!(
+            costs.time > 4 && (1800..=2200).contains(&ms),
+            "{costs:?} {ms} ms"
+        );
+        // Not fast enough: less memory, 4 passes.
+        let (costs, ms) = simulate(1 << 20, 2000, 1500, 300);
+        assert_eq!(costs.time, 4);
+        assert!((1900..=2100).contains(&ms), "{costs:?} {ms} ms");
+        // Little memory allowed: many passes.
+        let (costs, ms) = simulate(32, 500, 500, 5);
+        assert_eq!(costs.memory_kib, 32);
+        assert!((475..=525).contains(&ms), "{costs:?} {ms} ms");
+        // So slow that the first measurement is too much.
+        let (costs, ms) = simulate(1 << 20, 100, 5000, 300);
+        assert_eq!(costs.time, 4);
+        assert!((90..=110).contains(&ms), "{costs:?} {ms} ms");
+        // Even the least is too much.
+        assert_eq!(
+            simulate(1 << 20, 1, 1_000_000, 0).0,
+            Costs {
+                time: 4,
+                memory_kib: 32
+            }
+        );
+    }
+
+    #[test]
+    fn pbkdf2_is_measured() {
+        let target = Duration::from_millis(80);
+        let iterations = pbkdf2_iterations(HashAlgorithm::Sha256, 32, target);
+        assert!(iterations > MIN_ITERATIONS);
+        assert!(pbkdf2_iterations(HashAlgorithm::Sha256, 32, Duration::from_nanos(1)) >= 1000);
+    }
+
+    #[test]
+    fn forced_costs_are_taken_as_they_are() {
+        let options = PbkdfOptions {
+            memory_kib: Some(32),
+            parallel: Some(1),
+            force_iterations: Some(4),
+            ..PbkdfOptions::default()
+        };
+        options.check().unwrap();
+        let kdf = options.choose(vec![1; 32], 64).unwrap();
+        let expected = Kdf::Argon2 {
+            kind: Argon2Kind::Id,
+            time: 4,
+            memory_kib: 32,
+            parallel: 1,
+            salt: vec![1; 32],
+        };
+        assert_eq!(kdf, expected);
+        assert_eq!(options.digest_iterations(), 1000);
+    }
+
+    #[test]
+    fn options_out_of_bounds_are_refused() {
+        let argon2 = PbkdfOptions::default();
+        let pbkdf2 = PbkdfOptions {
+            kind: PbkdfKind::Pbkdf2,
+            ..argon2.clone()
+        };
+        for options in [
+            PbkdfOptions {
+                force_iterations: Some(3),
+                ..argon2.clone()
+            },
+            PbkdfOptions {
+                memory_kib: Some(31),
+                ..argon2.clone()
+            },
+            PbkdfOptions {
+                memory_kib: Some((4 << 20) + 1),
+                ..argon2.clone()
+            },
+            PbkdfOptions {
+                parallel: Some(0),
+                ..argon2.clone()
+            },
+            PbkdfOptions {
+                parallel: Some(5),
+                ..argon2.clone()
+            },
+            PbkdfOptions {
+                iter_time: Duration::ZERO,
+                ..argon2.clone()
+            },
+            PbkdfOptions {
+                force_iterations: Some(999),
+                ..pbkdf2.clone()
+            },
+            PbkdfOptions {
+                memory_kib: Some(64),
+                ..pbkdf2.clone()
+            },
+            PbkdfOptions {
+                parallel: Some(1),
+                ..pbkdf2.clone()
+            },
+        ] {
+            assert!(options.check().is_err(), "{options:?}");
+        }
+        assert!(argon2.check().is_ok() && pbkdf2.check().is_ok());
+    }
+}

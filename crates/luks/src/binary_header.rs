@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The binary header: the first 4096 bytes of each of the two copies of the
+//! metadata (LUKS2 On-Disk Format Specification 1.1, section 2.1).
+//!
+//! ```text
+//! offset length
+//!      0      6  magic: "LUKS\xba\xbe" in the primary copy, "SKUL\xba\xbe" in the secondary
+//!      6      2  version: 2                                  (integers are big-endian)
+//!      8      8  hdr_size: this header and the JSON area after it, in bytes
+//!     16      8  seqid: grows by one with each change
+//!     24     48  label, ended by a zero byte
+//!     72     32  csum_alg: the name of the checksum's hash
+//!    104     64  salt: random, different in each copy, so that the copies differ everywhere
+//!    168     40  uuid, text
+//!    208     48  subsystem: a second label
+//!    256      8  hdr_offset: where this copy stands, in bytes
+//!    264    184  zeros
+//!    448     64  csum: over hdr_size bytes from the magic on, with this field zero
+//!    512   3584  zeros
+//! ```
+
+use crate::{hash::HashAlgorithm, label::Label};
+
+/// The length of the binary header in bytes.
+pub(crate) const LEN: usize = 4096;
+
+/// What `hdr_size` may be, and, being the primary copy's length, where the
+/// secondary copy can stand.
+pub(crate) const SIZES: [u64; 9] = [
+    0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000,
+];
+
+const CHECKSUM: std::ops::Range<usize> = 448..512;
+
+/// One of the two copies of the metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CopyKind {
+    /// At byte 0.
+    Primary,
+    /// Right after the primary one.
+    Secondary,
+}
+
+impl CopyKind {
+    fn magic(self) -> &'static [u8; 6] {
+        match self {
+            Self::Primary => b"LUKS\xba\xbe",
+            Self::Secondary => b"SKUL\xba\xbe",
+        }
+    }
+
+    /// `primary` or `secondary`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Secondary => "secondary",
+        }
+    }
+}
+
+/// The fields of a binary header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BinaryHeader {
+    pub size: u64,
+    pub seqid: u64,
+    pub label: String,
+    pub checksum: HashAlgorithm,
+    pub salt: [u8; 64],
+    pub uuid: String,
+    pub subsystem: String,
+    pub offset: u64,
+}
+
+impl BinaryHeader {
+    /// Reads the fields of the copy that stands at byte `offset`. The checksum
+    /// is not looked at: it covers the JSON area too ([`BinaryHeader::verify`]).
+    pub(crate) fn parse(
+        bytes: &[u8; LEN],
+        kind: CopyKind,
+        offset: u64,
+    ) -> Result<Self, BinaryHeaderError> {
+        let magic: [u8; 6] = field(bytes, 0);
+        if magic != *kind.magic() {
+            return Err(BinaryHeaderError::Magic { kind, offset });
+        }
+        let version = u16::from_be_bytes(field(bytes, 6));
+        if version != 2 {
+            return Err(BinaryHeaderError::Version { found: version });
+        }
+        let size = u64::from_be_bytes(field(bytes, 8));
+        if !SIZES.contains(&size) || (kind == CopyKind::Secondary && size != offset) {
+            return Err(BinaryHeaderError::Size {
+                found: size,
+                offset,
+            });
+        }
+        let stated = u64::from_be_bytes(field(bytes, 256));
+        if stated != offset {
+            return Err(BinaryHeaderError::Offset {
+                found: stated,
+                offset,
+            });
+        }
+        let checksum = text(&field::<32>(bytes, 72));
+        let checksum = HashAlgorithm::by_name(&checksum)
+            .ok_or(BinaryHeaderError::ChecksumAlgorithm { found: checksum })?;
+        Ok(Self {
+            size,
+            seqid: u64::from_be_bytes(field(bytes, 16)),
+            label: text(&field::<48>(bytes, 24)),
+            checksum,
+            salt: field(bytes, 104),
+            uuid: text(&field::<40>(bytes, 168)),
+            subsystem: text(&field::<48>(bytes, 208)),
+            offset,
+        })
+    }
+
+    /// Compares the checksum with that of `area`: the copy's `size` bytes.
+    pub(crate) fn verify(&self, area: &[u8]) -> Result<(), BinaryHeaderError> {
+        let expected = checksum(self.checksum, area);
+        if area[CHECKSUM][..self.checksum.output_len()] != expected[..self.checksum.output_len()] {
+            return Err(BinaryHeaderError::Checksum {
+                algorithm: self.checksum,
+            });
+        }
+        Ok(())
+    }
+
+    /// The whole copy, `size` bytes: header, JSON text, zeros, and the checksum
+    /// over them.
+    ///
+    /// The caller makes sure that the text leaves room for a zero byte, and that
+    /// `uuid` and `subsystem` fit.
+    pub(crate) fn serialise(&self, kind: CopyKind, json: &str) -> Vec<u8> {
+        let size = usize::try_from(self.size).expect("one of the nine sizes");
+        assert!(json.len() < size - LEN && self.label.len() <= Label::MAX_LEN);
+        let mut area = vec![0; size];
+        let mut put = |offset: usize, bytes: &[u8]| {
+            area[offset..][..bytes.len()].copy_from_slice(bytes);
+        };
+        put(0, kind.magic());
+        put(6, &2_u16.to_be_bytes());
+        put(8, &self.size.to_be_bytes());
+        put(16, &self.seqid.to_be_bytes());
+        put(24, self.label.as_bytes());
+        put(72, self.checksum.name().as_bytes());
+        put(104, &self.salt);
+        put(168, self.uuid.as_bytes());
+        put(208, self.subsystem.as_bytes());
+        put(256, &self.offset.to_be_bytes());
+        put(LEN, json.as_bytes());
+        let sum = checksum(self.checksum, &area);
+        area[CHECKSUM][..self.checksum.output_len()]
+            .copy_from_slice(&sum[..self.checksum.output_len()]);
+        area
+    }
+}
+
+/// Whether the bytes begin as LUKS1 does.
+pub(crate) fn is_luks1(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"LUKS\xba\xbe\x00\x01")
+}
+
+fn checksum(algorithm: HashAlgorithm, area: &[u8]) -> [u8; 64] {
+    let mut sum = [0; 64];
+    let blank = [0; CHECKSUM.end - CHECKSUM.start];
+    algorithm.digest_into(
+        &[&area[..CHECKSUM.start], &blank, &area[CHECKSUM.end..]],
+        &mut sum,
+    );
+    sum
+}
+
+fn field<const N: usize>(bytes: &[u8; LEN], offset: usize) -> [u8; N] {
+    std::array::from_fn(|i| bytes[offset + i])
+}
+
+/// The text before the first zero byte. Bytes that are no UTF-8 are replaced:
+/// names in a header are shown, never compared.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// Why 4096 bytes are no LUKS2 binary header, or do not fit what follows them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BinaryHeaderError {
+    /// Another magic.
+    #[error("there is no {} LUKS header's magic at byte {offset}", kind.name())]
+    Magic {
+        /// The copy looked for.
+        kind: CopyKind,
+        /// Where, in bytes.
+        offset: u64,
+    },
+    /// Neither LUKS1 nor LUKS2.
+    #[error("its version is {found}, and only version 2 is known")]
+    Version {
+        /// The version.
+        found: u16,
+    },
+    /// `hdr_size` is none of the nine, or another than where the secondary stands.
+    #[error("hdr_size is {found}, which a header at byte {offset} cannot have")]
+    Size {
+        /// The value, in bytes.
+        found: u64,
+        /// Where the copy stands, in bytes.
+        offset: u64,
+    },
+    /// `hdr_offset` names another place.
+    #[error("hdr_offset is {found}, but the header stands at byte {offset}")]
+    Offset {
+        /// The value, in bytes.
+        found: u64,
+        /// Where the copy stands, in bytes.
+        offset: u64,
+    },
+    /// A hash that headers are not checked with.
+    #[error("csum_alg is {found:?}, and only sha256 and sha512 are known")]
+    ChecksumAlgorithm {
+        /// The name.
+        found: String,
+    },
+    /// The bytes are not those that were written.
+    #[error("its {algorithm} checksum does not match its contents")]
+    Checksum {
+        /// The hash.
+        algorithm: HashAlgorithm,
+    },
+    /// The storage ends first.
+    #[error("it is cut off: it should end at byte {end}, and there are {len} bytes")]
+    Truncated {
+        /// Where the copy should end, in bytes.
+        end: u64,
+        /// The storage's length in bytes.
+        len: u64,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> BinaryHeader {
+        BinaryHeader {
+            size: 0x4000,
+            seqid: 7,
+            label: "backup".into(),
+            checksum: HashAlgorithm::Sha256,
+            salt: std::array::from_fn(|i| u8::try_from(i).unwrap()),
+            uuid: "f23c789c-834f-4e4a-82a0-1bb1c4f5ebb4".into(),
+            subsystem: String::new(),
+            offset: 0,
+        }
+    }
+
+    fn head(area: &[u8]) -> &[u8; LEN] {
+        area[..LEN].try_into().unwrap()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for checksum in HashAlgorithm::ALL {
+            for (kind, offset) in [(CopyKind::Primary, 0), (CopyKind::Secondary, 0x4000)] {
+                let header = BinaryHeader {
+                    offset,
+                    checksum,
+                    ..example()
+                };
+                let area = header.serialise(kind, "{}");
+                assert_eq!(area.len(), 0x4000);
+                let read = BinaryHeader::parse(head(&area), kind, offset).unwrap();
+                assert_eq!(read, header);
+                read.verify(&area).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn each_rule_has_its_error() {
+        let area = example().serialise(CopyKind::Primary, "{}");
+        let broken = |offset: usize, byte: u8| {
+            let mut area = area.clone();
+            area[offset] ^= byte;
+            BinaryHeader::parse(head(&area), CopyKind::Primary, 0)
+                .and_then(|header| header.verify(&area))
+                .unwrap_err()
+        };
+        assert!(matches!(broken(0, 1), BinaryHeaderError::Magic { .. }));
+        assert!(matches!(
+            broken(6, 1),
+            BinaryHeaderError::Version { found: 0x102 }
+        ));
+        assert!(matches!(
+            broken(15, 1),
+            BinaryHeaderError::Size { found: 0x4001, .. }
+        ));
+        assert!(matches!(
+            broken(263, 1),
+            BinaryHeaderError::Offset { found: 1, .. }
+        ));
+        assert!(matches!(
+            broken(72, 1),
+            BinaryHeaderError::ChecksumAlgorithm { .. }
+        ));
+        for covered in [16, 24, 110, 170, 220, 300, 448, 600, LEN, area.len() - 1] {
+            assert!(matches!(
+                broken(covered, 0x80),
+                BinaryHeaderError::Checksum { .. }
+            ));
+        }
+        // A primary copy does not pass for a secondary one.
+        assert!(BinaryHeader::parse(head(&area), CopyKind::Secondary, 0x4000).is_err());
+    }
+
+    #[test]
+    fn luks1_is_recognised() {
+        assert!(is_luks1(b"LUKS\xba\xbe\0\x01aes"));
+        assert!(!is_luks1(b"LUKS\xba\xbe\0\x02"));
+        assert!(!is_luks1(b"LUKS"));
+    }
+}

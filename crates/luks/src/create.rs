@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Making a volume: what `cryptsetup luksFormat` makes with the same options,
+//! field for field, with one keyslot.
+//!
+//! ```text
+//!        0  primary header   (16 KiB: 4 KiB binary, 12 KiB JSON)
+//!   16 KiB  secondary header (16 KiB)
+//!   32 KiB  keyslots area    (to 16 MiB; keyslot 0 first; the rest is random bytes)
+//!   16 MiB  data             (at byte 0 of another storage when the header is detached)
+//! ```
+
+use std::io;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use luxor_engine::{Backend, Direction, KeyError, KeySize, SecretBytes, XtsKey};
+use luxor_sector::{Geometry, IvMode, SectorSize, Storage};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::{
+    af::af_split,
+    area::{AreaError, crypt_area},
+    benchmark::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
+    binary_header::{BinaryHeader, CopyKind},
+    hash::HashAlgorithm,
+    keyslot::STRIPES,
+    label::Label,
+    metadata::{AES_XTS_PLAIN64, json_size},
+    pbkdf::{DeriveError, Kdf},
+    segment::{Segment, SegmentSize},
+    token::LUXOR_FILE,
+};
+
+/// The length of each copy of the metadata in bytes.
+const HEADER_SIZE: u64 = 16 << 10;
+/// The length of both headers and the keyslots area in bytes.
+const DATA_OFFSET: u64 = 16 << 20;
+const KEYSLOTS_SIZE: u64 = DATA_OFFSET - 2 * HEADER_SIZE;
+
+/// What a new LUKS2 volume shall be.
+#[derive(Clone, Debug)]
+pub struct Luks2Options {
+    /// The length of its data units.
+    pub sector_size: SectorSize,
+    /// AES-128 or AES-256: a volume key of 32 or 64 bytes.
+    pub key_size: KeySize,
+    /// The costs of its keyslot.
+    pub pbkdf: PbkdfOptions,
+    /// Its label.
+    pub label: Option<Label>,
+    /// Its UUID; a random one (RFC 9562, version 4) when there is none.
+    pub uuid: Option<Uuid>,
+    /// Whether the header is kept apart from the data, which then begin at byte 0.
+    pub detached: bool,
+    /// The exact length in bytes of the file that it will hold.
+    pub file_length: Option<u64>,
+}
+
+impl Default for Luks2Options {
+    /// cryptsetup's defaults for a file: 4096-byte sectors, AES-256, Argon2id.
+    fn default() -> Self {
+        Self {
+            sector_size: SectorSize::B4096,
+            key_size: KeySize::Aes256,
+            pbkdf: PbkdfOptions::default(),
+            label: None,
+            uuid: None,
+            detached: false,
+            file_length: None,
+        }
+    }
+}
+
+/// A new volume's metadata, keyslot and key; nothing is written yet.
+#[derive(Debug)]
+pub struct NewVolume {
+    uuid: Uuid,
+    label: Label,
+    salts: [[u8; 64]; 2],
+    segment: Segment,
+    volume_key: XtsKey,
+    kdf: Kdf,
+    area: KeyslotBytes,
+    digest: NewDigest,
+    file_length: Option<u64>,
+}
+
+/// The encrypted stripes, and the area that they lie in.
+#[derive(Debug)]
+struct KeyslotBytes {
+    encrypted: Vec<u8>,
+    /// In whole pages, as cryptsetup allots them.
+    size: u64,
+}
+
+#[derive(Debug)]
+struct NewDigest {
+    iterations: u32,
+    salt: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl NewVolume {
+    /// Draws a volume key and puts it into a keyslot under `secret`. Takes as long
+    /// as the key derivation's costs say, and several times that when they are
+    /// measured.
+    ///
+    /// # Errors
+    /// [`CreateError`].
+    pub fn create(
+        options: &Luks2Options,
+        secret: &[u8],
+        backend: &dyn Backend,
+    ) -> Result<Self, CreateError> {
+        options.pbkdf.check()?;
+        let key_len = 2 * options.key_size.bytes();
+        let (volume_key, volume_key_bytes) = draw_key(key_len)?;
+
+        let kdf = options.pbkdf.choose(random(SALT_BYTES)?, key_len)?;
+        let mut area_key = SecretBytes::zeroed(key_len);
+        kdf.derive(secret, area_key.expose_mut())?;
+        let area_key = XtsKey::new(area_key.expose())?;
+        let mut encrypted = vec![0; key_len * STRIPES as usize];
+        // Plaintext stripes are never anywhere but in memory that is wiped or
+        // encrypted in place.
+        af_split(
+            volume_key_bytes.expose(),
+            &mut encrypted,
+            HashAlgorithm::Sha256,
+        )?;
+        crypt_area(backend, area_key, Direction::Encrypt, &mut encrypted)?;
+        let size = (encrypted.len() as u64).next_multiple_of(4096);
+
+        let mut digest = NewDigest {
+            iterations: options.pbkdf.digest_iterations(),
+            salt: random(SALT_BYTES)?,
+            value: vec![0; HashAlgorithm::Sha256.output_len()],
+        };
+        HashAlgorithm::Sha256.pbkdf2(
+            volume_key_bytes.expose(),
+            &digest.salt,
+            digest.iterations,
+            &mut digest.value,
+        );
+
+        let mut salts = [[0; 64]; 2];
+        for salt in &mut salts {
+            getrandom::fill(salt)?;
+        }
+        let uuid = match options.uuid {
+            Some(uuid) => uuid,
+            None => {
+                let mut bytes = [0; 16];
+                getrandom::fill(&mut bytes)?;
+                uuid::Builder::from_random_bytes(bytes).into_uuid()
+            }
+        };
+        Ok(Self {
+            uuid,
+            label: options.label.clone().unwrap_or_default(),
+            salts,
+            segment: Segment {
+                offset: if options.detached { 0 } else { DATA_OFFSET },
+                size: SegmentSize::Dynamic,
+                geometry: Geometry {
+                    sector_size: options.sector_size,
+                    iv_mode: IvMode::Plain64,
+                    iv_offset: 0,
+                },
+            },
+            volume_key,
+            kdf,
+            area: KeyslotBytes { encrypted, size },
+            digest,
+            file_length: options.file_length,
+        })
+    }
+
+    /// The data segment.
+    #[must_use]
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// The key that encrypts the data.
+    #[must_use]
+    pub fn volume_key(&self) -> &XtsKey {
+        &self.volume_key
+    }
+
+    /// The volume's UUID.
+    #[must_use]
+    pub fn uuid(&self) -> Uuid {
+        self.uuid
+    }
+
+    /// The exact length in bytes of the file in the volume, to be kept in a
+    /// `luxor-file` token: for when it is known only after the data.
+    pub fn set_file_length(&mut self, length: u64) {
+        self.file_length = Some(length);
+    }
+
+    /// The bytes that the headers and the keyslots area take: 16 MiB.
+    #[must_use]
+    pub fn header_len(&self) -> u64 {
+        DATA_OFFSET
+    }
+
+    /// Writes the first [`NewVolume::header_len`] bytes: the keyslots area and the
+    /// secondary header first, then, when they are durable, the primary header,
+    /// and returns when that is durable too. Before the primary header is there,
+    /// nothing begins like a volume.
+    ///
+    /// An older volume's primary header is to be wiped first.
+    ///
+    /// # Errors
+    /// The storage's errors, and when the system gives no random bytes.
+    pub fn write_to(&self, storage: &dyn Storage) -> io::Result<()> {
+        let [primary, secondary] = self.headers();
+        self.write_keyslots(|bytes, offset| storage.write_all_at(bytes, offset))?;
+        storage.write_all_at(&secondary, HEADER_SIZE)?;
+        storage.sync()?;
+        storage.write_all_at(&primary, 0)?;
+        storage.sync()
+    }
+
+    /// Writes the first [`NewVolume::header_len`] bytes in order, for outputs that
+    /// cannot seek.
+    ///
+    /// # Errors
+    /// The output's errors, and when the system gives no random bytes.
+    pub fn write_stream(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        for header in self.headers() {
+            out.write_all(&header)?;
+        }
+        self.write_keyslots(|bytes, _| out.write_all(bytes))
+    }
+
+    /// The keyslots area in order: the keyslot, and random bytes in all the rest, so
+    /// that used and unused places look alike.
+    fn write_keyslots(
+        &self,
+        mut write: impl FnMut(&[u8], u64) -> io::Result<()>,
+    ) -> io::Result<()> {
+        const PIECE: usize = 256 << 10;
+        let mut offset = 2 * HEADER_SIZE;
+        write(&self.area.encrypted, offset)?;
+        offset += self.area.encrypted.len() as u64;
+        let mut noise = vec![0; PIECE];
+        while offset < DATA_OFFSET {
+            let len = usize::try_from(DATA_OFFSET - offset).map_or(PIECE, |left| left.min(PIECE));
+            getrandom::fill(&mut noise[..len]).map_err(io::Error::other)?;
+            write(&noise[..len], offset)?;
+            offset += len as u64;
+        }
+        Ok(())
+    }
+
+    fn headers(&self) -> [Vec<u8>; 2] {
+        let json = self.metadata().to_string();
+        [
+            (CopyKind::Primary, 0, self.salts[0]),
+            (CopyKind::Secondary, HEADER_SIZE, self.salts[1]),
+        ]
+        .map(|(kind, offset, salt)| {
+            BinaryHeader {
+                size: HEADER_SIZE,
+                seqid: 1,
+                label: self.label.as_str().into(),
+                checksum: HashAlgorithm::Sha256,
+                salt,
+                uuid: self.uuid.to_string(),
+                subsystem: String::new(),
+                offset,
+            }
+            .serialise(kind, &json)
+        })
+    }
+
+    /// Keys in cryptsetup's order; 64-bit numbers are texts.
+    fn metadata(&self) -> Value {
+        let key_len = 2 * self.volume_key.size().bytes();
+        let kdf = match &self.kdf {
+            Kdf::Pbkdf2 {
+                hash,
+                iterations,
+                salt,
+            } => json!({
+                "type": "pbkdf2",
+                "hash": hash,
+                "iterations": iterations,
+                "salt": BASE64_STANDARD.encode(salt),
+            }),
+            Kdf::Argon2 {
+                time,
+                memory_kib,
+                parallel,
+                salt,
+                ..
+            } => json!({
+                "type": self.kdf.kind().name(),
+                "time": time,
+                "memory": memory_kib,
+                "cpus": parallel,
+                "salt": BASE64_STANDARD.encode(salt),
+            }),
+        };
+        let mut tokens = Map::new();
+        if let Some(length) = self.file_length {
+            let token = json!({ "type": LUXOR_FILE, "keyslots": [], "length": length.to_string() });
+            tokens.insert("0".into(), token);
+        }
+        json!({
+            "keyslots": { "0": {
+                "type": "luks2",
+                "key_size": key_len,
+                "af": {
+                    "type": "luks1",
+                    "stripes": STRIPES,
+                    "hash": HashAlgorithm::Sha256.name(),
+                },
+                "area": {
+                    "type": "raw",
+                    "offset": (2 * HEADER_SIZE).to_string(),
+                    "size": self.area.size.to_string(),
+                    "encryption": AES_XTS_PLAIN64,
+                    "key_size": key_len,
+                },
+                "kdf": kdf,
+            }},
+            "tokens": tokens,
+            "segments": { "0": {
+                "type": "crypt",
+                "offset": self.segment.offset.to_string(),
+                "size": "dynamic",
+                "iv_tweak": self.segment.geometry.iv_offset.to_string(),
+                "encryption": AES_XTS_PLAIN64,
+                "sector_size": self.segment.geometry.sector_size.bytes(),
+            }},
+            "digests": { "0": {
+                "type": "pbkdf2",
+                "keyslots": ["0"],
+                "segments": ["0"],
+                "hash": HashAlgorithm::Sha256.name(),
+                "iterations": self.digest.iterations,
+                "salt": BASE64_STANDARD.encode(&self.digest.salt),
+                "digest": BASE64_STANDARD.encode(&self.digest.value),
+            }},
+            "config": {
+                "json_size": json_size(HEADER_SIZE).to_string(),
+                "keyslots_size": KEYSLOTS_SIZE.to_string(),
+            },
+        })
+    }
+}
+
+/// A random volume key. One with equal halves is drawn again.
+fn draw_key(len: usize) -> Result<(XtsKey, SecretBytes), CreateError> {
+    let mut bytes = SecretBytes::zeroed(len);
+    loop {
+        getrandom::fill(bytes.expose_mut())?;
+        match XtsKey::new(bytes.expose()) {
+            Ok(key) => return Ok((key, bytes)),
+            Err(KeyError::EqualHalves) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn random(len: usize) -> Result<Vec<u8>, getrandom::Error> {
+    let mut bytes = vec![0; len];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Why no volume was made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CreateError {
+    /// Options for the key derivation that cannot be.
+    #[error(transparent)]
+    Options(#[from] PbkdfOptionsError),
+    /// The key derivation failed: most likely for want of memory.
+    #[error("the keyslot's key cannot be derived: {0}")]
+    Derive(#[from] DeriveError),
+    /// The system gives no random bytes.
+    #[error("the system gives no random bytes: {0}")]
+    Random(#[from] getrandom::Error),
+    /// A key that the engine's types refuse.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The engine failed.
+    #[error("the keyslot cannot be encrypted: {0}")]
+    Area(#[from] AreaError),
+}
+
+impl CreateError {
+    /// Whether more memory would help.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Self::Derive(error) if error.is_out_of_memory())
+    }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Digests: they tell the right volume key (LUKS2 specification, section 3.4).
+
+use luxor_engine::SecretBytes;
+use subtle::ConstantTimeEq;
+
+use crate::{field::Object, hash::HashAlgorithm, metadata::MetadataError, pbkdf::SALT_LEN};
+
+/// A digest of type `pbkdf2`: PBKDF2 of the volume key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Digest {
+    /// The keyslots that hold the key, by number.
+    pub keyslots: Vec<u32>,
+    /// The segments that are encrypted with it, by number.
+    pub segments: Vec<u32>,
+    /// The hash by its name in the metadata.
+    pub hash: String,
+    /// PBKDF2's iterations, at least 1.
+    pub iterations: u32,
+    /// PBKDF2's salt.
+    pub salt: Vec<u8>,
+    /// The result to compare with, 20 to 64 bytes. (A volume that was LUKS1 once has 20.)
+    pub value: Vec<u8>,
+}
+
+impl Digest {
+    pub(crate) fn parse(object: &Object<'_>) -> Result<Self, MetadataError> {
+        let kind = object.required("type")?.text()?;
+        if kind != "pbkdf2" {
+            return Err(MetadataError::Unsupported {
+                place: object.place.to_string(),
+                what: format!("it is of type {kind:?}"),
+            });
+        }
+        Ok(Self {
+            keyslots: object.required("keyslots")?.references()?,
+            segments: object.required("segments")?.references()?,
+            hash: object.required("hash")?.text()?.into(),
+            iterations: object.required("iterations")?.number(1..=u32::MAX)?,
+            salt: object.required("salt")?.base64(SALT_LEN)?,
+            value: object.required("digest")?.base64(20..=64)?,
+        })
+    }
+
+    /// Whether `key` is the one that the digest is of, in constant time.
+    /// `None` when this version does not have the hash.
+    pub(crate) fn verify(&self, key: &[u8]) -> Option<bool> {
+        let hash = HashAlgorithm::by_name(&self.hash)?;
+        let mut value = SecretBytes::zeroed(self.value.len());
+        hash.pbkdf2(key, &self.salt, self.iterations, value.expose_mut());
+        Some(value.expose().ct_eq(&self.value).into())
+    }
+}

@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reading: which of the two copies counts, and what it says. Reading never
+//! writes; a damaged copy is told of, not repaired.
+
+use std::{collections::BTreeMap, io, sync::Arc};
+
+use luxor_sector::Storage;
+
+use crate::{
+    binary_header::{self, BinaryHeader, BinaryHeaderError, CopyKind},
+    config::Config,
+    digest::Digest,
+    hash::HashAlgorithm,
+    json,
+    keyslot::Keyslot,
+    metadata::{self, Metadata, MetadataError},
+    segment::{Segment, SegmentError},
+    token::{FileLengthError, Token, check_file_length},
+};
+
+/// A volume's metadata, read once and validated, from the copy that counts.
+#[derive(Clone, Debug)]
+pub struct Header {
+    binary: BinaryHeader,
+    metadata: Metadata,
+    text: String,
+    copies: [CopyStatus; 2],
+    warnings: Vec<Warning>,
+}
+
+impl Header {
+    /// Reads the metadata at the beginning of `storage`: from the valid copy with
+    /// the higher seqid.
+    ///
+    /// At most 8 MiB are read, and no more than 32 KiB of a volume with the usual
+    /// sizes, so `storage` may be just a volume's beginning.
+    ///
+    /// # Errors
+    /// [`ReadError`]: no LUKS2 volume, nothing valid, or nothing that this version
+    /// opens.
+    pub fn read(storage: &dyn Storage) -> Result<Self, ReadError> {
+        let len = storage.len().map_err(|source| ReadError::Io {
+            source: Arc::new(source),
+        })?;
+        let head = read_head(storage, 0, len);
+        if let Ok(head) = &head
+            && binary_header::is_luks1(head.as_slice())
+        {
+            return Err(ReadError::Luks1);
+        }
+        let primary = head.and_then(|head| Copy::read(storage, &head, CopyKind::Primary, 0, len));
+        if let Err(CopyError::Metadata(error)) = &primary
+            && error.is_unsupported()
+        {
+            return Err(ReadError::Unsupported {
+                error: error.clone(),
+            });
+        }
+        // The primary copy tells where the secondary stands, if it can be trusted.
+        let places = match &primary {
+            Ok(copy) => vec![copy.binary.size],
+            Err(_) => binary_header::SIZES.to_vec(),
+        };
+        let secondary = find_secondary(storage, &places, len);
+        match (primary, secondary) {
+            (Err(primary), Err(secondary)) => Err(neither(primary, secondary)),
+            (primary, secondary) => Ok(Self::choose(primary, secondary)),
+        }
+    }
+
+    fn choose(primary: Result<Copy, CopyError>, secondary: Result<Copy, CopyError>) -> Self {
+        let seqid = |copy: &Result<Copy, CopyError>| copy.as_ref().ok().map(|c| c.binary.seqid);
+        let seqids = (seqid(&primary), seqid(&secondary));
+        let mut warnings = Vec::new();
+        for (kind, copy) in [
+            (CopyKind::Primary, &primary),
+            (CopyKind::Secondary, &secondary),
+        ] {
+            if let Err(error) = copy {
+                warnings.push(Warning::Damaged {
+                    kind,
+                    error: error.clone(),
+                });
+            }
+        }
+        if let (Some(primary), Some(secondary)) = seqids
+            && primary != secondary
+        {
+            warnings.push(Warning::Seqids { primary, secondary });
+        }
+        // `None` is less than any seqid; the primary counts when both are equal.
+        let used = if seqids.1 > seqids.0 {
+            CopyKind::Secondary
+        } else {
+            CopyKind::Primary
+        };
+        let status = |kind: CopyKind, copy: &Result<Copy, CopyError>| CopyStatus {
+            kind,
+            used: kind == used,
+            found: match copy {
+                Ok(Copy { binary, .. }) => Ok(CopyFacts {
+                    offset: binary.offset,
+                    seqid: binary.seqid,
+                    checksum: binary.checksum,
+                }),
+                Err(error) => Err(error.clone()),
+            },
+        };
+        let copies = [
+            status(CopyKind::Primary, &primary),
+            status(CopyKind::Secondary, &secondary),
+        ];
+        let chosen = if used == CopyKind::Primary {
+            primary
+        } else {
+            secondary
+        };
+        let Copy {
+            binary,
+            metadata,
+            text,
+        } = chosen.expect("at least one copy is valid");
+        Self {
+            binary,
+            metadata,
+            text,
+            copies,
+            warnings,
+        }
+    }
+
+    /// What is wrong with the copies, although the volume can be opened.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// The data segment.
+    #[must_use]
+    pub fn segment(&self) -> &Segment {
+        &self.metadata.segment.1
+    }
+
+    /// The exact length in bytes of the file in the volume, where a `luxor-file`
+    /// token keeps it. To be checked against the payload:
+    /// [`Header::plaintext_len`].
+    #[must_use]
+    pub fn file_length(&self) -> Option<u64> {
+        self.metadata.file_length()
+    }
+
+    /// The length of the plaintext in bytes, in a volume whose data are in a storage
+    /// of `storage_len` bytes: that of the file in it, or else the payload's.
+    ///
+    /// # Errors
+    /// [`PlaintextError`] when the storage has too few bytes or a part of a sector,
+    /// or the file's length does not fit it.
+    pub fn plaintext_len(&self, storage_len: u64) -> Result<u64, PlaintextError> {
+        let payload = self.segment().payload_len(storage_len)?;
+        let Some(length) = self.file_length() else {
+            return Ok(payload);
+        };
+        check_file_length(length, payload, self.segment().geometry.sector_size)?;
+        Ok(length)
+    }
+
+    /// The bytes from the storage's beginning to the end of the keyslots area: what
+    /// [`Header::unlock`] reads at most.
+    #[must_use]
+    pub fn metadata_len(&self) -> u64 {
+        2 * self.binary.size + self.metadata.config.keyslots_size
+    }
+
+    /// The JSON metadata, byte for byte as `cryptsetup luksDump
+    /// --dump-json-metadata` prints them (no line break at the end).
+    #[must_use]
+    pub fn metadata_json(&self) -> String {
+        json::pretty(&self.text)
+    }
+
+    /// All that the metadata say, as typed values.
+    #[must_use]
+    pub fn describe(&self) -> Description<'_> {
+        Description {
+            version: 2,
+            seqid: self.binary.seqid,
+            header_size: self.binary.size,
+            label: &self.binary.label,
+            subsystem: &self.binary.subsystem,
+            uuid: &self.binary.uuid,
+            checksum: self.binary.checksum,
+            segment_number: self.metadata.segment.0,
+            segment: &self.metadata.segment.1,
+            keyslots: &self.metadata.keyslots,
+            digests: &self.metadata.digests,
+            tokens: &self.metadata.tokens,
+            config: &self.metadata.config,
+            copies: &self.copies,
+        }
+    }
+
+    pub(crate) fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+}
+
+/// All that a volume's metadata say.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Description<'a> {
+    /// 2.
+    pub version: u32,
+    /// How often the metadata were changed.
+    pub seqid: u64,
+    /// The length of each copy in bytes, JSON area included.
+    pub header_size: u64,
+    /// The label; empty when there is none.
+    pub label: &'a str,
+    /// The second label; empty when there is none.
+    pub subsystem: &'a str,
+    /// The UUID as text.
+    pub uuid: &'a str,
+    /// The hash of the checksum.
+    pub checksum: HashAlgorithm,
+    /// The data segment's number.
+    pub segment_number: u32,
+    /// The data segment.
+    pub segment: &'a Segment,
+    /// The keyslots by number.
+    pub keyslots: &'a BTreeMap<u32, Keyslot>,
+    /// The digests by number.
+    pub digests: &'a BTreeMap<u32, Digest>,
+    /// The tokens by number.
+    pub tokens: &'a BTreeMap<u32, Token>,
+    /// Sizes, flags and requirements.
+    pub config: &'a Config,
+    /// Both copies: the primary, the secondary.
+    pub copies: &'a [CopyStatus; 2],
+}
+
+/// A copy's state.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CopyStatus {
+    /// Which one.
+    pub kind: CopyKind,
+    /// Whether the metadata are from this copy.
+    pub used: bool,
+    /// What it is, or what is wrong with it.
+    pub found: Result<CopyFacts, CopyError>,
+}
+
+/// What a valid copy is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CopyFacts {
+    /// Where it stands, in bytes.
+    pub offset: u64,
+    /// How often it was changed.
+    pub seqid: u64,
+    /// The hash of its checksum.
+    pub checksum: HashAlgorithm,
+}
+
+/// One copy, valid by itself.
+#[derive(Clone, Debug)]
+struct Copy {
+    binary: BinaryHeader,
+    metadata: Metadata,
+    text: String,
+}
+
+impl Copy {
+    fn read(
+        storage: &dyn Storage,
+        head: &[u8; binary_header::LEN],
+        kind: CopyKind,
+        offset: u64,
+        len: u64,
+    ) -> Result<Self, CopyError> {
+        let binary = BinaryHeader::parse(head, kind, offset)?;
+        let end = offset + binary.size;
+        if end > len {
+            return Err(BinaryHeaderError::Truncated { end, len }.into());
+        }
+        let size = usize::try_from(binary.size).expect("at most 4 MiB");
+        let mut area = vec![0; size];
+        storage.read_exact_at(&mut area, offset)?;
+        binary.verify(&area)?;
+        let text = metadata::area_text(&area[binary_header::LEN..])?.to_owned();
+        let metadata = Metadata::parse(&text, binary.size)?;
+        Ok(Self {
+            binary,
+            metadata,
+            text,
+        })
+    }
+}
+
+fn read_head(
+    storage: &dyn Storage,
+    offset: u64,
+    len: u64,
+) -> Result<Box<[u8; binary_header::LEN]>, CopyError> {
+    let end = offset + binary_header::LEN as u64;
+    let mut head = Box::new([0; binary_header::LEN]);
+    // Whether there is a magic is worth knowing of a file that ends early, too.
+    let there = usize::try_from(len.saturating_sub(offset)).unwrap_or(usize::MAX);
+    let there = there.min(binary_header::LEN);
+    storage.read_exact_at(&mut head[..there], offset)?;
+    if there < binary_header::LEN && head.starts_with(b"LUKS\xba\xbe\x00\x02") {
+        return Err(BinaryHeaderError::Truncated { end, len }.into());
+    }
+    Ok(head)
+}
+
+/// The valid secondary copy with the highest seqid among `places`, or what is
+/// wrong with the one that is most like a header.
+fn find_secondary(storage: &dyn Storage, places: &[u64], len: u64) -> Result<Copy, CopyError> {
+    let mut best: Option<Result<Copy, CopyError>> = None;
+    for &offset in places {
+        let found = if offset >= len {
+            Err(BinaryHeaderError::Truncated {
+                end: offset + offset,
+                len,
+            }
+            .into())
+        } else {
+            read_head(storage, offset, len)
+                .and_then(|head| Copy::read(storage, &head, CopyKind::Secondary, offset, len))
+        };
+        let better = match (&best, &found) {
+            (None, _) | (Some(Err(_)), Ok(_)) => true,
+            (Some(Ok(old)), Ok(new)) => new.binary.seqid > old.binary.seqid,
+            (Some(Err(old)), Err(new)) => !old.has_magic() && new.has_magic(),
+            (Some(Ok(_)), Err(_)) => false,
+        };
+        if better {
+            best = Some(found);
+        }
+    }
+    best.unwrap_or_else(|| unreachable!("there is at least one place"))
+}
+
+fn neither(primary: CopyError, secondary: CopyError) -> ReadError {
+    if let CopyError::Metadata(error) = &secondary
+        && error.is_unsupported()
+    {
+        return ReadError::Unsupported {
+            error: error.clone(),
+        };
+    }
+    match primary {
+        CopyError::Io { source } if !secondary.has_magic() => ReadError::Io { source },
+        CopyError::Binary(BinaryHeaderError::Magic { .. }) if !secondary.has_magic() => {
+            ReadError::NotLuks
+        }
+        primary => ReadError::Damaged {
+            primary: Box::new(primary),
+            secondary: Box::new(secondary),
+        },
+    }
+}
+
+/// Something wrong that does not hinder opening the volume.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Warning {
+    /// A copy is damaged.
+    #[error(
+        "the {} copy of the LUKS2 header is damaged ({error}); the other one is used. \
+         cryptsetup repair can restore it",
+        kind.name()
+    )]
+    Damaged {
+        /// Which one.
+        kind: CopyKind,
+        /// What is wrong with it.
+        error: CopyError,
+    },
+    /// The copies are not of one time.
+    #[error(
+        "the copies of the LUKS2 header differ in age (seqid {primary} and {secondary}): a change \
+         was interrupted. The newer one is used"
+    )]
+    Seqids {
+        /// The primary copy's seqid.
+        primary: u64,
+        /// The secondary copy's seqid.
+        secondary: u64,
+    },
+}
+
+/// What is wrong with a copy.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CopyError {
+    /// It cannot be read.
+    #[error("it cannot be read: {source}")]
+    Io {
+        /// The system's reason.
+        source: Arc<io::Error>,
+    },
+    /// Its binary header breaks a rule.
+    #[error(transparent)]
+    Binary(#[from] BinaryHeaderError),
+    /// Its JSON area breaks a rule.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+}
+
+impl From<io::Error> for CopyError {
+    fn from(source: io::Error) -> Self {
+        Self::Io {
+            source: Arc::new(source),
+        }
+    }
+}
+
+impl CopyError {
+    /// Whether there is at least a header's magic.
+    fn has_magic(&self) -> bool {
+        !matches!(
+            self,
+            Self::Io { .. }
+                | Self::Binary(
+                    BinaryHeaderError::Magic { .. } | BinaryHeaderError::Truncated { .. }
+                )
+        )
+    }
+}
+
+/// Why a volume's metadata cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The storage cannot be read.
+    #[error("the header cannot be read: {source}")]
+    Io {
+        /// The system's reason.
+        source: Arc<io::Error>,
+    },
+    /// Neither copy begins as a header does.
+    #[error("this is not a LUKS volume: it has no LUKS header")]
+    NotLuks,
+    /// LUKS1.
+    #[error("this is a LUKS1 volume, which this version does not open")]
+    Luks1,
+    /// Nothing valid.
+    #[error(
+        "both copies of the LUKS2 header are damaged; the primary: {primary}; the secondary: \
+         {secondary}"
+    )]
+    Damaged {
+        /// What is wrong with the primary copy.
+        primary: Box<CopyError>,
+        /// What is wrong with the secondary copy.
+        secondary: Box<CopyError>,
+    },
+    /// Lawful or not, nothing that this version opens.
+    #[error("the volume cannot be opened: {error}")]
+    Unsupported {
+        /// What it is.
+        error: MetadataError,
+    },
+}
+
+/// Why a volume's data have no length.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlaintextError {
+    /// The storage does not hold the segment.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// The file's length does not fit it.
+    #[error(transparent)]
+    FileLength(#[from] FileLengthError),
+}

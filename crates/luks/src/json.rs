@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! JSON text as a tree, and as text for people.
+//!
+//! The tree is this crate's own, smaller than `serde_json::Value` (a header may
+//! hold 4 MiB of hostile JSON), and refuses what parsers disagree about: a key
+//! that an object has twice.
+
+use std::{collections::HashSet, fmt};
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+/// A JSON value. Objects keep the order of their keys.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Node {
+    Null,
+    Bool(bool),
+    /// A number without fraction, exponent or sign.
+    Unsigned(u64),
+    /// Any other number.
+    Number(f64),
+    Text(String),
+    Array(Vec<Node>),
+    Object(Vec<(String, Node)>),
+}
+
+impl Node {
+    /// Parses a whole text. Nesting deeper than `serde_json`'s 128 levels is an error.
+    pub(crate) fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
+    /// The value in a few words, for error messages.
+    pub(crate) fn brief(&self) -> String {
+        match self {
+            Self::Null => "null".into(),
+            Self::Bool(value) => value.to_string(),
+            Self::Unsigned(value) => value.to_string(),
+            Self::Number(value) => value.to_string(),
+            Self::Text(text) if text.chars().count() > 40 => {
+                format!("{:?}…", text.chars().take(40).collect::<String>())
+            }
+            Self::Text(text) => format!("{text:?}"),
+            Self::Array(items) => format!("an array of {}", items.len()),
+            Self::Object(entries) => format!("an object of {}", entries.len()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Node, E> {
+        Ok(Node::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Node, E> {
+        Ok(Node::Bool(value))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Node, E> {
+        Ok(Node::Unsigned(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Node, E> {
+        // Negative: the positive ones go to `visit_u64`. Only messages show it.
+        #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+        Ok(Node::Number(value as f64))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Node, E> {
+        Ok(Node::Number(value))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Node, E> {
+        Ok(Node::Text(value.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+        let mut array = Vec::new();
+        while let Some(item) = items.next_element()? {
+            array.push(item);
+        }
+        Ok(Node::Array(array))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+        let mut keys = HashSet::new();
+        let mut object = Vec::new();
+        while let Some((key, value)) = items.next_entry::<String, Node>()? {
+            if !keys.insert(key.clone()) {
+                return Err(A::Error::custom(format_args!(
+                    "the key {key:?} is there twice"
+                )));
+            }
+            object.push((key, value));
+        }
+        Ok(Node::Object(object))
+    }
+}
+
+/// The text of valid JSON with line breaks and two spaces a level, byte for byte
+/// as `cryptsetup luksDump --dump-json-metadata` prints it.
+///
+/// That program prints what json-c has read: keys in order, no space after a
+/// colon, a line break even in empty arrays and objects, slashes and non-ASCII
+/// characters as they are, fractions as written, and whole numbers cut to 64 bits.
+pub(crate) fn pretty(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() * 2);
+    let mut depth = 0;
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let token_len = match first {
+            '"' => string_len(rest),
+            '{' | '[' | '}' | ']' | ',' | ':' => 1,
+            c if c.is_whitespace() => c.len_utf8(),
+            _ => rest
+                .find([',', '}', ']', ' ', '\t', '\n', '\r'])
+                .unwrap_or(rest.len()),
+        };
+        let (token, after) = rest.split_at(token_len);
+        rest = after;
+        match first {
+            '"' => push_string(&mut out, token),
+            '{' | '[' => {
+                depth += 1;
+                out.push(first);
+                // A closing bracket makes its own line.
+                if !rest.trim_start().starts_with(['}', ']']) {
+                    push_line(&mut out, depth);
+                }
+            }
+            '}' | ']' => {
+                depth = usize::saturating_sub(depth, 1);
+                push_line(&mut out, depth);
+                out.push(first);
+            }
+            ',' => {
+                out.push(first);
+                push_line(&mut out, depth);
+            }
+            c if c.is_whitespace() => {}
+            _ => push_scalar(&mut out, token),
+        }
+    }
+    out
+}
+
+/// The length of the string literal at the beginning of `text`, quotes included.
+fn string_len(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+fn push_line(out: &mut String, depth: usize) {
+    out.push('\n');
+    out.extend(std::iter::repeat_n("  ", depth));
+}
+
+fn push_string(out: &mut String, literal: &str) {
+    let Ok(text) = serde_json::from_str::<String>(literal) else {
+        return out.push_str(literal);
+    };
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{8}' => out.push_str("\\b"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{c}' => out.push_str("\\f"),
+            c if c < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+fn push_scalar(out: &mut String, literal: &str) {
+    let digits = literal.strip_prefix('-').unwrap_or(literal);
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return out.push_str(literal);
+    }
+    // More than 38 digits do not fit 128 bits either.
+    let limit = if digits.len() < literal.len() {
+        i64::MIN.into()
+    } else {
+        u64::MAX.into()
+    };
+    let value: i128 = literal.parse().unwrap_or(limit);
+    out.push_str(&value.clamp(i64::MIN.into(), u64::MAX.into()).to_string());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_there_twice_is_refused() {
+        let error = Node::parse(r#"{"a":1,"b":{"c":1,"c":2}}"#)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("\"c\" is there twice"), "{error}");
+    }
+
+    #[test]
+    fn deep_nesting_is_an_error() {
+        for open in ["[", "{\"a\":"] {
+            assert!(Node::parse(&open.repeat(1 << 20)).is_err());
+        }
+    }
+
+    #[test]
+    fn pretty_text_is_the_same_json() {
+        let text = r#" { "a" : [ ] , "b":{},"c":[1, -2.50,{"d\/\u0041":null}],"é":true } "#;
+        let expected = "{\n  \"a\":[\n  ],\n  \"b\":{\n  },\n  \"c\":[\n    1,\n    -2.50,\n    \
+                        {\n      \"d/A\":null\n    }\n  ],\n  \"é\":true\n}";
+        assert_eq!(pretty(text), expected);
+        assert_eq!(Node::parse(text).unwrap(), Node::parse(expected).unwrap());
+    }
+
+    #[test]
+    fn whole_numbers_are_cut_to_64_bits() {
+        let text = format!("[{},-{},-0]", "9".repeat(60), "9".repeat(20));
+        let expected = format!("[\n  {},\n  {},\n  0\n]", u64::MAX, i64::MIN);
+        assert_eq!(pretty(&text), expected);
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Keyslots: the volume key under a passphrase (LUKS2 specification, section 3.2).
+
+use crate::{
+    field::Object,
+    metadata::{MetadataError, is_cipher_null},
+    pbkdf::Kdf,
+};
+
+/// The only number of stripes that LUKS knows.
+pub(crate) const STRIPES: u32 = 4000;
+
+/// A keyslot of type `luks2`: a derived key decrypts the area, whose stripes
+/// give the volume key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Keyslot {
+    /// The length of the key in it, in bytes.
+    pub key_len: u32,
+    /// When it is tried.
+    pub priority: Priority,
+    /// Where its bytes are, and how they are encrypted.
+    pub area: KeyslotArea,
+    /// How a secret becomes the area's key.
+    pub kdf: Kdf,
+    /// How many stripes the key is split into.
+    pub stripes: u32,
+    /// The hash between the stripes, by its name in the metadata.
+    pub af_hash: String,
+}
+
+/// When a keyslot is tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// Only when it is asked for by number.
+    Ignore,
+    /// In the order of numbers.
+    #[default]
+    Normal,
+    /// Before the others.
+    Prefer,
+}
+
+/// A keyslot's bytes in the keyslots area.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyslotArea {
+    /// The first byte, counted from the storage's beginning.
+    pub offset: u64,
+    /// The length in bytes.
+    pub size: u64,
+    /// The cipher by its name in the metadata: `aes-xts-plain64`.
+    pub encryption: String,
+    /// The length of the area's key in bytes.
+    pub key_len: u32,
+}
+
+impl Keyslot {
+    pub(crate) fn parse(object: &Object<'_>) -> Result<Self, MetadataError> {
+        let kind = object.required("type")?.text()?;
+        if kind != "luks2" {
+            return Err(MetadataError::Unsupported {
+                place: object.place.to_string(),
+                what: format!("it is of type {kind:?}"),
+            });
+        }
+        let priority = match object.optional("priority") {
+            None => Priority::Normal,
+            Some(field) => match field.number(0..=2)? {
+                0 => Priority::Ignore,
+                1 => Priority::Normal,
+                _ => Priority::Prefer,
+            },
+        };
+
+        let area = object.required("area")?.object()?;
+        let area_kind = area.required("type")?;
+        let area_place = area_kind.place.clone();
+        let area_kind = area_kind.text()?;
+        if area_kind != "raw" {
+            return Err(MetadataError::Unsupported {
+                place: area_place.to_string(),
+                what: format!("it is {area_kind:?}"),
+            });
+        }
+        let encryption = area.required("encryption")?;
+        if is_cipher_null(encryption.clone().text()?) {
+            return Err(MetadataError::CipherNull {
+                place: encryption.place.to_string(),
+            });
+        }
+        let area = KeyslotArea {
+            offset: area.required("offset")?.decimal()?,
+            size: area.required("size")?.decimal()?,
+            encryption: encryption.text()?.into(),
+            key_len: area.required("key_size")?.number(1..=MAX_KEY_LEN)?,
+        };
+
+        let af = object.required("af")?.object()?;
+        let af_kind = af.required("type")?;
+        let af_place = af_kind.place.clone();
+        let af_kind = af_kind.text()?;
+        if af_kind != "luks1" {
+            return Err(MetadataError::Unsupported {
+                place: af_place.to_string(),
+                what: format!("it is {af_kind:?}"),
+            });
+        }
+        let keyslot = Self {
+            key_len: object.required("key_size")?.number(1..=MAX_KEY_LEN)?,
+            priority,
+            area,
+            kdf: Kdf::parse(&object.required("kdf")?.object()?)?,
+            stripes: af.required("stripes")?.number(STRIPES..=STRIPES)?,
+            af_hash: af.required("hash")?.text()?.into(),
+        };
+        if keyslot.split_len() > keyslot.area.size {
+            return Err(MetadataError::AreaSize {
+                place: object.place.to_string(),
+                size: keyslot.area.size,
+                needed: keyslot.split_len(),
+            });
+        }
+        Ok(keyslot)
+    }
+
+    /// The length of the split key in bytes, in whole 512-byte data units.
+    pub(crate) fn split_len(&self) -> u64 {
+        (u64::from(self.key_len) * u64::from(self.stripes)).next_multiple_of(512)
+    }
+}
+
+/// cryptsetup's limit on keys; bounds every allocation that depends on one.
+const MAX_KEY_LEN: u32 = 512;

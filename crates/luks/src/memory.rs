@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How much memory there is, asked before Argon2 takes its part: a process that
+//! takes too much is killed without a word.
+
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+};
+
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+
+/// What bounds the memory that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemoryBound {
+    /// `MemAvailable` in `/proc/meminfo`.
+    System,
+    /// The limit of the process's control group, or of one above it.
+    ControlGroup,
+    /// `RLIMIT_AS`, the limit of the process's address space.
+    AddressSpace,
+}
+
+impl fmt::Display for MemoryBound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::System => "the machine's available memory",
+            Self::ControlGroup => "the control group's memory limit",
+            Self::AddressSpace => "the address space limit (ulimit -v)",
+        })
+    }
+}
+
+/// Memory that can be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Available {
+    pub kib: u64,
+    pub bound: MemoryBound,
+}
+
+/// The least of what machine, control group and address space leave; `None`
+/// where the system tells none of them.
+pub(crate) fn available() -> Option<Available> {
+    let limit = getrlimit(Resource::RLIMIT_AS).map_or(RLIM_INFINITY, |(soft, _)| soft);
+    let limit_kib = (limit != RLIM_INFINITY).then_some(limit / 1024);
+    available_in(Path::new("/"), limit_kib)
+}
+
+/// The machine's physical memory in KiB.
+pub(crate) fn physical_kib() -> Option<u64> {
+    kib_line(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
+}
+
+fn available_in(root: &Path, address_space_kib: Option<u64>) -> Option<Available> {
+    let read = |path: &str| fs::read_to_string(root.join(path)).ok();
+    let system = || kib_line(&read("proc/meminfo")?, "MemAvailable:");
+    let address_space = || {
+        let used = kib_line(&read("proc/self/status")?, "VmSize:").unwrap_or(0);
+        Some(address_space_kib?.saturating_sub(used))
+    };
+    [
+        (MemoryBound::System, system()),
+        (MemoryBound::ControlGroup, control_group_kib(root)),
+        (MemoryBound::AddressSpace, address_space()),
+    ]
+    .into_iter()
+    .filter_map(|(bound, kib)| Some(Available { kib: kib?, bound }))
+    .min_by_key(|available| available.kib)
+}
+
+/// What the process's control group and all those above it leave.
+fn control_group_kib(root: &Path) -> Option<u64> {
+    let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    // Lines are "hierarchy:controllers:path"; version 2 has no controllers.
+    let bytes = groups.lines().filter_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?);
+        if controllers.is_empty() {
+            least_along(&root.join("sys/fs/cgroup"), path, &Version::V2)
+        } else if controllers.split(',').any(|name| name == "memory") {
+            least_along(&root.join("sys/fs/cgroup/memory"), path, &Version::V1)
+        } else {
+            None
+        }
+    });
+    Some(bytes.min()? / 1024)
+}
+
+enum Version {
+    V1,
+    V2,
+}
+
+/// The least that the group at `path` and its parents up to `mount` leave, in bytes.
+fn least_along(mount: &Path, path: &str, version: &Version) -> Option<u64> {
+    // Seen from inside a container the path can lead outside of what is mounted;
+    // what is mounted then is the container's own group.
+    let inside: PathBuf = Path::new(path.trim_start_matches('/'))
+        .components()
+        .filter(|part| matches!(part, std::path::Component::Normal(_)))
+        .collect();
+    let group = mount.join(inside);
+    group
+        .ancestors()
+        .take_while(|ancestor| ancestor.starts_with(mount))
+        .filter_map(|group| left_in(group, version))
+        .min()
+}
+
+/// What one group leaves: its limit less its usage, where the page cache does
+/// not count as used, as it gives way.
+fn left_in(group: &Path, version: &Version) -> Option<u64> {
+    let (limit, usage, cache) = match version {
+        Version::V1 => (
+            "memory.limit_in_bytes",
+            "memory.usage_in_bytes",
+            ["total_inactive_file", "total_active_file"],
+        ),
+        Version::V2 => (
+            "memory.max",
+            "memory.current",
+            ["inactive_file", "active_file"],
+        ),
+    };
+    let number = |name: &str| -> Option<u64> {
+        fs::read_to_string(group.join(name))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+    };
+    // "max", where there is no limit, is no number.
+    let limit = number(limit)?;
+    let usage = number(usage)?;
+    let statistics = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let cached: u64 = statistics
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter(|(name, _)| cache.contains(name))
+        .filter_map(|(_, value)| value.trim().parse::<u64>().ok())
+        .fold(0, u64::saturating_add);
+    Some(limit.saturating_sub(usage.saturating_sub(cached)))
+}
+
+/// The number in a line such as `MemTotal:   24111000 kB`.
+fn kib_line(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    const MEMINFO: (&str, &str) = (
+        "proc/meminfo",
+        "MemTotal:  24000000 kB\nMemFree: 1 kB\nMemAvailable:   20000000 kB\n",
+    );
+    const STATUS: (&str, &str) = ("proc/self/status", "Name:\tluxor\nVmSize:\t   50000 kB\n");
+
+    #[test]
+    fn the_least_bound_counts() {
+        let root = machine(&[MEMINFO, STATUS]);
+        let system = Available {
+            kib: 20_000_000,
+            bound: MemoryBound::System,
+        };
+        assert_eq!(available_in(root.path(), None), Some(system));
+        assert_eq!(available_in(root.path(), Some(1 << 40)), Some(system));
+        let address_space = Available {
+            kib: 150_000,
+            bound: MemoryBound::AddressSpace,
+        };
+        assert_eq!(
+            available_in(root.path(), Some(200_000)),
+            Some(address_space)
+        );
+        let none = Available {
+            kib: 0,
+            bound: MemoryBound::AddressSpace,
+        };
+        assert_eq!(available_in(root.path(), Some(10)), Some(none));
+        assert_eq!(available_in(machine(&[]).path(), None), None);
+    }
+
+    #[test]
+    fn version_2_groups_bound_up_to_the_mount() {
+        let base = "sys/fs/cgroup";
+        let files = |inner: &'static str, outer: &'static str| {
+            machine(&[
+                MEMINFO,
+                ("proc/self/cgroup", "0::/outer/inner\n"),
+                (&format!("{base}/outer/inner/memory.max"), inner),
+                (&format!("{base}/outer/inner/memory.current"), "1048576\n"),
+                (&format!("{base}/outer/memory.max"), outer),
+                (&format!("{base}/outer/memory.current"), "3145728\n"),
+                (
+                    &format!("{base}/outer/memory.stat"),
+                    "anon 5\ninactive_file 1048576\nactive_file 1048576\nfile 7\n",
+                ),
+            ])
+        };
+        let group = |kib| {
+            Some(Available {
+                kib,
+                bound: MemoryBound::ControlGroup,
+            })
+        };
+        assert_eq!(
+            available_in(files("5242880\n", "max\n").path(), None),
+            group(4096)
+        );
+        // 9 MiB less 3 used, 2 of which are page cache.
+        assert_eq!(
+            available_in(files("max\n", "9437184\n").path(), None),
+            group(8192)
+        );
+        assert_eq!(
+            available_in(files("1000\n", "max\n").path(), None),
+            group(0)
+        );
+        let unlimited = available_in(files("max\n", "max\n").path(), None).unwrap();
+        assert_eq!(unlimited.bound, MemoryBound::System);
+    }
+
+    #[test]
+    fn version_1_groups_bound_too_and_foreign_paths_do_not_mislead() {
+        let root = machine(&[
+            MEMINFO,
+            (
+                "proc/self/cgroup",
+                "5:cpu,cpuacct:/x\n4:memory:/../../docker/abc\n0::/\n",
+            ),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "8388608\n"),
+            ("sys/fs/cgroup/memory/memory.usage_in_bytes", "4194304\n"),
+            (
+                "sys/fs/cgroup/memory/memory.stat",
+                "inactive_file 9\ntotal_inactive_file 1048576\n",
+            ),
+        ]);
+        let group = Available {
+            kib: 5120,
+            bound: MemoryBound::ControlGroup,
+        };
+        assert_eq!(available_in(root.path(), None), Some(group));
+    }
+
+    #[test]
+    fn this_machine_tells() {
+        assert!(physical_kib().unwrap() >= available().unwrap().kib);
+    }
+}

@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Key derivation: PBKDF2 (RFC 8018) and Argon2 (RFC 9106), and the bounds that
+//! a keyslot's costs are held to before anything is computed or allocated.
+
+use std::{fmt, ops::RangeInclusive};
+
+use argon2::{Algorithm, Argon2, Block, Params, Version};
+use zeroize::Zeroize;
+
+use crate::{
+    field::Object,
+    hash::HashAlgorithm,
+    memory::{self, Available, MemoryBound},
+    metadata::MetadataError,
+};
+
+/// The lengths that a salt can have, in bytes. Written are always 32.
+pub(crate) const SALT_LEN: RangeInclusive<usize> = 8..=1024;
+
+/// The Argon2 memory in KiB up to which a keyslot is computed unasked: the most
+/// that cryptsetup makes, 4 GiB.
+pub const DEFAULT_MEMORY_LIMIT_KIB: u64 = 4 << 20;
+
+/// The PBKDF2 iterations up to which a keyslot or digest is computed unasked.
+/// Half a minute on a slow core; ten times what cryptsetup makes for two seconds.
+pub const DEFAULT_ITERATIONS_LIMIT: u64 = 50_000_000;
+
+/// The Argon2 work (memory times iterations) in KiB up to which a keyslot is
+/// computed unasked: 64 GiB, about half a minute on two cores.
+pub const DEFAULT_ARGON2_WORK_KIB: u64 = 64 << 20;
+
+/// A kind of key derivation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PbkdfKind {
+    /// Argon2id: cryptsetup's default.
+    #[default]
+    Argon2id,
+    /// Argon2i.
+    Argon2i,
+    /// PBKDF2 with HMAC-SHA-256: needs no memory, and is weak against special hardware.
+    Pbkdf2,
+}
+
+impl PbkdfKind {
+    /// All, for tests and tables.
+    pub const ALL: [Self; 3] = [Self::Argon2id, Self::Argon2i, Self::Pbkdf2];
+
+    /// The name in LUKS2 metadata and on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Argon2id => "argon2id",
+            Self::Argon2i => "argon2i",
+            Self::Pbkdf2 => "pbkdf2",
+        }
+    }
+}
+
+impl fmt::Display for PbkdfKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Which Argon2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Argon2Kind {
+    /// Argon2i: reads memory independently of the secret.
+    I,
+    /// Argon2id: so for half a pass, then depending on it.
+    Id,
+}
+
+impl Argon2Kind {
+    fn algorithm(self) -> Algorithm {
+        match self {
+            Self::I => Algorithm::Argon2i,
+            Self::Id => Algorithm::Argon2id,
+        }
+    }
+}
+
+/// How a keyslot derives its area's key from a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kdf {
+    /// PBKDF2 with HMAC.
+    Pbkdf2 {
+        /// The hash by its name in the metadata.
+        hash: String,
+        /// The iterations, at least 1.
+        iterations: u32,
+        /// The salt.
+        salt: Vec<u8>,
+    },
+    /// Argon2, version 1.3.
+    Argon2 {
+        /// Which one.
+        kind: Argon2Kind,
+        /// The passes over the memory, at least 1.
+        time: u32,
+        /// The memory in KiB, at least 8 times `parallel`.
+        memory_kib: u32,
+        /// The lanes, at least 1.
+        parallel: u32,
+        /// The salt.
+        salt: Vec<u8>,
+    },
+}
+
+impl Kdf {
+    pub(crate) fn parse(object: &Object<'_>) -> Result<Self, MetadataError> {
+        let kind_field = object.required("type")?;
+        let place = kind_field.place.to_string();
+        let salt = object.required("salt")?.base64(SALT_LEN)?;
+        let kind = match kind_field.text()? {
+            "pbkdf2" => {
+                return Ok(Self::Pbkdf2 {
+                    hash: object.required("hash")?.text()?.into(),
+                    iterations: object.required("iterations")?.number(1..=u32::MAX)?,
+                    salt,
+                });
+            }
+            "argon2i" => Argon2Kind::I,
+            "argon2id" => Argon2Kind::Id,
+            other => {
+                return Err(MetadataError::Unsupported {
+                    place,
+                    what: format!("it is {other:?}"),
+                });
+            }
+        };
+        let parallel = object.required("cpus")?.number(1..=Params::MAX_P_COST)?;
+        Ok(Self::Argon2 {
+            kind,
+            time: object.required("time")?.number(1..=u32::MAX)?,
+            memory_kib: object.required("memory")?.number(parallel * 8..=u32::MAX)?,
+            parallel,
+            salt,
+        })
+    }
+
+    /// Which kind it is.
+    #[must_use]
+    pub fn kind(&self) -> PbkdfKind {
+        match self {
+            Self::Pbkdf2 { .. } => PbkdfKind::Pbkdf2,
+            Self::Argon2 {
+                kind: Argon2Kind::I,
+                ..
+            } => PbkdfKind::Argon2i,
+            Self::Argon2 {
+                kind: Argon2Kind::Id,
+                ..
+            } => PbkdfKind::Argon2id,
+        }
+    }
+
+    /// Holds the costs to the limits; `None` is the default.
+    pub(crate) fn check_limits(
+        &self,
+        memory_limit_kib: Option<u64>,
+        iterations_limit: Option<u64>,
+    ) -> Result<(), CostError> {
+        match *self {
+            Self::Pbkdf2 { iterations, .. } => check_iterations(iterations, iterations_limit),
+            Self::Argon2 {
+                time, memory_kib, ..
+            } => {
+                let limit_kib = memory_limit_kib.unwrap_or(DEFAULT_MEMORY_LIMIT_KIB);
+                if u64::from(memory_kib) > limit_kib {
+                    return Err(CostError::Memory {
+                        kib: memory_kib.into(),
+                        limit_kib,
+                    });
+                }
+                let limit = iterations_limit
+                    .unwrap_or_else(|| DEFAULT_ARGON2_WORK_KIB / u64::from(memory_kib).max(1));
+                if u64::from(time) > limit {
+                    return Err(CostError::Passes {
+                        time,
+                        memory_kib,
+                        limit,
+                    });
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Fills `out` with the key that the secret gives. Slow on purpose.
+    pub(crate) fn derive(&self, secret: &[u8], out: &mut [u8]) -> Result<(), DeriveError> {
+        match self {
+            Self::Pbkdf2 {
+                hash,
+                iterations,
+                salt,
+            } => {
+                HashAlgorithm::by_name(hash)
+                    .ok_or_else(|| DeriveError::Hash { name: hash.clone() })?
+                    .pbkdf2(secret, salt, *iterations, out);
+                Ok(())
+            }
+            Self::Argon2 {
+                kind,
+                time,
+                memory_kib,
+                parallel,
+                salt,
+            } => {
+                require_memory(u64::from(*memory_kib), memory::available())?;
+                let parameters = Params::new(*memory_kib, *time, *parallel, Some(out.len()))
+                    .map_err(|error| DeriveError::Argon2 {
+                        message: error.to_string(),
+                    })?;
+                let mut memory = WorkMemory::new(parameters.block_count(), *memory_kib)?;
+                Argon2::new(kind.algorithm(), Version::V0x13, parameters)
+                    .hash_password_into_with_memory(secret, salt, out, &mut memory.0)
+                    .map_err(|error| DeriveError::Argon2 {
+                        message: error.to_string(),
+                    })
+            }
+        }
+    }
+}
+
+pub(crate) fn check_iterations(iterations: u32, limit: Option<u64>) -> Result<(), CostError> {
+    let limit = limit.unwrap_or(DEFAULT_ITERATIONS_LIMIT);
+    if u64::from(iterations) > limit {
+        return Err(CostError::Iterations { iterations, limit });
+    }
+    Ok(())
+}
+
+fn require_memory(needed_kib: u64, available: Option<Available>) -> Result<(), DeriveError> {
+    match available {
+        Some(Available { kib, bound }) if needed_kib > kib => Err(DeriveError::Memory {
+            needed_kib,
+            available_kib: kib,
+            bound,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Argon2's memory. Wiped when dropped: it is derived from the secret.
+struct WorkMemory(Vec<Block>);
+
+impl WorkMemory {
+    fn new(blocks: usize, kib: u32) -> Result<Self, DeriveError> {
+        let mut memory = Vec::new();
+        memory
+            .try_reserve_exact(blocks)
+            .map_err(|_| DeriveError::Allocation {
+                needed_kib: kib.into(),
+            })?;
+        memory.resize(blocks, Block::new());
+        Ok(Self(memory))
+    }
+}
+
+impl Drop for WorkMemory {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+/// A cost above the limit for volumes that nobody vouched for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CostError {
+    /// Argon2's memory.
+    #[error(
+        "it asks for {kib} KiB of memory, more than the limit of {limit_kib} KiB; if you trust the \
+         volume, allow it with --pbkdf-memory-limit {kib}"
+    )]
+    Memory {
+        /// What the keyslot asks for, in KiB.
+        kib: u64,
+        /// The limit in KiB.
+        limit_kib: u64,
+    },
+    /// Argon2's passes.
+    #[error(
+        "it asks for {time} passes over {memory_kib} KiB of memory, and the limit for that much \
+         is {limit}; if you trust the volume, allow it with --pbkdf-iterations-limit {time}"
+    )]
+    Passes {
+        /// What the keyslot asks for.
+        time: u32,
+        /// Its memory in KiB.
+        memory_kib: u32,
+        /// The limit.
+        limit: u64,
+    },
+    /// PBKDF2's iterations.
+    #[error(
+        "it asks for {iterations} iterations, more than the limit of {limit}; if you trust the \
+         volume, allow it with --pbkdf-iterations-limit {iterations}"
+    )]
+    Iterations {
+        /// What the keyslot or digest asks for.
+        iterations: u32,
+        /// The limit.
+        limit: u64,
+    },
+}
+
+/// Why no key was derived.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeriveError {
+    /// Argon2 needs more memory than there is.
+    #[error(
+        "Argon2 needs {needed_kib} KiB of memory, and there are {available_kib} KiB: {bound} is \
+         the bound. Free memory or raise that limit, or use a machine with more"
+    )]
+    Memory {
+        /// What it needs, in KiB.
+        needed_kib: u64,
+        /// What there is, in KiB.
+        available_kib: u64,
+        /// Which bound is the least.
+        bound: MemoryBound,
+    },
+    /// The system gave no memory, although it seemed to have enough.
+    #[error(
+        "Argon2 needs {needed_kib} KiB of memory, and the system refused them. Free memory, or use \
+         a machine with more"
+    )]
+    Allocation {
+        /// What it needs, in KiB.
+        needed_kib: u64,
+    },
+    /// A hash that this version does not have.
+    #[error("its hash is {name:?}; this version has sha256 and sha512")]
+    Hash {
+        /// The name.
+        name: String,
+    },
+    /// Argon2 does not take the costs.
+    #[error("Argon2 cannot work with its parameters: {message}")]
+    Argon2 {
+        /// The library's words.
+        message: String,
+    },
+}
+
+impl DeriveError {
+    /// Whether more memory would help.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Self::Memory { .. } | Self::Allocation { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn argon2(time: u32, memory_kib: u32) -> Kdf {
+        Kdf::Argon2 {
+            kind: Argon2Kind::Id,
+            time,
+            memory_kib,
+            parallel: 1,
+            salt: vec![2; 16],
+        }
+    }
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    /// RFC 7914, section 11: PBKDF2-HMAC-SHA-256 of "passwd" and "salt".
+    #[test]
+    fn pbkdf2_agrees_with_rfc_7914() {
+        let kdf = Kdf::Pbkdf2 {
+            hash: "sha256".into(),
+            iterations: 1,
+            salt: b"salt".to_vec(),
+        };
+        let mut out = [0; 64];
+        kdf.derive(b"passwd", &mut out).unwrap();
+        assert_eq!(
+            hex(&out),
+            "55ac046e56e3089fec1691c22544b605f94185216dde0465e68b9d57c20dacbc\
+             49ca9cccf179b645991664b39d77ef317c71b845b1e30bd509112041d3a19783"
+        );
+    }
+
+    #[test]
+    fn too_much_memory_is_an_error_with_no_allocation() {
+        let bound = MemoryBound::ControlGroup;
+        let available = Some(Available { kib: 1000, bound });
+        assert_eq!(require_memory(1000, available), Ok(()));
+        let error = require_memory(1001, available).unwrap_err();
+        assert!(error.is_out_of_memory());
+        let words = error.to_string();
+        for word in ["1001 KiB", "1000 KiB", "control group"] {
+            assert!(words.contains(word), "{words}");
+        }
+        let mut out = [0; 32];
+        let error = argon2(1, u32::MAX).derive(b"x", &mut out).unwrap_err();
+        assert!(error.is_out_of_memory(), "{error}");
+    }
+
+    #[test]
+    fn hostile_costs_are_held_to_the_limits() {
+        let ok = |kdf: &Kdf| kdf.check_limits(None, None).is_ok();
+        assert!(ok(&argon2(4, 1 << 20)) && ok(&argon2(16, 4 << 20)));
+        let error = argon2(4, 100 << 20).check_limits(None, None).unwrap_err();
+        assert_eq!(
+            error,
+            CostError::Memory {
+                kib: 100 << 20,
+                limit_kib: 4 << 20
+            }
+        );
+        assert!(
+            error.to_string().contains("--pbkdf-memory-limit 104857600"),
+            "{error}"
+        );
+        let error = argon2(17, 4 << 20).check_limits(None, None).unwrap_err();
+        assert!(
+            error.to_string().contains("--pbkdf-iterations-limit 17"),
+            "{error}"
+        );
+        assert!(argon2(17, 4 << 20).check_limits(None, Some(17)).is_ok());
+        assert!(
+            argon2(4, 100 << 20)
+                .check_limits(Some(100 << 20), Some(4))
+                .is_ok()
+        );
+
+        let pbkdf2 = |iterations| Kdf::Pbkdf2 {
+            hash: "sha256".into(),
+            iterations,
+            salt: vec![],
+        };
+        assert!(ok(&pbkdf2(50_000_000)));
+        let error = pbkdf2(1_000_000_000).check_limits(None, None).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("--pbkdf-iterations-limit 1000000000"),
+            "{error}"
+        );
+        assert!(
+            pbkdf2(1_000_000_000)
+                .check_limits(None, Some(1_000_000_000))
+                .is_ok()
+        );
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tokens: notes in the metadata (LUKS2 specification, section 3.5). Luxor's own
+//! one keeps a file's exact length; all others are kept and ignored.
+
+use luxor_sector::SectorSize;
+
+use crate::{field::Object, metadata::MetadataError};
+
+/// The type of the token that keeps a file's length.
+pub(crate) const LUXOR_FILE: &str = "luxor-file";
+
+/// A token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Token {
+    /// Its type.
+    pub kind: String,
+    /// The keyslots it is for, by number.
+    pub keyslots: Vec<u32>,
+    /// In a token of type `luxor-file`: the exact length in bytes of the file
+    /// that the volume holds.
+    pub file_length: Option<u64>,
+}
+
+impl Token {
+    pub(crate) fn parse(object: &Object<'_>) -> Result<Self, MetadataError> {
+        let kind = object.required("type")?.text()?;
+        let keyslots = object.required("keyslots")?.references()?;
+        let file_length = match kind {
+            LUXOR_FILE => Some(object.required("length")?.decimal()?),
+            _ => None,
+        };
+        Ok(Self {
+            kind: kind.into(),
+            keyslots,
+            file_length,
+        })
+    }
+}
+
+/// Checks a file's length against the payload that holds it: the file with
+/// zeros up to a whole sector, and one sector when the file is empty.
+///
+/// # Errors
+/// [`FileLengthError`] when the payload is of another length.
+pub fn check_file_length(
+    length: u64,
+    payload: u64,
+    sector_size: SectorSize,
+) -> Result<(), FileLengthError> {
+    let sector = sector_size.bytes() as u64;
+    if length.max(1).checked_next_multiple_of(sector) != Some(payload) {
+        return Err(FileLengthError {
+            length,
+            payload,
+            sector,
+        });
+    }
+    Ok(())
+}
+
+/// The `luxor-file` token's length and the payload do not fit each other.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the luxor-file token says that the file has {length} bytes, which {payload} bytes of data in \
+     sectors of {sector} do not hold exactly: the volume was cut off, extended or changed"
+)]
+#[non_exhaustive]
+pub struct FileLengthError {
+    /// The file's length in bytes, as the token says.
+    pub length: u64,
+    /// The payload's length in bytes.
+    pub payload: u64,
+    /// The sector size in bytes.
+    pub sector: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_fits_one_payload_only() {
+        for sector_size in [SectorSize::B512, SectorSize::B1024, SectorSize::B4096] {
+            let sector = sector_size.bytes() as u64;
+            for (length, payload) in [
+                (0, sector),
+                (1, sector),
+                (sector - 1, sector),
+                (sector, sector),
+                (sector + 1, 2 * sector),
+            ] {
+                assert_eq!(check_file_length(length, payload, sector_size), Ok(()));
+                for wrong in [0, payload - sector, payload + sector, payload - 1] {
+                    assert!(check_file_length(length, wrong, sector_size).is_err());
+                }
+            }
+            assert!(check_file_length(u64::MAX, u64::MAX, sector_size).is_err());
+        }
+    }
+}
