@@ -108,7 +108,16 @@ impl Input {
                     _ => failed(source),
                 })?
         };
+        Self::of_file(file, path, role)
+    }
 
+    /// What is left of `file` from its position on.
+    fn of_file(file: File, path: &Path, role: Role) -> Result<Self, InputError> {
+        let path_of = || path.to_owned();
+        let failed = |source| InputError::Open {
+            path: path_of(),
+            source,
+        };
         let metadata = file.metadata().map_err(failed)?;
         if metadata.is_dir() {
             return Err(InputError::Folder { path: path_of() });
@@ -116,20 +125,16 @@ impl Input {
         let regular = metadata.is_file();
         let seekable = regular || metadata.file_type().is_block_device();
         let kind = if seekable {
-            let base = if path == Path::new("-") {
-                (&file).stream_position().map_err(failed)?
-            } else {
-                0
-            };
+            let position = (&file).stream_position().map_err(failed)?;
             let end = Storage::len(&file).map_err(failed)?;
             // Files in /proc say that they are empty and are not.
             if regular && end == 0 && file.read_at(&mut [0], 0).map_err(failed)? > 0 {
                 Kind::Stream { position: 0 }
             } else {
-                let len = end.saturating_sub(base);
+                let base = position.min(end);
                 Kind::Seekable(Place {
                     base,
-                    len,
+                    len: end - base,
                     position: 0,
                     extent: Extent::Unknown,
                     regular,
@@ -564,6 +569,41 @@ mod tests {
             .unwrap();
         let error = input.read_to_end(&mut Vec::new()).unwrap_err();
         assert!(error.to_string().contains("shorter"), "{error}");
+    }
+
+    /// As standard input is after a header was read from it.
+    #[test]
+    fn an_open_file_is_read_from_its_position_on() {
+        let _alone = alone();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "0123456789").unwrap();
+        for (position, expected) in [(0, "0123456789"), (4, "456789"), (10, ""), (11, "")] {
+            let mut file = File::open(&path).unwrap();
+            file.seek(io::SeekFrom::Start(position)).unwrap();
+            let shared = file.try_clone().unwrap();
+            let mut input = Input::of_file(file, Path::new("-"), Role::Data).unwrap();
+            assert_eq!(input.len(), Some(expected.len() as u64));
+            assert_eq!(all(&mut input), expected.as_bytes());
+            if position == 4 {
+                let mut buf = [0; 2];
+                let storage = input.as_storage().unwrap();
+                storage.read_exact_at(&mut buf, 4).unwrap();
+                assert_eq!(&buf, b"89");
+                assert!(storage.read_exact_at(&mut buf, 5).is_err());
+                input.skip_to(5).unwrap();
+                assert_eq!(all(&mut input), b"9");
+            }
+            // Another process has it open still, and no locks with it.
+            drop(input);
+            let writer = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(&path)
+                .unwrap();
+            assert!(lock_data(&writer, Access::Write).unwrap());
+            drop(shared);
+        }
     }
 
     #[test]
