@@ -155,12 +155,14 @@ pub fn lengths(backend: &dyn Backend) {
     }
 }
 
-/// 1 to 70 units a run, of lengths on both sides of everything that a kernel
-/// could treat apart.
+/// 1 to 70 units a run and around 128 and 256, of lengths on both sides of
+/// everything that a kernel could treat apart.
 ///
 /// # Panics
 /// If it does not conform.
 pub fn units(backend: &dyn Backend) {
+    const MOST: usize = 260;
+
     let random = &mut Random::for_test("units");
     for kit in Kit::all(backend, random) {
         let lengths = [1, 15, 16, 17, 31, 32, 48, 63, 64, 129, 255, 256, 512];
@@ -168,17 +170,17 @@ pub fn units(backend: &dyn Backend) {
             .into_iter()
             .filter(|&len| kit.mode.accepts_unit_len(len))
         {
-            // The answers of 70 units are those of fewer.
+            // The answers of the most units are those of fewer.
             let first = u128::from(u64::MAX) - 30;
             for stride in [1, 8] {
                 let shape = Shape {
                     unit_len,
-                    units: 70,
+                    units: MOST,
                     first,
                     stride,
                 };
                 let all = kit.piece(random, shape, Place::InPlace(0));
-                for units in 1..=70 {
+                for units in (1..=70).chain(124..=132).chain(252..=MOST) {
                     let len = units * unit_len;
                     kit.check(&[Piece {
                         shape: Shape { units, ..shape },
@@ -226,6 +228,16 @@ pub fn numbers(backend: &dyn Backend) {
                     };
                     kit.check_one(random, shape, Place::InPlace(0));
                 }
+            }
+            for before in [127, 128, 129] {
+                let first = edge.wrapping_sub(before);
+                let shape = Shape {
+                    unit_len: 16,
+                    units: 200,
+                    first,
+                    stride: 1,
+                };
+                kit.check_one(random, shape, Place::InPlace(0));
             }
             for before in 1..=17 {
                 let first = edge.wrapping_sub(before * 8);
