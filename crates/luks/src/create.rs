@@ -9,13 +9,14 @@
 //!   16 MiB  data             (at byte 0 of another storage when the header is detached)
 //! ```
 
-use std::io;
+use std::{io, mem};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use luxor_engine::{Backend, Direction, KeyError, KeySize, SecretBytes, XtsKey};
 use luxor_sector::{Geometry, IvMode, SectorSize, Storage};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
+use zeroize::Zeroizing;
 
 use crate::{
     af::af_split,
@@ -120,15 +121,15 @@ impl NewVolume {
         let mut area_key = SecretBytes::zeroed(key_len);
         kdf.derive(secret, area_key.expose_mut())?;
         let area_key = XtsKey::new(area_key.expose())?;
-        let mut encrypted = vec![0; key_len * STRIPES as usize];
-        // Plaintext stripes are never anywhere but in memory that is wiped or
-        // encrypted in place.
+        // Wiped if anything fails before the stripes are encrypted.
+        let mut stripes = Zeroizing::new(vec![0; key_len * STRIPES as usize]);
         af_split(
             volume_key_bytes.expose(),
-            &mut encrypted,
+            &mut stripes,
             HashAlgorithm::Sha256,
         )?;
-        crypt_area(backend, area_key, Direction::Encrypt, &mut encrypted)?;
+        crypt_area(backend, area_key, Direction::Encrypt, &mut stripes)?;
+        let encrypted = mem::take(&mut *stripes);
         let size = (encrypted.len() as u64).next_multiple_of(4096);
 
         let mut digest = NewDigest {
@@ -373,6 +374,14 @@ fn random(len: usize) -> Result<Vec<u8>, getrandom::Error> {
     Ok(bytes)
 }
 
+fn advice(error: &DeriveError) -> &'static str {
+    if error.is_out_of_memory() {
+        ", or ask for less with --pbkdf-memory"
+    } else {
+        ""
+    }
+}
+
 /// Why no volume was made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -381,7 +390,7 @@ pub enum CreateError {
     #[error(transparent)]
     Options(#[from] PbkdfOptionsError),
     /// The key derivation failed: most likely for want of memory.
-    #[error("the keyslot's key cannot be derived: {0}")]
+    #[error("{0}{advice}", advice = advice(.0))]
     Derive(#[from] DeriveError),
     /// The system gives no random bytes.
     #[error("the system gives no random bytes: {0}")]

@@ -51,8 +51,9 @@ impl HashAlgorithm {
             for part in parts {
                 hash.update(part);
             }
-            let value = hash.finalize();
-            out[..value.len()].copy_from_slice(&value);
+            // In place: what is hashed may be a key, and a copy would have to be wiped.
+            let out = &mut out[..<D as Digest>::output_size()];
+            hash.finalize_into(out.try_into().expect("of that size"));
         }
         match self {
             Self::Sha256 => run::<Sha256>(parts, out),

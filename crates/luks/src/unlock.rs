@@ -17,7 +17,7 @@ use crate::{
     header::Header,
     keyslot::{Keyslot, Priority},
     metadata::AES_XTS_PLAIN64,
-    pbkdf::{CostError, DeriveError, check_iterations},
+    pbkdf::{CostError, DEFAULT_ITERATIONS_LIMIT, DeriveError, check_iterations},
 };
 
 /// How a volume is to be unlocked.
@@ -32,6 +32,7 @@ pub struct UnlockOptions {
     /// [`DEFAULT_ITERATIONS_LIMIT`](crate::DEFAULT_ITERATIONS_LIMIT), and for Argon2
     /// as many passes as make
     /// [`DEFAULT_ARGON2_WORK_KIB`](crate::DEFAULT_ARGON2_WORK_KIB) with its memory.
+    /// Never less than the default for a digest.
     pub iterations_limit: Option<u64>,
     /// Whether a volume key with equal halves is accepted.
     pub allow_weak_key: bool,
@@ -75,11 +76,13 @@ impl Header {
             let (digest, hash) = (digest_number, digest.hash.clone());
             return Err(UnlockError::DigestHash { digest, hash });
         }
-        check_iterations(digest.iterations, options.iterations_limit).map_err(|error| {
-            UnlockError::DigestLimit {
-                digest: digest_number,
-                error,
-            }
+        // What is allowed for a keyslot's Argon2 is far less than a digest needs.
+        let limit = options
+            .iterations_limit
+            .map(|limit| limit.max(DEFAULT_ITERATIONS_LIMIT));
+        check_iterations(digest.iterations, limit).map_err(|error| UnlockError::DigestLimit {
+            digest: digest_number,
+            error,
         })?;
 
         let mut tried = Vec::new();

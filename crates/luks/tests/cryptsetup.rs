@@ -6,11 +6,12 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
     sync::Arc,
+    time::Duration,
 };
 
 use luxor_engine::{Backend, KeySize, Mode, Registry, XtsKey};
 use luxor_luks::{
-    Header, KeyslotError, Luks2Options, NewVolume, PbkdfKind, PbkdfOptions, SegmentSize,
+    Header, Kdf, KeyslotError, Luks2Options, NewVolume, PbkdfKind, PbkdfOptions, SegmentSize,
     UnlockError, UnlockOptions, Uuid,
 };
 use luxor_sector::{SectorSize, Storage};
@@ -514,4 +515,66 @@ fn foreign_tokens_are_shown_as_cryptsetup_shows_them() {
     let json = scratch.succeed("luksDump --dump-json-metadata theirs");
     assert_eq!(header.metadata_json(), json);
     assert_eq!(unlock(&open(&path), SECRET).unwrap(), 0);
+}
+
+#[test]
+fn a_volume_key_with_equal_halves_needs_permission() {
+    let scratch = Scratch::new();
+    let (_, costs) = cheap(PbkdfKind::Pbkdf2);
+    fs::write(scratch.path("weak"), [7; 64]).unwrap();
+    let path = scratch.format(
+        "theirs",
+        &format!("{costs} --volume-key-file weak --key-size 512"),
+    );
+    let storage = open(&path);
+    let header = Header::read(&storage).unwrap();
+    let unlock = |allow_weak_key| {
+        let options = UnlockOptions {
+            allow_weak_key,
+            ..UnlockOptions::default()
+        };
+        header.unlock(&storage, SECRET, &*backend(), &options)
+    };
+    let error = unlock(false).unwrap_err();
+    assert!(matches!(error, UnlockError::VolumeKey { keyslot: 0, .. }));
+    assert!(error.to_string().contains("--allow-weak-key"), "{error}");
+    assert_eq!(key_bytes(&unlock(true).unwrap().volume_key), [7; 64]);
+}
+
+#[test]
+fn measured_costs_are_cryptsetups_to_open() {
+    let scratch = Scratch::new();
+    for kind in PbkdfKind::ALL {
+        let pbkdf = PbkdfOptions {
+            kind,
+            iter_time: Duration::from_millis(100),
+            ..PbkdfOptions::default()
+        };
+        let options = Luks2Options {
+            pbkdf,
+            ..Luks2Options::default()
+        };
+        let volume = NewVolume::create(&options, SECRET, &*backend()).unwrap();
+        let path = scratch.sparse("ours", 0);
+        volume.write_to(&open(&path)).unwrap();
+        let storage = open(&path);
+        let header = Header::read(&storage).unwrap();
+        let kdf = &header.describe().keyslots[&0].kdf;
+        println!("{kdf:?}");
+        match *kdf {
+            Kdf::Pbkdf2 { iterations, .. } => assert!(iterations > 1000),
+            Kdf::Argon2 {
+                time,
+                memory_kib,
+                parallel,
+                ..
+            } => {
+                assert!(time >= 4 && (32..=1 << 20).contains(&memory_kib));
+                assert!((1..=4).contains(&parallel));
+            }
+        }
+        assert!(header.describe().digests[&0].iterations > 1000);
+        assert_eq!(unlock(&storage, SECRET).unwrap(), 0);
+        scratch.succeed("open --test-passphrase --key-file secret ours");
+    }
 }
