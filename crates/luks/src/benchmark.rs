@@ -8,11 +8,12 @@
 //!
 //! Argon2 is measured with 4 passes over 64 MiB first. Its time is nearly
 //! proportional to memory times passes, but not quite (caches, page faults), so
-//! each step scales what was measured to the target, by a factor of 8 at most:
-//! memory up to its maximum, then passes. It ends when a measurement is within 5 %
-//! of the target, and in any case once three target times are spent. PBKDF2 is
-//! proportional to its iterations: they double until an eighth of the target is
-//! measured, and are then scaled.
+//! more is measured, at most 8 times as much in a step, until a measurement is
+//! near: two fifths to twice the target. That one is scaled to the target: memory
+//! up to its maximum, then passes. Measuring so takes about one target time, and
+//! ends in any case when three are spent. PBKDF2 is proportional to its
+//! iterations: they double until an eighth of the target is measured, and are then
+//! scaled.
 
 use std::{
     num::NonZeroUsize,
@@ -186,11 +187,11 @@ fn argon2_costs(
         let measured = measure(costs)?;
         spent += measured;
         let factor = target.as_secs_f64() / measured.as_secs_f64().max(1e-6);
-        let next = scaled(costs, factor.min(8.0), max_memory_kib);
-        let near = (0.95..=1.05).contains(&factor);
-        // After the first long measurement one more is worth its time, not two.
+        let near = (0.5..=2.5).contains(&factor);
+        let step = if near || factor < 0.5 { factor } else { (factor / 2.0).min(8.0) };
+        let next = scaled(costs, step, max_memory_kib);
         if near || next == costs || spent >= 3 * target {
-            return Ok(if near { costs } else { next });
+            return Ok(scaled(costs, factor, max_memory_kib));
         }
         costs = next;
     }
