@@ -188,7 +188,11 @@ fn argon2_costs(
         spent += measured;
         let factor = target.as_secs_f64() / measured.as_secs_f64().max(1e-6);
         let near = (0.5..=2.5).contains(&factor);
-        let step = if near || factor < 0.5 { factor } else { (factor / 2.0).min(8.0) };
+        let step = if near || factor < 0.5 {
+            factor
+        } else {
+            (factor / 2.0).min(8.0)
+        };
         let next = scaled(costs, step, max_memory_kib);
         if near || next == costs || spent >= 3 * target {
             return Ok(scaled(costs, factor, max_memory_kib));

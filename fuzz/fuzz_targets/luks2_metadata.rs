@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Any bytes where a LUKS2 header should be: a volume or an error in words.
+//!
+//! The first byte of the input says what the others are: a whole storage, or the
+//! JSON area of headers that are right in everything else, checksums included,
+//! since nothing beyond a checksum would ever be reached without it.
+
+#![no_main]
+
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use luxor_engine::{Backend, Mode, Registry};
+use luxor_luks::{Header, UnlockOptions};
+use luxor_sector::{MemoryStorage, Storage};
+use sha2::{Digest, Sha256};
+
+/// The least of the nine, and two more.
+const SIZES: [usize; 3] = [16 << 10, 32 << 10, 64 << 10];
+/// Bytes after the headers: one keyslot with a key of 64 bytes.
+const AREA: usize = 256_000;
+
+static BACKEND: LazyLock<std::sync::Arc<dyn Backend>> = LazyLock::new(|| {
+    Registry::cpu()
+        .best(Mode::Xts)
+        .expect("portable is always there")
+});
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&layout, bytes)) = input.split_first() else {
+        return;
+    };
+    let bytes = if layout & 1 == 0 {
+        bytes.to_vec()
+    } else {
+        volume(layout, bytes)
+    };
+    let storage = MemoryStorage::new(bytes);
+    let before = storage.to_bytes();
+    match Header::read(&storage) {
+        Ok(header) => check(&header, &storage),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    assert!(storage.to_bytes() == before, "reading wrote");
+});
+
+/// Two headers with this JSON area, or with one of them damaged.
+fn volume(layout: u8, json: &[u8]) -> Vec<u8> {
+    let size = SIZES[usize::from(layout >> 1) % SIZES.len()];
+    let json = &json[..json.len().min(size - 4096)];
+    let mut volume = Vec::with_capacity(2 * size + AREA);
+    for magic in [b"LUKS\xba\xbe", b"SKUL\xba\xbe"] {
+        let begin = volume.len();
+        volume.resize(begin + size, 0);
+        let copy = &mut volume[begin..];
+        copy[..6].copy_from_slice(magic);
+        copy[7] = 2;
+        copy[8..16].copy_from_slice(&(size as u64).to_be_bytes());
+        // Which of the copies is newer.
+        copy[23] = if begin == 0 { layout >> 6 } else { 1 };
+        copy[72..78].copy_from_slice(b"sha256");
+        copy[256..264].copy_from_slice(&(begin as u64).to_be_bytes());
+        copy[4096..][..json.len()].copy_from_slice(json);
+        let sum = Sha256::digest(&*copy);
+        copy[448..480].copy_from_slice(&sum);
+    }
+    match layout >> 4 & 3 {
+        1 => volume[0] ^= 1,
+        2 => volume[size] ^= 1,
+        _ => {}
+    }
+    volume.resize(2 * size + AREA, 0x5a);
+    volume
+}
+
+fn check(header: &Header, storage: &MemoryStorage) {
+    let description = header.describe();
+    let areas = 2 * description.header_size..=header.metadata_len();
+    for keyslot in description.keyslots.values() {
+        let end = keyslot
+            .area
+            .offset
+            .checked_add(keyslot.area.size)
+            .expect("no wrap");
+        assert!(areas.contains(&keyslot.area.offset) && areas.contains(&end));
+    }
+    let segment = header.segment();
+    assert!(segment.offset == 0 || segment.offset >= header.metadata_len());
+    for len in [0, storage.len().expect("memory has a length"), u64::MAX] {
+        if let Ok(payload) = segment.payload_len(len) {
+            assert!(payload > 0 && payload % segment.geometry.sector_size.bytes() as u64 == 0);
+            assert!(segment.offset + payload <= len);
+        }
+        let _ = header.plaintext_len(len);
+    }
+    let json = header.metadata_json();
+    serde_json::from_str::<serde_json::Value>(&json).expect("what is shown is JSON");
+
+    // Costs that a fuzzer can wait for; a digest's have no lower limit.
+    if description
+        .digests
+        .values()
+        .all(|digest| digest.iterations <= 1000)
+    {
+        let options = UnlockOptions {
+            memory_limit_kib: Some(64),
+            iterations_limit: Some(10),
+            ..UnlockOptions::default()
+        };
+        if let Err(error) = header.unlock(storage, b"secret", &**BACKEND, &options) {
+            assert!(!error.to_string().is_empty());
+        }
+    }
+}
