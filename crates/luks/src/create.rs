@@ -201,6 +201,13 @@ impl NewVolume {
         self.file_length = Some(length);
     }
 
+    /// How far the data go, in whole sectors. To the storage's end unless this says
+    /// otherwise, as it must where the storage is longer than the data and stays so:
+    /// a block device.
+    pub fn set_segment_size(&mut self, size: SegmentSize) {
+        self.segment.size = size;
+    }
+
     /// The bytes that the headers and the keyslots area take: 16 MiB.
     #[must_use]
     pub fn header_len(&self) -> u64 {
@@ -333,7 +340,10 @@ impl NewVolume {
             "segments": { "0": {
                 "type": "crypt",
                 "offset": self.segment.offset.to_string(),
-                "size": "dynamic",
+                "size": match self.segment.size {
+                    SegmentSize::Dynamic => "dynamic".into(),
+                    SegmentSize::Fixed(bytes) => bytes.to_string(),
+                },
                 "iv_tweak": self.segment.geometry.iv_offset.to_string(),
                 "encryption": AES_XTS_PLAIN64,
                 "sector_size": self.segment.geometry.sector_size.bytes(),

@@ -2,9 +2,10 @@
 //! Key derivation: PBKDF2 (RFC 8018) and Argon2 (RFC 9106), and the bounds that
 //! a keyslot's costs are held to before anything is computed or allocated.
 
-use std::{fmt, ops::RangeInclusive};
+use std::{fmt, num::NonZeroUsize, ops::RangeInclusive, thread};
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use zeroize::Zeroize;
 
 use crate::{
@@ -212,9 +213,13 @@ impl Kdf {
                     .map_err(|error| DeriveError::Argon2 {
                         message: error.to_string(),
                     })?;
+                let threads = threads(*parallel)?;
                 let mut memory = WorkMemory::new(parameters.block_count(), *memory_kib)?;
-                Argon2::new(kind.algorithm(), Version::V0x13, parameters)
-                    .hash_password_into_with_memory(secret, salt, out, &mut memory.0)
+                let argon2 = Argon2::new(kind.algorithm(), Version::V0x13, parameters);
+                threads
+                    .install(|| {
+                        argon2.hash_password_into_with_memory(secret, salt, out, &mut memory.0)
+                    })
                     .map_err(|error| DeriveError::Argon2 {
                         message: error.to_string(),
                     })
@@ -240,6 +245,18 @@ fn require_memory(needed_kib: u64, available: Option<Available>) -> Result<(), D
         }),
         _ => Ok(()),
     }
+}
+
+/// Threads for Argon2's lanes, at most one a CPU. Rayon's own pool, which would be
+/// used otherwise, panics when the system has no room for its threads.
+fn threads(lanes: u32) -> Result<ThreadPool, DeriveError> {
+    let cpus = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    ThreadPoolBuilder::new()
+        .num_threads(usize::try_from(lanes).map_or(cpus, |lanes| lanes.min(cpus)))
+        .build()
+        .map_err(|error| DeriveError::Threads {
+            message: error.to_string(),
+        })
 }
 
 /// Argon2's memory. Wiped when dropped: it is derived from the secret.
@@ -331,6 +348,12 @@ pub enum DeriveError {
         /// What it needs, in KiB.
         needed_kib: u64,
     },
+    /// The system gave no threads: their stacks are memory, too.
+    #[error("Argon2 needs threads, and the system made none: {message}. Raise the limit on memory")]
+    Threads {
+        /// What the system said.
+        message: String,
+    },
     /// A hash that this version does not have.
     #[error("its hash is {name:?}; this version has sha256 and sha512")]
     Hash {
@@ -349,7 +372,10 @@ impl DeriveError {
     /// Whether more memory would help.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
-        matches!(self, Self::Memory { .. } | Self::Allocation { .. })
+        matches!(
+            self,
+            Self::Memory { .. } | Self::Allocation { .. } | Self::Threads { .. }
+        )
     }
 }
 

@@ -314,6 +314,28 @@ fn a_stream_is_the_same_volume() {
     assert_eq!(header.metadata_json(), json);
 }
 
+/// On a storage that is longer than the data.
+#[test]
+fn segments_of_a_fixed_size_are_cryptsetups() {
+    let scratch = Scratch::new();
+    let options = Luks2Options {
+        pbkdf: cheap(PbkdfKind::Pbkdf2).0,
+        file_length: Some(5000),
+        ..Luks2Options::default()
+    };
+    let mut volume = NewVolume::create(&options, SECRET, &*backend()).unwrap();
+    volume.set_segment_size(SegmentSize::Fixed(8192));
+    let path = scratch.sparse("fixed", 20 << 20);
+    volume.write_to(&open(&path)).unwrap();
+
+    let dump = scratch.succeed("luksDump fixed");
+    assert!(dump.contains("length: 8192 [bytes]"), "{dump}");
+    scratch.succeed("open --test-passphrase --key-file secret fixed");
+    let header = Header::read(&open(&path)).unwrap();
+    assert_eq!(header.segment(), volume.segment());
+    assert_eq!(header.plaintext_len(20 << 20).unwrap(), 5000);
+}
+
 #[test]
 fn detached_headers_are_cryptsetups() {
     let scratch = Scratch::new();
