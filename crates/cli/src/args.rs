@@ -4,7 +4,6 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    num::NonZeroUsize,
     path::PathBuf,
 };
 
@@ -100,7 +99,8 @@ pub struct GlobalArgs {
 
     /// Use so many threads for AES (default: one per processor)
     #[arg(long, global = true, value_name = "N", help_heading = "General")]
-    pub threads: Option<NonZeroUsize>,
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
 
     /// Print progress as lines of JSON, two a second, with cryptsetup's fields
     ///
@@ -127,6 +127,10 @@ pub struct GlobalArgs {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Encrypt(EncryptArgs),
+    Decrypt(DecryptArgs),
+    Dump(DumpArgs),
+    Check(CheckArgs),
     Raw(RawArgs),
     Engines(EnginesArgs),
     Completions(CompletionsArgs),
@@ -443,7 +447,19 @@ pub fn definition() -> clap::Command {
         .cloned()
         .collect();
     for (name, hidden) in [
-        ("raw", &["header"][..]),
+        (
+            "dump",
+            &[
+                "key_file",
+                "keyfile_offset",
+                "keyfile_size",
+                "engine",
+                "threads",
+                "progress_json",
+            ][..],
+        ),
+        ("check", &["threads", "progress_json"]),
+        ("raw", &["header"]),
         ("engines", ALL_BUT_QUIET),
         ("completions", ALL_BUT_QUIET),
         ("man", ALL_BUT_QUIET),
@@ -547,7 +563,7 @@ mod tests {
             "luxor engines -q --threads 3",
         ] {
             let cli = parsed(line).unwrap();
-            assert_eq!(cli.global.threads.map(NonZeroUsize::get), Some(3), "{line}");
+            assert_eq!(cli.global.threads, Some(3), "{line}");
             assert!(cli.global.quiet);
         }
     }
@@ -605,5 +621,22 @@ mod tests {
             }
             commands.extend(command.get_subcommands().cloned());
         }
+    }
+
+    #[test]
+    fn help_shows_only_what_matters_for_the_command() {
+        let help = |name: &str| {
+            let mut definition = definition();
+            definition.build();
+            definition
+                .find_subcommand_mut(name)
+                .unwrap()
+                .render_long_help()
+                .to_string()
+        };
+        assert!(help("encrypt").contains("--key-file"));
+        assert!(!help("engines").contains("--key-file"));
+        assert!(!help("dump").contains("--threads"));
+        assert!(!help("raw").contains("--header"));
     }
 }

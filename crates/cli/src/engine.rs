@@ -48,6 +48,7 @@ impl Engine {
         }
         let threads = global
             .threads
+            .and_then(|threads| NonZeroUsize::new(threads.into()))
             .or_else(|| thread::available_parallelism().ok())
             .unwrap_or(NonZeroUsize::MIN);
         console.note(format!(

@@ -71,6 +71,12 @@ impl Error {
         self
     }
 
+    /// What happened, without the program's name and the hint.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The code that the program ends with.
     #[must_use]
     pub fn exit(&self) -> Exit {

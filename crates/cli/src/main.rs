@@ -2,7 +2,6 @@
 //! `luxor`: encrypts files, images and disks into LUKS volumes, and back.
 
 #![forbid(unsafe_code)]
-#![expect(dead_code, reason = "the commands that use it follow")]
 
 mod args;
 mod block_device;
@@ -13,10 +12,12 @@ mod error;
 mod input;
 mod locks;
 mod output;
+mod prefix;
 mod process;
 mod progress;
 mod raw_cipher;
 mod secrets;
+mod volume;
 
 use std::{env, process::ExitCode};
 
@@ -46,6 +47,10 @@ fn run(cli: &Cli) -> Result<()> {
     process::handle_signals()?;
     let console = Console::new(&cli.global);
     match &cli.command {
+        Command::Encrypt(args) => commands::encrypt::run(args, &cli.global, console),
+        Command::Decrypt(args) => commands::decrypt::run(args, &cli.global, console),
+        Command::Dump(args) => commands::dump::run(args, &cli.global, console),
+        Command::Check(args) => commands::check::run(args, &cli.global, console),
         Command::Raw(args) => commands::raw::run(args, &cli.global, console),
         Command::Engines(args) => commands::engines::run(args),
         Command::Completions(args) => commands::generate::completions(args),

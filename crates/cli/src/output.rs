@@ -166,12 +166,6 @@ impl Output {
         })
     }
 
-    /// As it was named on the command line.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Its name for messages.
     #[must_use]
     pub fn name(&self) -> String {
@@ -191,16 +185,6 @@ impl Output {
             Kind::File { file, .. } => Some(file.file()),
             Kind::Device { device, .. } => Some(device.file()),
             Kind::Stream(_) => None,
-        }
-    }
-
-    /// The file itself, for [`MetadataLock`](crate::locks::MetadataLock).
-    #[must_use]
-    pub fn file(&self) -> &File {
-        match &self.kind {
-            Kind::File { file, .. } => file.file(),
-            Kind::Device { device, .. } => device.file(),
-            Kind::Stream(file) => file,
         }
     }
 

@@ -26,7 +26,12 @@ impl Prefix {
     /// Of a stream of which nothing has been read.
     #[must_use]
     pub fn of(stream: Box<dyn Read + Send>) -> Self {
-        Self { state: Mutex::new(State { stream, bytes: Vec::new() }) }
+        Self {
+            state: Mutex::new(State {
+                stream,
+                bytes: Vec::new(),
+            }),
+        }
     }
 
     /// The stream from byte `offset` on.
@@ -34,9 +39,14 @@ impl Prefix {
     /// # Errors
     /// Those of the stream, and [`io::ErrorKind::UnexpectedEof`] when it ends
     /// before.
-    pub fn from_offset(self, offset: u64) -> io::Result<impl Read + Send> {
-        let State { mut stream, mut bytes } =
-            self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    pub fn into_stream_at(self, offset: u64) -> io::Result<impl Read + Send> {
+        let State {
+            mut stream,
+            mut bytes,
+        } = self
+            .state
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
         let kept = usize::try_from(offset).map_or(bytes.len(), |offset| offset.min(bytes.len()));
         bytes.drain(..kept);
         let gap = offset - kept as u64;
@@ -52,10 +62,27 @@ impl Prefix {
     }
 }
 
+impl State {
+    /// Has the first `end` bytes in memory, or all that there are.
+    fn read_to(&mut self, end: u64) -> io::Result<()> {
+        let missing = end.saturating_sub(self.bytes.len() as u64);
+        // Grows with what is really there, not with what was asked for.
+        (&mut self.stream)
+            .take(missing)
+            .read_to_end(&mut self.bytes)?;
+        Ok(())
+    }
+}
+
 impl Storage for Prefix {
-    /// Not known: as long as any file may be.
+    /// That of a stream that ends within its first page; of any other it is not
+    /// known, and as much as any file may have.
     fn len(&self) -> io::Result<u64> {
-        Ok(i64::MAX as u64)
+        const PAGE: u64 = 4096;
+        let state = &mut *self.lock();
+        state.read_to(PAGE)?;
+        let len = state.bytes.len() as u64;
+        Ok(if len < PAGE { len } else { i64::MAX as u64 })
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
@@ -67,9 +94,7 @@ impl Storage for Prefix {
             ));
         }
         let state = &mut *self.lock();
-        let missing = end.saturating_sub(state.bytes.len() as u64);
-        // Grows with what is really there, not with what was asked for.
-        (&mut state.stream).take(missing).read_to_end(&mut state.bytes)?;
+        state.read_to(end)?;
         let wanted = usize::try_from(offset)
             .ok()
             .and_then(|offset| state.bytes.get(offset..)?.get(..buf.len()))
@@ -93,7 +118,7 @@ mod tests {
 
     fn rest(prefix: Prefix, offset: u64) -> io::Result<Vec<u8>> {
         let mut rest = Vec::new();
-        prefix.from_offset(offset)?.read_to_end(&mut rest)?;
+        prefix.into_stream_at(offset)?.read_to_end(&mut rest)?;
         Ok(rest)
     }
 
@@ -106,7 +131,10 @@ mod tests {
                 let mut buf = vec![0; asked];
                 prefix.read_exact_at(&mut buf, 0).unwrap();
                 assert_eq!(buf, bytes[..asked]);
-                assert_eq!(rest(prefix, offset).unwrap(), bytes[usize::try_from(offset).unwrap()..]);
+                assert_eq!(
+                    rest(prefix, offset).unwrap(),
+                    bytes[usize::try_from(offset).unwrap()..]
+                );
             }
         }
     }
@@ -123,8 +151,14 @@ mod tests {
             (MAX_LEN, io::ErrorKind::Unsupported),
             (u64::MAX, io::ErrorKind::Unsupported),
         ] {
-            assert_eq!(prefix.read_exact_at(&mut buf, offset).unwrap_err().kind(), kind);
+            assert_eq!(
+                prefix.read_exact_at(&mut buf, offset).unwrap_err().kind(),
+                kind
+            );
         }
-        assert_eq!(rest(prefix, 301).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(
+            rest(prefix, 301).unwrap_err().kind(),
+            io::ErrorKind::UnexpectedEof
+        );
     }
 }

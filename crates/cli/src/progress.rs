@@ -2,7 +2,7 @@
 //! Progress: a bar on a terminal, lines of JSON for programs, or nothing.
 
 use std::{
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -24,12 +24,13 @@ pub struct ProgressStyleArgs {
 }
 
 impl ProgressStyleArgs {
-    /// As the options say. `output_is_stdout` keeps JSON out of the data.
+    /// As the options say. `output_is_stdout` keeps JSON out of the data, and the
+    /// bar away from a terminal that shows the data.
     #[must_use]
     pub fn new(global: &GlobalArgs, console: Console, output_is_stdout: bool) -> Self {
         Self {
             json: global.progress_json,
-            quiet: console.is_quiet(),
+            quiet: console.is_quiet() || (output_is_stdout && io::stdout().is_terminal()),
             to_stderr: output_is_stdout,
         }
     }

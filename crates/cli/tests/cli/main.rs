@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The program as its users see it.
 
+mod outputs;
 mod raw;
-#[expect(dead_code, reason = "the tests that use it follow")]
+mod roundtrip;
+mod secrets;
+mod signals;
 mod support;
 mod usage;
+mod volumes;

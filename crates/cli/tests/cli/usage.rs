@@ -9,7 +9,14 @@ use crate::support::{Folder, luxor, tool};
 
 #[test]
 fn help_and_version_are_results() {
-    for line in ["--help", "-h", "help", "help raw", "raw --help", "raw -h"] {
+    for line in [
+        "--help",
+        "-h",
+        "help",
+        "help encrypt",
+        "encrypt --help",
+        "raw -h",
+    ] {
         let outcome = luxor(line).ok();
         assert!(outcome.text().contains("Usage: luxor"), "{line}");
         assert_eq!(outcome.stderr, "", "{line}");
@@ -49,6 +56,7 @@ fn bad_usage_is_1() {
         "raw encrypt --mode xts --number 340282366920938463463374607431768211456 a b",
         "raw encrypt --mode ctr --iv 00 a b",
         "--threads 0 engines",
+        "--threads 1025 engines",
         "-q -v engines",
         "dump",
     ] {
@@ -166,7 +174,7 @@ fn a_closed_standard_output_is_no_failure() {
 fn completions_know_the_options() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = luxor("completions").arg(shell).ok();
-        for word in ["keyfile-offset", "keyfile-size"] {
+        for word in ["pbkdf-force-iterations", "keyfile-offset"] {
             assert!(script.text().contains(word), "{shell}");
         }
         // The two shells' scripts that have values for options.
@@ -184,12 +192,21 @@ fn there_is_a_man_page_for_each_command() {
     let folder = Folder::new();
     luxor("man").arg(folder.path()).ok();
     let pages = folder.names();
-    for page in ["luxor.1", "luxor-raw.1", "luxor-engines.1"] {
+    for page in [
+        "luxor.1",
+        "luxor-encrypt.1",
+        "luxor-decrypt.1",
+        "luxor-raw.1",
+        "luxor-engines.1",
+    ] {
         assert!(pages.iter().any(|name| name == page), "{page} in {pages:?}");
     }
     assert!(!pages.iter().any(|name| name == "luxor-man.1"), "{pages:?}");
-    let page = fs::read_to_string(folder.join("luxor-raw.1")).unwrap();
-    assert!(page.contains("Examples"), "{page}");
+    let page = fs::read_to_string(folder.join("luxor-encrypt.1")).unwrap();
+    assert!(
+        page.contains("pbkdf") && page.contains("Examples"),
+        "{page}"
+    );
 
     luxor("man /nowhere/at/all").fails(1, "cannot write man pages");
 }

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor check`.
+
+use std::fmt::Write;
+
+use luxor_engine::Mode;
+
+use crate::{
+    args::{CheckArgs, GlobalArgs},
+    console::{self, Console},
+    engine::Engine,
+    error::{Error, Result},
+    input::{Input, Role},
+    progress::ProgressStyleArgs,
+    secrets::SecretSource,
+    volume::Volume,
+};
+
+/// Checks both copies of the metadata, the data's length, and with a key a
+/// keyslot too.
+///
+/// # Errors
+/// When something is damaged, or the key opens nothing.
+pub fn run(args: &CheckArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+    let input = Input::open(&args.volume, Role::Metadata)?;
+    let (volume, data) = match &global.header {
+        // Warnings are the result here.
+        Some(header) => (
+            Volume::read(Input::open(header, Role::Metadata)?)?,
+            Some(input),
+        ),
+        None => (Volume::read(input)?, None),
+    };
+    let secrets = match args.passphrase || global.key_file.is_some() {
+        true => Some(SecretSource::new(global, &args.volume, console)?),
+        false => None,
+    };
+
+    let mut damage = Vec::new();
+    let mut good = String::new();
+    for copy in volume.header.describe().copies {
+        let name = copy.kind.name();
+        match &copy.found {
+            Ok(facts) => {
+                let _ = writeln!(
+                    good,
+                    "{name} header: good (at byte {}, sequence number {}, {} checksum)",
+                    facts.offset, facts.seqid, facts.checksum
+                );
+            }
+            Err(error) => damage.push(format!("{name} header: {error}")),
+        }
+    }
+    if damage.is_empty() {
+        damage.extend(volume.header.warnings().iter().map(ToString::to_string));
+    }
+    match volume.payload_len(data.as_ref()) {
+        Ok(Some(len)) => {
+            let _ = writeln!(good, "data: {len} bytes in whole sectors");
+        }
+        // From a pipe nobody knows before the end.
+        Ok(None) => {}
+        Err(error) => damage.push(error.message().to_owned()),
+    }
+    console::print(&good)?;
+
+    // A key that opens nothing counts more than a damaged copy: it comes first.
+    if let Some(secrets) = secrets {
+        let engine = Engine::select(global, Mode::Xts, console)?;
+        let progress = ProgressStyleArgs::new(global, console, false);
+        let unlocked = volume.unlock(&secrets, &*engine.backend, &args.unlock, progress, console);
+        match unlocked {
+            Ok(unlocked) => console::print(&format!(
+                "keyslot {}: good (the key agrees with digest {})\n",
+                unlocked.keyslot, unlocked.digest
+            ))?,
+            Err(error) => {
+                for damage in damage {
+                    console.warn(damage);
+                }
+                return Err(error);
+            }
+        }
+    }
+    match damage.is_empty() {
+        true => Ok(()),
+        false => Err(Error::failure(format!(
+            "{} is damaged: {}",
+            volume.name(),
+            damage.join("; ")
+        ))),
+    }
+}

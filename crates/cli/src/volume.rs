@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A volume that is read: where its metadata are, and where its data.
+
+use std::{
+    fmt,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use luxor_engine::Backend;
+use luxor_luks::{Header, ReadError, SegmentSize, UnlockOptions, Unlocked, check_file_length};
+use luxor_sector::Storage;
+
+use crate::{
+    args::UnlockArgs,
+    console::{Console, say},
+    error::{Error, Exit, Result, name},
+    input::Input,
+    locks::{Access, MetadataLock},
+    prefix::Prefix,
+    progress::ProgressStyleArgs,
+    secrets::SecretSource,
+};
+
+/// A volume whose metadata have been read.
+pub struct Volume {
+    /// The metadata.
+    pub header: Header,
+    path: PathBuf,
+    metadata: Metadata,
+}
+
+enum Metadata {
+    /// A file or a device.
+    Seekable(Input),
+    /// A pipe, as far as it has been read.
+    Stream(Prefix),
+}
+
+impl Volume {
+    /// Reads the metadata of `input`, a volume or a detached header. What is wrong
+    /// with one copy of them becomes warnings.
+    ///
+    /// # Errors
+    /// When it cannot be read or holds no valid metadata.
+    pub fn open(input: Input, console: Console) -> Result<Self> {
+        let volume = Self::read(input)?;
+        for warning in volume.header.warnings() {
+            console.warn(format!("{}: {warning}", volume.name()));
+        }
+        Ok(volume)
+    }
+
+    /// As [`Volume::open`], without the warnings.
+    ///
+    /// # Errors
+    /// As [`Volume::open`].
+    pub fn read(input: Input) -> Result<Self> {
+        let path = input.path().to_owned();
+        // cryptsetup must not be in the middle of changing them.
+        let lock = MetadataLock::acquire(input.file(), Access::Read)
+            .map_err(|error| Error::io(format!("cannot lock {}", input.name()), &error))?;
+        let metadata = match input.as_storage() {
+            Some(_) => Metadata::Seekable(input),
+            None => Metadata::Stream(Prefix::of(Box::new(input))),
+        };
+        let header = Header::read(metadata.storage()).map_err(|error| {
+            let message = format!("{}: {error}", shown(&path));
+            match &error {
+                ReadError::Damaged { .. } => Error::failure(message)
+                    .hint("A backup of the header would help: cryptsetup luksHeaderRestore."),
+                _ => Error::failure(message),
+            }
+        })?;
+        drop(lock);
+        Ok(Self {
+            header,
+            path,
+            metadata,
+        })
+    }
+
+    /// Its name for messages.
+    #[must_use]
+    pub fn name(&self) -> String {
+        shown(&self.path)
+    }
+
+    /// Opens a keyslot with the secret from `secrets`. A prompt is repeated when
+    /// the passphrase is wrong.
+    ///
+    /// # Errors
+    /// When no keyslot can be opened.
+    pub fn unlock(
+        &self,
+        secrets: &SecretSource,
+        backend: &dyn Backend,
+        args: &UnlockArgs,
+        progress: ProgressStyleArgs,
+        console: Console,
+    ) -> Result<Unlocked> {
+        let options = UnlockOptions {
+            keyslot: args.key_slot,
+            memory_limit_kib: args.pbkdf_memory_limit,
+            iterations_limit: args.pbkdf_iterations_limit,
+            allow_weak_key: args.allow_weak_key,
+        };
+        let mut attempts = secrets.attempts();
+        loop {
+            let secret = secrets.existing(&self.path)?;
+            let step = progress.step("Opening the volume");
+            let result =
+                self.header
+                    .unlock(self.metadata.storage(), secret.expose(), backend, &options);
+            drop(step);
+            attempts -= 1;
+            match result {
+                Ok(unlocked) => {
+                    console.note(format!("keyslot {} opened", unlocked.keyslot));
+                    return Ok(unlocked);
+                }
+                Err(error) if error.is_wrong_secret() && attempts > 0 => {
+                    say(&format!("luxor: {error}"));
+                }
+                Err(error) => {
+                    let exit = match () {
+                        () if error.is_wrong_secret() => Exit::NoKey,
+                        () if error.is_out_of_memory() => Exit::OutOfMemory,
+                        () => Exit::Failure,
+                    };
+                    return Err(Error::new(exit, format!("{}: {error}", self.name())));
+                }
+            }
+        }
+    }
+
+    /// How many bytes of encrypted data there are, where that is known; `data`
+    /// has them when the header is detached.
+    ///
+    /// # Errors
+    /// When they are cut off, or cannot be what the file was.
+    pub fn payload_len(&self, data: Option<&Input>) -> Result<Option<u64>> {
+        let segment = self.header.segment();
+        let (name, storage_len) = match (data, &self.metadata) {
+            (Some(input), _) | (None, Metadata::Seekable(input)) => (input.name(), input.len()),
+            (None, Metadata::Stream(_)) => (shown(&self.path), None),
+        };
+        let wrong = |error: &dyn fmt::Display| Error::failure(format!("{name}: {error}"));
+        let len = match (storage_len, segment.size) {
+            (Some(len), _) => Some(segment.payload_len(len).map_err(|error| wrong(&error))?),
+            (None, SegmentSize::Fixed(size)) => Some(size),
+            (None, _) => None,
+        };
+        if let (Some(payload), Some(length)) = (len, self.header.file_length()) {
+            check_file_length(length, payload, segment.geometry.sector_size)
+                .map_err(|error| wrong(&error))?;
+        }
+        Ok(len)
+    }
+
+    /// The encrypted data, from their first byte to their last.
+    ///
+    /// # Errors
+    /// Those of [`Volume::payload_len`], and those of the system.
+    pub fn into_payload(self, data: Option<Input>) -> Result<Box<dyn Read + Send>> {
+        let len = self.payload_len(data.as_ref())?.unwrap_or(u64::MAX);
+        let offset = self.header.segment().offset;
+        let name = data.as_ref().map_or_else(|| shown(&self.path), Input::name);
+        let failed = |error| {
+            Error::io(
+                format!("{name}: cannot go to the data at byte {offset}"),
+                &error,
+            )
+        };
+        match (data, self.metadata) {
+            (None, Metadata::Stream(prefix)) => Ok(Box::new(
+                prefix.into_stream_at(offset).map_err(failed)?.take(len),
+            )),
+            (Some(mut input), _) | (None, Metadata::Seekable(mut input)) => {
+                input.skip_to(offset).map_err(failed)?;
+                Ok(Box::new(input.take(len)))
+            }
+        }
+    }
+}
+
+impl Metadata {
+    fn storage(&self) -> &dyn Storage {
+        match self {
+            Self::Seekable(input) => input,
+            Self::Stream(prefix) => prefix,
+        }
+    }
+}
+
+fn shown(path: &Path) -> String {
+    if path == Path::new("-") {
+        "standard input".into()
+    } else {
+        name(path)
+    }
+}

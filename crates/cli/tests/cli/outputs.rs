@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Outputs appear whole or not at all, and every failure has its exit code and
+//! one clear line.
+
+use std::{
+    fs::{self, File},
+    io::{Read, Write},
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use crate::support::{FAST, Folder, Luxor, Outcome, bytes, luxor, tool};
+
+/// A folder with a key, a plain file and its volume.
+fn prepared() -> Folder {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("plain", bytes(100_000, 1));
+    luxor("encrypt --key-file key plain volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok();
+    folder
+}
+
+const PREPARED: [&str; 3] = ["key", "plain", "volume"];
+
+fn encrypt(folder: &Folder) -> Luxor {
+    luxor("encrypt --key-file key")
+        .args(FAST)
+        .current_dir(folder.path())
+}
+
+fn decrypt(folder: &Folder) -> Luxor {
+    luxor("decrypt --key-file key").current_dir(folder.path())
+}
+
+#[test]
+fn missing_inputs_and_folders_are_4() {
+    let folder = prepared();
+    encrypt(&folder)
+        .args(["missing", "out"])
+        .fails(4, "missing");
+    decrypt(&folder)
+        .args(["missing", "out"])
+        .fails(4, "missing");
+    luxor("dump missing")
+        .current_dir(folder.path())
+        .fails(4, "missing");
+    luxor("check missing")
+        .current_dir(folder.path())
+        .fails(4, "missing");
+    decrypt(&folder)
+        .args(["--header", "missing", "volume", "out"])
+        .fails(4, "missing");
+    luxor("raw encrypt --mode ecb --key-file key missing out")
+        .current_dir(folder.path())
+        .fails(4, "missing");
+    encrypt(&folder)
+        .args(["plain", "no/such/folder"])
+        .fails(4, "no/such");
+    assert_eq!(folder.names(), PREPARED);
+}
+
+/// Also before the secret is asked for: there is none here.
+#[test]
+fn existing_outputs_are_5_and_stay() {
+    let folder = prepared();
+    folder.write("old", b"old");
+    for (command, input) in [("encrypt", "plain"), ("decrypt", "volume")] {
+        luxor(command)
+            .args([input, "old"])
+            .current_dir(folder.path())
+            .fails(5, "old");
+    }
+    luxor("raw encrypt --mode ecb --key-file missing plain old")
+        .current_dir(folder.path())
+        .fails(5, "--force");
+    symlink("nowhere", folder.join("link")).unwrap();
+    encrypt(&folder).args(["plain", "link"]).fails(5, "link");
+    assert_eq!(fs::read(folder.join("old")).unwrap(), b"old");
+    assert_eq!(folder.names(), ["key", "link", "old", "plain", "volume"]);
+}
+
+#[test]
+fn force_replaces_and_a_failure_keeps_the_old_file() {
+    let folder = prepared();
+    folder.write("old", b"old");
+    decrypt(&folder)
+        .args(["--force", "plain", "old"])
+        .fails(1, "plain");
+    folder.write("wrong", b"wrong");
+    luxor("decrypt --force --key-file wrong volume old")
+        .current_dir(folder.path())
+        .fails(2, "");
+    assert_eq!(fs::read(folder.join("old")).unwrap(), b"old");
+    decrypt(&folder).args(["--force", "volume", "old"]).ok();
+    assert_eq!(
+        fs::read(folder.join("old")).unwrap(),
+        fs::read(folder.join("plain")).unwrap()
+    );
+}
+
+#[test]
+fn outputs_are_for_their_owner_only() {
+    let folder = prepared();
+    decrypt(&folder).args(["volume", "back"]).ok();
+    for name in ["volume", "back"] {
+        let mode = fs::metadata(folder.join(name))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o7777, 0o600, "{name}");
+    }
+}
+
+#[test]
+fn a_file_is_not_turned_into_itself() {
+    let folder = prepared();
+    symlink("plain", folder.join("link")).unwrap();
+    fs::hard_link(folder.join("plain"), folder.join("twin")).unwrap();
+    let before = fs::read(folder.join("plain")).unwrap();
+    for output in ["plain", "./plain", "link", "twin"] {
+        encrypt(&folder)
+            .args(["--force", "plain", output])
+            .fails(1, "the input too");
+    }
+    assert_eq!(fs::read(folder.join("plain")).unwrap(), before);
+}
+
+#[test]
+fn folders_are_no_files() {
+    let folder = prepared();
+    fs::create_dir(folder.join("folder")).unwrap();
+    encrypt(&folder).args(["folder", "out"]).fails(1, "folder");
+    encrypt(&folder)
+        .args(["plain", "folder", "--force"])
+        .run()
+        .assert_code(1);
+    luxor("dump folder")
+        .current_dir(folder.path())
+        .fails(1, "folder");
+    assert_eq!(folder.names(), ["folder", "key", "plain", "volume"]);
+}
+
+/// Runs a line of shell with `luxor` in `$luxor`, as a user without privileges.
+fn as_nobody(line: &str, dir: &Path) -> Outcome {
+    let program = dir.join("luxor-program");
+    fs::copy(env!("CARGO_BIN_EXE_luxor"), &program).unwrap();
+    let mut command = match nix::unistd::geteuid().is_root() {
+        true => {
+            let mut setpriv = Command::new("setpriv");
+            setpriv.args([
+                "--reuid=65534",
+                "--regid=65534",
+                "--clear-groups",
+                "--",
+                "sh",
+            ]);
+            setpriv
+        }
+        false => Command::new("sh"),
+    };
+    command
+        .args(["-c", line])
+        .env("luxor", &program)
+        .current_dir(dir)
+        .stdin(Stdio::null());
+    let outcome = Outcome::new(line.into(), command.output().expect("setpriv is needed"));
+    fs::remove_file(program).unwrap();
+    outcome
+}
+
+#[test]
+fn what_may_not_be_read_or_written_is_named() {
+    let folder = prepared();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    for name in PREPARED {
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o000)).unwrap();
+    }
+    folder.write("readable", b"correct horse");
+    fs::set_permissions(folder.join("readable"), fs::Permissions::from_mode(0o644)).unwrap();
+    let dir = folder.path();
+    for (line, words) in [
+        (
+            "\"$luxor\" encrypt --key-file readable plain /tmp/luxor-never",
+            "plain: Permission denied",
+        ),
+        (
+            "\"$luxor\" decrypt --key-file readable volume /tmp/luxor-never",
+            "volume: Permission denied",
+        ),
+        (
+            "\"$luxor\" encrypt --key-file key readable /tmp/luxor-never",
+            "key file key: Permission denied",
+        ),
+    ] {
+        let outcome = as_nobody(line, dir);
+        outcome.assert_code(1);
+        assert!(
+            outcome.stderr.starts_with("luxor: ") && outcome.stderr.contains(words),
+            "{outcome:#?}"
+        );
+        assert_eq!(
+            outcome
+                .stderr
+                .lines()
+                .filter(|line| line.starts_with("luxor: "))
+                .count(),
+            1
+        );
+    }
+    if nix::unistd::geteuid().is_root() {
+        let outcome = as_nobody("\"$luxor\" encrypt --key-file readable readable out", dir);
+        outcome.assert_code(1);
+        assert!(
+            outcome.stderr.contains("out") && outcome.stderr.contains("Permission denied"),
+            "{outcome:#?}"
+        );
+    }
+    assert!(!Path::new("/tmp/luxor-never").exists());
+}
+
+/// Hardening takes away a process's access to some of its own files in /proc;
+/// ordinary users must get their outputs all the same.
+#[test]
+fn ordinary_users_can_encrypt_and_decrypt() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("plain", b"attack at dawn");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let fast = FAST.join(" ");
+    let line = format!(
+        "\"$luxor\" encrypt {fast} --key-file key plain volume && \"$luxor\" decrypt --key-file key volume back && cmp plain back"
+    );
+    let outcome = as_nobody(&line, folder.path());
+    outcome.assert_code(0);
+    assert_eq!(outcome.stderr, "");
+}
+
+#[test]
+fn a_full_disk_is_1_and_leaves_nothing() {
+    let folder = prepared();
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    for outcome in [
+        encrypt(&folder)
+            .args(["plain", "-"])
+            .stdout_to(full())
+            .run(),
+        decrypt(&folder)
+            .args(["volume", "-"])
+            .stdout_to(full())
+            .run(),
+    ] {
+        outcome.assert_code(1);
+        assert!(
+            outcome.stderr.contains("No space left on device"),
+            "{outcome:#?}"
+        );
+        assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:#?}");
+    }
+
+    // A file system of 20 MiB of its own: the header fits, the data do not.
+    folder.write("plain", bytes(8 << 20, 1));
+    let line = format!(
+        "mkdir small && mount -t tmpfs -o size=20m none small || exit 99
+        {} encrypt {} --key-file key plain small/volume; code=$?
+        test -z \"$(ls -A small)\" || exit 98
+        exit $code",
+        env!("CARGO_BIN_EXE_luxor"),
+        FAST.join(" "),
+    );
+    let mut unshare = Command::new("unshare");
+    match nix::unistd::geteuid().is_root() {
+        true => unshare.arg("--mount"),
+        false => unshare.args(["--map-root-user", "--mount"]),
+    };
+    let output = unshare
+        .args(["sh", "-c", &line])
+        .current_dir(folder.path())
+        .output();
+    let outcome = Outcome::new(line, output.expect("unshare is needed"));
+    outcome.assert_code(1);
+    assert!(
+        outcome.stderr.contains("No space left on device"),
+        "{outcome:#?}"
+    );
+    assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:#?}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_1_in_one_line() {
+    let folder = prepared();
+    for command in [
+        encrypt(&folder).args(["plain", "-"]),
+        decrypt(&folder).args(["volume", "-"]),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let outcome = command.stdout_to(writer).run();
+        outcome.assert_code(1);
+        assert!(outcome.stderr.contains("Broken pipe"), "{outcome:#?}");
+        assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:#?}");
+    }
+}
+
+#[test]
+fn truncated_volumes_leave_nothing() {
+    let folder = prepared();
+    let volume = fs::read(folder.join("volume")).unwrap();
+    for (len, words) in [
+        (0, "volume"),
+        (100, "cut off"),
+        (4096, "cut off"),
+        (1 << 20, ""),
+        ((16 << 20) - 1, ""),
+        (16 << 20, "cut off"),
+        (volume.len() - 1, "cut off"),
+        (volume.len() - 4096, ""),
+    ] {
+        folder.write("cut", &volume[..len]);
+        decrypt(&folder).args(["cut", "out"]).fails(1, words);
+        decrypt(&folder)
+            .args(["-", "out"])
+            .stdin(&volume[..len])
+            .fails(1, "");
+        fs::remove_file(folder.join("cut")).unwrap();
+        assert_eq!(folder.names(), PREPARED, "{len}");
+    }
+    // One sector too many is as wrong.
+    folder.write("long", [&volume[..], &[0; 4096]].concat());
+    decrypt(&folder).args(["long", "out"]).fails(1, "");
+}
+
+#[test]
+fn wrong_secrets_are_2_and_leave_nothing() {
+    let folder = prepared();
+    luxor("decrypt volume out")
+        .current_dir(folder.path())
+        .stdin("wrong")
+        .fails(2, "");
+    luxor("check --passphrase volume")
+        .current_dir(folder.path())
+        .stdin("wrong")
+        .run()
+        .assert_code(2);
+    decrypt(&folder)
+        .args(["--key-slot", "7", "volume", "out"])
+        .run()
+        .assert_code(1);
+    assert_eq!(folder.names(), PREPARED);
+}
+
+#[test]
+fn too_little_memory_for_argon2_is_3() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("plain", b"x");
+    luxor("encrypt --key-file key --pbkdf-memory 262144 --pbkdf-force-iterations 4 plain volume")
+        .current_dir(folder.path())
+        .ok();
+    for line in [
+        "decrypt --key-file key volume out",
+        "check --key-file key volume",
+    ] {
+        let shell = format!(
+            "ulimit -v 200000; exec {} {line}",
+            env!("CARGO_BIN_EXE_luxor")
+        );
+        let output = Command::new("sh")
+            .args(["-c", &shell])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let outcome = Outcome::new(shell, output);
+        outcome.assert_code(3);
+        assert!(outcome.stderr.starts_with("luxor: "), "{outcome:#?}");
+        assert!(outcome.stderr.contains("memory"), "{outcome:#?}");
+    }
+    assert_eq!(folder.names(), ["key", "plain", "volume"]);
+}
+
+/// Where there is no room for threads either, that is an error and no panic.
+#[test]
+fn too_little_memory_for_anything_is_3() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("plain", b"x");
+    for (kib, codes) in [
+        (30_000, &[1, 3][..]),
+        (150_000, &[1, 3]),
+        (300_000, &[0, 1, 3]),
+    ] {
+        let shell = format!(
+            "ulimit -v {kib}; exec {} encrypt --force --key-file key --iter-time 10 plain volume",
+            env!("CARGO_BIN_EXE_luxor")
+        );
+        let output = Command::new("sh")
+            .args(["-c", &shell])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let outcome = Outcome::new(shell, output);
+        assert!(
+            outcome.code.is_some_and(|code| codes.contains(&code)),
+            "{outcome:#?}"
+        );
+        assert!(!outcome.stderr.contains("panicked"), "{outcome:#?}");
+    }
+}
+
+#[test]
+fn limits_can_be_lifted() {
+    let folder = prepared();
+    decrypt(&folder)
+        .args(["--pbkdf-iterations-limit", "999", "volume", "out"])
+        .fails(1, "--pbkdf-iterations-limit");
+    decrypt(&folder)
+        .args(["--pbkdf-iterations-limit", "1000", "volume", "out"])
+        .ok();
+}
+
+/// A loop device, given back at the end.
+struct Loop(String);
+
+impl Loop {
+    fn of(image: &Path) -> Self {
+        let outcome = tool(
+            "losetup",
+            ["--find".as_ref(), "--show".as_ref(), image.as_os_str()],
+        );
+        Self(outcome.text().trim().to_owned())
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+/// Needs root, as block devices do; other users run everything else.
+#[test]
+fn block_devices_are_outputs_and_inputs() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("not root: nothing about block devices was tested");
+        return;
+    }
+    let folder = prepared();
+    let plain = bytes(1 << 20, 9);
+    folder.write("plain", &plain);
+    let image = folder.write("image", vec![0x55; 20 << 20]);
+    let device = Loop::of(&image);
+    let name = device.0.as_str();
+
+    encrypt(&folder).args(["plain", name]).fails(5, "--force");
+    assert!(fs::read(&image).unwrap().iter().all(|&byte| byte == 0x55));
+
+    encrypt(&folder).args(["--force", "plain", name]).ok();
+    // The rest of the device is not the file's.
+    let dump = luxor("dump").arg(name).ok();
+    assert!(dump.text().contains("1048576 bytes"), "{}", dump.text());
+    decrypt(&folder).args([name, "back"]).ok();
+    assert!(fs::read(folder.join("back")).unwrap() == plain);
+    tool(
+        "cryptsetup",
+        [
+            "open",
+            "--test-passphrase",
+            "--key-file",
+            folder.join("key").to_str().unwrap(),
+            name,
+        ],
+    );
+
+    // A device as a source.
+    let raw = folder.write("raw-image", bytes(3 << 20, 10));
+    let source = Loop::of(&raw);
+    encrypt(&folder).args([source.0.as_str(), "of-device"]).ok();
+    decrypt(&folder).args(["of-device", "again"]).ok();
+    tool("cmp", [folder.join("again"), raw]);
+
+    // Too small a device.
+    let small = Loop::of(&folder.write("small", vec![0x55; 17 << 20]));
+    folder.write("large", vec![0; 2 << 20]);
+    encrypt(&folder)
+        .args(["--force", "large", &small.0])
+        .fails(1, "");
+
+    // A mounted one.
+    let mounted = Loop::of(&folder.write("ext", vec![0; 20 << 20]));
+    tool("mkfs.ext4", ["-q", &mounted.0]);
+    fs::create_dir(folder.join("mount")).unwrap();
+    tool(
+        "mount",
+        [&mounted.0, folder.join("mount").to_str().unwrap()],
+    );
+    let outcome = encrypt(&folder)
+        .args(["--force", "plain", &mounted.0])
+        .run();
+    tool("umount", [folder.join("mount")]);
+    outcome.assert_code(5);
+}
+
+#[test]
+fn a_fifo_is_an_input_and_an_output() {
+    let folder = prepared();
+    tool("mkfifo", [folder.join("fifo")]);
+    let child = decrypt(&folder).args(["volume", "fifo"]).spawn();
+    let mut out = Vec::new();
+    File::open(folder.join("fifo"))
+        .unwrap()
+        .read_to_end(&mut out)
+        .unwrap();
+    let outcome = Outcome::new(
+        "decrypt volume fifo".into(),
+        child.wait_with_output().unwrap(),
+    );
+    outcome.assert_code(0);
+    assert!(out == fs::read(folder.join("plain")).unwrap());
+
+    let child = encrypt(&folder).args(["fifo", "of-fifo"]).spawn();
+    let mut fifo = File::options()
+        .write(true)
+        .open(folder.join("fifo"))
+        .unwrap();
+    fifo.write_all(b"through a fifo").unwrap();
+    drop(fifo);
+    Outcome::new("encrypt fifo".into(), child.wait_with_output().unwrap()).assert_code(0);
+    let back = decrypt(&folder).args(["of-fifo", "-"]).ok();
+    assert_eq!(back.stdout, b"through a fifo");
+}

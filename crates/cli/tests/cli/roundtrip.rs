@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What goes in comes out.
+
+use std::{
+    ffi::OsStr,
+    fs::{self, File},
+    io::{Seek, SeekFrom, Write},
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+};
+
+use crate::support::{FAST, Folder, bytes, luxor, tool};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const HEADER: u64 = 16 * MIB;
+
+/// The engines that are present here.
+fn engines() -> Vec<String> {
+    let output = luxor("engines --json").ok();
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let engines = json["engines"].as_array().unwrap().iter();
+    engines
+        .filter(|engine| engine["present"] == true)
+        .map(|engine| engine["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// Every length with every sector size; engines take turns, so that each one's
+/// ciphertext is decrypted by another.
+#[test]
+fn every_length_comes_back_exactly() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    let engines = engines();
+    let mut turn = 0;
+    for len in [0, 1, 511, 512, 513, 4095, 4096, 4097, MIB - 1, MIB, MIB + 1] {
+        let plain = bytes(usize::try_from(len).unwrap(), len);
+        folder.write("plain", &plain);
+        for sector in [512, 1024, 2048, 4096_u64] {
+            let (first, second) = (
+                &engines[turn % engines.len()],
+                &engines[(turn + 1) % engines.len()],
+            );
+            turn += 1;
+            luxor("encrypt --key-file key --force")
+                .args(FAST)
+                .args([
+                    "--engine",
+                    first,
+                    "--sector-size",
+                    &sector.to_string(),
+                    "plain",
+                    "volume",
+                ])
+                .current_dir(folder.path())
+                .ok();
+            let size = fs::metadata(folder.join("volume")).unwrap().len();
+            assert_eq!(
+                size,
+                HEADER + len.max(1).next_multiple_of(sector),
+                "{len} bytes in {sector}"
+            );
+            luxor("decrypt --key-file key --force --engine")
+                .args([second, "volume", "back"])
+                .current_dir(folder.path())
+                .ok();
+            assert!(
+                fs::read(folder.join("back")).unwrap() == plain,
+                "{len} bytes in sectors of {sector}, {first} and {second}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_pbkdf_and_key_size_works() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    let plain = bytes(10_000, 1);
+    folder.write("plain", &plain);
+    for pbkdf in [
+        "argon2id --pbkdf-memory 32 --pbkdf-parallel 1 --pbkdf-force-iterations 4",
+        "argon2i --pbkdf-memory 64 --pbkdf-parallel 2 --pbkdf-force-iterations 4",
+        "pbkdf2 --pbkdf-force-iterations 1000",
+    ] {
+        for bits in ["256", "512"] {
+            luxor("encrypt --force --key-file key --pbkdf")
+                .args(pbkdf.split(' '))
+                .args(["--key-size", bits, "--label", "a label", "--uuid"])
+                .args(["3c4e1a2b-0000-4000-8000-00000000beef", "plain", "volume"])
+                .current_dir(folder.path())
+                .ok();
+            luxor("decrypt --force --key-file key volume back")
+                .current_dir(folder.path())
+                .ok();
+            assert!(
+                fs::read(folder.join("back")).unwrap() == plain,
+                "{pbkdf} {bits}"
+            );
+            let dump = luxor("dump volume").current_dir(folder.path()).ok();
+            assert!(dump.text().contains("a label"), "{}", dump.text());
+            assert!(
+                dump.text().contains("3c4e1a2b-0000-4000-8000-00000000beef"),
+                "{}",
+                dump.text()
+            );
+        }
+    }
+}
+
+#[test]
+fn pipes_work_both_ways() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    for len in [0, 1, 4096, 5_000_001] {
+        let plain = bytes(len, 2);
+        folder.write("plain", &plain);
+        let encrypt = || {
+            luxor("encrypt --key-file key --force")
+                .args(FAST)
+                .current_dir(folder.path())
+        };
+        let decrypt = || luxor("decrypt --key-file key --force").current_dir(folder.path());
+        // A pipe into a file, a file into a pipe.
+        encrypt().args(["-", "volume"]).stdin(plain.clone()).ok();
+        let out = decrypt().args(["volume", "-"]).ok();
+        assert!(out.stdout == plain, "{len}");
+        // A file into a pipe, a pipe into a pipe.
+        let volume = encrypt().args(["plain", "-"]).ok();
+        assert_eq!(volume.stderr, "");
+        let out = decrypt().args(["-", "-"]).stdin(volume.stdout.clone()).ok();
+        assert!(out.stdout == plain, "{len}");
+        // What came through the pipe is the same as a file.
+        folder.write("piped", &volume.stdout);
+        decrypt().args(["piped", "back"]).ok();
+        assert!(fs::read(folder.join("back")).unwrap() == plain, "{len}");
+        // A file as standard input has a length.
+        let stdin = File::open(folder.join("plain")).unwrap();
+        let volume = encrypt().args(["-", "-"]).stdin_from(stdin).ok();
+        let out = decrypt().args(["-", "-"]).stdin(volume.stdout).ok();
+        assert!(out.stdout == plain, "{len}");
+    }
+    let outcome = luxor("encrypt --key-file key - -")
+        .current_dir(folder.path())
+        .stdin("x")
+        .run();
+    outcome.assert_code(1);
+    assert!(
+        outcome.stdout.is_empty() && outcome.stderr.contains("length"),
+        "{outcome:#?}"
+    );
+}
+
+#[test]
+fn the_header_may_be_apart() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    let plain = bytes(100_001, 3);
+    folder.write("plain", &plain);
+    luxor("encrypt --key-file key --header header plain data")
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok();
+    assert_eq!(fs::metadata(folder.join("data")).unwrap().len(), 102_400);
+    luxor("decrypt --key-file key --header header data back")
+        .current_dir(folder.path())
+        .ok();
+    assert!(fs::read(folder.join("back")).unwrap() == plain);
+    // Both through pipes; without a header in the way the length need not be known.
+    let data = luxor("encrypt --key-file key --header second - -")
+        .args(FAST)
+        .current_dir(folder.path())
+        .stdin(plain.clone())
+        .ok();
+    let out = luxor("decrypt --key-file key --header second - -")
+        .current_dir(folder.path())
+        .stdin(data.stdout)
+        .ok();
+    assert!(out.stdout == plain);
+    // The wrong one.
+    let out = luxor("decrypt --key-file key --header plain data other").current_dir(folder.path());
+    out.fails(1, "plain");
+    luxor("encrypt --key-file key --header header plain other")
+        .current_dir(folder.path())
+        .fails(5, "header");
+    luxor("encrypt --key-file key --header same plain same")
+        .current_dir(folder.path())
+        .fails(1, "different files");
+    assert_eq!(
+        folder.names(),
+        ["back", "data", "header", "key", "plain", "second"]
+    );
+}
+
+#[test]
+fn names_may_be_anything() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    let plain = bytes(5000, 4);
+    for name in [
+        &b"two words"[..],
+        b"\xff\xfe not utf-8",
+        b"new\nline",
+        b"-dash",
+        "Ünïcödé".as_bytes(),
+    ] {
+        let name = OsStr::from_bytes(name);
+        let volume = [name.as_bytes(), b".luks"].concat();
+        let back = [name.as_bytes(), b".back"].concat();
+        folder.write(name, &plain);
+        luxor("encrypt --key-file key")
+            .args(FAST)
+            .args(["--".as_ref(), name, OsStr::from_bytes(&volume)])
+            .current_dir(folder.path())
+            .ok();
+        luxor("decrypt --key-file key --")
+            .args([OsStr::from_bytes(&volume), OsStr::from_bytes(&back)])
+            .current_dir(folder.path())
+            .ok();
+        assert!(
+            fs::read(folder.join(OsStr::from_bytes(&back))).unwrap() == plain,
+            "{name:?}"
+        );
+        // And errors show them.
+        let outcome = luxor("decrypt --key-file key --")
+            .args([OsStr::from_bytes(&volume), OsStr::from_bytes(&back)])
+            .current_dir(folder.path())
+            .run();
+        outcome.assert_code(5);
+        assert_eq!(
+            outcome
+                .stderr
+                .lines()
+                .filter(|line| line.starts_with("luxor: "))
+                .count(),
+            1
+        );
+        assert!(
+            !outcome.stderr.contains(char::REPLACEMENT_CHARACTER),
+            "{outcome:#?}"
+        );
+    }
+}
+
+/// Five GiB, nearly all holes: the time and the memory do not grow with the file,
+/// and the holes come back.
+#[test]
+fn five_gib_of_holes_come_back_as_holes() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    let mut plain = File::create(folder.join("plain")).unwrap();
+    // Islands that begin and end anywhere, the last one at the very end.
+    for (offset, len) in [
+        (0, 3 * KIB),
+        (MIB - 17, 1000 * KIB),
+        (1000 * MIB + 123, 64 * KIB),
+        (3000 * MIB, 10 * MIB),
+        (5 * KIB * MIB - 5, 5),
+    ] {
+        plain.seek(SeekFrom::Start(offset)).unwrap();
+        plain
+            .write_all(&bytes(usize::try_from(len).unwrap(), offset))
+            .unwrap();
+    }
+    drop(plain);
+
+    let encrypt = luxor("encrypt --key-file key plain volume")
+        .args(FAST)
+        .current_dir(folder.path());
+    let (outcome, peak) = encrypt.run_measured();
+    outcome.assert_code(0);
+    assert!(peak < 64 * KIB, "encrypt needed {peak} KiB of memory");
+    let decrypt = luxor("decrypt --key-file key volume back").current_dir(folder.path());
+    let (outcome, peak) = decrypt.run_measured();
+    outcome.assert_code(0);
+    assert!(peak < 64 * KIB, "decrypt needed {peak} KiB of memory");
+
+    tool("cmp", [folder.join("plain"), folder.join("back")]);
+    let (plain, back) = (
+        fs::metadata(folder.join("plain")).unwrap(),
+        fs::metadata(folder.join("back")).unwrap(),
+    );
+    assert_eq!(back.len(), 5 * KIB * MIB);
+    assert!(
+        back.blocks() <= plain.blocks() + 2048,
+        "{} blocks of 512 bytes, not {}",
+        back.blocks(),
+        plain.blocks()
+    );
+    let volume = fs::metadata(folder.join("volume")).unwrap();
+    assert!(
+        volume.blocks() * 512 >= 5 * KIB * MIB,
+        "ciphertext must have no holes"
+    );
+
+    fs::remove_file(folder.join("back")).unwrap();
+}
+
+#[test]
+fn sparse_never_writes_the_zeros() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("plain", vec![0; 1 << 20]);
+    luxor("encrypt --key-file key plain volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok();
+    for (option, full) in [("auto", false), ("never", true)] {
+        luxor("decrypt --key-file key --force --sparse")
+            .args([option, "volume", "back"])
+            .current_dir(folder.path())
+            .ok();
+        let metadata = fs::metadata(folder.join("back")).unwrap();
+        assert_eq!(metadata.len(), 1 << 20);
+        assert_eq!(
+            metadata.blocks() >= 2048,
+            full,
+            "{option}: {} blocks",
+            metadata.blocks()
+        );
+        assert!(
+            fs::read(folder.join("back"))
+                .unwrap()
+                .iter()
+                .all(|&byte| byte == 0)
+        );
+    }
+}

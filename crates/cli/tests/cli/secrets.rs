@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where secrets come from: key files, standard input, a terminal.
+
+use std::fs;
+
+use crate::support::{FAST, Folder, Luxor, bytes, luxor, terminal, without_terminal};
+
+fn encrypt() -> Luxor {
+    luxor("encrypt").args(FAST)
+}
+
+/// A volume whose passphrase is `secret`.
+fn volume(folder: &Folder, secret: &[u8]) {
+    folder.write("plain", b"attack at dawn");
+    folder.write("secret", secret);
+    encrypt()
+        .args(["--key-file", "secret", "plain", "volume"])
+        .current_dir(folder.path())
+        .ok();
+}
+
+/// Whether `stdin` or the options open the volume.
+fn opens(folder: &Folder, options: &str, stdin: &[u8]) -> i32 {
+    let outcome = luxor("decrypt --force")
+        .args(options.split_whitespace())
+        .args(["volume", "back"])
+        .current_dir(folder.path())
+        .stdin(stdin)
+        .run();
+    if outcome.code == Some(0) {
+        assert_eq!(fs::read(folder.join("back")).unwrap(), b"attack at dawn");
+    }
+    outcome.code.unwrap()
+}
+
+#[test]
+fn key_files_count_every_byte_and_standard_input_one_line() {
+    let folder = Folder::new();
+    volume(&folder, b"correct horse");
+    assert_eq!(opens(&folder, "", b"correct horse"), 0);
+    assert_eq!(opens(&folder, "", b"correct horse\n"), 0);
+    assert_eq!(opens(&folder, "", b"correct horse\nsecond line"), 0);
+    assert_eq!(opens(&folder, "", b"correct horse\r\n"), 2);
+    assert_eq!(opens(&folder, "", b"\n"), 2);
+    assert_eq!(opens(&folder, "", b""), 1);
+    assert_eq!(opens(&folder, "--key-file -", b"correct horse"), 0);
+    assert_eq!(opens(&folder, "--key-file -", b"correct horse\n"), 2);
+    assert_eq!(
+        opens(
+            &folder,
+            "--key-file - --keyfile-size 13",
+            b"correct horse\n"
+        ),
+        0
+    );
+    assert_eq!(
+        opens(
+            &folder,
+            "--key-file - --keyfile-offset 2",
+            b"\n\ncorrect horse"
+        ),
+        0
+    );
+
+    volume(&Folder::new(), b"x");
+    let binary = Folder::new();
+    let secret = [&bytes(5000, 9)[..], b"\n\0\n"].concat();
+    volume(&binary, &secret);
+    assert_eq!(opens(&binary, "--key-file secret", b""), 0);
+    assert_eq!(opens(&binary, "--key-file -", &secret), 0);
+}
+
+#[test]
+fn key_files_that_cannot_be_used_are_1() {
+    let folder = Folder::new();
+    volume(&folder, b"correct horse");
+    fs::create_dir(folder.join("folder")).unwrap();
+    folder.write("long", vec![b'x'; (8 << 20) + 1]);
+    for (options, words) in [
+        (
+            "--key-file missing",
+            "cannot read the key file missing: No such file or directory",
+        ),
+        ("--key-file folder", "is a folder"),
+        ("--key-file long", "8 MiB"),
+        (
+            "--key-file secret --keyfile-size 14",
+            "has only 13 of the 14 bytes",
+        ),
+        ("--key-file secret --keyfile-offset 14", "has 13 bytes"),
+        ("--key-file secret --keyfile-size 8388609", "8388608"),
+        (
+            "--key-file secret --keyfile-size 18446744073709551615",
+            "8388608",
+        ),
+        ("--keyfile-size 3", "--key-file"),
+        ("--keyfile-offset 3", "--key-file"),
+    ] {
+        luxor("decrypt")
+            .args(options.split(' '))
+            .args(["volume", "back"])
+            .current_dir(folder.path())
+            .stdin("correct horse")
+            .fails(1, words);
+    }
+    // The limit itself is fine, for both ways to say it.
+    folder.write("limit", vec![b'x'; 8 << 20]);
+    assert_eq!(opens(&folder, "--key-file limit", b""), 2);
+    assert_eq!(
+        opens(&folder, "--key-file long --keyfile-size 8388608", b""),
+        2
+    );
+    assert!(!folder.join("back").exists() || fs::read(folder.join("back")).is_ok());
+}
+
+#[test]
+fn empty_new_secrets_are_refused() {
+    let folder = Folder::new();
+    folder.write("plain", b"x");
+    folder.write("empty", b"");
+    encrypt()
+        .args(["plain", "volume"])
+        .current_dir(folder.path())
+        .stdin("\n")
+        .fails(1, "empty");
+    encrypt()
+        .args(["plain", "volume"])
+        .current_dir(folder.path())
+        .stdin("")
+        .fails(1, "empty");
+    encrypt()
+        .args(["--key-file", "empty", "plain", "volume"])
+        .current_dir(folder.path())
+        .fails(1, "empty");
+    assert_eq!(folder.names(), ["empty", "plain"]);
+}
+
+#[test]
+fn standard_input_is_not_both_data_and_secret() {
+    let folder = Folder::new();
+    volume(&folder, b"correct horse");
+    for command in ["encrypt", "decrypt"] {
+        luxor(command)
+            .args(["--key-file", "-", "-", "back"])
+            .current_dir(folder.path())
+            .stdin("x")
+            .fails(1, "standard input cannot be both");
+        // No key file, and no terminal either: `setsid` takes it away.
+        let outcome = without_terminal(command, &["-", "back"], folder.path());
+        outcome.assert_code(1);
+        assert!(outcome.stderr.contains("--key-file"), "{outcome:#?}");
+    }
+    let data = fs::read(folder.join("volume")).unwrap();
+    luxor("decrypt --key-file secret - back")
+        .current_dir(folder.path())
+        .stdin(data)
+        .ok();
+    assert_eq!(fs::read(folder.join("back")).unwrap(), b"attack at dawn");
+}
+
+#[test]
+fn a_terminal_asks_twice_for_new_passphrases_and_shows_neither() {
+    let folder = Folder::new();
+    folder.write("plain", b"attack at dawn");
+    let line = format!("encrypt {} plain volume", FAST.join(" "));
+    let (code, screen) = terminal(
+        &line,
+        &["correct horse\n", "correct horse\n"],
+        folder.path(),
+    );
+    assert_eq!(code, 0, "{screen}");
+    assert!(screen.contains("New passphrase for volume: "), "{screen}");
+    assert!(!screen.contains("horse"), "{screen}");
+    assert_eq!(opens(&folder, "", b"correct horse"), 0);
+
+    let (code, screen) = terminal("decrypt volume again", &["correct horse\n"], folder.path());
+    assert_eq!(code, 0, "{screen}");
+    assert!(screen.contains("Passphrase for volume: "), "{screen}");
+    assert_eq!(fs::read(folder.join("again")).unwrap(), b"attack at dawn");
+}
+
+#[test]
+fn a_terminal_asks_again_after_a_mistake() {
+    let folder = Folder::new();
+    folder.write("plain", b"attack at dawn");
+    let line = format!("encrypt {} plain volume", FAST.join(" "));
+    let answers = ["one\n", "two\n", "\n", "three\n", "three\n"];
+    let (code, screen) = terminal(&line, &answers, folder.path());
+    assert_eq!(code, 0, "{screen}");
+    assert!(
+        screen.contains("not the same") && screen.contains("empty"),
+        "{screen}"
+    );
+    let (code, screen) = terminal("decrypt volume back", &["one\n", "three\n"], folder.path());
+    assert_eq!(code, 0, "{screen}");
+    // Three wrong ones are enough.
+    let (code, screen) = terminal("decrypt volume more", &["a\n", "b\n", "c\n"], folder.path());
+    assert_eq!(code, 2, "{screen}");
+    let (code, screen) = terminal(
+        &format!("encrypt {} plain other", FAST.join(" ")),
+        &["a\n", "b\n", "a\n", "b\n", "a\n", "b\n"],
+        folder.path(),
+    );
+    assert_eq!(code, 1, "{screen}");
+    assert_eq!(folder.names(), ["back", "plain", "volume"]);
+}
+
+#[test]
+fn ctrl_c_at_a_prompt_restores_the_echo() {
+    let folder = Folder::new();
+    folder.write("plain", b"attack at dawn");
+    // What is typed after the interruption is shown again.
+    let (code, screen) = terminal(
+        &format!("encrypt {} plain volume", FAST.join(" ")),
+        &["secr\u{3}"],
+        folder.path(),
+    );
+    assert_eq!(code, 130, "{screen}");
+    assert!(screen.contains("interrupted"), "{screen}");
+    assert!(screen.contains("the echo is on"), "{screen}");
+    assert_eq!(folder.names(), ["plain"]);
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Interruptions leave nothing behind.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    os::unix::process::ExitStatusExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::support::{FAST, Folder, bytes, luxor};
+
+/// Sends `signal`, and gives the exit code and standard error.
+fn interrupt(mut child: Child, signal: Signal) -> (Option<i32>, String) {
+    kill(Pid::from_raw(child.id().try_into().unwrap()), signal).unwrap();
+    let sent = Instant::now();
+    let status = child.wait().unwrap();
+    assert!(
+        sent.elapsed() < Duration::from_secs(2),
+        "it took {:?}",
+        sent.elapsed()
+    );
+    assert_eq!(status.signal(), None);
+    let mut stderr = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut stderr)
+        .unwrap();
+    (status.code(), stderr)
+}
+
+/// Waits until a file in /proc/<pid> says so.
+fn wait_for(child: &Child, file: &str, condition: impl Fn(&str) -> bool) {
+    let path = format!("/proc/{}/{file}", child.id());
+    let start = Instant::now();
+    while !fs::read_to_string(&path).is_ok_and(|text| condition(&text)) {
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "{path}: {:?}",
+            fs::read_to_string(&path)
+        );
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn assert_interrupted(child: Child, signal: Signal, folder: &Folder, left: &[&str]) {
+    let (code, stderr) = interrupt(child, signal);
+    assert_eq!(code, Some(130), "{signal}: {stderr}");
+    assert!(
+        stderr.ends_with("luxor: interrupted\n"),
+        "{signal}: {stderr}"
+    );
+    assert_eq!(folder.names(), left, "{signal}");
+}
+
+#[test]
+fn every_signal_ends_a_wait_for_input_with_130() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let mut child = luxor("encrypt --key-file key")
+            .args(FAST)
+            .args(["-", "volume"])
+            .current_dir(folder.path())
+            .stdin_from(Stdio::piped())
+            .spawn();
+        // Some data, and then it waits for more.
+        let mut pipe = child.stdin.take().unwrap();
+        pipe.write_all(&bytes(20 << 20, 1)).unwrap();
+        assert_interrupted(child, signal, &folder, &["key"]);
+    }
+}
+
+#[test]
+fn argon2_is_interrupted() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("plain", b"x");
+    let child = luxor(
+        "encrypt --key-file key --pbkdf-memory 131072 --pbkdf-force-iterations 10000 plain volume",
+    )
+    .current_dir(folder.path())
+    .spawn();
+    // Its memory is there.
+    wait_for(&child, "status", |status| {
+        let rss = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .unwrap_or("0");
+        rss.trim()
+            .trim_end_matches(" kB")
+            .parse::<u64>()
+            .unwrap_or(0)
+            > 100_000
+    });
+    assert_interrupted(child, Signal::SIGINT, &folder, &["key", "plain"]);
+}
+
+#[test]
+fn writing_is_interrupted() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("old", b"old");
+    // A sparse file that takes a while.
+    fs::File::create(folder.join("plain"))
+        .unwrap()
+        .set_len(64 << 30)
+        .unwrap();
+    for (output, force) in [("volume", false), ("old", true)] {
+        let mut child = luxor("encrypt --key-file key --progress-json")
+            .args(FAST)
+            .args(force.then_some("--force"))
+            .args(["plain", output])
+            .current_dir(folder.path())
+            .spawn();
+        // The first line of progress: it has written for half a second.
+        let mut progress = child.stdout.take().unwrap();
+        progress.read_exact(&mut [0; 40]).unwrap();
+        assert_interrupted(child, Signal::SIGTERM, &folder, &["key", "old", "plain"]);
+        assert_eq!(fs::read(folder.join("old")).unwrap(), b"old");
+    }
+}
+
+/// A shell gives background jobs of scripts, and `nohup` gives everything, an
+/// ignored signal.
+#[test]
+fn signals_that_were_ignored_stay_ignored() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    let mut child = Command::new("sh")
+        .args([
+            "-c",
+            "trap '' HUP; exec \"$@\"",
+            "sh",
+            env!("CARGO_BIN_EXE_luxor"),
+            "encrypt",
+        ])
+        .args(["--key-file", "key", "-", "volume"])
+        .args(FAST)
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(&bytes(20 << 20, 1)).unwrap();
+    kill(
+        Pid::from_raw(child.id().try_into().unwrap()),
+        Signal::SIGHUP,
+    )
+    .unwrap();
+    pipe.write_all(b"the end").unwrap();
+    drop(pipe);
+    assert!(child.wait().unwrap().success());
+    assert!(Path::exists(&folder.join("volume")));
+}

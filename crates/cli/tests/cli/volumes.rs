@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `dump` and `check`.
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    thread,
+    time::Duration,
+};
+
+use crate::support::{FAST, Folder, bytes, luxor, tool};
+
+/// A folder with a key and volumes made by Luxor and by cryptsetup.
+fn prepared() -> Folder {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("plain", bytes(10_000, 1));
+    luxor("encrypt --key-file key --label ours plain ours")
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok();
+    let theirs = folder.write("theirs", vec![0; 20 << 20]);
+    let key = folder.join("key");
+    tool(
+        "cryptsetup",
+        [
+            "luksFormat",
+            "--batch-mode",
+            "--type",
+            "luks2",
+            "--pbkdf",
+            "pbkdf2",
+            "--pbkdf-force-iterations",
+            "1000",
+            "--label",
+            "theirs",
+            "--key-file",
+            key.to_str().unwrap(),
+            theirs.to_str().unwrap(),
+        ],
+    );
+    folder
+}
+
+fn dump_by_cryptsetup(volume: &Path, options: &[&str]) -> Vec<u8> {
+    let volume = volume.to_str().unwrap();
+    tool(
+        "cryptsetup",
+        ["luksDump"].iter().chain(options).copied().chain([volume]),
+    )
+    .stdout
+}
+
+#[test]
+fn dump_json_is_what_cryptsetup_prints() {
+    let folder = prepared();
+    for name in ["ours", "theirs"] {
+        let output = luxor("dump --json").arg(folder.join(name)).ok();
+        let expected = dump_by_cryptsetup(&folder.join(name), &["--dump-json-metadata"]);
+        assert_eq!(
+            output.text(),
+            String::from_utf8(expected).unwrap(),
+            "{name}"
+        );
+        assert_eq!(output.stderr, "");
+    }
+}
+
+#[test]
+fn dump_tells_what_matters() {
+    let folder = prepared();
+    for name in ["ours", "theirs"] {
+        let text = luxor("dump").arg(folder.join(name)).ok();
+        let expected = String::from_utf8(dump_by_cryptsetup(&folder.join(name), &[])).unwrap();
+        let uuid = expected
+            .lines()
+            .find_map(|line| line.strip_prefix("UUID:"))
+            .unwrap()
+            .trim();
+        for part in [
+            uuid,
+            name,
+            "aes-xts-plain64",
+            "pbkdf2",
+            "1000",
+            "16777216",
+            "4096",
+        ] {
+            assert!(text.text().contains(part), "no {part:?} in {}", text.text());
+        }
+    }
+    let ours = luxor("dump").arg(folder.join("ours")).ok();
+    assert!(
+        ours.text().contains("10000"),
+        "the file's length: {}",
+        ours.text()
+    );
+}
+
+/// A volume through a pipe is dumped as well.
+#[test]
+fn dump_reads_pipes() {
+    let folder = prepared();
+    let outcome = luxor("dump --json -")
+        .stdin(fs::read(folder.join("ours")).unwrap())
+        .ok();
+    assert_eq!(
+        outcome.stdout,
+        luxor("dump --json").arg(folder.join("ours")).ok().stdout
+    );
+}
+
+#[test]
+fn a_hostile_label_plays_no_tricks() {
+    let folder = prepared();
+    luxor("encrypt --key-file key --label")
+        .args(["\u{1b}[2Jgone", "plain", "tricky"])
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok();
+    let text = luxor("dump").arg(folder.join("tricky")).ok();
+    assert!(!text.stdout.contains(&0x1b), "{}", text.text());
+    assert!(text.text().contains("gone"), "{}", text.text());
+}
+
+#[test]
+fn other_files_are_no_volumes() {
+    let folder = prepared();
+    folder.write("empty", b"");
+    folder.write("text", "LUKS".repeat(2000));
+    let luks1 = folder.write("luks1", vec![0; 4 << 20]);
+    tool(
+        "cryptsetup",
+        [
+            "luksFormat",
+            "--batch-mode",
+            "--type",
+            "luks1",
+            "--pbkdf-force-iterations",
+            "1000",
+            "--key-file",
+            folder.join("key").to_str().unwrap(),
+            luks1.to_str().unwrap(),
+        ],
+    );
+    for command in ["dump", "dump --json", "check"] {
+        for (name, words) in [
+            ("empty", "LUKS"),
+            ("text", "LUKS"),
+            ("plain", "LUKS"),
+            ("luks1", "LUKS1"),
+        ] {
+            luxor(command).arg(folder.join(name)).fails(1, words);
+        }
+    }
+}
+
+#[test]
+fn check_says_which_copy_is_damaged() {
+    let folder = prepared();
+    let check = |name: &str| luxor("check").arg(folder.join(name)).run();
+    for name in ["ours", "theirs"] {
+        check(name).assert_code(0);
+        let volume = fs::read(folder.join(name)).unwrap();
+        // Each copy is 16 KiB: 4 KiB binary and then JSON.
+        for (offset, words) in [
+            (0, "primary"),
+            (100, "primary"),
+            (5000, "primary"),
+            (0x4000, "secondary"),
+            (0x4000 + 5000, "secondary"),
+        ] {
+            let mut damaged = volume.clone();
+            damaged[offset] ^= 0x20;
+            folder.write("damaged", &damaged);
+            let outcome = check("damaged");
+            outcome.assert_code(1);
+            let all = outcome.stderr.clone() + outcome.text();
+            assert!(all.contains(words), "byte {offset}: {outcome:#?}");
+            // It can still be opened.
+            luxor("decrypt --force --key-file key damaged back")
+                .current_dir(folder.path())
+                .run()
+                .assert_code(0);
+        }
+        let mut damaged = volume.clone();
+        damaged[100] ^= 1;
+        damaged[0x4000 + 100] ^= 1;
+        folder.write("damaged", &damaged);
+        let outcome = check("damaged");
+        outcome.assert_code(1);
+        luxor("decrypt --key-file key damaged none")
+            .current_dir(folder.path())
+            .run()
+            .assert_code(1);
+        assert!(!folder.join("none").exists());
+    }
+}
+
+#[test]
+fn check_opens_a_keyslot_with_a_key() {
+    let folder = prepared();
+    folder.write("wrong", b"wrong");
+    for name in ["ours", "theirs"] {
+        let check = |options: &str| {
+            luxor("check")
+                .args(options.split(' '))
+                .arg(name)
+                .current_dir(folder.path())
+        };
+        let outcome = check("--key-file key").ok();
+        assert!(outcome.text().contains("keyslot 0"), "{outcome:#?}");
+        check("--passphrase").stdin("correct horse\n").ok();
+        check("--key-file key --key-slot 0").ok();
+        check("--key-file wrong").run().assert_code(2);
+        check("--key-file key --key-slot 1").run().assert_code(1);
+    }
+    // A keyslot's area is damaged: the metadata are fine, the key is not to be had.
+    let mut volume = fs::read(folder.join("ours")).unwrap();
+    volume[32768 + 5] ^= 1;
+    folder.write("damaged", &volume);
+    luxor("check damaged").current_dir(folder.path()).ok();
+    luxor("check --key-file key damaged")
+        .current_dir(folder.path())
+        .run()
+        .assert_code(2);
+}
+
+/// cryptsetup locks a volume while it changes the metadata; then is no time to read it.
+#[test]
+fn metadata_are_not_read_while_they_are_changed() {
+    let folder = prepared();
+    let file = File::open(folder.join("ours")).unwrap();
+    for line in [
+        "dump ours",
+        "check ours",
+        "decrypt --force --key-file key ours back",
+    ] {
+        file.lock().unwrap();
+        let mut child = luxor(line).current_dir(folder.path()).spawn();
+        thread::sleep(Duration::from_millis(300));
+        assert_eq!(child.try_wait().unwrap(), None, "{line} did not wait");
+        file.unlock().unwrap();
+        assert!(child.wait_with_output().unwrap().status.success(), "{line}");
+    }
+    file.lock_shared().unwrap();
+    luxor("decrypt --force --key-file key ours back")
+        .current_dir(folder.path())
+        .ok();
+}
