@@ -174,8 +174,10 @@ impl Kdf {
                         limit_kib,
                     });
                 }
-                let limit = iterations_limit
-                    .unwrap_or_else(|| DEFAULT_ARGON2_WORK_KIB / u64::from(memory_kib).max(1));
+                // At least the 4 passes that every keyslot has: who allowed more memory
+                // need not allow those too.
+                let passes = (DEFAULT_ARGON2_WORK_KIB / u64::from(memory_kib).max(1)).max(4);
+                let limit = iterations_limit.unwrap_or(passes);
                 if u64::from(time) > limit {
                     return Err(CostError::Passes {
                         time,

@@ -31,7 +31,8 @@ pub struct UnlockOptions {
     /// The most iterations that a keyslot or digest may ask for; when not given
     /// [`DEFAULT_ITERATIONS_LIMIT`](crate::DEFAULT_ITERATIONS_LIMIT), and for Argon2
     /// as many passes as make
-    /// [`DEFAULT_ARGON2_WORK_KIB`](crate::DEFAULT_ARGON2_WORK_KIB) with its memory.
+    /// [`DEFAULT_ARGON2_WORK_KIB`](crate::DEFAULT_ARGON2_WORK_KIB) with its memory, at
+    /// least 4.
     /// Never less than the default for a digest.
     pub iterations_limit: Option<u64>,
     /// Whether a volume key with equal halves is accepted.

@@ -762,7 +762,7 @@ fn hostile_costs_are_refused_at_once_and_named_overrides_lift_them() {
     );
     assert!(!error.is_out_of_memory());
     // With the overrides it is the machine that decides, before anything is allocated.
-    let error = unlock(&memory, Some(100 << 20), Some(4));
+    let error = unlock(&memory, Some(100 << 20), None);
     assert!(error.is_out_of_memory(), "{error}");
     assert!(error.to_string().contains("104857600 KiB"), "{error}");
 }
