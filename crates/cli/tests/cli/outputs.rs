@@ -10,7 +10,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::support::{FAST, Folder, Luxor, Outcome, bytes, luxor, tool};
+use crate::support::{FAST, Folder, Luxor, Outcome, as_nobody, bytes, luxor, tool};
 
 /// A folder with a key, a plain file and its volume.
 fn prepared() -> Folder {
@@ -144,34 +144,6 @@ fn folders_are_no_files() {
     assert_eq!(folder.names(), ["folder", "key", "plain", "volume"]);
 }
 
-/// Runs a line of shell with `luxor` in `$luxor`, as a user without privileges.
-fn as_nobody(line: &str, dir: &Path) -> Outcome {
-    let program = dir.join("luxor-program");
-    fs::copy(env!("CARGO_BIN_EXE_luxor"), &program).unwrap();
-    let mut command = match nix::unistd::geteuid().is_root() {
-        true => {
-            let mut setpriv = Command::new("setpriv");
-            setpriv.args([
-                "--reuid=65534",
-                "--regid=65534",
-                "--clear-groups",
-                "--",
-                "sh",
-            ]);
-            setpriv
-        }
-        false => Command::new("sh"),
-    };
-    command
-        .args(["-c", line])
-        .env("luxor", &program)
-        .current_dir(dir)
-        .stdin(Stdio::null());
-    let outcome = Outcome::new(line.into(), command.output().expect("setpriv is needed"));
-    fs::remove_file(program).unwrap();
-    outcome
-}
-
 #[test]
 fn what_may_not_be_read_or_written_is_named() {
     let folder = prepared();
@@ -229,7 +201,7 @@ fn ordinary_users_can_encrypt_and_decrypt() {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
     folder.write("plain", b"attack at dawn");
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    folder.open_to_everybody();
     let fast = FAST.join(" ");
     let line = format!(
         "\"$luxor\" encrypt {fast} --key-file key plain volume && \"$luxor\" decrypt --key-file key volume back && cmp plain back"

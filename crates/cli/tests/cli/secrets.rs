@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::support::{FAST, Folder, Luxor, bytes, luxor, terminal, without_terminal};
+use crate::support::{FAST, Folder, Luxor, as_nobody, bytes, luxor, terminal, without_terminal};
 
 fn encrypt() -> Luxor {
     luxor("encrypt").args(FAST)
@@ -219,4 +219,45 @@ fn ctrl_c_at_a_prompt_restores_the_echo() {
     assert!(screen.contains("interrupted"), "{screen}");
     assert!(screen.contains("the echo is on"), "{screen}");
     assert_eq!(folder.names(), ["plain"]);
+}
+
+#[test]
+fn data_on_standard_input_leave_the_terminal_for_the_passphrase() {
+    let folder = Folder::new();
+    volume(&folder, b"correct horse");
+    let (code, screen) = terminal(
+        "decrypt - back < volume",
+        &["correct horse\n"],
+        folder.path(),
+    );
+    assert_eq!(code, 0, "{screen}");
+    assert_eq!(fs::read(folder.join("back")).unwrap(), b"attack at dawn");
+    let line = format!("encrypt {} - again < plain", FAST.join(" "));
+    let (code, screen) = terminal(&line, &["x\n", "x\n"], folder.path());
+    assert_eq!(code, 0, "{screen}");
+    assert!(folder.join("again").exists());
+}
+
+/// No core dump, and no look into its memory for other processes of the user.
+#[test]
+fn a_process_with_a_secret_is_hardened() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.open_to_everybody();
+    // /proc/PID belongs to root when a process cannot be dumped, whoever runs it.
+    let line = format!(
+        "mkfifo fifo; sleep 3 > fifo &
+        \"$luxor\" encrypt {} --key-file key fifo volume & pid=$!
+        sleep 1
+        grep 'Max core file size' /proc/$pid/limits
+        stat -c 'owner %u' /proc/$pid/status
+        wait $pid",
+        FAST.join(" ")
+    );
+    let outcome = as_nobody(&line, folder.path());
+    outcome.assert_code(0);
+    let text = outcome.text();
+    let limit: Vec<_> = text.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(limit[4..6], ["0", "0"], "{text}");
+    assert!(text.contains("owner 0"), "{text}");
 }

@@ -248,3 +248,31 @@ fn metadata_are_not_read_while_they_are_changed() {
         .current_dir(folder.path())
         .ok();
 }
+
+/// cryptsetup makes a volume with any key that it is given; Luxor does not take one
+/// whose halves are equal for a good one.
+#[test]
+fn weak_keys_are_named_and_may_be_allowed() {
+    let folder = prepared();
+    folder.write("weak-key", [7; 64]);
+    let weak = folder.write("weak", vec![0; 20 << 20]);
+    let name = |file: &str| folder.join(file).into_os_string().into_string().unwrap();
+    let line = format!(
+        "luksFormat --batch-mode --type luks2 --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-size 512 \
+         --volume-key-file {} --key-file {} {}",
+        name("weak-key"),
+        name("key"),
+        weak.display(),
+    );
+    tool("cryptsetup", line.split_whitespace());
+    luxor("decrypt --key-file key weak out")
+        .current_dir(folder.path())
+        .fails(1, "--allow-weak-key");
+    luxor("check --key-file key weak")
+        .current_dir(folder.path())
+        .run()
+        .assert_code(1);
+    luxor("decrypt --allow-weak-key --key-file key weak out")
+        .current_dir(folder.path())
+        .ok();
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is said, how much of it, and where.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{FAST, Folder, as_nobody, bytes, luxor, terminal};
+
+const FIELDS: [&str; 6] = [
+    "device",
+    "device_bytes",
+    "device_size",
+    "speed",
+    "eta_ms",
+    "time_ms",
+];
+
+fn prepared() -> Folder {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("plain", bytes(3_000_000, 1));
+    folder
+}
+
+#[test]
+fn success_is_silent_and_verbose_is_not() {
+    let folder = prepared();
+    let run = |line: &str| luxor(line).args(FAST).current_dir(folder.path()).ok();
+    for quiet in ["", "-q "] {
+        let outcome = run(&format!(
+            "{quiet}encrypt --force --key-file key plain volume"
+        ));
+        assert!(
+            outcome.stdout.is_empty() && outcome.stderr.is_empty(),
+            "{outcome:#?}"
+        );
+    }
+    let outcome = run("encrypt -v --engine portable --threads 1 --key-file key plain talkative");
+    assert!(
+        outcome.stderr.contains("note: engine portable") && outcome.stderr.contains("1 thread"),
+        "{outcome:#?}"
+    );
+    let outcome = luxor("decrypt -v --key-file key volume back")
+        .current_dir(folder.path())
+        .ok();
+    assert!(
+        outcome.stderr.contains("note: keyslot 0 opened"),
+        "{outcome:#?}"
+    );
+}
+
+#[test]
+fn warnings_are_silenced_by_q() {
+    let folder = prepared();
+    luxor("encrypt --key-file key plain volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok();
+    let mut volume = fs::read(folder.join("volume")).unwrap();
+    volume[5000] ^= 1;
+    folder.write("volume", volume);
+    for (option, warned) in [("-v", true), ("--force", true), ("-q", false)] {
+        let outcome = luxor("decrypt --force --key-file key volume back")
+            .args((option != "--force").then_some(option))
+            .current_dir(folder.path())
+            .ok();
+        assert_eq!(
+            outcome
+                .stderr
+                .contains("luxor: warning: volume: the primary copy"),
+            warned,
+            "{outcome:#?}"
+        );
+    }
+}
+
+#[test]
+fn progress_json_has_cryptsetups_fields_and_stays_out_of_the_data() {
+    let folder = prepared();
+    let check = |text: &str, device: &str| {
+        let last = text
+            .lines()
+            .last()
+            .expect("at least the last state is printed");
+        let line: Value = serde_json::from_str(last).unwrap();
+        assert_eq!(line.as_object().unwrap().keys().collect::<Vec<_>>(), FIELDS);
+        assert_eq!(line["device"], device);
+        assert_eq!(line["device_size"], "3000000", "{line}");
+        assert!(
+            line.as_object().unwrap().values().all(Value::is_string),
+            "{line}"
+        );
+    };
+    let encrypt = luxor("encrypt --progress-json --key-file key plain volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok();
+    check(encrypt.text(), "volume");
+    assert_eq!(encrypt.stderr, "");
+    let decrypt = luxor("decrypt --progress-json --key-file key volume -")
+        .current_dir(folder.path())
+        .ok();
+    assert!(decrypt.stdout == fs::read(folder.join("plain")).unwrap());
+    check(&decrypt.stderr, "volume");
+}
+
+#[test]
+fn a_terminal_shows_a_bar_and_a_pipe_does_not() {
+    let folder = prepared();
+    let line = format!("encrypt --key-file key {} plain volume", FAST.join(" "));
+    let (code, screen) = terminal(&line, &[], folder.path());
+    assert_eq!(code, 0, "{screen}");
+    assert!(
+        screen.contains("Encrypting") && screen.contains("MiB"),
+        "{screen}"
+    );
+    let (code, screen) = terminal(
+        &line.replace("encrypt", "encrypt -q --force"),
+        &[],
+        folder.path(),
+    );
+    assert_eq!(
+        (code, screen.contains("Encrypting")),
+        (0, false),
+        "{screen}"
+    );
+}
+
+#[test]
+fn ciphertext_is_kept_off_terminals() {
+    let folder = prepared();
+    let (code, screen) = terminal("encrypt --key-file key plain -", &[], folder.path());
+    assert_eq!(code, 1, "{screen}");
+    assert!(screen.contains("luxor: OUTPUT is a terminal"), "{screen}");
+    // Plaintext is what a terminal is for.
+    folder.write("plain", b"attack at dawn");
+    luxor("encrypt --force --key-file key plain volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok();
+    let (code, screen) = terminal("decrypt --key-file key volume -", &[], folder.path());
+    assert_eq!(code, 0, "{screen}");
+    assert!(screen.starts_with("attack at dawn"), "{screen}");
+}
+
+#[test]
+fn memory_that_cannot_be_locked_is_noted() {
+    let folder = prepared();
+    folder.open_to_everybody();
+    for (limit, noted) in [("0", true), ("8192", false)] {
+        let line = format!(
+            "ulimit -l {limit} && \"$luxor\" encrypt -v --force {} --key-file key plain volume",
+            FAST.join(" ")
+        );
+        let outcome = as_nobody(&line, folder.path());
+        outcome.assert_code(0);
+        let found = outcome
+            .stderr
+            .contains("luxor: note: the memory of the secret could not be locked");
+        assert_eq!(found, noted, "{outcome:#?}");
+    }
+}
