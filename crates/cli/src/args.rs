@@ -9,7 +9,7 @@ use std::{
 
 use clap::{
     Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint,
-    builder::{PossibleValue, StringValueParser, TypedValueParser},
+    builder::{PossibleValue, Resettable, StringValueParser, TypedValueParser},
 };
 
 use crate::engine;
@@ -465,9 +465,14 @@ pub fn definition() -> clap::Command {
         ("man", ALL_BUT_QUIET),
     ] {
         // Clap gives a command no global option that it already has.
-        let own = global
-            .iter()
-            .map(|arg| arg.clone().hide(hidden.contains(&arg.get_id().as_str())));
+        let own = global.iter().map(|arg| {
+            let arg = arg.clone().hide(hidden.contains(&arg.get_id().as_str()));
+            match arg.get_id().as_str() {
+                // What happens without it is said for the commands that need a secret.
+                "key_file" => arg.long_help(Resettable::Reset),
+                _ => arg,
+            }
+        });
         command = command.mut_subcommand(name, |subcommand| subcommand.args(own));
     }
     command
@@ -638,5 +643,7 @@ mod tests {
         assert!(!help("engines").contains("--key-file"));
         assert!(!help("dump").contains("--threads"));
         assert!(!help("raw").contains("--header"));
+        let asked = "the passphrase is asked for";
+        assert!(help("decrypt").contains(asked) && !help("check").contains(asked));
     }
 }

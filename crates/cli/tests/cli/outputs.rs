@@ -7,7 +7,7 @@ use std::{
     io::{Read, Write},
     os::unix::fs::{PermissionsExt, symlink},
     path::Path,
-    process::{Command, Stdio},
+    process::Command,
 };
 
 use crate::support::{FAST, Folder, Luxor, Outcome, as_nobody, bytes, luxor, tool};
