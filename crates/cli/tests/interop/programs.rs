@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The programs at work: Luxor, `cryptsetup` and Python.
+
+use std::{
+    env, fs,
+    io::{self, BufRead, BufReader, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{Cell, SecretKind};
+
+pub type Outcome<T> = Result<T, String>;
+
+/// A folder that goes away again, and the programs at work in it.
+pub struct Bench {
+    folder: TempDir,
+    pub python: Python,
+    files: usize,
+}
+
+impl Bench {
+    pub fn new() -> Self {
+        let folder = TempDir::new().expect("a temporary folder");
+        Self {
+            folder,
+            python: Python::start(),
+            files: 0,
+        }
+    }
+
+    /// Empties the folder: volumes have 16 MiB and more.
+    pub fn clear(&mut self) -> Outcome<()> {
+        self.folder = TempDir::new().map_err(|e| e.to_string())?;
+        Ok(())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn new_path(&mut self) -> PathBuf {
+        self.files += 1;
+        self.path(&format!("file {}", self.files))
+    }
+
+    /// A new file with these bytes.
+    pub fn file(&mut self, bytes: &[u8]) -> PathBuf {
+        let path = self.new_path();
+        fs::write(&path, bytes).expect("a file in the temporary folder");
+        path
+    }
+
+    pub fn secret(&mut self, bytes: &[u8], kind: SecretKind) -> Secret {
+        let key_file = match kind {
+            SecretKind::Passphrase => None,
+            SecretKind::KeyFile => Some(self.file(bytes)),
+        };
+        Secret {
+            bytes: bytes.to_vec(),
+            key_file,
+        }
+    }
+
+    /// A volume by `cryptsetup luksFormat`, whose payload Python encrypts.
+    pub fn made_by_cryptsetup(
+        &mut self,
+        cell: Cell,
+        secret: &Secret,
+        payload: &[u8],
+    ) -> Outcome<PathBuf> {
+        let volume = self.new_path();
+        let file = fs::File::create_new(&volume).map_err(|e| e.to_string())?;
+        // cryptsetup wants room for its header and some data.
+        file.set_len(17 << 20).map_err(|e| e.to_string())?;
+        cryptsetup(
+            "luksFormat",
+            &cell.cryptsetup_options(),
+            &volume,
+            Some(secret),
+        )?
+        .must_exit(0)?;
+
+        let offset = data_offset(&metadata(&volume)?)?;
+        let key = self.volume_key(&volume, secret)?;
+        let (plain, encrypted) = (self.file(payload), self.new_path());
+        self.python
+            .crypt("encrypt", cell, &key, &plain, 0, payload.len(), &encrypted)?;
+        let encrypted = fs::read(&encrypted).map_err(|e| e.to_string())?;
+        must(encrypted != payload, "Python does not encrypt")?;
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .open(&volume)
+            .map_err(|e| e.to_string())?;
+        file.set_len(offset).map_err(|e| e.to_string())?;
+        file.seek(SeekFrom::Start(offset))
+            .map_err(|e| e.to_string())?;
+        file.write_all(&encrypted).map_err(|e| e.to_string())?;
+        Ok(volume)
+    }
+
+    /// A volume by `luxor encrypt`.
+    pub fn made_by_luxor(
+        &mut self,
+        cell: Cell,
+        secret: &Secret,
+        payload: &[u8],
+    ) -> Outcome<PathBuf> {
+        let (source, volume) = (self.file(payload), self.new_path());
+        luxor(
+            "encrypt",
+            &[&source, &volume],
+            &cell.luxor_options(),
+            secret,
+        )?
+        .must_exit(0)?;
+        Ok(volume)
+    }
+
+    /// What Luxor decrypts must be `payload`.
+    pub fn luxor_decrypts(
+        &mut self,
+        volume: &Path,
+        options: &[String],
+        secret: &Secret,
+        payload: &[u8],
+    ) -> Outcome<()> {
+        let back = self.new_path();
+        luxor("decrypt", &[volume, &back], options, secret)?.must_exit(0)?;
+        let found = fs::read(&back).map_err(|e| e.to_string())?;
+        must_equal("what Luxor decrypts", &found, payload)
+    }
+
+    /// Luxor must find no key, and leave no output.
+    pub fn luxor_finds_no_key(&mut self, volume: &Path, secret: &Secret) -> Outcome<()> {
+        let back = self.new_path();
+        luxor("decrypt", &[volume, &back], &[], secret)?.must_exit(2)?;
+        must(!back.exists(), "a wrong secret leaves an output behind")
+    }
+
+    /// The payload as Python decrypts it, with the padding.
+    pub fn python_decrypts(
+        &mut self,
+        cell: Cell,
+        header: &Path,
+        data: &Path,
+        secret: &Secret,
+    ) -> Outcome<Vec<u8>> {
+        let offset = data_offset(&metadata(header)?)?;
+        let len = fs::metadata(data).map_err(|e| e.to_string())?.len() - offset;
+        let len = usize::try_from(len).map_err(|e| e.to_string())?;
+        let (key, plain) = (self.volume_key(header, secret)?, self.new_path());
+        self.python
+            .crypt("decrypt", cell, &key, data, offset, len, &plain)?;
+        fs::read(&plain).map_err(|e| e.to_string())
+    }
+
+    /// A file with the volume key as `cryptsetup` gives it out.
+    pub fn volume_key(&mut self, header: &Path, secret: &Secret) -> Outcome<PathBuf> {
+        let key = self.new_path();
+        let options = [
+            "--dump-volume-key".to_owned(),
+            "--volume-key-file".to_owned(),
+            text(&key),
+        ];
+        cryptsetup("luksDump", &options, header, Some(secret))?.must_exit(0)?;
+        Ok(key)
+    }
+}
+
+/// `luxor COMMAND FILE… OPTION…`, with the secret.
+pub fn luxor(command: &str, files: &[&Path], options: &[String], secret: &Secret) -> Outcome<Ran> {
+    let mut luxor = Command::new(env!("CARGO_BIN_EXE_luxor"));
+    luxor.arg(command).args(files).args(options);
+    if let Some(engine) = env::var_os("LUXOR_TEST_ENGINE") {
+        luxor.arg("--engine").arg(engine);
+    }
+    run(luxor, Some(secret))
+}
+
+/// `cryptsetup COMMAND FILE OPTION…`; without a secret it must not need one.
+pub fn cryptsetup(
+    command: &str,
+    options: &[String],
+    file: &Path,
+    secret: Option<&Secret>,
+) -> Outcome<Ran> {
+    let mut cryptsetup = Command::new("cryptsetup");
+    cryptsetup
+        .args(["--batch-mode", command])
+        .arg(file)
+        .args(options);
+    run(cryptsetup, secret)
+}
+
+pub fn cryptsetup_tries(file: &Path, options: &[String], secret: &Secret) -> Outcome<Ran> {
+    let options = [&["--test-passphrase".to_owned()], options].concat();
+    cryptsetup("open", &options, file, Some(secret))
+}
+
+/// The LUKS2 metadata as `cryptsetup` sees them.
+pub fn metadata(volume: &Path) -> Outcome<Value> {
+    let ran = cryptsetup(
+        "luksDump",
+        &["--dump-json-metadata".to_owned()],
+        volume,
+        None,
+    )?;
+    ran.must_exit(0)?;
+    serde_json::from_slice(&ran.output.stdout).map_err(|e| e.to_string())
+}
+
+fn data_offset(metadata: &Value) -> Outcome<u64> {
+    let offset = metadata["segments"]["0"]["offset"]
+        .as_str()
+        .ok_or("no segment")?;
+    offset.parse().map_err(|e| format!("{offset}: {e}"))
+}
+
+fn run(mut command: Command, secret: Option<&Secret>) -> Outcome<Ran> {
+    if let Some(Secret {
+        key_file: Some(path),
+        ..
+    }) = secret
+    {
+        command.arg("--key-file").arg(path);
+    }
+    let line = format!("{command:?}");
+    let fail = |error: io::Error| format!("{line}: {error}");
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .map_err(|e| format!("{}; `cargo xtask test` sets up what is needed", fail(e)))?;
+    let mut stdin = child.stdin.take().expect("standard input is a pipe");
+    if let Some(Secret {
+        key_file: None,
+        bytes,
+    }) = secret
+    {
+        // Who refuses before reading closes the pipe; the exit code tells.
+        let _ = stdin.write_all(&[bytes, b"\n".as_slice()].concat());
+    }
+    drop(stdin);
+    let output = child.wait_with_output().map_err(fail)?;
+    Ok(Ran { line, output })
+}
+
+/// A program's end.
+pub struct Ran {
+    line: String,
+    output: Output,
+}
+
+impl Ran {
+    pub fn must_exit(&self, code: i32) -> Outcome<()> {
+        let found = self.output.status;
+        let said = String::from_utf8_lossy(&self.output.stderr);
+        must(
+            found.code() == Some(code),
+            &format!("{}: {found} instead of {code}: {}", self.line, said.trim()),
+        )
+    }
+}
+
+/// The process that runs `xts.py`.
+pub struct Python {
+    child: Child,
+    jobs: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Python {
+    fn start() -> Self {
+        // The system's: another one earlier on PATH may lack the module.
+        let mut child = Command::new("/usr/bin/python3")
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/xts.py"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("/usr/bin/python3 can be started");
+        let jobs = child.stdin.take().expect("standard input is a pipe");
+        let answers = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
+        Self {
+            child,
+            jobs,
+            answers,
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "they are a job's fields")]
+    pub fn crypt(
+        &mut self,
+        direction: &str,
+        cell: Cell,
+        key: &Path,
+        source: &Path,
+        offset: u64,
+        len: usize,
+        target: &Path,
+    ) -> Outcome<()> {
+        let (key, source, target) = (text(key), text(source), text(target));
+        let size = cell.sector_size;
+        let job = format!("{direction}\t{size}\t{key}\t{source}\t{offset}\t{len}\t{target}\n");
+        let fail = |error: io::Error| format!("xts.py: {error}");
+        self.jobs
+            .write_all(job.as_bytes())
+            .and_then(|()| self.jobs.flush())
+            .map_err(fail)?;
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).map_err(fail)?;
+        must(answer == "done\n", &format!("xts.py fails at: {job}"))
+    }
+}
+
+impl Drop for Python {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn must(holds: bool, otherwise: &str) -> Outcome<()> {
+    if holds {
+        Ok(())
+    } else {
+        Err(otherwise.to_owned())
+    }
+}
+
+/// Long contents: a difference is told by its place.
+pub fn must_equal(what: &str, found: &[u8], expected: &[u8]) -> Outcome<()> {
+    let place = found.iter().zip(expected).position(|(a, b)| a != b);
+    match place {
+        None if found.len() == expected.len() => Ok(()),
+        None => Err(format!(
+            "{what} has {} bytes, not {}",
+            found.len(),
+            expected.len()
+        )),
+        Some(place) => Err(format!(
+            "{what} is wrong at byte {place} of {}",
+            expected.len()
+        )),
+    }
+}
+
+pub fn must_be(found: &Value, expected: impl Into<Value>) -> Outcome<()> {
+    let expected = expected.into();
+    must(
+        *found == expected,
+        &format!("the metadata have {found} instead of {expected}"),
+    )
+}
+
+pub fn text(path: &Path) -> String {
+    path.to_str()
+        .expect("the temporary folder's name is UTF-8")
+        .to_owned()
+}
+
+/// Bytes without a pattern (`SplitMix64`), the same ones for the same `seed`.
+pub fn pattern(seed: usize, len: usize) -> Vec<u8> {
+    let mut state = seed as u64;
+    let words = std::iter::repeat_with(|| {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    });
+    words.flat_map(u64::to_le_bytes).take(len).collect()
+}
+
+/// A secret, typed on standard input or in a file.
+pub struct Secret {
+    bytes: Vec<u8>,
+    pub key_file: Option<PathBuf>,
+}
+
+impl Secret {
+    /// Another one of the same kind, which differs in one bit.
+    pub fn wrong(&self) -> Outcome<Self> {
+        let mut bytes = self.bytes.clone();
+        // Within the letters, so that a passphrase stays one line.
+        *bytes
+            .iter_mut()
+            .rfind(|b| b.is_ascii_alphanumeric())
+            .ok_or("no letter")? ^= 1;
+        let key_file = match &self.key_file {
+            None => None,
+            Some(path) => {
+                let path = path.with_extension("wrong");
+                fs::write(&path, &bytes).map_err(|e| format!("{path:?}: {e}"))?;
+                Some(path)
+            }
+        };
+        Ok(Self { bytes, key_file })
+    }
+}
