@@ -70,6 +70,7 @@ fn ci() -> ExitCode {
     steps.run("SPDX lines", checks::spdx);
     steps.run("links in the documents", checks::links);
     steps.run("format", || {
+        setup::ensure_component("rustfmt")?;
         process::run(cargo("fmt --all --check"))?;
         process::run(cargo("fmt --manifest-path fuzz/Cargo.toml -- --check"))
     });
@@ -105,6 +106,7 @@ fn tests(steps: &mut Steps, engines: Option<&str>) {
         process::run(cargo("run --locked --quiet --package luxor -- engines"))
     });
     steps.run("engine without std", || {
+        setup::ensure_target(BARE_TARGET)?;
         process::run(
             cargo("build --locked --package luxor-engine --no-default-features")
                 .args(["--target", BARE_TARGET]),

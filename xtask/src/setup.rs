@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the chores need from the machine: found, or installed, or named.
 
-use crate::{
-    BARE_TARGET,
-    process::{self, cargo, command, find},
-};
+use std::path::Path;
+
+use crate::process::{self, cargo, command, find};
 
 /// Something that must be there.
 pub struct Need {
-    what: &'static str,
-    is_there: fn() -> bool,
+    what: String,
+    is_there: Box<dyn Fn() -> bool>,
     packages: Packages,
 }
 
@@ -25,52 +24,51 @@ impl Need {
     /// What `cargo xtask test` needs beside the Rust toolchain.
     pub fn for_tests() -> Vec<Self> {
         vec![
+            Self::programs(
+                &["cryptsetup"],
+                Packages::same("cryptsetup").debian("cryptsetup-bin"),
+            ),
+            // The system's Python: another one earlier on PATH may lack the module.
             Self {
-                what: "cryptsetup",
-                is_there: || find("cryptsetup").is_some(),
-                packages: Packages::same("cryptsetup").debian("cryptsetup-bin"),
-            },
-            Self {
-                // The system's Python: another one earlier on PATH may lack the module.
-                what: "/usr/bin/python3 with the module cryptography",
-                is_there: || {
-                    process::succeeds(
-                        command("/usr/bin/python3").args(["-c", "import cryptography"]),
-                    )
-                },
+                what: "/usr/bin/python3 with the module cryptography".to_owned(),
+                is_there: Box::new(|| {
+                    let import = ["-c", "import cryptography"];
+                    process::succeeds(command("/usr/bin/python3").args(import))
+                }),
                 packages: Packages::same("python3-cryptography").arch("python-cryptography"),
             },
-            Self {
-                what: "openssl",
-                is_there: || find("openssl").is_some(),
-                packages: Packages::same("openssl"),
-            },
-            Self {
-                what: "losetup, mount and umount",
-                is_there: || {
-                    ["losetup", "mount", "umount"]
-                        .iter()
-                        .all(|p| find(p).is_some())
-                },
-                packages: Packages::same("util-linux").debian("mount"),
-            },
+            Self::programs(&["openssl"], Packages::same("openssl")),
+            Self::programs(
+                &["losetup", "mount", "umount"],
+                Packages::same("util-linux").debian("mount"),
+            ),
+            Self::programs(&["script"], Packages::same("util-linux").debian("bsdutils")),
+            Self::programs(
+                &["setpriv", "setsid", "unshare"],
+                Packages::same("util-linux"),
+            ),
+            Self::programs(&["mkfs.ext4"], Packages::same("e2fsprogs")),
+            Self::programs(&["bash"], Packages::same("bash")),
         ]
     }
 
     /// What `cargo xtask ci` needs: libFuzzer is C++, and the checks list files by Git.
     pub fn for_ci() -> Vec<Self> {
         let mut needs = Self::for_tests();
-        needs.push(Self {
-            what: "c++",
-            is_there: || find("c++").is_some(),
-            packages: Packages::same("gcc-c++").debian("g++").arch("gcc"),
-        });
-        needs.push(Self {
-            what: "git",
-            is_there: || find("git").is_some(),
-            packages: Packages::same("git"),
-        });
+        needs.push(Self::programs(
+            &["c++"],
+            Packages::same("gcc-c++").debian("g++").arch("gcc"),
+        ));
+        needs.push(Self::programs(&["git"], Packages::same("git")));
         needs
+    }
+
+    fn programs(programs: &'static [&'static str], packages: Packages) -> Self {
+        Self {
+            what: programs.join(", "),
+            is_there: Box::new(|| programs.iter().all(|program| find(program).is_some())),
+            packages,
+        }
     }
 }
 
@@ -95,7 +93,7 @@ impl Packages {
     }
 }
 
-/// Sees to it that everything is there, the parts of the Rust toolchain included.
+/// Sees to it that everything is there.
 pub fn ensure(needs: &[Need]) -> Result<String, String> {
     let missing: Vec<&Need> = needs.iter().filter(|need| !(need.is_there)()).collect();
     if !missing.is_empty() {
@@ -109,8 +107,7 @@ pub fn ensure(needs: &[Need]) -> Result<String, String> {
             ));
         }
     }
-    ensure_rust_parts()?;
-    let names: Vec<_> = missing.iter().map(|need| need.what).collect();
+    let names: Vec<_> = missing.iter().map(|need| need.what.as_str()).collect();
     Ok(if names.is_empty() {
         String::new()
     } else {
@@ -128,7 +125,7 @@ pub fn ensure_cargo_tool(name: &str) -> Result<String, String> {
 }
 
 fn install(missing: &[&Need]) -> Result<(), String> {
-    let names: Vec<_> = missing.iter().map(|need| need.what).collect();
+    let names: Vec<_> = missing.iter().map(|need| need.what.as_str()).collect();
     println!("missing: {}", names.join("; "));
     let packages = |of: fn(&Packages) -> &'static str| {
         missing
@@ -181,27 +178,22 @@ fn install(missing: &[&Need]) -> Result<(), String> {
     Ok(())
 }
 
-/// rustfmt, clippy and the bare target, by rustup if absent.
-fn ensure_rust_parts() -> Result<(), String> {
-    for (part, subcommand) in [("rustfmt", "fmt"), ("clippy", "clippy")] {
-        if !process::succeeds(cargo(subcommand).arg("--version")) {
-            process::run(command("rustup").args(["component", "add", part]))
-                .map_err(|e| format!("{e}: {part} is missing from the Rust toolchain"))?;
-        }
+/// A part of the Rust toolchain, `rustfmt` or `clippy`, added by rustup if absent.
+pub fn ensure_component(name: &str) -> Result<String, String> {
+    let subcommand = name.trim_start_matches("rust");
+    if process::succeeds(cargo(subcommand).arg("--version")) {
+        return Ok(String::new());
     }
-    let core = process::output(command(rustc()).args([
-        "--print",
-        "target-libdir",
-        "--target",
-        BARE_TARGET,
-    ]))?;
-    if !std::path::Path::new(core.trim()).is_dir() {
-        process::run(command("rustup").args(["target", "add", BARE_TARGET]))
-            .map_err(|e| format!("{e}: the target {BARE_TARGET} is missing from the toolchain"))?;
-    }
-    Ok(())
+    process::run(command("rustup").args(["component", "add", name]))
 }
 
-fn rustc() -> std::ffi::OsString {
-    std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())
+/// The core library for a target, added by rustup if absent.
+pub fn ensure_target(name: &str) -> Result<String, String> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let folder = ["--print", "target-libdir", "--target", name];
+    let folder = process::output(command(rustc).args(folder))?;
+    if Path::new(folder.trim()).is_dir() {
+        return Ok(String::new());
+    }
+    process::run(command("rustup").args(["target", "add", name]))
 }
