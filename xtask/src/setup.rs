@@ -184,7 +184,8 @@ pub fn ensure_component(name: &str) -> Result<String, String> {
     if process::succeeds(cargo(subcommand).arg("--version")) {
         return Ok(String::new());
     }
-    process::run(command("rustup").args(["component", "add", name]))
+    let add = process::run(command("rustup").args(["component", "add", name]));
+    add.map_err(|e| format!("the Rust toolchain has no {name}, and cannot get it: {e}"))
 }
 
 /// The core library for a target, added by rustup if absent.
@@ -195,5 +196,6 @@ pub fn ensure_target(name: &str) -> Result<String, String> {
     if Path::new(folder.trim()).is_dir() {
         return Ok(String::new());
     }
-    process::run(command("rustup").args(["target", "add", name]))
+    let add = process::run(command("rustup").args(["target", "add", name]));
+    add.map_err(|e| format!("the Rust toolchain has no {name}, and cannot get it: {e}"))
 }
