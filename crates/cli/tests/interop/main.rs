@@ -5,12 +5,11 @@
 //! the volume key that `cryptsetup` gives out (`xts.py`). All work is on plain
 //! files, so that neither root nor the kernel's dm-crypt is needed. The key
 //! derivations are the cheapest that `cryptsetup` permits.
-//!
-//! `LUXOR_TEST_ENGINE` forces Luxor's engine; without it Luxor chooses.
 
 mod programs;
 
 use std::{
+    env,
     fmt::{self, Write as _},
     fs,
     io::{self, Write as _},
@@ -18,7 +17,7 @@ use std::{
 };
 
 use programs::{
-    Bench, Outcome, Secret, cryptsetup, cryptsetup_tries, luxor, metadata, must_be, must_equal,
+    Bench, Outcome, Secret, cryptsetup, cryptsetup_tries, engines, metadata, must_be, must_equal,
     pattern, text,
 };
 
@@ -68,6 +67,45 @@ fn luxor_to_cryptsetup(bench: &mut Bench, cell: Cell, index: usize) -> Outcome<(
     cryptsetup_tries(&volume, &[], &secret)?.must_exit(0)?;
     cryptsetup_tries(&volume, &[], &secret.wrong()?)?.must_exit(2)?;
     holds(bench, cell, &volume, &secret, &payload)
+}
+
+/// Each engine in turn, by force: no kernel may differ from the others.
+#[test]
+fn every_engine_is_the_same_to_cryptsetup() -> Outcome<()> {
+    let engines = engines()?;
+    must_include_required(&engines)?;
+    let mut bench = Bench::new();
+    for (i, engine) in engines.iter().enumerate() {
+        engine.clone_into(&mut bench.engine);
+        for (j, sector_size) in SECTOR_SIZES.into_iter().enumerate() {
+            for key_size in KEY_SIZES {
+                let cell = Cell {
+                    sector_size,
+                    key_size,
+                    ..Cell::example()
+                };
+                let index = SECTOR_SIZES.len() * i + j;
+                cryptsetup_to_luxor(&mut bench, cell, index)
+                    .and_then(|()| luxor_to_cryptsetup(&mut bench, cell, index))
+                    .map_err(|e| format!("{engine}, {cell:?}: {e}"))?;
+            }
+            bench.clear()?;
+        }
+    }
+    Ok(())
+}
+
+/// The engines that `LUXOR_REQUIRE_ENGINES` names, with commas between, must be
+/// there: CI sees to it that no CPU path is left out in silence.
+fn must_include_required(engines: &[String]) -> Outcome<()> {
+    let required = env::var("LUXOR_REQUIRE_ENGINES").unwrap_or_default();
+    let mut required = required.split(',').filter(|name| !name.is_empty());
+    match required.find(|name| !engines.iter().any(|engine| engine == name)) {
+        None => Ok(()),
+        Some(absent) => Err(format!(
+            "the engine {absent} is required, and there are {engines:?}"
+        )),
+    }
 }
 
 /// Lengths about a sector's: the padding, and the token with the exact length.
@@ -172,7 +210,9 @@ fn detached_headers_of_luxor_open() -> Outcome<()> {
     let (plain, header, data) = (bench.file(&payload), bench.new_path(), bench.new_path());
     let with_header = ["--header".to_owned(), text(&header)];
     let options = [cell.luxor_options(), with_header.to_vec()].concat();
-    luxor("encrypt", &[&plain, &data], &options, &secret)?.must_exit(0)?;
+    bench
+        .luxor("encrypt", &[&plain, &data], &options, &secret)?
+        .must_exit(0)?;
     must_be(&metadata(&header)?["segments"]["0"]["offset"], "0")?;
     cryptsetup_tries(&data, &with_header, &secret)?.must_exit(0)?;
     let found = bench.python_decrypts(cell, &header, &data, &secret)?;

@@ -2,7 +2,7 @@
 //! The programs at work: Luxor, `cryptsetup` and Python.
 
 use std::{
-    env, fs,
+    fs,
     io::{self, BufRead, BufReader, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio},
@@ -19,6 +19,8 @@ pub type Outcome<T> = Result<T, String>;
 pub struct Bench {
     folder: TempDir,
     pub python: Python,
+    /// What Luxor is given as `--engine`.
+    pub engine: String,
     files: usize,
 }
 
@@ -28,6 +30,7 @@ impl Bench {
         Self {
             folder,
             python: Python::start(),
+            engine: "auto".to_owned(),
             files: 0,
         }
     }
@@ -110,7 +113,7 @@ impl Bench {
         payload: &[u8],
     ) -> Outcome<PathBuf> {
         let (source, volume) = (self.file(payload), self.new_path());
-        luxor(
+        self.luxor(
             "encrypt",
             &[&source, &volume],
             &cell.luxor_options(),
@@ -118,6 +121,23 @@ impl Bench {
         )?
         .must_exit(0)?;
         Ok(volume)
+    }
+
+    /// `luxor COMMAND FILE… OPTION…`, with the secret.
+    pub fn luxor(
+        &self,
+        command: &str,
+        files: &[&Path],
+        options: &[String],
+        secret: &Secret,
+    ) -> Outcome<Ran> {
+        let mut luxor = Command::new(env!("CARGO_BIN_EXE_luxor"));
+        luxor
+            .arg(command)
+            .args(files)
+            .args(options)
+            .args(["--engine", &self.engine]);
+        run(luxor, Some(secret))
     }
 
     /// What Luxor decrypts must be `payload`.
@@ -129,7 +149,8 @@ impl Bench {
         payload: &[u8],
     ) -> Outcome<()> {
         let back = self.new_path();
-        luxor("decrypt", &[volume, &back], options, secret)?.must_exit(0)?;
+        self.luxor("decrypt", &[volume, &back], options, secret)?
+            .must_exit(0)?;
         let found = fs::read(&back).map_err(|e| e.to_string())?;
         must_equal("what Luxor decrypts", &found, payload)
     }
@@ -137,7 +158,8 @@ impl Bench {
     /// Luxor must find no key, and leave no output.
     pub fn luxor_finds_no_key(&mut self, volume: &Path, secret: &Secret) -> Outcome<()> {
         let back = self.new_path();
-        luxor("decrypt", &[volume, &back], &[], secret)?.must_exit(2)?;
+        self.luxor("decrypt", &[volume, &back], &[], secret)?
+            .must_exit(2)?;
         must(!back.exists(), "a wrong secret leaves an output behind")
     }
 
@@ -171,14 +193,18 @@ impl Bench {
     }
 }
 
-/// `luxor COMMAND FILE… OPTION…`, with the secret.
-pub fn luxor(command: &str, files: &[&Path], options: &[String], secret: &Secret) -> Outcome<Ran> {
+/// The engines that Luxor finds on this machine.
+pub fn engines() -> Outcome<Vec<String>> {
     let mut luxor = Command::new(env!("CARGO_BIN_EXE_luxor"));
-    luxor.arg(command).args(files).args(options);
-    if let Some(engine) = env::var_os("LUXOR_TEST_ENGINE") {
-        luxor.arg("--engine").arg(engine);
-    }
-    run(luxor, Some(secret))
+    luxor.args(["engines", "--json"]);
+    let ran = run(luxor, None)?;
+    ran.must_exit(0)?;
+    let report: Value = serde_json::from_slice(&ran.output.stdout).map_err(|e| e.to_string())?;
+    let engines = report["engines"].as_array().ok_or("no list of engines")?;
+    let present = engines.iter().filter(|engine| engine["present"] == true);
+    Ok(present
+        .filter_map(|engine| engine["name"].as_str().map(str::to_owned))
+        .collect())
 }
 
 /// `cryptsetup COMMAND FILE OPTION…`; without a secret it must not need one.
