@@ -14,7 +14,7 @@ mod steps;
 use std::process::ExitCode;
 
 use process::cargo;
-use setup::Need;
+use setup::{Need, Root};
 use steps::Steps;
 
 const USAGE: &str = "\
@@ -97,6 +97,17 @@ fn ci() -> ExitCode {
 fn tests(steps: &mut Steps, engines: Option<&str>) {
     steps.run_tests("tests", || {
         let mut command = cargo("test --locked --workspace --no-fail-fast");
+        match Root::of_this_user() {
+            Root::Is => {}
+            Root::BySudo => {
+                println!("Some tests need root, for loop devices and mounts: all run by sudo.");
+                command.args(["--config", r#"target."cfg(unix)".runner = "sudo -n -E""#]);
+            }
+            Root::IsNot => println!(
+                "Some tests need root, for loop devices and mounts, and are going to fail.\n\
+                 For all to pass: `sudo -v`, then this again; or this as root."
+            ),
+        }
         if let Some(engines) = engines {
             command.env("LUXOR_REQUIRE_ENGINES", engines);
         }

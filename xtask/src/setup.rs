@@ -47,6 +47,11 @@ impl Need {
                 &["setpriv", "setsid", "unshare"],
                 Packages::same("util-linux"),
             ),
+            Self::programs(&["flock", "wipefs"], Packages::same("util-linux")),
+            Self::programs(
+                &["qemu-io"],
+                Packages::same("qemu-img").debian("qemu-utils"),
+            ),
             Self::programs(&["mkfs.ext4"], Packages::same("e2fsprogs")),
             Self::programs(&["bash"], Packages::same("bash")),
         ]
@@ -152,13 +157,10 @@ fn install(missing: &[&Need]) -> Result<(), String> {
         "run: sudo apt-get update && sudo apt-get install --yes --no-install-recommends {}",
         packages.join(" ")
     );
-    let is_root = process::output(command("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
-    let as_root: &[&str] = if is_root {
-        &["env"]
-    } else if process::succeeds(command("sudo").args(["-n", "true"])) {
-        &["sudo", "-n", "env"]
-    } else {
-        return Err(by_hand);
+    let as_root: &[&str] = match Root::of_this_user() {
+        Root::Is => &["env"],
+        Root::BySudo => &["sudo", "-n", "env"],
+        Root::IsNot => return Err(by_hand),
     };
     let apt_get = |args: &[&str]| {
         process::run(
@@ -176,6 +178,29 @@ fn install(missing: &[&Need]) -> Result<(), String> {
         Err(update) => format!("{update}; {error}; by hand: {by_hand}"),
     })?;
     Ok(())
+}
+
+/// What an account may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// Everything.
+    Is,
+    /// Everything, by `sudo` and without being asked for a password.
+    BySudo,
+    /// Not everything.
+    IsNot,
+}
+
+impl Root {
+    pub fn of_this_user() -> Self {
+        if process::output(command("id").arg("-u")).is_ok_and(|id| id.trim() == "0") {
+            Self::Is
+        } else if process::succeeds(command("sudo").args(["-n", "true"])) {
+            Self::BySudo
+        } else {
+            Self::IsNot
+        }
+    }
 }
 
 /// A part of the Rust toolchain, `rustfmt` or `clippy`, added by rustup if absent.
