@@ -11,7 +11,7 @@ mod readme;
 mod setup;
 mod steps;
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
 use process::cargo;
 use setup::{Need, Root};
@@ -32,7 +32,7 @@ const BARE_TARGET: &str = "thumbv7em-none-eabihf";
 const FUZZ_SECONDS: u32 = 60;
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<String> = env::args().skip(1).collect();
     match args
         .iter()
         .map(String::as_str)
@@ -114,7 +114,11 @@ fn tests(steps: &mut Steps, engines: Option<&str>) {
         command
     });
     steps.run("engines of this machine", || {
-        process::run(cargo("run --locked --quiet --package luxor -- engines"))
+        // Built with the tests, beside this program.
+        let luxor = env::current_exe()
+            .map_err(|e| e.to_string())?
+            .with_file_name("luxor");
+        process::run(process::command(luxor).arg("engines"))
     });
     steps.run("engine without std", || {
         setup::ensure_target(BARE_TARGET)?;
