@@ -3,8 +3,8 @@
 //! that unlocking takes the time asked for, 2 seconds by default.
 //!
 //! The kinds, defaults and bounds are cryptsetup's: Argon2id with at least 4
-//! passes over at most 1 GiB and at most half of the physical memory, in as many
-//! lanes as there are CPUs, at most 4.
+//! passes over at most 1 GiB and at most half of the memory that there is, in as
+//! many lanes as there are CPUs, at most 4.
 //!
 //! Argon2 is measured with 4 passes over 64 MiB first. Its time is nearly
 //! proportional to memory times passes, but not quite (caches, page faults), so
@@ -247,14 +247,20 @@ fn cpus() -> u32 {
         .min(MAX_PARALLEL)
 }
 
-/// 1 GiB, or half of the physical memory, or all that is available.
+/// 1 GiB, or half of the physical memory, or half of what is available.
 fn default_memory_kib() -> u32 {
-    let bounds = [
-        memory::physical_kib().map(|kib| kib / 2),
+    default_memory_of(
+        memory::physical_kib(),
         memory::available().map(|available| available.kib),
-    ];
-    let kib = bounds.into_iter().flatten().min().unwrap_or(u64::MAX);
-    u32::try_from(kib)
+    )
+}
+
+/// Half of what is available, and not all: the rest of the program needs some too,
+/// and whoever unlocks the volume shall not find a few KiB missing.
+fn default_memory_of(physical_kib: Option<u64>, available_kib: Option<u64>) -> u32 {
+    let least = [physical_kib, available_kib].into_iter().flatten().min();
+    let half = least.map_or(u64::MAX, |kib| kib / 2);
+    u32::try_from(half)
         .unwrap_or(u32::MAX)
         .clamp(MIN_MEMORY_KIB, DEFAULT_MAX_MEMORY_KIB)
 }
@@ -354,6 +360,21 @@ mod tests {
                 memory_kib: 32
             }
         );
+    }
+
+    #[test]
+    fn the_default_memory_leaves_half_of_what_there_is() {
+        const GIB: u64 = 1 << 20;
+        for (physical, available, expected) in [
+            (Some(24 * GIB), Some(23 * GIB), 1 << 20),
+            (Some(24 * GIB), Some(400_000), 200_000),
+            (Some(GIB), Some(GIB), 1 << 19),
+            (Some(GIB), None, 1 << 19),
+            (None, Some(10), MIN_MEMORY_KIB),
+            (None, None, 1 << 20),
+        ] {
+            assert_eq!(default_memory_of(physical, available), expected);
+        }
     }
 
     #[test]
