@@ -9,14 +9,13 @@
 //!   16 MiB  data             (at byte 0 of another storage when the header is detached)
 //! ```
 
-use std::{io, mem};
+use std::io;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use luxor_engine::{Backend, Direction, KeyError, KeySize, SecretBytes, XtsKey};
 use luxor_sector::{Geometry, IvMode, SectorSize, Storage};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
-use zeroize::Zeroizing;
 
 use crate::{
     af::af_split,
@@ -121,15 +120,15 @@ impl NewVolume {
         let mut area_key = SecretBytes::zeroed(key_len);
         kdf.derive(secret, area_key.expose_mut())?;
         let area_key = XtsKey::new(area_key.expose())?;
-        // Wiped if anything fails before the stripes are encrypted.
-        let mut stripes = Zeroizing::new(vec![0; key_len * STRIPES as usize]);
+        // All the stripes together are the key.
+        let mut stripes = SecretBytes::zeroed(key_len * STRIPES as usize);
         af_split(
             volume_key_bytes.expose(),
-            &mut stripes,
+            stripes.expose_mut(),
             HashAlgorithm::Sha256,
         )?;
-        crypt_area(backend, area_key, Direction::Encrypt, &mut stripes)?;
-        let encrypted = mem::take(&mut *stripes);
+        crypt_area(backend, area_key, Direction::Encrypt, stripes.expose_mut())?;
+        let encrypted = stripes.expose().to_vec();
         let size = (encrypted.len() as u64).next_multiple_of(4096);
 
         let mut digest = NewDigest {

@@ -7,7 +7,6 @@ use std::{cmp::Reverse, fmt, io};
 
 use luxor_engine::{Backend, Direction, KeyError, SecretBytes, XtsKey};
 use luxor_sector::Storage;
-use zeroize::Zeroizing;
 
 use crate::{
     af::af_merge,
@@ -173,9 +172,9 @@ fn attempt(
     // Read before the key is derived: that it cannot be read is worth knowing early.
     // The lengths are bounded by those of the keys that are supported.
     let len = |bytes: u64| usize::try_from(bytes).expect("a split key has at most 256 KB");
-    let mut area = Zeroizing::new(vec![0; len(keyslot.split_len())]);
+    let mut area = SecretBytes::zeroed(len(keyslot.split_len()));
     storage
-        .read_exact_at(&mut area, keyslot.area.offset)
+        .read_exact_at(area.expose_mut(), keyslot.area.offset)
         .map_err(|source| KeyslotError::Io {
             offset: keyslot.area.offset,
             source,
@@ -185,11 +184,11 @@ fn attempt(
     keyslot.kdf.derive(secret, area_key.expose_mut())?;
     // What a secret derives is no choice of anybody's: equal halves do not matter.
     let area_key = XtsKey::new_permitting_equal_halves(area_key.expose())?;
-    crypt_area(backend, area_key, Direction::Decrypt, &mut area)?;
+    crypt_area(backend, area_key, Direction::Decrypt, area.expose_mut())?;
 
     let key_len = len(keyslot.key_len.into());
     let split = key_len * len(keyslot.stripes.into());
-    let key = af_merge(&area[..split], key_len, hash);
+    let key = af_merge(&area.expose()[..split], key_len, hash);
     Ok((digest.verify(key.expose()) == Some(true)).then_some(key))
 }
 
