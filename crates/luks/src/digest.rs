@@ -4,7 +4,9 @@
 use luxor_engine::SecretBytes;
 use subtle::ConstantTimeEq;
 
-use crate::{field::Object, hash::HashAlgorithm, metadata::MetadataError, pbkdf::SALT_LEN};
+use crate::{
+    field::Object, hash::HashAlgorithm, json::brief, metadata::MetadataError, pbkdf::SALT_LEN,
+};
 
 /// A digest of type `pbkdf2`: PBKDF2 of the volume key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +32,7 @@ impl Digest {
         if kind != "pbkdf2" {
             return Err(MetadataError::Unsupported {
                 place: object.place.to_string(),
-                what: format!("it is of type {kind:?}"),
+                what: format!("it is of type {}", brief(kind)),
             });
         }
         Ok(Self {

@@ -36,10 +36,7 @@ impl Node {
             Self::Bool(value) => value.to_string(),
             Self::Unsigned(value) => value.to_string(),
             Self::Number(value) => value.to_string(),
-            Self::Text(text) if text.chars().count() > 40 => {
-                format!("{:?}…", text.chars().take(40).collect::<String>())
-            }
-            Self::Text(text) => format!("{text:?}"),
+            Self::Text(text) => brief(text),
             Self::Array(items) => format!("an array of {}", items.len()),
             Self::Object(entries) => format!("an object of {}", entries.len()),
         }
@@ -107,6 +104,15 @@ impl<'de> Visitor<'de> for NodeVisitor {
             object.push((key, value));
         }
         Ok(Node::Object(object))
+    }
+}
+
+/// A text from the metadata in a message: in quotes, without control characters,
+/// and not endless.
+pub(crate) fn brief(text: &str) -> String {
+    match text.char_indices().nth(40) {
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
     }
 }
 

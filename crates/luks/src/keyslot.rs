@@ -3,6 +3,7 @@
 
 use crate::{
     field::Object,
+    json::brief,
     metadata::{MetadataError, is_cipher_null},
     pbkdf::Kdf,
 };
@@ -61,7 +62,7 @@ impl Keyslot {
         if kind != "luks2" {
             return Err(MetadataError::Unsupported {
                 place: object.place.to_string(),
-                what: format!("it is of type {kind:?}"),
+                what: format!("it is of type {}", brief(kind)),
             });
         }
         let priority = match object.optional("priority") {
@@ -80,7 +81,7 @@ impl Keyslot {
         if area_kind != "raw" {
             return Err(MetadataError::Unsupported {
                 place: area_place.to_string(),
-                what: format!("it is {area_kind:?}"),
+                what: format!("it is {}", brief(area_kind)),
             });
         }
         let encryption = area.required("encryption")?;
@@ -103,7 +104,7 @@ impl Keyslot {
         if af_kind != "luks1" {
             return Err(MetadataError::Unsupported {
                 place: af_place.to_string(),
-                what: format!("it is {af_kind:?}"),
+                what: format!("it is {}", brief(af_kind)),
             });
         }
         let keyslot = Self {

@@ -9,7 +9,7 @@ use crate::{
     config::Config,
     digest::Digest,
     field::{Field, Object, Place},
-    json::Node,
+    json::{Node, brief},
     keyslot::Keyslot,
     segment::Segment,
     token::{LUXOR_FILE, Token},
@@ -490,7 +490,7 @@ pub enum MetadataError {
     #[error(
         "the volume requires {}, which this version does not have ({error}); if that is an \
          unfinished re-encryption, let cryptsetup finish it",
-        names.join(", ")
+        brief_list(names)
     )]
     Requirements {
         /// The names of the requirements.
@@ -512,6 +512,15 @@ impl MetadataError {
                 | Self::Segments { found: 2.. }
         )
     }
+}
+
+/// Names from the metadata in a message.
+pub(crate) fn brief_list(names: &[String]) -> String {
+    names
+        .iter()
+        .map(|name| brief(name))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// The JSON area's room for text in a header of `header_size` bytes.

@@ -11,6 +11,7 @@ use zeroize::Zeroize;
 use crate::{
     field::Object,
     hash::HashAlgorithm,
+    json::brief,
     memory::{self, Available, MemoryBound},
     metadata::MetadataError,
 };
@@ -126,7 +127,7 @@ impl Kdf {
             other => {
                 return Err(MetadataError::Unsupported {
                     place,
-                    what: format!("it is {other:?}"),
+                    what: format!("it is {}", brief(other)),
                 });
             }
         };
@@ -357,7 +358,7 @@ pub enum DeriveError {
         message: String,
     },
     /// A hash that this version does not have.
-    #[error("its hash is {name:?}; this version has sha256 and sha512")]
+    #[error("its hash is {}; this version has sha256 and sha512", brief(name))]
     Hash {
         /// The name.
         name: String,

@@ -5,6 +5,7 @@ use luxor_sector::{Geometry, IvMode, SectorSize};
 
 use crate::{
     field::Object,
+    json::brief,
     metadata::{AES_XTS_PLAIN64, MetadataError, is_cipher_null},
 };
 
@@ -38,7 +39,7 @@ impl Segment {
         };
         let kind = object.required("type")?.text()?;
         if kind != "crypt" {
-            return Err(unsupported(format!("it is of type {kind:?}")));
+            return Err(unsupported(format!("it is of type {}", brief(kind))));
         }
         if object.optional("integrity").is_some() {
             return Err(unsupported("it has integrity tags".into()));
@@ -46,7 +47,7 @@ impl Segment {
         if let Some(flags) = object.optional("flags")
             && let Some(flag) = flags.texts()?.first()
         {
-            return Err(unsupported(format!("it has the flag {flag:?}")));
+            return Err(unsupported(format!("it has the flag {}", brief(flag))));
         }
 
         let offset_field = object.required("offset")?;
@@ -71,7 +72,7 @@ impl Segment {
         if encryption != AES_XTS_PLAIN64 {
             return Err(MetadataError::Unsupported {
                 place: encryption_place,
-                what: format!("it is {encryption:?}, not {AES_XTS_PLAIN64}"),
+                what: format!("it is {}, not {AES_XTS_PLAIN64}", brief(encryption)),
             });
         }
 

@@ -14,8 +14,9 @@ use crate::{
     digest::Digest,
     hash::HashAlgorithm,
     header::Header,
+    json::brief,
     keyslot::{Keyslot, Priority},
-    metadata::AES_XTS_PLAIN64,
+    metadata::{AES_XTS_PLAIN64, brief_list},
     pbkdf::{CostError, DEFAULT_ITERATIONS_LIMIT, DeriveError, check_iterations},
 };
 
@@ -197,8 +198,8 @@ fn supported(keyslot: &Keyslot) -> Result<HashAlgorithm, KeyslotError> {
     let unsupported = |what: String| Err(KeyslotError::Unsupported { what });
     if keyslot.area.encryption != AES_XTS_PLAIN64 {
         return unsupported(format!(
-            "its area is encrypted with {:?}, not {AES_XTS_PLAIN64}",
-            keyslot.area.encryption
+            "its area is encrypted with {}, not {AES_XTS_PLAIN64}",
+            brief(&keyslot.area.encryption)
         ));
     }
     for (what, len) in [
@@ -211,7 +212,10 @@ fn supported(keyslot: &Keyslot) -> Result<HashAlgorithm, KeyslotError> {
     }
     match HashAlgorithm::by_name(&keyslot.af_hash) {
         Some(hash) => Ok(hash),
-        None => unsupported(format!("its stripes are hashed with {:?}", keyslot.af_hash)),
+        None => unsupported(format!(
+            "its stripes are hashed with {}",
+            brief(&keyslot.af_hash)
+        )),
     }
 }
 
@@ -319,14 +323,17 @@ pub enum UnlockError {
     #[error(
         "the volume requires {}, which this version does not have; if that is an unfinished \
          re-encryption, let cryptsetup finish it",
-        names.join(", ")
+        brief_list(names)
     )]
     Requirements {
         /// The names of the requirements.
         names: Vec<String>,
     },
     /// The digest's hash is not in this version.
-    #[error("digest {digest}: its hash is {hash:?}; this version has sha256 and sha512")]
+    #[error(
+        "digest {digest}: its hash is {}; this version has sha256 and sha512",
+        brief(hash)
+    )]
     DigestHash {
         /// The digest.
         digest: u32,

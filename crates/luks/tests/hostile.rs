@@ -571,7 +571,7 @@ fn each_rule_is_named_with_its_place() {
                 "config/requirements",
                 json!({"mandatory": ["online-reencrypt-v2"]}),
             ),
-            "requires online-reencrypt-v2",
+            "requires \"online-reencrypt-v2\",",
         ),
         (
             vec![
@@ -581,7 +581,35 @@ fn each_rule_is_named_with_its_place() {
                 ),
                 ("keyslots/0/type", Some(json!("reencrypt"))),
             ],
-            "requires new-thing, b, which this version does not have (keyslot 0: it is of type \"reencrypt\"",
+            "requires \"new-thing\", \"b\", which this version does not have (keyslot 0: it is of type \"reencrypt\"",
+        ),
+        // What a volume says plays no tricks on a terminal, and fills none.
+        (
+            one(
+                "config/requirements",
+                json!({"mandatory": ["\u{1b}[2J", "x".repeat(3000)]}),
+            ),
+            r#"requires "\u{1b}[2J", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"…, which"#,
+        ),
+        (
+            one("segments/0/encryption", json!("é".repeat(2000))),
+            "it is \"éééééééééééééééééééééééééééééééééééééééé\"…, not aes-xts",
+        ),
+        (
+            one("keyslots/0/af/hash", json!("h".repeat(4000))),
+            "its stripes are hashed with \"hhh",
+        ),
+        (
+            one("keyslots/0/type", json!("t".repeat(4000))),
+            "it is of type \"ttt",
+        ),
+        (
+            one("keyslots/0/kdf/hash", json!("h".repeat(4000))),
+            "its hash is \"hhh",
+        ),
+        (
+            one("digests/0/hash", json!("h".repeat(4000))),
+            "its hash is \"hhh",
         ),
         (
             one("config/requirements", json!(["x"])),
