@@ -337,7 +337,10 @@ fn check_replaceable(
 }
 
 /// The file that `path` names in the end, which need not exist.
-fn followed(path: &Path) -> io::Result<PathBuf> {
+///
+/// # Errors
+/// Those of the system, and too many links.
+pub fn followed(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     // As many as the system itself follows (path_resolution(7)).
     for _ in 0..40 {

@@ -8,7 +8,7 @@ use luxor_sector::pipeline::{self, Job};
 
 use crate::{
     args::{DecryptArgs, GlobalArgs, Sparse},
-    commands::stream_error,
+    commands::{check_not_needed, stream_error},
     console::Console,
     engine::Engine,
     error::{Error, Result, name},
@@ -29,6 +29,13 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
     let input = Input::open(&args.input, Role::Data)?;
     let input_name = input.name();
     let secrets = SecretSource::new(global, &args.input, console)?;
+    check_not_needed(
+        &args.output,
+        &[
+            ("the key file", global.key_file.as_deref()),
+            ("the header", global.header.as_deref()),
+        ],
+    )?;
     let output_options = OutputOptions {
         force: args.force,
         known_input: Some(&input),

@@ -17,7 +17,7 @@ use luxor_sector::{
 
 use crate::{
     args::{EncryptArgs, GlobalArgs, PbkdfName, VolumeType},
-    commands::stream_error,
+    commands::{check_not_needed, stream_error},
     console::Console,
     engine::Engine,
     error::{Error, Exit, Result, name},
@@ -44,6 +44,19 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
             "OUTPUT is a terminal, which cannot show ciphertext",
         ));
     }
+    let (key_file, header) = (global.key_file.as_deref(), global.header.as_deref());
+    if header == Some(&args.output) {
+        return Err(Error::failure(
+            "OUTPUT and --header must be different files",
+        ));
+    }
+    check_not_needed(
+        &args.output,
+        &[("the key file", key_file), ("the header", header)],
+    )?;
+    if let Some(header) = header {
+        check_not_needed(header, &[("the key file", key_file)])?;
+    }
     // Outputs come before the secret is asked for: whoever typed it twice should not hear
     // only then that a file exists.
     let output_options = OutputOptions {
@@ -53,11 +66,6 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
     };
     let mut output = Output::create(&args.output, &output_options)?;
     let mut header_output = match &global.header {
-        Some(path) if *path == args.output => {
-            return Err(Error::failure(
-                "OUTPUT and --header must be different files",
-            ));
-        }
         Some(path) => Some(Output::create(path, &output_options)?),
         None => None,
     };

@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One module a command.
 
+use std::{
+    fs, io,
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+};
+
 use luxor_sector::pipeline::PipelineError;
 
-use crate::error::Error;
+use crate::{
+    block_device::Identity,
+    error::{Error, Result, name},
+    output,
+};
 
 pub mod check;
 pub mod decrypt;
@@ -28,4 +38,52 @@ fn stream_error(error: &PipelineError, input: &str, output: &str) -> Error {
         PipelineError::Crypt { source, .. } => Error::failure(format!("{error}: {source}")),
         _ => Error::failure(error.to_string()),
     }
+}
+
+/// Refuses an `output` that is at the same time one of the `needed` files, each
+/// with what it is in words. INPUT is not among them: [`Output`](output::Output)
+/// knows it by the open file.
+///
+/// # Errors
+/// With `--force`, too: the output would replace what it cannot be used without.
+fn check_not_needed(output: &Path, needed: &[(&str, Option<&Path>)]) -> Result<()> {
+    if output == Path::new("-") {
+        return Ok(());
+    }
+    for (what, path) in needed {
+        if path.is_some_and(|path| is_same_file(output, path)) {
+            return Err(Error::failure(format!(
+                "{} is {what} too: the output has to be another file",
+                name(output)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether `output` names the file `other`, which may be `-` for standard input.
+/// Neither has to exist.
+fn is_same_file(output: &Path, other: &Path) -> bool {
+    let metadata = match other == Path::new("-") {
+        true => io::stdin()
+            .as_fd()
+            .try_clone_to_owned()
+            .and_then(|stdin| fs::File::from(stdin).metadata()),
+        false => fs::metadata(other),
+    };
+    let identity = |metadata: io::Result<_>| Identity::of(&metadata.ok()?);
+    match (identity(fs::metadata(output)), identity(metadata)) {
+        (Some(output), Some(other)) => output.overlaps(other),
+        _ => place(output).is_some_and(|place_of_output| Some(place_of_output) == place(other)),
+    }
+}
+
+/// The one name that a file has or would get; None when that is nowhere.
+fn place(path: &Path) -> Option<PathBuf> {
+    let target = output::followed(path).ok()?;
+    let folder = match target.parent()? {
+        here if here.as_os_str().is_empty() => Path::new("."),
+        folder => folder,
+    };
+    Some(fs::canonicalize(folder).ok()?.join(target.file_name()?))
 }

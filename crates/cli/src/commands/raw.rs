@@ -9,6 +9,7 @@ use luxor_engine::{
 
 use crate::{
     args::{GlobalArgs, RawArgs, RawDirection, RawMode},
+    commands::check_not_needed,
     console::Console,
     engine::Engine,
     error::{Error, Result, name},
@@ -29,6 +30,10 @@ pub fn run(args: &RawArgs, global: &GlobalArgs, console: Console) -> Result<()> 
     let engine = Engine::select(global, parameters.mode, console)?;
     let mut input = Input::open(&args.input, Role::Data)?;
     let secret = SecretSource::new(global, &args.input, console)?;
+    check_not_needed(
+        &args.output,
+        &[("the key file", global.key_file.as_deref())],
+    )?;
     let options = OutputOptions {
         force: args.force,
         known_input: Some(&input),

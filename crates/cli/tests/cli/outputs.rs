@@ -63,6 +63,53 @@ fn missing_inputs_and_folders_are_4() {
     assert_eq!(folder.names(), PREPARED);
 }
 
+/// Whatever they are called there: they would be lost, and the result with them.
+#[test]
+fn what_is_needed_to_read_the_result_is_not_replaced() {
+    let folder = prepared();
+    encrypt(&folder)
+        .args(["--header", "header", "plain", "data"])
+        .ok();
+    for (name, link) in [("key", "key-link"), ("header", "header-link")] {
+        symlink(name, folder.join(link)).unwrap();
+    }
+    fs::hard_link(folder.join("key"), folder.join("key-name")).unwrap();
+    let before = fs::read(folder.join("header")).unwrap();
+    let names = folder.names();
+    for (line, words) in [
+        ("decrypt volume key", "key is the key file too"),
+        ("decrypt volume ./key", "key file too"),
+        ("decrypt volume key-link", "key file too"),
+        ("decrypt volume key-name", "key file too"),
+        ("decrypt --header header data header", "header too"),
+        ("decrypt --header header data header-link", "header too"),
+        ("encrypt plain key", "key file too"),
+        ("encrypt --header key plain out", "key file too"),
+        ("encrypt --header ./out plain out", "header too"),
+        ("encrypt --header out plain ./out", "header too"),
+        ("raw encrypt --mode ecb plain key", "key file too"),
+    ] {
+        luxor(line)
+            .args(["--force", "--key-file", "key"])
+            .current_dir(folder.path())
+            .fails(1, words);
+    }
+    luxor("decrypt --force --key-file - volume key")
+        .stdin_from(File::open(folder.join("key")).unwrap())
+        .current_dir(folder.path())
+        .fails(1, "key file too");
+    // Not yet there, and only a link leads to it.
+    symlink("out", folder.join("out-link")).unwrap();
+    encrypt(&folder)
+        .args(["--force", "--header", "out-link", "plain", "out"])
+        .fails(1, "header too");
+    fs::remove_file(folder.join("out-link")).unwrap();
+
+    assert_eq!(folder.names(), names);
+    assert_eq!(fs::read(folder.join("key")).unwrap(), b"correct horse");
+    assert!(fs::read(folder.join("header")).unwrap() == before);
+}
+
 /// Also before the secret is asked for: there is none here.
 #[test]
 fn existing_outputs_are_5_and_stay() {
