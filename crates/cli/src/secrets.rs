@@ -48,22 +48,28 @@ enum From {
 }
 
 impl SecretSource {
-    /// As the options and `input`, the file that the command reads, say.
-    /// Prepares the process for holding a secret.
+    /// As the options and `inputs`, the files that the command reads with their
+    /// names on the command line, say. Prepares the process for holding a secret.
     ///
     /// # Errors
-    /// When standard input would be both the secret and the data, when a key
+    /// When standard input would be two things at once, when a key
     /// file longer than [`KEY_FILE_MAX`] is asked for, and when there is no
     /// terminal where one is needed.
-    pub fn new(global: &GlobalArgs, input: &Path, console: Console) -> Result<Self> {
+    pub fn new(global: &GlobalArgs, inputs: &[(&str, &Path)], console: Console) -> Result<Self> {
         process::harden(console);
-        let stdin_is_data = is_stdin(input);
+        let mut on_stdin = inputs.iter().filter(|(_, path)| is_stdin(path));
+        let data_on_stdin = on_stdin.next().map(|(what, _)| *what);
+        if let (Some(first), Some((second, _))) = (data_on_stdin, on_stdin.next()) {
+            return Err(Error::failure(format!(
+                "standard input cannot be both {first} and {second}"
+            )));
+        }
         let from = if let Some(path) = &global.key_file {
-            if stdin_is_data && is_stdin(path) {
-                return Err(
-                    Error::failure("standard input cannot be both the key file and INPUT")
-                        .hint("Put the key into a file: --key-file FILE."),
-                );
+            if let (Some(data), true) = (data_on_stdin, is_stdin(path)) {
+                return Err(Error::failure(format!(
+                    "standard input cannot be both the key file and {data}"
+                ))
+                .hint("Put the key into a file: --key-file FILE."));
             }
             let size = match global.keyfile_size.map(usize::try_from) {
                 None => None,
@@ -83,10 +89,12 @@ impl SecretSource {
             return Err(Error::failure(
                 "--keyfile-offset and --keyfile-size have no meaning without --key-file",
             ));
-        } else if stdin_is_data {
+        } else if let Some(data) = data_on_stdin {
             From::Prompt(terminal().map_err(|error| {
                 Error::io(
-                    "INPUT is standard input, and there is no terminal for the passphrase",
+                    format!(
+                        "{data} is standard input, and there is no terminal for the passphrase"
+                    ),
                     &error,
                 )
                 .hint("Give the secret with --key-file FILE.")

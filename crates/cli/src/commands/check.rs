@@ -7,6 +7,7 @@ use luxor_engine::Mode;
 
 use crate::{
     args::{CheckArgs, GlobalArgs},
+    commands::inputs,
     console::{self, Console},
     engine::Engine,
     error::{Error, Result},
@@ -32,7 +33,11 @@ pub fn run(args: &CheckArgs, global: &GlobalArgs, console: Console) -> Result<()
         None => (Volume::read(input)?, None),
     };
     let secrets = match args.passphrase || global.key_file.is_some() {
-        true => Some(SecretSource::new(global, &args.volume, console)?),
+        true => Some(SecretSource::new(
+            global,
+            &inputs("VOLUME", &args.volume, global),
+            console,
+        )?),
         false => None,
     };
 

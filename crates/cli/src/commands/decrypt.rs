@@ -8,7 +8,7 @@ use luxor_sector::pipeline::{self, Job};
 
 use crate::{
     args::{DecryptArgs, GlobalArgs, Sparse},
-    commands::{check_not_needed, stream_error},
+    commands::{check_not_needed, inputs, stream_error},
     console::Console,
     engine::Engine,
     error::{Error, Result, name},
@@ -28,7 +28,7 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
     let engine = Engine::select(global, Mode::Xts, console)?;
     let input = Input::open(&args.input, Role::Data)?;
     let input_name = input.name();
-    let secrets = SecretSource::new(global, &args.input, console)?;
+    let secrets = SecretSource::new(global, &inputs("INPUT", &args.input, global), console)?;
     check_not_needed(
         &args.output,
         &[

@@ -37,7 +37,7 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
     let engine = Engine::select(global, Mode::Xts, console)?;
     let mut input = Input::open(&args.input, Role::Data)?;
     options.file_length = input.len();
-    let secrets = SecretSource::new(global, &args.input, console)?;
+    let secrets = SecretSource::new(global, &[("INPUT", &args.input)], console)?;
 
     if args.output == Path::new("-") && io::stdout().is_terminal() {
         return Err(Error::failure(

@@ -10,6 +10,7 @@ use std::{
 use luxor_sector::pipeline::PipelineError;
 
 use crate::{
+    args::GlobalArgs,
     block_device::Identity,
     error::{Error, Result, name},
     output,
@@ -38,6 +39,14 @@ fn stream_error(error: &PipelineError, input: &str, output: &str) -> Error {
         PipelineError::Crypt { source, .. } => Error::failure(format!("{error}: {source}")),
         _ => Error::failure(error.to_string()),
     }
+}
+
+/// The files that a command reads a volume from, as
+/// [`SecretSource::new`](crate::secrets::SecretSource::new) wants them: `volume`,
+/// which is called `what`, and a detached header.
+fn inputs<'a>(what: &'a str, volume: &'a Path, global: &'a GlobalArgs) -> Vec<(&'a str, &'a Path)> {
+    let header = global.header.as_deref().map(|header| ("--header", header));
+    [(what, volume)].into_iter().chain(header).collect()
 }
 
 /// Refuses an `output` that is at the same time one of the `needed` files, each

@@ -29,7 +29,7 @@ pub fn run(args: &RawArgs, global: &GlobalArgs, console: Console) -> Result<()> 
     let parameters = Parameters::of(args, global)?;
     let engine = Engine::select(global, parameters.mode, console)?;
     let mut input = Input::open(&args.input, Role::Data)?;
-    let secret = SecretSource::new(global, &args.input, console)?;
+    let secret = SecretSource::new(global, &[("INPUT", &args.input)], console)?;
     check_not_needed(
         &args.output,
         &[("the key file", global.key_file.as_deref())],

@@ -158,6 +158,59 @@ fn standard_input_is_not_both_data_and_secret() {
     assert_eq!(fs::read(folder.join("back")).unwrap(), b"attack at dawn");
 }
 
+/// A header on standard input leaves no line there for a passphrase.
+#[test]
+fn standard_input_is_not_both_header_and_something_else() {
+    let folder = Folder::new();
+    folder.write("plain", b"attack at dawn");
+    folder.write("secret", b"correct horse");
+    encrypt()
+        .args([
+            "--header",
+            "header",
+            "--key-file",
+            "secret",
+            "plain",
+            "data",
+        ])
+        .current_dir(folder.path())
+        .ok();
+    let header = fs::read(folder.join("header")).unwrap();
+    for (line, words) in [
+        (
+            "decrypt --header - --key-file - data back",
+            "the key file and --header",
+        ),
+        (
+            "check --header - --key-file - data",
+            "the key file and --header",
+        ),
+        (
+            "decrypt --header - --key-file secret - back",
+            "INPUT and --header",
+        ),
+    ] {
+        luxor(line)
+            .current_dir(folder.path())
+            .stdin(header.clone())
+            .fails(1, words);
+    }
+    let outcome = without_terminal("decrypt", &["--header", "-", "data", "back"], folder.path());
+    outcome.assert_code(1);
+    assert!(
+        outcome.stderr.contains("--header is standard input")
+            && outcome.stderr.contains("terminal"),
+        "{outcome:#?}"
+    );
+    let (code, screen) = terminal(
+        "decrypt --header - data back < header",
+        &["correct horse\n"],
+        folder.path(),
+    );
+    assert_eq!(code, 0, "{screen}");
+    assert_eq!(fs::read(folder.join("back")).unwrap(), b"attack at dawn");
+}
+
 #[test]
 fn a_terminal_asks_twice_for_new_passphrases_and_shows_neither() {
     let folder = Folder::new();
