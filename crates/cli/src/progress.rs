@@ -122,11 +122,15 @@ pub enum Progress {
 
 impl Progress {
     /// So many bytes are done, counted from the beginning.
+    ///
+    /// What pads the last sector is nobody's work.
     pub fn at(&self, done: u64) {
         match self {
             Self::None => {}
-            Self::Bar { bar, .. } => bar.set_position(done),
-            Self::Json(json) => json.at(done),
+            Self::Bar { bar, .. } => {
+                bar.set_position(done.min(bar.length().unwrap_or(u64::MAX)));
+            }
+            Self::Json(json) => json.at(done.min(json.total.unwrap_or(u64::MAX))),
         }
     }
 }

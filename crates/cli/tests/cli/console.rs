@@ -87,6 +87,7 @@ fn progress_json_has_cryptsetups_fields_and_stays_out_of_the_data() {
         assert_eq!(line.as_object().unwrap().keys().collect::<Vec<_>>(), FIELDS);
         assert_eq!(line["device"], device);
         assert_eq!(line["device_size"], "3000000", "{line}");
+        assert_eq!(line["device_bytes"], "3000000", "{line}");
         assert!(
             line.as_object().unwrap().values().all(Value::is_string),
             "{line}"
