@@ -30,7 +30,7 @@ Exit codes:
     3  out of memory, or Argon2 needs more memory than there is
     4  the volume or the input does not exist
     5  the output exists (see --force), is locked or is mounted
-  130  interrupted by SIGINT, SIGTERM or SIGHUP; no half-written file is left
+  130  interrupted by SIGINT, SIGTERM, SIGHUP or SIGQUIT; no half-written file is left
 
 XTS-AES keeps data secret. It does not notice changes: who can write to a volume can
 garble it, in units of 16 bytes, without Luxor or the kernel finding out.";

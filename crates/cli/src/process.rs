@@ -6,17 +6,21 @@ use std::{
     fs::{self, File},
     io,
     path::PathBuf,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError, mpsc},
     thread,
+    time::Duration,
 };
 
-use nix::sys::{
-    prctl,
-    resource::{Resource, setrlimit},
-    termios::{self, LocalFlags, SetArg, Termios},
+use nix::{
+    sys::{
+        prctl,
+        resource::{Resource, setrlimit},
+        termios::{self, FlushArg, LocalFlags, SetArg, Termios},
+    },
+    unistd::{getpgrp, tcgetpgrp},
 };
 use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM},
+    consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM},
     iterator::Signals,
     low_level,
 };
@@ -44,20 +48,21 @@ pub fn harden(console: Console) {
     }
 }
 
-/// Starts the thread that ends the program on SIGINT, SIGTERM and SIGHUP.
+/// Starts the thread that ends the program on SIGINT, SIGTERM, SIGHUP and SIGQUIT.
 ///
 /// It does so by itself, wherever the other threads are: Argon2 cannot be
 /// interrupted, and a read from a pipe may block for ever. Outputs without a
 /// name vanish with the process; the others are those of [`Temporary`].
 ///
 /// A signal that was ignored when the program started stays ignored (`nohup`,
-/// background jobs of a script).
+/// background jobs of a script). After a stop (Ctrl-Z) at a prompt, which gives the
+/// terminal back to the shell, the echo is switched off again.
 ///
 /// # Errors
 /// When the handlers cannot be installed.
 pub fn handle_signals() -> Result<()> {
     let ignored = ignored_signals();
-    let wanted = [SIGINT, SIGTERM, SIGHUP]
+    let wanted = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCONT]
         .into_iter()
         .filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let failed = |error| Error::io("cannot install the signal handlers", &error);
@@ -65,8 +70,11 @@ pub fn handle_signals() -> Result<()> {
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
-            if signals.forever().next().is_some() {
-                interrupted();
+            for signal in &mut signals {
+                match signal {
+                    SIGCONT => continued(),
+                    _ => interrupted(),
+                }
             }
         })
         .map_err(failed)?;
@@ -84,9 +92,12 @@ fn ignored_signals() -> u64 {
         .unwrap_or(0)
 }
 
+/// Time for the last words, which a reader that reads no more could hold up.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
 fn interrupted() -> ! {
-    if let Some((tty, before)) = lock(&TERMINAL).take() {
-        let _ = termios::tcsetattr(&tty, SetArg::TCSANOW, &before);
+    if let Some(prompt) = lock(&TERMINAL).take() {
+        prompt.set(&prompt.before);
     }
     // Held until the end, so that nothing new appears.
     let temporaries = lock(&TEMPORARIES);
@@ -94,16 +105,50 @@ fn interrupted() -> ! {
         let _ = fs::remove_file(path);
     }
     // The newline ends a prompt or a progress bar.
-    say(if *lock(&LINE_OPEN) {
+    let words = if *lock(&LINE_OPEN) {
         "\nluxor: interrupted"
     } else {
         "luxor: interrupted"
+    };
+    let (said, done) = mpsc::channel();
+    let _ = thread::Builder::new().spawn(move || {
+        say(words);
+        said.send(())
     });
+    let _ = done.recv_timeout(LAST_WORDS);
     // Not `std::process::exit`, which could wait for a lock that another thread holds.
     low_level::exit(Exit::Interrupted.code().into())
 }
 
-static TERMINAL: Mutex<Option<(File, Termios)>> = Mutex::new(None);
+fn continued() {
+    if let Some(prompt) = &*lock(&TERMINAL) {
+        prompt.set(&prompt.silent);
+    }
+}
+
+/// A terminal that is being asked on.
+struct Prompt {
+    tty: File,
+    before: Termios,
+    silent: Termios,
+}
+
+impl Prompt {
+    /// Throws away what was typed and not read: half a passphrase is not for the
+    /// shell. Then sets `state`, without waiting for a terminal that is held up.
+    ///
+    /// Nothing in the background: a terminal that the shell has taken back is not
+    /// ours to change, and the attempt would stop the process.
+    fn set(&self, state: &Termios) {
+        if tcgetpgrp(&self.tty).is_ok_and(|foreground| foreground != getpgrp()) {
+            return;
+        }
+        forget_typed(&self.tty);
+        let _ = termios::tcsetattr(&self.tty, SetArg::TCSANOW, state);
+    }
+}
+
+static TERMINAL: Mutex<Option<Prompt>> = Mutex::new(None);
 static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static LINE_OPEN: Mutex<bool> = Mutex::new(false);
 
@@ -168,17 +213,26 @@ impl EchoOff {
         silent.local_flags.remove(LocalFlags::ECHO);
         silent.local_flags.insert(LocalFlags::ECHONL);
         // First remembered, then changed: a signal in between must find it.
-        *lock(&TERMINAL) = Some((tty.try_clone()?, before));
+        *lock(&TERMINAL) = Some(Prompt {
+            tty: tty.try_clone()?,
+            before,
+            silent: silent.clone(),
+        });
         let guard = Self(());
         termios::tcsetattr(tty, SetArg::TCSAFLUSH, &silent)?;
         Ok(guard)
     }
 }
 
+/// Throws away what was typed on `tty` and not read.
+pub fn forget_typed(tty: &File) {
+    let _ = termios::tcflush(tty, FlushArg::TCIFLUSH);
+}
+
 impl Drop for EchoOff {
     fn drop(&mut self) {
-        if let Some((tty, before)) = lock(&TERMINAL).take() {
-            let _ = termios::tcsetattr(&tty, SetArg::TCSADRAIN, &before);
+        if let Some(prompt) = lock(&TERMINAL).take() {
+            let _ = termios::tcsetattr(&prompt.tty, SetArg::TCSADRAIN, &prompt.before);
         }
     }
 }

@@ -283,6 +283,10 @@ fn prompt(mut tty: &File, question: &str) -> Result<SecretBytes> {
         b"\n" => Some(SecretBytes::zeroed(0)),
         byte => read_until(&mut byte.chain(tty), Some(b'\n'), TYPED_MAX).map_err(cannot)?,
     };
+    if answer.is_none() {
+        // Else the shell would show it, and run it.
+        process::forget_typed(tty);
+    }
     drop((echo, line));
     answer.ok_or_else(|| {
         Error::failure(format!("the passphrase is longer than {TYPED_MAX} bytes"))

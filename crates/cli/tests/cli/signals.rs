@@ -12,11 +12,12 @@ use std::{
 };
 
 use nix::{
+    fcntl::{FcntlArg, OFlag, fcntl},
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
 
-use crate::support::{FAST, Folder, bytes, luxor};
+use crate::support::{FAST, Folder, bytes, luxor, terminal_shell};
 
 /// Sends `signal`, and gives the exit code and standard error.
 fn interrupt(mut child: Child, signal: Signal) -> (Option<i32>, String) {
@@ -67,7 +68,12 @@ fn assert_interrupted(child: Child, signal: Signal, folder: &Folder, left: &[&st
 fn every_signal_ends_a_wait_for_input_with_130() {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+    for signal in [
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGQUIT,
+    ] {
         let mut child = luxor("encrypt --key-file key")
             .args(FAST)
             .args(["-", "volume"])
@@ -131,6 +137,45 @@ fn writing_is_interrupted() {
     }
 }
 
+/// Such as one that a pager has not read to its end.
+#[test]
+fn a_full_standard_error_holds_nothing_up() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+    while writer.write(&[b'x'; 4096]).is_ok() {}
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
+    let mut child = luxor("encrypt --key-file key")
+        .args(FAST)
+        .args(["-", "volume"])
+        .current_dir(folder.path())
+        .stdin_from(Stdio::piped())
+        .stderr_to(writer)
+        .spawn();
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(&bytes(20 << 20, 1)).unwrap();
+    kill(
+        Pid::from_raw(child.id().try_into().unwrap()),
+        Signal::SIGTERM,
+    )
+    .unwrap();
+    let sent = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if sent.elapsed() > Duration::from_secs(10) {
+            child.kill().unwrap();
+            panic!("it waits for its standard error");
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(status.code(), Some(130));
+    assert_eq!(folder.names(), ["key"]);
+    drop(reader);
+}
+
 /// A shell gives background jobs of scripts, and `nohup` gives everything, an
 /// ignored signal.
 #[test]
@@ -163,4 +208,47 @@ fn signals_that_were_ignored_stay_ignored() {
     drop(pipe);
     assert!(child.wait().unwrap().success());
     assert!(Path::exists(&folder.join("volume")));
+}
+
+/// Says how many typed bytes nobody has read.
+const LEFT: &str =
+    "stty -icanon min 0 time 1; echo left $(dd bs=4096 count=1 2> /dev/null | wc -c)";
+
+/// The shell would show it, run it, and keep it in its history.
+#[test]
+fn no_part_of_a_passphrase_is_left_for_the_shell() {
+    let folder = Folder::new();
+    folder.write("plain", b"attack at dawn");
+    let too_long = format!("{}\n", "x".repeat(1000));
+    // A terminal that does not forget by itself what was typed before Ctrl-C.
+    for (answer, code) in [(too_long.as_str(), 1), ("half\u{3}", 130)] {
+        let shell = format!(
+            "trap : INT; stty noflsh; \"$luxor\" encrypt plain volume; echo code $?; {LEFT}"
+        );
+        let (_, screen) = terminal_shell(&shell, &[answer], folder.path());
+        assert!(screen.contains(&format!("code {code}")), "{screen}");
+        assert!(screen.contains("left 0"), "{screen}");
+    }
+}
+
+/// The shell switches the echo on when it takes the terminal back.
+#[test]
+fn after_a_stop_a_passphrase_is_not_shown_either() {
+    let folder = Folder::new();
+    folder.write("plain", b"attack at dawn");
+    let shell = format!(
+        "until_echo_is() {{ for i in $(seq 100); do
+            stty -a < /dev/tty | grep -q -- \" $1 \" && return; sleep 0.1
+        done; }}
+        (
+            until_echo_is -echo; stty echo < /dev/tty
+            kill -CONT $$; until_echo_is -echo; printf 'now: '
+        ) &
+        exec \"$luxor\" encrypt {} plain volume",
+        FAST.join(" ")
+    );
+    let answers = ["", "secret\n", "secret\n"];
+    let (code, screen) = terminal_shell(&shell, &answers, folder.path());
+    assert_eq!(code, 0, "{screen}");
+    assert!(!screen.contains("secret"), "{screen}");
 }

@@ -62,6 +62,11 @@ impl Luxor {
         self
     }
 
+    pub fn stderr_to(mut self, stderr: impl Into<Stdio>) -> Self {
+        self.command.stderr(stderr);
+        self
+    }
+
     pub fn current_dir(mut self, dir: &Path) -> Self {
         self.command.current_dir(dir);
         self
@@ -241,19 +246,25 @@ pub fn without_terminal(command: &str, arguments: &[&str], dir: &Path) -> Outcom
     Outcome::new(format!("{setsid:?}"), output)
 }
 
-/// `luxor LINE` on a terminal of its own, each of `answers` typed at a prompt (a
-/// line that ends with a colon and a space); then says whether the terminal's echo
-/// is on. The exit code and all that was on the screen.
+/// `luxor LINE` on a terminal of its own, as [`terminal_shell`] has it; then says
+/// whether the terminal's echo is on.
 pub fn terminal(line: &str, answers: &[&str], dir: &Path) -> (i32, String) {
     // The shell outlives Ctrl-C, to look at the terminal.
     let shell = format!(
-        "trap : INT; {} {line}; code=$?; stty -a | grep -q ' echo ' && echo the echo is on; exit $code",
-        env!("CARGO_BIN_EXE_luxor")
+        "trap : INT; \"$luxor\" {line}; code=$?; stty -a | grep -q ' echo ' && echo the echo is on; exit $code"
     );
+    terminal_shell(&shell, answers, dir)
+}
+
+/// A line of shell with `luxor` in `$luxor` on a terminal of its own, each of
+/// `answers` typed at a prompt (a line that ends with a colon and a space). The exit
+/// code and all that was on the screen.
+pub fn terminal_shell(shell: &str, answers: &[&str], dir: &Path) -> (i32, String) {
     let mut script = Command::new("script");
     script
-        .args(["--quiet", "--return", "--command", &shell, "/dev/null"])
+        .args(["--quiet", "--return", "--command", shell, "/dev/null"])
         .current_dir(dir)
+        .env("luxor", env!("CARGO_BIN_EXE_luxor"))
         .env("SHELL", "/bin/sh")
         .env("TERM", "xterm")
         .stdin(Stdio::piped())
