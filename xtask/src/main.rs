@@ -96,7 +96,7 @@ fn ci() -> ExitCode {
 /// `engines` are those that must be present; without it, the machine's own.
 fn tests(steps: &mut Steps, engines: Option<&str>) {
     steps.run_tests("tests", || {
-        let mut command = cargo("test --locked --workspace --no-fail-fast");
+        let mut command = process::cargo_with_signals("test --locked --workspace --no-fail-fast");
         match Root::of_this_user() {
             Root::Is => {}
             Root::BySudo => {

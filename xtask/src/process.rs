@@ -42,6 +42,22 @@ pub fn cargo(args: &str) -> Command {
     command
 }
 
+/// `cargo` with the signals' default effects, where `env` can do that. Who starts
+/// this in the background or by `nohup` has signals ignored, and the tests of what
+/// signals do would wait for ever.
+pub fn cargo_with_signals(args: &str) -> Command {
+    let default = "--default-signal=HUP,INT,TERM";
+    if !succeeds(command("env").args([default, "true"])) {
+        return cargo(args);
+    }
+    let cargo = cargo(args);
+    let mut env = command("env");
+    env.arg(default)
+        .arg(cargo.get_program())
+        .args(cargo.get_args());
+    env
+}
+
 /// `cargo fuzz`, which needs unstable compiler flags. It sets `RUSTFLAGS` and so
 /// hides `.cargo/config.toml`'s, which are therefore given once more.
 pub fn cargo_fuzz(subcommand: &str) -> Command {
