@@ -419,3 +419,82 @@ impl CreateError {
         matches!(self, Self::Derive(error) if error.is_out_of_memory())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use luxor_engine::{Mode, Registry};
+    use luxor_sector::MemoryStorage;
+
+    use super::*;
+    use crate::pbkdf::PbkdfKind;
+
+    /// Notes what is done to it: writes by place, and `None` for a sync.
+    #[derive(Default)]
+    struct Recorder {
+        bytes: MemoryStorage,
+        calls: Mutex<Vec<Option<u64>>>,
+    }
+
+    impl Storage for Recorder {
+        fn len(&self) -> io::Result<u64> {
+            self.bytes.len()
+        }
+
+        fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+            self.bytes.read_exact_at(buf, offset)
+        }
+
+        fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+            self.calls.lock().unwrap().push(Some(offset));
+            self.bytes.write_all_at(buf, offset)
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            self.calls.lock().unwrap().push(None);
+            Ok(())
+        }
+    }
+
+    fn written() -> (Vec<Option<u64>>, Vec<u8>) {
+        let options = Luks2Options {
+            pbkdf: PbkdfOptions {
+                kind: PbkdfKind::Pbkdf2,
+                force_iterations: Some(1000),
+                ..PbkdfOptions::default()
+            },
+            ..Luks2Options::default()
+        };
+        let backend = Registry::cpu().best(Mode::Xts).unwrap();
+        let volume = NewVolume::create(&options, b"secret", &*backend).unwrap();
+        let storage = Recorder::default();
+        volume.write_to(&storage).unwrap();
+        let calls = storage.calls.into_inner().unwrap();
+        (calls, storage.bytes.into_bytes())
+    }
+
+    #[test]
+    fn the_primary_header_is_written_when_all_else_is_durable() {
+        let (calls, _) = written();
+        let [rest @ .., before, primary, after] = &calls[..] else {
+            panic!("{calls:?}")
+        };
+        assert_eq!((before, primary, after), (&None, &Some(0), &None));
+        assert!(rest.contains(&Some(HEADER_SIZE)), "{rest:?}");
+        assert!(!rest.contains(&Some(0)), "{rest:?}");
+    }
+
+    #[test]
+    fn nothing_repeats_and_nothing_of_the_keyslots_area_is_left_out() {
+        let (_, bytes) = written();
+        assert_eq!(bytes.len() as u64, DATA_OFFSET);
+        let header = usize::try_from(HEADER_SIZE).unwrap();
+        // The salts of the copies.
+        assert_ne!(bytes[104..168], bytes[header + 104..][..64]);
+        let mut seen = std::collections::HashSet::new();
+        for (i, piece) in bytes[2 * header..].chunks(64).enumerate() {
+            assert!(seen.insert(piece), "64-byte piece {i} was there before");
+        }
+    }
+}
