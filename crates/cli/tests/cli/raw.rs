@@ -237,6 +237,16 @@ fn impossible_lengths_are_refused_before_any_output() {
 }
 
 #[test]
+fn the_input_is_not_replaced() {
+    let raw = Raw::new(32);
+    let input = raw.folder.write("input", bytes(64, 1));
+    luxor("raw encrypt --mode ecb --force --key-file")
+        .args([&raw.key, &input, &input])
+        .fails(1, "is the input too");
+    assert_eq!(fs::read(input).unwrap(), bytes(64, 1));
+}
+
+#[test]
 fn pipes_stream() {
     let raw = Raw::new(32);
     let input = bytes(20 * MIB + 3, 5);
