@@ -402,15 +402,12 @@ fn too_little_memory_for_argon2_is_3() {
 
 /// Where there is no room for threads either, that is an error and no panic.
 #[test]
-fn too_little_memory_for_anything_is_3() {
+fn too_little_memory_for_threads_is_no_panic() {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
     folder.write("plain", b"x");
-    for (kib, codes) in [
-        (20_000, &[1, 3][..]),
-        (150_000, &[0, 1, 3]),
-        (300_000, &[0, 1, 3]),
-    ] {
+    // Less than that leaves too little for any allocation, which ends a Rust program.
+    for kib in [150_000, 300_000] {
         let shell = format!(
             "ulimit -v {kib}; exec {} encrypt --force --key-file key --iter-time 10 plain volume",
             env!("CARGO_BIN_EXE_luxor")
@@ -421,10 +418,7 @@ fn too_little_memory_for_anything_is_3() {
             .output()
             .unwrap();
         let outcome = Outcome::new(shell, output);
-        assert!(
-            outcome.code.is_some_and(|code| codes.contains(&code)),
-            "{outcome:#?}"
-        );
+        assert!(matches!(outcome.code, Some(0 | 1 | 3)), "{outcome:#?}");
         assert!(!outcome.stderr.contains("panicked"), "{outcome:#?}");
     }
 }
