@@ -145,9 +145,19 @@ impl MetadataLock {
         if metadata.file_type().is_block_device() {
             let device = metadata.rdev();
             let name = format!("L_{}:{}", major(device), minor(device));
-            // Others than root may not, and then do without.
+            // Others than root may not, and a container can lack the folder: they
+            // do without.
             return match Self::of_device(Path::new("/run/cryptsetup"), &name, access) {
-                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(Self { _held: None }),
+                Err(e)
+                    if matches!(
+                        e.kind(),
+                        io::ErrorKind::PermissionDenied
+                            | io::ErrorKind::NotFound
+                            | io::ErrorKind::ReadOnlyFilesystem
+                    ) =>
+                {
+                    Ok(Self { _held: None })
+                }
                 result => result,
             };
         }

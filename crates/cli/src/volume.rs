@@ -134,12 +134,27 @@ impl Volume {
         }
     }
 
+    /// Whether the data are in a file of their own: this one has the metadata where
+    /// they would begin.
+    #[must_use]
+    pub fn is_detached_header(&self) -> bool {
+        self.header.segment().offset < self.header.metadata_len()
+    }
+
     /// How many bytes of encrypted data there are, where that is known; `data`
     /// has them when the header is detached.
     ///
     /// # Errors
-    /// When they are cut off, or cannot be what the file was.
+    /// When they are cut off, or cannot be what the file was; when the header is
+    /// detached and there are no `data`.
     pub fn payload_len(&self, data: Option<&Input>) -> Result<Option<u64>> {
+        if data.is_none() && self.is_detached_header() {
+            return Err(Error::failure(format!(
+                "{} is a detached header: the data are in another file",
+                self.name()
+            ))
+            .hint("Name that file as the volume, and this one with --header."));
+        }
         let segment = self.header.segment();
         let (name, storage_len) = match (data, &self.metadata) {
             (Some(input), _) | (None, Metadata::Seekable(input)) => (input.name(), input.len()),

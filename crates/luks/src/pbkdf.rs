@@ -430,7 +430,8 @@ mod tests {
         }
         let mut out = [0; 32];
         let error = argon2(1, u32::MAX).derive(b"x", &mut out).unwrap_err();
-        assert!(error.is_out_of_memory(), "{error}");
+        // Told before the attempt, which the system might have let begin.
+        assert!(matches!(error, DeriveError::Memory { .. }), "{error}");
     }
 
     #[test]

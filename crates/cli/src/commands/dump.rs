@@ -126,7 +126,7 @@ impl Text {
                 self.line(
                     "Key derivation",
                     format_args!(
-                        "{}, {time} iterations, {memory_kib} KiB of memory, {parallel} lanes",
+                        "{}, {time} iterations, {memory_kib} KiB of memory, parallel {parallel}",
                         keyslot.kdf.kind()
                     ),
                 );

@@ -192,6 +192,35 @@ fn the_header_may_be_apart() {
     );
 }
 
+/// Its data would begin at byte 0, where the header itself is: without a word it
+/// would be decrypted as if it were them.
+#[test]
+fn a_detached_header_is_not_taken_for_the_data() {
+    let folder = Folder::new();
+    let key = folder.write("key", b"correct horse");
+    let data = folder.write("data", vec![0; 1 << 20]);
+    let header = folder.join("header");
+    let cheap = "luksFormat --batch-mode --pbkdf pbkdf2 --pbkdf-force-iterations 1000";
+    let mut arguments: Vec<&OsStr> = cheap.split(' ').map(AsRef::as_ref).collect();
+    arguments.extend(["--key-file".as_ref(), key.as_os_str()]);
+    arguments.extend(["--header".as_ref(), header.as_os_str(), data.as_os_str()]);
+    tool("cryptsetup", arguments);
+
+    luxor("decrypt --key-file key header out")
+        .current_dir(folder.path())
+        .fails(1, "detached header");
+    let checked = luxor("check --key-file key header")
+        .current_dir(folder.path())
+        .ok();
+    assert!(checked.text().contains("detached"), "{checked:#?}");
+    luxor("decrypt --key-file key --header header data out")
+        .current_dir(folder.path())
+        .ok();
+    luxor("check --key-file key --header header data")
+        .current_dir(folder.path())
+        .ok();
+}
+
 #[test]
 fn names_may_be_anything() {
     let folder = Folder::new();
