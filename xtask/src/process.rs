@@ -46,7 +46,7 @@ pub fn cargo(args: &str) -> Command {
 /// this in the background or by `nohup` has signals ignored, and the tests of what
 /// signals do would wait for ever.
 pub fn cargo_with_signals(args: &str) -> Command {
-    let default = "--default-signal=HUP,INT,TERM";
+    let default = "--default-signal=HUP,INT,QUIT,TERM";
     if !succeeds(command("env").args([default, "true"])) {
         return cargo(args);
     }
