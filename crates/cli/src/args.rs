@@ -308,6 +308,10 @@ pub struct CheckArgs {
 ///
 /// The key file holds the key itself: 16 or 32 bytes, for xts the data key and then the
 /// tweak key (32 or 64 bytes).
+///
+/// A length that the mode cannot process is refused before any output. From a pipe it
+/// is known at the end only: a file then does not appear, another pipe has had all
+/// but the last 4 MiB.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -19,6 +19,18 @@ pub fn registry() -> Registry {
     Registry::cpu()
 }
 
+/// Refuses an engine that is absent before a command begins, whether the command
+/// needs one or not.
+///
+/// # Errors
+/// When the engine asked for is unknown or absent.
+pub fn check(global: &GlobalArgs) -> Result<()> {
+    if global.engine != "auto" {
+        registry().get(&global.engine)?;
+    }
+    Ok(())
+}
+
 /// What `--engine` and `--threads` ask for.
 pub struct Engine {
     /// Where keys are loaded.

@@ -45,6 +45,7 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<()> {
     process::handle_signals()?;
+    engine::check(&cli.global)?;
     let console = Console::new(&cli.global);
     match &cli.command {
         Command::Encrypt(args) => commands::encrypt::run(args, &cli.global, console),

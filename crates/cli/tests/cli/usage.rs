@@ -150,6 +150,9 @@ fn an_absent_engine_is_named() {
             .arg("--key-file")
             .args([&key, &input, &folder.join("output")])
             .fails(1, &format!("there is no engine called \"{name}\""));
+        // Also where no engine is needed.
+        luxor("engines --engine").arg(name).fails(1, name);
+        luxor("dump volume --engine").arg(name).fails(1, name);
     }
     assert_eq!(folder.names(), ["input", "key"]);
 }
