@@ -48,7 +48,9 @@ impl ProgressStyleArgs {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         bar.set_style(style("{spinner} {msg} ({elapsed})"));
         bar.set_message(what);
-        bar.enable_steady_tick(Duration::from_millis(120));
+        if !bar.is_hidden() {
+            bar.enable_steady_tick(Duration::from_millis(120));
+        }
         Step {
             _line: (!bar.is_hidden()).then(OpenLine::begin),
             bar,

@@ -75,12 +75,10 @@ impl RawCipher<'_> {
             Some(unit) => unit.get() * (PIECE / unit.get()).max(1),
             None => PIECE,
         };
-        let mut current = Buffer::zeroed(piece_len);
-        let mut following = if lone_unit {
-            Buffer::zeroed(0)
-        } else {
-            Buffer::zeroed(piece_len)
-        };
+        let buffer =
+            |len: usize| Buffer::try_zeroed(len).map_err(|_| RawError::Memory { kib: len >> 10 });
+        let mut current = buffer(piece_len)?;
+        let mut following = buffer(if lone_unit { 0 } else { piece_len })?;
         let mut total = 0;
 
         let mut len = fill(source, &mut current, 0)?;
@@ -228,6 +226,12 @@ pub enum RawError {
         offset: u64,
         /// What the system said.
         source: io::Error,
+    },
+    /// There is no memory for a piece.
+    #[error("out of memory: {kib} KiB are needed")]
+    Memory {
+        /// The length of a piece in KiB.
+        kib: usize,
     },
     /// The engine failed.
     #[error(transparent)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Page-aligned memory for bulk data.
 
-use alloc::{vec, vec::Vec};
+use alloc::{collections::TryReserveError, vec, vec::Vec};
 use core::{fmt, ops};
 
 use zeroize::Zeroize;
@@ -19,9 +19,26 @@ pub struct Buffer {
 
 impl Buffer {
     /// `len` zero bytes.
+    ///
+    /// # Panics
+    /// Or an abort, as with any allocation, when there is too little memory.
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
-        let memory = vec![0; len + PAGE - 1];
+        Self::inside(vec![0; len + PAGE - 1], len)
+    }
+
+    /// `len` zero bytes, if there is memory for them.
+    ///
+    /// # Errors
+    /// When there is not.
+    pub fn try_zeroed(len: usize) -> Result<Self, TryReserveError> {
+        let mut memory = Vec::new();
+        memory.try_reserve_exact(len.saturating_add(PAGE - 1))?;
+        memory.resize(len + PAGE - 1, 0);
+        Ok(Self::inside(memory, len))
+    }
+
+    fn inside(memory: Vec<u8>, len: usize) -> Self {
         let address = memory.as_ptr().addr();
         Self {
             start: address.next_multiple_of(PAGE) - address,
@@ -64,10 +81,14 @@ mod tests {
     #[test]
     fn buffers_are_aligned_and_zero() {
         for len in [0, 1, PAGE - 1, PAGE, 3 * PAGE + 5] {
-            let buffer = Buffer::zeroed(len);
-            assert_eq!(buffer.len(), len);
-            assert_eq!(buffer.as_ptr().addr() % PAGE, 0);
-            assert!(buffer.iter().all(|&b| b == 0));
+            for buffer in [Buffer::zeroed(len), Buffer::try_zeroed(len).unwrap()] {
+                assert_eq!(buffer.len(), len);
+                assert_eq!(buffer.as_ptr().addr() % PAGE, 0);
+                assert!(buffer.iter().all(|&b| b == 0));
+            }
+        }
+        for len in [usize::MAX, usize::MAX / 2] {
+            assert!(Buffer::try_zeroed(len).is_err());
         }
     }
 }

@@ -207,8 +207,15 @@ impl Pool {
         match self.returned.try_recv() {
             Ok(buffer) => Ok(buffer),
             Err(TryRecvError::Empty) if self.allocated < BUFFERS => {
-                self.allocated += 1;
-                Ok(Buffer::zeroed(BUFFER_LEN))
+                match Buffer::try_zeroed(BUFFER_LEN) {
+                    Ok(buffer) => {
+                        self.allocated += 1;
+                        Ok(buffer)
+                    }
+                    Err(_) if self.allocated == 0 => Err(PipelineError::Memory.into()),
+                    // Fewer will do; they come back.
+                    Err(_) => Ok(self.returned.recv()?),
+                }
             }
             Err(_) => Ok(self.returned.recv()?),
         }
@@ -470,6 +477,9 @@ pub enum PipelineError {
         /// Whether these are all.
         at_end: bool,
     },
+    /// There is no memory for a single buffer.
+    #[error("out of memory: {} KiB are needed", BUFFER_LEN >> 10)]
+    Memory,
     /// The flag [`Job::cancel`] was set.
     #[error("interrupted")]
     Cancelled,

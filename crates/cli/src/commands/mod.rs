@@ -12,7 +12,7 @@ use luxor_sector::pipeline::PipelineError;
 use crate::{
     args::GlobalArgs,
     block_device::Identity,
-    error::{Error, Result, name},
+    error::{Error, Exit, Result, name},
     output,
 };
 
@@ -36,6 +36,7 @@ fn stream_error(error: &PipelineError, input: &str, output: &str) -> Error {
         PipelineError::PartSector { .. } | PipelineError::SourceLen { .. } => {
             Error::failure(format!("{input}: {error}: is the file cut off?"))
         }
+        PipelineError::Memory => Error::new(Exit::OutOfMemory, error.to_string()),
         PipelineError::Crypt { source, .. } => Error::failure(format!("{error}: {source}")),
         _ => Error::failure(error.to_string()),
     }

@@ -12,7 +12,7 @@ use crate::{
     commands::check_not_needed,
     console::Console,
     engine::Engine,
-    error::{Error, Result, name},
+    error::{Error, Exit, Result, name},
     input::{Input, Role},
     output::{Output, OutputOptions},
     progress::ProgressStyleArgs,
@@ -72,6 +72,7 @@ pub fn run(args: &RawArgs, global: &GlobalArgs, console: Console) -> Result<()> 
             RawError::Write { source, .. } => {
                 Error::io(format!("cannot write {output_name}"), source)
             }
+            RawError::Memory { .. } => Error::new(Exit::OutOfMemory, error.to_string()),
             _ => Error::failure(error.to_string()),
         })?;
     drop(progress);

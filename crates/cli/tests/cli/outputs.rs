@@ -400,14 +400,15 @@ fn too_little_memory_for_argon2_is_3() {
     assert_eq!(folder.names(), ["key", "plain", "volume"]);
 }
 
-/// Where there is no room for threads either, that is an error and no panic.
+/// What fails first depends on the system: the engine's threads, Argon2's, or the
+/// buffers.
 #[test]
-fn too_little_memory_for_threads_is_no_panic() {
+fn too_little_memory_for_threads_or_buffers_is_no_panic() {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
     folder.write("plain", b"x");
     // Less than that leaves too little for any allocation, which ends a Rust program.
-    for kib in [150_000, 300_000] {
+    for kib in [30_000, 60_000, 100_000, 150_000, 300_000] {
         let shell = format!(
             "ulimit -v {kib}; exec {} encrypt --force --key-file key --iter-time 10 plain volume",
             env!("CARGO_BIN_EXE_luxor")
