@@ -25,6 +25,12 @@ impl DataUnitNumber {
         self.0
     }
 
+    /// The low half.
+    #[expect(clippy::cast_possible_truncation, reason = "the low half")]
+    pub(crate) const fn low(self) -> u64 {
+        self.0 as u64
+    }
+
     /// The number `units` further on, each `stride` apart, modulo 2¹²⁸.
     #[must_use]
     pub const fn step(self, units: u64, stride: u64) -> Self {

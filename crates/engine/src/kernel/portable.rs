@@ -12,7 +12,7 @@ use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, BlockSizeUser, KeyInit
 
 use super::{
     Kernel,
-    vector::{DEPTH, Permutation, Vector},
+    vector::{Beside, DEPTH, Permutation, Vector},
 };
 use crate::{
     backend::Direction,
@@ -134,18 +134,42 @@ impl Vector for Block {
     }
 
     #[inline(always)]
-    unsafe fn unit_tweaks(t: &u128) -> [Self; DEPTH] {
-        let mut tweaks = [Self(u128::from_le(*t)); DEPTH];
-        for i in 1..DEPTH {
-            tweaks[i] = Self(mul_alpha(tweaks[i - 1].0));
-        }
-        tweaks
+    unsafe fn broadcast(p: *const u8) -> Self {
+        // SAFETY: as the caller says.
+        unsafe { Self::load(p) }
     }
 
     #[inline(always)]
-    fn next_pass(self) -> Self {
-        const { assert!(DEPTH * Self::BLOCKS == 8) };
+    unsafe fn count(first: u128, _: u64) -> Self {
+        Self(first)
+    }
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the low half")]
+    fn add_low(self, n: u64) -> Self {
+        let low = (self.0 as u64).wrapping_add(n);
+        Self((self.0 >> 64 << 64) | u128::from(low))
+    }
+
+    #[inline(always)]
+    fn swap_bytes(self) -> Self {
+        Self(self.0.swap_bytes())
+    }
+
+    #[inline(always)]
+    fn spread(self, i: usize) -> Self {
+        Self((0..i).fold(self.0, |t, _| mul_alpha(t)))
+    }
+
+    #[inline(always)]
+    fn mul_alpha8(self) -> Self {
         Self(mul_alpha8(self.0))
+    }
+
+    #[inline(always)]
+    fn mul_pass(self) -> Self {
+        const { assert!(DEPTH * Self::BLOCKS == 8) };
+        self.mul_alpha8()
     }
 }
 
@@ -154,18 +178,52 @@ struct Dec<'a, C>(&'a C);
 
 macro_rules! permutation {
     ($name:ident, $cipher:ident, $method:ident) => {
+        /// The crate adds the first and the last round key by itself.
         impl<C: $cipher + BlockSizeUser<BlockSize = U16>> Permutation for $name<'_, C> {
             type V = Block;
 
             #[inline(always)]
-            fn apply<const D: usize>(&self, x: [Block; D], post: [Block; D]) -> [Block; D] {
+            fn enter(&self, x: Block) -> Block {
+                x
+            }
+
+            #[inline(always)]
+            fn enter_masked(&self, x: Block, mask: Block) -> Block {
+                x.xor(mask)
+            }
+
+            #[inline(always)]
+            fn leave(&self) -> Block {
+                Block(0)
+            }
+
+            #[inline(always)]
+            fn rounds<const D: usize, W: Beside<Block>>(
+                &self,
+                x: [Block; D],
+                post: [Block; D],
+                work: &mut W,
+            ) -> [Block; D] {
                 let mut blocks = x.map(|x| aes::Block::from(x.0.to_le_bytes()));
                 self.0.$method(&mut blocks);
                 let mut y = post;
+                for i in 0..DEPTH {
+                    work.step(i, &mut y[0]);
+                }
                 for (y, block) in y.iter_mut().zip(blocks) {
                     y.0 ^= u128::from_le_bytes(block.into());
                 }
                 y
+            }
+
+            #[inline(always)]
+            fn mask_mul_alpha8(&self, mask: Block) -> Block {
+                mask.mul_alpha8()
+            }
+
+            #[inline(always)]
+            fn mask_mul_pass(&self, mask: Block) -> Block {
+                mask.mul_pass()
             }
         }
     };

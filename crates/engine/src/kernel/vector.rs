@@ -6,7 +6,7 @@
 //! token calls them. So all that takes a vector is safe.
 //!
 //! Every function here and every generic function above is `inline(always)`,
-//! and loops stand where closures would: the instructions may be used only
+//! and traits stand where closures would: the instructions may be used only
 //! inside a function that enables their target features, which is the kernel's
 //! entry, so all has to end up in there.
 
@@ -14,7 +14,7 @@
 ///
 /// An AES instruction takes 3 to 8 cycles and one or two can start each cycle:
 /// eight independent ones keep the units busy, and eight data registers, eight
-/// tweaks and the round keys fit 32 registers (with 16, keys come from memory).
+/// masks and the eight of the next pass fit 32 registers.
 pub(crate) const DEPTH: usize = 8;
 
 /// The most blocks in one pass: [`DEPTH`] registers of 4 blocks.
@@ -39,23 +39,115 @@ pub(crate) trait Vector: Copy {
     /// `16 · BLOCKS` bytes at `p` can be written.
     unsafe fn store(self, p: *mut u8);
 
-    fn xor(self, other: Self) -> Self;
+    /// As [`Vector::store`], around the caches; where there is no such
+    /// instruction, an ordinary store. [`Vector::fence`] must follow before
+    /// anything else looks at the memory.
+    ///
+    /// # Safety
+    /// `16 · BLOCKS` bytes at `p` can be written, and `p` is a multiple of that.
+    #[inline(always)]
+    unsafe fn store_around(self, p: *mut u8) {
+        // SAFETY: as the caller says.
+        unsafe { self.store(p) }
+    }
 
-    /// The tweaks of a data unit's first `DEPTH · BLOCKS` blocks: T·α⁰, T·α¹, …
-    /// where T is the encrypted data unit number as it is in memory.
+    /// Ends [`Vector::store_around`].
+    #[inline(always)]
+    fn fence() {}
+
+    /// Says that the cache line at `p`, which may be anywhere, is wanted soon.
+    #[inline(always)]
+    fn prefetch(p: *const u8) {
+        let _ = p;
+    }
+
+    /// The block at `p` in all places.
+    ///
+    /// # Safety
+    /// The CPU has the instructions, and 16 bytes at `p` can be read.
+    unsafe fn broadcast(p: *const u8) -> Self;
+
+    /// The numbers `first`, `first` + `stride`, …, little-endian, one a block;
+    /// the low halves wrap by themselves.
     ///
     /// # Safety
     /// The CPU has the instructions.
-    unsafe fn unit_tweaks(t: &u128) -> [Self; DEPTH];
+    unsafe fn count(first: u128, stride: u64) -> Self;
 
-    /// The tweaks one pass further on: times α to the `DEPTH · BLOCKS`.
-    fn next_pass(self) -> Self;
+    /// Adds `n` to the low half of each block, wrapping.
+    fn add_low(self, n: u64) -> Self;
+
+    /// Each block's bytes in the other order.
+    fn swap_bytes(self) -> Self;
+
+    fn xor(self, other: Self) -> Self;
+
+    /// From a register with T in all places: T·αⁿ, T·αⁿ⁺¹, … with n = `i` ·
+    /// `BLOCKS`, for n < 8.
+    fn spread(self, i: usize) -> Self;
+
+    /// Does nothing, but lets the compiler compute `later` only after `self`.
+    #[inline(always)]
+    fn before(&mut self, later: &mut Self) {
+        let _ = later;
+    }
+
+    /// Each block times α⁸.
+    fn mul_alpha8(self) -> Self;
+
+    /// Each block times α to the `DEPTH · BLOCKS`: one pass further on.
+    fn mul_pass(self) -> Self;
 }
 
-/// An expanded key for one direction.
+/// Small pieces of other work, in order, for the gaps between the rounds.
+pub(crate) trait Beside<V> {
+    /// Piece `i` of [`DEPTH`], before `next` goes on into the next round.
+    fn step(&mut self, i: usize, next: &mut V);
+}
+
+/// No other work.
+pub(crate) struct Nothing;
+
+impl<V> Beside<V> for Nothing {
+    #[inline(always)]
+    fn step(&mut self, _: usize, _: &mut V) {}
+}
+
+/// AES under one key in one direction, taken apart: P(x) = [`rounds`]([`enter`](x))
+/// with [`leave`] as what the last round adds.
+///
+/// A *mask* is a tweak with [`leave`] already added. So a block x under the tweak
+/// t is [`rounds`]([`enter_masked`](x, mask)), mask), and the last round adds both
+/// in one instruction. Masks are affine in tweaks: to go on by a power of α, go
+/// on and add a constant.
+///
+/// [`rounds`]: Permutation::rounds
+/// [`enter`]: Permutation::enter
+/// [`enter_masked`]: Permutation::enter_masked
+/// [`leave`]: Permutation::leave
 pub(crate) trait Permutation {
     type V: Vector;
 
-    /// Each block x becomes P(x) ⊕ post.
-    fn apply<const D: usize>(&self, x: [Self::V; D], post: [Self::V; D]) -> [Self::V; D];
+    /// x ⊕ first round key.
+    fn enter(&self, x: Self::V) -> Self::V;
+
+    /// x ⊕ tweak ⊕ first round key.
+    fn enter_masked(&self, x: Self::V, mask: Self::V) -> Self::V;
+
+    /// The last round key: the mask of the tweak 0.
+    fn leave(&self) -> Self::V;
+
+    /// All rounds; the last adds `post` in place of its key. Work goes between.
+    fn rounds<const D: usize, W: Beside<Self::V>>(
+        &self,
+        x: [Self::V; D],
+        post: [Self::V; D],
+        work: &mut W,
+    ) -> [Self::V; D];
+
+    /// The mask of the tweak times α⁸.
+    fn mask_mul_alpha8(&self, mask: Self::V) -> Self::V;
+
+    /// The mask of the tweak one pass further on.
+    fn mask_mul_pass(&self, mask: Self::V) -> Self::V;
 }

@@ -1,31 +1,61 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Passes over consecutive blocks, each with a mask of its own: what the modes
-//! have in common where no unit fills whole passes.
+//! Passes over consecutive blocks: what the modes have in common.
 
-use crate::kernel::vector::{DEPTH, MAX_PASS, Permutation, Vector};
+use crate::kernel::vector::{Beside, DEPTH, Nothing, Permutation, Vector};
 use crate::run::{InOut, Run};
+
+/// From this many bytes on, a separate output goes around the caches: it would
+/// push out everything else, and each of its lines would be read before it is
+/// written.
+const AROUND_CACHES: usize = 4 << 20;
+
+/// From this many bytes on, a buffer in place is not in the inner caches, and
+/// the hardware's own prefetching stops at each page's end.
+const AHEAD: usize = 4 << 20;
+
+/// How far ahead, in bytes.
+const AHEAD_BY: usize = 4096;
 
 /// Where a run's bytes are read and written: one place, or two that do not overlap.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) src: *const u8,
     pub(crate) dst: *mut u8,
+    /// Whole passes are stored around the caches.
+    around: bool,
+    /// Whole passes ask for what comes [`AHEAD_BY`] bytes later.
+    ahead: bool,
 }
 
 impl Place {
-    pub(crate) fn of(run: &mut Run<'_>) -> Self {
+    /// `pass` is the number of bytes in a pass of the kernel.
+    pub(crate) fn of(run: &mut Run<'_>, pass: usize) -> Self {
+        let len = run.len();
+        let whole_passes = run.unit_len().get().is_multiple_of(pass);
         match run.buf_mut() {
-            InOut::InPlace(buf) => Self::in_place(buf.as_mut_ptr()),
+            InOut::InPlace(buf) => Self {
+                ahead: len >= AHEAD,
+                ..Self::in_place(buf.as_mut_ptr())
+            },
             InOut::Separate { input, output } => Self {
                 src: input.as_ptr(),
                 dst: output.as_mut_ptr(),
+                around: len >= AROUND_CACHES
+                    && whole_passes
+                    && output.as_ptr().addr().is_multiple_of(64),
+                ahead: len >= AHEAD,
             },
         }
     }
 
     #[inline(always)]
     pub(crate) fn in_place(p: *mut u8) -> Self {
-        Self { src: p, dst: p }
+        Self {
+            src: p,
+            dst: p,
+            around: false,
+            ahead: false,
+        }
     }
 
     /// The place `bytes` further on.
@@ -39,6 +69,7 @@ impl Place {
             Self {
                 src: self.src.add(bytes),
                 dst: self.dst.add(bytes),
+                ..self
             }
         }
     }
@@ -69,6 +100,11 @@ impl Place {
     /// The CPU has the instructions of `V`, and so many bytes of the run are left.
     #[inline(always)]
     pub(crate) unsafe fn load<const D: usize, V: Vector>(self) -> [V; D] {
+        if self.ahead && D == DEPTH {
+            for line in (0..16 * V::BLOCKS * D).step_by(64) {
+                V::prefetch(self.src.wrapping_add(AHEAD_BY + line));
+            }
+        }
         // SAFETY: as the caller says.
         unsafe { load(self.src) }
     }
@@ -79,15 +115,35 @@ impl Place {
     /// So many bytes of the run are left.
     #[inline(always)]
     pub(crate) unsafe fn store<const D: usize, V: Vector>(self, x: [V; D]) {
-        for (i, x) in x.into_iter().enumerate() {
-            // SAFETY: as the caller says.
-            unsafe { x.store(self.dst.add(16 * V::BLOCKS * i)) };
+        if self.around && D == DEPTH {
+            for (i, x) in x.into_iter().enumerate() {
+                // SAFETY: as the caller says; the run and its units begin at
+                // multiples of a register, see `of`.
+                unsafe { x.store_around(self.dst.add(16 * V::BLOCKS * i)) };
+            }
+        } else {
+            for (i, x) in x.into_iter().enumerate() {
+                // SAFETY: as the caller says.
+                unsafe { x.store(self.dst.add(16 * V::BLOCKS * i)) };
+            }
+        }
+    }
+
+    /// To be called when the run is done.
+    #[inline(always)]
+    pub(crate) fn finish<V: Vector>(self) {
+        if self.around {
+            V::fence();
         }
     }
 }
 
+/// `D` registers from `p` on.
+///
+/// # Safety
+/// The CPU has the instructions, and so many bytes can be read.
 #[inline(always)]
-unsafe fn load<const D: usize, V: Vector>(p: *const u8) -> [V; D] {
+pub(crate) unsafe fn load<const D: usize, V: Vector>(p: *const u8) -> [V; D] {
     // SAFETY: the caller lets `16 · BLOCKS · D` bytes be read.
     unsafe {
         let mut x = [V::zero(); D];
@@ -98,118 +154,134 @@ unsafe fn load<const D: usize, V: Vector>(p: *const u8) -> [V; D] {
     }
 }
 
-/// `a[i] ⊕ b[i]` for all.
-#[inline(always)]
-pub(crate) fn xor<const D: usize, V: Vector>(mut a: [V; D], b: [V; D]) -> [V; D] {
-    for (a, b) in a.iter_mut().zip(b) {
-        *a = a.xor(b);
+/// What becomes of a block, given a value that belongs to it.
+pub(crate) trait Form {
+    /// One pass of `D` registers, the belonging values in `with`.
+    fn crypt<const D: usize, P: Permutation, W: Beside<P::V>>(
+        p: &P,
+        x: [P::V; D],
+        with: [P::V; D],
+        work: &mut W,
+    ) -> [P::V; D];
+}
+
+/// P(x ⊕ tweak) ⊕ tweak, given the mask: XTS, and ECB with the tweak 0.
+pub(crate) struct Masked;
+
+impl Form for Masked {
+    #[inline(always)]
+    fn crypt<const D: usize, P: Permutation, W: Beside<P::V>>(
+        p: &P,
+        mut x: [P::V; D],
+        with: [P::V; D],
+        work: &mut W,
+    ) -> [P::V; D] {
+        for i in 0..D {
+            x[i] = p.enter_masked(x[i], with[i]);
+        }
+        p.rounds(x, with, work)
     }
-    a
 }
 
-/// How masks go into a block.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// P(x ⊕ mask) ⊕ mask: XTS, and ECB with no mask.
-    Xex,
-    /// P(mask) ⊕ x: CTR.
-    Stream,
+/// P(counter) ⊕ x, given the counter with the first round key added: CTR.
+pub(crate) struct Stream;
+
+impl Form for Stream {
+    #[inline(always)]
+    fn crypt<const D: usize, P: Permutation, W: Beside<P::V>>(
+        p: &P,
+        mut x: [P::V; D],
+        with: [P::V; D],
+        work: &mut W,
+    ) -> [P::V; D] {
+        for x in &mut x {
+            *x = x.xor(p.leave());
+        }
+        p.rounds(with, x, work)
+    }
 }
-
-/// A pass's worth of masks, each a block as it is in memory.
-pub(crate) type Masks = [u128; MAX_PASS];
-
-/// No masks.
-pub(crate) const UNMASKED: Masks = [0; _];
 
 /// One pass of `D` registers.
 ///
 /// # Safety
-/// The CPU has the instructions of `P`, `16 · D · BLOCKS` bytes of the run are
-/// left at `at`, and as many can be read at `masks`.
+/// The CPU has the instructions of `P`, and `16 · D · BLOCKS` bytes of the run
+/// are left at `at`.
 #[inline(always)]
-unsafe fn pass<const D: usize, P: Permutation>(p: &P, form: Form, masks: *const u128, at: Place) {
+pub(crate) unsafe fn pass<const D: usize, F: Form, P: Permutation, W: Beside<P::V>>(
+    p: &P,
+    with: [P::V; D],
+    at: Place,
+    work: &mut W,
+) {
     // SAFETY: as the caller says.
     unsafe {
         let x = at.load::<D, P::V>();
-        let masks = load::<D, P::V>(masks.cast());
-        at.store(match form {
-            Form::Xex => p.apply(xor(x, masks), masks),
-            Form::Stream => p.apply(masks, x),
-        });
+        at.store(F::crypt(p, x, with, work));
     }
 }
 
-/// `masks.len()` consecutive blocks from `at` on.
+/// The last `bytes` bytes, fewer than a pass has. Returns the value that belongs
+/// to the first register that was not wholly used.
 ///
 /// # Safety
-/// The CPU has the instructions of `P`, and so many blocks of the run are left
-/// at `at`.
+/// The CPU has the instructions of `P`, and so many bytes are left at `at`.
 #[inline(always)]
-pub(crate) unsafe fn masked<P: Permutation>(p: &P, form: Form, masks: &[u128], at: Place) {
-    let width = P::V::BLOCKS;
-    let mut done = 0;
-    // SAFETY: each pass takes no more blocks than `masks` has left, which the
-    // run has too.
+pub(crate) unsafe fn rest<F: Form, P: Permutation>(
+    p: &P,
+    with: [P::V; DEPTH],
+    mut bytes: usize,
+    mut at: Place,
+) -> P::V {
+    const { assert!(DEPTH == 8) };
+    let register = 16 * P::V::BLOCKS;
+    let [a, b, c, d, e, f, g, h] = with;
+    let mut left = [a, b, c, d];
+    // SAFETY: each step takes no more than there is.
     unsafe {
-        while masks.len() - done >= DEPTH * width {
-            pass::<DEPTH, P>(p, form, masks.as_ptr().add(done), at.add(16 * done));
-            done += DEPTH * width;
+        if bytes >= 4 * register {
+            pass::<4, F, P, _>(p, left, at, &mut Nothing);
+            left = [e, f, g, h];
+            bytes -= 4 * register;
+            at = at.add(4 * register);
         }
-        if masks.len() - done >= 4 * width {
-            pass::<4, P>(p, form, masks.as_ptr().add(done), at.add(16 * done));
-            done += 4 * width;
+        if bytes >= 2 * register {
+            pass::<2, F, P, _>(p, [left[0], left[1]], at, &mut Nothing);
+            left[0] = left[2];
+            left[1] = left[3];
+            bytes -= 2 * register;
+            at = at.add(2 * register);
         }
-        if masks.len() - done >= 2 * width {
-            pass::<2, P>(p, form, masks.as_ptr().add(done), at.add(16 * done));
-            done += 2 * width;
+        if bytes >= register {
+            pass::<1, F, P, _>(p, [left[0]], at, &mut Nothing);
+            left[0] = left[1];
+            bytes -= register;
+            at = at.add(register);
         }
-        if masks.len() - done >= width {
-            pass::<1, P>(p, form, masks.as_ptr().add(done), at.add(16 * done));
-            done += width;
+        if bytes > 0 {
+            // Less than a register: through a full one on the stack.
+            let mut block = [0_u128; 4];
+            let copy = block.as_mut_ptr().cast::<u8>();
+            at.src.copy_to_nonoverlapping(copy, bytes);
+            pass::<1, F, P, _>(p, [left[0]], Place::in_place(copy), &mut Nothing);
+            copy.copy_to_nonoverlapping(at.dst, bytes);
         }
     }
-    let rest = masks.len() - done;
-    if rest > 0 {
-        // SAFETY: `rest` blocks are left at `at`, fewer than a register has.
-        unsafe { partial(p, form, &masks[done..], at.add(16 * done)) };
-    }
+    left[0]
 }
 
-/// Fewer blocks than one register has: through a full one on the stack.
-///
-/// # Safety
-/// As for [`masked`]; there are less than `BLOCKS` masks.
-#[inline(always)]
-unsafe fn partial<P: Permutation>(p: &P, form: Form, masks: &[u128], at: Place) {
-    let mut blocks = [0_u128; 4];
-    let mut padded = [0_u128; 4];
-    padded[..masks.len()].copy_from_slice(masks);
-    let bytes = blocks.as_mut_ptr().cast::<u8>();
-    // SAFETY: the arrays have a full register's blocks.
-    unsafe {
-        at.src.copy_to_nonoverlapping(bytes, 16 * masks.len());
-        pass::<1, P>(p, form, padded.as_ptr(), Place::in_place(bytes));
-        bytes.copy_to_nonoverlapping(at.dst, 16 * masks.len());
-    }
-}
-
-/// One block by itself, as a little-endian integer: P(x ⊕ mask) ⊕ mask.
+/// One block by itself, as a little-endian integer: P(x ⊕ tweak) ⊕ tweak.
 ///
 /// # Safety
 /// The CPU has the instructions of `P`.
 #[inline(always)]
-pub(crate) unsafe fn single<P: Permutation>(p: &P, x: u128, mask: u128) -> u128 {
+pub(crate) unsafe fn single<P: Permutation>(p: &P, x: u128, tweak: u128) -> u128 {
     let mut block = [x.to_le(), 0, 0, 0];
-    let masks = [mask.to_le(), 0, 0, 0];
+    let tweaks = [tweak.to_le(), 0, 0, 0];
     // SAFETY: the arrays have a full register's blocks.
     unsafe {
-        pass::<1, P>(
-            p,
-            Form::Xex,
-            masks.as_ptr(),
-            Place::in_place(block.as_mut_ptr().cast()),
-        );
+        let mask = P::V::load(tweaks.as_ptr().cast()).xor(p.leave());
+        let at = Place::in_place(block.as_mut_ptr().cast());
+        pass::<1, Masked, P, _>(p, [mask], at, &mut Nothing);
     }
     u128::from_le(block[0])
 }

@@ -1,20 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Electronic codebook: SP 800-38A, 6.1. Units and their numbers have no effect.
 
-use super::blocks::{Form, Place, UNMASKED, masked};
-use crate::{kernel::vector::Permutation, run::Run};
+use super::blocks::{Masked, Place, pass, rest};
+use crate::{
+    kernel::vector::{DEPTH, Nothing, Permutation, Vector},
+    run::Run,
+};
 
 /// # Safety
 /// The CPU has the instructions of `P`, and the unit length is a multiple of 16.
 #[inline(always)]
 pub(crate) unsafe fn crypt<P: Permutation>(p: &P, run: &mut Run<'_>) {
-    let total = run.len() / 16;
-    let at = Place::of(run);
-    let mut done = 0;
-    while done < total {
-        let count = UNMASKED.len().min(total - done);
-        // SAFETY: `done + count` blocks are in the run.
-        unsafe { masked(p, Form::Xex, &UNMASKED[..count], at.add(16 * done)) };
-        done += count;
+    let bytes = 16 * P::V::BLOCKS * DEPTH;
+    let mut left = run.len();
+    let mut at = Place::of(run, bytes);
+    let masks = [p.leave(); DEPTH];
+    // SAFETY: no more is taken than is left.
+    unsafe {
+        while left >= bytes {
+            pass::<DEPTH, Masked, P, _>(p, masks, at, &mut Nothing);
+            at = at.add(bytes);
+            left -= bytes;
+        }
+        rest::<Masked, P>(p, masks, left, at);
     }
+    at.finish::<P::V>();
 }

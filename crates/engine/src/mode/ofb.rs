@@ -11,7 +11,7 @@ use crate::{kernel::vector::Permutation, run::Run};
 pub(crate) unsafe fn crypt<P: Permutation>(p: &P, run: &mut Run<'_>) {
     let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
     let units = run.units();
-    let mut at = Place::of(run);
+    let mut at = Place::of(run, 16);
     for unit in 0..units {
         let iv = first.step(unit as u64, stride).get();
         // SAFETY: the run has `units` units of `unit_len` bytes.

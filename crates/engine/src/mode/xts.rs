@@ -8,25 +8,37 @@
 //!
 //! ```text
 //! for each batch of up to BATCH units:
-//!     encrypt all their numbers side by side                 → T[0..n]
-//!     units of whole passes (of 512 bytes with 512-bit registers):
-//!         for each unit: masks = T·(α⁰ … αᵖ⁻¹), p blocks in a pass
-//!             for each pass: crypt p blocks; masks = masks·αᵖ, no chain within a pass
-//!     units of any other whole number of blocks:
+//!     encrypt all their numbers, a pass of them side by side   → T[0..n]
+//!     units of a pass and more (512 bytes with 512-bit registers):
+//!         masks = those of T[0]·(α⁰ … αᵖ⁻¹), p blocks in a pass
+//!         for each unit, for each whole pass in it:
+//!             crypt p blocks, and between the rounds make the next masks:
+//!                 inside the unit, masks·αᵖ, each register by itself
+//!                 at its end, those of the next unit's T
+//!         what is left of a unit: the first of the masks
+//!     smaller units:
 //!         they lie side by side, so their blocks are one sequence:
 //!         fill a pass with masks, on over the units' borders; crypt it
-//!     units that end with part of a block:
-//!         all but the last whole block alike, then ciphertext stealing
+//!     units that end with part of a block: ciphertext stealing at each end
 //! ```
 //!
-//! All is constant-time: masks by shifts and carry-less multiplication.
+//! So AES never waits for a mask, and the instructions that make masks fill the
+//! slots that AES leaves free. Those slots are what counts: CPUs with 512-bit
+//! registers start an AES instruction each cycle on one port, and any other
+//! instruction that lands on that port costs a cycle. Shifts by bit counts are
+//! such; byte shifts, carry-less multiplications and XORs are not, or need not
+//! be, so masks are made of those alone.
+//!
+//! All is constant-time.
+
+use core::mem::MaybeUninit;
 
 use zeroize::Zeroize;
 
-use super::blocks::{Form, Masks, Place, UNMASKED, masked, single, xor};
+use super::blocks::{Masked, Place, load, pass, rest, single};
 use crate::{
     gf128::mul_alpha,
-    kernel::vector::{DEPTH, Permutation, Vector},
+    kernel::vector::{Beside, DEPTH, MAX_PASS, Nothing, Permutation, Vector},
     run::{DataUnitNumber, Run},
 };
 
@@ -34,10 +46,35 @@ use crate::{
 /// few enough to stay in the L1 cache.
 const BATCH: usize = 128;
 
+/// The tweaks of a batch as they are in memory, and one that is not used: the
+/// masks after the last unit are made of it.
+///
+/// Not cleared beforehand, and overwritten one by one as they are used: a pass
+/// over all of them costs a short run a good part of its time.
+struct Tweaks(MaybeUninit<[u128; BATCH + 1]>);
+
+impl Tweaks {
+    #[inline(always)]
+    fn as_mut_ptr(&mut self) -> *mut u128 {
+        self.0.as_mut_ptr().cast()
+    }
+
+    /// The first `count`.
+    ///
+    /// # Safety
+    /// They have been written.
+    #[inline(always)]
+    unsafe fn first(&mut self, count: usize) -> &mut [u128] {
+        debug_assert!(count <= BATCH + 1);
+        // SAFETY: as the caller says.
+        unsafe { core::slice::from_raw_parts_mut(self.as_mut_ptr(), count) }
+    }
+}
+
 /// # Safety
 /// The CPU has the instructions of `E` and `P`; units have 16 bytes and more.
 #[inline(always)]
-pub(crate) unsafe fn encrypt<E: Permutation, P: Permutation>(
+pub(crate) unsafe fn encrypt<E: Permutation, P: Permutation<V = E::V>>(
     tweak: &E,
     data: &P,
     run: &mut Run<'_>,
@@ -51,7 +88,7 @@ pub(crate) unsafe fn encrypt<E: Permutation, P: Permutation>(
 /// # Safety
 /// As for [`encrypt`].
 #[inline(always)]
-pub(crate) unsafe fn decrypt<E: Permutation, P: Permutation>(
+pub(crate) unsafe fn decrypt<E: Permutation, P: Permutation<V = E::V>>(
     tweak: &E,
     data: &P,
     run: &mut Run<'_>,
@@ -61,41 +98,45 @@ pub(crate) unsafe fn decrypt<E: Permutation, P: Permutation>(
 }
 
 #[inline(always)]
-unsafe fn crypt<const DECRYPT: bool, E: Permutation, P: Permutation>(
+unsafe fn crypt<const DECRYPT: bool, E: Permutation, P: Permutation<V = E::V>>(
     tweak: &E,
     data: &P,
     run: &mut Run<'_>,
 ) {
+    let pass_bytes = 16 * P::V::BLOCKS * DEPTH;
     let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
-    let (blocks, tail) = (unit_len / 16, unit_len % 16);
     let units = run.units();
-    let mut at = Place::of(run);
-    let mut tweaks = [0_u128; BATCH];
+    let mut at = Place::of(run, pass_bytes);
+    let mut tweaks = Tweaks(MaybeUninit::uninit());
     let mut done = 0;
     while done < units {
-        let tweaks = &mut tweaks[..BATCH.min(units - done)];
-        // SAFETY: `done + tweaks.len()` units are in the run.
+        let count = BATCH.min(units - done);
+        // SAFETY: `done + count` units are in the run.
         unsafe {
-            encrypt_numbers(tweak, first.step(done as u64, stride), stride, tweaks);
-            if tail != 0 {
-                for (i, t) in tweaks.iter().enumerate() {
-                    stealing_unit::<DECRYPT, P>(data, *t, blocks, tail, at.add(i * unit_len));
-                }
-            } else if blocks.is_multiple_of(DEPTH * P::V::BLOCKS) {
-                for (i, t) in tweaks.iter().enumerate() {
-                    whole_passes(data, t, blocks, at.add(i * unit_len));
-                }
-            } else {
-                units_of_blocks(data, tweaks, blocks, at);
+            let first = first.step(done as u64, stride);
+            let made = encrypt_numbers(tweak, first, stride, count, &mut tweaks);
+            for unused in count..made.max(count + 1) {
+                tweaks.as_mut_ptr().add(unused).write(0);
             }
-            at = at.add(unit_len * tweaks.len());
+            if unit_len.is_multiple_of(pass_bytes) {
+                whole_passes(data, tweaks.first(count + 1), unit_len / pass_bytes, at);
+            } else if unit_len < pass_bytes && unit_len.is_multiple_of(16) {
+                units_of_blocks(data, tweaks.first(count), unit_len / 16, at);
+            } else {
+                for (i, t) in tweaks.first(count).iter_mut().enumerate() {
+                    any_unit::<DECRYPT, P>(data, t, unit_len, at.add(i * unit_len));
+                }
+            }
+            at = at.add(unit_len * count);
         }
-        done += tweaks.len();
+        done += count;
     }
-    tweaks[..BATCH.min(units)].zeroize();
+    at.finish::<P::V>();
+    // Nothing reads the zeros, and yet they must be written.
+    core::hint::black_box(&mut tweaks);
 }
 
-/// The tweaks of consecutive units, as they are in memory.
+/// The tweaks of `count` consecutive units, and of some more: returns of how many.
 ///
 /// # Safety
 /// The CPU has the instructions of `E`.
@@ -104,40 +145,176 @@ unsafe fn encrypt_numbers<E: Permutation>(
     tweak: &E,
     first: DataUnitNumber,
     stride: u64,
-    tweaks: &mut [u128],
-) {
-    let mut number = first;
-    for t in &mut *tweaks {
-        // IEEE 1619-2007, 5.1: the number is little-endian in memory.
-        *t = number.get().to_le();
-        number = number.step(1, stride);
+    count: usize,
+    tweaks: &mut Tweaks,
+) -> usize {
+    const { assert!(BATCH.is_multiple_of(MAX_PASS)) };
+    let width = E::V::BLOCKS;
+    let low = first.low();
+    let wraps = stride
+        .checked_mul(BATCH as u64)
+        .is_none_or(|all| low.checked_add(all).is_none());
+    let p = tweaks.as_mut_ptr().cast::<u8>();
+    if wraps {
+        // The vectors' addition has no carry from half to half.
+        let mut number = first;
+        for i in 0..count.next_multiple_of(DEPTH * width) {
+            // IEEE 1619-2007, 5.1: the number is little-endian in memory.
+            // SAFETY: a batch is a multiple of a pass.
+            unsafe { tweaks.as_mut_ptr().add(i).write(number.get().to_le()) };
+            number = number.step(1, stride);
+        }
+        let mut done = 0;
+        while done < count {
+            // SAFETY: a batch is a multiple of a pass.
+            unsafe {
+                let at = p.add(16 * done);
+                store(encrypt_numbers_of(tweak, load::<DEPTH, E::V>(at)), at);
+            }
+            done += DEPTH * width;
+        }
+        return done;
     }
-    for group in tweaks.chunks_mut(UNMASKED.len()) {
-        let at = Place::in_place(group.as_mut_ptr().cast());
-        // SAFETY: the group's blocks begin there.
-        unsafe { masked(tweak, Form::Xex, &UNMASKED[..group.len()], at) };
+    // SAFETY: as the caller says; a batch is a multiple of a pass.
+    unsafe {
+        let mut numbers = E::V::count(first.get(), stride);
+        let step = stride.wrapping_mul(width as u64);
+        let mut done = 0;
+        while count - done > 4 * width {
+            let x = consecutive::<DEPTH, E::V>(&mut numbers, step);
+            store(encrypt_numbers_of(tweak, x), p.add(16 * done));
+            done += DEPTH * width;
+            if done >= count {
+                return done;
+            }
+        }
+        let p = p.add(16 * done);
+        if count - done > 2 * width {
+            let x = consecutive::<4, E::V>(&mut numbers, step);
+            store(encrypt_numbers_of(tweak, x), p);
+            done + 4 * width
+        } else if count - done > width {
+            let x = consecutive::<2, E::V>(&mut numbers, step);
+            store(encrypt_numbers_of(tweak, x), p);
+            done + 2 * width
+        } else {
+            store(encrypt_numbers_of(tweak, [numbers]), p);
+            done + width
+        }
     }
 }
 
-/// A unit of `blocks` blocks, a multiple of `DEPTH · BLOCKS`.
+/// `D` registers of numbers, each `step` after the one before.
+#[inline(always)]
+fn consecutive<const D: usize, V: Vector>(numbers: &mut V, step: u64) -> [V; D] {
+    let mut x = [*numbers; D];
+    for x in &mut x {
+        *x = *numbers;
+        *numbers = numbers.add_low(step);
+    }
+    x
+}
+
+#[inline(always)]
+fn encrypt_numbers_of<const D: usize, E: Permutation>(e: &E, mut x: [E::V; D]) -> [E::V; D] {
+    for x in &mut x {
+        *x = e.enter(*x);
+    }
+    e.rounds(x, [e.leave(); D], &mut Nothing)
+}
+
+/// # Safety
+/// So many bytes can be written.
+#[inline(always)]
+unsafe fn store<const D: usize, V: Vector>(x: [V; D], p: *mut u8) {
+    for (i, x) in x.into_iter().enumerate() {
+        // SAFETY: as the caller says.
+        unsafe { x.store(p.add(16 * V::BLOCKS * i)) };
+    }
+}
+
+/// Masks in the making: for each register those one pass further on.
+struct NextPass<'a, P: Permutation> {
+    p: &'a P,
+    masks: [P::V; DEPTH],
+}
+
+impl<P: Permutation> Beside<P::V> for NextPass<'_, P> {
+    #[inline(always)]
+    fn step(&mut self, i: usize, next: &mut P::V) {
+        self.masks[i] = self.p.mask_mul_pass(self.masks[i]);
+        self.masks[i].before(next);
+    }
+}
+
+/// Masks in the making: a unit's first. Overwrites the unit's tweak.
+struct FirstPass<'a, P: Permutation> {
+    p: &'a P,
+    t: P::V,
+    masks: [P::V; DEPTH],
+}
+
+impl<'a, P: Permutation> FirstPass<'a, P> {
+    /// # Safety
+    /// The CPU has the instructions of `P`.
+    #[inline(always)]
+    unsafe fn of(p: &'a P, tweak: &mut u128) -> Self {
+        // SAFETY: as the caller says.
+        let t = unsafe { P::V::broadcast(core::ptr::from_ref(tweak).cast()) };
+        *tweak = 0;
+        Self {
+            p,
+            t,
+            masks: [t; DEPTH],
+        }
+    }
+
+    #[inline(always)]
+    fn all(mut self) -> [P::V; DEPTH] {
+        let mut t = self.t;
+        for i in 0..DEPTH {
+            self.step(i, &mut t);
+        }
+        self.masks
+    }
+}
+
+impl<P: Permutation> Beside<P::V> for FirstPass<'_, P> {
+    #[inline(always)]
+    fn step(&mut self, i: usize, next: &mut P::V) {
+        let in_a_byte = 8 / P::V::BLOCKS;
+        self.masks[i] = if i < in_a_byte {
+            self.t.spread(i).xor(self.p.leave())
+        } else {
+            self.p.mask_mul_alpha8(self.masks[i - in_a_byte])
+        };
+        self.masks[i].before(next);
+    }
+}
+
+/// A unit of `passes` whole passes for each of `tweaks` but the last.
 ///
 /// # Safety
-/// The CPU has the instructions of `P`, and so many blocks are left at `at`.
+/// The CPU has the instructions of `P`, and so many are left at `at`.
 #[inline(always)]
-unsafe fn whole_passes<P: Permutation>(p: &P, t: &u128, blocks: usize, mut at: Place) {
-    let pass = DEPTH * P::V::BLOCKS;
+unsafe fn whole_passes<P: Permutation>(p: &P, tweaks: &mut [u128], passes: usize, mut at: Place) {
+    let bytes = 16 * P::V::BLOCKS * DEPTH;
     // SAFETY: as the caller says.
-    let mut masks = unsafe { P::V::unit_tweaks(t) };
-    for _ in 0..blocks / pass {
-        // SAFETY: a whole pass is left.
-        unsafe {
-            let x = at.load::<DEPTH, P::V>();
-            let y = p.apply(xor(x, masks), masks);
-            at.store(y);
-            at = at.add(16 * pass);
-        }
-        for mask in &mut masks {
-            *mask = mask.next_pass();
+    unsafe {
+        let mut tweaks = tweaks.iter_mut();
+        let Some(first) = tweaks.next() else { return };
+        let mut masks = FirstPass::of(p, first).all();
+        for next_unit in tweaks {
+            for _ in 1..passes {
+                let mut next = NextPass { p, masks };
+                pass::<DEPTH, Masked, P, _>(p, masks, at, &mut next);
+                masks = next.masks;
+                at = at.add(bytes);
+            }
+            let mut next = FirstPass::of(p, next_unit);
+            pass::<DEPTH, Masked, P, _>(p, masks, at, &mut next);
+            masks = next.masks;
+            at = at.add(bytes);
         }
     }
 }
@@ -148,19 +325,26 @@ unsafe fn whole_passes<P: Permutation>(p: &P, t: &u128, blocks: usize, mut at: P
 /// The CPU has the instructions of `P`, and `blocks` blocks for each of
 /// `tweaks` are left at `at`.
 #[inline(always)]
-unsafe fn units_of_blocks<P: Permutation>(p: &P, tweaks: &[u128], blocks: usize, mut at: Place) {
-    let mut masks: Masks = [0; _];
+unsafe fn units_of_blocks<P: Permutation>(
+    p: &P,
+    tweaks: &mut [u128],
+    blocks: usize,
+    mut at: Place,
+) {
+    let mut sequence = [0_u128; MAX_PASS];
+    let pass_blocks = DEPTH * P::V::BLOCKS;
     let mut filled = 0;
     for t in tweaks {
-        let mut t = u128::from_le(*t);
+        let mut t = u128::from_le(core::mem::take(t));
         for _ in 0..blocks {
-            masks[filled] = t.to_le();
+            sequence[filled] = t.to_le();
             filled += 1;
             t = mul_alpha(t);
-            if filled == masks.len() {
+            if filled == pass_blocks {
                 // SAFETY: no more masks are made than there are blocks.
                 unsafe {
-                    masked(p, Form::Xex, &masks, at);
+                    let masks = masks_of(p, &sequence);
+                    pass::<DEPTH, Masked, P, _>(p, masks, at, &mut Nothing);
                     at = at.add(16 * filled);
                 }
                 filled = 0;
@@ -168,46 +352,73 @@ unsafe fn units_of_blocks<P: Permutation>(p: &P, tweaks: &[u128], blocks: usize,
         }
     }
     // SAFETY: as above.
-    unsafe { masked(p, Form::Xex, &masks[..filled], at) };
-    masks.zeroize();
+    unsafe { rest::<Masked, P>(p, masks_of(p, &sequence), 16 * filled, at) };
+    sequence.zeroize();
 }
 
-/// A unit of `blocks` whole blocks and `tail` bytes, 1 to 15.
+/// The masks of a pass of tweaks.
+///
+/// # Safety
+/// The CPU has the instructions of `P`.
+#[inline(always)]
+unsafe fn masks_of<P: Permutation>(p: &P, tweaks: &[u128; MAX_PASS]) -> [P::V; DEPTH] {
+    // SAFETY: no pass has more.
+    let mut masks = unsafe { load::<DEPTH, P::V>(tweaks.as_ptr().cast()) };
+    for mask in &mut masks {
+        *mask = mask.xor(p.leave());
+    }
+    masks
+}
+
+/// A unit of any length from 16 bytes on.
+///
+/// # Safety
+/// The CPU has the instructions of `P`, and `len` bytes are left at `at`.
+#[inline(always)]
+unsafe fn any_unit<const DECRYPT: bool, P: Permutation>(
+    p: &P,
+    t: &mut u128,
+    len: usize,
+    mut at: Place,
+) {
+    let bytes = 16 * P::V::BLOCKS * DEPTH;
+    let tail = len % 16;
+    // With part of a block at the end, the last whole one is not as the others.
+    let mut alike = if tail == 0 { len } else { len - 16 - tail };
+    // SAFETY: as the caller says.
+    unsafe {
+        let mut masks = FirstPass::of(p, t).all();
+        while alike >= bytes {
+            let mut next = NextPass { p, masks };
+            pass::<DEPTH, Masked, P, _>(p, masks, at, &mut next);
+            masks = next.masks;
+            at = at.add(bytes);
+            alike -= bytes;
+        }
+        let mask = rest::<Masked, P>(p, masks, alike, at);
+        if tail != 0 {
+            let mut tweaks = [0_u128; 4];
+            mask.xor(p.leave()).store(tweaks.as_mut_ptr().cast());
+            let t = u128::from_le(tweaks[alike / 16 % P::V::BLOCKS]);
+            steal::<DECRYPT, P>(p, t, tail, at.add(alike));
+        }
+    }
+}
+
+/// The last whole block, whose tweak is `t`, and `tail` bytes, 1 to 15.
+///
+/// The whole block lends bytes to the part of a block, which comes out in its
+/// place. Decryption takes the two tweaks in the other order (5.4.2).
 ///
 /// # Safety
 /// The CPU has the instructions of `P`, and so many bytes are left at `at`.
 #[inline(always)]
-unsafe fn stealing_unit<const DECRYPT: bool, P: Permutation>(
-    p: &P,
-    t: u128,
-    blocks: usize,
-    tail: usize,
-    at: Place,
-) {
-    let before = blocks - 1;
-    let mut t = u128::from_le(t);
-    let mut masks: Masks = [0; _];
-    let mut done = 0;
-    while done < before {
-        let count = masks.len().min(before - done);
-        for mask in &mut masks[..count] {
-            *mask = t.to_le();
-            t = mul_alpha(t);
-        }
-        // SAFETY: so many blocks are left.
-        unsafe { masked(p, Form::Xex, &masks[..count], at.add(16 * done)) };
-        done += count;
-    }
-    masks.zeroize();
-
-    // The last whole block lends bytes to the part of a block, which comes out
-    // in its place. Decryption takes the two masks in the other order (5.4.2).
+unsafe fn steal<const DECRYPT: bool, P: Permutation>(p: &P, t: u128, tail: usize, at: Place) {
     let next = mul_alpha(t);
     let (lender, taker) = if DECRYPT { (next, t) } else { (t, next) };
-    // SAFETY: a whole block and `tail` bytes are left. Each is read before it
-    // is written, so input and output may be one place.
+    // SAFETY: each byte is read before it is written, so input and output may
+    // be one place.
     unsafe {
-        let at = at.add(16 * before);
         let part = at.add(16);
         let lent = single(p, at.read(), lender).to_le_bytes();
         let mut last = lent;

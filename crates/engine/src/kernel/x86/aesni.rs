@@ -2,23 +2,27 @@
 //! 128-bit registers: every x86-64 CPU with AES-NI, since 2010. Without AVX, so
 //! that the oldest and the smallest of them run it too.
 
-use core::arch::x86_64::{
-    __m128i, _mm_aesdec_si128, _mm_aesdeclast_si128, _mm_aesenc_si128, _mm_aesenclast_si128,
-    _mm_bslli_si128, _mm_bsrli_si128, _mm_clmulepi64_si128, _mm_loadu_si128, _mm_set1_epi64x,
-    _mm_setzero_si128, _mm_storeu_si128, _mm_xor_si128,
+use core::arch::{
+    asm,
+    x86_64::{
+        __m128i, _mm_add_epi64, _mm_aesdec_si128, _mm_aesdeclast_si128, _mm_aesenc_si128,
+        _mm_aesenclast_si128, _mm_bslli_si128, _mm_bsrli_si128, _mm_clmulepi64_si128,
+        _mm_loadu_si128, _mm_set_epi64x, _mm_setzero_si128, _mm_shuffle_epi8, _mm_storeu_si128,
+        _mm_stream_si128, _mm_xor_si128,
+    },
 };
 
 use super::{kernel, registers};
-use crate::{detect::AesNi, gf128::mul_alpha, kernel::vector::DEPTH};
+use crate::detect::AesNi;
 
 registers! {
     /// One block.
     Xmm(__m128i), 1 blocks,
-    zero _mm_setzero_si128, load _mm_loadu_si128, store _mm_storeu_si128, xor _mm_xor_si128,
-    broadcast core::convert::identity,
+    zero _mm_setzero_si128, load _mm_loadu_si128, store _mm_storeu_si128,
+    around _mm_stream_si128, xor _mm_xor_si128, broadcast core::convert::identity,
+    shuffle _mm_shuffle_epi8, count count, low low, add _mm_add_epi64, before before,
     aes _mm_aesenc_si128 _mm_aesenclast_si128 _mm_aesdec_si128 _mm_aesdeclast_si128,
-    shift _mm_bslli_si128 _mm_bsrli_si128, multiply _mm_clmulepi64_si128 by _mm_set1_epi64x,
-    tweaks first_eight
+    shift _mm_bslli_si128 _mm_bsrli_si128, multiply _mm_clmulepi64_si128
 }
 
 kernel!(
@@ -29,19 +33,35 @@ kernel!(
     "aes,pclmulqdq,sse4.1"
 );
 
-/// T·α⁰ … T·α⁷ by doubling: SSE has no shift by a count of each lane's own.
-///
-/// # Safety
-/// The CPU has the instructions.
-#[inline(always)]
-unsafe fn first_eight(t: &u128) -> [Xmm; DEPTH] {
-    let mut t = u128::from_le(*t);
-    // SAFETY: the caller says that the instructions are there.
-    let mut tweaks = [unsafe { <Xmm as crate::kernel::vector::Vector>::zero() }; DEPTH];
-    for tweak in &mut tweaks {
-        // SAFETY: the array has 16 bytes.
-        *tweak = Xmm(unsafe { _mm_loadu_si128(t.to_le_bytes().as_ptr().cast()) });
-        t = mul_alpha(t);
+/// `first`.
+#[target_feature(enable = "sse2")]
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "halves")]
+fn count(first: u128, _: u64) -> __m128i {
+    _mm_set_epi64x(
+        ((first >> 64) as u64).cast_signed(),
+        (first as u64).cast_signed(),
+    )
+}
+
+/// `n` in the low half.
+#[target_feature(enable = "sse2")]
+#[inline]
+fn low(n: u64) -> __m128i {
+    _mm_set_epi64x(0, n.cast_signed())
+}
+
+/// The empty instruction takes both, so the compiler has `first` by then.
+#[target_feature(enable = "sse2")]
+#[inline]
+fn before(first: &mut __m128i, later: &mut __m128i) {
+    // SAFETY: no instruction.
+    unsafe {
+        asm!(
+            "/* {0} {1} */",
+            inout(xmm_reg) * first,
+            inout(xmm_reg) * later,
+            options(pure, nomem, nostack, preserves_flags)
+        );
     }
-    tweaks
 }

@@ -6,33 +6,53 @@ mod aesni;
 mod vaes256;
 mod vaes512;
 
-use core::arch::x86_64::{
-    __m128i, _mm_aesimc_si128, _mm_aeskeygenassist_si128, _mm_cvtsi128_si32, _mm_loadu_si128,
-    _mm_set1_epi32, _mm_storeu_si128,
+use core::{
+    arch::x86_64::{
+        __m128i, _mm_aesimc_si128, _mm_aeskeygenassist_si128, _mm_cvtsi128_si32, _mm_loadu_si128,
+        _mm_set1_epi32, _mm_storeu_si128,
+    },
+    marker::PhantomData,
 };
 
 use zeroize::Zeroize;
 
-use super::vector::{Permutation, Vector};
+use super::vector::{Beside, Permutation, Vector};
 use crate::{
+    gf128::mul_alpha8,
     key::{AesKey, KeySize},
     secret::SecretBytes,
 };
 
 /// Both key schedules: encryption's, then that of the equivalent inverse cipher
-/// (FIPS 197, 5.3.5), each of [`MAX_KEYS`] round keys.
+/// (FIPS 197, 5.3.5), and what masks need of them.
+///
+/// Each value stands there as often as a register has blocks, so that one load
+/// brings it to all of them. The kernels read the schedules where they are: with
+/// 24 registers of data and masks there is no room for round keys, and a load
+/// for eight AES instructions costs nothing.
 pub(super) struct Expanded {
     size: KeySize,
+    /// Two times [`SLOTS`] values.
     schedules: SecretBytes,
 }
 
 /// AES-256's 14 rounds and the first key.
 const MAX_KEYS: usize = 15;
 
+// What follows the round keys, see `Permutation` for masks.
+/// First round key ⊕ last one.
+const ENTER_MASKED: usize = MAX_KEYS;
+/// What masks need after a multiplication by α⁸.
+const ALPHA8: usize = MAX_KEYS + 1;
+/// And after one by a pass's power of α.
+const PASS: usize = MAX_KEYS + 2;
+
+const SLOTS: usize = MAX_KEYS + 3;
+
 impl Expanded {
-    /// Key expansion: FIPS 197, 5.2.
+    /// Key expansion: FIPS 197, 5.2. For registers of `blocks` blocks.
     #[target_feature(enable = "aes,sse4.1")]
-    fn new(key: &AesKey) -> Self {
+    fn new(key: &AesKey, blocks: usize) -> Self {
         let size = key.size();
         let (nk, rounds) = (size.bytes() / 4, size.rounds());
         let mut words = [0_u32; 4 * MAX_KEYS];
@@ -52,34 +72,46 @@ impl Expanded {
             words[i] = words[i - nk] ^ word;
         }
 
-        let mut schedules = SecretBytes::zeroed(2 * MAX_KEYS * 16);
-        let (forward, inverse) = schedules.expose_mut().split_at_mut(MAX_KEYS * 16);
-        for (bytes, word) in forward.chunks_exact_mut(4).zip(words) {
-            bytes.copy_from_slice(&word.to_le_bytes());
+        let mut values = [[0_u128; SLOTS]; 2];
+        for (i, key) in words.chunks_exact(4).enumerate().take(rounds + 1) {
+            let key = key.iter().rev().fold(0, |k, &w| (k << 32) | u128::from(w));
+            values[0][i] = key;
+            values[1][rounds - i] = if i == 0 || i == rounds {
+                key
+            } else {
+                inv_mix_columns(key)
+            };
         }
         words.zeroize();
-        for round in 0..=rounds {
-            let from = &forward[16 * (rounds - round)..][..16];
-            let to = &mut inverse[16 * round..][..16];
-            // SAFETY: both have 16 bytes.
-            unsafe {
-                let mut key = _mm_loadu_si128(from.as_ptr().cast());
-                if !matches!(round, 0) && round != rounds {
-                    key = _mm_aesimc_si128(key);
-                }
-                _mm_storeu_si128(to.as_mut_ptr().cast(), key);
+        for values in &mut values {
+            let last = values[rounds];
+            values[ENTER_MASKED] = values[0] ^ last;
+            values[ALPHA8] = mul_alpha8(last) ^ last;
+            values[PASS] = (0..blocks).fold(last, |k, _| mul_alpha8(k)) ^ last;
+        }
+
+        let mut schedules = SecretBytes::zeroed(2 * SLOTS * 16 * blocks);
+        let slots = schedules.expose_mut().chunks_exact_mut(16 * blocks);
+        for (slot, value) in slots.zip(values.as_flattened()) {
+            for block in slot.chunks_exact_mut(16) {
+                block.copy_from_slice(&value.to_le_bytes());
             }
         }
+        values.zeroize();
         Self { size, schedules }
     }
+}
 
-    fn forward(&self) -> &[u8] {
-        &self.schedules.expose()[..MAX_KEYS * 16]
+/// FIPS 197, 5.3.3, of a round key as a little-endian integer.
+#[target_feature(enable = "aes")]
+fn inv_mix_columns(key: u128) -> u128 {
+    let mut bytes = key.to_le_bytes();
+    // SAFETY: the array has 16 bytes.
+    unsafe {
+        let p = bytes.as_mut_ptr().cast();
+        _mm_storeu_si128(p, _mm_aesimc_si128(_mm_loadu_si128(p)));
     }
-
-    fn inverse(&self) -> &[u8] {
-        &self.schedules.expose()[MAX_KEYS * 16..]
-    }
+    u128::from_le_bytes(bytes)
 }
 
 #[target_feature(enable = "aes")]
@@ -89,64 +121,130 @@ fn sub_word(word: u32) -> u32 {
     _mm_cvtsi128_si32(_mm_aeskeygenassist_si128::<0>(all)) as u32
 }
 
-/// Registers with AES and carry-less multiplication. As for [`Vector`], a value
-/// is proof of the instructions.
+/// Registers with AES. As for [`Vector`], a value is proof of the instructions.
 trait Registers: Vector {
-    /// The block at `p` in all places.
-    ///
-    /// # Safety
-    /// The CPU has the instructions, and 16 bytes at `p` can be read.
-    unsafe fn broadcast(p: *const u8) -> Self;
-
     fn aesenc(self, key: Self) -> Self;
     fn aesenclast(self, key: Self) -> Self;
     fn aesdec(self, key: Self) -> Self;
     fn aesdeclast(self, key: Self) -> Self;
-
-    /// Each block times α to the 8·`B`; `B + REST` is 16, `B` at most 7.
-    fn mul_alpha_bytes<const B: i32, const REST: i32>(self) -> Self;
 }
 
-macro_rules! permutation {
-    ($(#[$doc:meta])* $name:ident, $schedule:ident, $round:ident, $last:ident) => {
-        $(#[$doc])*
-        struct $name<V, const ROUNDS: usize>([V; MAX_KEYS]);
+/// For each lane n of eight: 2ⁿ, and the field's reduction (see `gf128`).
+#[repr(align(64))]
+struct Multipliers([[u64; 2]; 8]);
 
-        impl<V: Registers, const ROUNDS: usize> $name<V, ROUNDS> {
+static MULTIPLIERS: Multipliers = {
+    let mut lanes = [[0, 0x87]; 8];
+    let mut n = 0;
+    while n < 8 {
+        lanes[n][0] = 1 << n;
+        n += 1;
+    }
+    Multipliers(lanes)
+};
+
+macro_rules! permutation {
+    ($(#[$doc:meta])* $name:ident, $schedule:literal, $round:ident, $last:ident) => {
+        $(#[$doc])*
+        struct $name<'a, V, const ROUNDS: usize> {
+            slots: &'a [u8],
+            registers: PhantomData<V>,
+        }
+
+        impl<'a, V: Registers, const ROUNDS: usize> $name<'a, V, ROUNDS> {
             /// # Safety
             /// The CPU has the instructions of `V`.
             #[inline(always)]
-            unsafe fn load(key: &Expanded) -> Self {
-                let bytes = &key.$schedule()[..16 * (ROUNDS + 1)];
-                // SAFETY: the slice has `ROUNDS + 1` round keys.
-                unsafe {
-                    let mut keys = [V::zero(); MAX_KEYS];
-                    for i in 0..=ROUNDS {
-                        keys[i] = V::broadcast(bytes.as_ptr().add(16 * i));
-                    }
-                    Self(keys)
+            unsafe fn of(key: &'a Expanded) -> Self {
+                let len = SLOTS * 16 * V::BLOCKS;
+                Self {
+                    slots: &key.schedules.expose()[$schedule * len..][..len],
+                    registers: PhantomData,
+                }
+            }
+
+            #[inline(always)]
+            fn slot(&self, i: usize) -> V {
+                assert!(i < SLOTS);
+                // SAFETY: `of` took so many slots, and its caller says that the
+                // instructions are there.
+                unsafe { V::load(self.slots.as_ptr().add(16 * V::BLOCKS * i)) }
+            }
+
+            #[inline(always)]
+            fn round<const D: usize>(&self, x: &mut [V; D], i: usize) {
+                let key = self.slot(i);
+                for x in x {
+                    *x = x.$round(key);
                 }
             }
         }
 
-        impl<V: Registers, const ROUNDS: usize> Permutation for $name<V, ROUNDS> {
+        impl<V: Registers, const ROUNDS: usize> Permutation for $name<'_, V, ROUNDS> {
             type V = V;
 
             #[inline(always)]
-            fn apply<const D: usize>(&self, mut x: [V; D], post: [V; D]) -> [V; D] {
-                for x in &mut x {
-                    *x = x.xor(self.0[0]);
-                }
-                for round in 1..ROUNDS {
-                    for x in &mut x {
-                        *x = x.$round(self.0[round]);
-                    }
+            fn enter(&self, x: V) -> V {
+                x.xor(self.slot(0))
+            }
+
+            #[inline(always)]
+            fn enter_masked(&self, x: V, mask: V) -> V {
+                x.xor(mask).xor(self.slot(ENTER_MASKED))
+            }
+
+            #[inline(always)]
+            fn leave(&self) -> V {
+                self.slot(ROUNDS)
+            }
+
+            #[inline(always)]
+            fn rounds<const D: usize, W: Beside<V>>(
+                &self,
+                mut x: [V; D],
+                post: [V; D],
+                work: &mut W,
+            ) -> [V; D] {
+                const { assert!(ROUNDS == 10 || ROUNDS == 14) };
+                // Written out: as a loop it is too long for the compiler to unroll,
+                // and then all that the work keeps would be in memory.
+                self.round(&mut x, 1);
+                work.step(0, &mut x[0]);
+                self.round(&mut x, 2);
+                work.step(1, &mut x[0]);
+                self.round(&mut x, 3);
+                work.step(2, &mut x[0]);
+                self.round(&mut x, 4);
+                work.step(3, &mut x[0]);
+                self.round(&mut x, 5);
+                work.step(4, &mut x[0]);
+                self.round(&mut x, 6);
+                work.step(5, &mut x[0]);
+                self.round(&mut x, 7);
+                work.step(6, &mut x[0]);
+                self.round(&mut x, 8);
+                work.step(7, &mut x[0]);
+                self.round(&mut x, 9);
+                if ROUNDS == 14 {
+                    self.round(&mut x, 10);
+                    self.round(&mut x, 11);
+                    self.round(&mut x, 12);
+                    self.round(&mut x, 13);
                 }
                 for i in 0..D {
-                    // The last round ends with an XOR of its key: `post` goes along.
-                    x[i] = x[i].$last(self.0[ROUNDS].xor(post[i]));
+                    x[i] = x[i].$last(post[i]);
                 }
                 x
+            }
+
+            #[inline(always)]
+            fn mask_mul_alpha8(&self, mask: V) -> V {
+                mask.mul_alpha8().xor(self.slot(ALPHA8))
+            }
+
+            #[inline(always)]
+            fn mask_mul_pass(&self, mask: V) -> V {
+                mask.mul_pass().xor(self.slot(PASS))
             }
         }
     };
@@ -154,11 +252,11 @@ macro_rules! permutation {
 
 permutation! {
     /// AES in `ROUNDS` rounds.
-    Enc, forward, aesenc, aesenclast
+    Enc, 0, aesenc, aesenclast
 }
 permutation! {
     /// The equivalent inverse cipher in `ROUNDS` rounds.
-    Dec, inverse, aesdec, aesdeclast
+    Dec, 1, aesdec, aesdeclast
 }
 
 /// A kernel: the modes over one width of registers, inside functions that
@@ -175,7 +273,7 @@ macro_rules! kernel {
 
             fn expand(self, key: &crate::key::AesKey) -> Self::Key {
                 // SAFETY: each token stands for AES and SSE4.1 too.
-                unsafe { Self::Key::new(key) }
+                unsafe { Self::Key::new(key, <$vector as crate::kernel::vector::Vector>::BLOCKS) }
             }
 
             fn xts(
@@ -257,8 +355,8 @@ macro_rules! kernel {
                 // SAFETY: this function's features are those of the registers; a
                 // backend's caller has checked the unit length.
                 unsafe {
-                    let tweak = Enc::<$vector, R>::load(tweak);
-                    xts::encrypt(&tweak, &Enc::<$vector, R>::load(data), run);
+                    let tweak = Enc::<$vector, R>::of(tweak);
+                    xts::encrypt(&tweak, &Enc::<$vector, R>::of(data), run);
                 }
             }
 
@@ -270,33 +368,33 @@ macro_rules! kernel {
             ) {
                 // SAFETY: as above.
                 unsafe {
-                    let tweak = Enc::<$vector, R>::load(tweak);
-                    xts::decrypt(&tweak, &Dec::<$vector, R>::load(data), run);
+                    let tweak = Enc::<$vector, R>::of(tweak);
+                    xts::decrypt(&tweak, &Dec::<$vector, R>::of(data), run);
                 }
             }
 
             #[target_feature(enable = $features)]
             pub(super) fn ecb_encrypt<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
                 // SAFETY: as above.
-                unsafe { ecb::crypt(&Enc::<$vector, R>::load(key), run) }
+                unsafe { ecb::crypt(&Enc::<$vector, R>::of(key), run) }
             }
 
             #[target_feature(enable = $features)]
             pub(super) fn ecb_decrypt<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
                 // SAFETY: as above.
-                unsafe { ecb::crypt(&Dec::<$vector, R>::load(key), run) }
+                unsafe { ecb::crypt(&Dec::<$vector, R>::of(key), run) }
             }
 
             #[target_feature(enable = $features)]
             pub(super) fn ctr<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
                 // SAFETY: as above.
-                unsafe { counter::crypt(&Enc::<$vector, R>::load(key), run) }
+                unsafe { counter::crypt(&Enc::<$vector, R>::of(key), run) }
             }
 
             #[target_feature(enable = $features)]
             pub(super) fn ofb<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
                 // SAFETY: as above.
-                unsafe { feedback::crypt(&Enc::<$vector, R>::load(key), run) }
+                unsafe { feedback::crypt(&Enc::<$vector, R>::of(key), run) }
             }
         }
     };
@@ -308,11 +406,11 @@ macro_rules! registers {
     (
         $(#[$doc:meta])*
         $name:ident($raw:ident), $blocks:literal blocks,
-        zero $zero:ident, load $load:ident, store $store:ident, xor $xor:ident,
-        broadcast $broadcast:expr,
+        zero $zero:ident, load $load:ident, store $store:ident, around $stream:ident,
+        xor $xor:ident, broadcast $broadcast:expr, shuffle $shuffle:ident,
+        count $count:ident, low $low:ident, add $add:ident, before $before:ident,
         aes $enc:ident $enclast:ident $dec:ident $declast:ident,
-        shift $shl:ident $shr:ident, multiply $clmul:ident by $set:ident,
-        tweaks $first_eight:ident
+        shift $shl:ident $shr:ident, multiply $clmul:ident
     ) => {
         $(#[$doc])*
         #[derive(Clone, Copy)]
@@ -340,40 +438,115 @@ macro_rules! registers {
             }
 
             #[inline(always)]
-            fn xor(self, other: Self) -> Self {
-                // SAFETY: a value is proof of the instructions.
-                Self(unsafe { $xor(self.0, other.0) })
+            unsafe fn store_around(self, p: *mut u8) {
+                // SAFETY: as the caller says.
+                unsafe { $stream(p.cast(), self.0) }
             }
 
             #[inline(always)]
-            unsafe fn unit_tweaks(t: &u128) -> [Self; crate::kernel::vector::DEPTH] {
-                // SAFETY: the caller says that the instructions are there.
-                let first = unsafe { $first_eight(t) };
-                let mut tweaks = [first[0]; _];
-                tweaks[..first.len()].copy_from_slice(&first);
-                for i in first.len()..tweaks.len() {
-                    use crate::kernel::x86::Registers;
-                    tweaks[i] = tweaks[i - first.len()].mul_alpha_bytes::<1, 15>();
-                }
-                tweaks
+            fn fence() {
+                // SAFETY: every x86-64 CPU has it.
+                unsafe { core::arch::x86_64::_mm_sfence() }
             }
 
             #[inline(always)]
-            fn next_pass(self) -> Self {
-                use crate::kernel::x86::Registers;
-                // α to the DEPTH · BLOCKS is a shift by BLOCKS bytes.
-                const { assert!(crate::kernel::vector::DEPTH == 8) };
-                self.mul_alpha_bytes::<$blocks, { 16 - $blocks }>()
+            fn prefetch(p: *const u8) {
+                use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                // SAFETY: a hint; it never faults.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
             }
-        }
 
-        impl crate::kernel::x86::Registers for $name {
             #[inline(always)]
             unsafe fn broadcast(p: *const u8) -> Self {
                 // SAFETY: as the caller says.
                 Self(unsafe { $broadcast(_mm_loadu_si128(p.cast())) })
             }
 
+            #[inline(always)]
+            unsafe fn count(first: u128, stride: u64) -> Self {
+                // SAFETY: the caller says that the instructions are there.
+                Self(unsafe { $count(first, stride) })
+            }
+
+            #[inline(always)]
+            fn add_low(self, n: u64) -> Self {
+                // SAFETY: a value is proof of the instructions.
+                Self(unsafe { $add(self.0, $low(n)) })
+            }
+
+            #[inline(always)]
+            fn swap_bytes(self) -> Self {
+                const ORDER: [u8; 16] = [15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0];
+                // SAFETY: a value is proof of the instructions.
+                unsafe { Self($shuffle(self.0, Self::broadcast(ORDER.as_ptr()).0)) }
+            }
+
+            #[inline(always)]
+            fn xor(self, other: Self) -> Self {
+                // SAFETY: a value is proof of the instructions.
+                Self(unsafe { $xor(self.0, other.0) })
+            }
+
+            #[inline(always)]
+            fn spread(self, i: usize) -> Self {
+                // Both halves times 2ⁿ. The high half's product goes half a block
+                // up, and what leaves there, at most 7 bits, is reduced.
+                // SAFETY: a value is proof of the instructions.
+                unsafe {
+                    let by = Self::multipliers(i);
+                    let low = $clmul::<0x00>(self.0, by);
+                    let high = $clmul::<0x01>(self.0, by);
+                    let over = $clmul::<0x11>(high, by);
+                    Self($xor($xor(low, $shl::<8>(high)), over))
+                }
+            }
+
+            #[inline(always)]
+            fn before(&mut self, later: &mut Self) {
+                // SAFETY: a value is proof of the instructions.
+                unsafe { $before(&mut self.0, &mut later.0) }
+            }
+
+            #[inline(always)]
+            fn mul_alpha8(self) -> Self {
+                self.mul_alpha_bytes::<1, 15>()
+            }
+
+            #[inline(always)]
+            fn mul_pass(self) -> Self {
+                // α to the DEPTH · BLOCKS is a shift by BLOCKS bytes.
+                const { assert!(crate::kernel::vector::DEPTH == 8) };
+                self.mul_alpha_bytes::<$blocks, { 16 - $blocks }>()
+            }
+        }
+
+        impl $name {
+            /// Lanes `i` · `BLOCKS` and on of [`MULTIPLIERS`].
+            ///
+            /// # Safety
+            /// The CPU has the instructions.
+            #[inline(always)]
+            unsafe fn multipliers(i: usize) -> $raw {
+                let lanes = &crate::kernel::x86::MULTIPLIERS.0[i * $blocks..][..$blocks];
+                // SAFETY: there are that many.
+                unsafe { $load(lanes.as_ptr().cast()) }
+            }
+
+            /// Each block times α to the 8·`B`; `B + REST` is 16, `B` at most 7.
+            #[inline(always)]
+            fn mul_alpha_bytes<const B: i32, const REST: i32>(self) -> Self {
+                const { assert!(B + REST == 16 && B < 8) };
+                // What leaves at the top, at most 7 bytes, times x⁷ + x² + x + 1.
+                // SAFETY: a value is proof of the instructions.
+                unsafe {
+                    let over = $shr::<REST>(self.0);
+                    let reduced = $clmul::<0x10>(over, Self::multipliers(0));
+                    Self($xor($shl::<B>(self.0), reduced))
+                }
+            }
+        }
+
+        impl crate::kernel::x86::Registers for $name {
             #[inline(always)]
             fn aesenc(self, key: Self) -> Self {
                 // SAFETY: a value is proof of the instructions.
@@ -396,18 +569,6 @@ macro_rules! registers {
             fn aesdeclast(self, key: Self) -> Self {
                 // SAFETY: as above.
                 Self(unsafe { $declast(self.0, key.0) })
-            }
-
-            #[inline(always)]
-            fn mul_alpha_bytes<const B: i32, const REST: i32>(self) -> Self {
-                const { assert!(B + REST == 16 && B < 8) };
-                // What leaves at the top, at most 7 bytes, times x⁷ + x² + x + 1.
-                // SAFETY: a value is proof of the instructions.
-                unsafe {
-                    let over = $shr::<REST>(self.0);
-                    let reduced = $clmul::<0>(over, $set(0x87));
-                    Self($xor($shl::<B>(self.0), reduced))
-                }
             }
         }
     };
