@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The project's chores. `cargo xtask test` sets up what the tests need and runs
-//! them all, `cargo xtask ci` adds every other check that a change must pass, and
-//! `cargo xtask bench` measures.
+//! them all, `cargo xtask ci` adds every other check that a change must pass,
+//! `cargo xtask guard` is one of these, and `cargo xtask bench` measures.
 //!
 //! No dependencies, so that the first thing a newcomer runs builds in seconds.
 
 mod checks;
+mod guard;
 mod process;
 mod readme;
 mod setup;
@@ -20,6 +21,7 @@ use steps::Steps;
 const USAGE: &str = "\
 usage: cargo xtask test             set up what the tests need, and run them all
        cargo xtask ci               that, and every check that a change must pass
+       cargo xtask guard            the check of the kernels' speed alone
        cargo xtask bench [ARGS]...  measure; ARGS go to the bench program";
 
 /// Every CPU path: a machine that runs `ci` must have them all, so that a kernel
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         .as_slice()
     {
         ["test"] => test(),
+        ["guard"] => guard(),
         ["ci"] => ci(),
         ["bench", rest @ ..] => bench(rest),
         [] | ["help" | "--help" | "-h"] => {
@@ -57,6 +60,14 @@ fn test() -> ExitCode {
     let mut steps = Steps::new("test");
     if steps.run("setup", || setup::ensure(&Need::for_tests())) {
         tests(&mut steps, None);
+    }
+    steps.finish()
+}
+
+fn guard() -> ExitCode {
+    let mut steps = Steps::new("guard");
+    if steps.run("setup", || setup::ensure(&Need::for_guard())) {
+        guard::steps(&mut steps);
     }
     steps.finish()
 }
@@ -83,6 +94,7 @@ fn ci() -> ExitCode {
         process::run(cargo("doc --locked --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings"))
     });
     tests(&mut steps, Some(CI_ENGINES));
+    guard::steps(&mut steps);
     steps.run("README's commands", readme::follow);
     steps.run("licences and sources", || {
         setup::ensure_cargo_tool("cargo-deny")?;

@@ -65,7 +65,16 @@ impl Need {
             Packages::same("gcc-c++").debian("g++").arch("gcc"),
         ));
         needs.push(Self::programs(&["git"], Packages::same("git")));
+        needs.extend(Self::for_guard());
         needs
+    }
+
+    /// What `cargo xtask guard` needs.
+    pub fn for_guard() -> Vec<Self> {
+        vec![
+            Self::programs(&["objdump"], Packages::same("binutils")),
+            Self::programs(&["valgrind"], Packages::same("valgrind")),
+        ]
     }
 
     fn programs(programs: &'static [&'static str], packages: Packages) -> Self {

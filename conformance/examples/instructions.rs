@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The program that `cargo xtask guard` has callgrind count: forced engines at
+//! work, one case after another.
+//!
+//! A case is two calls of [`counted`], the second of which does the same work
+//! once more, so that the difference of the two counts is that of the work alone.
+//! For each case there is a line of output: the engine, the mode, the direction,
+//! the bits of an AES key, the bytes of a data unit, the blocks of the work.
+//!
+//! The answers of counted calls are compared with the reference's.
+
+#![forbid(unsafe_code)]
+
+use std::{error::Error, process::ExitCode};
+
+use luxor_conformance::Random;
+use luxor_engine::{
+    AesKey, DataUnitLen, DataUnitNumber, Direction, InOut, KeySize, KeySpec, LoadedKey, Mode,
+    Registry, Run, XtsKey,
+};
+
+/// Bytes of the work, or a little less: a run of many data units, and no threads.
+const BYTES: usize = 64 << 10;
+
+/// The directions of CTR are one.
+const CASES: [(Mode, Direction); 5] = [
+    (Mode::Xts, Direction::Encrypt),
+    (Mode::Xts, Direction::Decrypt),
+    (Mode::Ctr, Direction::Encrypt),
+    (Mode::Ecb, Direction::Encrypt),
+    (Mode::Ecb, Direction::Decrypt),
+];
+
+/// Bytes in a data unit. The second ends with part of a block, for XTS alone: in CTR
+/// the units are pieces of one message.
+const UNITS: [usize; 3] = [512, 520, 4096];
+
+const FIRST: u128 = 0x1234_5678;
+
+fn main() -> ExitCode {
+    for engine in std::env::args().skip(1) {
+        if let Err(error) = all_cases(&engine) {
+            eprintln!("{engine}: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn all_cases(engine: &str) -> Result<(), Box<dyn Error>> {
+    let backend = Registry::cpu().get(engine)?;
+    let mut random = Random::new(0x1619);
+    let all_input = random.bytes(BYTES);
+    for (mode, direction) in CASES {
+        for size in KeySize::ALL {
+            let bytes = random.bytes(size.bytes() * if mode == Mode::Xts { 2 } else { 1 });
+            let key = backend.load_key(&match mode {
+                Mode::Xts => KeySpec::Xts(XtsKey::new(&bytes)?),
+                Mode::Ctr => KeySpec::Ctr(AesKey::new(&bytes)?),
+                _ => KeySpec::Ecb(AesKey::new(&bytes)?),
+            })?;
+            for unit in UNITS {
+                if mode != Mode::Xts && unit % 16 != 0 {
+                    continue;
+                }
+                let input = &all_input[..BYTES - BYTES % unit];
+                let direction_name = format!("{direction:?}").to_lowercase();
+                let bits = 8 * size.bytes();
+                let case = format!("{engine} {mode} {direction_name} {bits} {unit}");
+                for times in [1, 2] {
+                    let mut output = vec![0; input.len()];
+                    let stride = stride(mode, unit);
+                    counted(&*key, direction, (unit, stride), times, input, &mut output)?;
+                    if !is_right(mode, direction, &bytes, (unit, stride), input, &output) {
+                        return Err(format!("{case}: the answer is not the reference's").into());
+                    }
+                }
+                println!("{case} {}", input.len() / 16);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The step from a data unit's number to the next one's: sectors of a disk, or
+/// the pieces of one long message in counter mode.
+fn stride(mode: Mode, unit: usize) -> u64 {
+    if mode == Mode::Ctr {
+        unit as u64 / 16
+    } else {
+        1
+    }
+}
+
+/// What is counted, from its first instruction to its return. Found by its name.
+#[inline(never)]
+fn counted(
+    key: &dyn LoadedKey,
+    direction: Direction,
+    (unit, stride): (usize, u64),
+    times: usize,
+    input: &[u8],
+    output: &mut [u8],
+) -> Result<(), Box<dyn Error>> {
+    for _ in 0..times {
+        let (first, unit) = (DataUnitNumber::new(FIRST), DataUnitLen::new(unit)?);
+        let run = Run::new(first, stride, unit, InOut::Separate { input, output })?;
+        key.crypt(direction, &mut [run])?;
+    }
+    Ok(())
+}
+
+/// Compares the first and the last data unit: callgrind is slow, and so is the
+/// reference.
+fn is_right(
+    mode: Mode,
+    direction: Direction,
+    key: &[u8],
+    (unit, stride): (usize, u64),
+    input: &[u8],
+    output: &[u8],
+) -> bool {
+    let reference = |number, input| match (mode, direction) {
+        (Mode::Xts, Direction::Encrypt) => luxor_reference::xts_encrypt(key, number, input),
+        (Mode::Xts, Direction::Decrypt) => luxor_reference::xts_decrypt(key, number, input),
+        (Mode::Ctr, _) => luxor_reference::ctr(key, number, input),
+        (_, Direction::Encrypt) => luxor_reference::ecb_encrypt(key, input),
+        (_, Direction::Decrypt) => luxor_reference::ecb_decrypt(key, input),
+    };
+    [0, input.len() / unit - 1].into_iter().all(|index| {
+        let place = unit * index..unit * (index + 1);
+        reference(
+            FIRST + index as u128 * u128::from(stride),
+            &input[place.clone()],
+        ) == output[place]
+    })
+}

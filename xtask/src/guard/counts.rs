@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Instructions per block, as callgrind counts them: for the kernels that it can
+//! run, which are those without VAES. It counts what is executed, so it sees what
+//! lies outside the main loops too: tweaks, borders of data units, calls.
+
+use std::{fs, path::Path, process::Stdio};
+
+use super::{Slack, table, verdict};
+use crate::process::{self, command};
+
+/// The kernels that callgrind can run.
+const ENGINES: [&str; 2] = ["aesni", "portable"];
+
+/// The function in `conformance/examples/instructions.rs` whose calls count.
+const COUNTED: &str = "instructions::counted";
+
+/// Instructions per block: for an AES key's bits, and a data unit's bytes. CTR
+/// does the same in both directions; units have no part in ECB.
+const LIMITS: &str = "
+engine    mode  direction  key  unit  instructions
+aesni     xts   encrypt    128  512   33.35
+aesni     xts   encrypt    128  520   33.62
+aesni     xts   encrypt    128  4096  29.52
+aesni     xts   encrypt    256  512   39.64
+aesni     xts   encrypt    256  520   38.87
+aesni     xts   encrypt    256  4096  34.25
+aesni     xts   decrypt    128  512   33.35
+aesni     xts   decrypt    128  520   33.62
+aesni     xts   decrypt    128  4096  29.52
+aesni     xts   decrypt    256  512   39.64
+aesni     xts   decrypt    256  520   38.87
+aesni     xts   decrypt    256  4096  34.25
+aesni     ctr   encrypt    128  512   23.81
+aesni     ctr   encrypt    128  4096  23.81
+aesni     ctr   encrypt    256  512   28.18
+aesni     ctr   encrypt    256  4096  28.18
+aesni     ecb   encrypt    128  512   17.78
+aesni     ecb   encrypt    128  4096  17.78
+aesni     ecb   encrypt    256  512   22.28
+aesni     ecb   encrypt    256  4096  22.28
+aesni     ecb   decrypt    128  512   17.79
+aesni     ecb   decrypt    128  4096  17.79
+aesni     ecb   decrypt    256  512   22.29
+aesni     ecb   decrypt    256  4096  22.29
+portable  xts   encrypt    128  512   1270.60
+portable  xts   encrypt    128  520   1925.87
+portable  xts   encrypt    128  4096  1239.30
+portable  xts   encrypt    256  512   1682.84
+portable  xts   encrypt    256  520   2580.19
+portable  xts   encrypt    256  4096  1640.61
+portable  xts   decrypt    128  512   1363.60
+portable  xts   decrypt    128  520   2078.12
+portable  xts   decrypt    128  4096  1332.30
+portable  xts   decrypt    256  512   1820.09
+portable  xts   decrypt    256  520   2807.48
+portable  xts   decrypt    256  4096  1777.86
+portable  ctr   encrypt    128  512   1209.68
+portable  ctr   encrypt    128  4096  1209.68
+portable  ctr   encrypt    256  512   1609.43
+portable  ctr   encrypt    256  4096  1609.43
+portable  ecb   encrypt    128  512   1204.03
+portable  ecb   encrypt    128  4096  1204.03
+portable  ecb   encrypt    256  512   1603.78
+portable  ecb   encrypt    256  4096  1603.78
+portable  ecb   decrypt    128  512   1297.03
+portable  ecb   decrypt    128  4096  1297.03
+portable  ecb   decrypt    256  512   1741.03
+portable  ecb   decrypt    256  4096  1741.03
+";
+
+const SLACK: Slack = Slack {
+    more: 3.0,
+    less: 10.0,
+};
+
+struct Count<'a> {
+    /// The words of a row of [`LIMITS`] but the last.
+    case: [&'a str; 5],
+    per_block: f64,
+}
+
+/// Compares what callgrind counts in `program` with the limits.
+pub fn check(program: &Path) -> Result<String, String> {
+    let report = program.with_extension("callgrind");
+    let mut callgrind = command("valgrind");
+    callgrind
+        .env_remove("VALGRIND_OPTS")
+        .args(["--quiet", "--tool=callgrind", "--combine-dumps=yes"])
+        .arg(format!("--callgrind-out-file={}", report.display()))
+        .args(["before", "after"].map(|when| format!("--dump-{when}={COUNTED}")))
+        .arg(program)
+        .args(ENGINES)
+        .stdout(Stdio::piped());
+    // An old report would be added to.
+    if report.exists() {
+        fs::remove_file(&report).map_err(|e| format!("{}: {e}", report.display()))?;
+    }
+    eprintln!("$ {}", process::line(&callgrind));
+    let cases = process::output(callgrind)?;
+    let report = fs::read_to_string(&report).map_err(|e| format!("{}: {e}", report.display()))?;
+    let counts = counts(&cases, &report)?;
+
+    let rows: Vec<Vec<String>> = counts.iter().map(Count::row).collect();
+    table::print(table::head(LIMITS), &rows);
+    let (wrong, lower) = compare(&counts, &table::rows(LIMITS));
+    verdict(&format!("{} counts", counts.len()), &wrong, lower, file!())
+}
+
+/// The counts of the program's cases, from its output and from callgrind's report.
+fn counts<'a>(cases: &'a str, report: &str) -> Result<Vec<Count<'a>>, String> {
+    let totals = totals(report);
+    let cases: Vec<&str> = cases.lines().collect();
+    if cases.is_empty() || totals.len() != 2 * cases.len() {
+        return Err(format!(
+            "callgrind counted {} calls of {COUNTED}, and there are {} cases of two",
+            totals.len(),
+            cases.len()
+        ));
+    }
+    cases
+        .into_iter()
+        .zip(totals.chunks_exact(2))
+        .map(|(line, totals)| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let (blocks, case) = words.split_last().ok_or("a case without words")?;
+            let (Ok(blocks), Ok(case)) = (blocks.parse::<u32>(), case.try_into()) else {
+                return Err(format!("not a case: \"{line}\""));
+            };
+            let work = totals[1]
+                .checked_sub(totals[0])
+                .and_then(|n| u32::try_from(n).ok());
+            let work = work.ok_or_else(|| format!("{line}: counts of {totals:?}"))?;
+            Ok(Count {
+                case,
+                per_block: f64::from(work) / f64::from(blocks),
+            })
+        })
+        .collect()
+}
+
+/// The instructions of each call of [`COUNTED`], in order. The report has a part
+/// for what lies between two calls too.
+fn totals(report: &str) -> Vec<u64> {
+    let mut inside = false;
+    let mut totals = Vec::new();
+    for line in report.lines() {
+        if let Some(trigger) = line.strip_prefix("desc: Trigger: ") {
+            inside = trigger.starts_with("--dump-after=");
+        } else if line.starts_with("part:") {
+            inside = false;
+        } else if let Some(total) = line.strip_prefix("totals: ").filter(|_| inside) {
+            totals.extend(total.trim().parse::<u64>());
+        }
+    }
+    totals
+}
+
+impl Count<'_> {
+    fn row(&self) -> Vec<String> {
+        let words = self.case.iter().map(ToString::to_string);
+        words.chain([format!("{:.2}", self.per_block)]).collect()
+    }
+}
+
+/// What is wrong, and how many limits could be lower.
+fn compare(counts: &[Count<'_>], limits: &[[&str; 6]]) -> (Vec<String>, usize) {
+    let mut wrong = Vec::new();
+    let mut lower = 0;
+    for count in counts {
+        let (case, found) = (count.case.join(" "), count.per_block);
+        let limit = limits.iter().find(|row| row[..5] == count.case);
+        match limit.map(|row| table::number::<f64>(row[5])) {
+            None => wrong.push(format!("{case} has no limit")),
+            Some(limit) if SLACK.is_too_much(found, limit) => wrong.push(format!(
+                "{case} takes {found:.2} instructions per block, and the limit is {limit} and {} %",
+                SLACK.more
+            )),
+            Some(limit) => lower += usize::from(SLACK.is_far_below(found, limit)),
+        }
+    }
+    for row in limits {
+        if !counts.iter().any(|count| count.case == row[..5]) {
+            wrong.push(format!("{} was not counted", row[..5].join(" ")));
+        }
+    }
+    (wrong, lower)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As callgrind writes it, cut short.
+    const REPORT: &str = "\
+version: 1
+part: 1
+desc: Trigger: --dump-before=instructions::counted
+summary: 500
+fn=(1) main
+7 500
+totals: 500
+part: 2
+desc: Timerange: Basic block 10 - 20
+desc: Trigger: --dump-after=instructions::counted
+summary: 1100
+totals: 1100
+part: 3
+desc: Trigger: --dump-before=instructions::counted
+totals: 70
+part: 4
+desc: Trigger: --dump-after=instructions::counted
+totals: 2150
+part: 5
+desc: Trigger: Program termination
+totals: 900
+";
+
+    const CASE: &str = "aesni xts encrypt 128 512 100\n";
+
+    fn limits(instructions: &str) -> [[&str; 6]; 1] {
+        [["aesni", "xts", "encrypt", "128", "512", instructions]]
+    }
+
+    #[test]
+    fn the_difference_of_two_calls_counts() {
+        let counts = counts(CASE, REPORT).unwrap();
+        assert_eq!(counts[0].case, ["aesni", "xts", "encrypt", "128", "512"]);
+        assert!((counts[0].per_block - 10.5).abs() < 1e-9);
+        assert_eq!(counts[0].row()[5], "10.50");
+    }
+
+    #[test]
+    fn calls_that_were_not_counted_are_missed() {
+        let without = REPORT.replace("--dump-after", "--zero-before");
+        assert!(counts(CASE, &without).is_err());
+        assert!(counts("", "").is_err());
+    }
+
+    #[test]
+    fn more_than_the_limit_is_wrong_and_less_is_said() {
+        let counts = counts(CASE, REPORT).unwrap();
+        assert_eq!(compare(&counts, &limits("10.50")), (vec![], 0));
+        assert_eq!(compare(&counts, &limits("10.20")), (vec![], 0));
+        assert_eq!(compare(&counts, &limits("11.70")), (vec![], 1));
+        let (wrong, _) = compare(&counts, &limits("10.10"));
+        assert_eq!(
+            wrong,
+            [
+                "aesni xts encrypt 128 512 takes 10.50 instructions per block, and the limit is 10.1 and 3 %"
+            ]
+        );
+    }
+
+    #[test]
+    fn cases_and_limits_belong_together() {
+        let counts = counts(CASE, REPORT).unwrap();
+        assert_eq!(
+            compare(&counts, &[]).0,
+            ["aesni xts encrypt 128 512 has no limit"]
+        );
+        let more = [
+            limits("10.50")[0],
+            ["aesni", "xts", "decrypt", "128", "512", "9"],
+        ];
+        assert_eq!(
+            compare(&counts, &more).0,
+            ["aesni xts decrypt 128 512 was not counted"]
+        );
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tables of words in columns: read from a source, printed to be copied there.
+
+use std::str::FromStr;
+
+/// The rows below the head, each of as many words as the head has.
+pub fn rows<const N: usize>(text: &str) -> Vec<[&str; N]> {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let words = |line| {
+        let words: Vec<&str> = str::split_whitespace(line).collect();
+        let found = words.len();
+        words
+            .try_into()
+            .unwrap_or_else(|_| panic!("{found} words and not {N} in the row \"{line}\""))
+    };
+    let _: Option<[&str; N]> = lines.next().map(words);
+    lines.map(words).collect()
+}
+
+/// The words above the rows.
+pub fn head(text: &str) -> &str {
+    text.lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default()
+}
+
+/// A number in a table.
+pub fn number<T: FromStr>(word: &str) -> T {
+    let number = word.parse().ok();
+    number.unwrap_or_else(|| panic!("\"{word}\" is no number"))
+}
+
+/// The head and the rows, the columns made straight.
+pub fn print(head: &str, rows: &[Vec<String>]) {
+    let head: Vec<String> = head.split_whitespace().map(str::to_owned).collect();
+    let width = |column: usize| {
+        let cells = std::iter::once(&head).chain(rows);
+        cells.map(|row| row[column].len()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    for row in std::iter::once(&head).chain(rows) {
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:width$}"));
+        println!("{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_follow_the_head() {
+        let text = "\nname  n\nab    1\ncd    2\n";
+        assert_eq!(rows::<2>(text), [["ab", "1"], ["cd", "2"]]);
+    }
+
+    #[test]
+    #[should_panic(expected = "3 words and not 2 in the row \"ab 1 2\"")]
+    fn a_row_that_is_too_long_is_named() {
+        rows::<2>("name n\nab 1 2");
+    }
+}
