@@ -140,6 +140,12 @@ const MOST: [(What, &str); 6] = [
 pub fn check(program: &Path) -> Result<String, String> {
     let listing = Listing::of(program)?;
     let functions = listing.functions();
+    if !functions.iter().any(|f| entry(f.name).is_some()) {
+        let program = program.display();
+        return Err(format!(
+            "{program} names no function {KERNELS}…::entry::…: is it stripped?"
+        ));
+    }
     let mut wrong = outside(&functions);
     let mut rows = Vec::new();
     for function in &functions {
@@ -154,12 +160,6 @@ pub fn check(program: &Path) -> Result<String, String> {
                 }
             }
         }
-    }
-    if rows.is_empty() && wrong.is_empty() {
-        let program = program.display();
-        return Err(format!(
-            "{program} names no functions of {KERNELS}: is it stripped?"
-        ));
     }
     rows.sort_by_key(Row::case);
     let words: Vec<Vec<String>> = rows.iter().map(Row::words).collect();
