@@ -12,7 +12,7 @@ use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, BlockSizeUser, KeyInit
 
 use super::{
     Kernel,
-    vector::{Beside, DEPTH, Permutation, Vector},
+    vector::{Beside, DEPTH, Each, Permutation, Vector},
 };
 use crate::{
     backend::Direction,
@@ -123,6 +123,12 @@ impl Vector for Block {
     }
 
     #[inline(always)]
+    unsafe fn load_aligned(p: *const u8) -> Self {
+        // SAFETY: as the caller says.
+        unsafe { Self::load(p) }
+    }
+
+    #[inline(always)]
     unsafe fn store(self, p: *mut u8) {
         // SAFETY: the caller lets 16 bytes be written; an array of bytes has no alignment.
         unsafe { p.cast::<[u8; 16]>().write(self.0.to_le_bytes()) }
@@ -201,17 +207,17 @@ macro_rules! permutation {
             fn rounds<const D: usize, W: Beside<Block>>(
                 &self,
                 x: [Block; D],
-                post: [Block; D],
+                post: impl Each<Block>,
                 work: &mut W,
             ) -> [Block; D] {
                 let mut blocks = x.map(|x| aes::Block::from(x.0.to_le_bytes()));
                 self.0.$method(&mut blocks);
-                let mut y = post;
+                let mut y = blocks.map(|block| Block(u128::from_le_bytes(block.into())));
                 for i in 0..DEPTH {
                     work.step(i, &mut y[0]);
                 }
-                for (y, block) in y.iter_mut().zip(blocks) {
-                    y.0 ^= u128::from_le_bytes(block.into());
+                for (i, y) in y.iter_mut().enumerate() {
+                    *y = y.xor(post.at(i));
                 }
                 y
             }

@@ -35,6 +35,13 @@ pub(crate) trait Vector: Copy {
     /// The CPU has the instructions, and `16 · BLOCKS` bytes at `p` can be read.
     unsafe fn load(p: *const u8) -> Self;
 
+    /// As [`Vector::load`], when `p` is a multiple of the register's bytes: older
+    /// instructions then take it from memory by themselves.
+    ///
+    /// # Safety
+    /// As for [`Vector::load`], and `p` is such a multiple.
+    unsafe fn load_aligned(p: *const u8) -> Self;
+
     /// # Safety
     /// `16 · BLOCKS` bytes at `p` can be written.
     unsafe fn store(self, p: *mut u8);
@@ -92,11 +99,36 @@ pub(crate) trait Vector: Copy {
         let _ = later;
     }
 
+    /// As [`Vector::before`], for an integer's low half.
+    #[inline(always)]
+    fn integer_before(first: &mut u128, later: &mut Self) {
+        let _ = (first, later);
+    }
+
+    /// T·α in integer registers.
+    #[inline(always)]
+    fn mul_alpha(t: u128) -> u128 {
+        crate::gf128::mul_alpha(t)
+    }
+
     /// Each block times α⁸.
     fn mul_alpha8(self) -> Self;
 
     /// Each block times α to the `DEPTH · BLOCKS`: one pass further on.
     fn mul_pass(self) -> Self;
+}
+
+/// A value for each register of a pass.
+pub(crate) trait Each<V>: Copy {
+    /// That of register `i`.
+    fn at(self, i: usize) -> V;
+}
+
+impl<V: Copy, const D: usize> Each<V> for [V; D] {
+    #[inline(always)]
+    fn at(self, i: usize) -> V {
+        self[i]
+    }
 }
 
 /// Small pieces of other work, in order, for the gaps between the rounds.
@@ -141,7 +173,7 @@ pub(crate) trait Permutation {
     fn rounds<const D: usize, W: Beside<Self::V>>(
         &self,
         x: [Self::V; D],
-        post: [Self::V; D],
+        post: impl Each<Self::V>,
         work: &mut W,
     ) -> [Self::V; D];
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Passes over consecutive blocks: what the modes have in common.
 
-use crate::kernel::vector::{Beside, DEPTH, Nothing, Permutation, Vector};
+use crate::kernel::vector::{Beside, DEPTH, Each, Nothing, Permutation, Vector};
 use crate::run::{InOut, Run};
 
 /// From this many bytes on, a separate output goes around the caches: it would
@@ -160,7 +160,7 @@ pub(crate) trait Form {
     fn crypt<const D: usize, P: Permutation, W: Beside<P::V>>(
         p: &P,
         x: [P::V; D],
-        with: [P::V; D],
+        with: impl Each<P::V>,
         work: &mut W,
     ) -> [P::V; D];
 }
@@ -173,13 +173,52 @@ impl Form for Masked {
     fn crypt<const D: usize, P: Permutation, W: Beside<P::V>>(
         p: &P,
         mut x: [P::V; D],
-        with: [P::V; D],
+        with: impl Each<P::V>,
         work: &mut W,
     ) -> [P::V; D] {
-        for i in 0..D {
-            x[i] = p.enter_masked(x[i], with[i]);
+        for (i, x) in x.iter_mut().enumerate() {
+            *x = p.enter_masked(*x, with.at(i));
         }
         p.rounds(x, with, work)
+    }
+}
+
+/// P(x ⊕ tweak) ⊕ tweak, given the tweak.
+pub(crate) struct Tweaked;
+
+impl Form for Tweaked {
+    #[inline(always)]
+    fn crypt<const D: usize, P: Permutation, W: Beside<P::V>>(
+        p: &P,
+        mut x: [P::V; D],
+        with: impl Each<P::V>,
+        work: &mut W,
+    ) -> [P::V; D] {
+        for (i, x) in x.iter_mut().enumerate() {
+            *x = p.enter(x.xor(with.at(i)));
+        }
+        p.rounds(x, Leaving { p, tweaks: with }, work)
+    }
+}
+
+/// The masks of tweaks.
+struct Leaving<'a, P, T> {
+    p: &'a P,
+    tweaks: T,
+}
+
+impl<P, T: Copy> Clone for Leaving<'_, P, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P, T: Copy> Copy for Leaving<'_, P, T> {}
+
+impl<P: Permutation, T: Each<P::V>> Each<P::V> for Leaving<'_, P, T> {
+    #[inline(always)]
+    fn at(self, i: usize) -> P::V {
+        self.tweaks.at(i).xor(self.p.leave())
     }
 }
 
@@ -191,13 +230,15 @@ impl Form for Stream {
     fn crypt<const D: usize, P: Permutation, W: Beside<P::V>>(
         p: &P,
         mut x: [P::V; D],
-        with: [P::V; D],
+        with: impl Each<P::V>,
         work: &mut W,
     ) -> [P::V; D] {
-        for x in &mut x {
-            *x = x.xor(p.leave());
+        let mut entered = x;
+        for i in 0..D {
+            entered[i] = with.at(i);
+            x[i] = x[i].xor(p.leave());
         }
-        p.rounds(with, x, work)
+        p.rounds(entered, x, work)
     }
 }
 
@@ -207,11 +248,11 @@ impl Form for Stream {
 /// The CPU has the instructions of `P`, and `16 · D · BLOCKS` bytes of the run
 /// are left at `at`.
 #[inline(always)]
-pub(crate) unsafe fn pass<const D: usize, F: Form, P: Permutation, W: Beside<P::V>>(
+pub(crate) unsafe fn pass<const D: usize, F: Form, P: Permutation>(
     p: &P,
-    with: [P::V; D],
+    with: impl Each<P::V>,
     at: Place,
-    work: &mut W,
+    work: &mut impl Beside<P::V>,
 ) {
     // SAFETY: as the caller says.
     unsafe {
@@ -239,20 +280,20 @@ pub(crate) unsafe fn rest<F: Form, P: Permutation>(
     // SAFETY: each step takes no more than there is.
     unsafe {
         if bytes >= 4 * register {
-            pass::<4, F, P, _>(p, left, at, &mut Nothing);
+            pass::<4, F, P>(p, left, at, &mut Nothing);
             left = [e, f, g, h];
             bytes -= 4 * register;
             at = at.add(4 * register);
         }
         if bytes >= 2 * register {
-            pass::<2, F, P, _>(p, [left[0], left[1]], at, &mut Nothing);
+            pass::<2, F, P>(p, [left[0], left[1]], at, &mut Nothing);
             left[0] = left[2];
             left[1] = left[3];
             bytes -= 2 * register;
             at = at.add(2 * register);
         }
         if bytes >= register {
-            pass::<1, F, P, _>(p, [left[0]], at, &mut Nothing);
+            pass::<1, F, P>(p, [left[0]], at, &mut Nothing);
             left[0] = left[1];
             bytes -= register;
             at = at.add(register);
@@ -262,7 +303,7 @@ pub(crate) unsafe fn rest<F: Form, P: Permutation>(
             let mut block = [0_u128; 4];
             let copy = block.as_mut_ptr().cast::<u8>();
             at.src.copy_to_nonoverlapping(copy, bytes);
-            pass::<1, F, P, _>(p, [left[0]], Place::in_place(copy), &mut Nothing);
+            pass::<1, F, P>(p, [left[0]], Place::in_place(copy), &mut Nothing);
             copy.copy_to_nonoverlapping(at.dst, bytes);
         }
     }
@@ -281,7 +322,7 @@ pub(crate) unsafe fn single<P: Permutation>(p: &P, x: u128, tweak: u128) -> u128
     unsafe {
         let mask = P::V::load(tweaks.as_ptr().cast()).xor(p.leave());
         let at = Place::in_place(block.as_mut_ptr().cast());
-        pass::<1, Masked, P, _>(p, [mask], at, &mut Nothing);
+        pass::<1, Masked, P>(p, [mask], at, &mut Nothing);
     }
     u128::from_le(block[0])
 }

@@ -64,7 +64,7 @@ unsafe fn stretch<P: Permutation>(p: &P, counter: u128, mut len: usize, mut at: 
         }
         while len >= bytes {
             let entered = next.entered;
-            pass::<DEPTH, Stream, P, _>(p, entered, at, &mut next);
+            pass::<DEPTH, Stream, P>(p, entered, at, &mut next);
             at = at.add(bytes);
             len -= bytes;
         }

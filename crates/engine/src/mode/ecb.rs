@@ -18,7 +18,7 @@ pub(crate) unsafe fn crypt<P: Permutation>(p: &P, run: &mut Run<'_>) {
     // SAFETY: no more is taken than is left.
     unsafe {
         while left >= bytes {
-            pass::<DEPTH, Masked, P, _>(p, masks, at, &mut Nothing);
+            pass::<DEPTH, Masked, P>(p, masks, at, &mut Nothing);
             at = at.add(bytes);
             left -= bytes;
         }

@@ -31,14 +31,12 @@
 //!
 //! All is constant-time.
 
-use core::mem::MaybeUninit;
+use core::{hint::black_box, marker::PhantomData, mem::MaybeUninit};
 
-use zeroize::Zeroize;
-
-use super::blocks::{Masked, Place, load, pass, rest, single};
+use super::blocks::{Masked, Place, Tweaked, load, pass, rest, single};
 use crate::{
     gf128::mul_alpha,
-    kernel::vector::{Beside, DEPTH, MAX_PASS, Nothing, Permutation, Vector},
+    kernel::vector::{Beside, DEPTH, Each, MAX_PASS, Nothing, Permutation, Vector},
     run::{DataUnitNumber, Run},
 };
 
@@ -115,13 +113,24 @@ unsafe fn crypt<const DECRYPT: bool, E: Permutation, P: Permutation<V = E::V>>(
         unsafe {
             let first = first.step(done as u64, stride);
             let made = encrypt_numbers(tweak, first, stride, count, &mut tweaks);
-            for unused in count..made.max(count + 1) {
+            let used = if unit_len == 16 {
+                count.next_multiple_of(pass_bytes / 16)
+            } else {
+                count + 1
+            };
+            for unused in count..made.max(used) {
                 tweaks.as_mut_ptr().add(unused).write(0);
             }
-            if unit_len.is_multiple_of(pass_bytes) {
+            // Integers keep up with AES on single blocks. On wider registers they
+            // do not quite, but better than the leftovers of short units.
+            let one_by_one = P::V::BLOCKS == 1
+                || (unit_len < 4 * pass_bytes && !unit_len.is_multiple_of(pass_bytes));
+            if unit_len == 16 {
+                single_blocks(data, &mut tweaks, count, at);
+            } else if one_by_one && unit_len.is_multiple_of(16) {
+                side_by_side(data, tweaks.first(count + 1), unit_len / 16, at);
+            } else if unit_len.is_multiple_of(pass_bytes) {
                 whole_passes(data, tweaks.first(count + 1), unit_len / pass_bytes, at);
-            } else if unit_len < pass_bytes && unit_len.is_multiple_of(16) {
-                units_of_blocks(data, tweaks.first(count), unit_len / 16, at);
             } else {
                 for (i, t) in tweaks.first(count).iter_mut().enumerate() {
                     any_unit::<DECRYPT, P>(data, t, unit_len, at.add(i * unit_len));
@@ -133,7 +142,7 @@ unsafe fn crypt<const DECRYPT: bool, E: Permutation, P: Permutation<V = E::V>>(
     }
     at.finish::<P::V>();
     // Nothing reads the zeros, and yet they must be written.
-    core::hint::black_box(&mut tweaks);
+    black_box(&mut tweaks);
 }
 
 /// The tweaks of `count` consecutive units, and of some more: returns of how many.
@@ -307,67 +316,201 @@ unsafe fn whole_passes<P: Permutation>(p: &P, tweaks: &mut [u128], passes: usize
         for next_unit in tweaks {
             for _ in 1..passes {
                 let mut next = NextPass { p, masks };
-                pass::<DEPTH, Masked, P, _>(p, masks, at, &mut next);
+                pass::<DEPTH, Masked, P>(p, masks, at, &mut next);
                 masks = next.masks;
                 at = at.add(bytes);
             }
             let mut next = FirstPass::of(p, next_unit);
-            pass::<DEPTH, Masked, P, _>(p, masks, at, &mut next);
+            pass::<DEPTH, Masked, P>(p, masks, at, &mut next);
             masks = next.masks;
             at = at.add(bytes);
         }
     }
 }
 
-/// Units of any whole number of blocks, side by side.
+/// `count` units of one block: each tweak is used once, as it is.
 ///
 /// # Safety
-/// The CPU has the instructions of `P`, and `blocks` blocks for each of
-/// `tweaks` are left at `at`.
+/// The CPU has the instructions of `P`, whole passes of `tweaks` have been
+/// written, and `count` blocks are left at `at`.
 #[inline(always)]
-unsafe fn units_of_blocks<P: Permutation>(
+unsafe fn single_blocks<P: Permutation>(
     p: &P,
-    tweaks: &mut [u128],
-    blocks: usize,
+    tweaks: &mut Tweaks,
+    mut count: usize,
     mut at: Place,
 ) {
-    let mut sequence = [0_u128; MAX_PASS];
     let pass_blocks = DEPTH * P::V::BLOCKS;
-    let mut filled = 0;
-    for t in tweaks {
-        let mut t = u128::from_le(core::mem::take(t));
-        for _ in 0..blocks {
-            sequence[filled] = t.to_le();
-            filled += 1;
-            t = mul_alpha(t);
-            if filled == pass_blocks {
-                // SAFETY: no more masks are made than there are blocks.
-                unsafe {
-                    let masks = masks_of(p, &sequence);
-                    pass::<DEPTH, Masked, P, _>(p, masks, at, &mut Nothing);
-                    at = at.add(16 * filled);
-                }
-                filled = 0;
-            }
+    let mut tweaks = tweaks.as_mut_ptr();
+    // SAFETY: as the caller says; a batch is a multiple of a pass.
+    unsafe {
+        while count >= pass_blocks {
+            pass::<DEPTH, Tweaked, P>(p, InMemory(tweaks), at, &mut Nothing);
+            store([P::V::zero(); DEPTH], tweaks.cast());
+            at = at.add(16 * pass_blocks);
+            tweaks = tweaks.add(pass_blocks);
+            count -= pass_blocks;
+        }
+        if count > 0 {
+            rest::<Masked, P>(p, masks_of(p, tweaks), 16 * count, at);
+            store([P::V::zero(); DEPTH], tweaks.cast());
         }
     }
-    // SAFETY: as above.
-    unsafe { rest::<Masked, P>(p, masks_of(p, &sequence), 16 * filled, at) };
-    sequence.zeroize();
 }
 
 /// The masks of a pass of tweaks.
 ///
 /// # Safety
-/// The CPU has the instructions of `P`.
+/// The CPU has the instructions of `P`, and so many are at `tweaks`.
 #[inline(always)]
-unsafe fn masks_of<P: Permutation>(p: &P, tweaks: &[u128; MAX_PASS]) -> [P::V; DEPTH] {
-    // SAFETY: no pass has more.
-    let mut masks = unsafe { load::<DEPTH, P::V>(tweaks.as_ptr().cast()) };
+unsafe fn masks_of<P: Permutation>(p: &P, tweaks: *const u128) -> [P::V; DEPTH] {
+    // SAFETY: as the caller says.
+    let mut masks = unsafe { load::<DEPTH, P::V>(tweaks.cast()) };
     for mask in &mut masks {
         *mask = mask.xor(p.leave());
     }
     masks
+}
+
+/// Units of any whole number of blocks, side by side: their blocks are one
+/// sequence, whose tweaks are made one by one in integer registers.
+///
+/// They go to the registers of AES by way of memory, some passes ahead: a load
+/// that finds its bytes in several stores waits until they have left the CPU.
+///
+/// # Safety
+/// The CPU has the instructions of `P`, and `blocks` blocks for each of
+/// `tweaks` but the last are left at `at`.
+#[inline(always)]
+unsafe fn side_by_side<P: Permutation>(p: &P, tweaks: &mut [u128], blocks: usize, mut at: Place) {
+    let pass_blocks = DEPTH * P::V::BLOCKS;
+    let mut left = (tweaks.len() - 1) * blocks;
+    let mut ring = Ring(MaybeUninit::uninit());
+    let ring = ring.0.as_mut_ptr().cast::<u128>();
+    let mut tweaks = tweaks.iter_mut();
+    let mut next = Sequence {
+        t: tweaks.next().map_or(0, take),
+        left_in_unit: blocks,
+        blocks,
+        units: tweaks,
+        to: ring,
+        registers: PhantomData::<P::V>,
+    };
+    // SAFETY: as the caller says; the ring has so many passes.
+    unsafe {
+        let mut none = P::V::zero();
+        for i in 0..AHEAD * DEPTH {
+            next.step(i, &mut none);
+        }
+        let mut slot = 0;
+        while left >= pass_blocks {
+            next.to = ring.add((slot + AHEAD) % (AHEAD + 1) * pass_blocks);
+            let tweaks = InMemory(ring.add(slot * pass_blocks));
+            if next.left_in_unit >= pass_blocks {
+                let mut doubling = Doubling::<P::V> {
+                    t: next.t,
+                    to: next.to,
+                    registers: PhantomData,
+                };
+                pass::<DEPTH, Tweaked, P>(p, tweaks, at, &mut doubling);
+                next.t = doubling.t;
+                next.left_in_unit -= pass_blocks;
+                if next.left_in_unit == 0 {
+                    next.begin_unit();
+                }
+            } else {
+                pass::<DEPTH, Tweaked, P>(p, tweaks, at, &mut next);
+            }
+            at = at.add(16 * pass_blocks);
+            left -= pass_blocks;
+            slot = (slot + 1) % (AHEAD + 1);
+        }
+        let masks = masks_of(p, ring.add(slot * pass_blocks));
+        rest::<Masked, P>(p, masks, 16 * left, at);
+        for pass in 0..=AHEAD {
+            store([P::V::zero(); DEPTH], ring.add(pass * pass_blocks).cast());
+        }
+    }
+    black_box(ring);
+}
+
+/// How many passes ahead of AES the tweaks are made.
+const AHEAD: usize = 3;
+
+/// The tweaks of some passes.
+#[repr(align(64))]
+struct Ring(MaybeUninit<[u128; (AHEAD + 1) * MAX_PASS]>);
+
+/// A pass of tweaks in memory, aligned for registers.
+#[derive(Clone, Copy)]
+struct InMemory(*const u128);
+
+impl<V: Vector> Each<V> for InMemory {
+    #[inline(always)]
+    fn at(self, i: usize) -> V {
+        // SAFETY: it is made only of a pass in a `Ring`.
+        unsafe { V::load_aligned(self.0.add(i * V::BLOCKS).cast()) }
+    }
+}
+
+/// Tweaks in the making: one after the other, on over units' borders.
+struct Sequence<'a, V> {
+    t: u128,
+    left_in_unit: usize,
+    blocks: usize,
+    units: core::slice::IterMut<'a, u128>,
+    /// A pass in a [`Ring`].
+    to: *mut u128,
+    registers: PhantomData<V>,
+}
+
+impl<V> Sequence<'_, V> {
+    #[inline(always)]
+    fn begin_unit(&mut self) {
+        self.t = self.units.next().map_or(0, take);
+        self.left_in_unit = self.blocks;
+    }
+}
+
+impl<V: Vector> Beside<V> for Sequence<'_, V> {
+    #[inline(always)]
+    fn step(&mut self, i: usize, _: &mut V) {
+        for block in i * V::BLOCKS..(i + 1) * V::BLOCKS {
+            // SAFETY: a pass has so many blocks.
+            unsafe { self.to.add(block).write(self.t.to_le()) };
+            self.left_in_unit -= 1;
+            if self.left_in_unit == 0 {
+                self.begin_unit();
+            } else {
+                self.t = V::mul_alpha(self.t);
+            }
+        }
+    }
+}
+
+/// As [`Sequence`], inside a unit.
+struct Doubling<V> {
+    t: u128,
+    to: *mut u128,
+    registers: PhantomData<V>,
+}
+
+impl<V: Vector> Beside<V> for Doubling<V> {
+    #[inline(always)]
+    fn step(&mut self, i: usize, next: &mut V) {
+        for block in i * V::BLOCKS..(i + 1) * V::BLOCKS {
+            // SAFETY: a pass has so many blocks.
+            unsafe { self.to.add(block).write(self.t.to_le()) };
+            self.t = V::mul_alpha(self.t);
+        }
+        V::integer_before(&mut self.t, next);
+    }
+}
+
+/// A tweak, which is overwritten.
+#[inline(always)]
+fn take(t: &mut u128) -> u128 {
+    u128::from_le(core::mem::take(t))
 }
 
 /// A unit of any length from 16 bytes on.
@@ -390,7 +533,7 @@ unsafe fn any_unit<const DECRYPT: bool, P: Permutation>(
         let mut masks = FirstPass::of(p, t).all();
         while alike >= bytes {
             let mut next = NextPass { p, masks };
-            pass::<DEPTH, Masked, P, _>(p, masks, at, &mut next);
+            pass::<DEPTH, Masked, P>(p, masks, at, &mut next);
             masks = next.masks;
             at = at.add(bytes);
             alike -= bytes;

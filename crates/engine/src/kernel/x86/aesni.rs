@@ -7,8 +7,8 @@ use core::arch::{
     x86_64::{
         __m128i, _mm_add_epi64, _mm_aesdec_si128, _mm_aesdeclast_si128, _mm_aesenc_si128,
         _mm_aesenclast_si128, _mm_bslli_si128, _mm_bsrli_si128, _mm_clmulepi64_si128,
-        _mm_loadu_si128, _mm_set_epi64x, _mm_setzero_si128, _mm_shuffle_epi8, _mm_storeu_si128,
-        _mm_stream_si128, _mm_xor_si128,
+        _mm_load_si128, _mm_loadu_si128, _mm_set_epi64x, _mm_setzero_si128, _mm_shuffle_epi8,
+        _mm_storeu_si128, _mm_stream_si128, _mm_xor_si128,
     },
 };
 
@@ -18,9 +18,9 @@ use crate::detect::AesNi;
 registers! {
     /// One block.
     Xmm(__m128i), 1 blocks,
-    zero _mm_setzero_si128, load _mm_loadu_si128, store _mm_storeu_si128,
+    zero _mm_setzero_si128, load _mm_loadu_si128 aligned _mm_load_si128, store _mm_storeu_si128,
     around _mm_stream_si128, xor _mm_xor_si128, broadcast core::convert::identity,
-    shuffle _mm_shuffle_epi8, count count, low low, add _mm_add_epi64, before before,
+    shuffle _mm_shuffle_epi8, count count, low low, add _mm_add_epi64, before before integer_before,
     aes _mm_aesenc_si128 _mm_aesenclast_si128 _mm_aesdec_si128 _mm_aesdeclast_si128,
     shift _mm_bslli_si128 _mm_bsrli_si128, multiply _mm_clmulepi64_si128
 }
@@ -60,6 +60,21 @@ fn before(first: &mut __m128i, later: &mut __m128i) {
         asm!(
             "/* {0} {1} */",
             inout(xmm_reg) * first,
+            inout(xmm_reg) * later,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+}
+
+/// As [`before`].
+#[target_feature(enable = "sse2")]
+#[inline]
+fn integer_before(first: &mut u64, later: &mut __m128i) {
+    // SAFETY: no instruction.
+    unsafe {
+        asm!(
+            "/* {0} {1} */",
+            inout(reg) * first,
             inout(xmm_reg) * later,
             options(pure, nomem, nostack, preserves_flags)
         );

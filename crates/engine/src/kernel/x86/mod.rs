@@ -8,15 +8,15 @@ mod vaes512;
 
 use core::{
     arch::x86_64::{
-        __m128i, _mm_aesimc_si128, _mm_aeskeygenassist_si128, _mm_cvtsi128_si32, _mm_loadu_si128,
-        _mm_set1_epi32, _mm_storeu_si128,
+        __m128i, _addcarry_u64, _mm_aesimc_si128, _mm_aeskeygenassist_si128, _mm_cvtsi128_si32,
+        _mm_loadu_si128, _mm_set1_epi32, _mm_storeu_si128,
     },
     marker::PhantomData,
 };
 
 use zeroize::Zeroize;
 
-use super::vector::{Beside, Permutation, Vector};
+use super::vector::{Beside, Each, Permutation, Vector};
 use crate::{
     gf128::mul_alpha8,
     key::{AesKey, KeySize},
@@ -121,6 +121,19 @@ fn sub_word(word: u32) -> u32 {
     _mm_cvtsi128_si32(_mm_aeskeygenassist_si128::<0>(all)) as u32
 }
 
+/// As `gf128::mul_alpha`, by addition with carry: the compiler would take a
+/// double shift, which competes with AES for its port.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "halves")]
+fn mul_alpha(t: u128) -> u128 {
+    let (low, high) = (t as u64, (t >> 64) as u64);
+    let over = (high.cast_signed() >> 63).cast_unsigned() & 0x87;
+    let (mut low2, mut high2) = (0, 0);
+    let carry = _addcarry_u64(0, low, low, &mut low2);
+    _addcarry_u64(carry, high, high, &mut high2);
+    u128::from(high2) << 64 | u128::from(low2 ^ over)
+}
+
 /// Registers with AES. As for [`Vector`], a value is proof of the instructions.
 trait Registers: Vector {
     fn aesenc(self, key: Self) -> Self;
@@ -202,7 +215,7 @@ macro_rules! permutation {
             fn rounds<const D: usize, W: Beside<V>>(
                 &self,
                 mut x: [V; D],
-                post: [V; D],
+                post: impl Each<V>,
                 work: &mut W,
             ) -> [V; D] {
                 const { assert!(ROUNDS == 10 || ROUNDS == 14) };
@@ -232,7 +245,7 @@ macro_rules! permutation {
                     self.round(&mut x, 13);
                 }
                 for i in 0..D {
-                    x[i] = x[i].$last(post[i]);
+                    x[i] = x[i].$last(post.at(i));
                 }
                 x
             }
@@ -406,9 +419,9 @@ macro_rules! registers {
     (
         $(#[$doc:meta])*
         $name:ident($raw:ident), $blocks:literal blocks,
-        zero $zero:ident, load $load:ident, store $store:ident, around $stream:ident,
+        zero $zero:ident, load $load:ident aligned $aligned:ident, store $store:ident, around $stream:ident,
         xor $xor:ident, broadcast $broadcast:expr, shuffle $shuffle:ident,
-        count $count:ident, low $low:ident, add $add:ident, before $before:ident,
+        count $count:ident, low $low:ident, add $add:ident, before $before:ident $integer_before:ident,
         aes $enc:ident $enclast:ident $dec:ident $declast:ident,
         shift $shl:ident $shr:ident, multiply $clmul:ident
     ) => {
@@ -429,6 +442,12 @@ macro_rules! registers {
             unsafe fn load(p: *const u8) -> Self {
                 // SAFETY: as the caller says; the load has no alignment.
                 Self(unsafe { $load(p.cast()) })
+            }
+
+            #[inline(always)]
+            unsafe fn load_aligned(p: *const u8) -> Self {
+                // SAFETY: as the caller says.
+                Self(unsafe { $aligned(p.cast()) })
             }
 
             #[inline(always)]
@@ -505,6 +524,20 @@ macro_rules! registers {
             fn before(&mut self, later: &mut Self) {
                 // SAFETY: a value is proof of the instructions.
                 unsafe { $before(&mut self.0, &mut later.0) }
+            }
+
+            #[inline(always)]
+            #[expect(clippy::cast_possible_truncation, reason = "a half")]
+            fn integer_before(first: &mut u128, later: &mut Self) {
+                let mut low = *first as u64;
+                // SAFETY: a value is proof of the instructions.
+                unsafe { $integer_before(&mut low, &mut later.0) }
+                *first = (*first >> 64 << 64) | u128::from(low);
+            }
+
+            #[inline(always)]
+            fn mul_alpha(t: u128) -> u128 {
+                crate::kernel::x86::mul_alpha(t)
             }
 
             #[inline(always)]

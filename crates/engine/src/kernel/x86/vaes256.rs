@@ -7,9 +7,9 @@ use core::arch::{
     x86_64::{
         __m256i, _mm_loadu_si128, _mm256_add_epi64, _mm256_aesdec_epi128, _mm256_aesdeclast_epi128,
         _mm256_aesenc_epi128, _mm256_aesenclast_epi128, _mm256_broadcastsi128_si256,
-        _mm256_bslli_epi128, _mm256_bsrli_epi128, _mm256_clmulepi64_epi128, _mm256_loadu_si256,
-        _mm256_set_epi64x, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_storeu_si256,
-        _mm256_stream_si256, _mm256_xor_si256,
+        _mm256_bslli_epi128, _mm256_bsrli_epi128, _mm256_clmulepi64_epi128, _mm256_load_si256,
+        _mm256_loadu_si256, _mm256_set_epi64x, _mm256_setzero_si256, _mm256_shuffle_epi8,
+        _mm256_storeu_si256, _mm256_stream_si256, _mm256_xor_si256,
     },
 };
 
@@ -19,9 +19,9 @@ use crate::detect::Vaes256;
 registers! {
     /// Two blocks.
     Ymm(__m256i), 2 blocks,
-    zero _mm256_setzero_si256, load _mm256_loadu_si256, store _mm256_storeu_si256,
+    zero _mm256_setzero_si256, load _mm256_loadu_si256 aligned _mm256_load_si256, store _mm256_storeu_si256,
     around _mm256_stream_si256, xor _mm256_xor_si256, broadcast _mm256_broadcastsi128_si256,
-    shuffle _mm256_shuffle_epi8, count count, low low, add _mm256_add_epi64, before before,
+    shuffle _mm256_shuffle_epi8, count count, low low, add _mm256_add_epi64, before before integer_before,
     aes _mm256_aesenc_epi128 _mm256_aesenclast_epi128 _mm256_aesdec_epi128
         _mm256_aesdeclast_epi128,
     shift _mm256_bslli_epi128 _mm256_bsrli_epi128, multiply _mm256_clmulepi64_epi128
@@ -62,6 +62,21 @@ fn before(first: &mut __m256i, later: &mut __m256i) {
         asm!(
             "/* {0} {1} */",
             inout(ymm_reg) * first,
+            inout(ymm_reg) * later,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+}
+
+/// As [`before`].
+#[target_feature(enable = "avx2")]
+#[inline]
+fn integer_before(first: &mut u64, later: &mut __m256i) {
+    // SAFETY: no instruction.
+    unsafe {
+        asm!(
+            "/* {0} {1} */",
+            inout(reg) * first,
             inout(ymm_reg) * later,
             options(pure, nomem, nostack, preserves_flags)
         );

@@ -6,9 +6,9 @@ use core::arch::{
     x86_64::{
         __m512i, _mm_loadu_si128, _mm512_add_epi64, _mm512_aesdec_epi128, _mm512_aesdeclast_epi128,
         _mm512_aesenc_epi128, _mm512_aesenclast_epi128, _mm512_broadcast_i32x4,
-        _mm512_bslli_epi128, _mm512_bsrli_epi128, _mm512_clmulepi64_epi128, _mm512_loadu_si512,
-        _mm512_maskz_set1_epi64, _mm512_set_epi64, _mm512_setzero_si512, _mm512_shuffle_epi8,
-        _mm512_storeu_si512, _mm512_stream_si512, _mm512_xor_si512,
+        _mm512_bslli_epi128, _mm512_bsrli_epi128, _mm512_clmulepi64_epi128, _mm512_load_si512,
+        _mm512_loadu_si512, _mm512_maskz_set1_epi64, _mm512_set_epi64, _mm512_setzero_si512,
+        _mm512_shuffle_epi8, _mm512_storeu_si512, _mm512_stream_si512, _mm512_xor_si512,
     },
 };
 
@@ -18,9 +18,9 @@ use crate::detect::Vaes512;
 registers! {
     /// Four blocks.
     Zmm(__m512i), 4 blocks,
-    zero _mm512_setzero_si512, load _mm512_loadu_si512, store _mm512_storeu_si512,
+    zero _mm512_setzero_si512, load _mm512_loadu_si512 aligned _mm512_load_si512, store _mm512_storeu_si512,
     around _mm512_stream_si512, xor _mm512_xor_si512, broadcast _mm512_broadcast_i32x4,
-    shuffle _mm512_shuffle_epi8, count count, low low, add _mm512_add_epi64, before before,
+    shuffle _mm512_shuffle_epi8, count count, low low, add _mm512_add_epi64, before before integer_before,
     aes _mm512_aesenc_epi128 _mm512_aesenclast_epi128 _mm512_aesdec_epi128
         _mm512_aesdeclast_epi128,
     shift _mm512_bslli_epi128 _mm512_bsrli_epi128, multiply _mm512_clmulepi64_epi128
@@ -64,6 +64,21 @@ fn before(first: &mut __m512i, later: &mut __m512i) {
         asm!(
             "/* {0} {1} */",
             inout(zmm_reg) * first,
+            inout(zmm_reg) * later,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+}
+
+/// As [`before`].
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn integer_before(first: &mut u64, later: &mut __m512i) {
+    // SAFETY: no instruction.
+    unsafe {
+        asm!(
+            "/* {0} {1} */",
+            inout(reg) * first,
             inout(zmm_reg) * later,
             options(pure, nomem, nostack, preserves_flags)
         );
