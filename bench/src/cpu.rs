@@ -1,214 +1,405 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! XTS over the kernels: in the L2 cache and over memory.
+//! `cpu`: the kernels and their rivals, in the cache and over memory.
+//!
+//! A case is timed in rounds. In a round everybody who takes part, and the limit of
+//! each width of registers, is timed once for some milliseconds, and who begins
+//! changes from round to round. Ratios are formed within a round, so that what
+//! slows the machine down for a while slows both sides; the medians of the rounds
+//! are reported.
 
-use std::time::{Duration, Instant};
+mod lane;
+pub(crate) mod matrix;
+mod table;
+
+use std::{
+    collections::BTreeMap,
+    io::{IsTerminal, Write},
+    num::NonZeroUsize,
+    sync::Arc,
+};
 
 use luxor_engine::{
-    DataUnitLen, DataUnitNumber, Direction, KeySize, KeySpec, LoadedKey, Mode, Registry, Run,
-    XtsKey,
+    AesKey, Backend, Buffer, Direction, Executor, KeySize, KeySpec, Mode, Registry, XtsKey,
 };
 use serde::Serialize;
 
-use crate::limit::Limit;
+use self::{
+    lane::{Bytes, Lane, LimitLane, Rounds},
+    matrix::{Case, Filter, Place},
+};
+use crate::{
+    cipher::Luxor,
+    limit::Limit,
+    rivals::Rival,
+    size,
+    stats::{self, Summary},
+};
 
-/// In the L2 cache of every CPU that has one.
-const IN_CACHE: usize = 64 << 10;
-/// In no cache.
-const IN_MEMORY: usize = 256 << 20;
+/// What is to be measured, and of whom.
+pub(crate) struct Plan<'a> {
+    pub(crate) filter: Filter,
+    /// Only this kernel.
+    pub(crate) engine: Option<String>,
+    /// What "all threads" means.
+    pub(crate) threads: NonZeroUsize,
+    pub(crate) rivals: &'a [Box<dyn Rival>],
+}
 
-#[derive(Serialize)]
+/// What came out.
+#[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    schema: u32,
-    cpu: String,
+    /// The bytes of the large buffer.
+    large_bytes: usize,
+    threads: usize,
+    limits: Vec<LimitRow>,
     rows: Vec<Row>,
 }
 
-#[derive(Serialize)]
-struct Row {
-    kernel: &'static str,
-    key: &'static str,
-    direction: &'static str,
-    unit_bytes: usize,
-    buffer_bytes: usize,
-    /// 10⁹ bytes a second; the median.
-    gb_per_s: f64,
-    /// The median ratio to the limit of the AES instructions, if there are such.
-    of_limit: Option<f64>,
+/// The loops of nothing but AES instructions.
+#[derive(Debug, Serialize)]
+struct LimitRow {
+    /// `xmm`, `ymm` or `zmm`: 128, 256 or 512 bits.
+    registers: &'static str,
+    instructions_per_cycle: f64,
+    ghz: f64,
 }
 
-pub(crate) fn measure(names: &[String], quick: bool) -> Result<Report, String> {
-    let registry = Registry::cpu();
-    let chosen: Vec<_> = if names.is_empty() {
-        registry
-            .probe_all()
-            .filter_map(|(_, backend)| backend.ok())
-            .collect()
-    } else {
-        names
-            .iter()
-            .map(|n| registry.get(n))
-            .collect::<Result<_, _>>()
-            .map_err(|e| e.to_string())?
+/// One contestant in one case.
+#[derive(Debug, Serialize)]
+struct Row {
+    contestant: String,
+    rival: bool,
+    mode: &'static str,
+    /// Of one AES key: 128 or 256. XTS has two.
+    key_bits: usize,
+    direction: &'static str,
+    place: Place,
+    unit_bytes: usize,
+    call_bytes: usize,
+    /// What the calls walk through.
+    buffer_bytes: usize,
+    threads: usize,
+    samples: usize,
+    /// 10⁹ bytes a second.
+    gb_per_s: Summary,
+    /// The median ratio to the limit of the registers it uses, per thread.
+    of_limit: Option<f64>,
+    /// The median ratio to the same kernel on one thread.
+    of_one_thread: Option<f64>,
+    /// The median ratios to the rivals.
+    of_rival: BTreeMap<String, f64>,
+}
+
+/// Measures.
+///
+/// # Errors
+/// When there is nothing to measure, somebody's answer is wrong, memory lacks, or
+/// the limit is beyond belief.
+pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
+    let cases = matrix::cases(&plan.filter)?;
+    let kernels = kernels(plan)?;
+    let executors = Executors {
+        one: Arc::new(Executor::new(NonZeroUsize::MIN)),
+        all: Arc::new(Executor::new(plan.threads)),
     };
-    let portable = registry.get("portable").map_err(|e| e.to_string())?;
+    let longest = cases.iter().map(|case| case.buffer).max().unwrap_or(0);
+    let mut bytes = Bytes::new(longest)?;
+    let mut expected = Expected::new(longest, &executors)?;
+    let mut limits = Limits::new();
     let mut rows = Vec::new();
-    for backend in chosen {
-        for size in KeySize::ALL {
-            let spec = key_spec(size);
-            let key = backend.load_key(&spec).map_err(|e| e.to_string())?;
-            let model = portable.load_key(&spec).map_err(|e| e.to_string())?;
-            for direction in Direction::ALL {
-                for (buffer_bytes, units) in [
-                    (IN_CACHE, &[512, 4096, 65536][..]),
-                    (IN_MEMORY, &[512, 4096][..]),
-                ] {
-                    for &unit_bytes in units {
-                        check(&*key, &*model, direction, unit_bytes)?;
-                        let limit = Limit::of(backend.info().name);
-                        let (gb_per_s, of_limit) = time(
-                            &*key,
-                            size,
-                            direction,
-                            unit_bytes,
-                            buffer_bytes,
-                            limit,
-                            quick,
-                        )?;
-                        rows.push(Row {
-                            kernel: backend.info().name,
-                            key: match size {
-                                KeySize::Aes128 => "AES-128",
-                                KeySize::Aes256 => "AES-256",
-                            },
-                            direction: match direction {
-                                Direction::Encrypt => "encrypt",
-                                Direction::Decrypt => "decrypt",
-                            },
-                            unit_bytes,
-                            buffer_bytes,
-                            gb_per_s,
-                            of_limit,
-                        });
-                    }
-                }
-            }
+    let progress = Progress::new(cases.len());
+    for (i, case) in cases.iter().enumerate() {
+        progress.at(i);
+        let mut lanes = lanes(case, plan, &kernels, &executors)?;
+        let expected = expected.of(case, &bytes)?;
+        for lane in &mut lanes {
+            lane.check(case, &mut bytes, expected)?;
         }
+        time(case, plan, &mut lanes, &mut limits, &mut bytes)?;
+        rows.extend(lanes.iter().map(|lane| row(case, lane, &lanes, &limits)));
     }
     Ok(Report {
-        schema: 1,
-        cpu: cpu_name(),
+        large_bytes: plan.filter.large,
+        threads: plan.threads.get(),
+        limits: limits.rows(),
         rows,
     })
 }
 
-impl Report {
-    pub(crate) fn print(&self) {
-        println!(
-            "{}, one thread, in place; {} in cache: {IN_CACHE} bytes",
-            self.cpu,
-            Mode::Xts
-        );
-        println!(
-            "{:9} {:8} {:8} {:>7} {:>8} {:>8} {:>9}",
-            "kernel", "key", "", "unit", "buffer", "GB/s", "of limit"
-        );
-        for row in &self.rows {
-            let buffer = if row.buffer_bytes == IN_CACHE {
-                "L2"
-            } else {
-                "256 MiB"
-            };
-            let of_limit = row
-                .of_limit
-                .map_or("-".into(), |ratio| format!("{ratio:.3}"));
-            println!(
-                "{:9} {:8} {:8} {:>7} {buffer:>8} {:>8.2} {of_limit:>9}",
-                row.kernel, row.key, row.direction, row.unit_bytes, row.gb_per_s
-            );
-        }
+/// The kernel that was asked for, or all that are present.
+fn kernels(plan: &Plan<'_>) -> Result<Vec<Arc<dyn Backend>>, String> {
+    let registry = Registry::cpu();
+    match &plan.engine {
+        Some(name) => Ok(vec![registry.get(name).map_err(|e| e.to_string())?]),
+        None => Ok(registry
+            .probe_all()
+            .filter_map(|(_, backend)| backend.ok())
+            .collect()),
     }
 }
 
-fn check(
-    key: &dyn LoadedKey,
-    model: &dyn LoadedKey,
-    direction: Direction,
-    unit_bytes: usize,
+/// The threads that work is spread over.
+struct Executors {
+    one: Arc<Executor>,
+    all: Arc<Executor>,
+}
+
+/// Everybody who takes part in a case.
+fn lanes(
+    case: &Case,
+    plan: &Plan<'_>,
+    kernels: &[Arc<dyn Backend>],
+    executors: &Executors,
+) -> Result<Vec<Lane>, String> {
+    let spec = key_spec(case.mode, case.key_size);
+    let mut lanes = Vec::new();
+    for kernel in kernels {
+        let info = kernel.info();
+        if !info.modes.contains(&case.mode) {
+            continue;
+        }
+        // Bitsliced code on 256 MiB takes seconds, and memory does not matter to it.
+        if info.name == "portable" && case.in_memory() && plan.filter.quick && kernels.len() > 1 {
+            continue;
+        }
+        let several = (case.for_threads() && plan.threads.get() > 1).then_some(&executors.all);
+        for executor in [Some(&executors.one), several].into_iter().flatten() {
+            let luxor = Luxor {
+                key: kernel.load_key(&spec).map_err(|e| e.to_string())?,
+                direction: case.direction,
+                executor: Arc::clone(executor),
+            };
+            lanes.push(Lane::kernel(info.name, executor.threads(), Box::new(luxor)));
+        }
+    }
+    for rival in plan.rivals {
+        let name = &rival.about().name;
+        let key = key_bytes(case.mode, case.key_size);
+        match rival.cipher(case.mode, case.direction, &key) {
+            None => {}
+            Some(Ok(cipher)) => lanes.push(Lane::rival(rival.about(), cipher)),
+            Some(Err(message)) => return Err(format!("{name}: {message}")),
+        }
+    }
+    Ok(lanes)
+}
+
+/// Times everybody in alternation.
+fn time(
+    case: &Case,
+    plan: &Plan<'_>,
+    lanes: &mut [Lane],
+    limits: &mut Limits,
+    bytes: &mut Bytes,
 ) -> Result<(), String> {
-    let mut bytes: Vec<u8> = (0_u8..=255).cycle().take(IN_CACHE).collect();
-    let mut expected = bytes.clone();
-    crypt(key, direction, unit_bytes, &mut bytes)?;
-    crypt(model, direction, unit_bytes, &mut expected)?;
-    if bytes != expected {
-        return Err(format!(
-            "wrong answers with data units of {unit_bytes} bytes: not timed"
-        ));
+    let rounds = Rounds::new(case, plan.filter.quick);
+    let aes_rounds = case.key_size.rounds() as u64;
+    for lane in &mut *lanes {
+        lane.calibrate(case, bytes, &rounds)?;
+    }
+    limits.begin();
+    let all = limits.lanes.len() + lanes.len();
+    for round in 0..rounds.count {
+        for turn in 0..all {
+            match (turn + round) % all {
+                i if i < lanes.len() => lanes[i].sample(round, case, bytes)?,
+                i => limits.lanes[i - lanes.len()].sample(aes_rounds, &rounds)?,
+            }
+        }
     }
     Ok(())
 }
 
-fn crypt(
-    key: &dyn LoadedKey,
-    direction: Direction,
-    unit_bytes: usize,
-    bytes: &mut [u8],
-) -> Result<(), String> {
-    let unit = DataUnitLen::new(unit_bytes).map_err(|e| e.to_string())?;
-    let run = Run::new(DataUnitNumber::new(0), 1, unit, bytes).map_err(|e| e.to_string())?;
-    key.crypt(direction, &mut [run]).map_err(|e| e.to_string())
-}
-
-/// The medians of GB/s and of the ratio to the limit, timed in alternation.
-fn time(
-    key: &dyn LoadedKey,
-    size: KeySize,
-    direction: Direction,
-    unit_bytes: usize,
-    buffer_bytes: usize,
-    limit: Option<Limit>,
-    quick: bool,
-) -> Result<(f64, Option<f64>), String> {
-    let mut buffer = vec![0x5a; buffer_bytes];
-    let samples = if quick { 5 } else { 31 };
-    let target = Duration::from_millis(if quick { 4 } else { 10 });
-
-    // Warm up, and see how often the buffer fits the target time.
-    let start = Instant::now();
-    crypt(key, direction, unit_bytes, &mut buffer)?;
-    crypt(key, direction, unit_bytes, &mut buffer)?;
-    let once = start.elapsed() / 2;
-    let calls = (target.as_nanos() / once.as_nanos().max(1)).clamp(1, 1 << 20) as u64;
-
-    let (mut rates, mut ratios) = (Vec::new(), Vec::new());
-    for _ in 0..samples {
-        let bytes = calls * buffer_bytes as u64;
-        let best = limit
-            .map(|limit| limit.time(bytes, size.rounds() as u64))
-            .transpose()?;
-        let start = Instant::now();
-        for _ in 0..calls {
-            crypt(key, direction, unit_bytes, &mut buffer)?;
-        }
-        let elapsed = start.elapsed();
-        rates.push(bytes as f64 / elapsed.as_secs_f64() / 1e9);
-        ratios.extend(best.map(|best| best.as_secs_f64() / elapsed.as_secs_f64()));
+fn row(case: &Case, lane: &Lane, lanes: &[Lane], limits: &Limits) -> Row {
+    let rates: Vec<f64> = lane
+        .seconds_per_byte
+        .iter()
+        .flatten()
+        .map(|s| 1e-9 / s)
+        .collect();
+    let own = &lane.seconds_per_byte;
+    let times = |other: &Lane| stats::ratio(&other.seconds_per_byte, own);
+    let one_thread = |other: &&Lane| other.name == lane.name && other.threads == 1;
+    Row {
+        contestant: lane.name.clone(),
+        rival: lane.rival,
+        mode: case.mode.name(),
+        key_bits: case.key_size.bytes() * 8,
+        direction: direction_name(case.direction),
+        place: case.place,
+        unit_bytes: case.unit,
+        call_bytes: case.call,
+        buffer_bytes: case.buffer,
+        threads: lane.threads,
+        samples: rates.len(),
+        gb_per_s: Summary::of(rates).expect("everybody is timed in the first round"),
+        of_limit: limits
+            .for_contestant(lane)
+            .and_then(|limit| stats::ratio(&limit.seconds_per_byte, own))
+            .map(|ratio| ratio / lane.threads as f64),
+        of_one_thread: lanes
+            .iter()
+            .find(one_thread)
+            .filter(|_| lane.threads > 1)
+            .and_then(times),
+        of_rival: lanes
+            .iter()
+            .filter(|other| other.rival && other.name != lane.name)
+            .filter_map(|other| Some((other.name.clone(), times(other)?)))
+            .collect(),
     }
-    Ok((median(&mut rates).unwrap_or(0.0), median(&mut ratios)))
 }
 
-fn median(values: &mut [f64]) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
+/// The limit loops over all cases.
+struct Limits {
+    lanes: Vec<LimitLane>,
 }
 
-fn key_spec(size: KeySize) -> KeySpec {
-    let bytes: Vec<u8> = (1_u8..).take(2 * size.bytes()).collect();
-    KeySpec::Xts(XtsKey::new(&bytes).expect("different halves"))
+impl Limits {
+    fn new() -> Self {
+        Self {
+            lanes: Limit::all().into_iter().map(LimitLane::new).collect(),
+        }
+    }
+
+    fn begin(&mut self) {
+        for lane in &mut self.lanes {
+            lane.seconds_per_byte.clear();
+        }
+    }
+
+    /// That of the kernel's own registers; for a rival the machine's widest, since
+    /// it is free to use them.
+    fn for_contestant(&self, lane: &Lane) -> Option<&LimitLane> {
+        if lane.rival {
+            return self.lanes.first().filter(|_| lane.hardware);
+        }
+        let width = Limit::of(&lane.name)?.width;
+        self.lanes.iter().find(|limit| limit.limit.width == width)
+    }
+
+    fn rows(&self) -> Vec<LimitRow> {
+        let median = |samples: &Vec<f64>| Summary::of(samples.clone()).map_or(0.0, |s| s.median);
+        let row = |lane: &LimitLane| LimitRow {
+            registers: lane.limit.width,
+            instructions_per_cycle: median(&lane.per_cycle),
+            ghz: median(&lane.ghz),
+        };
+        self.lanes.iter().map(row).collect()
+    }
 }
 
-fn cpu_name() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    info.lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
-        .map_or_else(|| "unknown CPU".into(), |(_, name)| name.trim().into())
+/// The answers, from the portable kernel.
+struct Expected {
+    portable: Arc<dyn Backend>,
+    executor: Arc<Executor>,
+    answer: Buffer,
+    /// What `answer` is for; the place does not matter to it.
+    case: Option<Case>,
+}
+
+impl Expected {
+    fn new(longest: usize, executors: &Executors) -> Result<Self, String> {
+        let portable = Registry::cpu().get("portable").map_err(|e| e.to_string())?;
+        Ok(Self {
+            portable,
+            executor: Arc::clone(&executors.all),
+            answer: lane::memory(longest)?,
+            case: None,
+        })
+    }
+
+    fn of(&mut self, case: &Case, bytes: &Bytes) -> Result<&[u8], String> {
+        let case = Case {
+            place: Place::Out,
+            ..*case
+        };
+        if self.case != Some(case) {
+            let spec = key_spec(case.mode, case.key_size);
+            let key = self.portable.load_key(&spec).map_err(|e| e.to_string())?;
+            let mut cipher = Luxor {
+                key,
+                direction: case.direction,
+                executor: Arc::clone(&self.executor),
+            };
+            lane::walk(&mut cipher, &case, bytes.input(), &mut self.answer)?;
+            self.case = Some(case);
+        }
+        Ok(&self.answer[..case.buffer])
+    }
+}
+
+/// The same key for everybody: nothing depends on its value.
+fn key_bytes(mode: Mode, size: KeySize) -> Vec<u8> {
+    let keys = if mode == Mode::Xts { 2 } else { 1 };
+    (1_u8..).take(keys * size.bytes()).collect()
+}
+
+fn key_spec(mode: Mode, size: KeySize) -> KeySpec {
+    let bytes = key_bytes(mode, size);
+    if mode == Mode::Xts {
+        return KeySpec::Xts(XtsKey::new(&bytes).expect("two different keys"));
+    }
+    let key = AesKey::new(&bytes).expect("a lawful length");
+    match mode {
+        Mode::Ctr => KeySpec::Ctr(key),
+        _ => KeySpec::Ecb(key),
+    }
+}
+
+fn direction_name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Encrypt => "encrypt",
+        Direction::Decrypt => "decrypt",
+    }
+}
+
+/// How far it is, on a terminal.
+struct Progress {
+    cases: usize,
+    shown: bool,
+}
+
+impl Progress {
+    fn new(cases: usize) -> Self {
+        Self {
+            cases,
+            shown: std::io::stderr().is_terminal(),
+        }
+    }
+
+    fn at(&self, case: usize) {
+        self.show(&format!("cpu: case {} of {}", case + 1, self.cases));
+    }
+
+    fn show(&self, text: &str) {
+        if self.shown {
+            let mut err = std::io::stderr();
+            let _ = write!(err, "\r\x1b[K{text}").and_then(|()| err.flush());
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.show("");
+    }
+}
+
+impl Report {
+    /// The tables for a terminal.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        for limit in &self.limits {
+            text += &format!(
+                "limit {}: {:.2} AES instructions a cycle, at {:.2} GHz\n",
+                limit.registers, limit.instructions_per_cycle, limit.ghz
+            );
+        }
+        text + "GB/s (10^9 bytes), then the ratio to the limit of the same registers. Calls of up \
+                to 1 MiB stay\nin the L2 cache, those of "
+            + &size::text(self.large_bytes)
+            + " in none.\n"
+            + &table::text(&self.rows)
+    }
 }

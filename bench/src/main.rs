@@ -1,36 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Throughput of the kernels, beside the machine's own limit in the same run.
-//!
-//! The machines this runs on are noisy, so a kernel and the limit are timed in
-//! alternation, and what counts is the median of their ratios. Answers are
-//! compared with the portable kernel's before anything is timed.
+//! `luxor-bench`: throughput of the kernels beside the machine's own limit and
+//! other libraries. `luxor bench` runs this program.
 
-// The limit loops are the only unsafe code; see `limit`.
+// Unsafe are the limit loops (`limit`) and the calls into other libraries (`rivals`).
 #![deny(unsafe_code)]
 
+mod args;
+mod cipher;
 mod cpu;
 mod limit;
+mod machine;
+mod report;
+mod rivals;
+mod size;
+mod stats;
 
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
-use clap::Parser;
+use clap::error::ErrorKind;
 
-/// Measures the CPU's kernels: GB/s in the L2 cache and over 256 MiB, and the
-/// ratio to what the AES instructions of the machine could do.
-#[derive(Parser)]
-struct Args {
-    /// Only these kernels (all that are present, if none is named).
-    kernels: Vec<String>,
-    /// Fewer repetitions: a look, not a result.
-    #[arg(long)]
-    quick: bool,
-    /// Also write the results to this file.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-}
+use crate::{
+    args::{Args, Bench},
+    report::Report,
+};
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
+    let args = match args::parse(std::env::args_os()) {
+        Ok(args) => args,
+        Err(error) => {
+            let _ = error.print();
+            return match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+                // As `luxor` has it.
+                _ => ExitCode::FAILURE,
+            };
+        }
+    };
+    match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("luxor-bench: {message}");
@@ -40,11 +46,29 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), String> {
-    let report = cpu::measure(&args.kernels, args.quick)?;
-    report.print();
+    let rivals = rivals::all();
+    let mut report = Report::begin(&rivals);
+    if args.record.is_some() {
+        report.may_be_recorded()?;
+    }
+    let mut text = report.head();
+    print!("{text}");
+    for bench in args.benches() {
+        let table = match bench {
+            Bench::Cpu => {
+                let cpu = cpu::measure(&args.cpu(&rivals))?;
+                format!("\n{}", report.cpu.insert(cpu).text())
+            }
+        };
+        print!("{table}");
+        text += &table;
+    }
     if let Some(path) = &args.json {
-        let json = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
-        fs::write(path, json + "\n").map_err(|e| format!("{}: {e}", path.display()))?;
+        report.write(path)?;
+    }
+    if let Some(records) = &args.record {
+        let written = report.record(records, &text)?;
+        eprintln!("recorded: {}", written.display());
     }
     Ok(())
 }

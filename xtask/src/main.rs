@@ -22,7 +22,7 @@ const USAGE: &str = "\
 usage: cargo xtask test             set up what the tests need, and run them all
        cargo xtask ci               that, and every check that a change must pass
        cargo xtask guard            the check of the kernels' speed alone
-       cargo xtask bench [ARGS]...  measure; ARGS go to the bench program";
+       cargo xtask bench [ARGS]...  measure, beside rivals; ARGS go to the bench program";
 
 /// Every CPU path: a machine that runs `ci` must have them all, so that a kernel
 /// that is silently left out is a failure.
@@ -168,9 +168,19 @@ fn fuzz(steps: &mut Steps) {
     }
 }
 
+/// Builds `luxor`, and the bench program with the rivals, as users have them; runs
+/// the latter.
 fn bench(args: &[&str]) -> ExitCode {
-    let mut command = cargo("run --locked --release --package luxor-bench --");
-    match process::run(command.args(args)) {
+    let measure = || {
+        // Goes into the results.
+        let describe = "describe --always --abbrev=40 --dirty".split(' ');
+        let commit = process::output(process::command("git").args(describe))?;
+        process::run(cargo("build --locked --release --package luxor"))?;
+        let mut run =
+            cargo("run --locked --release --package luxor-bench --features luxor-bench/rivals --");
+        process::run(run.args(args).env("LUXOR_COMMIT", commit.trim()))
+    };
+    match measure() {
         Ok(_) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("xtask: {message}");

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What can be said on the command line.
+
+use std::{ffi::OsString, num::NonZeroUsize, path::PathBuf, thread};
+
+use clap::{Parser, ValueEnum, ValueHint};
+use luxor_engine::{Direction, KeySize, Mode};
+
+use crate::{
+    cpu::{
+        Plan,
+        matrix::{Filter, Place},
+    },
+    rivals::Rival,
+    size,
+};
+
+const AFTER_HELP: &str = "\
+Examples:
+  cargo xtask bench                       everything, with the rivals: builds them, minutes
+  luxor-bench cpu --quick                 a full table in less than a minute
+  luxor-bench cpu --engine vaes512 --unit 512 --call 64K --key-size 256 --direction encrypt
+  luxor-bench --quick --json result.json  all of it, quickly, for a program
+
+What the numbers mean is said in BENCHMARKING.md.";
+
+/// Measures: GB/s, and the ratio to what this machine could do at best
+///
+/// Everybody who takes part is timed in alternation in the same process, and ratios are
+/// formed within a round: on a machine that others use too, believe the ratios. Answers
+/// are compared before anything is timed.
+#[derive(Debug, Parser)]
+#[command(name = "luxor-bench", version, max_term_width = 96, after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// What to measure (default: all there is)
+    #[arg(value_enum, value_name = "NAME")]
+    names: Vec<Bench>,
+
+    /// cpu: the bytes that fit no cache [default: 256M]
+    ///
+    /// With K, M or G for powers of 1024.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    size: Option<usize>,
+
+    /// Fewer repetitions, less over memory: a look, not a result
+    #[arg(long)]
+    quick: bool,
+
+    /// Also write everything that was measured to FILE, as JSON
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Also keep the result as DIR/<machine>/<date>.json, and the tables beside it as .txt
+    ///
+    /// For the repository's own records, in bench/record. The program must be built by
+    /// `cargo xtask bench` from a commit without changes.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) record: Option<PathBuf>,
+
+    /// Only this kernel: portable, aesni, vaes256, vaes512 (auto: all that are present)
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "auto",
+        hide_default_value = true
+    )]
+    engine: String,
+
+    /// How many threads "all threads" are (default: one per processor)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+
+    /// Only this mode [default: all]
+    #[arg(long = "mode", value_enum, value_name = "MODE", help_heading = CPU)]
+    modes: Vec<ModeName>,
+
+    /// Only AES with a key of so many bits (XTS has two such keys) [default: both]
+    #[arg(long = "key-size", value_enum, value_name = "BITS", help_heading = CPU)]
+    key_sizes: Vec<KeyBits>,
+
+    /// Only this direction [default: both]
+    #[arg(long = "direction", value_enum, value_name = "WAY", help_heading = CPU)]
+    directions: Vec<Way>,
+
+    /// Only with the result over the input, or elsewhere [default: both]
+    #[arg(long = "place", value_enum, value_name = "PLACE", help_heading = CPU)]
+    places: Vec<Place>,
+
+    /// Only XTS with data units of so many bytes [default: 16, 512, 4K, 64K, 1M]
+    #[arg(long = "unit", value_name = "BYTES", value_parser = size::parse, help_heading = CPU)]
+    units: Vec<usize>,
+
+    /// Only calls of so many bytes [default: 4K, 64K, 1M, and the --size]
+    ///
+    /// Calls of up to 4 MiB walk through at least 64 KiB, again and again.
+    #[arg(long = "call", value_name = "BYTES", value_parser = size::parse, help_heading = CPU)]
+    calls: Vec<usize>,
+}
+
+const CPU: &str = "Only for cpu, each may be given several times";
+
+/// What there is to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Bench {
+    /// XTS, CTR and ECB of each kernel, in the L2 cache and over memory
+    Cpu,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ModeName {
+    Xts,
+    Ctr,
+    Ecb,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum KeyBits {
+    #[value(name = "128")]
+    Aes128,
+    #[value(name = "256")]
+    Aes256,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Way {
+    Encrypt,
+    Decrypt,
+}
+
+/// The command line, parsed.
+///
+/// # Errors
+/// Clap's, which are also help and version texts.
+pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
+    Args::try_parse_from(args)
+}
+
+impl Args {
+    /// What to measure, each once.
+    pub(crate) fn benches(&self) -> Vec<Bench> {
+        let wanted = |bench: &Bench| self.names.is_empty() || self.names.contains(bench);
+        Bench::value_variants()
+            .iter()
+            .copied()
+            .filter(wanted)
+            .collect()
+    }
+
+    /// The plan for `cpu`.
+    pub(crate) fn cpu<'a>(&self, rivals: &'a [Box<dyn Rival>]) -> Plan<'a> {
+        Plan {
+            filter: Filter {
+                modes: map(&self.modes, |mode| match mode {
+                    ModeName::Xts => Mode::Xts,
+                    ModeName::Ctr => Mode::Ctr,
+                    ModeName::Ecb => Mode::Ecb,
+                }),
+                key_sizes: map(&self.key_sizes, |bits| match bits {
+                    KeyBits::Aes128 => KeySize::Aes128,
+                    KeyBits::Aes256 => KeySize::Aes256,
+                }),
+                directions: map(&self.directions, |way| match way {
+                    Way::Encrypt => Direction::Encrypt,
+                    Way::Decrypt => Direction::Decrypt,
+                }),
+                places: self.places.clone(),
+                units: self.units.clone(),
+                calls: self.calls.clone(),
+                large: self.size.unwrap_or(256 << 20),
+                quick: self.quick,
+            },
+            engine: (self.engine != "auto").then(|| self.engine.clone()),
+            threads: self
+                .threads
+                .and_then(|threads| NonZeroUsize::new(threads.into()))
+                .or_else(|| thread::available_parallelism().ok())
+                .unwrap_or(NonZeroUsize::MIN),
+            rivals,
+        }
+    }
+}
+
+fn map<A: Copy, B>(list: &[A], to: impl Fn(A) -> B) -> Vec<B> {
+    list.iter().copied().map(to).collect()
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `cpu` measures: the list of cases.
+
+use luxor_engine::{DataUnitLen, Direction, KeySize, Mode};
+use serde::Serialize;
+
+use crate::size;
+
+/// Smaller calls walk through so many bytes: more than an L1 cache, and well
+/// inside an L2 cache.
+const IN_CACHE: usize = 64 << 10;
+/// Calls above this are for memory, not for the L2 cache.
+const CACHE_MAX: usize = 4 << 20;
+/// What LUKS volumes have; others are measured in the cache only.
+const SECTORS: [usize; 2] = [512, 4096];
+
+/// Where the results go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Place {
+    /// Over the input
+    In,
+    /// Elsewhere
+    Out,
+}
+
+/// One thing to be done, by everybody who can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Case {
+    pub(crate) mode: Mode,
+    pub(crate) key_size: KeySize,
+    pub(crate) direction: Direction,
+    pub(crate) place: Place,
+    /// Bytes of a data unit. In CTR and ECB it is the call.
+    pub(crate) unit: usize,
+    /// Bytes of a call.
+    pub(crate) call: usize,
+    /// Bytes that the calls walk through.
+    pub(crate) buffer: usize,
+}
+
+impl Case {
+    /// Whether it goes through memory and not through a cache.
+    pub(crate) fn in_memory(&self) -> bool {
+        self.call > CACHE_MAX
+    }
+
+    /// Whether more than one thread is worth a try.
+    pub(crate) fn for_threads(&self) -> bool {
+        self.call >= 1 << 20
+    }
+}
+
+/// What the user wants to see of all that; empty lists are no wish.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Filter {
+    pub(crate) modes: Vec<Mode>,
+    pub(crate) key_sizes: Vec<KeySize>,
+    pub(crate) directions: Vec<Direction>,
+    pub(crate) places: Vec<Place>,
+    pub(crate) units: Vec<usize>,
+    pub(crate) calls: Vec<usize>,
+    /// The call for memory.
+    pub(crate) large: usize,
+    pub(crate) quick: bool,
+}
+
+/// The cases, in the order of the tables.
+///
+/// # Errors
+/// When a length suits no data unit, or nothing is left.
+pub(crate) fn cases(filter: &Filter) -> Result<Vec<Case>, String> {
+    let all_units = [16, 512, 4096, 64 << 10, 1 << 20];
+    let units = or(&filter.units, &all_units);
+    for &unit in &units {
+        DataUnitLen::new(unit).map_err(|e| e.to_string())?;
+        if unit < 16 {
+            return Err(format!(
+                "XTS has no data units of {unit} bytes, but of 16 and more"
+            ));
+        }
+    }
+    let calls = or(&filter.calls, &[4096, 64 << 10, 1 << 20, filter.large]);
+    let mut cases = Vec::new();
+    // Only XTS is measured with data units shorter than the call.
+    let modes: &[_] = if filter.units.is_empty() {
+        &[Mode::Xts, Mode::Ctr, Mode::Ecb]
+    } else {
+        &[Mode::Xts]
+    };
+    for mode in or(&filter.modes, modes) {
+        for key_size in or(&filter.key_sizes, &[KeySize::Aes256, KeySize::Aes128]) {
+            for direction in or(&filter.directions, &Direction::ALL) {
+                // Decrypting is the same thing there.
+                if mode == Mode::Ctr && direction == Direction::Decrypt {
+                    continue;
+                }
+                let mut lengths = Vec::new();
+                for &call in &calls {
+                    if mode == Mode::Xts {
+                        let fits = |unit: &&usize| call.is_multiple_of(**unit);
+                        lengths.extend(units.iter().filter(fits).map(|&unit| (unit, call)));
+                    } else if !filter.calls.is_empty() || call == 64 << 10 {
+                        lengths.push((call, call));
+                    }
+                }
+                for place in or(&filter.places, &[Place::In, Place::Out]) {
+                    let case = |(unit, call): (usize, usize)| Case {
+                        mode,
+                        key_size,
+                        direction,
+                        place,
+                        unit,
+                        call,
+                        buffer: call * (IN_CACHE / call).max(1),
+                    };
+                    cases.extend(
+                        lengths
+                            .iter()
+                            .copied()
+                            .map(case)
+                            .filter(|case| keep(case, filter)),
+                    );
+                }
+            }
+        }
+    }
+    if cases.is_empty() {
+        let list = |sizes: &[usize]| {
+            let texts: Vec<_> = sizes.iter().map(|&bytes| size::text(bytes)).collect();
+            texts.join(", ")
+        };
+        return Err(format!(
+            "nothing to measure: no call of {} holds whole data units of {}",
+            list(&calls),
+            list(&units)
+        ));
+    }
+    Ok(cases)
+}
+
+/// Over memory a case takes seconds: what says little is left out, unless asked for.
+fn keep(case: &Case, filter: &Filter) -> bool {
+    let unit = !filter.units.is_empty() || SECTORS.contains(&case.unit) || case.mode != Mode::Xts;
+    let key = !filter.quick || !filter.key_sizes.is_empty() || case.key_size == KeySize::Aes256;
+    !case.in_memory() || (unit && key)
+}
+
+fn or<T: Copy>(wished: &[T], all: &[T]) -> Vec<T> {
+    if wished.is_empty() { all } else { wished }.to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter() -> Filter {
+        Filter {
+            large: 256 << 20,
+            ..Filter::default()
+        }
+    }
+
+    fn xts(cases: &[Case]) -> Vec<(usize, usize)> {
+        let wanted = |case: &&Case| {
+            (case.mode, case.key_size, case.direction, case.place)
+                == (Mode::Xts, KeySize::Aes128, Direction::Decrypt, Place::Out)
+        };
+        cases
+            .iter()
+            .filter(wanted)
+            .map(|case| (case.unit, case.call))
+            .collect()
+    }
+
+    #[test]
+    fn calls_hold_whole_units() {
+        let all = cases(&filter()).unwrap();
+        let small = [16, 512, 4096].map(|unit| (unit, 4096));
+        let middle = [16, 512, 4096, 65536].map(|unit| (unit, 65536));
+        let large = [16, 512, 4096, 65536, 1 << 20].map(|unit| (unit, 1 << 20));
+        let memory = [512, 4096].map(|unit| (unit, 256 << 20));
+        assert_eq!(xts(&all), [&small[..], &middle, &large, &memory].concat());
+        assert!(all.iter().all(|case| case.buffer.is_multiple_of(case.call)));
+        // A call of 4 KiB does not stay in the L1 cache.
+        assert!(all.iter().all(|case| case.buffer >= IN_CACHE));
+        let others = |mode| all.iter().filter(move |case| case.mode == mode);
+        assert_eq!(others(Mode::Ctr).count(), 2 * 2);
+        assert_eq!(others(Mode::Ecb).count(), 2 * 2 * 2);
+        assert!(others(Mode::Ctr).all(|case| case.unit == 65536 && case.call == 65536));
+    }
+
+    #[test]
+    fn filters_choose() {
+        let one = Filter {
+            modes: vec![Mode::Xts],
+            key_sizes: vec![KeySize::Aes256],
+            directions: vec![Direction::Encrypt],
+            places: vec![Place::In],
+            units: vec![512],
+            calls: vec![65536],
+            ..filter()
+        };
+        let cases_of_one = cases(&one).unwrap();
+        assert_eq!(cases_of_one.len(), 1);
+        assert_eq!((cases_of_one[0].unit, cases_of_one[0].buffer), (512, 65536));
+        // What is not in the matrix can be asked for, in memory too.
+        let other = Filter {
+            units: vec![520],
+            calls: vec![520 * 100, 520 << 15],
+            ..one.clone()
+        };
+        let sizes: Vec<_> = cases(&other)
+            .unwrap()
+            .iter()
+            .map(|case| case.buffer)
+            .collect();
+        assert_eq!(sizes, [52000, 520 << 15]);
+        for (units, calls) in [
+            (vec![512], vec![100]),
+            (vec![15], vec![15]),
+            (vec![1 << 25], vec![]),
+        ] {
+            let nothing = Filter {
+                units,
+                calls,
+                ..one.clone()
+            };
+            assert!(cases(&nothing).is_err(), "{nothing:?}");
+        }
+    }
+
+    #[test]
+    fn quick_has_fewer_cases_in_memory() {
+        let quick = cases(&Filter {
+            quick: true,
+            ..filter()
+        })
+        .unwrap();
+        assert!(quick.iter().any(Case::in_memory));
+        assert_eq!(xts(&quick).len(), 12);
+        let asked = Filter {
+            quick: true,
+            key_sizes: vec![KeySize::Aes128],
+            ..filter()
+        };
+        assert_eq!(xts(&cases(&asked).unwrap()).len(), 14);
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The whole result: what was measured, where, when, and of which programs.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde::Serialize;
+
+use crate::{
+    cpu,
+    machine::Machine,
+    rivals::{About, Rival},
+};
+
+/// What `--json` writes; `docs/examples/bench.json` is one.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    schema: u32,
+    /// UTC, RFC 3339.
+    date: String,
+    command: Vec<String>,
+    luxor: Luxor,
+    machine: Machine,
+    rivals: Vec<About>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu: Option<cpu::Report>,
+}
+
+#[derive(Debug, Serialize)]
+struct Luxor {
+    version: &'static str,
+    /// Null when the program was not built by `cargo xtask bench`.
+    commit: Option<&'static str>,
+    rustc: &'static str,
+}
+
+impl Report {
+    /// With nothing measured yet.
+    pub(crate) fn begin(rivals: &[Box<dyn Rival>]) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            schema: 2,
+            date: rfc_3339(since.map_or(0, |since| since.as_secs())),
+            command: std::env::args().collect(),
+            luxor: Luxor {
+                version: env!("CARGO_PKG_VERSION"),
+                commit: option_env!("LUXOR_COMMIT"),
+                rustc: env!("LUXOR_RUSTC"),
+            },
+            machine: Machine::this(),
+            rivals: rivals.iter().map(|rival| rival.about().clone()).collect(),
+            cpu: None,
+        }
+    }
+
+    /// What stands above every table.
+    pub(crate) fn head(&self) -> String {
+        let Luxor {
+            version,
+            commit,
+            rustc,
+        } = self.luxor;
+        let mut text = format!(
+            "luxor {version}, commit {}, {rustc}\n{}\n{}\n",
+            commit.unwrap_or("unknown (not built by `cargo xtask bench`)"),
+            self.machine.text(),
+            self.date,
+        );
+        for About {
+            name,
+            version,
+            path,
+            ..
+        } in &self.rivals
+        {
+            text += &format!("{name}: {version}\n  {path}\n");
+        }
+        text
+    }
+
+    /// A record must be repeatable.
+    ///
+    /// # Errors
+    /// When it is not known from which commit the program was built.
+    pub(crate) fn may_be_recorded(&self) -> Result<(), String> {
+        let hint = "`cargo xtask bench --record bench/record`, with everything committed";
+        match self.luxor.commit {
+            None => Err(format!("no record without the commit: use {hint}")),
+            Some(commit) if commit.ends_with("-dirty") => Err(format!(
+                "no record of {commit}, a commit with changes: use {hint}"
+            )),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Writes the report and the text into the machine's folder under `records`, and
+    /// gives the report's path. A record of the same day is replaced.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub(crate) fn record(&self, records: &Path, text: &str) -> Result<PathBuf, String> {
+        let folder = records.join(self.machine.folder());
+        fs::create_dir_all(&folder)
+            .map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
+        let day = &self.date[..10];
+        let json = folder.join(format!("{day}.json"));
+        self.write(&json)?;
+        let table = json.with_extension("txt");
+        fs::write(&table, text).map_err(|e| format!("cannot write {}: {e}", table.display()))?;
+        Ok(json)
+    }
+
+    /// Writes it as JSON.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(crate) fn write(&self, path: &Path) -> Result<(), String> {
+        let json = serde_json::to_string_pretty(self).map_err(|e| e.to_string())?;
+        fs::write(path, json + "\n").map_err(|e| format!("cannot write {}: {e}", path.display()))
+    }
+}
+
+/// A time since 1970 as `2026-11-21T07:00:00Z`.
+fn rfc_3339(seconds: u64) -> String {
+    let (mut days, rest) = (seconds / 86400, seconds % 86400);
+    let leap =
+        |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+    let mut year = 1970;
+    while days >= 365 + u64::from(leap(year)) {
+        days -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let lengths = [
+        31,
+        28 + u64::from(leap(year)),
+        31,
+        30,
+        31,
+        30,
+        31,
+        31,
+        30,
+        31,
+        30,
+        31,
+    ];
+    let mut month = 0;
+    while days >= lengths[month] {
+        days -= lengths[month];
+        month += 1;
+    }
+    format!(
+        "{year}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
+        month + 1,
+        days + 1,
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Expected values from `date -u -d @SECONDS`.
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, date) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_798_761_599, "2026-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(rfc_3339(seconds), date);
+        }
+    }
+}

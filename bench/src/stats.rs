@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is said about a series of samples.
+
+use serde::Serialize;
+
+/// The median, and the two quartiles as the spread.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Summary {
+    pub(crate) median: f64,
+    /// A quarter of the samples lies below.
+    pub(crate) lower: f64,
+    /// A quarter of the samples lies above.
+    pub(crate) upper: f64,
+}
+
+impl Summary {
+    /// Of `samples`; none if there are none.
+    pub(crate) fn of(mut samples: Vec<f64>) -> Option<Self> {
+        samples.sort_by(f64::total_cmp);
+        Some(Self {
+            median: quantile(&samples, 0.5)?,
+            lower: quantile(&samples, 0.25)?,
+            upper: quantile(&samples, 0.75)?,
+        })
+    }
+}
+
+/// Between the two nearest samples, in proportion.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a place in the list"
+)]
+fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
+    let place = sorted.len().checked_sub(1)? as f64 * part;
+    let (below, rest) = (place.floor() as usize, place.fract());
+    let above = (below + 1).min(sorted.len() - 1);
+    Some(sorted[below] + (sorted[above] - sorted[below]) * rest)
+}
+
+/// The median of `a / b`, sample by sample: what was measured in one round is
+/// compared with what was measured in the same round.
+pub(crate) fn ratio(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
+    let ratios = a.iter().zip(b).filter_map(|(a, b)| Some((*a)? / (*b)?));
+    Some(Summary::of(ratios.collect())?.median)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_between_the_middle_ones() {
+        let summary = |samples: &[f64]| Summary::of(samples.to_vec());
+        assert_eq!(summary(&[]), None);
+        assert_eq!(summary(&[7.0]).unwrap().median, 7.0);
+        assert_eq!(summary(&[9.0, 1.0, 2.0]).unwrap().median, 2.0);
+        assert_eq!(summary(&[9.0, 1.0, 2.0, 4.0]).unwrap().median, 3.0);
+        let five = summary(&[5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
+        assert_eq!((five.lower, five.upper), (2.0, 4.0));
+    }
+
+    #[test]
+    fn ratios_are_formed_round_by_round() {
+        // The machine halves its speed in the second round; nobody took part in the third.
+        let a = [Some(2.0), Some(4.0), None, Some(6.0)];
+        let b = [Some(1.0), Some(2.0), Some(9.0), Some(3.0)];
+        assert_eq!(ratio(&a, &b), Some(2.0));
+        assert_eq!(ratio(&[None], &[Some(1.0)]), None);
+    }
+}
