@@ -2,24 +2,23 @@
 //! The kernels' main loops, as the compiler made them.
 //!
 //! A *pass* is one way once through a loop, what is inside inner loops not
-//! counted. A loop is a main loop if each of its passes ends AES for at least
-//! [`DEPTH`] registers, and if, in XTS, each makes tweaks, by carry-less
-//! multiplication. In each main loop
+//! counted. A loop is a main loop if every pass takes the same number of blocks
+//! through AES, at least [`DEPTH`] registers, and calls no function: what does is
+//! a loop around such loops. A main loop that comes to call one is missed by the
+//! table. In each pass of each main loop
 //!
 //! - AES instructions per block are exactly rounds · 16 / bytes of a register:
 //!   for `vaes512` rounds / 4;
-//! - as many blocks are stored, so nothing is spilled by another way than to the
-//!   stack; one block more may be the tweak that is used up, wiped;
-//! - no function is called;
-//! - in `vaes512` nothing is stored to the stack, and there are no shifts by bit
-//!   counts: Intel's CPUs have them, in 512 bits, on the port that AES needs each
-//!   cycle, and on no other;
+//! - all blocks are stored;
+//! - in `vaes512` no vector register is stored to the stack, and there are no
+//!   shifts by bit counts: Intel's CPUs have them, in 512 bits, on the port that
+//!   AES needs each cycle, and on no other;
 //! - other instructions are as few as [`LIMITS`] says.
 //!
 //! And all that the kernels are made of has ended up in their entry functions:
 //! elsewhere it would be compiled without the instructions that it needs.
 
-use std::{cmp::Reverse, collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, fmt, path::Path};
 
 use super::{
     Slack,
@@ -34,96 +33,118 @@ const KERNELS: &str = "luxor_engine::kernel::x86::";
 /// Registers that go through AES side by side: that of the engine.
 const DEPTH: u32 = 8;
 
-/// For each main loop of a function for a number of rounds, the longest first: the
-/// most in one pass, of blocks, AES instructions, other instructions on vector
-/// registers, instructions on no vector register, stores to the stack, and loads
-/// from there.
+/// The main loops of each function for each number of rounds, taken together where
+/// they do the same: in one pass they
 ///
-/// In XTS the longest is the one at the border of two units, where the next unit's
-/// first tweaks are made; then come those inside a unit, for units of whole passes
-/// and for others. CTR's second is for a message whose counter wraps.
+/// - store so many blocks from vector registers, elsewhere than on the stack: more
+///   than they take through AES where used tweaks are wiped;
+/// - multiply so often without carries: in XTS once for each register inside a unit;
+///   more often at the border of two units, for the first tweaks; never where
+///   tweaks come from memory, made by integer instructions, or for the numbers that
+///   tweaks are made of.
+///
+/// There are so many such loops at least, and at most, in one pass of any of them,
+/// so many
+///
+/// - blocks, and AES instructions;
+/// - other instructions on vector registers, and instructions on none;
+/// - stores to the stack, and loads from there.
 ///
 /// `vaes512` has 32 registers, and all that a pass needs fits them. The other
 /// kernels have 16, which the blocks and their tweaks fill: what makes the next
 /// tweaks between the rounds goes through the stack.
 const LIMITS: &str = "
-kernel   function     rounds  loop  blocks  aes  vector  scalar  spills  reloads
-aesni    ctr          10      1     8       80   90      22      6       8
-aesni    ctr          10      2     8       80   90      22      6       8
-aesni    ctr          14      1     8       112  93      22      6       8
-aesni    ctr          14      2     8       112  93      22      6       8
-aesni    decrypt      10      1     8       80   266     24      63      80
-aesni    decrypt      10      2     8       80   132     21      13      19
-aesni    decrypt      10      3     8       80   132     23      12      17
-aesni    decrypt      14      1     8       112  323     24      88      104
-aesni    decrypt      14      2     8       112  137     23      12      18
-aesni    decrypt      14      3     8       112  136     21      13      19
-aesni    ecb_decrypt  10      1     8       80   42      22      0       0
-aesni    ecb_decrypt  14      1     8       112  46      22      0       0
-aesni    ecb_encrypt  10      1     8       80   42      22      0       0
-aesni    ecb_encrypt  14      1     8       112  46      22      0       0
-aesni    encrypt      10      1     8       80   266     24      63      80
-aesni    encrypt      10      2     8       80   132     21      13      19
-aesni    encrypt      10      3     8       80   132     23      12      17
-aesni    encrypt      14      1     8       112  323     24      88      104
-aesni    encrypt      14      2     8       112  137     23      12      18
-aesni    encrypt      14      3     8       112  136     21      13      19
-vaes256  ctr          10      1     16      80   69      24      8       10
-vaes256  ctr          10      2     16      80   69      24      8       10
-vaes256  ctr          14      1     16      112  72      24      7       9
-vaes256  ctr          14      2     16      112  72      24      7       9
-vaes256  decrypt      10      1     16      80   132     26      17      22
-vaes256  decrypt      10      2     16      80   116     26      15      21
-vaes256  decrypt      10      3     16      80   116     23      15      19
-vaes256  decrypt      14      1     16      112  135     26      17      22
-vaes256  decrypt      14      2     16      112  121     26      16      21
-vaes256  decrypt      14      3     16      112  116     23      14      19
-vaes256  ecb_decrypt  10      1     16      80   34      24      0       0
-vaes256  ecb_decrypt  14      1     16      112  38      24      0       0
-vaes256  ecb_encrypt  10      1     16      80   34      24      0       0
-vaes256  ecb_encrypt  14      1     16      112  38      24      0       0
-vaes256  encrypt      10      1     16      80   132     28      17      22
-vaes256  encrypt      10      2     16      80   116     25      15      20
-vaes256  encrypt      10      3     16      80   116     23      15      20
-vaes256  encrypt      14      1     16      112  135     28      17      21
-vaes256  encrypt      14      2     16      112  121     25      16      20
-vaes256  encrypt      14      3     16      112  116     23      14      20
-vaes512  ctr          10      1     32      80   52      27      0       0
-vaes512  ctr          10      2     32      80   52      27      0       0
-vaes512  ctr          14      1     32      112  56      27      0       0
-vaes512  ctr          14      2     32      112  56      27      0       0
-vaes512  decrypt      10      1     32      80   82      31      0       1
-vaes512  decrypt      10      2     32      80   74      28      0       1
-vaes512  decrypt      10      3     32      80   74      27      0       1
-vaes512  decrypt      14      1     32      112  86      31      0       1
-vaes512  decrypt      14      2     32      112  78      28      0       1
-vaes512  decrypt      14      3     32      112  78      27      0       1
-vaes512  ecb_decrypt  10      1     32      80   33      27      0       0
-vaes512  ecb_decrypt  14      1     32      112  37      27      0       0
-vaes512  ecb_encrypt  10      1     32      80   33      27      0       0
-vaes512  ecb_encrypt  14      1     32      112  37      27      0       0
-vaes512  encrypt      10      1     32      80   82      31      0       1
-vaes512  encrypt      10      2     32      80   74      28      0       1
-vaes512  encrypt      10      3     32      80   74      27      0       1
-vaes512  encrypt      14      1     32      112  86      31      0       2
-vaes512  encrypt      14      2     32      112  78      28      0       1
-vaes512  encrypt      14      3     32      112  78      27      0       1
+kernel   function     rounds  stored  multiply  loops  blocks  aes  vector  scalar  spills  reloads
+aesni    ctr          10      8       0         2      8       80   90      22      6       8
+aesni    ctr          14      8       0         2      8       112  93      22      6       8
+aesni    decrypt      10      8       0         2      8       80   43      11      0       8
+aesni    decrypt      10      8       8         2      8       80   125     23      13      19
+aesni    decrypt      10      9       24        1      8       80   225     26      51      68
+aesni    decrypt      10      16      0         2      8       80   72      131     6       27
+aesni    decrypt      14      8       0         2      8       112  47      11      0       8
+aesni    decrypt      14      8       8         2      8       112  126     23      13      19
+aesni    decrypt      14      9       24        1      8       112  275     26      73      90
+aesni    decrypt      14      16      0         2      8       112  76      132     6       27
+aesni    ecb_decrypt  10      8       0         1      8       80   42      22      0       0
+aesni    ecb_decrypt  14      8       0         1      8       112  46      22      0       0
+aesni    ecb_encrypt  10      8       0         1      8       80   42      22      0       0
+aesni    ecb_encrypt  14      8       0         1      8       112  46      22      0       0
+aesni    encrypt      10      8       0         2      8       80   43      11      0       8
+aesni    encrypt      10      8       8         2      8       80   125     23      13      19
+aesni    encrypt      10      9       24        1      8       80   225     26      51      67
+aesni    encrypt      10      16      0         2      8       80   72      130     6       34
+aesni    encrypt      14      8       0         2      8       112  47      11      0       8
+aesni    encrypt      14      8       8         2      8       112  126     23      13      19
+aesni    encrypt      14      9       24        1      8       112  275     26      73      90
+aesni    encrypt      14      16      0         2      8       112  76      132     6       27
+vaes256  ctr          10      16      0         2      16      80   69      24      8       10
+vaes256  ctr          14      16      0         2      16      112  72      24      7       9
+vaes256  decrypt      10      16      0         2      16      80   35      11      0       6
+vaes256  decrypt      10      16      8         2      16      80   107     24      16      22
+vaes256  decrypt      10      17      16        1      16      80   110     27      16      21
+vaes256  decrypt      10      32      0         1      16      80   84      223     12      48
+vaes256  decrypt      14      16      0         2      16      112  39      11      0       6
+vaes256  decrypt      14      16      8         2      16      112  110     24      15      21
+vaes256  decrypt      14      17      16        1      16      112  114     27      16      21
+vaes256  decrypt      14      32      0         1      16      112  81      223     11      47
+vaes256  ecb_decrypt  10      16      0         1      16      80   34      24      0       0
+vaes256  ecb_decrypt  14      16      0         1      16      112  38      24      0       0
+vaes256  ecb_encrypt  10      16      0         1      16      80   34      24      0       0
+vaes256  ecb_encrypt  14      16      0         1      16      112  38      24      0       0
+vaes256  encrypt      10      16      0         2      16      80   35      11      0       6
+vaes256  encrypt      10      16      8         2      16      80   107     24      16      23
+vaes256  encrypt      10      17      16        1      16      80   110     27      16      20
+vaes256  encrypt      10      32      0         1      16      80   84      223     10      32
+vaes256  encrypt      14      16      0         2      16      112  39      11      0       6
+vaes256  encrypt      14      16      8         2      16      112  110     24      15      22
+vaes256  encrypt      14      17      16        1      16      112  114     27      16      20
+vaes256  encrypt      14      32      0         1      16      112  81      223     10      32
+vaes512  ctr          10      32      0         2      32      80   52      27      0       0
+vaes512  ctr          14      32      0         2      32      112  56      27      0       0
+vaes512  decrypt      10      32      0         2      32      80   35      11      0       8
+vaes512  decrypt      10      32      8         2      32      80   66      28      0       1
+vaes512  decrypt      10      33      12        1      32      80   70      32      0       3
+vaes512  decrypt      10      64      0         1      32      80   75      385     0       51
+vaes512  decrypt      14      32      0         2      32      112  39      11      0       8
+vaes512  decrypt      14      32      8         2      32      112  70      28      0       1
+vaes512  decrypt      14      33      12        1      32      112  74      32      0       4
+vaes512  decrypt      14      64      0         1      32      112  79      388     1       21
+vaes512  ecb_decrypt  10      32      0         1      32      80   33      27      0       0
+vaes512  ecb_decrypt  14      32      0         1      32      112  37      27      0       0
+vaes512  ecb_encrypt  10      32      0         1      32      80   33      27      0       0
+vaes512  ecb_encrypt  14      32      0         1      32      112  37      27      0       0
+vaes512  encrypt      10      32      0         2      32      80   35      11      0       8
+vaes512  encrypt      10      32      8         2      32      80   66      28      0       1
+vaes512  encrypt      10      33      12        1      32      80   70      32      0       4
+vaes512  encrypt      10      64      0         1      32      80   75      386     0       52
+vaes512  encrypt      14      32      0         2      32      112  39      11      0       8
+vaes512  encrypt      14      32      8         2      32      112  70      28      0       1
+vaes512  encrypt      14      33      12        1      32      112  74      32      0       4
+vaes512  encrypt      14      64      0         1      32      112  79      386     0       52
 ";
 
-/// Of all but `blocks` and `aes`; of numbers under 20 nothing is near enough.
+/// Of all that is counted but `blocks` and `aes`; of numbers under 20 nothing is near enough.
 const SLACK: Slack = Slack {
     more: 5.0,
     less: 10.0,
 };
 
-/// A main loop; a row of [`LIMITS`].
+/// Main loops that do the same; a row of [`LIMITS`].
 struct Row<'a> {
+    kind: Kind<'a>,
+    loops: u32,
+    /// Of each of [`MOST`].
+    most: [u32; MOST.len()],
+}
+
+/// Which main loops.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind<'a> {
     kernel: &'a str,
     function: &'a str,
     rounds: u32,
-    number: usize,
-    /// Of each of [`MOST`].
-    most: [u32; MOST.len()],
+    stored: u32,
+    multiply: u32,
 }
 
 /// What has a limit, in the order of the columns.
@@ -147,7 +168,7 @@ pub fn check(program: &Path) -> Result<String, String> {
         ));
     }
     let mut wrong = outside(&functions);
-    let mut rows = Vec::new();
+    let (mut rows, mut failed) = (Vec::new(), Vec::new());
     for function in &functions {
         match entry(function.name) {
             // OFB waits for each block: it has no passes.
@@ -156,32 +177,42 @@ pub fn check(program: &Path) -> Result<String, String> {
                 wrong.extend(calls(function));
                 match main_loops(function, kernel, name) {
                     Ok(loops) => rows.extend(loops),
-                    Err(error) => wrong.push(error),
+                    Err(error) => {
+                        wrong.push(error);
+                        failed.push((kernel, name));
+                    }
                 }
             }
         }
     }
-    rows.sort_by_key(Row::case);
+    rows.sort_by_key(|row: &Row<'_>| row.kind);
     let words: Vec<Vec<String>> = rows.iter().map(Row::words).collect();
     table::print(table::head(LIMITS), &words);
-    let (more, lower) = compare(&rows, &limits(LIMITS));
+    // What is wrong with those that failed is known.
+    let mut limits = limits(LIMITS);
+    limits.retain(|row| !failed.contains(&(row.kind.kernel, row.kind.function)));
+    rows.retain(|row| !failed.contains(&(row.kind.kernel, row.kind.function)));
+    let (more, lower) = compare(&rows, &limits);
     wrong.extend(more);
     verdict(&shares(&rows), &wrong, lower, file!())
 }
 
-/// What part of the instructions AES is, in the worst pass of each kernel.
+/// What part of the instructions AES is inside a unit of XTS, at the worst.
 fn shares(rows: &[Row<'_>]) -> String {
     let mut least: BTreeMap<&str, u32> = BTreeMap::new();
     for row in rows {
-        let [_, aes, vector, scalar, ..] = row.most;
-        let share = 100 * aes / (aes + vector + scalar);
-        let least = least.entry(row.kernel).or_insert(share);
-        *least = share.min(*least);
+        let [blocks, aes, vector, scalar, ..] = row.most;
+        if row.kind.multiply > 0 && row.kind.stored == blocks {
+            let share = 100 * aes / (aes + row.kind.multiply + vector + scalar);
+            let least = least.entry(row.kind.kernel).or_insert(share);
+            *least = share.min(*least);
+        }
     }
     let least = least
         .iter()
         .map(|(kernel, share)| format!("{kernel} {share} %"));
-    format!("AES is at least: {}", least.collect::<Vec<_>>().join(", "))
+    let least = least.collect::<Vec<_>>().join(", ");
+    format!("AES among the instructions inside a unit: {least}")
 }
 
 /// The kernel and the function's name, of an entry function.
@@ -233,6 +264,7 @@ fn calls(function: &Function<'_>) -> Vec<String> {
 #[derive(Clone, Copy)]
 enum What {
     Aes,
+    Multiply,
     /// Other instructions on vector registers.
     Vector,
     /// Instructions on no vector register.
@@ -241,9 +273,10 @@ enum What {
     Blocks,
     /// Blocks of bytes that vector registers store, the stack apart.
     Stored,
-    Multiplications,
     BitShifts,
     Spills,
+    /// Those of vector registers.
+    VectorSpills,
     Reloads,
     Calls,
 }
@@ -259,17 +292,17 @@ fn count(instruction: &Instruction<'_>, rbp_is_frame: bool) -> [u32; KINDS] {
     let kind = match blocks {
         0 => What::Scalar,
         _ if i.is_aes() => What::Aes,
+        _ if i.is_carryless() => What::Multiply,
         _ => What::Vector,
     };
     add(kind, 1);
-    add(What::Blocks, if i.is_last_round() { blocks } else { 0 });
-    add(
-        What::Stored,
-        if i.is_store() && !on_stack { blocks } else { 0 },
-    );
-    add(What::Multiplications, u32::from(i.is_carryless()));
+    let ends = |condition: bool| if condition { blocks } else { 0 };
+    add(What::Blocks, ends(i.is_last_round()));
+    add(What::Stored, ends(i.is_store() && !on_stack));
     add(What::BitShifts, u32::from(is_bit_shift(i.mnemonic)));
-    add(What::Spills, u32::from(i.is_store() && on_stack));
+    let is_spill = i.is_store() && on_stack;
+    add(What::Spills, u32::from(is_spill));
+    add(What::VectorSpills, u32::from(is_spill && blocks > 0));
     add(What::Reloads, u32::from(i.is_load() && on_stack));
     add(What::Calls, u32::from(i.is_call()));
     counts
@@ -301,43 +334,47 @@ fn main_loops<'a>(
     name: &'a str,
 ) -> Result<Vec<Row<'a>>, String> {
     let lanes = lanes(kernel)?;
-    let makes_tweaks = matches!(name, "encrypt" | "decrypt");
     let flow = Flow::of(function)?;
     let rbp_is_frame = function.rbp_is_frame();
-    let mut rows: Vec<Row<'_>> = Vec::new();
+    let mut rows: BTreeMap<Kind<'_>, Row<'_>> = BTreeMap::new();
     for body in flow.loops() {
         let pass = flow.extremes(&body, |i| count(&function.code[i], rbp_is_frame));
-        let least = |what: What| pass[what as usize].least;
-        if least(What::Blocks) < DEPTH * lanes
-            || makes_tweaks && least(What::Multiplications) < DEPTH
-        {
+        let of = |what: What| pass[what as usize];
+        let blocks = of(What::Blocks);
+        let is_main =
+            blocks.least >= DEPTH * lanes && blocks.least == blocks.most && of(What::Calls).is(0);
+        if !is_main {
             continue;
         }
         let at = function.code[flow.start(&body)].address;
-        rows.push(Row {
+        let kind = Kind {
             kernel,
             function: name,
             rounds: rounds_of(&pass, lanes)
                 .map_err(|e| format!("{kernel} {name}, the main loop at {at:x}: {e}"))?,
-            number: 0,
-            most: MOST.map(|(what, _)| pass[what as usize].most),
+            stored: of(What::Stored).most,
+            multiply: of(What::Multiply).most,
+        };
+        let row = rows.entry(kind).or_insert(Row {
+            kind,
+            loops: 0,
+            most: [0; _],
         });
+        row.loops += 1;
+        for (most, (what, _)) in row.most.iter_mut().zip(MOST) {
+            *most = of(what).most.max(*most);
+        }
     }
-    rows.sort_by_key(|row| Reverse(row.most[1..].iter().sum::<u32>()));
-    for (number, row) in (1..).zip(&mut rows) {
-        row.number = number;
-    }
-    if rows.iter().any(|row| row.rounds != rows[0].rounds) {
+    let rows: Vec<Row<'_>> = rows.into_values().collect();
+    if rows
+        .iter()
+        .any(|row| row.kind.rounds != rows[0].kind.rounds)
+    {
         return Err(format!("{kernel} {name} has loops of 10 rounds and of 14"));
     }
     if rows.is_empty() {
-        let tweaks = if makes_tweaks {
-            " and makes tweaks"
-        } else {
-            ""
-        };
         return Err(format!(
-            "{kernel} {name} at {:x} has no main loop, each pass of which takes {} blocks{tweaks}",
+            "{kernel} {name} at {:x} has no main loop, each pass of which takes {} blocks",
             function.code.first().map_or(0, |i| i.address),
             DEPTH * lanes
         ));
@@ -348,32 +385,22 @@ fn main_loops<'a>(
 /// The rounds of AES in a pass, or what is wrong with it whatever the limits.
 fn rounds_of(pass: &[Span; KINDS], lanes: u32) -> Result<u32, String> {
     let of = |what: What| pass[what as usize];
-    let blocks = DEPTH * lanes;
-    if !of(What::Blocks).is(blocks) {
-        return Err(format!(
-            "a pass takes {} blocks, not {blocks}",
-            of(What::Blocks)
-        ));
+    let (blocks, stored, aes) = (of(What::Blocks), of(What::Stored), of(What::Aes));
+    if stored.least < blocks.least {
+        return Err(format!("a pass takes {blocks} blocks and stores {stored}"));
     }
-    // One more for the tweak that is used up.
-    let stored = of(What::Stored);
-    if !(blocks..=blocks + 1).contains(&stored.least) || stored.most > blocks + 1 {
-        return Err(format!("a pass stores {stored} blocks, not {blocks}"));
-    }
-    let aes = of(What::Aes);
-    let rounds = aes.least / DEPTH;
-    if !matches!(rounds, 10 | 14) || !aes.is(rounds * DEPTH) {
+    let registers = blocks.least / lanes;
+    let rounds = aes.least / registers;
+    if !matches!(rounds, 10 | 14) || !aes.is(rounds * registers) {
         return Err(format!(
             "{aes} AES instructions for {blocks} blocks, and not {} or {}",
-            10 * DEPTH,
-            14 * DEPTH
+            10 * registers,
+            14 * registers
         ));
     }
-    if !of(What::Calls).is(0) {
-        return Err("it calls a function".to_owned());
-    }
-    if lanes == 4 && !of(What::Spills).is(0) {
-        return Err(format!("stores to the stack: {}", of(What::Spills)));
+    if lanes == 4 && !of(What::VectorSpills).is(0) {
+        let spills = of(What::VectorSpills);
+        return Err(format!("vector registers stored to the stack: {spills}"));
     }
     if lanes == 4 && !of(What::BitShifts).is(0) {
         let shifts = of(What::BitShifts);
@@ -384,40 +411,50 @@ fn rounds_of(pass: &[Span; KINDS], lanes: u32) -> Result<u32, String> {
     Ok(rounds)
 }
 
-impl<'a> Row<'a> {
-    /// Which loop it is.
-    fn case(&self) -> (&'a str, &'a str, u32, usize) {
-        (self.kernel, self.function, self.rounds, self.number)
+impl fmt::Display for Kind<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {}, {} rounds, loops with {} blocks stored and {} multiplications",
+            self.kernel, self.function, self.rounds, self.stored, self.multiply
+        )
     }
+}
 
-    fn name(&self) -> String {
-        let (kernel, function, rounds, number) = self.case();
-        format!("{kernel} {function}, {rounds} rounds, loop {number}")
-    }
-
+impl Row<'_> {
     fn words(&self) -> Vec<String> {
-        let (kernel, function, rounds, number) = self.case();
-        let case = [
-            kernel.into(),
-            function.into(),
-            rounds.to_string(),
-            number.to_string(),
-        ];
-        case.into_iter()
-            .chain(self.most.map(|n| n.to_string()))
+        let Kind {
+            kernel,
+            function,
+            rounds,
+            stored,
+            multiply,
+        } = self.kind;
+        let numbers = [rounds, stored, multiply, self.loops].into_iter();
+        let numbers = numbers.chain(self.most).map(|number| number.to_string());
+        [kernel, function]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(numbers)
             .collect()
     }
 }
 
 fn limits(text: &str) -> Vec<Row<'_>> {
-    let rows = table::rows::<{ 4 + MOST.len() }>(text).into_iter();
-    rows.map(|[kernel, function, rounds, number, most @ ..]| Row {
-        kernel,
-        function,
-        rounds: table::number(rounds),
-        number: table::number(number),
-        most: most.map(table::number),
-    })
+    let rows = table::rows::<{ 6 + MOST.len() }>(text).into_iter();
+    rows.map(
+        |[kernel, function, rounds, stored, multiply, loops, most @ ..]| Row {
+            kind: Kind {
+                kernel,
+                function,
+                rounds: table::number(rounds),
+                stored: table::number(stored),
+                multiply: table::number(multiply),
+            },
+            loops: table::number(loops),
+            most: most.map(table::number),
+        },
+    )
     .collect()
 }
 
@@ -426,17 +463,21 @@ fn compare(found: &[Row<'_>], limits: &[Row<'_>]) -> (Vec<String>, usize) {
     let mut wrong = Vec::new();
     let mut lower = 0;
     for row in found {
-        let name = row.name();
-        let Some(limit) = limits.iter().find(|limit| limit.case() == row.case()) else {
-            wrong.push(format!("{name}: there is no limit"));
+        let kind = row.kind;
+        let Some(limit) = limits.iter().find(|limit| limit.kind == kind) else {
+            wrong.push(format!("{kind}: there is no limit"));
             continue;
         };
+        if row.loops < limit.loops {
+            let (found, least) = (row.loops, limit.loops);
+            wrong.push(format!("{kind}: {found} loops, and there must be {least}"));
+        }
         let mut is_far_below = false;
         for (((what, of_what), found), most) in MOST.iter().zip(row.most).zip(limit.most) {
             let is_exact = matches!(what, What::Blocks | What::Aes);
             if found > most && (is_exact || SLACK.is_too_much(found, most)) {
                 wrong.push(format!(
-                    "{name}: {found} {of_what} in a pass, and the limit is {most}"
+                    "{kind}: {found} {of_what} in a pass, and the limit is {most}"
                 ));
             }
             is_far_below |= SLACK.is_far_below(found, most);
@@ -444,11 +485,8 @@ fn compare(found: &[Row<'_>], limits: &[Row<'_>]) -> (Vec<String>, usize) {
         lower += usize::from(is_far_below);
     }
     for limit in limits {
-        if !found.iter().any(|row| row.case() == limit.case()) {
-            wrong.push(format!(
-                "{}: it has a limit, and is not found",
-                limit.name()
-            ));
+        if !found.iter().any(|row| row.kind == limit.kind) {
+            wrong.push(format!("{}: there are none", limit.kind));
         }
     }
     (wrong, lower)
@@ -499,11 +537,14 @@ mod tests {
     fn a_pass_is_counted() {
         let rows = loops(&listing(&[])).unwrap();
         assert_eq!(rows.len(), 1);
-        assert_eq!(rows[0].name(), "vaes512 encrypt, 10 rounds, loop 1");
-        assert_eq!(rows[0].most, [32, 80, 24, 2, 0, 0]);
+        assert_eq!(
+            rows[0].kind.to_string(),
+            "vaes512 encrypt, 10 rounds, loops with 32 blocks stored and 8 multiplications"
+        );
+        assert_eq!((rows[0].loops, rows[0].most), (1, [32, 80, 16, 2, 0, 0]));
         let reload = ["vmovdqa64 zmm3,ZMMWORD PTR [rbp-0x80]"];
         let row = &loops(&listing(&reload)).unwrap()[0];
-        assert_eq!(row.most, [32, 80, 25, 2, 0, 1]);
+        assert_eq!(row.most, [32, 80, 17, 2, 0, 1]);
     }
 
     #[test]
@@ -518,17 +559,12 @@ mod tests {
                 "shifts by bit counts, which take the port of AES: 1",
             ),
             (
-                "vmovdqu64 ZMMWORD PTR [rdx],zmm1",
-                "a pass stores 36 blocks, not 32",
-            ),
-            (
                 "vaesenclast xmm1,xmm1,xmm2",
-                "a pass takes 33 blocks, not 32",
+                "a pass takes 33 blocks and stores 32",
             ),
-            ("call   2000 <other>", "it calls a function"),
             (
                 "vmovdqa64 ZMMWORD PTR [rsp+0x40],zmm3",
-                "stores to the stack: 1",
+                "vector registers stored to the stack: 1",
             ),
         ] {
             assert_eq!(
@@ -553,13 +589,22 @@ mod tests {
     }
 
     #[test]
-    fn without_tweaks_it_is_not_the_main_loop() {
-        let lost = listing(&[]).replace("vpclmullqlqdq zmm13", "vpxorq zmm13");
-        assert_eq!(
-            error(&lost),
-            "vaes512 encrypt at 1000 has no main loop, each pass of which takes 32 blocks and \
-             makes tweaks"
-        );
+    fn a_register_that_is_not_stored_is_an_error() {
+        let code = listing(&[]).replace("[rdi+0x340],zmm3", "[rsp+0x340],zmm3");
+        assert!(error(&code).ends_with("a pass takes 32 blocks and stores 28"));
+    }
+
+    #[test]
+    fn a_main_loop_takes_whole_passes_and_calls_nothing() {
+        for code in [
+            listing(&[]).replace("vaesenclast zmm7", "vaesenc zmm7"),
+            listing(&["call   2000 <memcpy@GLIBC_2.14>"]),
+        ] {
+            assert_eq!(
+                error(&code),
+                "vaes512 encrypt at 1000 has no main loop, each pass of which takes 32 blocks"
+            );
+        }
     }
 
     #[test]
@@ -596,48 +641,48 @@ mod tests {
 
     #[test]
     fn limits_are_kept() {
-        let code = listing(&[]);
-        let found = loops(&code).unwrap();
-        let against = |row: &str| {
-            let table = format!("kernel f rounds loop b a v s s r\nvaes512 encrypt {row}\n");
-            compare(&found, &limits(&table))
+        let against = |more: &[&str], row: &str| {
+            let found = listing(more);
+            let table = format!("{}\nvaes512 encrypt 10 {row}\n", table::head(LIMITS));
+            compare(&loops(&found).unwrap(), &limits(&table))
         };
-        assert_eq!(against("10 1 32 80 24 2 0 0"), (vec![], 0));
-        assert_eq!(against("10 1 32 80 23 2 0 0"), (vec![], 0));
-        assert_eq!(against("10 1 32 80 30 2 0 0"), (vec![], 1));
-        for (row, what) in [
+        assert_eq!(against(&[], "32 8 1 32 80 16 2 0 0"), (vec![], 0));
+        assert_eq!(against(&[], "32 8 1 32 80 20 2 0 0"), (vec![], 1));
+        let shuffles = ["vpshufd zmm1,zmm1,0x0"; 5];
+        assert_eq!(against(&shuffles, "32 8 1 32 80 20 2 0 0"), (vec![], 0));
+        let reload = ["vmovdqa64 zmm3,ZMMWORD PTR [rsp]"].as_slice();
+        for (more, row, what) in [
             (
-                "10 1 32 80 22 2 0 0",
-                "24 other vector instructions in a pass, and the limit is 22",
+                shuffles.as_slice(),
+                "1 32 80 19 2 0 0",
+                "21 other vector instructions in",
             ),
             (
-                "10 1 32 80 24 1 0 0",
-                "2 instructions on no vector register in a pass, and the limit is 1",
+                &[],
+                "1 32 80 16 1 0 0",
+                "2 instructions on no vector register in",
             ),
+            (&[], "1 16 80 16 2 0 0", "32 blocks in"),
+            (&[], "2 32 80 16 2 0 0", "1 loops, and there must be 2"),
+            (reload, "1 32 80 17 2 0 0", "1 loads from the stack in"),
         ] {
-            assert_eq!(
-                against(row).0,
-                [format!("vaes512 encrypt, 10 rounds, loop 1: {what}")]
+            let (wrong, _) = against(more, &format!("32 8 {row}"));
+            assert!(
+                wrong.len() == 1 && wrong[0].contains(&format!(": {what}")),
+                "{wrong:?}"
             );
         }
-        let reloads = loops(&listing(&["mov    rax,QWORD PTR [rsp]"])).unwrap();
-        let wrong = compare(
-            &reloads,
-            &limits("kernel f rounds loop b a v s s r\nvaes512 encrypt 10 1 32 80 24 3 0 0"),
-        )
-        .0;
+        // One store more, which is no main loop's.
+        let (wrong, _) = against(
+            &["vmovdqu64 ZMMWORD PTR [rdx],zmm1"],
+            "32 8 1 32 80 17 2 0 0",
+        );
+        let loops = "vaes512 encrypt, 10 rounds, loops with";
         assert_eq!(
             wrong,
             [
-                "vaes512 encrypt, 10 rounds, loop 1: 1 loads from the stack in a pass, and the limit is 0"
-            ]
-        );
-        let missing = against("10 2 32 80 24 2 0 0").0;
-        assert_eq!(
-            missing,
-            [
-                "vaes512 encrypt, 10 rounds, loop 1: there is no limit",
-                "vaes512 encrypt, 10 rounds, loop 2: it has a limit, and is not found"
+                format!("{loops} 36 blocks stored and 8 multiplications: there is no limit"),
+                format!("{loops} 32 blocks stored and 8 multiplications: there are none"),
             ]
         );
     }
