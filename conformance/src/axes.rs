@@ -450,6 +450,32 @@ pub fn long_units(backend: &dyn Backend) {
     );
 }
 
+/// Runs of many mebibytes, for which a backend may write past the caches or fetch
+/// ahead: they give what small runs in place give.
+///
+/// # Panics
+/// If it does not conform.
+pub fn large_runs(backend: &dyn Backend) {
+    let random = &mut Random::for_test("large_runs");
+    for kit in Kit::all(backend, random) {
+        // One block after the other, OFB has no other ways.
+        if kit.mode == Mode::Ofb || kit.size() != KeySize::Aes256 {
+            continue;
+        }
+        let shape = Shape {
+            unit_len: 4096,
+            units: (17 << 20) / 4096,
+            first: random.u128(),
+            stride: random.u64(),
+        };
+        let piece = kit.piece_by_small_runs(random, shape, 16);
+        kit.check_piece_at(
+            piece,
+            &[(0, 0), (0, 16), (3, 1)].map(|(input, output)| Place::Separate { input, output }),
+        );
+    }
+}
+
 /// The backend's own memory: aligned to pages, zero, of any length, and good for
 /// runs.
 ///

@@ -50,6 +50,10 @@ impl Kit {
         }
     }
 
+    pub(crate) fn size(&self) -> KeySize {
+        self.size
+    }
+
     pub(crate) fn loaded(&self) -> &dyn LoadedKey {
         &*self.loaded
     }
@@ -104,6 +108,32 @@ impl Kit {
         piece
     }
 
+    /// As [`Kit::piece_by_backend`], in runs of `units` units in place.
+    pub(crate) fn piece_by_small_runs(
+        &self,
+        random: &mut Random,
+        shape: Shape,
+        units: usize,
+    ) -> Piece {
+        let plaintext = random.bytes(shape.unit_len * shape.units);
+        let mut ciphertext = plaintext.clone();
+        let unit_len = DataUnitLen::new(shape.unit_len).expect("a lawful length");
+        let mut numbers = shape.numbers().step_by(units);
+        for bytes in ciphertext.chunks_mut(units * shape.unit_len) {
+            let first = numbers.next().expect("a number for each unit");
+            let run = Run::new(first.into(), shape.stride, unit_len, bytes).expect("whole units");
+            self.loaded
+                .crypt(Direction::Encrypt, &mut [run])
+                .expect("lawful runs");
+        }
+        Piece {
+            shape,
+            place: Place::InPlace(0),
+            plaintext,
+            ciphertext,
+        }
+    }
+
     /// The comparison at one place, for a random plaintext.
     pub(crate) fn check_one(&self, random: &mut Random, shape: Shape, place: Place) {
         self.check(&[self.piece(random, shape, place)]);
@@ -111,7 +141,11 @@ impl Kit {
 
     /// The same plaintext at several places, a call each.
     pub(crate) fn check_places(&self, random: &mut Random, shape: Shape, places: &[Place]) {
-        let mut piece = self.piece(random, shape, places[0]);
+        self.check_piece_at(self.piece(random, shape, places[0]), places);
+    }
+
+    /// A piece at several places, a call each.
+    pub(crate) fn check_piece_at(&self, mut piece: Piece, places: &[Place]) {
         for &place in places {
             piece.place = place;
             self.check(std::slice::from_ref(&piece));

@@ -58,7 +58,7 @@ macro_rules! conformance_tests {
     ($name:literal, $registry:expr) => {
         $crate::conformance_tests!(@axes $name, $registry,
             identity known_answers keys lengths units numbers strides alignment calls
-            long_units memory threads executor refusals);
+            long_units large_runs memory threads executor refusals);
     };
     (@axes $name:literal, $registry:expr, $($axis:ident)*) => {
         mod conformance {

@@ -4,17 +4,18 @@
 use crate::kernel::vector::{Beside, DEPTH, Each, Nothing, Permutation, Vector};
 use crate::run::{InOut, Run};
 
-/// From this many bytes on, a separate output goes around the caches: it would
-/// push out everything else, and each of its lines would be read before it is
-/// written.
-const AROUND_CACHES: usize = 4 << 20;
+/// From this many bytes on, a separate output goes around the caches. Otherwise
+/// it would push out everything else, and each of its lines would be read before
+/// it is written; but a smaller output is likely to be wanted soon.
+const AROUND_CACHES: usize = 16 << 20;
 
-/// From this many bytes on, a buffer in place is not in the inner caches, and
-/// the hardware's own prefetching stops at each page's end.
-const AHEAD: usize = 4 << 20;
+/// From this many bytes on, a buffer is not in the inner caches, and what comes
+/// [`AHEAD_BY`] bytes later is asked for: the hardware's own prefetching stops at
+/// the end of each page.
+const AHEAD: usize = 1 << 20;
 
-/// How far ahead, in bytes.
-const AHEAD_BY: usize = 4096;
+/// Far enough for memory, and near enough for the L1 cache.
+const AHEAD_BY: usize = 2048;
 
 /// Where a run's bytes are read and written: one place, or two that do not overlap.
 #[derive(Clone, Copy)]
