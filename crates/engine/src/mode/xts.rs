@@ -49,6 +49,7 @@ const BATCH: usize = 128;
 ///
 /// Not cleared beforehand, and overwritten one by one as they are used: a pass
 /// over all of them costs a short run a good part of its time.
+#[repr(align(64))]
 struct Tweaks(MaybeUninit<[u128; BATCH + 1]>);
 
 impl Tweaks {
@@ -441,14 +442,15 @@ const AHEAD: usize = 3;
 #[repr(align(64))]
 struct Ring(MaybeUninit<[u128; (AHEAD + 1) * MAX_PASS]>);
 
-/// A pass of tweaks in memory, aligned for registers.
+/// A pass of tweaks in memory, aligned for registers: in a [`Ring`] or [`Tweaks`].
 #[derive(Clone, Copy)]
 struct InMemory(*const u128);
 
 impl<V: Vector> Each<V> for InMemory {
     #[inline(always)]
     fn at(self, i: usize) -> V {
-        // SAFETY: it is made only of a pass in a `Ring`.
+        debug_assert!(self.0.addr().is_multiple_of(16 * V::BLOCKS));
+        // SAFETY: it is made only of a pass in a `Ring` or in `Tweaks`.
         unsafe { V::load_aligned(self.0.add(i * V::BLOCKS).cast()) }
     }
 }
