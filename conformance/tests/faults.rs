@@ -175,7 +175,7 @@ impl FaultyKey {
                 _ => number(k, stride),
             };
             let at = usize::try_from(k).unwrap() * len.get();
-            let (_, rest) = run.buf_mut().reborrow().split_at(at);
+            let (_, rest) = run.io().split_at(at);
             let (mut unit, _) = rest.split_at(len.get());
             let last = unit.input()[len.get() - 1];
             let one = Run::new(DataUnitNumber::new(number), 0, len, unit.reborrow()).unwrap();

@@ -24,7 +24,9 @@ impl Buffer {
     /// Or an abort, as with any allocation, when there is too little memory.
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
-        Self::inside(vec![0; len + PAGE - 1], len)
+        // A length of which there is never enough memory is refused below, too,
+        // and not made into a short one.
+        Self::inside(vec![0; len.saturating_add(PAGE - 1)], len)
     }
 
     /// `len` zero bytes, if there is memory for them.
@@ -33,8 +35,9 @@ impl Buffer {
     /// When there is not.
     pub fn try_zeroed(len: usize) -> Result<Self, TryReserveError> {
         let mut memory = Vec::new();
-        memory.try_reserve_exact(len.saturating_add(PAGE - 1))?;
-        memory.resize(len + PAGE - 1, 0);
+        let with_page = len.saturating_add(PAGE - 1);
+        memory.try_reserve_exact(with_page)?;
+        memory.resize(with_page, 0);
         Ok(Self::inside(memory, len))
     }
 
@@ -89,6 +92,8 @@ mod tests {
         }
         for len in [usize::MAX, usize::MAX / 2] {
             assert!(Buffer::try_zeroed(len).is_err());
+            // Modulo 2⁶⁴ the first is a short one with its page.
+            assert!(std::panic::catch_unwind(|| Buffer::zeroed(len)).is_err());
         }
     }
 }

@@ -51,10 +51,10 @@ mod x86 {
     }
     token! {
         /// The same in 256-bit registers.
-        Vaes256: "aes", "pclmulqdq", "avx2", "vaes", "vpclmulqdq"
+        Vaes256: "aes", "pclmulqdq", "sse4.1", "avx2", "vaes", "vpclmulqdq"
     }
     token! {
         /// The same in 512-bit registers.
-        Vaes512: "aes", "pclmulqdq", "avx2", "vaes", "vpclmulqdq", "avx512f", "avx512bw", "avx512vl"
+        Vaes512: "aes", "pclmulqdq", "sse4.1", "avx2", "vaes", "vpclmulqdq", "avx512f", "avx512bw", "avx512vl"
     }
 }

@@ -183,7 +183,7 @@ mod tests {
             let mut done = 0;
             for run in runs {
                 let (first, len) = (run.first().get(), run.unit_len().get());
-                for (number, unit) in (first..).zip(run.buf_mut().output().chunks_mut(len)) {
+                for (number, unit) in (first..).zip(run.output().chunks_mut(len)) {
                     if number == self.0 {
                         let kind = CryptErrorKind::Device {
                             backend: "double",

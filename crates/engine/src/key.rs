@@ -212,13 +212,13 @@ impl Mode {
     }
 
     /// Whether the mode can process data units of `len` bytes: 16 and more for
-    /// XTS, multiples of 16 for ECB, any length for the others.
+    /// XTS, multiples of 16 for ECB, any length for the others, but never 0.
     #[must_use]
     pub const fn accepts_unit_len(self, len: usize) -> bool {
         match self {
             Self::Xts => len >= 16,
-            Self::Ecb => len.is_multiple_of(16),
-            Self::Ctr | Self::Ofb => true,
+            Self::Ecb => len > 0 && len.is_multiple_of(16),
+            Self::Ctr | Self::Ofb => len > 0,
         }
     }
 }
@@ -264,6 +264,17 @@ mod tests {
             bytes[len - 1] ^= 0x80;
             assert!(XtsKey::new(&bytes[..len]).is_ok());
             assert!(XtsKey::new_permitting_equal_halves(&[7; 64][..len]).is_ok());
+        }
+    }
+
+    #[test]
+    fn each_mode_has_its_unit_lengths() {
+        for len in 0..=49 {
+            let whole = len > 0 && len % 16 == 0;
+            assert_eq!(Mode::Xts.accepts_unit_len(len), len >= 16, "{len}");
+            assert_eq!(Mode::Ecb.accepts_unit_len(len), whole, "{len}");
+            assert_eq!(Mode::Ctr.accepts_unit_len(len), len > 0, "{len}");
+            assert_eq!(Mode::Ofb.accepts_unit_len(len), len > 0, "{len}");
         }
     }
 

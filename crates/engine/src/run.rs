@@ -277,15 +277,31 @@ impl<'a> Run<'a> {
         self.buf.is_empty()
     }
 
-    /// The bytes.
+    /// The bytes, to look at.
     #[must_use]
     pub fn buf(&self) -> &InOut<'a> {
         &self.buf
     }
 
     /// The bytes, for a backend to process.
-    pub fn buf_mut(&mut self) -> &mut InOut<'a> {
-        &mut self.buf
+    ///
+    /// By value: kernels rely on the lengths that [`Run::new`] checked, so
+    /// nobody may put other bytes in their place.
+    ///
+    /// ```compile_fail,E0614
+    /// # use luxor_engine::{DataUnitLen, DataUnitNumber, InOut, Run};
+    /// # let (mut bytes, mut short) = ([0; 512], [0; 16]);
+    /// # let unit = DataUnitLen::new(512).unwrap();
+    /// let mut run = Run::new(DataUnitNumber::new(0), 1, unit, bytes.as_mut_slice()).unwrap();
+    /// *run.io() = InOut::Separate { input: &[0; 512], output: &mut short };
+    /// ```
+    pub fn io(&mut self) -> InOut<'_> {
+        self.buf.reborrow()
+    }
+
+    /// The bytes that the results replace.
+    pub fn output(&mut self) -> &mut [u8] {
+        self.buf.output()
     }
 
     /// The run's first `units` units, and the others.
@@ -294,6 +310,12 @@ impl<'a> Run<'a> {
     /// If the run has fewer units.
     #[must_use]
     pub fn split_at(self, units: usize) -> (Self, Self) {
+        // Before the product, which could wrap.
+        assert!(
+            units <= self.units(),
+            "{units} of {} data units",
+            self.units()
+        );
         let Self {
             first,
             stride,
@@ -423,5 +445,36 @@ mod tests {
         assert_eq!((a.units(), a.first().get()), (2, 5));
         assert_eq!((b.units(), b.first().get(), b.stride()), (3, 21, 8));
         assert_eq!(b.buf().input()[0], 32);
+    }
+
+    #[test]
+    fn splitting_stops_at_the_end() {
+        let unit = DataUnitLen::new(16).unwrap();
+        let split = |units| {
+            let mut bytes = [0; 80];
+            let run = Run::new(DataUnitNumber::new(0), 1, unit, bytes.as_mut_slice()).unwrap();
+            let (a, b) = run.split_at(units);
+            (a.units(), b.units())
+        };
+        assert_eq!(split(5), (5, 0));
+        // The last two have products of 0 and 16 bytes, modulo 2⁶⁴.
+        for units in [6, usize::MAX, 1 << 60, (1 << 60) + 1] {
+            assert!(
+                std::panic::catch_unwind(|| split(units)).is_err(),
+                "{units}"
+            );
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_lent_out_stay_the_runs_own() {
+        let mut bytes = [0; 32];
+        let unit = DataUnitLen::new(16).unwrap();
+        let mut run = Run::new(DataUnitNumber::new(0), 1, unit, bytes.as_mut_slice()).unwrap();
+        let (_, tail) = run.io().split_at(16);
+        assert_eq!(tail.len(), 16);
+        run.output()[31] = 7;
+        assert_eq!((run.len(), run.units()), (32, 2));
+        assert_eq!(bytes[31], 7);
     }
 }

@@ -308,9 +308,7 @@ mod tests {
     impl LoadedKey for BrokenKey {
         fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
             self.0.crypt(direction, runs)?;
-            let last = runs
-                .last_mut()
-                .and_then(|run| run.buf_mut().output().last_mut());
+            let last = runs.last_mut().and_then(|run| run.output().last_mut());
             if let Some(byte) = last.filter(|_| self.1) {
                 *byte ^= 1;
             }

@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(runs.iter().map(Run::units).collect::<Vec<_>>(), [2, 2]);
         for run in &mut runs {
             let bytes = run.buf().input().to_vec();
-            run.buf_mut().output().copy_from_slice(&bytes);
+            run.output().copy_from_slice(&bytes);
         }
         drop(runs);
         assert_eq!(output, input);

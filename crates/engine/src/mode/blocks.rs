@@ -33,19 +33,23 @@ impl Place {
     pub(crate) fn of(run: &mut Run<'_>, pass: usize) -> Self {
         let len = run.len();
         let whole_passes = run.unit_len().get().is_multiple_of(pass);
-        match run.buf_mut() {
+        match run.io() {
             InOut::InPlace(buf) => Self {
                 ahead: len >= AHEAD,
                 ..Self::in_place(buf.as_mut_ptr())
             },
-            InOut::Separate { input, output } => Self {
-                src: input.as_ptr(),
-                dst: output.as_mut_ptr(),
-                around: len >= AROUND_CACHES
-                    && whole_passes
-                    && output.as_ptr().addr().is_multiple_of(64),
-                ahead: len >= AHEAD,
-            },
+            InOut::Separate { input, output } => {
+                // `Run::new` saw to it; here it is what keeps writes in bounds.
+                assert!(input.len() == len && output.len() == len);
+                Self {
+                    src: input.as_ptr(),
+                    dst: output.as_mut_ptr(),
+                    around: len >= AROUND_CACHES
+                        && whole_passes
+                        && output.as_ptr().addr().is_multiple_of(64),
+                    ahead: len >= AHEAD,
+                }
+            }
         }
     }
 
