@@ -311,7 +311,7 @@ pub struct CheckArgs {
 ///
 /// A length that the mode cannot process is refused before any output. From a pipe it
 /// is known at the end only: a file then does not appear, another pipe has had all
-/// but the last 4 MiB.
+/// but the last 4 MiB at most.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -4,7 +4,7 @@
 use std::{num::NonZeroUsize, sync::Arc, thread};
 
 use luxor_engine::{
-    Backend, BackendError, CryptError, Executor, KeySpec, LoadedKey, Mode, Registry, SelectError,
+    Backend, BackendError, CryptError, KeySpec, LoadedKey, Mode, Registry, SelectError,
 };
 
 use crate::{
@@ -35,8 +35,8 @@ pub fn check(global: &GlobalArgs) -> Result<()> {
 pub struct Engine {
     /// Where keys are loaded.
     pub backend: Arc<dyn Backend>,
-    /// What spreads the work over threads.
-    pub executor: Executor,
+    /// How many threads do AES.
+    pub threads: NonZeroUsize,
 }
 
 impl Engine {
@@ -67,10 +67,7 @@ impl Engine {
             "engine {} ({}), {threads} threads",
             info.name, info.device
         ));
-        Ok(Self {
-            backend,
-            executor: Executor::new(threads),
-        })
+        Ok(Self { backend, threads })
     }
 
     /// A key in the engine's own form.

@@ -13,7 +13,10 @@ use std::{
     time::Duration,
 };
 
-use luxor_sector::Storage;
+use luxor_sector::{
+    Storage,
+    copy::{Region, Source},
+};
 use nix::{
     errno::Errno,
     libc,
@@ -37,9 +40,10 @@ pub enum Role {
 
 /// An input that is open.
 ///
-/// As a [`Read`] it gives its bytes in order, holes as zeros without reading
-/// them. That a regular file became shorter or longer meanwhile is an error:
-/// its length was announced. Seekable ones are also a [`Storage`].
+/// As a [`Read`] it gives its bytes in order. Seekable ones are also a
+/// [`Storage`]. Either way, large holes are zeros without being read, and that a
+/// regular file became shorter or longer meanwhile is an error, at the latest
+/// when its last byte is read: its length was announced.
 #[derive(Debug)]
 pub struct Input {
     path: PathBuf,
@@ -68,17 +72,7 @@ struct Place {
     len: u64,
     /// The next byte to be read, from `base` on.
     position: u64,
-    /// What is at `position`, as far as it is known.
-    extent: Extent,
     regular: bool,
-}
-
-/// Bytes up to this one, counted from the beginning of the file.
-#[derive(Clone, Copy, Debug)]
-enum Extent {
-    Unknown,
-    Data { until: u64 },
-    Hole { until: u64 },
 }
 
 impl Input {
@@ -136,7 +130,6 @@ impl Input {
                     base,
                     len: end - base,
                     position: 0,
-                    extent: Extent::Unknown,
                     regular,
                 })
             }
@@ -193,6 +186,18 @@ impl Input {
         }
     }
 
+    /// What is left of it.
+    pub fn source(&mut self) -> Source<'_> {
+        match &self.kind {
+            Kind::Seekable(place) => Source::At(Region {
+                storage: self,
+                offset: place.position,
+                len: place.len - place.position,
+            }),
+            Kind::Stream { .. } => Source::Stream(self),
+        }
+    }
+
     /// Which file or device it is. None for pipes and the like.
     #[must_use]
     pub fn identity(&self) -> Option<Identity> {
@@ -218,7 +223,6 @@ impl Input {
             Kind::Seekable(place) if offset > place.len => ends(place.len),
             Kind::Seekable(place) => {
                 place.position = offset;
-                place.extent = Extent::Unknown;
                 Ok(())
             }
             Kind::Stream { position } => {
@@ -263,68 +267,63 @@ impl Place {
     fn read(&mut self, file: &File, buf: &mut [u8]) -> io::Result<usize> {
         let left = self.len - self.position;
         let wanted = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
-        let buf = &mut buf[..wanted];
-        if buf.is_empty() {
+        if left == 0 {
             // An empty file, too, may have grown.
-            if left == 0 {
-                self.check_len(file)?;
-            }
-            return Ok(0);
-        }
-        let at = self.base + self.position;
-        self.find_extent(file, at);
-        let (Extent::Data { until } | Extent::Hole { until }) = self.extent else {
-            unreachable!("it was just found")
-        };
-        let wanted = usize::try_from(until - at).map_or(buf.len(), |left| left.min(buf.len()));
-        let buf = &mut buf[..wanted];
-        let read = match self.extent {
-            Extent::Hole { .. } => {
-                buf.fill(0);
-                buf.len()
-            }
-            _ => file.read_at(buf, at)?,
-        };
-        if read == 0 {
-            return Err(self.changed_len(at));
-        }
-        self.position += read as u64;
-        if self.position == self.len {
             self.check_len(file)?;
         }
-        Ok(read)
+        self.read_exact_at(file, &mut buf[..wanted], self.position)?;
+        self.position += wanted as u64;
+        Ok(wanted)
     }
 
-    /// Makes `extent` that of byte `at`.
-    fn find_extent(&mut self, file: &File, at: u64) {
-        if let Extent::Data { until } | Extent::Hole { until } = self.extent
-            && at < until
-        {
-            return;
+    /// Fills `buf` with what begins at byte `offset`, counted from `base` on.
+    fn read_exact_at(&self, file: &File, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let end = offset.saturating_add(buf.len() as u64);
+        if end > self.len {
+            let message = format!("it ends after {} bytes, before byte {end}", self.len);
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
         }
-        let end = self.base + self.len;
-        let all = Extent::Data { until: end };
-        let Ok(offset) = i64::try_from(at) else {
-            self.extent = all;
-            return;
+        if buf.is_empty() {
+            return Ok(());
+        }
+        let at = self.base + offset;
+        let hole = self.hole_at(file, at, buf.len())?;
+        let (zeros, rest) = buf.split_at_mut(hole);
+        zeros.fill(0);
+        Storage::read_exact_at(file, rest, at + hole as u64).map_err(|error| {
+            match error.kind() {
+                // A device has no other length, but may have other words for it.
+                io::ErrorKind::UnexpectedEof if self.regular => self
+                    .check_len(file)
+                    .err()
+                    .unwrap_or_else(|| self.changed_len(at)),
+                _ => error,
+            }
+        })?;
+        if end == self.len {
+            self.check_len(file)?;
+        }
+        Ok(())
+    }
+
+    /// How many of `len` bytes from byte `at` of the file on are in a hole.
+    ///
+    /// Holes further on are read: to find the end of the data takes some file
+    /// systems a look at every page.
+    fn hole_at(&self, file: &File, at: u64, len: usize) -> io::Result<usize> {
+        let Some(offset) = i64::try_from(at).ok().filter(|_| self.regular) else {
+            return Ok(0);
         };
-        let clamped = |until: i64| u64::try_from(until).map_or(end, |until| until.min(end));
-        self.extent = match lseek(file, offset, Whence::SeekData) {
-            Ok(data) if data > offset => Extent::Hole {
-                until: clamped(data),
-            },
-            Ok(_) => match lseek(file, offset, Whence::SeekHole) {
-                Ok(hole) if hole > offset => Extent::Data {
-                    until: clamped(hole),
-                },
-                // It changed in between.
-                _ => all,
-            },
-            // No data up to the end; whether that is where it was shows there.
-            Err(Errno::ENXIO) => Extent::Hole { until: end },
-            // Block devices and some file systems do not know holes.
-            Err(_) => all,
-        };
+        match lseek(file, offset, Whence::SeekData) {
+            Ok(data) => {
+                let hole = u64::try_from(data).map_or(0, |data| data.saturating_sub(at));
+                Ok(usize::try_from(hole).map_or(len, |hole| hole.min(len)))
+            }
+            // No data up to the end, wherever that is now.
+            Err(Errno::ENXIO) => self.check_len(file).map(|()| len),
+            // Some file systems do not know holes.
+            Err(_) => Ok(0),
+        }
     }
 
     fn check_len(&self, file: &File) -> io::Result<()> {
@@ -357,11 +356,7 @@ impl Storage for Input {
         let Kind::Seekable(place) = &self.kind else {
             return Err(io::ErrorKind::NotSeekable.into());
         };
-        let offset = place
-            .base
-            .checked_add(offset)
-            .ok_or(io::ErrorKind::InvalidInput)?;
-        Storage::read_exact_at(&self.file, buf, offset)
+        place.read_exact_at(&self.file, buf, offset)
     }
 
     fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
@@ -569,6 +564,38 @@ mod tests {
             .unwrap();
         let error = input.read_to_end(&mut Vec::new()).unwrap_err();
         assert!(error.to_string().contains("shorter"), "{error}");
+    }
+
+    #[test]
+    fn a_change_is_seen_by_who_reads_at_offsets() {
+        let folder = tempfile::tempdir().unwrap();
+        for sparse in [false, true] {
+            let path = folder.path().join("file");
+            fs::write(&path, vec![7; if sparse { 0 } else { 1 << 20 }]).unwrap();
+            let file = OpenOptions::new().write(true).open(&path).unwrap();
+            file.set_len(1 << 20).unwrap();
+            let input = data(&path);
+            let storage = input.as_storage().unwrap();
+            let mut buf = [1; 4096];
+            let mut read = |offset| match storage.read_exact_at(&mut buf, offset) {
+                Ok(()) => {
+                    assert_eq!(buf, [if sparse { 0 } else { 7 }; 4096]);
+                    "good".into()
+                }
+                Err(error) => error.to_string(),
+            };
+            let last = (1 << 20) - 4096;
+            assert_eq!([0, 50_000, last].map(&mut read), ["good"; 3]);
+            for (now, word) in [(50_000, "shorter"), ((1 << 20) + 1, "longer")] {
+                file.set_len(now).unwrap();
+                assert!(read(last).contains(word), "{sparse}, {now}: {}", read(last));
+            }
+            // What is missing is nothing but missing, also before the end.
+            file.set_len(50_000).unwrap();
+            for offset in [50_000, 48_000, 500_000] {
+                assert!(read(offset).contains("shorter"), "{}", read(offset));
+            }
+        }
     }
 
     /// As standard input is after a header was read from it.

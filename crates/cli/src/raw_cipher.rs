@@ -2,19 +2,24 @@
 //! A bare mode over a stream of any length: cuts it into runs, and carries the
 //! data unit number, the counter or the keystream from piece to piece.
 
-use std::io::{self, Read, Write};
-
-use luxor_engine::{
-    Buffer, CryptError, DataUnitLen, DataUnitNumber, Direction, Executor, LoadedKey, Mode, Run,
+use std::{
+    io::{self, Read, Write},
+    num::NonZeroUsize,
+    sync::atomic::AtomicBool,
 };
+
+use luxor_engine::{CryptError, DataUnitLen, DataUnitNumber, Direction, LoadedKey, Mode, Run};
+use luxor_sector::copy::{Copied, Copier, CopyError, Piece, Region, Source};
 
 const BLOCK: usize = 16;
 
-/// Bytes in a piece, about: enough for every thread, little beside 64 MiB.
-const PIECE: usize = 4 << 20;
+/// Bytes in a piece where the length is known and was checked: as the pipeline
+/// has it.
+const PIECE: usize = 512 << 10;
 
-/// Units into which CTR and ECB are cut, so that threads can share the work.
-const SHARE: usize = 64 << 10;
+/// Bytes in a piece of a stream. Those of one piece are checked before any
+/// output.
+const STREAM_PIECE: usize = 4 << 20;
 
 /// What to do with a stream.
 pub struct RawCipher<'a> {
@@ -22,8 +27,8 @@ pub struct RawCipher<'a> {
     pub mode: Mode,
     /// The key.
     pub key: &'a dyn LoadedKey,
-    /// The threads that do the work.
-    pub executor: &'a Executor,
+    /// How many threads do the work.
+    pub threads: NonZeroUsize,
     /// Which way.
     pub direction: Direction,
     /// XTS: the length of a data unit; `None` for one unit of all bytes.
@@ -57,108 +62,176 @@ impl RawCipher<'_> {
 
     /// Processes all of `source`. `progress` gets the number of bytes written.
     ///
-    /// A wrong length is noticed before the last piece is written; streams of at
-    /// most one piece (4 MiB and more) are refused before any output.
+    /// A wrong length is noticed before any output, but for streams of more than
+    /// one piece (4 MiB): of those all but the last piece may have been written.
     ///
     /// # Errors
     /// [`RawError`]; `sink` then has a part of the output.
     pub fn run(
-        mut self,
-        source: &mut dyn Read,
-        sink: &mut dyn Write,
-        progress: &dyn Fn(u64),
-    ) -> Result<u64, RawError> {
-        // One byte more than a lone unit may have, to see that it is too long.
-        let lone_unit = self.mode == Mode::Xts && self.data_unit.is_none();
-        let piece_len = match self.data_unit {
-            _ if lone_unit => DataUnitLen::MAX.get() + 1,
-            Some(unit) => unit.get() * (PIECE / unit.get()).max(1),
-            None => PIECE,
+        &self,
+        mut source: Source<'_>,
+        sink: &mut (dyn Write + Send),
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<Copied, RawError> {
+        let piece_len = match &source {
+            Source::At(region) => {
+                self.check_len(region.len)?;
+                PIECE
+            }
+            Source::Stream(_) => STREAM_PIECE,
         };
-        let buffer =
-            |len: usize| Buffer::try_zeroed(len).map_err(|_| RawError::Memory { kib: len >> 10 });
-        let mut current = buffer(piece_len)?;
-        let mut following = buffer(if lone_unit { 0 } else { piece_len })?;
-        let mut total = 0;
-
-        let mut len = fill(source, &mut current, 0)?;
-        loop {
-            // A full piece may be the last, or be followed by one that is too short.
-            let at_end = len < current.len();
-            let ahead = if at_end {
-                0
-            } else {
-                fill(source, &mut following, total + len as u64)?
-            };
-            if at_end || ahead < following.len() || lone_unit {
-                self.check_len(total + len as u64 + ahead as u64)?;
+        let piece_len = match (self.mode, self.data_unit) {
+            // One byte more than a lone unit may have, to see that it is too long.
+            (Mode::Xts, None) => source
+                .known_len()
+                .map_or(DataUnitLen::MAX.get() + 1, |len| {
+                    usize::try_from(len).expect("at most 16 MiB")
+                }),
+            (_, Some(unit)) => unit.get() * (piece_len / unit.get()).max(1),
+            (_, None) => piece_len,
+        };
+        let mut chain;
+        let source = match self.mode {
+            // Each block needs the one before: it has to be done in order.
+            Mode::Ofb => {
+                chain = Chain {
+                    source: InOrder::of(source.reborrow()),
+                    key: self.key,
+                    direction: self.direction,
+                    iv: self.first,
+                };
+                Source::Stream(&mut chain)
             }
-            self.piece(&mut current[..len])?;
-            sink.write_all(&current[..len])
-                .map_err(|source| RawError::Write {
-                    offset: total,
-                    source,
-                })?;
-            total += len as u64;
-            progress(total);
-            if ahead == 0 {
-                break;
-            }
-            std::mem::swap(&mut current, &mut following);
-            len = ahead;
-        }
-        sink.flush().map_err(|source| RawError::Write {
-            offset: total,
-            source,
-        })?;
-        Ok(total)
+            _ => source.reborrow(),
+        };
+        let copier = Copier {
+            piece_len: NonZeroUsize::new(piece_len).expect("no piece is empty"),
+            threads: self.threads,
+            // Signals end the process without asking anybody.
+            cancel: &AtomicBool::new(false),
+        };
+        copier
+            .run(source, sink, &|piece| self.piece(piece), progress)
+            .map_err(|error| match error {
+                CopyError::Read { offset, source } => RawError::Read { offset, source },
+                CopyError::Write { offset, source } => RawError::Write { offset, source },
+                CopyError::Work(error) => error,
+                CopyError::Memory => RawError::Memory {
+                    kib: piece_len >> 10,
+                },
+                CopyError::Cancelled => unreachable!("the flag is never set"),
+            })
     }
 
-    /// Processes the next bytes in place: whole units, but for the last piece.
-    fn piece(&mut self, bytes: &mut [u8]) -> Result<(), RawError> {
-        if bytes.is_empty() {
-            return Ok(());
+    /// Processes a piece in place: whole units, but for the last one.
+    fn piece(&self, piece: &mut Piece<'_>) -> Result<usize, RawError> {
+        let (offset, len) = (piece.offset, piece.len);
+        let lone_unit = self.mode == Mode::Xts && self.data_unit.is_none();
+        if piece.at_end || lone_unit {
+            self.check_len(offset + len as u64)?;
         }
-        let len = bytes.len();
+        let bytes = &mut piece.buffer[..len];
         match self.mode {
+            // The source has done it.
+            Mode::Ofb => {}
             Mode::Xts => {
-                let unit = self.data_unit.map_or(len, DataUnitLen::get);
-                self.crypt(bytes, unit, self.stride)?;
-                self.first = self.first.step((len / unit) as u64, self.stride);
+                let unit = self.data_unit.map_or(len, DataUnitLen::get).max(1);
+                let units = offset / unit as u64;
+                let first = self.first.step(units, self.stride);
+                self.crypt(bytes, unit, first)?;
             }
-            Mode::Ctr => {
-                self.crypt(bytes, SHARE, (SHARE / BLOCK) as u64)?;
-                self.first = self.first.step((len / BLOCK) as u64, 1);
+            _ => {
+                let first = self.first.step(offset / BLOCK as u64, 1);
+                self.crypt(bytes, len.max(1), first)?;
             }
-            Mode::Ofb => {
-                // The keystream's last block is the IV for what follows.
-                let last = len - len % BLOCK;
-                let before = last.checked_sub(BLOCK).map(|start| block(&bytes[start..]));
-                self.crypt(bytes, len, 0)?;
-                if let Some(before) = before {
-                    self.first = DataUnitNumber::new(before ^ block(&bytes[last - BLOCK..]));
-                }
-            }
-            _ => self.crypt(bytes, SHARE, 0)?,
         }
-        Ok(())
+        Ok(len)
     }
 
     /// Units of `unit` bytes, and a shorter last one.
-    fn crypt(&self, bytes: &mut [u8], unit: usize, stride: u64) -> Result<(), RawError> {
+    fn crypt(&self, bytes: &mut [u8], unit: usize, first: DataUnitNumber) -> Result<(), RawError> {
         let (whole, rest) = bytes.split_at_mut(bytes.len() - bytes.len() % unit);
-        let units = (whole.len() / unit) as u64;
+        let after = first.step((whole.len() / unit) as u64, self.stride);
         let mut runs = Vec::with_capacity(2);
-        for (first, bytes, unit) in [
-            (self.first, whole, unit),
-            (self.first.step(units, stride), rest, unit),
-        ] {
+        for (first, bytes, unit) in [(first, whole, unit), (after, rest, unit)] {
             if !bytes.is_empty() {
                 let unit = DataUnitLen::new(unit.min(bytes.len()))?;
-                runs.push(Run::new(first, stride, unit, bytes)?);
+                runs.push(Run::new(first, self.stride, unit, bytes)?);
             }
         }
-        Ok(self.executor.crypt(self.key, self.direction, &mut runs)?)
+        Ok(self.key.crypt(self.direction, &mut runs)?)
+    }
+}
+
+/// A source in OFB: whole blocks are read and processed, until the end.
+struct Chain<'a> {
+    source: InOrder<'a>,
+    key: &'a dyn LoadedKey,
+    direction: Direction,
+    /// The last block of the keystream.
+    iv: DataUnitNumber,
+}
+
+impl Read for Chain<'_> {
+    /// Into a buffer of whole blocks.
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let mut len = self.source.read(buf)?;
+        while !len.is_multiple_of(BLOCK) {
+            match self.source.read(&mut buf[len..]) {
+                Ok(0) => break,
+                Ok(read) => len += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if len == 0 {
+            return Ok(0);
+        }
+        let bytes = &mut buf[..len];
+        let last = bytes.rchunks_exact(BLOCK).next().map(block);
+        let unit = DataUnitLen::new(len).map_err(io::Error::other)?;
+        let run = Run::new(self.iv, 0, unit, &mut *bytes).map_err(io::Error::other)?;
+        self.key
+            .crypt(self.direction, &mut [run])
+            .map_err(|error| io::Error::other(error.to_string()))?;
+        if let (true, Some(before)) = (len.is_multiple_of(BLOCK), last) {
+            self.iv = DataUnitNumber::new(before ^ block(&bytes[len - BLOCK..]));
+        }
+        Ok(len)
+    }
+}
+
+/// A source that is read from its beginning to its end.
+enum InOrder<'a> {
+    At { region: Region<'a>, position: u64 },
+    Stream(&'a mut (dyn Read + Send)),
+}
+
+impl<'a> InOrder<'a> {
+    fn of(source: Source<'a>) -> Self {
+        match source {
+            Source::At(region) => Self::At {
+                region,
+                position: 0,
+            },
+            Source::Stream(stream) => Self::Stream(stream),
+        }
+    }
+}
+
+impl Read for InOrder<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Stream(stream) => stream.read(buf),
+            Self::At { region, position } => {
+                let left = region.len - *position;
+                let len = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
+                let at = region.offset.saturating_add(*position);
+                region.storage.read_exact_at(&mut buf[..len], at)?;
+                *position += len as u64;
+                Ok(len)
+            }
+        }
     }
 }
 
@@ -168,25 +241,6 @@ fn block(bytes: &[u8]) -> u128 {
         .split_first_chunk()
         .expect("the caller has a whole block");
     u128::from_be_bytes(*block)
-}
-
-/// Reads until `buf` is full or the source ends; the number of bytes.
-fn fill(source: &mut dyn Read, buf: &mut [u8], offset: u64) -> Result<usize, RawError> {
-    let mut len = 0;
-    while len < buf.len() {
-        match source.read(&mut buf[len..]) {
-            Ok(0) => break,
-            Ok(count) => len += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(source) => {
-                return Err(RawError::Read {
-                    offset: offset + len as u64,
-                    source,
-                });
-            }
-        }
-    }
-    Ok(len)
 }
 
 /// Why a stream was not processed to its end.
@@ -214,7 +268,7 @@ pub enum RawError {
     /// The source failed.
     #[error("cannot read at byte {offset}")]
     Read {
-        /// So many bytes had been read.
+        /// Where, counted from its first byte.
         offset: u64,
         /// What the system said.
         source: io::Error,
@@ -222,7 +276,7 @@ pub enum RawError {
     /// The sink failed.
     #[error("cannot write at byte {offset}")]
     Write {
-        /// So many bytes had been written before this piece.
+        /// So many bytes had been written.
         offset: u64,
         /// What the system said.
         source: io::Error,
@@ -243,9 +297,8 @@ pub enum RawError {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroUsize;
-
     use luxor_engine::{AesKey, KeySpec, Registry, XtsKey};
+    use luxor_sector::{MemoryStorage, copy::Region};
 
     use super::*;
 
@@ -273,6 +326,7 @@ mod tests {
         }
     }
 
+    /// What becomes of a stream, which is the same that becomes of a file.
     fn process(
         mode: Mode,
         data_unit: Option<usize>,
@@ -287,15 +341,31 @@ mod tests {
         let cipher = RawCipher {
             mode,
             key: &*key,
-            executor: &Executor::new(NonZeroUsize::new(2).unwrap()),
+            threads: NonZeroUsize::new(2).unwrap(),
             direction,
             data_unit: data_unit.map(|unit| DataUnitLen::new(unit).unwrap()),
             first: DataUnitNumber::new(u128::MAX - 3),
             stride: 5,
         };
         let mut output = Vec::new();
-        let result = cipher.run(&mut Dribble(input, 1_000_003), &mut output, &|_| {});
-        (output, result)
+        let mut stream = Dribble(input, 1_000_003);
+        let result = cipher.run(Source::Stream(&mut stream), &mut output, &|_| {});
+
+        let file = MemoryStorage::new([&[9; 77], input].concat());
+        let mut of_file_output = Vec::new();
+        let source = Source::At(Region {
+            storage: &file,
+            offset: 77,
+            len: input.len() as u64,
+        });
+        let of_file = cipher.run(source, &mut of_file_output, &|_| {});
+        match (&result, &of_file) {
+            (Ok(_), Ok(_)) => assert!(of_file_output == output),
+            // A file's length is known before.
+            (Err(_), Err(_)) => assert!(of_file_output.is_empty()),
+            _ => panic!("{result:?} and {of_file:?}"),
+        }
+        (output, result.map(|copied| copied.written))
     }
 
     /// What one run over all bytes gives.
@@ -324,13 +394,12 @@ mod tests {
             for len in [
                 16,
                 48,
-                SHARE,
-                SHARE + 16,
                 PIECE - 16,
                 PIECE,
                 PIECE + 16,
-                2 * PIECE,
-                2 * PIECE + 4096,
+                3 * PIECE,
+                STREAM_PIECE,
+                2 * STREAM_PIECE + 4096,
             ] {
                 let input = input(len);
                 let (output, result) = process(mode, None, Direction::Encrypt, &input);
@@ -339,7 +408,7 @@ mod tests {
             }
         }
         for mode in [Mode::Ctr, Mode::Ofb] {
-            for len in [1, 15, 17, SHARE + 1, PIECE - 1, PIECE + 1, PIECE + 31] {
+            for len in [1, 15, 17, PIECE - 1, PIECE + 1, STREAM_PIECE + 31] {
                 let input = input(len);
                 let (output, _) = process(mode, None, Direction::Encrypt, &input);
                 assert!(output == at_once(mode, &input), "{mode}, {len} bytes");
@@ -349,8 +418,17 @@ mod tests {
 
     #[test]
     fn xts_units_are_numbered_across_pieces() {
-        for unit in [16, 17, 512, 4096, 100_000, PIECE - 1, PIECE + 1, 1 << 24] {
-            let input = input(2 * PIECE.max(unit) + 16);
+        for unit in [
+            16,
+            17,
+            512,
+            4096,
+            100_000,
+            PIECE - 1,
+            STREAM_PIECE + 1,
+            1 << 24,
+        ] {
+            let input = input(2 * STREAM_PIECE.max(unit) + 16);
             let (output, result) = process(Mode::Xts, Some(unit), Direction::Encrypt, &input);
             match input.len() % unit {
                 0 | 16.. => result.unwrap(),
@@ -385,12 +463,12 @@ mod tests {
         for (mode, unit, len) in [
             (Mode::Xts, Some(512), 512 + 15),
             (Mode::Xts, Some(512), 1),
-            (Mode::Xts, Some(4096), PIECE + 1),
+            (Mode::Xts, Some(4096), STREAM_PIECE - 4095),
             (Mode::Xts, None, 0),
             (Mode::Xts, None, 15),
             (Mode::Xts, None, (1 << 24) + 1),
             (Mode::Ecb, None, 15),
-            (Mode::Ecb, None, PIECE + 17),
+            (Mode::Ecb, None, STREAM_PIECE - 1),
         ] {
             let (output, result) = process(mode, unit, Direction::Encrypt, &input(len));
             assert!(

@@ -9,7 +9,10 @@ use std::{
 
 use luxor_engine::Backend;
 use luxor_luks::{Header, ReadError, SegmentSize, UnlockOptions, Unlocked, check_file_length};
-use luxor_sector::Storage;
+use luxor_sector::{
+    Storage,
+    copy::{Region, Source},
+};
 
 use crate::{
     args::UnlockArgs,
@@ -177,8 +180,8 @@ impl Volume {
     ///
     /// # Errors
     /// Those of [`Volume::payload_len`], and those of the system.
-    pub fn into_payload(self, data: Option<Input>) -> Result<Box<dyn Read + Send>> {
-        let len = self.payload_len(data.as_ref())?.unwrap_or(u64::MAX);
+    pub fn into_payload(self, data: Option<Input>) -> Result<Payload> {
+        let len = self.payload_len(data.as_ref())?;
         let offset = self.header.segment().offset;
         let name = data.as_ref().map_or_else(|| shown(&self.path), Input::name);
         let failed = |error| {
@@ -187,14 +190,48 @@ impl Volume {
                 &error,
             )
         };
+        let limit = len.unwrap_or(u64::MAX);
         match (data, self.metadata) {
-            (None, Metadata::Stream(prefix)) => Ok(Box::new(
-                prefix.into_stream_at(offset).map_err(failed)?.take(len),
-            )),
-            (Some(mut input), _) | (None, Metadata::Seekable(mut input)) => {
-                input.skip_to(offset).map_err(failed)?;
-                Ok(Box::new(input.take(len)))
+            (None, Metadata::Stream(prefix)) => {
+                let stream = prefix.into_stream_at(offset).map_err(failed)?;
+                Ok(Payload::Stream(Box::new(stream.take(limit))))
             }
+            (Some(mut input), _) | (None, Metadata::Seekable(mut input)) => match len {
+                Some(len) if input.as_storage().is_some() => Ok(Payload::At { input, offset, len }),
+                _ => {
+                    input.skip_to(offset).map_err(failed)?;
+                    Ok(Payload::Stream(Box::new(input.take(limit))))
+                }
+            },
+        }
+    }
+}
+
+/// Where the encrypted data are.
+pub enum Payload {
+    /// In a file or on a device.
+    At {
+        /// Which one.
+        input: Input,
+        /// Where they begin.
+        offset: u64,
+        /// How many bytes there are.
+        len: u64,
+    },
+    /// In a pipe.
+    Stream(Box<dyn Read + Send>),
+}
+
+impl Payload {
+    /// The data as the pipeline takes them.
+    pub fn source(&mut self) -> Source<'_> {
+        match self {
+            Self::At { input, offset, len } => Source::At(Region {
+                storage: input,
+                offset: *offset,
+                len: *len,
+            }),
+            Self::Stream(stream) => Source::Stream(stream),
         }
     }
 }

@@ -6,7 +6,8 @@
 //! | read and write a file or a block device at offsets | [`Storage`], on [`std::fs::File`] |
 //! | the same in memory | [`MemoryStorage`] |
 //! | number the sectors of a volume | [`Geometry::runs`] |
-//! | encrypt or decrypt a stream of any length | [`pipeline::run`] |
+//! | encrypt or decrypt a file or a stream of any length | [`pipeline::run`] |
+//! | do something else to one on its way | [`copy::Copier`] |
 //!
 //! ```
 //! use luxor_engine::{Direction, KeySpec, Mode, Registry, XtsKey};
@@ -27,6 +28,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod copy;
 mod geometry;
 mod memory;
 pub mod pipeline;

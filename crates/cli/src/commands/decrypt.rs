@@ -63,19 +63,19 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
     let key = engine.load(&KeySpec::Xts(unlocked.volume_key))?;
 
     let geometry = volume.header.segment().geometry;
-    let mut source = volume.into_payload(data)?;
+    let mut payload = volume.into_payload(data)?;
     output.begin(0, plaintext_len)?;
     let job = Job {
         geometry,
         key: &*key,
-        executor: &engine.executor,
+        threads: engine.threads,
         direction: Direction::Decrypt,
         plaintext_len,
         // Signals end the process without asking anybody.
         cancel: &AtomicBool::new(false),
     };
     let bar = progress.bytes("Decrypting", name(&args.input), plaintext_len);
-    let copied = pipeline::run(&job, &mut source, &mut output, &|done| bar.at(done))
+    let copied = pipeline::run(&job, payload.source(), &mut output, &|done| bar.at(done))
         .map_err(|error| stream_error(&error, &input_name, &output.name()))?;
     drop(bar);
     if copied.read == 0 {

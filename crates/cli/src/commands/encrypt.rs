@@ -118,7 +118,7 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
     let job = Job {
         geometry: volume.segment().geometry,
         key: &*key,
-        executor: &engine.executor,
+        threads: engine.threads,
         direction: Direction::Encrypt,
         plaintext_len: input.len(),
         // Signals end the process without asking anybody.
@@ -126,7 +126,7 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
     };
     let (input_name, output_name) = (input.name(), output.name());
     let bar = progress.bytes("Encrypting", name(&args.output), input.len());
-    let copied = pipeline::run(&job, &mut input, &mut output, &|done| bar.at(done))
+    let copied = pipeline::run(&job, input.source(), &mut output, &|done| bar.at(done))
         .map_err(|error| stream_error(&error, &input_name, &output_name))?;
     drop(bar);
 

@@ -32,7 +32,6 @@ fn stream_error(error: &PipelineError, input: &str, output: &str) -> Error {
             source,
         ),
         PipelineError::Write { source, .. } => Error::io(format!("cannot write {output}"), source),
-        PipelineError::Thread { source } => Error::io(error, source),
         PipelineError::PartSector { .. } | PipelineError::SourceLen { .. } => {
             Error::failure(format!("{input}: {error}: is the file cut off?"))
         }

@@ -46,7 +46,7 @@ pub fn run(args: &RawArgs, global: &GlobalArgs, console: Console) -> Result<()> 
     let cipher = RawCipher {
         mode: parameters.mode,
         key: &*key,
-        executor: &engine.executor,
+        threads: engine.threads,
         direction: parameters.direction,
         data_unit: parameters.data_unit,
         first: parameters.first,
@@ -66,7 +66,7 @@ pub fn run(args: &RawArgs, global: &GlobalArgs, console: Console) -> Result<()> 
     let progress = progress.bytes(what, name(&args.input), input.len());
     let (input_name, output_name) = (input.name(), output.name());
     cipher
-        .run(&mut input, &mut output, &|done| progress.at(done))
+        .run(input.source(), &mut output, &|done| progress.at(done))
         .map_err(|error| match &error {
             RawError::Read { source, .. } => Error::io(format!("cannot read {input_name}"), source),
             RawError::Write { source, .. } => {

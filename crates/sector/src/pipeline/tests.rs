@@ -2,19 +2,22 @@
 //! The pipeline against the same work done at once.
 
 use std::{
-    num::NonZeroUsize,
+    io::Read,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::mpsc::channel,
+    sync::{atomic::Ordering, mpsc::channel},
+    thread,
     time::{Duration, Instant},
 };
 
 use luxor_engine::{CryptErrorKind, KeySpec, Mode, Registry, Run, XtsKey};
 
 use super::*;
-use crate::geometry::IvMode;
+use crate::{MemoryStorage, geometry::IvMode};
 
-const _: () = assert!(BUFFERS * BUFFER_LEN <= 32 << 20);
-const _: () = assert!(BUFFER_LEN.is_multiple_of(4096));
+const _: () = assert!(PIECE_LEN.is_multiple_of(4096));
+
+/// Short, so that a small test has many.
+const PIECE: usize = 8192;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -64,16 +67,16 @@ impl LoadedKey for Plain {
 struct Setup {
     geometry: Geometry,
     key: Box<dyn LoadedKey>,
-    executor: Executor,
+    threads: NonZeroUsize,
 }
 
 impl Setup {
     fn new(sector_size: SectorSize) -> Self {
-        let executor = Executor::new(NonZeroUsize::new(2).unwrap());
+        let threads = NonZeroUsize::new(2).unwrap();
         Self {
             geometry: geometry(sector_size),
             key: key(),
-            executor,
+            threads,
         }
     }
 
@@ -86,11 +89,11 @@ impl Setup {
             iv_offset: 0,
             ..geometry(SectorSize::B512)
         };
-        let executor = Executor::new(NonZeroUsize::MIN);
+        let threads = NonZeroUsize::MIN;
         Self {
             geometry,
             key: Box::new(Plain { fails_at }),
-            executor,
+            threads,
         }
     }
 
@@ -98,7 +101,7 @@ impl Setup {
         Job {
             geometry: self.geometry,
             key: &*self.key,
-            executor: &self.executor,
+            threads: self.threads,
             direction,
             plaintext_len: None,
             cancel: &NEVER,
@@ -126,6 +129,41 @@ fn bytes(len: usize) -> Vec<u8> {
     (0..len)
         .map(|i| u8::try_from(i % 251).unwrap() | 4)
         .collect()
+}
+
+/// From a stream.
+fn run(
+    job: &Job<'_>,
+    source: &mut (dyn Read + Send),
+    sink: &mut (dyn Write + Send),
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Copied, PipelineError> {
+    run_in_pieces(job, Source::Stream(source), sink, progress, PIECE)
+}
+
+/// What the bytes come from.
+#[derive(Clone, Copy, Debug)]
+enum From {
+    Stream,
+    Storage,
+}
+
+const BOTH: [From; 2] = [From::Stream, From::Storage];
+
+/// What becomes of `bytes`.
+fn through(job: &Job<'_>, bytes: &[u8], from: From) -> Result<(Copied, Vec<u8>), PipelineError> {
+    let storage = MemoryStorage::new([&[9; 777], bytes, &[9; 50]].concat());
+    let (mut stream, mut sink) = (bytes, Vec::new());
+    let source = match from {
+        From::Stream => Source::Stream(&mut stream),
+        From::Storage => Source::At(Region {
+            storage: &storage,
+            offset: 777,
+            len: bytes.len() as u64,
+        }),
+    };
+    let copied = run_in_pieces(job, source, &mut sink, &|_| (), PIECE)?;
+    Ok((copied, sink))
 }
 
 /// What a slow pipe does: few bytes at a time, and interruptions.
@@ -179,48 +217,39 @@ fn every_length_comes_back() {
         4095,
         4096,
         4097,
-        (1 << 20) - 1,
-        1 << 20,
-        (1 << 20) + 1,
-        BUFFER_LEN - 1,
-        BUFFER_LEN,
-        BUFFER_LEN + 1,
+        PIECE - 1,
+        PIECE,
+        PIECE + 1,
         // Buffers come round again, with the bytes of before in them.
-        (BUFFERS + 2) * BUFFER_LEN,
-        (BUFFERS + 2) * BUFFER_LEN + 5,
+        40 * PIECE,
+        40 * PIECE + 5,
     ];
     for size in SectorSize::ALL {
         let setup = Setup::new(size);
         for len in lengths {
             let plaintext = bytes(len);
-            let mut ciphertext = Vec::new();
-            let job = setup.job(Direction::Encrypt);
-            let copied = run(&job, &mut plaintext.as_slice(), &mut ciphertext, &|_| ()).unwrap();
-            assert!(
-                ciphertext == setup.encrypted(&plaintext),
-                "{len} bytes, sectors of {size}"
-            );
-            let sizes = Copied {
-                read: len as u64,
-                written: ciphertext.len() as u64,
-            };
-            assert_eq!(copied, sizes);
-
-            for plaintext_len in [None, Some(len as u64)] {
-                let mut decrypted = Vec::new();
-                let job = Job {
-                    plaintext_len,
-                    ..setup.job(Direction::Decrypt)
+            for from in BOTH {
+                let what = format!("{len} bytes, sectors of {size}, {from:?}");
+                let job = setup.job(Direction::Encrypt);
+                let (copied, ciphertext) = through(&job, &plaintext, from).unwrap();
+                assert!(ciphertext == setup.encrypted(&plaintext), "{what}");
+                let sizes = Copied {
+                    read: len as u64,
+                    written: ciphertext.len() as u64,
                 };
-                let copied =
-                    run(&job, &mut ciphertext.as_slice(), &mut decrypted, &|_| ()).unwrap();
-                assert_eq!(copied.written, decrypted.len() as u64);
-                assert!(
-                    decrypted[..len] == plaintext,
-                    "{len} bytes, sectors of {size}"
-                );
-                assert!(decrypted[len..].iter().all(|&b| b == 0));
-                assert!(plaintext_len.is_none() || decrypted.len() == len);
+                assert_eq!(copied, sizes);
+
+                for plaintext_len in [None, Some(len as u64)] {
+                    let job = Job {
+                        plaintext_len,
+                        ..setup.job(Direction::Decrypt)
+                    };
+                    let (copied, decrypted) = through(&job, &ciphertext, from).unwrap();
+                    assert_eq!(copied.written, decrypted.len() as u64);
+                    assert!(decrypted[..len] == plaintext, "{what}");
+                    assert!(decrypted[len..].iter().all(|&b| b == 0));
+                    assert!(plaintext_len.is_none() || decrypted.len() == len);
+                }
             }
         }
     }
@@ -229,7 +258,7 @@ fn every_length_comes_back() {
 #[test]
 fn slow_pipes_change_nothing() {
     let setup = Setup::new(SectorSize::B4096);
-    let plaintext = bytes(2 * BUFFER_LEN + 12_345);
+    let plaintext = bytes(2 * PIECE + 12_345);
     let mut sink = Dribble::new(Vec::new());
     let job = setup.job(Direction::Encrypt);
     run(
@@ -245,12 +274,12 @@ fn slow_pipes_change_nothing() {
 #[test]
 fn progress_counts_to_the_end() {
     let setup = Setup::plain();
-    let plaintext = bytes(2 * BUFFER_LEN + 1);
+    let plaintext = bytes(2 * PIECE + 1);
     let seen = std::sync::Mutex::new(Vec::new());
     let job = setup.job(Direction::Encrypt);
     let progress = |done| seen.lock().unwrap().push(done);
     run(&job, &mut plaintext.as_slice(), &mut io::sink(), &progress).unwrap();
-    let buffer = BUFFER_LEN as u64;
+    let buffer = PIECE as u64;
     assert_eq!(
         seen.into_inner().unwrap(),
         [buffer, 2 * buffer, 2 * buffer + 512]
@@ -297,7 +326,7 @@ impl Write for Until {
 fn failures_say_what_and_where() {
     let setup = Setup::plain();
     let job = setup.job(Direction::Encrypt);
-    for place in [0, 1, 512, BUFFER_LEN, 10 * BUFFER_LEN + 77] {
+    for place in [0, 1, 512, PIECE, 10 * PIECE + 77] {
         let mut source = Until {
             left: place,
             then: io::ErrorKind::TimedOut,
@@ -364,19 +393,20 @@ fn ciphertext_has_whole_sectors() {
         (SectorSize::B512, 1),
         (SectorSize::B512, 511),
         (SectorSize::B4096, 4096 + 512),
-        (SectorSize::B4096, BUFFER_LEN + 1),
+        (SectorSize::B4096, PIECE + 1),
     ] {
         let setup = Setup::new(size);
         let job = setup.job(Direction::Decrypt);
-        let error = run(&job, &mut bytes(len).as_slice(), &mut io::sink(), &|_| ()).unwrap_err();
-        match error {
-            PipelineError::PartSector {
-                len: found,
-                sector_size,
-            } => {
-                assert_eq!((found, sector_size), (len as u64, size));
+        for from in BOTH {
+            match through(&job, &bytes(len), from).unwrap_err() {
+                PipelineError::PartSector {
+                    len: found,
+                    sector_size,
+                } => {
+                    assert_eq!((found, sector_size), (len as u64, size));
+                }
+                other => panic!("{other}"),
             }
-            other => panic!("{other}"),
         }
     }
 }
@@ -384,16 +414,16 @@ fn ciphertext_has_whole_sectors() {
 #[test]
 fn a_source_has_the_length_that_was_announced() {
     let setup = Setup::plain();
-    let buffer = BUFFER_LEN as u64;
+    let buffer = PIECE as u64;
     for (direction, expected, len, allowed) in [
         (Direction::Encrypt, 0, 0, true),
         (Direction::Encrypt, 0, 1, false),
         (Direction::Encrypt, 1000, 1000, true),
         (Direction::Encrypt, 1000, 999, false),
         (Direction::Encrypt, 1000, 1001, false),
-        (Direction::Encrypt, buffer, BUFFER_LEN - 1, false),
-        (Direction::Encrypt, buffer, BUFFER_LEN, true),
-        (Direction::Encrypt, buffer, BUFFER_LEN + 1, false),
+        (Direction::Encrypt, buffer, PIECE - 1, false),
+        (Direction::Encrypt, buffer, PIECE, true),
+        (Direction::Encrypt, buffer, PIECE + 1, false),
         (Direction::Decrypt, 0, 512, true),
         (Direction::Decrypt, 0, 0, false),
         (Direction::Decrypt, 0, 1024, false),
@@ -401,22 +431,23 @@ fn a_source_has_the_length_that_was_announced() {
         (Direction::Decrypt, 512, 1024, false),
         (Direction::Decrypt, 513, 1024, true),
         (Direction::Decrypt, 513, 512, false),
-        (Direction::Decrypt, buffer, BUFFER_LEN, true),
-        (Direction::Decrypt, buffer, BUFFER_LEN + 512, false),
-        (Direction::Decrypt, buffer + 1, BUFFER_LEN, false),
-        (Direction::Decrypt, u64::MAX, BUFFER_LEN, false),
+        (Direction::Decrypt, buffer, PIECE, true),
+        (Direction::Decrypt, buffer, PIECE + 512, false),
+        (Direction::Decrypt, buffer + 1, PIECE, false),
+        (Direction::Decrypt, u64::MAX, PIECE, false),
     ] {
         let job = Job {
             plaintext_len: Some(expected),
             ..setup.job(direction)
         };
-        let result = run(&job, &mut bytes(len).as_slice(), &mut io::sink(), &|_| ());
-        match result {
-            Ok(_) => assert!(allowed, "{direction:?} {len} bytes for {expected}"),
-            Err(PipelineError::SourceLen { .. }) => {
-                assert!(!allowed, "{direction:?} {len} bytes for {expected}");
+        for from in BOTH {
+            match through(&job, &bytes(len), from) {
+                Ok(_) => assert!(allowed, "{direction:?} {len} bytes for {expected}"),
+                Err(PipelineError::SourceLen { .. }) => {
+                    assert!(!allowed, "{direction:?} {len} bytes for {expected}");
+                }
+                Err(other) => panic!("{other}"),
             }
-            Err(other) => panic!("{other}"),
         }
     }
     // No more is read than shows that it is too much.
@@ -439,7 +470,7 @@ fn the_flag_ends_everything_soon() {
         then: io::ErrorKind::Interrupted,
     };
     let stalled = || Until {
-        left: 3 * BUFFER_LEN + 5,
+        left: 3 * PIECE + 5,
         then: io::ErrorKind::Interrupted,
     };
     // At full speed, with a source that has stalled, and with a sink that has.
@@ -483,7 +514,7 @@ fn the_flag_ends_everything_soon() {
 fn a_failing_sink_ends_a_stalled_source() {
     let setup = Setup::plain();
     let mut source = Until {
-        left: BUFFER_LEN,
+        left: PIECE,
         then: io::ErrorKind::Interrupted,
     };
     let mut sink = Until {
@@ -527,7 +558,7 @@ fn reading_goes_on_while_something_is_written() {
     }
     let setup = Setup::plain();
     let (sender, receiver) = channel();
-    let mut source = Told(3 * BUFFER_LEN, move || sender.send(()).unwrap());
+    let mut source = Told(3 * PIECE, move || sender.send(()).unwrap());
     let mut first = true;
     let mut sink = Waits(move || {
         // Three reads happen before the first write is done.
