@@ -194,6 +194,7 @@ pub fn check(program: &Path) -> Result<String, String> {
     rows.retain(|row| !failed.contains(&(row.kind.kernel, row.kind.function)));
     let (more, lower) = compare(&rows, &limits);
     wrong.extend(more);
+    wrong.dedup();
     verdict(&shares(&rows), &wrong, lower, file!())
 }
 
