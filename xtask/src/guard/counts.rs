@@ -18,18 +18,18 @@ const COUNTED: &str = "instructions::counted";
 /// does the same in both directions; units have no part in ECB.
 const LIMITS: &str = "
 engine    mode  direction  key  unit  instructions
-aesni     xts   encrypt    128  512   31.69
+aesni     xts   encrypt    128  512   31.94
 aesni     xts   encrypt    128  520   33.47
-aesni     xts   encrypt    128  4096  31.01
-aesni     xts   encrypt    256  512   36.46
+aesni     xts   encrypt    128  4096  31.26
+aesni     xts   encrypt    256  512   36.58
 aesni     xts   encrypt    256  520   38.38
-aesni     xts   encrypt    256  4096  35.66
+aesni     xts   encrypt    256  4096  35.78
 aesni     xts   decrypt    128  512   31.82
 aesni     xts   decrypt    128  520   33.37
 aesni     xts   decrypt    128  4096  31.14
-aesni     xts   decrypt    256  512   36.46
+aesni     xts   decrypt    256  512   36.58
 aesni     xts   decrypt    256  520   38.38
-aesni     xts   decrypt    256  4096  35.66
+aesni     xts   decrypt    256  4096  35.78
 aesni     ctr   encrypt    128  512   23.81
 aesni     ctr   encrypt    128  4096  23.81
 aesni     ctr   encrypt    256  512   28.18
@@ -40,8 +40,8 @@ aesni     ecb   encrypt    256  512   22.28
 aesni     ecb   encrypt    256  4096  22.28
 aesni     ecb   decrypt    128  512   17.78
 aesni     ecb   decrypt    128  4096  17.78
-aesni     ecb   decrypt    256  512   22.28
-aesni     ecb   decrypt    256  4096  22.28
+aesni     ecb   decrypt    256  512   22.29
+aesni     ecb   decrypt    256  4096  22.29
 portable  xts   encrypt    128  512   1261.27
 portable  xts   encrypt    128  520   1926.42
 portable  xts   encrypt    128  4096  1228.15
@@ -69,8 +69,8 @@ portable  ecb   decrypt    256  4096  1741.03
 ";
 
 const SLACK: Slack = Slack {
+    few: 0.0,
     more: 3.0,
-    less: 10.0,
 };
 
 struct Count<'a> {
@@ -241,7 +241,7 @@ totals: 900
         let counts = counts(CASE, REPORT).unwrap();
         assert_eq!(compare(&counts, &limits("10.50")), (vec![], 0));
         assert_eq!(compare(&counts, &limits("10.20")), (vec![], 0));
-        assert_eq!(compare(&counts, &limits("11.70")), (vec![], 1));
+        assert_eq!(compare(&counts, &limits("12.10")), (vec![], 1));
         let (wrong, _) = compare(&counts, &limits("10.10"));
         assert_eq!(
             wrong,
