@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | T·α | [`mul_alpha`] | |
 //! | T·α⁸ | [`mul_alpha8`] | [`mul_alpha8_table`] |
+//! | T·α³² | [`mul_alpha32`] | |
 //! | T·α¹²⁸ | [`mul_alpha128`] | [`mul_alpha128_table`] |
 //! | T·αʲ | [`mul_alpha_pow`] | |
 //!
@@ -30,6 +31,12 @@ pub const fn mul_alpha(t: u128) -> u128 {
 #[must_use]
 pub const fn mul_alpha8(t: u128) -> u128 {
     (t << 8) ^ times_reduction(t >> 120)
+}
+
+/// `t`·α³², in constant time.
+#[must_use]
+pub const fn mul_alpha32(t: u128) -> u128 {
+    (t << 32) ^ times_reduction(t >> 96)
 }
 
 /// `t`·α¹²⁸, in constant time.
@@ -139,6 +146,7 @@ mod tests {
             let by_8 = repeated(t, 8);
             assert_eq!(mul_alpha8(t), by_8, "{t:032x}");
             assert_eq!(mul_alpha8_table(t), by_8, "{t:032x}");
+            assert_eq!(mul_alpha32(t), repeated(t, 32), "{t:032x}");
             let by_128 = repeated(t, 128);
             assert_eq!(mul_alpha128(t), by_128, "{t:032x}");
             assert_eq!(mul_alpha128_table(t), by_128, "{t:032x}");

@@ -11,7 +11,7 @@
 //! | `vaes512` | VAES and VPCLMULQDQ in zmm registers | 32 |
 //! | `vaes256` | the same in ymm registers | 16 |
 //! | `aesni` | AES-NI and PCLMULQDQ in xmm registers, no AVX needed | 8 |
-//! | `portable` | bitsliced AES of the `aes` crate, any CPU | 8 |
+//! | `portable` | bitsliced AES of the `aes` crate, any CPU | 32 |
 
 mod portable;
 pub(crate) mod vector;

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     backend::Direction,
-    gf128::{mul_alpha, mul_alpha8},
+    gf128::{mul_alpha, mul_alpha8, mul_alpha32},
     key::{AesKey, KeySize},
     mode::{ctr, ecb, ofb, xts},
     run::Run,
@@ -77,7 +77,7 @@ impl Kernel for Portable {
 
     fn xts(self, data: &Key, tweak: &Key, direction: Direction, run: &mut Run<'_>) {
         with_cipher!(tweak, tweak => with_cipher!(data, data => match direction {
-            // SAFETY: `Block` needs no instructions; the caller checked the units.
+            // SAFETY: `Blocks` needs no instructions; the caller checked the units.
             Direction::Encrypt => unsafe { xts::encrypt(&Enc(tweak), &Enc(data), run) },
             // SAFETY: as above.
             Direction::Decrypt => unsafe { xts::decrypt(&Enc(tweak), &Dec(data), run) },
@@ -86,7 +86,7 @@ impl Kernel for Portable {
 
     fn ecb(self, key: &Key, direction: Direction, run: &mut Run<'_>) {
         with_cipher!(key, key => match direction {
-            // SAFETY: `Block` needs no instructions; the caller checked the units.
+            // SAFETY: `Blocks` needs no instructions; the caller checked the units.
             Direction::Encrypt => unsafe { ecb::crypt(&Enc(key), run) },
             // SAFETY: as above.
             Direction::Decrypt => unsafe { ecb::crypt(&Dec(key), run) },
@@ -94,32 +94,43 @@ impl Kernel for Portable {
     }
 
     fn ctr(self, key: &Key, run: &mut Run<'_>) {
-        // SAFETY: `Block` needs no instructions.
+        // SAFETY: `Blocks` needs no instructions.
         with_cipher!(key, key => unsafe { ctr::crypt(&Enc(key), run) });
     }
 
     fn ofb(self, key: &Key, run: &mut Run<'_>) {
-        // SAFETY: `Block` needs no instructions.
+        // SAFETY: `Blocks` needs no instructions.
         with_cipher!(key, key => unsafe { ofb::crypt(&Enc(key), run) });
     }
 }
 
-/// One block as a little-endian integer.
+/// Four blocks as little-endian integers: as many as the crate's code takes at
+/// once. A call costs it as much as encrypting two more, hence long passes.
 #[derive(Clone, Copy)]
-struct Block(u128);
+struct Blocks([u128; 4]);
 
-impl Vector for Block {
-    const BLOCKS: usize = 1;
+impl Blocks {
+    #[inline(always)]
+    fn each(mut self, f: fn(u128) -> u128) -> Self {
+        for block in &mut self.0 {
+            *block = f(*block);
+        }
+        self
+    }
+}
+
+impl Vector for Blocks {
+    const BLOCKS: usize = 4;
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        Self(0)
+        Self([0; 4])
     }
 
     #[inline(always)]
     unsafe fn load(p: *const u8) -> Self {
-        // SAFETY: the caller lets 16 bytes be read; an array of bytes has no alignment.
-        Self(u128::from_le_bytes(unsafe { p.cast::<[u8; 16]>().read() }))
+        // SAFETY: the caller lets 64 bytes be read; arrays of bytes have no alignment.
+        Self(unsafe { p.cast::<[[u8; 16]; 4]>().read() }.map(u128::from_le_bytes))
     }
 
     #[inline(always)]
@@ -130,53 +141,75 @@ impl Vector for Block {
 
     #[inline(always)]
     unsafe fn store(self, p: *mut u8) {
-        // SAFETY: the caller lets 16 bytes be written; an array of bytes has no alignment.
-        unsafe { p.cast::<[u8; 16]>().write(self.0.to_le_bytes()) }
-    }
-
-    #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        Self(self.0 ^ other.0)
+        let bytes = self.0.map(u128::to_le_bytes);
+        // SAFETY: the caller lets 64 bytes be written; arrays of bytes have no alignment.
+        unsafe { p.cast::<[[u8; 16]; 4]>().write(bytes) }
     }
 
     #[inline(always)]
     unsafe fn broadcast(p: *const u8) -> Self {
-        // SAFETY: as the caller says.
-        unsafe { Self::load(p) }
+        // SAFETY: the caller lets 16 bytes be read; an array of bytes has no alignment.
+        Self([u128::from_le_bytes(unsafe { p.cast::<[u8; 16]>().read() }); 4])
     }
 
     #[inline(always)]
-    unsafe fn count(first: u128, _: u64) -> Self {
-        Self(first)
+    unsafe fn count(first: u128, stride: u64) -> Self {
+        let mut next = Self([first; 4]);
+        for (i, block) in (0..).zip(&mut next.0) {
+            *block = add_low(first, stride.wrapping_mul(i));
+        }
+        next
     }
 
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "the low half")]
-    fn add_low(self, n: u64) -> Self {
-        let low = (self.0 as u64).wrapping_add(n);
-        Self((self.0 >> 64 << 64) | u128::from(low))
+    fn add_low(mut self, n: u64) -> Self {
+        for block in &mut self.0 {
+            *block = add_low(*block, n);
+        }
+        self
     }
 
     #[inline(always)]
     fn swap_bytes(self) -> Self {
-        Self(self.0.swap_bytes())
+        self.each(u128::swap_bytes)
+    }
+
+    #[inline(always)]
+    fn xor(mut self, other: Self) -> Self {
+        for (block, other) in self.0.iter_mut().zip(other.0) {
+            *block ^= other;
+        }
+        self
     }
 
     #[inline(always)]
     fn spread(self, i: usize) -> Self {
-        Self((0..i).fold(self.0, |t, _| mul_alpha(t)))
+        let mut t = (0..i * Self::BLOCKS).fold(self.0[0], |t, _| mul_alpha(t));
+        let mut spread = self;
+        for block in &mut spread.0 {
+            *block = t;
+            t = mul_alpha(t);
+        }
+        spread
     }
 
     #[inline(always)]
     fn mul_alpha8(self) -> Self {
-        Self(mul_alpha8(self.0))
+        self.each(mul_alpha8)
     }
 
     #[inline(always)]
     fn mul_pass(self) -> Self {
-        const { assert!(DEPTH * Self::BLOCKS == 8) };
-        self.mul_alpha8()
+        const { assert!(DEPTH * Self::BLOCKS == 32) };
+        self.each(mul_alpha32)
     }
+}
+
+/// Adds to the low half, wrapping.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the low half")]
+fn add_low(block: u128, n: u64) -> u128 {
+    (block >> 64 << 64) | u128::from((block as u64).wrapping_add(n))
 }
 
 struct Enc<'a, C>(&'a C);
@@ -186,49 +219,51 @@ macro_rules! permutation {
     ($name:ident, $cipher:ident, $method:ident) => {
         /// The crate adds the first and the last round key by itself.
         impl<C: $cipher + BlockSizeUser<BlockSize = U16>> Permutation for $name<'_, C> {
-            type V = Block;
+            type V = Blocks;
 
             #[inline(always)]
-            fn enter(&self, x: Block) -> Block {
+            fn enter(&self, x: Blocks) -> Blocks {
                 x
             }
 
             #[inline(always)]
-            fn enter_masked(&self, x: Block, mask: Block) -> Block {
+            fn enter_masked(&self, x: Blocks, mask: Blocks) -> Blocks {
                 x.xor(mask)
             }
 
             #[inline(always)]
-            fn leave(&self) -> Block {
-                Block(0)
+            fn leave(&self) -> Blocks {
+                Blocks([0; 4])
             }
 
             #[inline(always)]
-            fn rounds<const D: usize, W: Beside<Block>>(
+            fn rounds<const D: usize, W: Beside<Blocks>>(
                 &self,
-                x: [Block; D],
-                post: impl Each<Block>,
+                mut x: [Blocks; D],
+                post: impl Each<Blocks>,
                 work: &mut W,
-            ) -> [Block; D] {
-                let mut blocks = x.map(|x| aes::Block::from(x.0.to_le_bytes()));
-                self.0.$method(&mut blocks);
-                let mut y = blocks.map(|block| Block(u128::from_le_bytes(block.into())));
+            ) -> [Blocks; D] {
+                let mut blocks = x.map(|x| x.0.map(|x| aes::Block::from(x.to_le_bytes())));
+                self.0.$method(blocks.as_flattened_mut());
+                for (x, blocks) in x.iter_mut().zip(blocks) {
+                    *x = Blocks(blocks.map(|block| u128::from_le_bytes(block.into())));
+                }
                 for i in 0..DEPTH {
-                    work.step(i, &mut y[0]);
+                    work.step(i, &mut x[0]);
                 }
-                for (i, y) in y.iter_mut().enumerate() {
-                    *y = y.xor(post.at(i));
+                for (i, x) in x.iter_mut().enumerate() {
+                    *x = x.xor(post.at(i));
                 }
-                y
+                x
             }
 
             #[inline(always)]
-            fn mask_mul_alpha8(&self, mask: Block) -> Block {
+            fn mask_mul_alpha8(&self, mask: Blocks) -> Blocks {
                 mask.mul_alpha8()
             }
 
             #[inline(always)]
-            fn mask_mul_pass(&self, mask: Block) -> Block {
+            fn mask_mul_pass(&self, mask: Blocks) -> Blocks {
                 mask.mul_pass()
             }
         }
