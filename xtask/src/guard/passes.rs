@@ -60,11 +60,11 @@ aesni    ctr          14      8       0         2      8       112  93      22  
 aesni    decrypt      10      8       0         2      8       80   43      11      0       8
 aesni    decrypt      10      8       8         2      8       80   125     23      13      19
 aesni    decrypt      10      9       24        1      8       80   225     26      51      68
-aesni    decrypt      10      16      0         2      8       80   72      132     6       35
+aesni    decrypt      10      16      0         2      8       80   72      130     6       34
 aesni    decrypt      14      8       0         2      8       112  47      11      0       8
 aesni    decrypt      14      8       8         2      8       112  126     23      13      19
 aesni    decrypt      14      9       24        1      8       112  275     26      73      90
-aesni    decrypt      14      16      0         2      8       112  76      134     6       28
+aesni    decrypt      14      16      0         2      8       112  76      132     6       27
 aesni    ecb_decrypt  10      8       0         1      8       80   42      22      0       0
 aesni    ecb_decrypt  14      8       0         1      8       112  46      22      0       0
 aesni    ecb_encrypt  10      8       0         1      8       80   42      22      0       0
@@ -72,33 +72,33 @@ aesni    ecb_encrypt  14      8       0         1      8       112  46      22  
 aesni    encrypt      10      8       0         2      8       80   43      11      0       8
 aesni    encrypt      10      8       8         2      8       80   125     23      13      19
 aesni    encrypt      10      9       24        1      8       80   225     26      51      67
-aesni    encrypt      10      16      0         2      8       80   72      133     6       28
+aesni    encrypt      10      16      0         2      8       80   72      130     6       34
 aesni    encrypt      14      8       0         2      8       112  47      11      0       8
 aesni    encrypt      14      8       8         2      8       112  126     23      13      19
 aesni    encrypt      14      9       24        1      8       112  275     26      73      90
-aesni    encrypt      14      16      0         2      8       112  76      134     6       28
+aesni    encrypt      14      16      0         2      8       112  76      132     6       27
 vaes256  ctr          10      16      0         2      16      80   69      24      8       10
 vaes256  ctr          14      16      0         2      16      112  72      24      7       9
 vaes256  decrypt      10      16      0         2      16      80   35      11      0       6
 vaes256  decrypt      10      16      8         2      16      80   107     24      16      22
 vaes256  decrypt      10      17      16        1      16      80   110     27      16      21
-vaes256  decrypt      10      32      0         1      16      80   84      216     12      48
+vaes256  decrypt      10      32      0         1      16      80   84      223     12      48
 vaes256  decrypt      14      16      0         2      16      112  39      11      0       6
 vaes256  decrypt      14      16      8         2      16      112  110     24      15      21
 vaes256  decrypt      14      17      16        1      16      112  114     27      16      21
-vaes256  decrypt      14      32      0         1      16      112  81      215     11      47
+vaes256  decrypt      14      32      0         1      16      112  81      223     11      47
 vaes256  ecb_decrypt  10      16      0         1      16      80   34      24      0       0
 vaes256  ecb_decrypt  14      16      0         1      16      112  38      24      0       0
 vaes256  ecb_encrypt  10      16      0         1      16      80   34      24      0       0
 vaes256  ecb_encrypt  14      16      0         1      16      112  38      24      0       0
 vaes256  encrypt      10      16      0         2      16      80   35      11      0       6
-vaes256  encrypt      10      16      8         2      16      80   107     25      16      23
-vaes256  encrypt      10      17      16        1      16      80   110     28      16      20
-vaes256  encrypt      10      32      0         1      16      80   84      224     10      33
+vaes256  encrypt      10      16      8         2      16      80   107     24      16      23
+vaes256  encrypt      10      17      16        1      16      80   110     27      16      20
+vaes256  encrypt      10      32      0         1      16      80   84      223     10      32
 vaes256  encrypt      14      16      0         2      16      112  39      11      0       6
-vaes256  encrypt      14      16      8         2      16      112  110     25      15      22
-vaes256  encrypt      14      17      16        1      16      112  114     28      16      20
-vaes256  encrypt      14      32      0         1      16      112  81      224     10      33
+vaes256  encrypt      14      16      8         2      16      112  110     24      15      22
+vaes256  encrypt      14      17      16        1      16      112  114     27      16      20
+vaes256  encrypt      14      32      0         1      16      112  81      223     10      32
 vaes512  ctr          10      32      0         2      32      80   52      27      0       0
 vaes512  ctr          14      32      0         2      32      112  56      27      0       0
 vaes512  decrypt      10      32      0         2      32      80   35      11      0       8
@@ -107,7 +107,7 @@ vaes512  decrypt      10      33      12        1      32      80   70      32  
 vaes512  decrypt      10      64      0         1      32      80   75      385     0       51
 vaes512  decrypt      14      32      0         2      32      112  39      11      0       8
 vaes512  decrypt      14      32      8         2      32      112  70      28      0       1
-vaes512  decrypt      14      33      12        1      32      112  74      33      0       4
+vaes512  decrypt      14      33      12        1      32      112  74      32      0       4
 vaes512  decrypt      14      64      0         1      32      112  79      388     1       21
 vaes512  ecb_decrypt  10      32      0         1      32      80   33      27      0       0
 vaes512  ecb_decrypt  14      32      0         1      32      112  37      27      0       0
@@ -120,7 +120,7 @@ vaes512  encrypt      10      64      0         1      32      80   75      386 
 vaes512  encrypt      14      32      0         2      32      112  39      11      0       8
 vaes512  encrypt      14      32      8         2      32      112  70      28      0       1
 vaes512  encrypt      14      33      12        1      32      112  74      32      0       4
-vaes512  encrypt      14      64      0         1      32      112  79      388     1       53
+vaes512  encrypt      14      64      0         1      32      112  79      386     0       52
 ";
 
 /// Of the instructions other than AES.
