@@ -24,12 +24,16 @@
 //! | a thread that reads, a pool for AES, a thread that writes; 6 × 4 MiB | 0.272 |
 //! | input and output mapped into memory, two threads | 0.277 |
 //!
-//! `pwrite` is the limit, for `io_uring` too, which takes the same lock. Beside
-//! programs that use both cores, workers that write where they are lose: each
-//! sleeps for the lock, and then for a core. Then the medians of 25 for 512 MiB
-//! were 0.47 for them and 0.40 for what is done here (0.41 with 12 buffers, 0.44
-//! with 2 or 3 workers), with `cp` at 0.25. Mapped files would have cost more than
-//! time: one that is cut off meanwhile would end the process with SIGBUS.
+//! That was a quiet machine, and what is done here is not in the table: it was
+//! thought of later. `io_uring` was not tried: it would take the same lock.
+//!
+//! Beside programs that used both cores (load 8, so noisy), medians of 25 for
+//! 512 MiB: 0.47 for workers that write where they are, as each sleeps for the lock
+//! and then for a core; 0.40 for what is done here (0.41 with 12 buffers, 0.44 with
+//! 2 or 3 workers); 0.39 for the three stages; 0.25 for `cp`. So there it is no
+//! faster than the three stages; it needs half their memory. Mapped files would
+//! have cost more than time: one that is cut off meanwhile would end the process
+//! with SIGBUS.
 
 use std::{
     collections::BTreeMap,
