@@ -145,12 +145,7 @@ mod tests {
 
     impl Backend for Impostor {
         fn info(&self) -> BackendInfo {
-            BackendInfo {
-                name: self.name,
-                device: self.device.into(),
-                modes: &[],
-                min_batch: 0,
-            }
+            BackendInfo::new(self.name, self.device, &[])
         }
 
         fn load_key(&self, _: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError> {

@@ -122,10 +122,8 @@ impl LoadedKey for FaultyKey {
                     continue;
                 }
                 let (mode, unit_len) = (self.mode, run.unit_len().get());
-                return Err(CryptError {
-                    done: 0,
-                    kind: CryptErrorKind::UnitLen { mode, unit_len },
-                });
+                let kind = CryptErrorKind::UnitLen { mode, unit_len };
+                return Err(CryptError::new(0, kind));
             }
             self.run(direction, run)?;
             if self.fault == Fault::FirstRunOnly {

@@ -28,6 +28,9 @@ pub trait LoadedKey: Send + Sync {
     /// Encrypts or decrypts `runs`, and returns when all are done. Safe to call
     /// from many threads at once.
     ///
+    /// Before it does anything it looks at the unit lengths of all runs, those of
+    /// no units included, as [`check_runs`] does.
+    ///
     /// # Errors
     /// [`CryptError`], with the number of units that are done. All others hold
     /// their original input, so the caller can go on from there elsewhere.
@@ -59,6 +62,7 @@ impl Direction {
 
 /// What a backend is and can do.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct BackendInfo {
     /// The name by which it is forced: `vaes512`, `opencl`.
     pub name: &'static str,
@@ -68,6 +72,18 @@ pub struct BackendInfo {
     pub modes: &'static [Mode],
     /// Calls with fewer bytes than this are faster on the CPU. 0 for the CPU.
     pub min_batch: usize,
+}
+
+impl BackendInfo {
+    /// A backend `name` on `device` with `modes`, for calls of any size.
+    pub fn new(name: &'static str, device: impl Into<String>, modes: &'static [Mode]) -> Self {
+        Self {
+            name,
+            device: device.into(),
+            modes,
+            min_batch: 0,
+        }
+    }
 }
 
 /// Why a backend cannot take a key.
@@ -94,12 +110,21 @@ pub enum BackendError {
 
 /// Why a call was not finished, and how far it came.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct CryptError {
     /// So many units, counted in order over all runs, are finished. Every other
     /// unit holds its original input.
     pub done: usize,
     /// What happened.
     pub kind: CryptErrorKind,
+}
+
+impl CryptError {
+    /// After `done` units something of `kind` happened.
+    #[must_use]
+    pub fn new(done: usize, kind: CryptErrorKind) -> Self {
+        Self { done, kind }
+    }
 }
 
 impl fmt::Display for CryptError {
@@ -153,12 +178,12 @@ pub fn check_runs(mode: Mode, runs: &[Run<'_>]) -> Result<(), CryptError> {
         .find(|run| !mode.accepts_unit_len(run.unit_len().get()))
     {
         None => Ok(()),
-        Some(run) => Err(CryptError {
-            done: 0,
-            kind: CryptErrorKind::UnitLen {
-                mode,
-                unit_len: run.unit_len().get(),
-            },
-        }),
+        Some(run) => {
+            let unit_len = run.unit_len().get();
+            Err(CryptError::new(
+                0,
+                CryptErrorKind::UnitLen { mode, unit_len },
+            ))
+        }
     }
 }

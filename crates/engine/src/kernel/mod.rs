@@ -62,10 +62,19 @@ trait Kernel: Copy + Send + Sync + 'static {
     /// The instructions, in words.
     fn device(self) -> String;
     fn expand(self, key: &AesKey) -> Self::Key;
+
+    /// # Safety
     /// Units have 16 bytes and more.
-    fn xts(self, data: &Self::Key, tweak: &Self::Key, direction: Direction, run: &mut Run<'_>);
+    unsafe fn xts(
+        self,
+        data: &Self::Key,
+        tweak: &Self::Key,
+        direction: Direction,
+        run: &mut Run<'_>,
+    );
+    /// # Safety
     /// Units have whole blocks.
-    fn ecb(self, key: &Self::Key, direction: Direction, run: &mut Run<'_>);
+    unsafe fn ecb(self, key: &Self::Key, direction: Direction, run: &mut Run<'_>);
     fn ctr(self, key: &Self::Key, run: &mut Run<'_>);
     fn ofb(self, key: &Self::Key, run: &mut Run<'_>);
 }
@@ -74,12 +83,11 @@ struct CpuBackend<K>(K);
 
 impl<K: Kernel> Backend for CpuBackend<K> {
     fn info(&self) -> BackendInfo {
-        BackendInfo {
-            name: K::NAME,
-            device: self.0.device(),
-            modes: &[Mode::Xts, Mode::Ecb, Mode::Ctr, Mode::Ofb],
-            min_batch: 0,
-        }
+        BackendInfo::new(
+            K::NAME,
+            self.0.device(),
+            &[Mode::Xts, Mode::Ecb, Mode::Ctr, Mode::Ofb],
+        )
     }
 
     fn load_key(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError> {
@@ -94,7 +102,6 @@ impl<K: Kernel> Backend for CpuBackend<K> {
         };
         Ok(Box::new(CpuKey {
             kernel: self.0,
-            mode: key.mode(),
             keys,
         }))
     }
@@ -106,7 +113,6 @@ impl<K: Kernel> Backend for CpuBackend<K> {
 
 struct CpuKey<K: Kernel> {
     kernel: K,
-    mode: Mode,
     keys: Keys<K::Key>,
 }
 
@@ -117,14 +123,28 @@ enum Keys<E> {
     Ofb(E),
 }
 
+impl<E> Keys<E> {
+    fn mode(&self) -> Mode {
+        match self {
+            Self::Xts { .. } => Mode::Xts,
+            Self::Ecb(_) => Mode::Ecb,
+            Self::Ctr(_) => Mode::Ctr,
+            Self::Ofb(_) => Mode::Ofb,
+        }
+    }
+}
+
 impl<K: Kernel> LoadedKey for CpuKey<K> {
     fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
-        // The kernels rely on it.
-        check_runs(self.mode, runs)?;
+        check_runs(self.keys.mode(), runs)?;
         for run in runs {
             match &self.keys {
-                Keys::Xts { data, tweak } => self.kernel.xts(data, tweak, direction, run),
-                Keys::Ecb(key) => self.kernel.ecb(key, direction, run),
+                // SAFETY: the unit lengths are those of the mode, as just checked.
+                Keys::Xts { data, tweak } => unsafe {
+                    self.kernel.xts(data, tweak, direction, run);
+                },
+                // SAFETY: as above.
+                Keys::Ecb(key) => unsafe { self.kernel.ecb(key, direction, run) },
                 Keys::Ctr(key) => self.kernel.ctr(key, run),
                 Keys::Ofb(key) => self.kernel.ofb(key, run),
             }

@@ -75,7 +75,7 @@ impl Kernel for Portable {
         }
     }
 
-    fn xts(self, data: &Key, tweak: &Key, direction: Direction, run: &mut Run<'_>) {
+    unsafe fn xts(self, data: &Key, tweak: &Key, direction: Direction, run: &mut Run<'_>) {
         with_cipher!(tweak, tweak => with_cipher!(data, data => match direction {
             // SAFETY: `Blocks` needs no instructions; the caller checked the units.
             Direction::Encrypt => unsafe { xts::encrypt(&Enc(tweak), &Enc(data), run) },
@@ -84,7 +84,7 @@ impl Kernel for Portable {
         }));
     }
 
-    fn ecb(self, key: &Key, direction: Direction, run: &mut Run<'_>) {
+    unsafe fn ecb(self, key: &Key, direction: Direction, run: &mut Run<'_>) {
         with_cipher!(key, key => match direction {
             // SAFETY: `Blocks` needs no instructions; the caller checked the units.
             Direction::Encrypt => unsafe { ecb::crypt(&Enc(key), run) },

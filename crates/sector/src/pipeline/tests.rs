@@ -55,7 +55,7 @@ impl LoadedKey for Plain {
                         backend: "test",
                         message: "on fire".into(),
                     };
-                    return Err(CryptError { done, kind });
+                    return Err(CryptError::new(done, kind));
                 }
                 done += 1;
             }

@@ -289,7 +289,7 @@ macro_rules! kernel {
                 unsafe { Self::Key::new(key, <$vector as crate::kernel::vector::Vector>::BLOCKS) }
             }
 
-            fn xts(
+            unsafe fn xts(
                 self,
                 data: &Self::Key,
                 tweak: &Self::Key,
@@ -297,7 +297,7 @@ macro_rules! kernel {
                 run: &mut crate::Run<'_>,
             ) {
                 use crate::{Direction, KeySize};
-                // SAFETY: the token stands for the features.
+                // SAFETY: the token stands for the features; the caller for the units.
                 unsafe {
                     match (direction, data.size) {
                         (Direction::Encrypt, KeySize::Aes128) => {
@@ -316,9 +316,14 @@ macro_rules! kernel {
                 }
             }
 
-            fn ecb(self, key: &Self::Key, direction: crate::Direction, run: &mut crate::Run<'_>) {
+            unsafe fn ecb(
+                self,
+                key: &Self::Key,
+                direction: crate::Direction,
+                run: &mut crate::Run<'_>,
+            ) {
                 use crate::{Direction, KeySize};
-                // SAFETY: the token stands for the features.
+                // SAFETY: the token stands for the features; the caller for the units.
                 unsafe {
                     match (direction, key.size) {
                         (Direction::Encrypt, KeySize::Aes128) => entry::ecb_encrypt::<10>(key, run),
@@ -360,13 +365,13 @@ macro_rules! kernel {
             };
 
             #[target_feature(enable = $features)]
-            pub(super) fn encrypt<const R: usize>(
+            pub(super) unsafe fn encrypt<const R: usize>(
                 data: &Expanded,
                 tweak: &Expanded,
                 run: &mut Run<'_>,
             ) {
-                // SAFETY: this function's features are those of the registers; a
-                // backend's caller has checked the unit length.
+                // SAFETY: this function's features are those of the registers; the
+                // unit length is as the caller says.
                 unsafe {
                     let tweak = Enc::<$vector, R>::of(tweak);
                     xts::encrypt(&tweak, &Enc::<$vector, R>::of(data), run);
@@ -374,7 +379,7 @@ macro_rules! kernel {
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn decrypt<const R: usize>(
+            pub(super) unsafe fn decrypt<const R: usize>(
                 data: &Expanded,
                 tweak: &Expanded,
                 run: &mut Run<'_>,
@@ -387,13 +392,13 @@ macro_rules! kernel {
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn ecb_encrypt<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
+            pub(super) unsafe fn ecb_encrypt<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
                 // SAFETY: as above.
                 unsafe { ecb::crypt(&Enc::<$vector, R>::of(key), run) }
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn ecb_decrypt<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
+            pub(super) unsafe fn ecb_decrypt<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
                 // SAFETY: as above.
                 unsafe { ecb::crypt(&Dec::<$vector, R>::of(key), run) }
             }
