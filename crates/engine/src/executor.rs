@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bulk work over the cores.
 
-use alloc::{vec, vec::Vec};
+use alloc::{string::ToString, vec, vec::Vec};
 use core::num::NonZeroUsize;
 use std::{sync::OnceLock, thread};
 
@@ -84,7 +84,14 @@ impl Executor {
     /// # Errors
     /// As [`LoadedKey::crypt`]: after an error the first [`CryptError::done`]
     /// units are finished and all others hold their original input. What other
-    /// threads had finished beyond that is turned back.
+    /// threads had finished beyond that is turned back. A unit length that the
+    /// mode does not have is found before anything is begun.
+    ///
+    /// # Panics
+    /// As the key does; those of this crate do not. A panic on one of the threads
+    /// is passed on here when no thread works on `runs` any more, and the executor
+    /// can be used again. Which units are finished is then unknown, and one may be
+    /// half done: nothing in the buffers is to be relied on.
     pub fn crypt(
         &self,
         key: &dyn LoadedKey,
@@ -173,40 +180,41 @@ fn turn_back(
     results: Vec<Result<(), CryptError>>,
     failed: usize,
 ) -> CryptError {
-    let before: usize = batches[..failed].iter().flatten().map(Run::units).sum();
-    let mut error = None;
+    let units = |batch: &[Run<'_>]| batch.iter().map(Run::units).sum::<usize>();
+    let before: usize = batches[..failed].iter().map(|batch| units(batch)).sum();
+    let mut first = None;
+    // Whether a unit after those that are done is neither finished nor as before.
+    let mut torn = false;
     for (batch, result) in batches.iter_mut().zip(results).skip(failed) {
-        let mut finished = match result {
-            Ok(()) => usize::MAX,
-            Err(e) => {
-                let done = e.done;
-                if error.is_none() {
-                    error = Some(CryptError {
-                        done: before + done,
-                        kind: e.kind,
-                    });
-                    continue;
-                }
-                done
+        let mut finished = units(batch);
+        if let Err(e) = result {
+            // What a backend says of itself goes no further than its batch.
+            finished = finished.min(e.done);
+            torn |= matches!(e.kind, CryptErrorKind::Torn { .. });
+            if first.is_none() {
+                first = Some((finished, e.kind));
+                continue;
             }
-        };
+        }
         for run in batch {
             let units = finished.min(run.units());
             finished -= units;
             // Separate output leaves the input as it was.
-            if matches!(run.buf(), InOut::InPlace(_)) {
+            if units > 0 && matches!(run.buf(), InOut::InPlace(_)) {
                 let (done, _) = run.reborrow().split_at(units);
-                if key.crypt(direction.inverse(), &mut [done]).is_err()
-                    && let Some(error) = &mut error
-                {
-                    error.kind = CryptErrorKind::Torn {
-                        cause: alloc::format!("{}", error.kind),
-                    };
-                }
+                torn |= key.crypt(direction.inverse(), &mut [done]).is_err();
             }
         }
     }
-    error.expect("one batch failed")
+    let (done, kind) = first.expect("one batch failed");
+    let kind = match kind {
+        torn @ CryptErrorKind::Torn { .. } => torn,
+        kind if torn => CryptErrorKind::Torn {
+            cause: kind.to_string(),
+        },
+        kind => kind,
+    };
+    CryptError::new(before + done, kind)
 }
 
 #[cfg(test)]
@@ -214,23 +222,57 @@ mod tests {
     use core::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::run::{DataUnitLen, DataUnitNumber};
+    use crate::{
+        key::{AesKey, KeySpec},
+        run::{DataUnitLen, DataUnitNumber},
+    };
 
-    /// Flips every bit, but fails at the unit with a given number.
-    struct FailsAt(u128);
+    /// Flips every bit, and fails at the units with given numbers.
+    #[derive(Default)]
+    struct Double {
+        fails: Vec<u128>,
+        /// As `fails`, leaving something torn.
+        tears: Vec<u128>,
+        /// An error says that more is done than there is.
+        boasts: bool,
+        /// What is done stays done.
+        cannot_undo: bool,
+        panics: Vec<u128>,
+    }
 
-    impl LoadedKey for FailsAt {
-        fn crypt(&self, _: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
+    impl Double {
+        fn failing(units: &[u128]) -> Self {
+            Self {
+                fails: units.into(),
+                ..Self::default()
+            }
+        }
+    }
+
+    fn pulled(number: u128) -> CryptErrorKind {
+        CryptErrorKind::Device {
+            backend: "double",
+            message: alloc::format!("pulled at {number}"),
+        }
+    }
+
+    impl LoadedKey for Double {
+        fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
+            if self.cannot_undo && direction == Direction::Decrypt {
+                return Err(CryptError::new(0, pulled(u128::MAX)));
+            }
             let mut done = 0;
             for run in runs {
                 let (first, len) = (run.first().get(), run.unit_len().get());
                 for (number, unit) in (first..).zip(run.output().chunks_mut(len)) {
-                    if number == self.0 {
-                        let kind = CryptErrorKind::Device {
-                            backend: "double",
-                            message: "pulled".into(),
-                        };
-                        return Err(CryptError { done, kind });
+                    assert!(!self.panics.contains(&number), "the double panics");
+                    let said = if self.boasts { usize::MAX } else { done };
+                    if self.fails.contains(&number) {
+                        return Err(CryptError::new(said, pulled(number)));
+                    }
+                    if self.tears.contains(&number) {
+                        let cause = pulled(number).to_string();
+                        return Err(CryptError::new(said, CryptErrorKind::Torn { cause }));
                     }
                     unit.iter_mut().for_each(|b| *b = !*b);
                     done += 1;
@@ -238,6 +280,116 @@ mod tests {
             }
             Ok(())
         }
+    }
+
+    /// An executor's call of 2048 units of 512 bytes, 0x5a each: a dozen batches.
+    fn crypt_2048(key: &dyn LoadedKey) -> (Result<(), CryptError>, Vec<u8>) {
+        let executor = Executor::new(NonZeroUsize::new(3).unwrap());
+        let unit = DataUnitLen::new(512).unwrap();
+        let mut bytes = vec![0x5a; 1 << 20];
+        let run = Run::new(DataUnitNumber::new(0), 1, unit, bytes.as_mut_slice()).unwrap();
+        let result = executor.crypt(key, Direction::Encrypt, &mut [run]);
+        (result, bytes)
+    }
+
+    fn assert_done(bytes: &[u8], done: usize) {
+        assert!(bytes[..done * 512].iter().all(|&b| b == 0xa5), "{done}");
+        assert!(bytes[done * 512..].iter().all(|&b| b == 0x5a), "{done}");
+    }
+
+    #[test]
+    fn what_a_later_batch_had_finished_is_turned_back() {
+        // The first two are inside batches, of 128 units.
+        for fails in [[300, 1500], [300, 301], [0, 2047]] {
+            let (result, bytes) = crypt_2048(&Double::failing(&fails));
+            let e = result.unwrap_err();
+            assert_eq!((e.done as u128, e.kind), (fails[0], pulled(fails[0])));
+            assert_done(&bytes, e.done);
+        }
+    }
+
+    #[test]
+    fn what_any_batch_tore_is_said_once() {
+        let torn = |cause| CryptErrorKind::Torn {
+            cause: pulled(cause).to_string(),
+        };
+        for (fails, tears, cannot_undo) in [
+            // The first batch that fails, and later ones.
+            (vec![], vec![300], false),
+            (vec![300], vec![1500], false),
+            (vec![], vec![300, 1500], false),
+            // Many batches after the first cannot be undone.
+            (vec![300], vec![], true),
+            (vec![], vec![300], true),
+        ] {
+            let (result, bytes) = crypt_2048(&Double {
+                fails,
+                tears,
+                cannot_undo,
+                ..Double::default()
+            });
+            let e = result.unwrap_err();
+            assert_eq!((e.done, e.kind), (300, torn(300)));
+            assert!(bytes[..300 * 512].iter().all(|&b| b == 0xa5));
+        }
+    }
+
+    #[test]
+    fn a_batch_has_done_no_more_than_it_has() {
+        for fails in [vec![0], vec![700], vec![2047], vec![700, 1500]] {
+            let (result, _) = crypt_2048(&Double {
+                boasts: true,
+                ..Double::failing(&fails)
+            });
+            let e = result.unwrap_err();
+            let first = usize::try_from(fails[0]).unwrap();
+            // To the end of the batch in which it was, and not of the call.
+            let batch = piece_len(1 << 20, 3) / 512 / UNITS * UNITS;
+            let end = (first + 1).next_multiple_of(batch).min(2048);
+            assert_eq!(e.done, end);
+        }
+    }
+
+    #[test]
+    fn a_panic_comes_out_and_the_pool_lives_on() {
+        let executor = Executor::new(NonZeroUsize::new(3).unwrap());
+        let unit = DataUnitLen::new(512).unwrap();
+        let mut bytes = vec![0x5a; 1 << 20];
+        let mut crypt = |key: &Double| {
+            let run = Run::new(DataUnitNumber::new(0), 1, unit, bytes.as_mut_slice()).unwrap();
+            executor.crypt(key, Direction::Encrypt, &mut [run])
+        };
+        let panicking = Double {
+            panics: vec![300],
+            ..Double::default()
+        };
+        let panic = std::panic::AssertUnwindSafe(|| crypt(&panicking));
+        let payload = std::panic::catch_unwind(panic).unwrap_err();
+        let text = payload.downcast_ref::<&str>();
+        assert_eq!(text, Some(&"the double panics"));
+        crypt(&Double::default()).unwrap();
+    }
+
+    #[test]
+    fn a_bad_run_is_refused_before_a_good_one_is_begun() {
+        let executor = Executor::new(NonZeroUsize::new(2).unwrap());
+        let spec = KeySpec::Ecb(AesKey::new(&[7; 16]).unwrap());
+        let key = crate::kernel::portable().load_key(&spec).unwrap();
+        let mut good = vec![0x5a; 1 << 20];
+        let mut bad = [0x5a; 34];
+        let mut runs = [(16, good.as_mut_slice()), (17, bad.as_mut_slice())].map(|(len, bytes)| {
+            let unit = DataUnitLen::new(len).unwrap();
+            Run::new(DataUnitNumber::new(0), 1, unit, bytes).unwrap()
+        });
+        let e = executor
+            .crypt(&*key, Direction::Encrypt, &mut runs)
+            .unwrap_err();
+        assert_eq!(e.done, 0);
+        assert!(matches!(
+            e.kind,
+            CryptErrorKind::UnitLen { unit_len: 17, .. }
+        ));
+        assert!(good.iter().chain(&bad).all(|&b| b == 0x5a));
     }
 
     #[test]
@@ -251,7 +403,7 @@ mod tests {
                 Run::new(DataUnitNumber::new(0), 1, unit, a).unwrap(),
                 Run::new(DataUnitNumber::new(1500), 1, unit, b).unwrap(),
             ];
-            let result = executor.crypt(&FailsAt(bad), Direction::Encrypt, &mut runs);
+            let result = executor.crypt(&Double::failing(&[bad]), Direction::Encrypt, &mut runs);
             let done = match result {
                 Ok(()) => 2048,
                 Err(e) => {
@@ -259,8 +411,7 @@ mod tests {
                     e.done
                 }
             };
-            assert!(bytes[..done * 512].iter().all(|&b| b == 0xa5), "{bad}");
-            assert!(bytes[done * 512..].iter().all(|&b| b == 0x5a), "{bad}");
+            assert_done(&bytes, done);
         }
     }
 
@@ -277,7 +428,7 @@ mod tests {
                     };
                     return Err(CryptError { done: 0, kind });
                 }
-                FailsAt(u128::MAX).crypt(direction, runs)
+                Double::default().crypt(direction, runs)
             }
         }
         let executor = Executor::new(NonZeroUsize::new(3).unwrap());
