@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which backends there are, which one is best, and why another is absent.
 
-use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
 use core::fmt;
 
 use crate::{
@@ -50,12 +50,31 @@ impl Registry {
         registry
     }
 
-    /// Adds a backend that is less preferred than those already there.
+    /// Adds a backend that is less preferred than those already there. What
+    /// `probe` returns bears the same name.
+    ///
+    /// # Panics
+    /// If `name` is there already. And whenever the backend is looked for, if its
+    /// [`BackendInfo::name`](crate::BackendInfo::name) is another one: who forces
+    /// a backend must not get another.
     pub fn register(
         &mut self,
         name: &'static str,
         probe: impl Fn() -> Result<Arc<dyn Backend>, Unavailable> + Send + Sync + 'static,
     ) {
+        assert!(
+            self.names().all(|known| known != name),
+            "the engine {name} is registered twice"
+        );
+        let probe = move || {
+            let backend = probe()?;
+            let found = backend.info().name;
+            assert!(
+                found == name,
+                "the engine registered as {name} calls itself {found}"
+            );
+            Ok(backend)
+        };
         self.entries.push((name, Box::new(probe)));
     }
 
@@ -76,10 +95,16 @@ impl Registry {
     /// # Errors
     /// [`SelectError::NoneFor`].
     pub fn best(&self, mode: Mode) -> Result<Arc<dyn Backend>, SelectError> {
-        self.probe_all()
-            .filter_map(|(_, backend)| backend.ok())
-            .find(|backend| backend.info().modes.contains(&mode))
-            .ok_or(SelectError::NoneFor { mode })
+        let mut reasons = Vec::new();
+        for (name, backend) in self.probe_all() {
+            match backend {
+                Ok(backend) if backend.info().modes.contains(&mode) => return Ok(backend),
+                Ok(_) => reasons.push(format!("{name} has other modes")),
+                Err(why) => reasons.push(format!("{name} is not available: {why}")),
+            }
+        }
+        let reasons = reasons.join("; ");
+        Err(SelectError::NoneFor { mode, reasons })
     }
 
     /// The backend called `name`, and no other: forcing never falls back.
@@ -142,10 +167,12 @@ pub enum SelectError {
         reason: Unavailable,
     },
     /// No backend that is present has the mode.
-    #[error("no engine on this machine has {mode}")]
+    #[error("no engine on this machine has {mode} ({reasons})")]
     NoneFor {
         /// The mode asked for.
         mode: Mode,
+        /// Why each backend is not the one, in words.
+        reasons: String,
     },
     /// The backend is there but refused a key.
     #[error(transparent)]
@@ -172,13 +199,30 @@ mod tests {
     }
 
     #[test]
+    #[should_panic(expected = "the engine portable is registered twice")]
+    fn a_name_is_registered_once() {
+        Registry::cpu().register("portable", || Err(Unavailable::Architecture));
+    }
+
+    #[test]
+    #[should_panic(expected = "the engine registered as fast calls itself portable")]
+    fn a_backend_bears_the_name_it_is_registered_under() {
+        let mut registry = Registry::empty();
+        registry.register("fast", || Ok(crate::kernel::portable()));
+        let _ = registry.get("fast");
+    }
+
+    #[test]
     fn the_best_is_the_first_present_one() {
         let mut registry = Registry::empty();
         registry.register("absent", || Err(Unavailable::Architecture));
-        assert!(matches!(
-            registry.best(Mode::Xts),
-            Err(SelectError::NoneFor { .. })
-        ));
+        let none = registry.best(Mode::Xts).err().unwrap();
+        assert!(matches!(none, SelectError::NoneFor { .. }));
+        assert_eq!(
+            none.to_string(),
+            "no engine on this machine has xts (absent is not available: this program was \
+             compiled for another kind of CPU)"
+        );
         registry.register("portable", || {
             Registry::cpu().get("portable").map_err(|_| unreachable!())
         });
