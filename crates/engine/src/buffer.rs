@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Page-aligned memory for bulk data.
 
-use alloc::{collections::TryReserveError, vec, vec::Vec};
+use alloc::{boxed::Box, collections::TryReserveError, vec, vec::Vec};
 use core::{fmt, ops};
 
 use zeroize::Zeroize;
@@ -10,11 +10,16 @@ use zeroize::Zeroize;
 pub const PAGE: usize = 4096;
 
 /// Page-aligned bytes, wiped when dropped: they held plaintext.
-pub struct Buffer {
-    // Longer than `len`, so that an aligned start can be picked inside.
-    memory: Vec<u8>,
-    start: usize,
-    len: usize,
+pub struct Buffer(Memory);
+
+enum Memory {
+    Heap {
+        /// Longer than `len`, so that an aligned start can be picked inside.
+        bytes: Vec<u8>,
+        start: usize,
+        len: usize,
+    },
+    Owned(Box<dyn ops::DerefMut<Target = [u8]> + Send + Sync>),
 }
 
 impl Buffer {
@@ -41,13 +46,25 @@ impl Buffer {
         Ok(Self::inside(memory, len))
     }
 
-    fn inside(memory: Vec<u8>, len: usize) -> Self {
-        let address = memory.as_ptr().addr();
-        Self {
-            start: address.next_multiple_of(PAGE) - address,
-            memory,
-            len,
-        }
+    /// Memory from elsewhere, pinned for a device, say. It goes back with the
+    /// owner's own `Drop`, after it has been wiped.
+    ///
+    /// # Panics
+    /// If it does not begin at a multiple of [`PAGE`].
+    #[must_use]
+    pub fn from_owner(owner: impl ops::DerefMut<Target = [u8]> + Send + Sync + 'static) -> Self {
+        let address = owner.as_ptr().addr();
+        assert!(
+            address.is_multiple_of(PAGE),
+            "memory at {address:#x}, and a buffer begins at a multiple of {PAGE}"
+        );
+        Self(Memory::Owned(Box::new(owner)))
+    }
+
+    fn inside(bytes: Vec<u8>, len: usize) -> Self {
+        let address = bytes.as_ptr().addr();
+        let start = address.next_multiple_of(PAGE) - address;
+        Self(Memory::Heap { bytes, start, len })
     }
 }
 
@@ -55,25 +72,31 @@ impl ops::Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.memory[self.start..][..self.len]
+        match &self.0 {
+            Memory::Heap { bytes, start, len } => &bytes[*start..][..*len],
+            Memory::Owned(owner) => owner,
+        }
     }
 }
 
 impl ops::DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[self.start..][..self.len]
+        match &mut self.0 {
+            Memory::Heap { bytes, start, len } => &mut bytes[*start..][..*len],
+            Memory::Owned(owner) => owner,
+        }
     }
 }
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer({} bytes)", self.len)
+        write!(f, "Buffer({} bytes)", self.len())
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        self.memory.as_mut_slice().zeroize();
+        self.zeroize();
     }
 }
 
@@ -95,5 +118,66 @@ mod tests {
             // Modulo 2⁶⁴ the first is a short one with its page.
             assert!(std::panic::catch_unwind(|| Buffer::zeroed(len)).is_err());
         }
+    }
+
+    /// Says when it goes what is left in it.
+    struct Pinned {
+        buffer: Buffer,
+        left: std::sync::mpsc::Sender<Vec<u8>>,
+    }
+
+    impl ops::Deref for Pinned {
+        type Target = [u8];
+
+        fn deref(&self) -> &[u8] {
+            &self.buffer[..100]
+        }
+    }
+
+    impl ops::DerefMut for Pinned {
+        fn deref_mut(&mut self) -> &mut [u8] {
+            &mut self.buffer[..100]
+        }
+    }
+
+    impl Drop for Pinned {
+        fn drop(&mut self) {
+            self.left.send(self.buffer.to_vec()).unwrap();
+        }
+    }
+
+    #[test]
+    fn memory_goes_back_to_its_owner_wiped() {
+        let (left, after) = std::sync::mpsc::channel();
+        let mut pinned = Pinned {
+            buffer: Buffer::zeroed(101),
+            left,
+        };
+        pinned.buffer.fill(0x5a);
+        let mut buffer = Buffer::from_owner(pinned);
+        assert_eq!((buffer.len(), buffer[99]), (100, 0x5a));
+        buffer[0] = 0xa5;
+        drop(buffer);
+        let mut expected = vec![0; 101];
+        expected[100] = 0x5a;
+        assert_eq!(after.recv().unwrap(), expected);
+    }
+
+    #[test]
+    #[should_panic(expected = "begins at a multiple of 4096")]
+    fn memory_of_an_owner_is_aligned() {
+        struct Inside(Buffer);
+        impl ops::Deref for Inside {
+            type Target = [u8];
+            fn deref(&self) -> &[u8] {
+                &self.0[8..]
+            }
+        }
+        impl ops::DerefMut for Inside {
+            fn deref_mut(&mut self) -> &mut [u8] {
+                &mut self.0[8..]
+            }
+        }
+        let _ = Buffer::from_owner(Inside(Buffer::zeroed(16)));
     }
 }
