@@ -100,6 +100,8 @@ enum Memory {
         locked: bool,
     },
     Heap(Box<[u8]>),
+    #[cfg(test)]
+    Watched(tests::Watched),
 }
 
 impl Memory {
@@ -124,6 +126,8 @@ impl Memory {
             #[cfg(feature = "std")]
             Self::Pages { map, .. } => map,
             Self::Heap(bytes) => bytes,
+            #[cfg(test)]
+            Self::Watched(watched) => &watched.bytes,
         }
     }
 
@@ -132,6 +136,8 @@ impl Memory {
             #[cfg(feature = "std")]
             Self::Pages { map, .. } => map,
             Self::Heap(bytes) => bytes,
+            #[cfg(test)]
+            Self::Watched(watched) => &mut watched.bytes,
         }
     }
 
@@ -140,13 +146,80 @@ impl Memory {
             #[cfg(feature = "std")]
             Self::Pages { locked, .. } => *locked,
             Self::Heap(_) => false,
+            #[cfg(test)]
+            Self::Watched(_) => false,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+    use std::sync::mpsc;
+
     use super::*;
+
+    /// Memory that says when it goes what is left in it.
+    pub(super) struct Watched {
+        pub(super) bytes: Vec<u8>,
+        left: mpsc::Sender<Vec<u8>>,
+    }
+
+    impl Drop for Watched {
+        fn drop(&mut self) {
+            self.left.send(self.bytes.clone()).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_dropped_has_been_wiped() {
+        let (left, after) = mpsc::channel();
+        let bytes = b"correct horse".to_vec();
+        let secret = SecretBytes {
+            memory: Memory::Watched(Watched { bytes, left }),
+            len: 7,
+        };
+        assert_eq!(secret.expose(), b"correct");
+        drop(secret);
+        // What is past the length, too.
+        assert_eq!(after.recv().unwrap(), [0; 13]);
+    }
+
+    /// What the kernel says of the pages: `lo` is locked, `dd` is left out of dumps.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn pages_are_locked_and_left_out_of_dumps() {
+        let secret = SecretBytes::copy_of(b"correct horse");
+        let address = secret.expose().as_ptr().addr();
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let bounds = |line: &str| {
+            let (from, to) = line.split_whitespace().next()?.split_once('-')?;
+            let hex = |s| usize::from_str_radix(s, 16).ok();
+            Some(hex(from)?..hex(to)?)
+        };
+        let flags = maps
+            .lines()
+            .skip_while(|line| !bounds(line).is_some_and(|pages| pages.contains(&address)))
+            .find_map(|line| line.strip_prefix("VmFlags:"))
+            .expect("the mapping is listed");
+        let has = |flag| flags.split_whitespace().any(|found| found == flag);
+        assert!(has("dd"), "{flags}");
+        assert_eq!(has("lo"), secret.is_locked(), "{flags}");
+
+        let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+        let limit = limits
+            .lines()
+            .find_map(|line| line.strip_prefix("Max locked memory"))
+            .and_then(|rest| rest.split_whitespace().next())
+            .unwrap();
+        // A page for each secret of the tests that run beside this one.
+        if limit
+            .parse::<u64>()
+            .map_or(limit == "unlimited", |n| n >= 1 << 20)
+        {
+            assert!(secret.is_locked(), "the limit is {limit}");
+        }
+    }
 
     #[test]
     fn truncation_wipes_what_it_cuts_off() {
