@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A backend's test of itself, quick enough to run before each use: known
-//! answers in both directions, then agreement with the portable kernel on runs
-//! that reach all of a kernel's paths.
+//! answers in both directions, then agreement with the portable kernel.
+//!
+//! The runs that are compared reach every loop of the CPU's kernels: units of one
+//! block, of few, of whole passes and of what is left of one, stolen from and
+//! not; more units than one batch; numbers that carry out of their low half;
+//! other strides than 1; one place and two; two runs in a call. They do not have
+//! the megabyte from which on a kernel asks memory ahead of time, nor the many
+//! from which on it stores around the caches: those are for the test suite.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{string::String, vec, vec::Vec};
+use core::ops::Range;
 
 use crate::{
     backend::{Backend, BackendError, CryptError, Direction, LoadedKey},
     kernel,
     key::{AesKey, KeySize, KeySpec, Mode, XtsKey},
-    run::{DataUnitLen, DataUnitNumber, Run},
+    run::{DataUnitLen, DataUnitNumber, InOut, Run},
 };
 
 /// Checks `backend` in each of its modes with AES-128 and AES-256.
@@ -21,9 +28,10 @@ pub fn self_test(backend: &dyn Backend) -> Result<(), SelfTestError> {
     for answer in ANSWERS.iter().filter(|answer| modes.contains(&answer.mode)) {
         answer.check(backend)?;
     }
+    let plaintext = pattern(MAX_LEN);
     for &mode in modes {
         for size in KeySize::ALL {
-            compare_with_portable(backend, mode, size)?;
+            compare_with_portable(backend, mode, size, &plaintext)?;
         }
     }
     Ok(())
@@ -185,40 +193,146 @@ fn compare_with_portable(
     backend: &dyn Backend,
     mode: Mode,
     size: KeySize,
+    plaintext: &[u8],
 ) -> Result<(), SelfTestError> {
     let parts = if mode == Mode::Xts { 2 } else { 1 };
     let spec = key_spec(mode, &pattern(parts * size.bytes()));
     let key = backend.load_key(&spec)?;
     let portable = kernel::portable().load_key(&spec)?;
-    // One block; no whole pass; exactly one; stealing; several passes.
-    for (unit_len, units) in [(16, 70), (48, 45), (512, 9), (536, 3), (4096, 2)] {
-        if !mode.accepts_unit_len(unit_len) {
+    let (long, batches) = match mode {
+        Mode::Xts => (LONG, BATCHES),
+        // One block after the other, whatever the length, and slow.
+        Mode::Ofb => (&[][..], &[][..]),
+        Mode::Ctr | Mode::Ecb => (LONG, &[][..]),
+    };
+    for shape in SMALL.iter().chain(long).chain(batches) {
+        if !mode.accepts_unit_len(shape.unit_len) {
             continue;
         }
-        let plaintext = pattern(unit_len * units);
-        let mut bytes = plaintext.clone();
-        let mut expected = plaintext.clone();
-        // The numbers run across 2³².
-        let first = DataUnitNumber::from((1_u64 << 32) - 2);
-        crypt(&*key, Direction::Encrypt, first, unit_len, &mut bytes)?;
-        crypt(
-            &*portable,
-            Direction::Encrypt,
-            first,
-            unit_len,
-            &mut expected,
-        )?;
-        let encrypted = bytes == expected;
-        crypt(&*key, Direction::Decrypt, first, unit_len, &mut bytes)?;
-        if !encrypted || bytes != plaintext {
+        if !shape.agrees(&*key, &*portable, &plaintext[..shape.len()])? {
             return Err(SelfTestError::Differs {
                 mode,
-                unit_len,
-                units,
+                unit_len: shape.unit_len,
+                units: shape.units,
             });
         }
     }
     Ok(())
+}
+
+/// What a run looks like, its bytes apart.
+struct Shape {
+    unit_len: usize,
+    units: usize,
+    stride: u64,
+    first: u128,
+}
+
+const fn shape(unit_len: usize, units: usize, stride: u64, first: u128) -> Shape {
+    Shape {
+        unit_len,
+        units,
+        stride,
+        first,
+    }
+}
+
+/// Two before a carry.
+const AT_32: u128 = (1 << 32) - 2;
+const AT_64: u128 = (7 << 64) - 2;
+const AT_128: u128 = u128::MAX - 1;
+
+// A pass of the widest kernel has 32 blocks, and a stride of as many as a unit
+// has blocks makes one message of a run in CTR.
+
+const SMALL: &[Shape] = &[
+    shape(16, 70, 1, AT_32),
+    shape(48, 22, 8, AT_64),
+    shape(16, 3, u64::MAX, AT_128),
+    // A pass, then 4, 2 and 1 registers, and not all of one.
+    shape(1007, 2, 1, AT_64),
+];
+
+const LONG: &[Shape] = &[
+    shape(496, 3, 31, AT_64),
+    shape(2064, 2, 129, AT_128),
+    shape(2560, 2, 160, AT_64),
+];
+
+/// XTS encrypts the numbers of 128 units at once.
+const BATCHES: &[Shape] = &[
+    shape(16, 131, 3, AT_64),
+    shape(17, 130, 1, AT_32),
+    shape(48, 131, 8, AT_64 - 8 * 128),
+    shape(512, 9, 1, AT_64),
+    shape(1040, 3, 1, AT_32),
+    shape(512, MAX_LEN / 512, 1, AT_64 - 128),
+];
+
+/// The most bytes in a run.
+const MAX_LEN: usize = 131 * 512;
+
+impl Shape {
+    fn len(&self) -> usize {
+        self.unit_len * self.units
+    }
+
+    /// Unit `unit` and those after it, as far as there are bytes.
+    fn run<'a>(&self, unit: usize, bytes: impl Into<InOut<'a>>) -> Run<'a> {
+        let first = DataUnitNumber::new(self.first).step(unit as u64, self.stride);
+        let unit_len = DataUnitLen::new(self.unit_len).expect("a constant of this file");
+        Run::new(first, self.stride, unit_len, bytes).expect("whole units")
+    }
+
+    /// The units that are compared with the portable kernel, which is slow: the
+    /// last ones, for about half a kilobyte, and the first if it is short.
+    fn compared(&self) -> [Range<usize>; 2] {
+        let tail = (512 / self.unit_len).clamp(1, self.units);
+        let head = usize::from(tail < self.units && self.unit_len <= 512);
+        [0..head, self.units - tail..self.units]
+    }
+
+    /// In place as one run, and from place to place as two, both ways; of the
+    /// longest run, which takes its time, each form in one.
+    fn agrees(
+        &self,
+        key: &dyn LoadedKey,
+        portable: &dyn LoadedKey,
+        plaintext: &[u8],
+    ) -> Result<bool, CryptError> {
+        let mut bytes = plaintext.to_vec();
+        key.crypt(Direction::Encrypt, &mut [self.run(0, bytes.as_mut_slice())])?;
+        let mut agrees = true;
+        for units in self.compared() {
+            let range = units.start * self.unit_len..units.end * self.unit_len;
+            let mut expected = plaintext[range.clone()].to_vec();
+            let run = self.run(units.start, expected.as_mut_slice());
+            portable.crypt(Direction::Encrypt, &mut [run])?;
+            agrees &= bytes[range] == expected;
+        }
+        let both = [
+            (Direction::Encrypt, plaintext, &*bytes),
+            (Direction::Decrypt, &*bytes, plaintext),
+        ];
+        let longest = self.len() == MAX_LEN;
+        let mut output = vec![0; plaintext.len()];
+        for &(direction, input, expected) in &both[usize::from(longest)..] {
+            let output = output.as_mut_slice();
+            let run = self.run(0, InOut::Separate { input, output });
+            let (a, b) = run.split_at(self.units / 2);
+            let mut runs = [a, b];
+            key.crypt(direction, &mut runs)?;
+            let [a, b] = &mut runs;
+            let (head, tail) = expected.split_at(a.len());
+            agrees &= a.output() == head && b.output() == tail;
+        }
+        if !longest {
+            let run = self.run(0, bytes.as_mut_slice());
+            key.crypt(Direction::Decrypt, &mut [run])?;
+            agrees &= bytes == plaintext;
+        }
+        Ok(agrees)
+    }
 }
 
 fn crypt(
@@ -313,6 +427,155 @@ mod tests {
                 *byte ^= 1;
             }
             Ok(())
+        }
+    }
+
+    /// What a kernel can have wrong that is right with the known answers.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Flaw {
+        None,
+        SecondBatch,
+        /// The first of two.
+        FirstRun,
+        SecondRun,
+        Separate,
+        Stride,
+        /// Out of the low 64 bits.
+        Carry,
+        LongUnit,
+        /// Part of a block after several passes.
+        Tail,
+        ShortUnits,
+        /// Long units are encrypted under another key, and decrypted so, too: only
+        /// another implementation can tell.
+        OtherKey,
+    }
+
+    struct Flawed {
+        flaw: Flaw,
+        mode: Mode,
+        size: KeySize,
+        direction: Direction,
+    }
+
+    struct FlawedKey {
+        key: Box<dyn LoadedKey>,
+        other: Box<dyn LoadedKey>,
+        flaw: Flaw,
+        direction: Direction,
+    }
+
+    impl Backend for Flawed {
+        fn info(&self) -> BackendInfo {
+            let mut info = kernel::portable().info();
+            info.modes = match self.mode {
+                Mode::Xts => &[Mode::Xts],
+                Mode::Ecb => &[Mode::Ecb],
+                Mode::Ctr => &[Mode::Ctr],
+                Mode::Ofb => &[Mode::Ofb],
+            };
+            info
+        }
+
+        fn load_key(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError> {
+            let flaw = if key.size() == self.size {
+                self.flaw
+            } else {
+                Flaw::None
+            };
+            let parts = if key.mode() == Mode::Xts { 2 } else { 1 };
+            let mut other = pattern(parts * key.size().bytes());
+            other[0] ^= 1;
+            let other = kernel::portable().load_key(&key_spec(key.mode(), &other))?;
+            Ok(Box::new(FlawedKey {
+                key: kernel::portable().load_key(key)?,
+                other,
+                flaw,
+                direction: self.direction,
+            }))
+        }
+
+        fn alloc(&self, len: usize) -> Buffer {
+            Buffer::zeroed(len)
+        }
+    }
+
+    impl LoadedKey for FlawedKey {
+        fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
+            let count = runs.len();
+            for run in &mut *runs {
+                let long = run.unit_len().get() >= 1000;
+                let key = match self.flaw {
+                    Flaw::OtherKey if long => &self.other,
+                    _ => &self.key,
+                };
+                key.crypt(direction, &mut [run.reborrow()])?;
+            }
+            for (i, run) in runs.iter_mut().enumerate() {
+                let (len, units) = (run.unit_len().get(), run.units());
+                if units == 0 || direction != self.direction {
+                    continue;
+                }
+                let high = |unit| run.first().step(unit as u64, run.stride()).get() >> 64;
+                let byte = match self.flaw {
+                    Flaw::SecondBatch if units > 128 => 128 * len,
+                    Flaw::FirstRun if i == 0 && count == 2 => 0,
+                    Flaw::SecondRun if i == 1 => 0,
+                    Flaw::Separate if matches!(run.buf(), InOut::Separate { .. }) => 0,
+                    Flaw::Stride if run.stride() != 1 && units > 1 => len,
+                    Flaw::Carry if high(0) != high(units - 1) => units * len - 1,
+                    Flaw::LongUnit if len >= 1000 => len - 1,
+                    Flaw::Tail if len >= 1000 && len % 16 != 0 => len - 1,
+                    Flaw::ShortUnits if len < 64 && len != 16 && units > 10 => 10 * len,
+                    _ => continue,
+                };
+                run.output()[byte] ^= 0x10;
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_the_known_answers_do_not_reach_is_compared() {
+        for mode in [Mode::Xts, Mode::Ecb, Mode::Ctr, Mode::Ofb] {
+            for (size, direction) in KeySize::ALL
+                .into_iter()
+                .flat_map(|size| Direction::ALL.map(|direction| (size, direction)))
+            {
+                let run = |flaw| {
+                    self_test(&Flawed {
+                        flaw,
+                        mode,
+                        size,
+                        direction,
+                    })
+                };
+                run(Flaw::None).unwrap();
+                for flaw in [
+                    Flaw::SecondBatch,
+                    Flaw::FirstRun,
+                    Flaw::SecondRun,
+                    Flaw::Separate,
+                    Flaw::Stride,
+                    Flaw::Carry,
+                    Flaw::LongUnit,
+                    Flaw::Tail,
+                    Flaw::ShortUnits,
+                    Flaw::OtherKey,
+                ] {
+                    // Only XTS has batches, and ECB no part of a block.
+                    match (mode, flaw) {
+                        (Mode::Ecb | Mode::Ctr | Mode::Ofb, Flaw::SecondBatch)
+                        | (Mode::Ecb, Flaw::Tail) => continue,
+                        _ => {}
+                    }
+                    let error = run(flaw).expect_err("a flaw");
+                    assert!(
+                        matches!(error, SelfTestError::Differs { mode: m, .. } if m == mode),
+                        "{flaw:?} {size:?} {direction:?}: {error}"
+                    );
+                }
+            }
         }
     }
 
