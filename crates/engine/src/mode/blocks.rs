@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Passes over consecutive blocks: what the modes have in common.
 
+use core::hint::black_box;
+
 use crate::kernel::vector::{Beside, DEPTH, Each, Nothing, Permutation, Vector};
 use crate::run::{InOut, Run};
 
@@ -310,6 +312,7 @@ pub(crate) unsafe fn rest<F: Form, P: Permutation>(
             at.src.copy_to_nonoverlapping(copy, bytes);
             pass::<1, F, P>(p, [left[0]], Place::in_place(copy), &mut Nothing);
             copy.copy_to_nonoverlapping(at.dst, bytes);
+            wipe(&mut block);
         }
     }
     left[0]
@@ -322,12 +325,22 @@ pub(crate) unsafe fn rest<F: Form, P: Permutation>(
 #[inline(always)]
 pub(crate) unsafe fn single<P: Permutation>(p: &P, x: u128, tweak: u128) -> u128 {
     let mut block = [x.to_le(), 0, 0, 0];
-    let tweaks = [tweak.to_le(), 0, 0, 0];
+    let mut tweaks = [tweak.to_le(), 0, 0, 0];
     // SAFETY: the arrays have a full register's blocks.
     unsafe {
         let mask = P::V::load(tweaks.as_ptr().cast()).xor(p.leave());
         let at = Place::in_place(block.as_mut_ptr().cast());
         pass::<1, Masked, P>(p, [mask], at, &mut Nothing);
     }
-    u128::from_le(block[0])
+    let y = u128::from_le(block[0]);
+    wipe(&mut block);
+    wipe(&mut tweaks);
+    y
+}
+
+/// Overwrites what nothing will read any more.
+#[inline(always)]
+pub(crate) fn wipe(blocks: &mut [u128; 4]) {
+    *blocks = [0; 4];
+    black_box(blocks);
 }

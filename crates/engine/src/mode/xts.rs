@@ -9,31 +9,44 @@
 //! ```text
 //! for each batch of up to BATCH units:
 //!     encrypt all their numbers, a pass of them side by side   → T[0..n]
-//!     units of a pass and more (512 bytes with 512-bit registers):
+//!     units of whole passes (of 512 bytes with 512-bit registers):
 //!         masks = those of T[0]·(α⁰ … αᵖ⁻¹), p blocks in a pass
-//!         for each unit, for each whole pass in it:
+//!         for each unit, for each pass in it:
 //!             crypt p blocks, and between the rounds make the next masks:
 //!                 inside the unit, masks·αᵖ, each register by itself
 //!                 at its end, those of the next unit's T
-//!         what is left of a unit: the first of the masks
-//!     smaller units:
+//!     units of one block: each T is used as it is
+//!     other units of whole blocks, and all where a register has one block:
 //!         they lie side by side, so their blocks are one sequence:
-//!         fill a pass with masks, on over the units' borders; crypt it
-//!     units that end with part of a block: ciphertext stealing at each end
+//!         crypt p blocks, and between the rounds make p tweaks for a later
+//!         pass in integer registers, on over the units' borders
+//!     units that end with part of a block, and long ones that end with part of
+//!     a pass: each by itself, with ciphertext stealing at its end
 //! ```
 //!
 //! So AES never waits for a mask, and the instructions that make masks fill the
-//! slots that AES leaves free. Those slots are what counts: CPUs with 512-bit
-//! registers start an AES instruction each cycle on one port, and any other
-//! instruction that lands on that port costs a cycle. Shifts by bit counts are
-//! such; byte shifts, carry-less multiplications and XORs are not, or need not
-//! be, so masks are made of those alone.
+//! slots that AES leaves free. Those slots are what counts (instruction tables
+//! of uops.info, and measured):
+//!
+//! - Intel's CPUs with 512-bit registers start one AES instruction a cycle, on
+//!   port 0. Any other instruction that lands on that port costs a cycle: shifts
+//!   by bit counts do, GF(2⁸) affine maps do. Byte shifts and carry-less products
+//!   go to port 5, XORs to either, so masks are made of those alone. The first
+//!   masks of a unit are products of T with 2ⁿ; a bit shift of each lane's own
+//!   would need VBMI to stay off port 0, and is no faster.
+//! - With 128-bit registers they start two AES instructions a cycle, on ports 0
+//!   and 1, which leaves five slots of port 5 for the ten rounds of a block.
+//!   Masks in vector registers need seven. Integer units stand idle meanwhile:
+//!   doubling there is five instructions, and AES runs at its limit.
+//! - Tweaks that go from integers to vectors by way of memory must be made some
+//!   passes ahead: a load of 16 bytes from two stores of 8 waits until these have
+//!   left for the cache.
 //!
 //! All is constant-time.
 
 use core::{hint::black_box, marker::PhantomData, mem::MaybeUninit};
 
-use super::blocks::{Masked, Place, Tweaked, load, pass, rest, single};
+use super::blocks::{Masked, Place, Tweaked, load, pass, rest, single, wipe};
 use crate::{
     gf128::mul_alpha,
     kernel::vector::{Beside, DEPTH, Each, MAX_PASS, Nothing, Permutation, Vector},
@@ -142,7 +155,7 @@ unsafe fn crypt<const DECRYPT: bool, E: Permutation, P: Permutation<V = E::V>>(
         done += count;
     }
     at.finish::<P::V>();
-    // Nothing reads the zeros, and yet they must be written.
+    // Nothing reads the zeros that are there now, and yet they must be written.
     black_box(&mut tweaks);
 }
 
@@ -376,9 +389,6 @@ unsafe fn masks_of<P: Permutation>(p: &P, tweaks: *const u128) -> [P::V; DEPTH] 
 /// Units of any whole number of blocks, side by side: their blocks are one
 /// sequence, whose tweaks are made one by one in integer registers.
 ///
-/// They go to the registers of AES by way of memory, some passes ahead: a load
-/// that finds its bytes in several stores waits until they have left the CPU.
-///
 /// # Safety
 /// The CPU has the instructions of `P`, and `blocks` blocks for each of
 /// `tweaks` but the last are left at `at`.
@@ -400,12 +410,12 @@ unsafe fn side_by_side<P: Permutation>(p: &P, tweaks: &mut [u128], blocks: usize
     // SAFETY: as the caller says; the ring has so many passes.
     unsafe {
         let mut none = P::V::zero();
-        for i in 0..AHEAD * DEPTH {
+        for i in 0..PASSES_AHEAD * DEPTH {
             next.step(i, &mut none);
         }
         let mut slot = 0;
         while left >= pass_blocks {
-            next.to = ring.add((slot + AHEAD) % (AHEAD + 1) * pass_blocks);
+            next.to = ring.add((slot + PASSES_AHEAD) % (PASSES_AHEAD + 1) * pass_blocks);
             let tweaks = InMemory(ring.add(slot * pass_blocks));
             if next.left_in_unit >= pass_blocks {
                 let mut doubling = Doubling::<P::V> {
@@ -424,11 +434,11 @@ unsafe fn side_by_side<P: Permutation>(p: &P, tweaks: &mut [u128], blocks: usize
             }
             at = at.add(16 * pass_blocks);
             left -= pass_blocks;
-            slot = (slot + 1) % (AHEAD + 1);
+            slot = (slot + 1) % (PASSES_AHEAD + 1);
         }
         let masks = masks_of(p, ring.add(slot * pass_blocks));
         rest::<Masked, P>(p, masks, 16 * left, at);
-        for pass in 0..=AHEAD {
+        for pass in 0..=PASSES_AHEAD {
             store([P::V::zero(); DEPTH], ring.add(pass * pass_blocks).cast());
         }
     }
@@ -436,11 +446,11 @@ unsafe fn side_by_side<P: Permutation>(p: &P, tweaks: &mut [u128], blocks: usize
 }
 
 /// How many passes ahead of AES the tweaks are made.
-const AHEAD: usize = 3;
+const PASSES_AHEAD: usize = 3;
 
 /// The tweaks of some passes.
 #[repr(align(64))]
-struct Ring(MaybeUninit<[u128; (AHEAD + 1) * MAX_PASS]>);
+struct Ring(MaybeUninit<[u128; (PASSES_AHEAD + 1) * MAX_PASS]>);
 
 /// A pass of tweaks in memory, aligned for registers: in a [`Ring`] or [`Tweaks`].
 #[derive(Clone, Copy)]
@@ -545,6 +555,7 @@ unsafe fn any_unit<const DECRYPT: bool, P: Permutation>(
             let mut tweaks = [0_u128; 4];
             mask.xor(p.leave()).store(tweaks.as_mut_ptr().cast());
             let t = u128::from_le(tweaks[alike / 16 % P::V::BLOCKS]);
+            wipe(&mut tweaks);
             steal::<DECRYPT, P>(p, t, tail, at.add(alike));
         }
     }
