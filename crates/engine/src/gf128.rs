@@ -8,6 +8,7 @@
 //! | to get | in constant time | by secret-indexed table |
 //! |---|---|---|
 //! | T·α | [`mul_alpha`] | |
+//! | T/α | [`div_alpha`] | |
 //! | T·α⁸ | [`mul_alpha8`] | [`mul_alpha8_table`] |
 //! | T·α³² | [`mul_alpha32`] | |
 //! | T·α¹²⁸ | [`mul_alpha128`] | [`mul_alpha128_table`] |
@@ -25,6 +26,13 @@ const REDUCTION: u128 = 0x87;
 #[must_use]
 pub const fn mul_alpha(t: u128) -> u128 {
     (t << 1) ^ ((t >> 127) * REDUCTION)
+}
+
+/// `t`/α, in constant time: [`mul_alpha`] undone.
+#[must_use]
+pub const fn div_alpha(t: u128) -> u128 {
+    // Half of the reduction, and the bit that it came from.
+    (t >> 1) ^ ((t & 1) * ((REDUCTION >> 1) | (1 << 127)))
 }
 
 /// `t`·α⁸, in constant time.
@@ -143,6 +151,7 @@ mod tests {
     #[test]
     fn all_forms_agree() {
         for t in values() {
+            assert_eq!(div_alpha(mul_alpha(t)), t, "{t:032x}");
             let by_8 = repeated(t, 8);
             assert_eq!(mul_alpha8(t), by_8, "{t:032x}");
             assert_eq!(mul_alpha8_table(t), by_8, "{t:032x}");

@@ -20,8 +20,9 @@
 //!         they lie side by side, so their blocks are one sequence:
 //!         crypt p blocks, and between the rounds make p tweaks for a later
 //!         pass in integer registers, on over the units' borders
-//!     units that end with part of a block, and long ones that end with part of
-//!     a pass: each by itself, with ciphertext stealing at its end
+//!     long units that end with part of a pass: each by itself
+//!     units that end with part of a block: each by itself but for the block
+//!     that is completed, which is done for all side by side
 //! ```
 //!
 //! So AES never waits for a mask, and the instructions that make masks fill the
@@ -46,9 +47,9 @@
 
 use core::{hint::black_box, marker::PhantomData, mem::MaybeUninit};
 
-use super::blocks::{Masked, Place, Tweaked, load, pass, rest, single, wipe};
+use super::blocks::{Masked, Place, Tweaked, load, pass, rest, wipe};
 use crate::{
-    gf128::mul_alpha,
+    gf128::div_alpha,
     kernel::vector::{Beside, DEPTH, Each, MAX_PASS, Nothing, Permutation, Vector},
     run::{DataUnitNumber, Run},
 };
@@ -143,11 +144,16 @@ unsafe fn crypt<const DECRYPT: bool, E: Permutation, P: Permutation<V = E::V>>(
                 single_blocks(data, &mut tweaks, count, at);
             } else if one_by_one && unit_len.is_multiple_of(16) {
                 side_by_side(data, tweaks.first(count + 1), unit_len / 16, at);
-            } else if unit_len.is_multiple_of(pass_bytes) {
+            } else if !unit_len.is_multiple_of(16) {
+                for (i, some) in tweaks.first(count).chunks_mut(MAX_PASS).enumerate() {
+                    let at = at.add(i * MAX_PASS * unit_len);
+                    stealing_units::<DECRYPT, P>(data, some, unit_len, at);
+                }
+            } else if P::V::BLOCKS > 1 && unit_len.is_multiple_of(pass_bytes) {
                 whole_passes(data, tweaks.first(count + 1), unit_len / pass_bytes, at);
             } else {
                 for (i, t) in tweaks.first(count).iter_mut().enumerate() {
-                    any_unit::<DECRYPT, P>(data, t, unit_len, at.add(i * unit_len));
+                    whole_blocks(data, t, unit_len, at.add(i * unit_len));
                 }
             }
             at = at.add(unit_len * count);
@@ -525,61 +531,120 @@ fn take(t: &mut u128) -> u128 {
     u128::from_le(core::mem::take(t))
 }
 
-/// A unit of any length from 16 bytes on.
+/// A unit of any whole number of blocks, or what a unit has of them. Returns
+/// the mask of the register that holds the next block's.
 ///
 /// # Safety
 /// The CPU has the instructions of `P`, and `len` bytes are left at `at`.
 #[inline(always)]
-unsafe fn any_unit<const DECRYPT: bool, P: Permutation>(
-    p: &P,
-    t: &mut u128,
-    len: usize,
-    mut at: Place,
-) {
+unsafe fn whole_blocks<P: Permutation>(p: &P, t: &mut u128, mut len: usize, mut at: Place) -> P::V {
     let bytes = 16 * P::V::BLOCKS * DEPTH;
-    let tail = len % 16;
-    // With part of a block at the end, the last whole one is not as the others.
-    let mut alike = if tail == 0 { len } else { len - 16 - tail };
     // SAFETY: as the caller says.
     unsafe {
         let mut masks = FirstPass::of(p, t).all();
-        while alike >= bytes {
+        while len >= bytes {
             let mut next = NextPass { p, masks };
             pass::<DEPTH, Masked, P>(p, masks, at, &mut next);
             masks = next.masks;
             at = at.add(bytes);
-            alike -= bytes;
+            len -= bytes;
         }
-        let mask = rest::<Masked, P>(p, masks, alike, at);
-        if tail != 0 {
-            let mut tweaks = [0_u128; 4];
-            mask.xor(p.leave()).store(tweaks.as_mut_ptr().cast());
-            let t = u128::from_le(tweaks[alike / 16 % P::V::BLOCKS]);
-            wipe(&mut tweaks);
-            steal::<DECRYPT, P>(p, t, tail, at.add(alike));
-        }
+        rest::<Masked, P>(p, masks, len, at)
     }
 }
 
-/// The last whole block, whose tweak is `t`, and `tail` bytes, 1 to 15.
+/// Units that end with part of a block: a pass of them or fewer, a tweak each.
 ///
-/// The whole block lends bytes to the part of a block, which comes out in its
-/// place. Decryption takes the two tweaks in the other order (5.4.2).
+/// The last whole block C lends bytes to the part of a block, which comes out in
+/// its place. To encrypt, C comes out of its turn like all others; to decrypt,
+/// it is taken with the tweak after its own, and the completed block with its own
+/// (5.4.2). Whichever is left over after the whole blocks is done for all units
+/// side by side.
 ///
 /// # Safety
-/// The CPU has the instructions of `P`, and so many bytes are left at `at`.
+/// The CPU has the instructions of `P`, and so many units of `unit_len` bytes,
+/// no multiple of 16, are left at `at`.
 #[inline(always)]
-unsafe fn steal<const DECRYPT: bool, P: Permutation>(p: &P, t: u128, tail: usize, at: Place) {
-    let next = mul_alpha(t);
-    let (lender, taker) = if DECRYPT { (next, t) } else { (t, next) };
-    // SAFETY: each byte is read before it is written, so input and output may
-    // be one place.
+unsafe fn stealing_units<const DECRYPT: bool, P: Permutation>(
+    p: &P,
+    tweaks: &mut [u128],
+    unit_len: usize,
+    at: Place,
+) {
+    let (count, tail) = (tweaks.len(), unit_len % 16);
+    let whole = unit_len - tail;
+    let mut blocks = [0_u128; MAX_PASS];
+    let mut lenders = [0_u128; MAX_PASS];
+    let mut takers = [0_u128; MAX_PASS];
+    // SAFETY: as the caller says. Each byte is read before it is written, so
+    // input and output may be one place.
     unsafe {
-        let part = at.add(16);
-        let lent = single(p, at.read(), lender).to_le_bytes();
-        let mut last = lent;
-        part.src.copy_to_nonoverlapping(last.as_mut_ptr(), tail);
-        lent.as_ptr().copy_to_nonoverlapping(part.dst, tail);
-        at.write(single(p, u128::from_le_bytes(last), taker));
+        for (i, t) in tweaks.iter_mut().enumerate() {
+            let at = at.add(i * unit_len);
+            if DECRYPT {
+                blocks[i] = at.add(whole - 16).read().to_le();
+            }
+            let mask = whole_blocks(p, t, whole, at);
+            let mut register = [0_u128; 4];
+            mask.xor(p.leave()).store(register.as_mut_ptr().cast());
+            let next = u128::from_le(register[whole / 16 % P::V::BLOCKS]);
+            wipe(&mut register);
+            lenders[i] = next.to_le();
+            takers[i] = if DECRYPT { div_alpha(next) } else { next }.to_le();
+        }
+        if DECRYPT {
+            apart(p, &mut blocks, &lenders, count);
+        }
+        for (i, block) in blocks[..count].iter_mut().enumerate() {
+            let at = at.add(i * unit_len + whole - 16);
+            if !DECRYPT {
+                *block = Place::in_place(at.dst).read().to_le();
+            }
+            let lent = block.to_ne_bytes();
+            let mut last = lent;
+            at.add(16)
+                .src
+                .copy_to_nonoverlapping(last.as_mut_ptr(), tail);
+            lent.as_ptr().copy_to_nonoverlapping(at.add(16).dst, tail);
+            *block = u128::from_ne_bytes(last);
+        }
+        apart(p, &mut blocks, &takers, count);
+        for (i, block) in blocks[..count].iter().enumerate() {
+            let at = at.add(i * unit_len + whole - 16);
+            at.write(u128::from_le(*block));
+        }
+    }
+    for array in [&mut blocks, &mut lenders, &mut takers] {
+        *array = [0; _];
+        black_box(array);
+    }
+}
+
+/// Blocks apart from their units, each with its tweak, as they are in memory.
+///
+/// # Safety
+/// The CPU has the instructions of `P`.
+#[inline(always)]
+unsafe fn apart<P: Permutation>(
+    p: &P,
+    blocks: &mut [u128; MAX_PASS],
+    tweaks: &[u128; MAX_PASS],
+    count: usize,
+) {
+    let pass_blocks = DEPTH * P::V::BLOCKS;
+    let blocks = blocks.as_mut_ptr();
+    let mut done = 0;
+    // SAFETY: the arrays have whole passes.
+    unsafe {
+        while done < count {
+            let at = Place::in_place(blocks.add(done).cast());
+            let masks = masks_of(p, tweaks.as_ptr().add(done));
+            if count - done > pass_blocks / 2 {
+                pass::<DEPTH, Masked, P>(p, masks, at, &mut Nothing);
+            } else {
+                rest::<Masked, P>(p, masks, 16 * (count - done), at);
+            }
+            done += pass_blocks;
+        }
     }
 }
