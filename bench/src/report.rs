@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::{
     cpu,
     machine::Machine,
-    rivals::{About, Rival},
+    rivals::{self, About, Rival},
 };
 
 /// What `--json` writes; `docs/examples/bench.json` is one.
@@ -77,6 +77,9 @@ impl Report {
         } in &self.rivals
         {
             text += &format!("{name}: {version}\n  {path}\n");
+        }
+        if let Some(missing) = rivals::MISSING {
+            text += &format!("{missing}\n");
         }
         text
     }

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! OpenSSL and AWS-LC through EVP, an interface that both have.
+//!
+//! The fastest way that it offers: the key is expanded once into a context, and a
+//! data unit sets the IV only, with `EVP_CipherInit_ex` without a key, and is then
+//! one `EVP_Cipher`. (`EVP_CipherUpdate` in its place costs some nanoseconds more.)
+//! Neither library takes several data units at once.
+
+#![allow(unsafe_code)]
+
+use std::{ffi::CStr, os::raw::c_char, ptr};
+
+use luxor_engine::{Direction, InOut, Mode};
+
+use super::{About, Rival};
+use crate::cipher::Cipher;
+
+/// OpenSSL's declarations, from `openssl/evp.h` and `openssl/crypto.h`. AWS-LC's
+/// have the same names and come with its crate.
+mod openssl {
+    use std::os::raw::{c_char, c_int, c_uchar, c_uint, c_void};
+
+    #[repr(C)]
+    pub(super) struct EVP_CIPHER_CTX {
+        _private: [u8; 0],
+    }
+    #[repr(C)]
+    pub(super) struct EVP_CIPHER {
+        _private: [u8; 0],
+    }
+
+    unsafe extern "C" {
+        pub(super) fn EVP_CIPHER_CTX_new() -> *mut EVP_CIPHER_CTX;
+        pub(super) fn EVP_CIPHER_CTX_free(ctx: *mut EVP_CIPHER_CTX);
+        pub(super) fn EVP_CIPHER_CTX_set_padding(ctx: *mut EVP_CIPHER_CTX, pad: c_int) -> c_int;
+        pub(super) fn EVP_CipherInit_ex(
+            ctx: *mut EVP_CIPHER_CTX,
+            cipher: *const EVP_CIPHER,
+            engine: *mut c_void,
+            key: *const c_uchar,
+            iv: *const c_uchar,
+            enc: c_int,
+        ) -> c_int;
+        pub(super) fn EVP_Cipher(
+            ctx: *mut EVP_CIPHER_CTX,
+            out: *mut c_uchar,
+            input: *const c_uchar,
+            len: c_uint,
+        ) -> c_int;
+        pub(super) fn EVP_aes_128_xts() -> *const EVP_CIPHER;
+        pub(super) fn EVP_aes_256_xts() -> *const EVP_CIPHER;
+        pub(super) fn EVP_aes_128_ctr() -> *const EVP_CIPHER;
+        pub(super) fn EVP_aes_256_ctr() -> *const EVP_CIPHER;
+        pub(super) fn EVP_aes_128_ecb() -> *const EVP_CIPHER;
+        pub(super) fn EVP_aes_256_ecb() -> *const EVP_CIPHER;
+        pub(super) fn OpenSSL_version(what: c_int) -> *const c_char;
+    }
+}
+
+/// `OPENSSL_VERSION` and `OPENSSL_CPU_INFO`; AWS-LC has the former only.
+const VERSION: i32 = 0;
+const CPU_INFO: i32 = 9;
+
+macro_rules! rival {
+    ($rival:ident, $context:ident, $lib:path, AES-128-XTS: $xts_128:expr) => {
+        impl Rival for $rival {
+            fn about(&self) -> &About {
+                &self.0
+            }
+
+            fn cipher(
+                &self,
+                mode: Mode,
+                direction: Direction,
+                key: &[u8],
+            ) -> Option<Result<Box<dyn Cipher>, String>> {
+                use $lib as lib;
+                // SAFETY: these give pointers to constants.
+                let cipher = unsafe {
+                    match (mode, key.len()) {
+                        (Mode::Xts, 32) => $xts_128?,
+                        (Mode::Xts, 64) => lib::EVP_aes_256_xts(),
+                        (Mode::Ctr, 16) => lib::EVP_aes_128_ctr(),
+                        (Mode::Ctr, 32) => lib::EVP_aes_256_ctr(),
+                        (Mode::Ecb, 16) => lib::EVP_aes_128_ecb(),
+                        (Mode::Ecb, 32) => lib::EVP_aes_256_ecb(),
+                        _ => return None,
+                    }
+                };
+                // SAFETY: no arguments. Null is refused below.
+                let context = $context {
+                    ctx: unsafe { lib::EVP_CIPHER_CTX_new() },
+                    big_endian: mode != Mode::Xts,
+                };
+                if context.ctx.is_null() {
+                    return Some(Err("no memory for a context".into()));
+                }
+                let encrypt = i32::from(direction == Direction::Encrypt);
+                // SAFETY: the context is live, the key has the length of the cipher's, and
+                // an IV is 16 bytes. Key and IV are copied.
+                let done = unsafe {
+                    lib::EVP_CipherInit_ex(
+                        context.ctx,
+                        cipher,
+                        ptr::null_mut(),
+                        key.as_ptr(),
+                        [0; 16].as_ptr(),
+                        encrypt,
+                    ) == 1
+                        && lib::EVP_CIPHER_CTX_set_padding(context.ctx, 0) == 1
+                };
+                Some(if done {
+                    Ok(Box::new(context))
+                } else {
+                    Err(format!("EVP_CipherInit_ex refused a key for {mode}"))
+                })
+            }
+        }
+
+        struct $context {
+            ctx: *mut <$rival as Lib>::Context,
+            big_endian: bool,
+        }
+
+        impl Drop for $context {
+            fn drop(&mut self) {
+                use $lib as lib;
+                // SAFETY: nobody else has the context.
+                unsafe { lib::EVP_CIPHER_CTX_free(self.ctx) }
+            }
+        }
+
+        impl Cipher for $context {
+            fn crypt(
+                &mut self,
+                first: u64,
+                unit: usize,
+                mut bytes: InOut<'_>,
+            ) -> Result<(), String> {
+                use $lib as lib;
+                let len = bytes.len();
+                let (input, output) = pointers(&mut bytes);
+                let short = u32::try_from(unit).map_err(|_| "a data unit of 4 GiB".to_owned())?;
+                for (at, number) in (0..len).step_by(unit).zip(u128::from(first)..) {
+                    let iv = if self.big_endian {
+                        number.to_be_bytes()
+                    } else {
+                        number.to_le_bytes()
+                    };
+                    // SAFETY: the context has a key and a cipher whose IV is 16 bytes, which
+                    // are copied. `bytes` are whole units, so that a unit from `at` on lies
+                    // inside both; they are the same bytes or do not overlap.
+                    let done = unsafe {
+                        lib::EVP_CipherInit_ex(
+                            self.ctx,
+                            ptr::null(),
+                            ptr::null_mut(),
+                            ptr::null(),
+                            iv.as_ptr(),
+                            -1,
+                        ) == 1
+                            && lib::EVP_Cipher(self.ctx, output.add(at), input.add(at), short as _)
+                                > 0
+                    };
+                    if !done {
+                        return Err(format!("EVP failed at data unit {number}"));
+                    }
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+/// Where to read and where to write; one pointer twice in place, so that neither
+/// is derived from a reference that the other one's writes would end.
+fn pointers(bytes: &mut InOut<'_>) -> (*const u8, *mut u8) {
+    match bytes {
+        InOut::InPlace(bytes) => {
+            let bytes = bytes.as_mut_ptr();
+            (bytes, bytes)
+        }
+        InOut::Separate { input, output } => (input.as_ptr(), output.as_mut_ptr()),
+    }
+}
+
+/// A library's own name for a context.
+trait Lib {
+    type Context;
+}
+
+/// OpenSSL, the newest that `openssl-src` has.
+pub(super) struct OpenSsl(About);
+
+impl Lib for OpenSsl {
+    type Context = openssl::EVP_CIPHER_CTX;
+}
+
+rival!(OpenSsl, OpenSslContext, openssl, AES-128-XTS: Some(openssl::EVP_aes_128_xts()));
+
+impl OpenSsl {
+    pub(super) fn new() -> Self {
+        // SAFETY: it gives texts that stay.
+        let (version, cpu) = unsafe {
+            (
+                text(openssl::OpenSSL_version(VERSION)),
+                text(openssl::OpenSSL_version(CPU_INFO)),
+            )
+        };
+        Self(About {
+            name: "OpenSSL".into(),
+            version,
+            path: path(super::wide_xts(&cpu), &cpu),
+            hardware: true,
+        })
+    }
+}
+
+/// AWS-LC, of `aws-lc-sys`.
+pub(super) struct AwsLc(About);
+
+impl Lib for AwsLc {
+    type Context = aws_lc_sys::EVP_CIPHER_CTX;
+}
+
+// It has no such cipher.
+rival!(AwsLc, AwsLcContext, aws_lc_sys, AES-128-XTS: None);
+
+impl AwsLc {
+    pub(super) fn new() -> Self {
+        // SAFETY: it gives a text that stays.
+        let version = unsafe { text(aws_lc_sys::OpenSSL_version(VERSION)) };
+        let (wide, cpu) = super::wide_cpu();
+        Self(About {
+            name: "AWS-LC".into(),
+            version,
+            path: path(wide, &cpu),
+            hardware: true,
+        })
+    }
+}
+
+fn path(wide: bool, how: &str) -> String {
+    let xts = if wide {
+        "VAES on zmm registers"
+    } else {
+        "AES-NI on xmm registers"
+    };
+    format!("XTS by {xts}, since {how}; EVP_CipherInit_ex with the IV, EVP_Cipher, for each unit")
+}
+
+/// # Safety
+/// `text` ends with a zero byte and stays unchanged.
+unsafe fn text(text: *const c_char) -> String {
+    // SAFETY: as above.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_string_lossy().trim().to_owned()
+}
