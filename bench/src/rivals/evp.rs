@@ -88,8 +88,9 @@ macro_rules! rival {
                     }
                 };
                 // SAFETY: no arguments. Null is refused below.
+                let ctx = unsafe { lib::EVP_CIPHER_CTX_new() };
                 let context = $context {
-                    ctx: unsafe { lib::EVP_CIPHER_CTX_new() },
+                    ctx,
                     big_endian: mode != Mode::Xts,
                 };
                 if context.ctx.is_null() {
