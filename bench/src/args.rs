@@ -11,6 +11,7 @@ use crate::{
         Plan,
         matrix::{Filter, Place},
     },
+    file,
     rivals::Rival,
     size,
 };
@@ -36,7 +37,7 @@ pub(crate) struct Args {
     #[arg(value_enum, value_name = "NAME")]
     names: Vec<Bench>,
 
-    /// cpu: the bytes that fit no cache [default: 256M]
+    /// cpu: the bytes that fit no cache [default: 256M]; file: of the file [4G, quick: 1G]
     ///
     /// With K, M or G for powers of 1024.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -70,6 +71,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
+    /// The program of `file` (default: luxor beside this one, else on PATH)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = FILE)]
+    luxor: Option<PathBuf>,
+
+    /// Where its files go, which needs room for two: a file system in memory
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm", help_heading = FILE)]
+    #[arg(value_hint = ValueHint::DirPath)]
+    dir: PathBuf,
+
     /// Only this mode [default: all]
     #[arg(long = "mode", value_enum, value_name = "MODE", help_heading = CPU)]
     modes: Vec<ModeName>,
@@ -97,6 +107,7 @@ pub(crate) struct Args {
     calls: Vec<usize>,
 }
 
+const FILE: &str = "Only for file";
 const CPU: &str = "Only for cpu, each may be given several times";
 
 /// What there is to measure.
@@ -104,6 +115,8 @@ const CPU: &str = "Only for cpu, each may be given several times";
 pub(crate) enum Bench {
     /// XTS, CTR and ECB of each kernel, in the L2 cache and over memory
     Cpu,
+    /// luxor encrypt, decrypt and dump of a file in memory, beside cp
+    File,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -177,6 +190,30 @@ impl Args {
                 .unwrap_or(NonZeroUsize::MIN),
             rivals,
         }
+    }
+
+    /// The plan for `file`.
+    ///
+    /// # Errors
+    /// When this program cannot find itself.
+    pub(crate) fn file(&self) -> Result<file::Plan, String> {
+        let own = std::env::current_exe().map_err(|e| e.to_string())?;
+        let beside = own.with_file_name("luxor");
+        let mut options = vec![format!("--engine={}", self.engine)];
+        options.extend(self.threads.map(|n| format!("--threads={n}")));
+        Ok(file::Plan {
+            luxor: match &self.luxor {
+                Some(luxor) => luxor.clone(),
+                None if beside.is_file() => beside,
+                None => "luxor".into(),
+            },
+            folder: self.dir.clone(),
+            bytes: self
+                .size
+                .unwrap_or(if self.quick { 1 << 30 } else { 4 << 30 }),
+            quick: self.quick,
+            options,
+        })
     }
 }
 

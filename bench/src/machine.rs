@@ -43,7 +43,7 @@ impl Machine {
             cores: thread::available_parallelism().map_or(1, usize::from),
             l2_bytes: line("/sys/devices/system/cpu/cpu0/cache/index2/size")
                 .and_then(|text| size::parse(&text).ok()),
-            memory_bytes: memory_total(&memory),
+            memory_bytes: self::memory(&memory, "MemTotal:"),
             transparent_hugepages: line("/sys/kernel/mm/transparent_hugepage/enabled")
                 .and_then(|text| Some(text.split_once('[')?.1.split_once(']')?.0.to_owned())),
             os: std::env::consts::OS,
@@ -102,10 +102,9 @@ fn cpu_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value.trim())
 }
 
-fn memory_total(info: &str) -> Option<usize> {
-    let rest = info
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+/// A line of /proc/meminfo, in bytes.
+pub(crate) fn memory(info: &str, name: &str) -> Option<usize> {
+    let rest = info.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: usize = rest.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kib << 10)
 }
@@ -134,7 +133,7 @@ model\t\t: 7
         assert_eq!(cpu_field(INFO, "model"), Some("143"));
         assert_eq!(cpu_field(INFO, "family"), None);
         assert_eq!(
-            memory_total("MemFree: 1 kB\nMemTotal:       24 kB\n"),
+            memory("MemFree: 1 kB\nMemTotal:       24 kB\n", "MemTotal:"),
             Some(24 << 10)
         );
     }

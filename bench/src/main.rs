@@ -8,6 +8,7 @@
 mod args;
 mod cipher;
 mod cpu;
+mod file;
 mod limit;
 mod machine;
 mod report;
@@ -25,7 +26,11 @@ use crate::{
 };
 
 fn main() -> ExitCode {
-    let args = match args::parse(std::env::args_os()) {
+    let words: Vec<_> = std::env::args_os().collect();
+    if words.get(1).is_some_and(|word| word == file::CHILD) {
+        return file::child(&words[2..]);
+    }
+    let args = match args::parse(words) {
         Ok(args) => args,
         Err(error) => {
             let _ = error.print();
@@ -58,6 +63,10 @@ fn run(args: &Args) -> Result<(), String> {
             Bench::Cpu => {
                 let cpu = cpu::measure(&args.cpu(&rivals))?;
                 format!("\n{}", report.cpu.insert(cpu).text())
+            }
+            Bench::File => {
+                let file = file::measure(&args.file()?)?;
+                format!("\n{}", report.file.insert(file).text())
             }
         };
         print!("{table}");

@@ -10,7 +10,7 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    cpu,
+    cpu, file,
     machine::Machine,
     rivals::{self, About, Rival},
 };
@@ -27,6 +27,8 @@ pub(crate) struct Report {
     rivals: Vec<About>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu: Option<cpu::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) file: Option<file::Report>,
 }
 
 #[derive(Debug, Serialize)]
@@ -53,6 +55,7 @@ impl Report {
             machine: Machine::this(),
             rivals: rivals.iter().map(|rival| rival.about().clone()).collect(),
             cpu: None,
+            file: None,
         }
     }
 

@@ -133,6 +133,7 @@ pub enum Command {
     Check(CheckArgs),
     Raw(RawArgs),
     Engines(EnginesArgs),
+    Bench(BenchArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -365,6 +366,42 @@ pub struct EnginesArgs {
     pub json: bool,
 }
 
+/// Measure speed, beside the machine's own limit and other libraries
+///
+/// Runs the program luxor-bench, which is built apart: `cargo xtask bench` in Luxor's
+/// source. Everything is timed in alternation, and answers are compared first.
+///
+/// NAME is cpu (the kernels, in the cache and over memory) or file (`encrypt`,
+/// `decrypt` and `dump` beside `cp`, in a memory file system). Without one, all.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor bench --quick
+  luxor bench cpu --engine vaes512 --json result.json
+  luxor bench file --size 1G
+  luxor bench cpu -- --unit 512 --call 64K        see luxor-bench --help")]
+pub struct BenchArgs {
+    /// What to measure: cpu, file (default: all)
+    #[arg(value_name = "NAME", value_parser = BenchName, hide_possible_values = true)]
+    pub names: Vec<String>,
+
+    /// cpu: the bytes that fit no cache (256M); file: the bytes of the file (4G)
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<String>,
+
+    /// Fewer repetitions, less over memory: a look, not a result
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Also write everything that was measured to FILE, as JSON
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
+
+    /// Options of luxor-bench
+    #[arg(last = true, value_name = "OPTIONS")]
+    pub others: Vec<OsString>,
+}
+
 /// Print a completion script for a shell
 #[derive(Args, Debug)]
 #[command(
@@ -465,6 +502,18 @@ pub fn definition() -> clap::Command {
         ("check", &["threads", "progress_json"]),
         ("raw", &["header"]),
         ("engines", ALL_BUT_QUIET),
+        (
+            "bench",
+            &[
+                "key_file",
+                "keyfile_offset",
+                "keyfile_size",
+                "header",
+                "progress_json",
+                "quiet",
+                "verbose",
+            ],
+        ),
         ("completions", ALL_BUT_QUIET),
         ("man", ALL_BUT_QUIET),
     ] {
@@ -524,6 +573,29 @@ impl TypedValueParser for EngineName {
             .chain(engine::registry().names())
             .collect();
         Some(Box::new(names.into_iter().map(PossibleValue::new)))
+    }
+}
+
+/// Any name: `luxor-bench` knows which it has. The names are for completions.
+#[derive(Clone)]
+struct BenchName;
+
+impl TypedValueParser for BenchName {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(
+            ["cpu", "file"].into_iter().map(PossibleValue::new),
+        ))
     }
 }
 

@@ -54,6 +54,7 @@ fn run(cli: &Cli) -> Result<()> {
         Command::Check(args) => commands::check::run(args, &cli.global, console),
         Command::Raw(args) => commands::raw::run(args, &cli.global, console),
         Command::Engines(args) => commands::engines::run(args),
+        Command::Bench(args) => commands::bench::run(args, &cli.global),
         Command::Completions(args) => commands::generate::completions(args),
         Command::Man(args) => commands::generate::man(args),
     }

@@ -16,6 +16,7 @@ use crate::{
     output,
 };
 
+pub mod bench;
 pub mod check;
 pub mod decrypt;
 pub mod dump;

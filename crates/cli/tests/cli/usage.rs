@@ -213,3 +213,53 @@ fn there_is_a_man_page_for_each_command() {
 
     luxor("man /nowhere/at/all").fails(1, "cannot write man pages");
 }
+
+/// `luxor` alone in a folder, with nothing else to find.
+fn luxor_alone(folder: &Folder) -> std::path::PathBuf {
+    let luxor = folder.join("luxor");
+    fs::copy(env!("CARGO_BIN_EXE_luxor"), &luxor).unwrap();
+    luxor
+}
+
+#[test]
+fn bench_says_how_to_get_the_program_that_measures() {
+    let folder = Folder::new();
+    let outcome = std::process::Command::new(luxor_alone(&folder))
+        .args(["bench", "cpu", "--quick"])
+        .env("PATH", folder.join("nothing"))
+        .output()
+        .unwrap();
+    assert_eq!(outcome.status.code(), Some(1));
+    let stderr = String::from_utf8(outcome.stderr).unwrap();
+    assert!(
+        stderr.starts_with("luxor: the program luxor-bench is neither beside"),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains("cargo build --release --package luxor-bench"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn bench_hands_everything_over() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = Folder::new();
+    let luxor = luxor_alone(&folder);
+    let program = folder.join("luxor-bench");
+    fs::write(&program, "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 42\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let outcome = std::process::Command::new(&luxor)
+        .args("--engine portable bench cpu file --size 1M --quick --json a --threads 3".split(' '))
+        .args(["--", "--unit", "512"])
+        .output()
+        .unwrap();
+    assert_eq!(outcome.status.code(), Some(42));
+    let given = String::from_utf8(outcome.stdout).unwrap();
+    let expected = format!(
+        "--luxor {} --engine portable --threads 3 --size 1M --quick --json a --unit 512 -- cpu file",
+        luxor.display()
+    );
+    assert_eq!(given.lines().collect::<Vec<_>>().join(" "), expected);
+}

@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `file`: `luxor encrypt`, `luxor decrypt` and `luxor dump` of a file in memory,
+//! beside `cp` of the same file, in alternation.
+//!
+//! Input and output are there at a time and nothing else: what `decrypt` wrote is
+//! the next round's input. In the round before the first it is compared, byte by byte.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fs::{self, File},
+    io::{BufReader, BufWriter, Read, Write},
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+    thread,
+    time::Instant,
+};
+
+use nix::sys::{
+    resource::{UsageWho, getrusage},
+    statfs::{TMPFS_MAGIC, statfs},
+};
+use serde::Serialize;
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::Signals,
+};
+
+use crate::{
+    size,
+    stats::{self, Summary},
+};
+
+/// What is to be measured.
+pub(crate) struct Plan {
+    pub(crate) luxor: PathBuf,
+    pub(crate) folder: PathBuf,
+    pub(crate) bytes: usize,
+    pub(crate) quick: bool,
+    /// `--engine` and `--threads`, as they were given.
+    pub(crate) options: Vec<String>,
+}
+
+/// What came out.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    file_bytes: usize,
+    /// `tmpfs`, or something slower.
+    in_memory: bool,
+    /// `qemu-img`'s version if it is there, or why it was left out.
+    qemu: Option<String>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    what: &'static str,
+    samples: usize,
+    seconds: Summary,
+    /// 10⁹ bytes of the file a second; null for `dump`.
+    gb_per_s: Option<f64>,
+    /// The median ratio of the time to that of `cp` in the same round.
+    times_cp: Option<f64>,
+    /// The most memory that the process had at a time.
+    peak_bytes: u64,
+}
+
+/// One program, over the rounds.
+#[derive(Default)]
+struct Lane {
+    seconds: Vec<Option<f64>>,
+    peak: u64,
+}
+
+/// Dumps in a round: 56 in all of 7.
+const DUMPS: usize = 8;
+
+/// Measures.
+///
+/// # Errors
+/// When a program fails or is missing, there is no room, or the file that comes back
+/// is another one.
+pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
+    let in_memory = check_room(plan)?;
+    let folder = Folder::new(&plan.folder)?;
+    let [plain, copy, volume, key] = ["plain", "copy", "volume", "key"].map(|f| folder.0.join(f));
+    fs::write(&key, [0x4b; 32]).map_err(|e| format!("{}: {e}", key.display()))?;
+    make(&plain, plan.bytes)?;
+
+    let luxor = |command: &str| {
+        let mut words: Vec<OsString> = vec![plan.luxor.clone().into(), command.into()];
+        words.extend(plan.options.iter().map(OsString::from));
+        words
+    };
+    let with = |mut words: Vec<OsString>, more: &[&OsStr]| {
+        words.extend(more.iter().map(OsString::from));
+        words
+    };
+    let (plain_, copy_, volume_, key_) = (
+        plain.as_os_str(),
+        copy.as_os_str(),
+        volume.as_os_str(),
+        key.as_os_str(),
+    );
+    let key_file = [OsStr::new("-q"), OsStr::new("--key-file"), key_];
+    let cheap = ["--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000"].map(OsStr::new);
+    let encrypt = with(with(luxor("encrypt"), &key_file), &cheap);
+    let encrypt = with(encrypt, &[plain_, volume_]);
+    let decrypt = with(with(luxor("decrypt"), &key_file), &[volume_, plain_]);
+    let dump = vec![
+        plan.luxor.clone().into(),
+        "dump".into(),
+        volume.clone().into(),
+    ];
+    let cp = with(vec!["cp".into()], &[plain_, copy_]);
+    let mut qemu = qemu_version();
+    let mut with_qemu = qemu.is_some();
+    let qemu_img = qemu_convert(&plain, &copy, &key);
+
+    let [
+        mut of_cp,
+        mut of_encrypt,
+        mut of_decrypt,
+        mut of_dump,
+        mut of_qemu,
+    ] = [(); 5].map(|()| Lane::default());
+    let rounds = if plan.quick { 3 } else { 7 };
+    for round in 0..=rounds {
+        // The first is to warm up, and to see that the bytes come back.
+        let timed = round > 0;
+        let turns = |lane: &mut Lane| {
+            lane.run(&cp, timed)?;
+            remove(&copy)
+        };
+        if round % 2 == 0 {
+            turns(&mut of_cp)?;
+        }
+        if with_qemu {
+            let done = of_qemu.run(&qemu_img, timed).and_then(|()| remove(&copy));
+            match done {
+                Ok(()) => {}
+                // Its timing of the key derivation fails on some virtual machines.
+                Err(message) if !timed => {
+                    let _ = fs::remove_file(&copy);
+                    with_qemu = false;
+                    qemu = Some(format!("qemu-img is left out: {message}"));
+                }
+                Err(message) => return Err(message),
+            }
+        }
+        of_encrypt.run(&encrypt, timed)?;
+        remove(&plain)?;
+        for _ in 0..DUMPS {
+            of_dump.run(&dump, timed)?;
+        }
+        of_decrypt.run(&decrypt, timed)?;
+        remove(&volume)?;
+        if !timed {
+            compare(&plain, plan.bytes)?;
+        }
+        if round % 2 == 1 {
+            turns(&mut of_cp)?;
+        }
+    }
+
+    let mut rows = Vec::new();
+    for (what, lane) in [
+        ("cp", &of_cp),
+        ("luxor encrypt", &of_encrypt),
+        ("luxor decrypt", &of_decrypt),
+        ("qemu-img convert to LUKS1", &of_qemu),
+        ("luxor dump", &of_dump),
+    ] {
+        let Some(seconds) = Summary::of(lane.seconds.iter().flatten().copied().collect()) else {
+            continue;
+        };
+        let whole = what != "luxor dump";
+        rows.push(Row {
+            what,
+            samples: lane.seconds.len(),
+            seconds,
+            gb_per_s: whole.then(|| plan.bytes as f64 / seconds.median / 1e9),
+            times_cp: stats::ratio(&lane.seconds, &of_cp.seconds).filter(|_| whole && what != "cp"),
+            peak_bytes: lane.peak,
+        });
+    }
+    Ok(Report {
+        file_bytes: plan.bytes,
+        in_memory,
+        qemu,
+        rows,
+    })
+}
+
+impl Lane {
+    /// Runs a program to its end, by way of [`child`].
+    fn run(&mut self, words: &[OsString], timed: bool) -> Result<(), String> {
+        let line = || {
+            let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+            words.join(" ")
+        };
+        let own = env::current_exe().map_err(|e| e.to_string())?;
+        let output = Command::new(own)
+            .arg(CHILD)
+            .args(words)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|e| format!("{}: {e}", line()))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let mut numbers = said.split_whitespace();
+        match (
+            numbers.next().map(str::parse),
+            numbers.next().map(str::parse),
+        ) {
+            (Some(Ok(seconds)), Some(Ok(peak))) if output.status.success() => {
+                if timed {
+                    self.seconds.push(Some(seconds));
+                    self.peak = self.peak.max(peak);
+                }
+                Ok(())
+            }
+            _ => Err(format!(
+                "`{}` failed: {}",
+                line(),
+                String::from_utf8_lossy(&output.stderr).trim()
+            )),
+        }
+    }
+}
+
+/// The argument that makes this program run another one and tell of it.
+pub(crate) const CHILD: &str = "--run-and-tell";
+
+/// Runs a program, and prints the seconds it took and its peak memory in bytes. A
+/// process of its own, since the peak counts what the parent had when it made the
+/// child: this one has nothing.
+pub(crate) fn child(words: &[OsString]) -> ExitCode {
+    let [program, arguments @ ..] = words else {
+        return ExitCode::FAILURE;
+    };
+    let start = Instant::now();
+    let status = Command::new(program)
+        .args(arguments)
+        .stdout(Stdio::null())
+        .status();
+    let seconds = start.elapsed().as_secs_f64();
+    match (status, getrusage(UsageWho::RUSAGE_CHILDREN)) {
+        (Ok(status), Ok(usage)) if status.success() => {
+            // The kernel counts in KiB.
+            println!("{seconds} {}", usage.max_rss().unsigned_abs() << 10);
+            ExitCode::SUCCESS
+        }
+        (Err(error), _) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// A folder of our own, which goes away with this value or by a signal.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(inside: &Path) -> Result<Self, String> {
+        let path = inside.join(format!("luxor-bench-{}", std::process::id()));
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .map_err(|e| format!("cannot make {}: {e}; see --dir", path.display()))?;
+        let folder = Self(path.clone());
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+            .map_err(|e| format!("cannot install the signal handlers: {e}"))?;
+        thread::spawn(move || {
+            if signals.forever().next().is_some() {
+                // What a program still writes has no name any more.
+                let _ = fs::remove_dir_all(&path);
+                std::process::exit(130);
+            }
+        });
+        Ok(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Whether the folder is in memory; and there must be room for the file twice.
+fn check_room(plan: &Plan) -> Result<bool, String> {
+    let at = plan.folder.display();
+    let system = statfs(&plan.folder).map_err(|e| format!("{at}: {e}; see --dir"))?;
+    let block = u64::try_from(system.block_size()).unwrap_or(0);
+    let needed = 2 * plan.bytes as u64 + (64 << 20);
+    let room = system.blocks_available() * block;
+    let in_memory = system.filesystem_type() == TMPFS_MAGIC;
+    if room < needed {
+        return Err(format!(
+            "{at} has room for {} MiB, and {} MiB are needed: the file twice; see --size and --dir",
+            room >> 20,
+            needed >> 20
+        ));
+    }
+    let memory = fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|info| crate::machine::memory(&info, "MemAvailable:"));
+    if let Some(memory) = memory.filter(|&memory| in_memory && (memory as u64) < needed) {
+        return Err(format!(
+            "{} MiB of memory are free, and {} MiB are needed: {at} is in memory, and the file is \
+             there twice; see --size and --dir",
+            memory >> 20,
+            needed >> 20
+        ));
+    }
+    Ok(in_memory)
+}
+
+/// The file's bytes, which are no run of zeros: those would become holes.
+struct Pattern(u64);
+
+impl Pattern {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        for word in bytes.chunks_mut(8) {
+            // Marsaglia's xorshift.
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            word.copy_from_slice(&self.0.to_le_bytes()[..word.len()]);
+        }
+    }
+}
+
+const SEED: Pattern = Pattern(0x9e37_79b9_7f4a_7c15);
+const PIECE: usize = 1 << 20;
+
+fn make(path: &Path, len: usize) -> Result<(), String> {
+    let write = || {
+        let mut file = BufWriter::with_capacity(PIECE, File::create_new(path)?);
+        let (mut pattern, mut piece) = (SEED, vec![0; PIECE]);
+        for at in (0..len).step_by(PIECE) {
+            let piece = &mut piece[..PIECE.min(len - at)];
+            pattern.fill(piece);
+            file.write_all(piece)?;
+        }
+        file.flush()
+    };
+    write().map_err(|e: std::io::Error| format!("cannot write {}: {e}", path.display()))
+}
+
+fn compare(path: &Path, len: usize) -> Result<(), String> {
+    let failed = |e: std::io::Error| format!("cannot read {}: {e}", path.display());
+    let mut file = BufReader::new(File::open(path).map_err(failed)?);
+    let (mut pattern, mut wanted, mut found) = (SEED, vec![0; PIECE], vec![0; PIECE]);
+    let different = || Err("what `luxor decrypt` wrote is not what was encrypted".to_owned());
+    for at in (0..len).step_by(PIECE) {
+        let piece = PIECE.min(len - at);
+        pattern.fill(&mut wanted[..piece]);
+        match file.read_exact(&mut found[..piece]) {
+            Ok(()) if wanted[..piece] == found[..piece] => {}
+            Ok(()) => return different(),
+            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => return different(),
+            Err(e) => return Err(failed(e)),
+        }
+    }
+    match file.read(&mut found).map_err(failed)? {
+        0 => Ok(()),
+        _ => different(),
+    }
+}
+
+fn remove(path: &Path) -> Result<(), String> {
+    fs::remove_file(path).map_err(|e| format!("cannot remove {}: {e}", path.display()))
+}
+
+fn qemu_version() -> Option<String> {
+    let output = Command::new("qemu-img").arg("--version").output().ok()?;
+    Some(
+        String::from_utf8(output.stdout)
+            .ok()?
+            .lines()
+            .next()?
+            .to_owned(),
+    )
+}
+
+/// The same cipher, and the least of key derivation that it takes.
+fn qemu_convert(plain: &Path, volume: &Path, key: &Path) -> Vec<OsString> {
+    let mut secret = OsString::from("secret,id=key,file=");
+    secret.push(key);
+    let options =
+        "key-secret=key,cipher-alg=aes-256,cipher-mode=xts,ivgen-alg=plain64,iter-time=200";
+    let words = ["qemu-img", "convert", "-f", "raw", "-O", "luks", "--object"];
+    let mut words: Vec<OsString> = words.iter().map(OsString::from).collect();
+    words.extend([
+        secret,
+        "-o".into(),
+        options.into(),
+        plain.into(),
+        volume.into(),
+    ]);
+    words
+}
+
+impl Report {
+    /// The table for a terminal.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!(
+            "A file of {}{}; {}\n{:<26} {:>9} {:>7} {:>9} {:>12}\n",
+            size::text(self.file_bytes),
+            if self.in_memory {
+                " in memory"
+            } else {
+                " NOT in memory: this measures the disk"
+            },
+            self.qemu.as_deref().unwrap_or("no qemu-img here"),
+            "",
+            "seconds",
+            "GB/s",
+            "times cp",
+            "peak memory"
+        );
+        for row in &self.rows {
+            let number = |number: Option<f64>| number.map_or("-".into(), |n| format!("{n:.2}"));
+            text += &format!(
+                "{:<26} {:>9.4} {:>7} {:>9} {:>8.1} MiB\n",
+                row.what,
+                row.seconds.median,
+                number(row.gb_per_s),
+                number(row.times_cp),
+                row.peak_bytes as f64 / f64::from(1 << 20)
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_file_is_noticed() {
+        let folder = Folder::new(&env::temp_dir()).unwrap();
+        let file = folder.0.join("file");
+        let len = PIECE + 13;
+        make(&file, len).unwrap();
+        assert_eq!(compare(&file, len), Ok(()));
+        assert!(compare(&file, len - 1).is_err());
+        assert!(compare(&file, len + 1).is_err());
+        let mut bytes = fs::read(&file).unwrap();
+        bytes[PIECE + 3] ^= 1;
+        fs::write(&file, bytes).unwrap();
+        assert!(compare(&file, len).is_err());
+    }
+
+    #[test]
+    fn too_little_room_is_an_error_before_anything_is_written() {
+        let plan = Plan {
+            luxor: "luxor".into(),
+            folder: env::temp_dir(),
+            bytes: 1 << 60,
+            quick: true,
+            options: Vec::new(),
+        };
+        let message = measure(&plan).unwrap_err();
+        assert!(message.contains("--size"), "{message}");
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor bench`: hands over to the program `luxor-bench`, which is a package of its
+//! own, so that nobody who builds `luxor` builds other libraries to compare it with.
+
+use std::{
+    env, io,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{
+    args::{BenchArgs, GlobalArgs},
+    error::{Error, Result, name},
+};
+
+const PROGRAM: &str = "luxor-bench";
+
+/// Becomes `luxor-bench`: its exit code and the signals it gets are its own.
+///
+/// # Errors
+/// When it is not there or cannot be started.
+pub fn run(args: &BenchArgs, global: &GlobalArgs) -> Result<()> {
+    let own = env::current_exe().map_err(|e| Error::io("cannot find this program's file", &e))?;
+    let program = find(&own).ok_or_else(|| {
+        Error::failure(format!(
+            "the program {PROGRAM} is neither beside {} nor on PATH",
+            name(&own)
+        ))
+        .hint(
+            "In Luxor's source, `cargo build --release --package luxor-bench` builds it, and \
+             `cargo xtask bench` builds and runs it with OpenSSL and AWS-LC to compare with.",
+        )
+    })?;
+    let mut command = Command::new(&program);
+    command.arg("--luxor").arg(&own);
+    if global.engine != "auto" {
+        command.args(["--engine", &global.engine]);
+    }
+    if let Some(threads) = global.threads {
+        command.args(["--threads", &threads.to_string()]);
+    }
+    if let Some(size) = &args.size {
+        command.args(["--size", size]);
+    }
+    if args.quick {
+        command.arg("--quick");
+    }
+    if let Some(json) = &args.json {
+        command.arg("--json").arg(json);
+    }
+    command.args(&args.others).arg("--").args(&args.names);
+    // Only comes back when it fails.
+    let error: io::Error = command.exec();
+    Err(Error::io(format!("cannot run {}", name(&program)), &error))
+}
+
+/// Beside this program, where `cargo` and packages put it, else on `PATH`.
+fn find(own: &Path) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    own.parent()
+        .map(Path::to_owned)
+        .into_iter()
+        .chain(env::split_paths(&path))
+        // An empty entry would be the current folder.
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(PROGRAM))
+        .find(|file| file.is_file())
+}
