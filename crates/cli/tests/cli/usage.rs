@@ -217,8 +217,20 @@ fn there_is_a_man_page_for_each_command() {
 /// `luxor` alone in a folder, with nothing else to find.
 fn luxor_alone(folder: &Folder) -> std::path::PathBuf {
     let luxor = folder.join("luxor");
-    fs::copy(env!("CARGO_BIN_EXE_luxor"), &luxor).unwrap();
+    install(env!("CARGO_BIN_EXE_luxor").as_ref(), &luxor);
     luxor
+}
+
+/// A program's copy, made by another process: a file that this one has open for
+/// writing could be inherited by what other tests start, and not be executed then.
+fn install(from: &std::path::Path, to: &std::path::Path) {
+    let words = [
+        "-m".as_ref(),
+        "755".as_ref(),
+        from.as_os_str(),
+        to.as_os_str(),
+    ];
+    tool("install", words);
 }
 
 #[test]
@@ -243,13 +255,16 @@ fn bench_says_how_to_get_the_program_that_measures() {
 
 #[test]
 fn bench_hands_everything_over() {
-    use std::os::unix::fs::PermissionsExt;
-
     let folder = Folder::new();
     let luxor = luxor_alone(&folder);
-    let program = folder.join("luxor-bench");
-    fs::write(&program, "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 42\n").unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = folder.write(
+        "script",
+        "#!/bin/sh
+printf '%s\n' \"$@\"
+exit 42
+",
+    );
+    install(&script, &folder.join("luxor-bench"));
     let outcome = std::process::Command::new(&luxor)
         .args("--engine portable bench cpu file --size 1M --quick --json a --threads 3".split(' '))
         .args(["--", "--unit", "512"])
