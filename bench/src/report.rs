@@ -15,7 +15,7 @@ use crate::{
     rivals::{self, About, Rival},
 };
 
-/// What `--json` writes.
+/// What `--json` writes; `docs/examples/bench.json` is one.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     schema: u32,
