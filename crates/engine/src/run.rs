@@ -88,7 +88,8 @@ impl DataUnitLen {
 }
 
 /// Where the bytes come from and where they go.
-#[derive(Debug)]
+///
+/// `Debug` shows the length and not the bytes, which may be plaintext.
 pub enum InOut<'a> {
     /// The result replaces the input.
     InPlace(&'a mut [u8]),
@@ -99,6 +100,16 @@ pub enum InOut<'a> {
         /// What is written.
         output: &'a mut [u8],
     },
+}
+
+impl fmt::Debug for InOut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            Self::InPlace(_) => "InPlace",
+            Self::Separate { .. } => "Separate",
+        };
+        write!(f, "{name}({} bytes)", self.len())
+    }
 }
 
 impl<'a> InOut<'a> {
@@ -476,5 +487,15 @@ mod tests {
         run.output()[31] = 7;
         assert_eq!((run.len(), run.units()), (32, 2));
         assert_eq!(bytes[31], 7);
+    }
+
+    #[test]
+    fn debug_shows_no_bytes() {
+        let mut bytes = [0xab_u8; 32];
+        let unit = DataUnitLen::new(16).unwrap();
+        let run = Run::new(DataUnitNumber::new(5), 1, unit, &mut bytes[..]).unwrap();
+        let shown = alloc::format!("{run:?}");
+        assert!(shown.contains("InPlace(32 bytes)"), "{shown}");
+        assert!(!shown.contains("171"), "{shown}");
     }
 }
