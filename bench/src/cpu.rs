@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cpu`: the kernels and their rivals, in the cache and over memory.
 //!
-//! A case is timed in rounds. In a round everybody who takes part, and the limit of
-//! each width of registers, is timed once for some milliseconds, and who begins
-//! changes from round to round. Ratios are formed within a round, so that what
-//! slows the machine down for a while slows both sides; the medians of the rounds
-//! are reported.
+//! A case is timed in rounds. In a round everybody who takes part is timed once, for
+//! some tens of microseconds, and right before that the limit of its registers; who
+//! begins changes from round to round. Ratios are formed within a round, so that
+//! what slows the machine down for a while slows both sides; the medians of the
+//! rounds are reported.
+//!
+//! The slices are short since the clock depends on what runs: within a millisecond a
+//! CPU goes to another one for other instructions, or for the same ones on other
+//! data. GB/s have that in them, ratios to the limit have not.
 
 mod lane;
 pub(crate) mod matrix;
@@ -116,7 +120,7 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
             lane.check(case, &mut bytes, expected)?;
         }
         time(case, plan, &mut lanes, &mut limits, &mut bytes)?;
-        rows.extend(lanes.iter().map(|lane| row(case, lane, &lanes, &limits)));
+        rows.extend(lanes.iter().map(|lane| row(case, lane, &lanes)));
     }
     Ok(Report {
         large_bytes: plan.filter.large,
@@ -197,12 +201,14 @@ fn time(
     for lane in &mut *lanes {
         lane.calibrate(case, bytes, &rounds)?;
     }
-    limits.begin();
     let all = limits.lanes.len() + lanes.len();
     for round in 0..rounds.count {
         for turn in 0..all {
             match (turn + round) % all {
-                i if i < lanes.len() => lanes[i].sample(round, case, bytes)?,
+                i if i < lanes.len() => {
+                    let limit = limits.for_contestant(&lanes[i]);
+                    lanes[i].sample(round, case, bytes, &rounds, limit)?;
+                }
                 i => limits.lanes[i - lanes.len()].sample(aes_rounds, &rounds)?,
             }
         }
@@ -210,7 +216,7 @@ fn time(
     Ok(())
 }
 
-fn row(case: &Case, lane: &Lane, lanes: &[Lane], limits: &Limits) -> Row {
+fn row(case: &Case, lane: &Lane, lanes: &[Lane]) -> Row {
     let rates: Vec<f64> = lane
         .seconds_per_byte
         .iter()
@@ -233,9 +239,7 @@ fn row(case: &Case, lane: &Lane, lanes: &[Lane], limits: &Limits) -> Row {
         threads: lane.threads,
         samples: rates.len(),
         gb_per_s: Summary::of(rates).expect("everybody is timed in the first round"),
-        of_limit: limits
-            .for_contestant(lane)
-            .and_then(|limit| stats::ratio(&limit.seconds_per_byte, own))
+        of_limit: stats::ratio(&lane.limit_seconds_per_byte, own)
             .map(|ratio| ratio / lane.threads as f64),
         of_one_thread: lanes
             .iter()
@@ -259,12 +263,6 @@ impl Limits {
     fn new() -> Self {
         Self {
             lanes: Limit::all().into_iter().map(LimitLane::new).collect(),
-        }
-    }
-
-    fn begin(&mut self) {
-        for lane in &mut self.lanes {
-            lane.seconds_per_byte.clear();
         }
     }
 

@@ -19,12 +19,13 @@ impl Rounds {
     pub(super) fn new(case: &Case, quick: bool) -> Self {
         Self {
             count: match (case.in_memory(), quick) {
-                (false, false) => 41,
-                (false, true) => 9,
+                (false, false) => 201,
+                (false, true) => 41,
                 (true, false) => 13,
                 (true, true) => 5,
             },
-            sample: Duration::from_micros(if quick { 1000 } else { 2000 }),
+            // The clock follows the instructions within a millisecond.
+            sample: Duration::from_micros(80),
         }
     }
 }
@@ -43,6 +44,8 @@ pub(super) struct Lane {
     every: usize,
     /// One sample a round.
     pub(super) seconds_per_byte: Vec<Option<f64>>,
+    /// Of the limit loop, right before each of them.
+    pub(super) limit_seconds_per_byte: Vec<Option<f64>>,
 }
 
 /// One pass through the buffer that takes longer makes everybody wait: such a
@@ -60,6 +63,7 @@ impl Lane {
             passes: 1,
             every: 1,
             seconds_per_byte: Vec::new(),
+            limit_seconds_per_byte: Vec::new(),
         }
     }
 
@@ -125,22 +129,29 @@ impl Lane {
         Ok(())
     }
 
-    /// Its turn in a round.
+    /// Its turn in a round, with the limit loop before it.
     pub(super) fn sample(
         &mut self,
         round: usize,
         case: &Case,
         bytes: &mut Bytes,
+        rounds: &Rounds,
+        limit: Option<&LimitLane>,
     ) -> Result<(), String> {
         if !round.is_multiple_of(self.every) {
             self.seconds_per_byte.push(None);
+            self.limit_seconds_per_byte.push(None);
             return Ok(());
         }
         let (input, output) = bytes.both(case);
         // The caches and the clock are still the one before's.
-        for _ in 0..self.passes / 8 {
-            self.pass(case, input, output)?;
+        if !case.in_memory() {
+            for _ in 0..self.passes.div_ceil(2) {
+                self.pass(case, input, output)?;
+            }
         }
+        self.limit_seconds_per_byte
+            .push(limit.map(|limit| limit.slice(case.key_size.rounds() as u64, rounds)));
         let start = Instant::now();
         for _ in 0..self.passes {
             self.pass(case, input, output)?;
@@ -179,8 +190,6 @@ pub(super) fn walk(
 /// The limit loop of one width, beside the contestants.
 pub(super) struct LimitLane {
     pub(super) limit: Limit,
-    /// In this case; one sample a round.
-    pub(super) seconds_per_byte: Vec<Option<f64>>,
     /// In all cases.
     pub(super) per_cycle: Vec<f64>,
     pub(super) ghz: Vec<f64>,
@@ -192,25 +201,34 @@ impl LimitLane {
     pub(super) fn new(limit: Limit) -> Self {
         Self {
             limit,
-            seconds_per_byte: Vec::new(),
             per_cycle: Vec::new(),
             ghz: Vec::new(),
             pace: 10.0,
         }
     }
 
-    /// Its turn in a round.
+    /// Bytes that take a sample's time.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "some megabytes"
     )]
+    fn bytes(&self, aes_rounds: u64, rounds: &Rounds) -> u64 {
+        (rounds.sample.as_nanos() as f64 * self.pace * 10.0 / aes_rounds as f64) as u64
+    }
+
+    /// Seconds a byte, for a contestant's turn.
+    fn slice(&self, aes_rounds: u64, rounds: &Rounds) -> f64 {
+        let bytes = self.bytes(aes_rounds, rounds);
+        self.limit.run(bytes, aes_rounds).as_secs_f64() / bytes as f64
+    }
+
+    /// Its turn in a round.
     pub(super) fn sample(&mut self, aes_rounds: u64, rounds: &Rounds) -> Result<(), String> {
-        let bytes = (rounds.sample.as_nanos() as f64 * self.pace * 10.0 / aes_rounds as f64) as u64;
+        let bytes = self.bytes(aes_rounds, rounds);
         self.limit.time(bytes / 8, aes_rounds)?;
         let pace = self.limit.time(bytes, aes_rounds)?;
         let seconds = pace.elapsed.as_secs_f64();
-        self.seconds_per_byte.push(Some(seconds / bytes as f64));
         self.per_cycle.push(pace.per_cycle);
         self.ghz.push(pace.ghz);
         self.pace = (bytes as f64 * aes_rounds as f64 / 10.0 / (seconds * 1e9)).clamp(0.1, 1000.0);
