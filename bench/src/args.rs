@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) json: Option<PathBuf>,
 
-    /// Also keep the result as DIR/<machine>/<date>.json, and the tables beside it as .txt
+    /// Also keep the result as DIR/MACHINE/DATE.json, and the tables beside it as .txt
     ///
     /// For the repository's own records, in bench/record. The program must be built by
     /// `cargo xtask bench` from a commit without changes.

@@ -2,17 +2,14 @@
 //! 128-bit registers: every x86-64 CPU with AES-NI, since 2010. Without AVX, so
 //! that the oldest and the smallest of them run it too.
 
-use core::arch::{
-    asm,
-    x86_64::{
-        __m128i, _mm_add_epi64, _mm_aesdec_si128, _mm_aesdeclast_si128, _mm_aesenc_si128,
-        _mm_aesenclast_si128, _mm_bslli_si128, _mm_bsrli_si128, _mm_clmulepi64_si128,
-        _mm_load_si128, _mm_loadu_si128, _mm_set_epi64x, _mm_setzero_si128, _mm_shuffle_epi8,
-        _mm_storeu_si128, _mm_stream_si128, _mm_xor_si128,
-    },
+use core::arch::x86_64::{
+    __m128i, _mm_add_epi64, _mm_aesdec_si128, _mm_aesdeclast_si128, _mm_aesenc_si128,
+    _mm_aesenclast_si128, _mm_bslli_si128, _mm_bsrli_si128, _mm_clmulepi64_si128, _mm_load_si128,
+    _mm_loadu_si128, _mm_set_epi64x, _mm_setzero_si128, _mm_shuffle_epi8, _mm_storeu_si128,
+    _mm_stream_si128, _mm_xor_si128,
 };
 
-use super::{kernel, registers};
+use super::{kernel, registers, ties};
 use crate::detect::AesNi;
 
 registers! {
@@ -51,32 +48,4 @@ fn low(n: u64) -> __m128i {
     _mm_set_epi64x(0, n.cast_signed())
 }
 
-/// The empty instruction takes both, so the compiler has `first` by then.
-#[target_feature(enable = "sse2")]
-#[inline]
-fn before(first: &mut __m128i, later: &mut __m128i) {
-    // SAFETY: no instruction.
-    unsafe {
-        asm!(
-            "/* {0} {1} */",
-            inout(xmm_reg) * first,
-            inout(xmm_reg) * later,
-            options(pure, nomem, nostack, preserves_flags)
-        );
-    }
-}
-
-/// As [`before`].
-#[target_feature(enable = "sse2")]
-#[inline]
-fn integer_before(first: &mut u64, later: &mut __m128i) {
-    // SAFETY: no instruction.
-    unsafe {
-        asm!(
-            "/* {0} {1} */",
-            inout(reg) * first,
-            inout(xmm_reg) * later,
-            options(pure, nomem, nostack, preserves_flags)
-        );
-    }
-}
+ties!(__m128i, xmm_reg, "sse2");

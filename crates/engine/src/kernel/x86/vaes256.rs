@@ -2,18 +2,15 @@
 //! 256-bit registers: CPUs with VAES but no AVX-512, such as AMD's since Zen 3
 //! and Intel's client parts since Alder Lake.
 
-use core::arch::{
-    asm,
-    x86_64::{
-        __m256i, _mm_loadu_si128, _mm256_add_epi64, _mm256_aesdec_epi128, _mm256_aesdeclast_epi128,
-        _mm256_aesenc_epi128, _mm256_aesenclast_epi128, _mm256_broadcastsi128_si256,
-        _mm256_bslli_epi128, _mm256_bsrli_epi128, _mm256_clmulepi64_epi128, _mm256_load_si256,
-        _mm256_loadu_si256, _mm256_set_epi64x, _mm256_setzero_si256, _mm256_shuffle_epi8,
-        _mm256_storeu_si256, _mm256_stream_si256, _mm256_xor_si256,
-    },
+use core::arch::x86_64::{
+    __m256i, _mm_loadu_si128, _mm256_add_epi64, _mm256_aesdec_epi128, _mm256_aesdeclast_epi128,
+    _mm256_aesenc_epi128, _mm256_aesenclast_epi128, _mm256_broadcastsi128_si256,
+    _mm256_bslli_epi128, _mm256_bsrli_epi128, _mm256_clmulepi64_epi128, _mm256_load_si256,
+    _mm256_loadu_si256, _mm256_set_epi64x, _mm256_setzero_si256, _mm256_shuffle_epi8,
+    _mm256_storeu_si256, _mm256_stream_si256, _mm256_xor_si256,
 };
 
-use super::{kernel, registers};
+use super::{kernel, registers, ties};
 use crate::detect::Vaes256;
 
 registers! {
@@ -53,32 +50,4 @@ fn low(n: u64) -> __m256i {
     _mm256_set_epi64x(0, n.cast_signed(), 0, n.cast_signed())
 }
 
-/// The empty instruction takes both, so the compiler has `first` by then.
-#[target_feature(enable = "avx2")]
-#[inline]
-fn before(first: &mut __m256i, later: &mut __m256i) {
-    // SAFETY: no instruction.
-    unsafe {
-        asm!(
-            "/* {0} {1} */",
-            inout(ymm_reg) * first,
-            inout(ymm_reg) * later,
-            options(pure, nomem, nostack, preserves_flags)
-        );
-    }
-}
-
-/// As [`before`].
-#[target_feature(enable = "avx2")]
-#[inline]
-fn integer_before(first: &mut u64, later: &mut __m256i) {
-    // SAFETY: no instruction.
-    unsafe {
-        asm!(
-            "/* {0} {1} */",
-            inout(reg) * first,
-            inout(ymm_reg) * later,
-            options(pure, nomem, nostack, preserves_flags)
-        );
-    }
-}
+ties!(__m256i, ymm_reg, "avx2");

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! 512-bit registers: Intel's servers since Ice Lake, AMD's since Zen 4.
 
-use core::arch::{
-    asm,
-    x86_64::{
-        __m512i, _mm_loadu_si128, _mm512_add_epi64, _mm512_aesdec_epi128, _mm512_aesdeclast_epi128,
-        _mm512_aesenc_epi128, _mm512_aesenclast_epi128, _mm512_broadcast_i32x4,
-        _mm512_bslli_epi128, _mm512_bsrli_epi128, _mm512_clmulepi64_epi128, _mm512_load_si512,
-        _mm512_loadu_si512, _mm512_maskz_set1_epi64, _mm512_set_epi64, _mm512_setzero_si512,
-        _mm512_shuffle_epi8, _mm512_storeu_si512, _mm512_stream_si512, _mm512_xor_si512,
-    },
+use core::arch::x86_64::{
+    __m512i, _mm_loadu_si128, _mm512_add_epi64, _mm512_aesdec_epi128, _mm512_aesdeclast_epi128,
+    _mm512_aesenc_epi128, _mm512_aesenclast_epi128, _mm512_broadcast_i32x4, _mm512_bslli_epi128,
+    _mm512_bsrli_epi128, _mm512_clmulepi64_epi128, _mm512_load_si512, _mm512_loadu_si512,
+    _mm512_maskz_set1_epi64, _mm512_set_epi64, _mm512_setzero_si512, _mm512_shuffle_epi8,
+    _mm512_storeu_si512, _mm512_stream_si512, _mm512_xor_si512,
 };
 
-use super::{kernel, registers};
+use super::{kernel, registers, ties};
 use crate::detect::Vaes512;
 
 registers! {
@@ -55,32 +52,4 @@ fn low(n: u64) -> __m512i {
     _mm512_maskz_set1_epi64(0b0101_0101, n.cast_signed())
 }
 
-/// The empty instruction takes both, so the compiler has `first` by then.
-#[target_feature(enable = "avx512f")]
-#[inline]
-fn before(first: &mut __m512i, later: &mut __m512i) {
-    // SAFETY: no instruction.
-    unsafe {
-        asm!(
-            "/* {0} {1} */",
-            inout(zmm_reg) * first,
-            inout(zmm_reg) * later,
-            options(pure, nomem, nostack, preserves_flags)
-        );
-    }
-}
-
-/// As [`before`].
-#[target_feature(enable = "avx512f")]
-#[inline]
-fn integer_before(first: &mut u64, later: &mut __m512i) {
-    // SAFETY: no instruction.
-    unsafe {
-        asm!(
-            "/* {0} {1} */",
-            inout(reg) * first,
-            inout(zmm_reg) * later,
-            options(pure, nomem, nostack, preserves_flags)
-        );
-    }
-}
+ties!(__m512i, zmm_reg, "avx512f");
