@@ -462,17 +462,25 @@ pub fn large_runs(backend: &dyn Backend) {
         if kit.mode == Mode::Ofb || kit.size() != KeySize::Aes256 {
             continue;
         }
-        let shape = Shape {
-            unit_len: 4096,
-            units: (17 << 20) / 4096,
-            first: random.u128(),
-            stride: random.u64(),
-        };
-        let piece = kit.piece_by_small_runs(random, shape, 16);
-        kit.check_piece_at(
-            piece,
-            &[(0, 0), (0, 16), (3, 1)].map(|(input, output)| Place::Separate { input, output }),
-        );
+        // Numbers far from a carry; counters that follow on one another, with a
+        // carry into the high half at each place in a register.
+        let mut numbers = vec![(random.u128() >> 1, 8)];
+        if kit.mode == Mode::Ctr {
+            numbers.extend((1..=4).map(|before| ((7 << 64) - before, 256)));
+        }
+        for (first, stride) in numbers {
+            let shape = Shape {
+                unit_len: 4096,
+                units: (17 << 20) / 4096,
+                first,
+                stride,
+            };
+            let piece = kit.piece_by_small_runs(random, shape, 16);
+            kit.check_piece_at(
+                piece,
+                &[(0, 0), (0, 16), (3, 1)].map(|(input, output)| Place::Separate { input, output }),
+            );
+        }
     }
 }
 

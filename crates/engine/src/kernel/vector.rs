@@ -149,7 +149,7 @@ impl<V> Beside<V> for Nothing {
 /// with [`leave`] as what the last round adds.
 ///
 /// A *mask* is a tweak with [`leave`] already added. So a block x under the tweak
-/// t is [`rounds`]([`enter_masked`](x, mask)), mask), and the last round adds both
+/// t is [`rounds`]([`enter_masked`](x, mask), mask), and the last round adds both
 /// in one instruction. Masks are affine in tweaks: to go on by a power of α, go
 /// on and add a constant.
 ///

@@ -81,6 +81,15 @@ impl Place {
         }
     }
 
+    /// The same place, stored to through the caches: for what is not aligned.
+    #[inline(always)]
+    pub(crate) fn through_caches(self) -> Self {
+        Self {
+            around: false,
+            ..self
+        }
+    }
+
     /// The block at the place.
     ///
     /// # Safety
@@ -123,9 +132,10 @@ impl Place {
     #[inline(always)]
     pub(crate) unsafe fn store<const D: usize, V: Vector>(self, x: [V; D]) {
         if self.around && D == DEPTH {
+            debug_assert!(self.dst.addr().is_multiple_of(16 * V::BLOCKS));
             for (i, x) in x.into_iter().enumerate() {
-                // SAFETY: as the caller says; the run and its units begin at
-                // multiples of a register, see `of`.
+                // SAFETY: as the caller says; the run and its passes begin at
+                // multiples of a register, see `of` and `through_caches`.
                 unsafe { x.store_around(self.dst.add(16 * V::BLOCKS * i)) };
             }
         } else {

@@ -36,7 +36,8 @@ pub(crate) unsafe fn crypt<P: Permutation>(p: &P, run: &mut Run<'_>) {
             stretch(p, counter, head, at);
             if head < len {
                 let wrapped = counter.wrapping_add((room / 16) as u128);
-                stretch(p, wrapped, len - head, at.add(head));
+                // It begins at any block.
+                stretch(p, wrapped, len - head, at.add(head).through_caches());
             }
             at = at.add(len);
         }

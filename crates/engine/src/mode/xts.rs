@@ -190,7 +190,7 @@ unsafe fn encrypt_numbers<E: Permutation>(
         for i in 0..count.next_multiple_of(DEPTH * width) {
             // IEEE 1619-2007, 5.1: the number is little-endian in memory.
             // SAFETY: a batch is a multiple of a pass.
-            unsafe { tweaks.as_mut_ptr().add(i).write(number.get().to_le()) };
+            unsafe { p.cast::<u128>().add(i).write(number.get().to_le()) };
             number = number.step(1, stride);
         }
         let mut done = 0;
