@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! OpenSSL and AWS-LC through EVP, an interface that both have.
 //!
-//! The fastest way that it offers: the key is expanded once into a context, and a
-//! data unit sets the IV only, with `EVP_CipherInit_ex` without a key, and is then
-//! one `EVP_Cipher`. (`EVP_CipherUpdate` in its place costs some nanoseconds more.)
+//! The key is expanded once into a context, and a data unit sets the IV only, with
+//! `EVP_CipherInit_ex` without a key, and is then one `EVP_Cipher`.
 //! Neither library takes several data units at once.
 
 #![allow(unsafe_code)]

@@ -94,7 +94,7 @@ pub struct GlobalArgs {
     /// `luxor engines`.
     #[arg(long, global = true, value_name = "NAME", help_heading = "General")]
     #[arg(default_value = "auto", hide_default_value = true)]
-    #[arg(value_parser = EngineName, hide_possible_values = true)]
+    #[arg(value_parser = AnyName::of_engine(), hide_possible_values = true)]
     pub engine: String,
 
     /// Use so many threads for AES (default: one per processor)
@@ -382,7 +382,7 @@ Examples:
   luxor bench cpu -- --unit 512 --call 64K        see luxor-bench --help")]
 pub struct BenchArgs {
     /// What to measure: cpu, file (default: all)
-    #[arg(value_name = "NAME", value_parser = BenchName, hide_possible_values = true)]
+    #[arg(value_name = "NAME", value_parser = AnyName::of_bench(), hide_possible_values = true)]
     pub names: Vec<String>,
 
     /// cpu: the bytes that fit no cache (256M); file: the bytes of the file (4G)
@@ -550,37 +550,27 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Erro
     Cli::from_arg_matches(&matches)
 }
 
-/// Any name: the registry knows better what to say about one that it has not. The
+/// Any name: who gets it knows better what to say about one that it has not. These
 /// names are for completions.
 #[derive(Clone)]
-struct EngineName;
+struct AnyName(fn() -> Vec<&'static str>);
 
-impl TypedValueParser for EngineName {
-    type Value = String;
-
-    fn parse_ref(
-        &self,
-        command: &clap::Command,
-        argument: Option<&clap::Arg>,
-        value: &OsStr,
-    ) -> Result<String, clap::Error> {
-        StringValueParser::new().parse_ref(command, argument, value)
+impl AnyName {
+    fn of_engine() -> Self {
+        Self(|| {
+            ["auto"]
+                .into_iter()
+                .chain(engine::registry().names())
+                .collect()
+        })
     }
 
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let names: Vec<_> = ["auto"]
-            .into_iter()
-            .chain(engine::registry().names())
-            .collect();
-        Some(Box::new(names.into_iter().map(PossibleValue::new)))
+    fn of_bench() -> Self {
+        Self(|| vec!["cpu", "file"])
     }
 }
 
-/// Any name: `luxor-bench` knows which it has. The names are for completions.
-#[derive(Clone)]
-struct BenchName;
-
-impl TypedValueParser for BenchName {
+impl TypedValueParser for AnyName {
     type Value = String;
 
     fn parse_ref(
@@ -593,9 +583,7 @@ impl TypedValueParser for BenchName {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(
-            ["cpu", "file"].into_iter().map(PossibleValue::new),
-        ))
+        Some(Box::new((self.0)().into_iter().map(PossibleValue::new)))
     }
 }
 
