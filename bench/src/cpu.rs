@@ -2,14 +2,16 @@
 //! `cpu`: the kernels and their rivals, in the cache and over memory.
 //!
 //! A case is timed in rounds. In a round everybody who takes part is timed once, for
-//! some tens of microseconds, and right before that the limit of its registers; who
-//! begins changes from round to round. Ratios are formed within a round, so that
-//! what slows the machine down for a while slows both sides; the medians of the
-//! rounds are reported.
+//! some tens of microseconds; who begins changes from round to round. Ratios are
+//! formed within a round, so that what slows the machine down for a while slows both
+//! sides; the medians of the rounds are reported.
 //!
-//! The slices are short since the clock depends on what runs: within a millisecond a
-//! CPU goes to another one for other instructions, or for the same ones on other
-//! data. GB/s have that in them, ratios to the limit have not.
+//! Within a turn passes through the buffer and slices of the limit loop alternate,
+//! since the clock depends on what runs: some ten microseconds after other
+//! instructions, or the same ones on other data, a CPU goes to another clock, by a few
+//! per cent. With slices of 80 µs of each, kernel and limit each had their own clock,
+//! and which one depended on what had run before; with slices of the 4 µs that a pass
+//! through 64 KiB takes, both have the same. GB/s have the clock in them.
 
 mod lane;
 pub(crate) mod matrix;

@@ -12,7 +12,7 @@ use std::{
 pub(crate) struct Limit {
     /// The registers' name.
     pub(crate) width: &'static str,
-    run: fn(u64),
+    run: fn(u64) -> Duration,
     blocks_per_instruction: u64,
     /// What no CPU of this make exceeds: more than this means that the compiler
     /// took the loop apart.
@@ -73,9 +73,7 @@ impl Limit {
 
     /// Runs the loop for `bytes` of AES in `rounds` rounds, and nothing else.
     pub(crate) fn run(self, bytes: u64, rounds: u64) -> Duration {
-        let start = Instant::now();
-        (self.run)(black_box(self.passes(bytes, rounds)));
-        start.elapsed()
+        (self.run)(black_box(self.passes(bytes, rounds)))
     }
 
     fn passes(self, bytes: u64, rounds: u64) -> u64 {
@@ -157,7 +155,11 @@ fn add(mut x: u64, step: u64) -> u64 {
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod x86 {
-    use std::{arch::x86_64::*, hint::black_box};
+    use std::{
+        arch::x86_64::*,
+        hint::black_box,
+        time::{Duration, Instant},
+    };
 
     use super::IN_FLIGHT;
 
@@ -188,9 +190,9 @@ mod x86 {
 
     macro_rules! limit {
         ($name:ident, $features:literal, $load:ident, $enc:ident) => {
-            pub(super) fn $name(passes: u64) {
+            pub(super) fn $name(passes: u64) -> Duration {
                 #[target_feature(enable = $features)]
-                fn run(passes: u64) {
+                fn run(passes: u64) -> Duration {
                     let states = black_box(states());
                     // SAFETY: a state has 64 bytes, no register has more.
                     let load = |i: usize| unsafe { $load(states[i].as_ptr().cast()) };
@@ -199,12 +201,14 @@ mod x86 {
                     for (i, x) in x.iter_mut().enumerate() {
                         *x = load(i);
                     }
+                    let start = Instant::now();
                     for _ in 0..passes {
                         for x in &mut x {
                             *x = $enc(*x, key);
                         }
                     }
                     black_box(x);
+                    start.elapsed()
                 }
                 // SAFETY: the kernel of this width is present on this machine.
                 unsafe { run(passes) }

@@ -44,7 +44,7 @@ pub(super) struct Lane {
     every: usize,
     /// One sample a round.
     pub(super) seconds_per_byte: Vec<Option<f64>>,
-    /// Of the limit loop, right before each of them.
+    /// Of the limit loop, between their passes.
     pub(super) limit_seconds_per_byte: Vec<Option<f64>>,
 }
 
@@ -129,7 +129,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Its turn in a round, with the limit loop before it.
+    /// Its turn in a round, with the limit loop before each pass.
     pub(super) fn sample(
         &mut self,
         round: usize,
@@ -150,15 +150,20 @@ impl Lane {
                 self.pass(case, input, output)?;
             }
         }
-        self.limit_seconds_per_byte
-            .push(limit.map(|limit| limit.slice(case.key_size.rounds() as u64, rounds)));
-        let start = Instant::now();
+        let mut seconds = 0.0;
+        let mut limit_seconds = limit.map(|_| 0.0);
         for _ in 0..self.passes {
+            if let Some((sum, limit)) = limit_seconds.as_mut().zip(limit) {
+                *sum += limit.slice(case, rounds);
+            }
+            let start = Instant::now();
             self.pass(case, input, output)?;
+            seconds += start.elapsed().as_secs_f64();
         }
-        let seconds = start.elapsed().as_secs_f64();
         let done = f64::from(self.passes) * case.buffer as f64;
         self.seconds_per_byte.push(Some(seconds / done));
+        let per_byte = limit_seconds.map(|sum| sum / f64::from(self.passes));
+        self.limit_seconds_per_byte.push(per_byte);
         Ok(())
     }
 
@@ -217,9 +222,11 @@ impl LimitLane {
         (rounds.sample.as_nanos() as f64 * self.pace * 10.0 / aes_rounds as f64) as u64
     }
 
-    /// Seconds a byte, for a contestant's turn.
-    fn slice(&self, aes_rounds: u64, rounds: &Rounds) -> f64 {
-        let bytes = self.bytes(aes_rounds, rounds);
+    /// Seconds a byte, for a pass of a contestant: of as many bytes, but no longer
+    /// than a sample.
+    fn slice(&self, case: &Case, rounds: &Rounds) -> f64 {
+        let aes_rounds = case.key_size.rounds() as u64;
+        let bytes = self.bytes(aes_rounds, rounds).min(case.buffer as u64);
         self.limit.run(bytes, aes_rounds).as_secs_f64() / bytes as f64
     }
 
