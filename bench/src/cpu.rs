@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cpu`: the kernels and their rivals, in the cache and over memory.
 //!
-//! A case is timed in rounds. In a round everybody who takes part is timed once, for
-//! some tens of microseconds; who begins changes from round to round. Ratios are
+//! A case is timed in rounds. In a round everybody who takes part is timed once, for a
+//! millisecond after some to settle; who begins changes from round to round. Ratios are
 //! formed within a round, so that what slows the machine down for a while slows both
 //! sides; the medians of the rounds are reported.
 //!
 //! Within a turn passes through the buffer and slices of the limit loop alternate,
 //! since the clock depends on what runs: some ten microseconds after other
-//! instructions, or the same ones on other data, a CPU goes to another clock, by a few
-//! per cent. With slices of 80 µs of each, kernel and limit each had their own clock,
-//! and which one depended on what had run before; with slices of the 4 µs that a pass
-//! through 64 KiB takes, both have the same. GB/s have the clock in them.
+//! instructions, or the same ones on other data, a CPU goes to another clock, and which
+//! one depends on the milliseconds before. With one slice of 80 µs of each, the ratio of
+//! the same code was 0.91 in one run and 0.96 in the next. A slice of the limit takes
+//! 4 µs, in which the clock is still the kernel's. GB/s have the clock in them.
 
 mod lane;
 pub(crate) mod matrix;
@@ -201,7 +201,7 @@ fn time(
     let rounds = Rounds::new(case, plan.filter.quick);
     let aes_rounds = case.key_size.rounds() as u64;
     for lane in &mut *lanes {
-        lane.calibrate(case, bytes, &rounds)?;
+        lane.calibrate(case, bytes)?;
     }
     let all = limits.lanes.len() + lanes.len();
     for round in 0..rounds.count {
@@ -211,7 +211,7 @@ fn time(
                     let limit = limits.for_contestant(&lanes[i]);
                     lanes[i].sample(round, case, bytes, &rounds, limit)?;
                 }
-                i => limits.lanes[i - lanes.len()].sample(aes_rounds, &rounds)?,
+                i => limits.lanes[i - lanes.len()].sample(aes_rounds)?,
             }
         }
     }

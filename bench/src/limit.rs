@@ -21,8 +21,6 @@ pub(crate) struct Limit {
 
 /// What a run of the loop showed.
 pub(crate) struct Pace {
-    /// The time it took.
-    pub(crate) elapsed: Duration,
     /// Instructions per cycle of the core.
     pub(crate) per_cycle: f64,
     /// The core's clock meanwhile, in GHz.
@@ -100,7 +98,6 @@ impl Limit {
             ));
         }
         Ok(Pace {
-            elapsed,
             per_cycle,
             ghz: 1e-9 / cycle,
         })

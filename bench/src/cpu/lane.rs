@@ -11,6 +11,9 @@ use crate::{cipher::Cipher, limit::Limit, rivals::About, size};
 /// How often, and for how long.
 pub(super) struct Rounds {
     pub(super) count: usize,
+    /// What a turn begins with, untimed: for half a millisecond a core that had no
+    /// 512-bit instructions to do does them slowly, and after five its clock stays.
+    settle: Duration,
     /// What a sample should take.
     sample: Duration,
 }
@@ -19,13 +22,13 @@ impl Rounds {
     pub(super) fn new(case: &Case, quick: bool) -> Self {
         Self {
             count: match (case.in_memory(), quick) {
-                (false, false) => 201,
-                (false, true) => 41,
+                (false, false) => 31,
+                (false, true) => 7,
                 (true, false) => 13,
                 (true, true) => 5,
             },
-            // The clock follows the instructions within a millisecond.
-            sample: Duration::from_micros(80),
+            settle: Duration::from_millis(5),
+            sample: Duration::from_millis(1),
         }
     }
 }
@@ -38,8 +41,6 @@ pub(super) struct Lane {
     pub(super) hardware: bool,
     pub(super) threads: usize,
     cipher: Box<dyn Cipher>,
-    /// How often the buffer is gone through in a sample.
-    passes: u32,
     /// Takes part in the rounds whose number is a multiple of this.
     every: usize,
     /// One sample a round.
@@ -47,6 +48,10 @@ pub(super) struct Lane {
     /// Of the limit loop, between their passes.
     pub(super) limit_seconds_per_byte: Vec<Option<f64>>,
 }
+
+/// The bytes that the limit loop does beside a pass: some 4 µs, in which the clock is
+/// still the pass's.
+const SLICE: u64 = 64 << 10;
 
 /// One pass through the buffer that takes longer makes everybody wait: such a
 /// contestant is timed in every fourth round only.
@@ -60,7 +65,6 @@ impl Lane {
             hardware: Limit::of(name).is_some(),
             threads,
             cipher,
-            passes: 1,
             every: 1,
             seconds_per_byte: Vec::new(),
             limit_seconds_per_byte: Vec::new(),
@@ -107,13 +111,8 @@ impl Lane {
         ))
     }
 
-    /// Warms up, and finds how many passes make a sample.
-    pub(super) fn calibrate(
-        &mut self,
-        case: &Case,
-        bytes: &mut Bytes,
-        rounds: &Rounds,
-    ) -> Result<(), String> {
+    /// Warms up, and finds in how many rounds it takes part.
+    pub(super) fn calibrate(&mut self, case: &Case, bytes: &mut Bytes) -> Result<(), String> {
         let (input, output) = bytes.both(case);
         let mut once = Duration::MAX;
         for _ in 0..3 {
@@ -125,11 +124,11 @@ impl Lane {
             }
         }
         self.every = if once > SLOW { 4 } else { 1 };
-        self.passes = passes(rounds.sample, once);
         Ok(())
     }
 
-    /// Its turn in a round, with the limit loop before each pass.
+    /// Its turn in a round: passes through the buffer, and a slice of the limit loop
+    /// before each.
     pub(super) fn sample(
         &mut self,
         round: usize,
@@ -144,26 +143,29 @@ impl Lane {
             return Ok(());
         }
         let (input, output) = bytes.both(case);
+        let mut turn = |at_least: Duration| -> Result<(f64, f64), String> {
+            let start = Instant::now();
+            let (mut passes, mut own, mut limits) = (0, Duration::ZERO, Duration::ZERO);
+            while passes == 0 || start.elapsed() < at_least {
+                if let Some(limit) = limit {
+                    limits += limit.slice(case);
+                }
+                let start = Instant::now();
+                self.pass(case, input, output)?;
+                own += start.elapsed();
+                passes += 1;
+            }
+            let bytes = f64::from(passes) * case.buffer as f64;
+            let slices = f64::from(passes) * SLICE as f64;
+            Ok((own.as_secs_f64() / bytes, limits.as_secs_f64() / slices))
+        };
         // The caches and the clock are still the one before's.
         if !case.in_memory() {
-            for _ in 0..self.passes.div_ceil(2) {
-                self.pass(case, input, output)?;
-            }
+            turn(rounds.settle)?;
         }
-        let mut seconds = 0.0;
-        let mut limit_seconds = limit.map(|_| 0.0);
-        for _ in 0..self.passes {
-            if let Some((sum, limit)) = limit_seconds.as_mut().zip(limit) {
-                *sum += limit.slice(case, rounds);
-            }
-            let start = Instant::now();
-            self.pass(case, input, output)?;
-            seconds += start.elapsed().as_secs_f64();
-        }
-        let done = f64::from(self.passes) * case.buffer as f64;
-        self.seconds_per_byte.push(Some(seconds / done));
-        let per_byte = limit_seconds.map(|sum| sum / f64::from(self.passes));
-        self.limit_seconds_per_byte.push(per_byte);
+        let (own, limits) = turn(rounds.sample)?;
+        self.seconds_per_byte.push(Some(own));
+        self.limit_seconds_per_byte.push(limit.map(|_| limits));
         Ok(())
     }
 
@@ -198,8 +200,6 @@ pub(super) struct LimitLane {
     /// In all cases.
     pub(super) per_cycle: Vec<f64>,
     pub(super) ghz: Vec<f64>,
-    /// Bytes of AES-128 in a nanosecond, at a guess.
-    pace: f64,
 }
 
 impl LimitLane {
@@ -208,37 +208,21 @@ impl LimitLane {
             limit,
             per_cycle: Vec::new(),
             ghz: Vec::new(),
-            pace: 10.0,
         }
     }
 
-    /// Bytes that take a sample's time.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "some megabytes"
-    )]
-    fn bytes(&self, aes_rounds: u64, rounds: &Rounds) -> u64 {
-        (rounds.sample.as_nanos() as f64 * self.pace * 10.0 / aes_rounds as f64) as u64
-    }
-
-    /// Seconds a byte, for a pass of a contestant: of as many bytes, but no longer
-    /// than a sample.
-    fn slice(&self, case: &Case, rounds: &Rounds) -> f64 {
-        let aes_rounds = case.key_size.rounds() as u64;
-        let bytes = self.bytes(aes_rounds, rounds).min(case.buffer as u64);
-        self.limit.run(bytes, aes_rounds).as_secs_f64() / bytes as f64
+    /// A slice beside a pass.
+    fn slice(&self, case: &Case) -> Duration {
+        self.limit.run(SLICE, case.key_size.rounds() as u64)
     }
 
     /// Its turn in a round.
-    pub(super) fn sample(&mut self, aes_rounds: u64, rounds: &Rounds) -> Result<(), String> {
-        let bytes = self.bytes(aes_rounds, rounds);
-        self.limit.time(bytes / 8, aes_rounds)?;
-        let pace = self.limit.time(bytes, aes_rounds)?;
-        let seconds = pace.elapsed.as_secs_f64();
+    pub(super) fn sample(&mut self, aes_rounds: u64) -> Result<(), String> {
+        const MIB: u64 = 1 << 20;
+        self.limit.time(MIB / 8, aes_rounds)?;
+        let pace = self.limit.time(MIB, aes_rounds)?;
         self.per_cycle.push(pace.per_cycle);
         self.ghz.push(pace.ghz);
-        self.pace = (bytes as f64 * aes_rounds as f64 / 10.0 / (seconds * 1e9)).clamp(0.1, 1000.0);
         Ok(())
     }
 }
@@ -286,11 +270,6 @@ pub(super) fn memory(len: usize) -> Result<Buffer, String> {
     })?;
     buffer.fill(1);
     Ok(buffer)
-}
-
-fn passes(target: Duration, once: Duration) -> u32 {
-    let passes = target.as_nanos() / once.as_nanos().max(1);
-    u32::try_from(passes).unwrap_or(u32::MAX).clamp(1, 1 << 20)
 }
 
 fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
@@ -360,13 +339,5 @@ mod tests {
                 );
             }
         }
-    }
-
-    #[test]
-    fn samples_have_a_length() {
-        let ms = Duration::from_millis;
-        assert_eq!(passes(ms(2), ms(50)), 1);
-        assert_eq!(passes(ms(2), Duration::from_micros(4)), 500);
-        assert_eq!(passes(ms(2), Duration::ZERO), 1 << 20);
     }
 }
