@@ -70,7 +70,12 @@ pub(super) fn functions<'a>(code: &'a str, relocations: &str) -> Vec<Function<'a
         .filter_map(|(place, address)| Some((place, *names.get(&address)?)))
         .collect();
     for instruction in functions.iter_mut().flat_map(|f| &mut f.code) {
-        if let Some(name) = instruction.pointer().and_then(|place| pointers.get(&place)) {
+        // Or, where the linker knew the function, its address is loaded itself.
+        let known = match instruction.mnemonic {
+            "lea" => &names,
+            _ => &pointers,
+        };
+        if let Some(name) = instruction.pointer().and_then(|place| known.get(&place)) {
             instruction.callee = Some(name);
         }
     }
@@ -99,8 +104,11 @@ fn hexadecimal(text: &str) -> Option<u64> {
 impl<'a> Instruction<'a> {
     /// `  1cf689:\tcall   QWORD PTR [rip+0xfe699]        # 2cdd28 <memset@GLIBC_2.2.5>`
     fn parse(line: &'a str) -> Option<Self> {
-        const PREFIXES: [&str; 9] = [
-            "bnd", "cs", "data16", "ds", "lock", "notrack", "rep", "repnz", "repz",
+        // Linkers fill up with the first and the last of these where they replace a
+        // call through a pointer by a direct one.
+        const PREFIXES: [&str; 11] = [
+            "addr32", "bnd", "cs", "data16", "ds", "lock", "notrack", "rep", "repnz", "repz",
+            "rex.W",
         ];
         let (address, mut rest) = line.trim_start().split_once(":\t")?;
         let address = hexadecimal(address)?;
@@ -246,6 +254,7 @@ Disassembly of section .text:
     1010:\tdata16 cs nop WORD PTR [rax+rax*1+0x0]
     1014:\tjne    1002 <a::f+0x2>
     1018:\tlea    rax,[rip+0x1234]        # 6000 <anon.0>
+    1020:\tlea    r13,[rip+0xfd9]        # 2000 <<a::G as a::H>::g>
 
 0000000000002000 <<a::G as a::H>::g>:
     2000:\tret
@@ -268,7 +277,7 @@ OFFSET           TYPE              VALUE
         let memset = Some("memset@GLIBC_2.2.5");
         assert_eq!(
             callees,
-            [None, None, memset, g, g, None, Some("a::f"), None]
+            [None, None, memset, g, g, None, Some("a::f"), None, g]
         );
         assert_eq!((code[5].mnemonic, code[5].address), ("nop", 0x1010));
         assert_eq!(code[6].target(), Some(0x1002));

@@ -178,6 +178,11 @@ impl Flow {
         self.blocks[body.head].start
     }
 
+    /// Whether `inner` is another loop, inside `outer`.
+    pub fn is_inside(inner: &Loop, outer: &Loop) -> bool {
+        inner.head != outer.head && outer.order.contains(&inner.head)
+    }
+
     /// The least and the most, over all ways once through a loop, of each of the
     /// numbers that `count` gives for an instruction by its index. Instructions of
     /// loops inside it do not count.

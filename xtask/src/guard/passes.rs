@@ -2,7 +2,7 @@
 //! The kernels' main loops, as the compiler made them.
 //!
 //! A *pass* is one way once through a loop, what is inside inner loops not
-//! counted. A loop is a main loop if every pass takes the same number of blocks
+//! counted: in a main loop these must be main loops too. A loop is a main loop if every pass takes the same number of blocks
 //! through AES, at least [`DEPTH`] registers, and calls no function: what does is
 //! a loop around such loops. A main loop that comes to call one is missed by the
 //! table. In each pass of each main loop
@@ -11,8 +11,8 @@
 //!   for `vaes512` rounds / 4;
 //! - all blocks are stored;
 //! - in `vaes512` no vector register is stored to the stack, and there are no
-//!   shifts by bit counts: Intel's CPUs have them, in 512 bits, on the port that
-//!   AES needs each cycle, and on no other;
+//!   shifts by bit counts and no GF2P8 instructions: Intel's CPUs have them, in
+//!   512 bits, on the port that AES needs each cycle, and on no other;
 //! - other instructions are as few as [`LIMITS`] says.
 //!
 //! And all that the kernels are made of has ended up in their entry functions:
@@ -312,10 +312,11 @@ fn count(instruction: &Instruction<'_>, rbp_is_frame: bool) -> [u32; KINDS] {
     counts
 }
 
-/// A vector's shift or rotation by bits. Those by bytes end in `dq`.
+/// A vector's shift or rotation by bits, or what can take the place of one. Shifts
+/// by bytes end in `dq`.
 fn is_bit_shift(mnemonic: &str) -> bool {
-    const BEGINNINGS: [&str; 7] = [
-        "vpsll", "vpsrl", "vpsra", "vprol", "vpror", "vpshld", "vpshrd",
+    const BEGINNINGS: [&str; 8] = [
+        "vpsll", "vpsrl", "vpsra", "vprol", "vpror", "vpshld", "vpshrd", "vgf2p8",
     ];
     BEGINNINGS.iter().any(|start| mnemonic.starts_with(start))
         && !matches!(mnemonic, "vpslldq" | "vpsrldq")
@@ -341,16 +342,28 @@ fn main_loops<'a>(
     let flow = Flow::of(function)?;
     let rbp_is_frame = function.rbp_is_frame();
     let mut rows: BTreeMap<Kind<'_>, Row<'_>> = BTreeMap::new();
-    for body in flow.loops() {
+    let is_main = |pass: &[Span; KINDS]| {
+        let blocks = pass[What::Blocks as usize];
+        blocks.least >= DEPTH * lanes
+            && blocks.least == blocks.most
+            && pass[What::Calls as usize].is(0)
+    };
+    let loops = flow.loops().into_iter().map(|body| {
         let pass = flow.extremes(&body, |i| count(&function.code[i], rbp_is_frame));
+        (body, pass)
+    });
+    let (main, others): (Vec<_>, Vec<_>) = loops.partition(|(_, pass)| is_main(pass));
+    for (body, pass) in main {
         let of = |what: What| pass[what as usize];
-        let blocks = of(What::Blocks);
-        let is_main =
-            blocks.least >= DEPTH * lanes && blocks.least == blocks.most && of(What::Calls).is(0);
-        if !is_main {
-            continue;
-        }
         let at = function.code[flow.start(&body)].address;
+        if others
+            .iter()
+            .any(|(other, _)| Flow::is_inside(other, &body))
+        {
+            return Err(format!(
+                "{kernel} {name}, the main loop at {at:x}: a loop inside it is not counted"
+            ));
+        }
         let kind = Kind {
             kernel,
             function: name,
@@ -409,7 +422,7 @@ fn rounds_of(pass: &[Span; KINDS], lanes: u32) -> Result<u32, String> {
     if lanes == 4 && !of(What::BitShifts).is(0) {
         let shifts = of(What::BitShifts);
         return Err(format!(
-            "shifts by bit counts, which take the port of AES: {shifts}"
+            "shifts by bit counts, or the like, which take the port of AES: {shifts}"
         ));
     }
     Ok(rounds)
@@ -567,7 +580,11 @@ mod tests {
             ),
             (
                 "vpsllvq zmm1,zmm2,zmm3",
-                "shifts by bit counts, which take the port of AES: 1",
+                "shifts by bit counts, or the like, which take the port of AES: 1",
+            ),
+            (
+                "vgf2p8affineqb zmm1,zmm2,zmm3,0x0",
+                "shifts by bit counts, or the like, which take the port of AES: 1",
             ),
             (
                 "vaesenclast xmm1,xmm1,xmm2",
@@ -616,6 +633,27 @@ mod tests {
                 "vaes512 encrypt at 1000 has no main loop, each pass of which takes 32 blocks"
             );
         }
+    }
+
+    /// Linkers write these prefixes where they replace a pointer by its function.
+    #[test]
+    fn a_call_is_seen_behind_prefixes() {
+        for call in ["addr32 call 2000 <f>", "data16 rex.W call 2000 <f>"] {
+            let code = listing(&[call]);
+            assert!(error(&code).contains("has no main loop"), "{call}");
+            assert_eq!(calls(&functions(&code, "")[0]).len(), 1, "{call}");
+        }
+    }
+
+    #[test]
+    fn a_loop_inside_that_takes_no_blocks_is_an_error() {
+        let inner = 0x1000 + 4 * (2 + 8 * 13);
+        let again = format!("jne    {inner:x} <{NAME}+0x0>");
+        let code = listing(&["vmovdqa64 ZMMWORD PTR [rsp+0x40],zmm3", &again]);
+        assert_eq!(
+            error(&code),
+            "vaes512 encrypt, the main loop at 1008: a loop inside it is not counted"
+        );
     }
 
     #[test]
