@@ -289,13 +289,18 @@ impl Drop for Folder {
     }
 }
 
-/// Whether the folder is in memory; and there must be room for the file twice.
-fn check_room(plan: &Plan) -> Result<bool, String> {
+/// Whether the folder is in memory.
+///
+/// # Errors
+/// When there is no such folder, or in it no room for the file twice.
+pub(crate) fn check_room(plan: &Plan) -> Result<bool, String> {
     let at = plan.folder.display();
     let system = statfs(&plan.folder).map_err(|e| format!("{at}: {e}; see --dir"))?;
     let block = u64::try_from(system.block_size()).unwrap_or(0);
-    let needed = 2 * plan.bytes as u64 + (64 << 20);
-    let room = system.blocks_available() * block;
+    let needed = (plan.bytes as u64)
+        .saturating_mul(2)
+        .saturating_add(64 << 20);
+    let room = system.blocks_available().saturating_mul(block);
     let in_memory = system.filesystem_type() == TMPFS_MAGIC;
     if room < needed {
         return Err(format!(
@@ -458,14 +463,17 @@ mod tests {
 
     #[test]
     fn too_little_room_is_an_error_before_anything_is_written() {
-        let plan = Plan {
-            luxor: "luxor".into(),
-            folder: env::temp_dir(),
-            bytes: 1 << 60,
-            quick: true,
-            options: Vec::new(),
-        };
-        let message = measure(&plan).unwrap_err();
-        assert!(message.contains("--size"), "{message}");
+        // The most that can be asked for, too: twice as much is no number of 64 bits.
+        for bytes in [1 << 60, isize::MAX.unsigned_abs()] {
+            let plan = Plan {
+                luxor: "luxor".into(),
+                folder: env::temp_dir(),
+                bytes,
+                quick: true,
+                options: Vec::new(),
+            };
+            let message = measure(&plan).unwrap_err();
+            assert!(message.contains("--size"), "{message}");
+        }
     }
 }

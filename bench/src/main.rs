@@ -56,6 +56,13 @@ fn run(args: &Args) -> Result<(), String> {
     if args.record.is_some() {
         report.may_be_recorded()?;
     }
+    // Not after minutes of measuring, which would be lost.
+    if args.benches().contains(&Bench::File) {
+        file::check_room(&args.file()?)?;
+    }
+    if let Some(path) = &args.json {
+        report::can_be_written(path)?;
+    }
     let mut text = report.head();
     print!("{text}");
     for bench in args.benches() {

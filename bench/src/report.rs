@@ -46,7 +46,9 @@ impl Report {
         Self {
             schema: 2,
             date: rfc_3339(since.map_or(0, |since| since.as_secs())),
-            command: std::env::args().collect(),
+            command: std::env::args_os()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
             luxor: Luxor {
                 version: env!("CARGO_PKG_VERSION"),
                 commit: option_env!("LUXOR_COMMIT"),
@@ -113,9 +115,15 @@ impl Report {
             .map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
         let day = &self.date[..10];
         let json = folder.join(format!("{day}.json"));
-        self.write(&json)?;
         let table = json.with_extension("txt");
-        fs::write(&table, text).map_err(|e| format!("cannot write {}: {e}", table.display()))?;
+        // The day's old record stays until the new one is whole.
+        let [new_json, new_table] = ["json.new", "txt.new"].map(|end| json.with_extension(end));
+        self.write(&new_json)?;
+        fs::write(&new_table, text)
+            .map_err(|e| format!("cannot write {}: {e}", new_table.display()))?;
+        for (new, old) in [(&new_json, &json), (&new_table, &table)] {
+            fs::rename(new, old).map_err(|e| format!("cannot write {}: {e}", old.display()))?;
+        }
         Ok(json)
     }
 
@@ -127,6 +135,16 @@ impl Report {
         let json = serde_json::to_string_pretty(self).map_err(|e| e.to_string())?;
         fs::write(path, json + "\n").map_err(|e| format!("cannot write {}: {e}", path.display()))
     }
+}
+
+/// Opens a file as [`Report::write`] will, and leaves what is in it.
+///
+/// # Errors
+/// When that fails.
+pub(crate) fn can_be_written(path: &Path) -> Result<(), String> {
+    let file = fs::OpenOptions::new().append(true).create(true).open(path);
+    file.map(drop)
+        .map_err(|e| format!("cannot write {}: {e}", path.display()))
 }
 
 /// A time since 1970 as `2026-11-21T07:00:00Z`.
@@ -171,6 +189,28 @@ fn rfc_3339(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_record_that_cannot_be_finished_leaves_the_old_one() {
+        let records = std::env::temp_dir().join(format!("luxor-records-{}", std::process::id()));
+        let report = Report::begin(&[]);
+        let json = report.record(&records, "old").unwrap();
+        let table = json.with_extension("txt");
+        let old = fs::read(&json).unwrap();
+        // In the way of the new table.
+        let new_table = json.with_extension("txt.new");
+        fs::create_dir(&new_table).unwrap();
+        let mut other = Report::begin(&[]);
+        other.schema += 1;
+        assert!(other.record(&records, "new").is_err());
+        assert_eq!(fs::read(&json).unwrap(), old);
+        assert_eq!(fs::read_to_string(&table).unwrap(), "old");
+        fs::remove_dir(&new_table).unwrap();
+        other.record(&records, "new").unwrap();
+        assert_ne!(fs::read(&json).unwrap(), old);
+        assert_eq!(fs::read_to_string(&table).unwrap(), "new");
+        fs::remove_dir_all(&records).unwrap();
+    }
 
     /// Expected values from `date -u -d @SECONDS`.
     #[test]

@@ -35,6 +35,49 @@ fn json_has_the_documented_form() {
     );
 }
 
+/// Minutes of measuring would be lost otherwise.
+#[test]
+fn what_must_fail_fails_before_anything_is_measured() {
+    let quick = "--quick --engine portable --size 1M --call 4K --unit 512 --key-size 256 \
+                 --direction encrypt --place in";
+    for (names, more) in [
+        ("cpu file", ["--dir", "/nonexistent/folder"]),
+        ("cpu", ["--json", "/nonexistent/folder/file"]),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
+            .args(names.split(' ').chain(quick.split_whitespace()))
+            .args(more)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("/nonexistent/folder"), "{said}");
+        assert!(output.stdout.is_empty(), "{more:?}");
+    }
+}
+
+/// A file's name may be any bytes.
+#[cfg(unix)]
+#[test]
+fn a_name_that_is_no_text_is_written_to() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+
+    let mut name = format!("luxor-bench-name-{}-", std::process::id()).into_bytes();
+    name.push(0xff);
+    let file = env::temp_dir().join(OsStr::from_bytes(&name));
+    let line = "cpu --quick --engine portable --size 1M --call 4K --unit 512 --key-size 256 \
+                --direction encrypt --place in --json";
+    let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
+        .args(line.split_whitespace())
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let found: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    fs::remove_file(&file).unwrap();
+    assert!(found["command"].is_array());
+}
+
 /// The names of all fields, in order; a list has those of its first element.
 fn list(value: &Value, at: &str, fields: &mut Vec<String>) {
     match value {
