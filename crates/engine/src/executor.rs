@@ -1,20 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bulk work over the cores.
+//!
+//! A call is cut into pieces. The threads begin at different ones, each always at the
+//! same, since what a core had in its own cache in one call it has there in the next;
+//! who is through with its share takes what is left of the others'.
+
+mod crew;
 
 use alloc::{string::ToString, vec, vec::Vec};
 use core::num::NonZeroUsize;
-use std::{sync::OnceLock, thread};
+use std::{
+    sync::{
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
 
-use rayon::prelude::*;
-
+use self::crew::Crew;
 use crate::{
     backend::{CryptError, CryptErrorKind, Direction, LoadedKey},
+    mode::blocks::AROUND_CACHES,
     run::{InOut, Run},
 };
 
-/// Calls with fewer bytes than this stay on the calling thread: to wake another
-/// one takes some microseconds, in which a core encrypts this much.
-const MIN_SPLIT: usize = 256 << 10;
+/// No thread is called for fewer bytes than this: to call one that sleeps takes some
+/// microseconds of the caller's, and to come takes it as long as a core needs for more.
+const MIN_SHARE: usize = 512 << 10;
 
 /// No machine gains from more, and a system asked for a hundred thousand suffers.
 const MAX_THREADS: usize = 1024;
@@ -24,10 +36,6 @@ const PIECES: usize = 4;
 
 /// No piece is smaller than this, so that batches of units stay long.
 const MIN_PIECE: usize = 64 << 10;
-
-/// Nor than this, where a thread has as much to do: what kernels do with runs that
-/// no cache holds shall be done with their pieces.
-const LARGE: usize = 4 << 20;
 
 /// Pieces begin at a multiple of so many units, where they are that long: as many
 /// numbers as the widest kernel encrypts side by side.
@@ -41,8 +49,8 @@ const UNITS: usize = 32;
 #[derive(Debug)]
 pub struct Executor {
     threads: usize,
-    /// None where the system makes no more threads.
-    pool: OnceLock<Option<rayon::ThreadPool>>,
+    /// All threads but the caller's.
+    crew: OnceLock<Crew>,
 }
 
 impl Executor {
@@ -52,7 +60,7 @@ impl Executor {
     pub fn new(threads: NonZeroUsize) -> Self {
         Self {
             threads: threads.get().min(MAX_THREADS),
-            pool: OnceLock::new(),
+            crew: OnceLock::new(),
         }
     }
 
@@ -66,17 +74,6 @@ impl Executor {
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads
-    }
-
-    fn pool(&self) -> Option<&rayon::ThreadPool> {
-        let make = || {
-            rayon::ThreadPoolBuilder::new()
-                .num_threads(self.threads)
-                .thread_name(|i| alloc::format!("luxor-aes-{i}"))
-                .build()
-                .ok()
-        };
-        self.pool.get_or_init(make).as_ref()
     }
 
     /// As [`LoadedKey::crypt`], on all threads when there is enough to do.
@@ -99,12 +96,11 @@ impl Executor {
         runs: &mut [Run<'_>],
     ) -> Result<(), CryptError> {
         let total: usize = runs.iter().map(Run::len).sum();
-        if self.threads == 1 || total < MIN_SPLIT {
+        let threads = self.threads.min(total / MIN_SHARE);
+        if threads < 2 {
             return key.crypt(direction, runs);
         }
-        let Some(pool) = self.pool() else {
-            return key.crypt(direction, runs);
-        };
+        let crew = self.crew.get_or_init(|| Crew::new(self.threads - 1));
         // A key that refuses one of the runs does so before any of them is begun.
         let mut empty: Vec<_> = runs
             .iter_mut()
@@ -113,17 +109,22 @@ impl Executor {
         key.crypt(direction, &mut empty)?;
         drop(empty);
 
-        let mut batches = batches(runs, piece_len(total, self.threads));
-        // A caller that takes a share itself, and then waits for a job that nobody has
-        // begun, is held up while the other core is busy: beside other programs, calls of
-        // 1 MiB fell to a fifth of this speed. The pool's threads steal from each other.
-        let results: Vec<_> = pool.install(|| {
-            batches
-                .par_iter_mut()
-                .with_max_len(1)
-                .map(|batch| key.crypt(direction, batch))
-                .collect()
+        let pieces: Vec<_> = batches(runs, piece_len(total, threads))
+            .into_iter()
+            .map(|batch| Mutex::new((batch, Ok(()))))
+            .collect();
+        let shares = Shares::new(pieces.len(), crew.len() + 1);
+        crew.run(threads - 1, &|me| {
+            for piece in shares.of(me) {
+                let mut piece = pieces[piece].lock().expect("nobody else had it");
+                let (batch, result) = &mut *piece;
+                *result = key.crypt(direction, batch);
+            }
         });
+        let (mut batches, results): (Vec<_>, Vec<_>) = pieces
+            .into_iter()
+            .map(|piece| piece.into_inner().unwrap_or_else(PoisonError::into_inner))
+            .unzip();
         match results.iter().position(Result::is_err) {
             None => Ok(()),
             Some(failed) => Err(turn_back(key, direction, &mut batches, results, failed)),
@@ -131,12 +132,39 @@ impl Executor {
     }
 }
 
+/// Who does which piece.
+struct Shares {
+    /// The next piece of each share, and the one after its last.
+    shares: Vec<(AtomicUsize, usize)>,
+}
+
+impl Shares {
+    fn new(pieces: usize, threads: usize) -> Self {
+        let begin = |thread| pieces * thread / threads;
+        let share = |thread| (AtomicUsize::new(begin(thread)), begin(thread + 1));
+        Self {
+            shares: (0..threads).map(share).collect(),
+        }
+    }
+
+    /// The pieces that a thread takes: its own, and then those that others have left.
+    /// Nobody else gets them.
+    fn of(&self, thread: usize) -> impl Iterator<Item = usize> {
+        let (before, from) = self.shares.split_at(thread);
+        from.iter().chain(before).flat_map(|(next, end)| {
+            core::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)))
+                .take_while(|piece| piece < end)
+        })
+    }
+}
+
 /// The bytes in a piece when `threads` threads share `total`, about.
 fn piece_len(total: usize, threads: usize) -> usize {
     let share = total.div_ceil(threads);
-    match share / LARGE {
+    // What kernels do with runs that no cache holds shall be done with their pieces.
+    match share / AROUND_CACHES {
         0 => (share / PIECES).max(MIN_PIECE),
-        large => share.div_ceil(large.min(PIECES)),
+        large => share.div_ceil(large),
     }
 }
 
@@ -150,7 +178,7 @@ fn batches<'a>(runs: &'a mut [Run<'_>], piece: usize) -> Vec<Vec<Run<'a>>> {
             // At least one unit, however long it is.
             let fit = match room / rest.unit_len().get() {
                 fit @ 0..UNITS => fit.max(1),
-                fit => fit - fit % UNITS,
+                fit => fit.next_multiple_of(UNITS),
             };
             if fit >= rest.units() {
                 room = room.saturating_sub(rest.len());
@@ -344,14 +372,14 @@ mod tests {
             let e = result.unwrap_err();
             let first = usize::try_from(fails[0]).unwrap();
             // To the end of the batch in which it was, and not of the call.
-            let batch = piece_len(1 << 20, 3) / 512 / UNITS * UNITS;
+            let batch = (piece_len(1 << 20, 2) / 512).next_multiple_of(UNITS);
             let end = (first + 1).next_multiple_of(batch).min(2048);
             assert_eq!(e.done, end);
         }
     }
 
     #[test]
-    fn a_panic_comes_out_and_the_pool_lives_on() {
+    fn a_panic_comes_out_and_the_crew_lives_on() {
         let executor = Executor::new(NonZeroUsize::new(3).unwrap());
         let unit = DataUnitLen::new(512).unwrap();
         let mut bytes = vec![0x5a; 1 << 20];
@@ -461,15 +489,14 @@ mod tests {
     fn pieces_are_even_and_large_where_there_is_much() {
         const MIB: usize = 1 << 20;
         for (total, threads, expected) in [
-            (MIN_SPLIT, 2, MIN_PIECE),
-            (MIN_SPLIT, 64, MIN_PIECE),
             (MIB, 2, MIB / 8),
-            (8 * MIB - 2, 2, MIB - 1),
-            (8 * MIB, 2, 4 * MIB),
-            (16 * MIB, 2, 4 * MIB),
-            (20 * MIB, 2, 5 * MIB),
-            (256 * MIB, 2, 32 * MIB),
-            (256 * MIB, 16, 4 * MIB),
+            (MIB, 64, MIN_PIECE),
+            (32 * MIB - 2, 2, 4 * MIB - 1),
+            (32 * MIB, 2, AROUND_CACHES),
+            (100 * MIB, 2, 50 * MIB / 3 + 1),
+            (256 * MIB, 2, AROUND_CACHES),
+            (256 * MIB, 16, AROUND_CACHES),
+            (240 * MIB, 16, 15 * MIB / 4),
         ] {
             assert_eq!(
                 piece_len(total, threads),
@@ -484,7 +511,27 @@ mod tests {
             .iter()
             .map(|batch| batch[0].units())
             .collect();
-        assert_eq!(units, [192, 192, 192, 192, 192, 40]);
+        assert_eq!(units, [224, 224, 224, 224, 104]);
+    }
+
+    #[test]
+    fn every_piece_is_taken_once() {
+        for (pieces, threads) in [(1, 1), (1, 4), (8, 3), (3, 8), (1000, 7)] {
+            let shares = Shares::new(pieces, threads);
+            // All but the last take one piece, and that one the rest.
+            let mut taken: Vec<_> = (0..threads - 1)
+                .filter_map(|thread| shares.of(thread).next())
+                .collect();
+            let own: Vec<_> = taken.clone();
+            taken.extend(shares.of(threads - 1));
+            taken.sort_unstable();
+            assert_eq!(taken, Vec::from_iter(0..pieces), "{threads} threads");
+            let begins = |thread: &usize| pieces * thread / threads;
+            if pieces >= threads {
+                assert_eq!(own, Vec::from_iter((0..threads - 1).map(|i| begins(&i))));
+            }
+            assert_eq!(shares.of(0).next(), None);
+        }
     }
 
     #[test]
@@ -518,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_is_used() {
+    fn large_calls_are_cut() {
         struct Counts(AtomicUsize);
         impl LoadedKey for Counts {
             fn crypt(&self, _: Direction, _: &mut [Run<'_>]) -> Result<(), CryptError> {
@@ -538,10 +585,10 @@ mod tests {
                 .unwrap();
             counts.0.into_inner()
         };
-        assert_eq!(calls(4, MIN_SPLIT - 512), 1);
+        assert_eq!(calls(4, 2 * MIN_SHARE - 512), 1);
         assert_eq!(calls(1, 8 << 20), 1);
         // One more asks whether all runs will do.
         assert_eq!(calls(2, 6 << 20), 1 + 8);
-        assert_eq!(calls(2, 8 << 20), 1 + 2);
+        assert_eq!(calls(2, 32 << 20), 1 + 2);
     }
 }

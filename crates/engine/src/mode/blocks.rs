@@ -9,7 +9,7 @@ use crate::run::{InOut, Run};
 /// From this many bytes on, a separate output goes around the caches. Otherwise
 /// it would push out everything else, and each of its lines would be read before
 /// it is written; but a smaller output is likely to be wanted soon.
-const AROUND_CACHES: usize = 16 << 20;
+pub(crate) const AROUND_CACHES: usize = 16 << 20;
 
 /// From this many bytes on, a buffer is not likely to be in the L1 cache, and what
 /// comes [`AHEAD_BY`] bytes later is asked for: the hardware's own prefetching is

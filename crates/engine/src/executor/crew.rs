@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads that wait for work, and help whoever has some.
+//!
+//! The caller does its own work at once, whether or not anybody comes, and never waits
+//! for a helper that has not begun: a sleeping thread takes as long to wake as a core
+//! takes to encrypt a megabyte, and on a busy machine much longer.
+
+use std::{
+    any::Any,
+    hint,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+/// How long a helper looks for more work before it sleeps, and a caller for its helpers
+/// to finish: some times what waking takes. Others may have the core meanwhile.
+const LINGER: Duration = Duration::from_micros(200);
+
+/// Threads, which end when this is dropped.
+#[derive(Debug)]
+pub(super) struct Crew {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Work was offered, or the crew is dismissed.
+    offered: Condvar,
+    /// Somebody finished.
+    finished: Condvar,
+    /// The places in all offers, to look at without the lock.
+    places: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    offers: Vec<Offer>,
+    next_id: u64,
+    dismissed: bool,
+}
+
+type Work<'a> = dyn Fn(usize) + Sync + 'a;
+
+/// A call that wants help.
+struct Offer {
+    id: u64,
+    /// To be called only by those who are counted in `inside`.
+    work: &'static Work<'static>,
+    /// How many helpers may still come.
+    places: usize,
+    /// How many are at work.
+    inside: usize,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl core::fmt::Debug for Offer {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Offer")
+            .field("places", &self.places)
+            .field("inside", &self.inside)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Crew {
+    /// As many threads as the system gives, up to `threads`.
+    pub(super) fn new(threads: usize) -> Self {
+        let shared = Arc::new(Shared::default());
+        let spawn = |i| {
+            let shared = Arc::clone(&shared);
+            thread::Builder::new()
+                .name(alloc::format!("luxor-aes-{i}"))
+                .spawn(move || shared.serve(i))
+                .ok()
+        };
+        let threads = (1..=threads).map_while(spawn).collect();
+        Self { shared, threads }
+    }
+
+    /// How many can help.
+    pub(super) fn len(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Calls `work(0)` here, and `work` with numbers from 1 to [`len`](Self::len) on up
+    /// to `helpers` of the threads, on those that come before the first is through.
+    /// Nobody works on it any more when this returns.
+    ///
+    /// # Panics
+    /// When one of the calls does, after all have ended.
+    pub(super) fn run(&self, helpers: usize, work: &Work<'_>) {
+        // SAFETY: only the lifetime changes. A helper calls it between being counted in
+        // the offer's `inside` and being counted out, which is possible only while there
+        // are places in the offer. `close` removes these, and waits until nobody is
+        // inside. It is reached in any case, as nothing before it unwinds.
+        #[allow(unsafe_code)]
+        let lent = unsafe { core::mem::transmute::<&Work<'_>, &'static Work<'static>>(work) };
+        let id = self.shared.open(lent, helpers.min(self.len()));
+        let own = catch_unwind(AssertUnwindSafe(|| work(0)));
+        let others = self.shared.close(id);
+        if let Some(panic) = own.err().or(others) {
+            resume_unwind(panic);
+        }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.shared.lock().dismissed = true;
+        self.shared.offered.notify_all();
+        for thread in self.threads.drain(..) {
+            // What panics in `work` is caught, and nothing else does.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics under the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self, work: &'static Work<'static>, places: usize) -> u64 {
+        let mut state = self.lock();
+        let id = state.next_id;
+        state.next_id += 1;
+        state.offers.push(Offer {
+            id,
+            work,
+            places,
+            inside: 0,
+            panic: None,
+        });
+        self.places.fetch_add(places, Ordering::Relaxed);
+        drop(state);
+        for _ in 0..places {
+            self.offered.notify_one();
+        }
+        id
+    }
+
+    /// Waits until nobody is inside, and lets nobody in.
+    fn close(&self, id: u64) -> Option<Box<dyn Any + Send>> {
+        let begin = Instant::now();
+        let mut state = self.lock();
+        loop {
+            let at = state.offers.iter().position(|offer| offer.id == id)?;
+            let offer = &mut state.offers[at];
+            self.places.fetch_sub(offer.places, Ordering::Relaxed);
+            offer.places = 0;
+            if offer.inside == 0 {
+                return state.offers.swap_remove(at).panic;
+            }
+            state = if begin.elapsed() < LINGER {
+                drop(state);
+                pause();
+                self.lock()
+            } else {
+                let woken = self.finished.wait(state);
+                woken.unwrap_or_else(PoisonError::into_inner)
+            };
+        }
+    }
+
+    /// What a helper does all its life.
+    fn serve(&self, me: usize) {
+        while let Some((id, work)) = self.next() {
+            let panic = catch_unwind(AssertUnwindSafe(|| work(me))).err();
+            let mut state = self.lock();
+            if let Some(offer) = state.offers.iter_mut().find(|offer| offer.id == id) {
+                offer.inside -= 1;
+                offer.panic = offer.panic.take().or(panic);
+            }
+            drop(state);
+            self.finished.notify_all();
+        }
+    }
+
+    /// Enters the next offer; none when the crew is dismissed.
+    fn next(&self) -> Option<(u64, &'static Work<'static>)> {
+        let begin = Instant::now();
+        while self.places.load(Ordering::Relaxed) == 0 && begin.elapsed() < LINGER {
+            pause();
+        }
+        let mut state = self.lock();
+        loop {
+            if state.dismissed {
+                return None;
+            }
+            if let Some(offer) = state.offers.iter_mut().find(|offer| offer.places > 0) {
+                offer.places -= 1;
+                offer.inside += 1;
+                self.places.fetch_sub(1, Ordering::Relaxed);
+                return Some((offer.id, offer.work));
+            }
+            let woken = self.offered.wait(state);
+            state = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// A moment, which another thread may have.
+fn pause() {
+    for _ in 0..16 {
+        hint::spin_loop();
+    }
+    thread::yield_now();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Barrier, vec};
+
+    use super::*;
+
+    #[test]
+    fn helpers_come_and_nobody_stays() {
+        let crew = Crew::new(2);
+        assert_eq!(crew.len(), 2);
+        for _ in 0..100 {
+            // Stays here until all three are inside.
+            let barrier = Barrier::new(3);
+            let mut seen = Mutex::new(vec![]);
+            crew.run(5, &|me| {
+                barrier.wait();
+                seen.lock().unwrap().push(me);
+            });
+            // Nobody enters a second time, and all have left.
+            let seen = seen.get_mut().unwrap();
+            seen.sort_unstable();
+            assert_eq!(*seen, [0, 1, 2]);
+        }
+        assert_eq!(crew.shared.places.load(Ordering::Relaxed), 0);
+        assert!(crew.shared.lock().offers.is_empty());
+    }
+
+    #[test]
+    fn nobody_waits_for_helpers_that_do_not_come() {
+        let crew = Crew::new(1);
+        let (held, release) = (Barrier::new(2), Barrier::new(2));
+        thread::scope(|scope| {
+            // The only helper is kept inside a call.
+            scope.spawn(|| {
+                crew.run(1, &|me| {
+                    if me == 1 {
+                        held.wait();
+                    }
+                    release.wait();
+                });
+            });
+            held.wait();
+            for _ in 0..10 {
+                let calls = AtomicUsize::new(0);
+                crew.run(1, &|me| {
+                    assert_eq!(me, 0);
+                    calls.fetch_add(1, Ordering::Relaxed);
+                });
+                assert_eq!(calls.into_inner(), 1);
+            }
+        });
+        assert_eq!(crew.shared.places.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn sleepers_are_woken() {
+        let crew = Crew::new(1);
+        let barrier = Barrier::new(2);
+        for _ in 0..3 {
+            thread::sleep(3 * LINGER);
+            crew.run(1, &|_| {
+                barrier.wait();
+            });
+        }
+    }
+
+    #[test]
+    fn a_panic_comes_out_when_all_have_left() {
+        let crew = Crew::new(1);
+        for panics in [0, 1] {
+            let barrier = Barrier::new(2);
+            let left = AtomicUsize::new(0);
+            let call = AssertUnwindSafe(|| {
+                crew.run(1, &|me| {
+                    barrier.wait();
+                    assert_ne!(me, panics, "on purpose");
+                    thread::sleep(2 * LINGER);
+                    left.fetch_add(1, Ordering::Relaxed);
+                });
+            });
+            assert!(catch_unwind(call).is_err());
+            assert_eq!(left.load(Ordering::Relaxed), 1);
+        }
+        // It still has its helper.
+        let barrier = Barrier::new(2);
+        crew.run(1, &|_| {
+            barrier.wait();
+        });
+    }
+}
