@@ -37,6 +37,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     io::{self, Read, Write},
     num::NonZeroUsize,
     sync::{
@@ -91,7 +92,8 @@ pub struct Copier<'a> {
 }
 
 /// Consecutive bytes on their way.
-#[derive(Debug)]
+///
+/// `Debug` shows lengths and not the bytes, which may be plaintext.
 pub struct Piece<'a> {
     /// Where they begin, counted from the source's first byte.
     pub offset: u64,
@@ -102,6 +104,17 @@ pub struct Piece<'a> {
     /// Whether the source has no more. Not yet known, and `false`, when a
     /// stream ends with a full piece; an empty one follows then.
     pub at_end: bool,
+}
+
+impl fmt::Debug for Piece<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Piece")
+            .field("offset", &self.offset)
+            .field("len", &self.len)
+            .field("buffer", &format_args!("{} bytes", self.buffer.len()))
+            .field("at_end", &self.at_end)
+            .finish()
+    }
 }
 
 impl Source<'_> {

@@ -344,3 +344,17 @@ fn a_panic_ends_those_who_wait_for_a_buffer() {
     assert!(result.is_err());
     assert_eq!(sink.len(), 3 * PIECE);
 }
+
+#[test]
+fn debug_shows_no_bytes() {
+    let piece = Piece {
+        offset: 3,
+        len: 2,
+        buffer: &mut [171, 172, 173],
+        at_end: true,
+    };
+    assert_eq!(
+        format!("{piece:?}"),
+        "Piece { offset: 3, len: 2, buffer: 3 bytes, at_end: true }"
+    );
+}
