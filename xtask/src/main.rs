@@ -104,7 +104,8 @@ fn ci() -> ExitCode {
     steps.finish()
 }
 
-/// All tests, doc tests included; then the engine for a machine without `std`.
+/// All tests, doc tests included; then the engine for a machine without `std` and
+/// without optimisation.
 /// `engines` are those that must be present; without it, the machine's own.
 fn tests(steps: &mut Steps, engines: Option<&str>) {
     steps.run_tests("tests", || {
@@ -137,6 +138,14 @@ fn tests(steps: &mut Steps, engines: Option<&str>) {
         process::run(
             cargo("build --locked --package luxor-engine --no-default-features")
                 .args(["--target", BARE_TARGET]),
+        )
+    });
+    // As programs that use it build it when they are debugged.
+    steps.run("engine without optimisation", || {
+        process::run(
+            cargo("test --locked --package luxor-engine --lib")
+                .args(["--target-dir", "target/unoptimised"])
+                .args(["--config", "profile.dev.opt-level=0"]),
         )
     });
 }

@@ -152,3 +152,49 @@ impl<K: Kernel> LoadedKey for CpuKey<K> {
         Ok(())
     }
 }
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::{AesKey, DataUnitLen, DataUnitNumber, XtsKey};
+
+    /// Threads of other programs are small: musl gives them 128 KiB. Without
+    /// optimisation everything that is inlined has its own place on the stack.
+    #[test]
+    fn a_call_needs_little_stack() {
+        let stack = if cfg!(debug_assertions) {
+            1 << 20
+        } else {
+            64 << 10
+        };
+        let key = [0, 1].map(|k| [k; 32]);
+        let aes = || AesKey::new(&key[0]).unwrap();
+        let keys = [
+            KeySpec::Xts(XtsKey::new(key.as_flattened()).unwrap()),
+            KeySpec::Ecb(aes()),
+            KeySpec::Ctr(aes()),
+            KeySpec::Ofb(aes()),
+        ];
+        for backend in Registry::cpu().probe_all().filter_map(|(_, b)| b.ok()) {
+            for key in &keys {
+                thread::scope(|scope| {
+                    thread::Builder::new()
+                        .stack_size(stack)
+                        .spawn_scoped(scope, || {
+                            let key = backend.load_key(key).unwrap();
+                            let unit = DataUnitLen::new(48).unwrap();
+                            let mut bytes = [0; 48];
+                            for direction in [Direction::Encrypt, Direction::Decrypt] {
+                                let first = DataUnitNumber::new(0);
+                                let run = Run::new(first, 1, unit, &mut bytes[..]).unwrap();
+                                key.crypt(direction, &mut [run]).unwrap();
+                            }
+                        })
+                        .unwrap();
+                });
+            }
+        }
+    }
+}

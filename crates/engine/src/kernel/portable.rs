@@ -77,10 +77,10 @@ impl Kernel for Portable {
 
     unsafe fn xts(self, data: &Key, tweak: &Key, direction: Direction, run: &mut Run<'_>) {
         with_cipher!(tweak, tweak => with_cipher!(data, data => match direction {
-            // SAFETY: `Blocks` needs no instructions; the caller checked the units.
-            Direction::Encrypt => unsafe { xts::encrypt(&Enc(tweak), &Enc(data), run) },
+            // SAFETY: the caller checked the units.
+            Direction::Encrypt => unsafe { encrypt(&Enc(tweak), &Enc(data), run) },
             // SAFETY: as above.
-            Direction::Decrypt => unsafe { xts::decrypt(&Enc(tweak), &Dec(data), run) },
+            Direction::Decrypt => unsafe { decrypt(&Enc(tweak), &Dec(data), run) },
         }));
     }
 
@@ -102,6 +102,35 @@ impl Kernel for Portable {
         // SAFETY: `Blocks` needs no instructions.
         with_cipher!(key, key => unsafe { ofb::crypt(&Enc(key), run) });
     }
+}
+
+/// [`xts::encrypt`] as a function by itself: all of them in one would take 3 MiB of
+/// stack where nothing is optimised.
+///
+/// # Safety
+/// Units have 16 bytes and more.
+#[inline(never)]
+unsafe fn encrypt<E, P>(tweak: &E, data: &P, run: &mut Run<'_>)
+where
+    E: Permutation<V = Blocks>,
+    P: Permutation<V = Blocks>,
+{
+    // SAFETY: `Blocks` needs no instructions; the units are as the caller says.
+    unsafe { xts::encrypt(tweak, data, run) }
+}
+
+/// As [`encrypt`].
+///
+/// # Safety
+/// Units have 16 bytes and more.
+#[inline(never)]
+unsafe fn decrypt<E, P>(tweak: &E, data: &P, run: &mut Run<'_>)
+where
+    E: Permutation<V = Blocks>,
+    P: Permutation<V = Blocks>,
+{
+    // SAFETY: as above.
+    unsafe { xts::decrypt(tweak, data, run) }
 }
 
 /// Four blocks as little-endian integers: as many as the crate's code takes at
