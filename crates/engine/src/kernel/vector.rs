@@ -68,6 +68,12 @@ pub(crate) trait Vector: Copy {
         let _ = p;
     }
 
+    /// As [`prefetch`](Self::prefetch), less soon: in the L2 cache.
+    #[inline(always)]
+    fn prefetch_l2(p: *const u8) {
+        let _ = p;
+    }
+
     /// The block at `p` in all places.
     ///
     /// # Safety

@@ -516,6 +516,13 @@ macro_rules! registers {
             }
 
             #[inline(always)]
+            fn prefetch_l2(p: *const u8) {
+                use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+                // SAFETY: a hint; it never faults.
+                unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
+            }
+
+            #[inline(always)]
             unsafe fn broadcast(p: *const u8) -> Self {
                 // SAFETY: as the caller says.
                 Self(unsafe { $broadcast(_mm_loadu_si128(p.cast())) })
