@@ -19,6 +19,8 @@
 //! IEEE Access 10, 2022. Their memory accesses depend on the tweak, which is a
 //! secret. They exist to reproduce that paper; nothing that encrypts calls them.
 
+use core::hint::black_box;
+
 /// The field's reduction: x¹²⁸ = x⁷ + x² + x + 1.
 const REDUCTION: u128 = 0x87;
 
@@ -32,7 +34,15 @@ pub const fn mul_alpha(t: u128) -> u128 {
 #[must_use]
 pub const fn div_alpha(t: u128) -> u128 {
     // Half of the reduction, and the bit that it came from.
-    (t >> 1) ^ ((t & 1) * ((REDUCTION >> 1) | (1 << 127)))
+    (t >> 1) ^ (mask(t & 1) & ((REDUCTION >> 1) | (1 << 127)))
+}
+
+/// All ones for 1 and all zeros for 0. The bit is a secret, and a compiler that
+/// knows that there are two values only chooses between two results: of the product in
+/// [`mul_alpha`] it makes shifts, of `div_alpha`'s it made a conditional move.
+#[expect(clippy::cast_possible_truncation, reason = "one bit")]
+const fn mask(bit: u128) -> u128 {
+    (black_box(bit as u8) as u128).wrapping_neg()
 }
 
 /// `t`·α⁸, in constant time.

@@ -5,8 +5,8 @@
 //! The runs that are compared reach every loop of the CPU's kernels: units of one
 //! block, of few, of whole passes and of what is left of one, stolen from and
 //! not; more units than one batch; numbers that carry out of their low half;
-//! other strides than 1; one place and two; two runs in a call. They do not have
-//! the megabyte from which on a kernel asks memory ahead of time, nor the many
+//! other strides than 1; one place and two; two runs in a call; the length from
+//! which on a kernel asks memory ahead of time. They do not have the many megabytes
 //! from which on it stores around the caches: those are for the test suite.
 
 use alloc::{string::String, vec, vec::Vec};

@@ -19,6 +19,7 @@ pub(crate) mod vector;
 mod x86;
 
 use alloc::{boxed::Box, string::String, sync::Arc};
+use core::{hint::black_box, mem::MaybeUninit};
 
 use crate::{
     backend::{Backend, BackendError, BackendInfo, CryptError, Direction, LoadedKey, check_runs},
@@ -59,6 +60,10 @@ trait Kernel: Copy + Send + Sync + 'static {
     const NAME: &'static str;
     type Key: Send + Sync;
 
+    /// What a call or a key's expansion left on the stack is overwritten, if that
+    /// may have been a key schedule.
+    fn wipe_stack() {}
+
     /// The instructions, in words.
     fn device(self) -> String;
     fn expand(self, key: &AesKey) -> Self::Key;
@@ -91,24 +96,38 @@ impl<K: Kernel> Backend for CpuBackend<K> {
     }
 
     fn load_key(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError> {
-        let keys = match key {
-            KeySpec::Xts(key) => Keys::Xts {
-                data: self.0.expand(key.data_key()),
-                tweak: self.0.expand(key.tweak_key()),
-            },
-            KeySpec::Ecb(key) => Keys::Ecb(self.0.expand(key)),
-            KeySpec::Ctr(key) => Keys::Ctr(self.0.expand(key)),
-            KeySpec::Ofb(key) => Keys::Ofb(self.0.expand(key)),
-        };
-        Ok(Box::new(CpuKey {
-            kernel: self.0,
-            keys,
-        }))
+        let key = expanded(self.0, key);
+        K::wipe_stack();
+        Ok(Box::new(key))
     }
 
     fn alloc(&self, len: usize) -> Buffer {
         Buffer::zeroed(len)
     }
+}
+
+/// Not inlined, see [`wipe_stack`].
+#[inline(never)]
+fn expanded<K: Kernel>(kernel: K, key: &KeySpec) -> CpuKey<K> {
+    let keys = match key {
+        KeySpec::Xts(key) => Keys::Xts {
+            data: kernel.expand(key.data_key()),
+            tweak: kernel.expand(key.tweak_key()),
+        },
+        KeySpec::Ecb(key) => Keys::Ecb(kernel.expand(key)),
+        KeySpec::Ctr(key) => Keys::Ctr(kernel.expand(key)),
+        KeySpec::Ofb(key) => Keys::Ofb(kernel.expand(key)),
+    };
+    CpuKey { kernel, keys }
+}
+
+/// Overwrites `BYTES` of the stack below its caller, which is where functions that
+/// have returned had what was theirs, unless they were inlined.
+#[inline(never)]
+fn wipe_stack<const BYTES: usize>() {
+    let mut dead = MaybeUninit::<[u8; BYTES]>::uninit();
+    dead.write([0; BYTES]);
+    black_box(&mut dead);
 }
 
 struct CpuKey<K: Kernel> {
@@ -137,19 +156,32 @@ impl<E> Keys<E> {
 impl<K: Kernel> LoadedKey for CpuKey<K> {
     fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
         check_runs(self.keys.mode(), runs)?;
+        // SAFETY: the unit lengths are those of the mode, as just checked.
+        unsafe { self.crypt_checked(direction, runs) };
+        K::wipe_stack();
+        Ok(())
+    }
+}
+
+impl<K: Kernel> CpuKey<K> {
+    /// Not inlined, see [`wipe_stack`].
+    ///
+    /// # Safety
+    /// The unit lengths are those of the mode.
+    #[inline(never)]
+    unsafe fn crypt_checked(&self, direction: Direction, runs: &mut [Run<'_>]) {
         for run in runs {
             match &self.keys {
-                // SAFETY: the unit lengths are those of the mode, as just checked.
+                // SAFETY: as the caller says.
                 Keys::Xts { data, tweak } => unsafe {
                     self.kernel.xts(data, tweak, direction, run);
                 },
-                // SAFETY: as above.
+                // SAFETY: as the caller says.
                 Keys::Ecb(key) => unsafe { self.kernel.ecb(key, direction, run) },
                 Keys::Ctr(key) => self.kernel.ctr(key, run),
                 Keys::Ofb(key) => self.kernel.ofb(key, run),
             }
         }
-        Ok(())
     }
 }
 
@@ -195,6 +227,45 @@ mod tests {
                         .unwrap();
                 });
             }
+        }
+    }
+
+    /// What the stack has below this function's caller.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(never)]
+    fn dead_stack(copy: &mut [u8; 8 << 10]) {
+        // SAFETY: these pages are there: a call that took more has returned.
+        unsafe {
+            core::arch::asm!(
+                "lea rsi, [rsp - {len}]",
+                "rep movsb",
+                len = const 8 << 10,
+                out("rsi") _,
+                inout("rdi") copy.as_mut_ptr() => _,
+                inout("rcx") copy.len() => _,
+            );
+        }
+    }
+
+    /// What depends on the key there would differ from key to key.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_portable_kernel_leaves_no_key_on_the_stack() {
+        let mut bytes = [0; 512];
+        let unit = DataUnitLen::new(512).unwrap();
+        let keys = [1, 2].map(|k| KeySpec::Ecb(AesKey::new(&[k; 32]).unwrap()));
+        let mut images = [[[0; 8 << 10]; 2]; 2];
+        for (key, images) in keys.iter().zip(&mut images) {
+            let key = portable().load_key(key).unwrap();
+            dead_stack(&mut images[0]);
+            let run = Run::new(DataUnitNumber::new(0), 1, unit, &mut bytes[..]).unwrap();
+            key.crypt(Direction::Encrypt, &mut [run]).unwrap();
+            dead_stack(&mut images[1]);
+        }
+        for (a, b) in images[0].iter().zip(&images[1]) {
+            let differ = a.iter().zip(b).filter(|(a, b)| a != b).count();
+            // Pointers do. A round key has 16 bytes, a schedule hundreds.
+            assert!(differ < 64, "{differ} bytes");
         }
     }
 }

@@ -39,8 +39,12 @@ unsafe fn message<P: Permutation>(p: &P, mut stream: u128, len: usize, at: Place
     let rest = len % 16;
     if rest > 0 {
         // SAFETY: as the caller says.
-        let (stream, at) = unsafe { (single(p, stream, 0), at.add(len - rest)) };
-        for (i, byte) in stream.to_le_bytes().into_iter().enumerate().take(rest) {
+        let (mut stream, at) = unsafe { (single(p, stream, 0), at.add(len - rest)) };
+        for i in 0..rest {
+            // Not through an array, which would have to be wiped.
+            #[expect(clippy::cast_possible_truncation, reason = "the lowest byte")]
+            let byte = stream as u8;
+            stream >>= 8;
             // SAFETY: `rest` bytes are left.
             unsafe { at.dst.add(i).write(at.src.add(i).read() ^ byte) };
         }

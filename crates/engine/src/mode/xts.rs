@@ -600,13 +600,17 @@ unsafe fn stealing_units<const DECRYPT: bool, P: Permutation>(
             if !DECRYPT {
                 *block = Place::in_place(at.dst).read().to_le();
             }
-            let lent = block.to_ne_bytes();
+            let mut lent = block.to_ne_bytes();
             let mut last = lent;
             at.add(16)
                 .src
                 .copy_to_nonoverlapping(last.as_mut_ptr(), tail);
             lent.as_ptr().copy_to_nonoverlapping(at.add(16).dst, tail);
             *block = u128::from_ne_bytes(last);
+            for copy in [&mut lent, &mut last] {
+                *copy = [0; 16];
+                black_box(copy);
+            }
         }
         apart(p, &mut blocks, &takers, count);
         for (i, block) in blocks[..count].iter().enumerate() {
