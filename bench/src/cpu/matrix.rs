@@ -126,6 +126,9 @@ pub(crate) fn cases(filter: &Filter) -> Result<Vec<Case>, String> {
         }
     }
     if cases.is_empty() {
+        if filter.modes == [Mode::Ctr] && filter.directions == [Direction::Decrypt] {
+            return Err("CTR decrypts as it encrypts: leave out --direction decrypt".to_owned());
+        }
         let list = |sizes: &[usize]| {
             let texts: Vec<_> = sizes.iter().map(|&bytes| size::text(bytes)).collect();
             texts.join(", ")
@@ -146,8 +149,15 @@ fn keep(case: &Case, filter: &Filter) -> bool {
     !case.in_memory() || (unit && key)
 }
 
-fn or<T: Copy>(wished: &[T], all: &[T]) -> Vec<T> {
-    if wished.is_empty() { all } else { wished }.to_vec()
+/// What is wished, once, or else all.
+fn or<T: Copy + PartialEq>(wished: &[T], all: &[T]) -> Vec<T> {
+    let mut list = Vec::new();
+    for item in if wished.is_empty() { all } else { wished } {
+        if !list.contains(item) {
+            list.push(*item);
+        }
+    }
+    list
 }
 
 #[cfg(test)]
@@ -216,6 +226,18 @@ mod tests {
             .map(|case| case.buffer)
             .collect();
         assert_eq!(sizes, [52000, 520 << 15]);
+        let twice = Filter {
+            calls: vec![65536, 65536],
+            ..one.clone()
+        };
+        assert_eq!(cases(&twice).unwrap().len(), 1);
+        let ctr = Filter {
+            modes: vec![Mode::Ctr],
+            units: vec![],
+            directions: vec![Direction::Decrypt],
+            ..one.clone()
+        };
+        assert!(cases(&ctr).unwrap_err().contains("--direction"));
         for (units, calls) in [
             (vec![512], vec![100]),
             (vec![15], vec![15]),

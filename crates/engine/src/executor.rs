@@ -114,7 +114,8 @@ impl Executor {
             .map(|batch| Mutex::new((batch, Ok(()))))
             .collect();
         let shares = Shares::new(pieces.len(), crew.len() + 1);
-        crew.run(threads - 1, &|me| {
+        // Long units may make fewer pieces than threads.
+        crew.run(threads.min(pieces.len()) - 1, &|me| {
             for piece in shares.of(me) {
                 let mut piece = pieces[piece].lock().expect("nobody else had it");
                 let (batch, result) = &mut *piece;

@@ -245,7 +245,8 @@ mod tests {
     #[test]
     fn nobody_waits_for_helpers_that_do_not_come() {
         let crew = Crew::new(1);
-        let (held, release) = (Barrier::new(2), Barrier::new(2));
+        let (held, release) = (Barrier::new(2), Barrier::new(3));
+        let callers = Mutex::new(vec![]);
         thread::scope(|scope| {
             // The only helper is kept inside a call.
             scope.spawn(|| {
@@ -258,14 +259,11 @@ mod tests {
             });
             held.wait();
             for _ in 0..10 {
-                let calls = AtomicUsize::new(0);
-                crew.run(1, &|me| {
-                    assert_eq!(me, 0);
-                    calls.fetch_add(1, Ordering::Relaxed);
-                });
-                assert_eq!(calls.into_inner(), 1);
+                crew.run(1, &|me| callers.lock().unwrap().push(me));
             }
+            release.wait();
         });
+        assert_eq!(callers.into_inner().unwrap(), [0; 10]);
         assert_eq!(crew.shared.places.load(Ordering::Relaxed), 0);
     }
 
