@@ -172,17 +172,21 @@ mod x86 {
 
     /// Blocks of no pattern. With equal ones the same bits would stand still in all
     /// lanes, which takes less power, and CPUs turn power into clock.
-    fn states() -> [[u8; 64]; IN_FLIGHT + 1] {
+    static STATES: [[u8; 64]; IN_FLIGHT + 1] = states();
+
+    const fn states() -> [[u8; 64]; IN_FLIGHT + 1] {
+        let mut states = [[0; 64]; IN_FLIGHT + 1];
         let mut x = 0x9e37_79b9_7f4a_7c15_u64;
-        [(); IN_FLIGHT + 1].map(|()| {
-            [(); 64].map(|()| {
-                // Marsaglia's xorshift.
-                x ^= x << 13;
-                x ^= x >> 7;
-                x ^= x << 17;
-                x.to_le_bytes()[7]
-            })
-        })
+        let mut i = 0;
+        while i < 64 * states.len() {
+            // Marsaglia's xorshift.
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            states[i / 64][i % 64] = x.to_le_bytes()[7];
+            i += 1;
+        }
+        states
     }
 
     macro_rules! limit {
@@ -190,7 +194,7 @@ mod x86 {
             pub(super) fn $name(passes: u64) -> Duration {
                 #[target_feature(enable = $features)]
                 fn run(passes: u64) -> Duration {
-                    let states = black_box(states());
+                    let states = black_box(&STATES);
                     // SAFETY: a state has 64 bytes, no register has more.
                     let load = |i: usize| unsafe { $load(states[i].as_ptr().cast()) };
                     let key = load(IN_FLIGHT);

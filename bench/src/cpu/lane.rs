@@ -159,7 +159,8 @@ impl Lane {
             let slices = f64::from(passes) * SLICE as f64;
             Ok((own.as_secs_f64() / bytes, limits.as_secs_f64() / slices))
         };
-        // The caches and the clock are still the one before's.
+        // The caches and the clock are still the one before's. What takes many
+        // milliseconds has its own before long.
         if !case.in_memory() {
             turn(rounds.settle)?;
         }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bulk work over the cores.
 //!
-//! A call is cut into pieces. The threads begin at different ones, each always at the
-//! same, since what a core had in its own cache in one call it has there in the next;
-//! who is through with its share takes what is left of the others'.
+//! A call is cut into pieces. The threads begin at different ones, and where all of
+//! them are needed each always at the same, since what a core had in its own cache in
+//! one call it has there in the next; who is through with its share takes what is left
+//! of the others'.
 
 mod crew;
 
@@ -81,8 +82,8 @@ impl Executor {
     /// # Errors
     /// As [`LoadedKey::crypt`]: after an error the first [`CryptError::done`]
     /// units are finished and all others hold their original input. What other
-    /// threads had finished beyond that is turned back. A unit length that the
-    /// mode does not have is found before anything is begun.
+    /// threads had finished beyond that is turned back; a separate output keeps it. A
+    /// unit length that the mode does not have is found before anything is begun.
     ///
     /// # Panics
     /// As the key does; those of this crate do not. A panic on one of the threads
@@ -100,7 +101,6 @@ impl Executor {
         if threads < 2 {
             return key.crypt(direction, runs);
         }
-        let crew = self.crew.get_or_init(|| Crew::new(self.threads - 1));
         // A key that refuses one of the runs does so before any of them is begun.
         let mut empty: Vec<_> = runs
             .iter_mut()
@@ -113,6 +113,7 @@ impl Executor {
             .into_iter()
             .map(|batch| Mutex::new((batch, Ok(()))))
             .collect();
+        let crew = self.crew.get_or_init(|| Crew::new(self.threads - 1));
         let shares = Shares::new(pieces.len(), crew.len() + 1);
         // Long units may make fewer pieces than threads.
         crew.run(threads.min(pieces.len()) - 1, &|me| {

@@ -25,8 +25,7 @@
 //! | input and output mapped into memory, two threads | 0.277 |
 //!
 //! What is done here is not in that table: it was thought of later. `io_uring` was not
-//! tried: it would take the same lock. `luxor bench file` of 4 GiB, on the same machine
-//! and day: 1.13 times what `cp` takes to encrypt, 1.28 times to decrypt, medians of 7.
+//! tried: it would take the same lock.
 //!
 //! Beside programs that used both cores (load 8, so noisy), medians of 25 for
 //! 512 MiB: 0.47 for workers that write where they are, as each sleeps for the lock

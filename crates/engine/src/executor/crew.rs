@@ -90,8 +90,8 @@ impl Crew {
     }
 
     /// Calls `work(0)` here, and `work` with numbers from 1 to [`len`](Self::len) on up
-    /// to `helpers` of the threads, on those that come before the first is through.
-    /// Nobody works on it any more when this returns.
+    /// to `helpers` of the threads: on those that come before anybody returns, since
+    /// then there is nothing left to do. Nobody works on it any more when this returns.
     ///
     /// # Panics
     /// When one of the calls does, after all have ended.
@@ -173,14 +173,21 @@ impl Shared {
     /// What a helper does all its life.
     fn serve(&self, me: usize) {
         while let Some((id, work)) = self.next() {
-            let panic = catch_unwind(AssertUnwindSafe(|| work(me))).err();
+            let mut panic = catch_unwind(AssertUnwindSafe(|| work(me))).err();
             let mut state = self.lock();
             if let Some(offer) = state.offers.iter_mut().find(|offer| offer.id == id) {
+                self.places.fetch_sub(offer.places, Ordering::Relaxed);
+                offer.places = 0;
                 offer.inside -= 1;
-                offer.panic = offer.panic.take().or(panic);
+                if offer.panic.is_none() {
+                    offer.panic = panic.take();
+                }
             }
             drop(state);
             self.finished.notify_all();
+            // One panic is passed on. What another said may do anything when dropped,
+            // panic included.
+            core::mem::forget(panic);
         }
     }
 
@@ -233,7 +240,7 @@ mod tests {
                 barrier.wait();
                 seen.lock().unwrap().push(me);
             });
-            // Nobody enters a second time, and all have left.
+            // All have come, once, and left.
             let seen = seen.get_mut().unwrap();
             seen.sort_unstable();
             assert_eq!(*seen, [0, 1, 2]);
@@ -265,6 +272,60 @@ mod tests {
         });
         assert_eq!(callers.into_inner().unwrap(), [0; 10]);
         assert_eq!(crew.shared.places.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn who_is_through_closes_the_offer() {
+        let crew = Crew::new(2);
+        let came = Barrier::new(2);
+        let entered = AtomicUsize::new(0);
+        // One of the two helpers is busy, so one place stays open, and nobody takes it.
+        let busy = Barrier::new(3);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                crew.run(1, &|_| {
+                    busy.wait();
+                    busy.wait();
+                });
+            });
+            busy.wait();
+            crew.run(2, &|me| {
+                if me != 0 && entered.fetch_add(1, Ordering::Relaxed) > 0 {
+                    return;
+                }
+                came.wait();
+                if me == 0 {
+                    thread::sleep(2 * LINGER);
+                }
+            });
+            busy.wait();
+        });
+        assert_eq!(entered.into_inner(), 1);
+    }
+
+    #[test]
+    fn a_panic_that_panics_when_dropped_harms_nobody() {
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                assert!(thread::panicking(), "dropped on purpose");
+            }
+        }
+        let crew = Crew::new(2);
+        for _ in 0..2 {
+            let barrier = Barrier::new(3);
+            let call = AssertUnwindSafe(|| {
+                crew.run(2, &|me| {
+                    barrier.wait();
+                    if me == 0 {
+                        thread::sleep(2 * LINGER);
+                    } else {
+                        std::panic::panic_any(Bomb);
+                    }
+                });
+            });
+            core::mem::forget(catch_unwind(call).unwrap_err());
+        }
     }
 
     #[test]
