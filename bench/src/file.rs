@@ -56,12 +56,13 @@ pub(crate) struct Report {
 #[derive(Debug, Serialize)]
 struct Row {
     what: &'static str,
-    samples: usize,
     seconds: Summary,
+    /// Those of each round, in their order.
+    samples: Vec<f64>,
     /// 10⁹ bytes of the file a second; null for `dump`.
     gb_per_s: Option<f64>,
-    /// The median ratio of the time to that of `cp` in the same round.
-    times_cp: Option<f64>,
+    /// The ratio of the time to that of `cp` in the same round.
+    times_cp: Option<Summary>,
     /// The most memory that the process had at a time.
     peak_bytes: u64,
 }
@@ -172,16 +173,18 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
         ("qemu-img convert to LUKS1", &of_qemu),
         ("luxor dump", &of_dump),
     ] {
-        let Some(seconds) = Summary::of(lane.seconds.iter().flatten().copied().collect()) else {
+        let samples: Vec<f64> = lane.seconds.iter().flatten().copied().collect();
+        let Some(seconds) = Summary::of(samples.clone()) else {
             continue;
         };
         let whole = what != "luxor dump";
         rows.push(Row {
             what,
-            samples: lane.seconds.len(),
             seconds,
+            samples,
             gb_per_s: whole.then(|| plan.bytes as f64 / seconds.median / 1e9),
-            times_cp: stats::ratio(&lane.seconds, &of_cp.seconds).filter(|_| whole && what != "cp"),
+            times_cp: stats::ratios(&lane.seconds, &of_cp.seconds)
+                .filter(|_| whole && what != "cp"),
             peak_bytes: lane.peak,
         });
     }
@@ -413,7 +416,7 @@ impl Report {
     /// The table for a terminal.
     pub(crate) fn text(&self) -> String {
         let mut text = format!(
-            "A file of {}{}; {}\n{:<26} {:>9} {:>7} {:>9} {:>12}\n",
+            "A file of {}{}; {}. Medians, and the quartiles.\n{:<26} {:>24} {:>7} {:>20} {:>12}\n",
             size::text(self.file_bytes),
             if self.in_memory {
                 " in memory"
@@ -427,14 +430,20 @@ impl Report {
             "times cp",
             "peak memory"
         );
+        let spread = |all: &Summary, digits: usize| {
+            let [median, lower, upper] =
+                [all.median, all.lower, all.upper].map(|n| format!("{n:.digits$}"));
+            format!("{median} ({lower} - {upper})")
+        };
         for row in &self.rows {
-            let number = |number: Option<f64>| number.map_or("-".into(), |n| format!("{n:.2}"));
             text += &format!(
-                "{:<26} {:>9.4} {:>7} {:>9} {:>8.1} MiB\n",
+                "{:<26} {:>24} {:>7} {:>20} {:>8.1} MiB\n",
                 row.what,
-                row.seconds.median,
-                number(row.gb_per_s),
-                number(row.times_cp),
+                spread(&row.seconds, 4),
+                row.gb_per_s.map_or("-".into(), |n| format!("{n:.2}")),
+                row.times_cp
+                    .as_ref()
+                    .map_or("-".into(), |all| spread(all, 2)),
                 row.peak_bytes as f64 / f64::from(1 << 20)
             );
         }

@@ -44,7 +44,7 @@ impl Report {
     pub(crate) fn begin(rivals: &[Box<dyn Rival>]) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
-            schema: 2,
+            schema: 3,
             date: rfc_3339(since.map_or(0, |since| since.as_secs())),
             command: std::env::args_os()
                 .map(|word| word.to_string_lossy().into_owned())

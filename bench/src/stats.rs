@@ -38,11 +38,16 @@ fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * rest)
 }
 
-/// The median of `a / b`, sample by sample: what was measured in one round is
-/// compared with what was measured in the same round.
-pub(crate) fn ratio(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
+/// `a / b`, sample by sample: what was measured in one round is compared with what
+/// was measured in the same round.
+pub(crate) fn ratios(a: &[Option<f64>], b: &[Option<f64>]) -> Option<Summary> {
     let ratios = a.iter().zip(b).filter_map(|(a, b)| Some((*a)? / (*b)?));
-    Some(Summary::of(ratios.collect())?.median)
+    Summary::of(ratios.collect())
+}
+
+/// The median of [`ratios`].
+pub(crate) fn ratio(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
+    Some(ratios(a, b)?.median)
 }
 
 #[cfg(test)]
