@@ -49,9 +49,10 @@ pub(super) struct Lane {
     pub(super) limit_seconds_per_byte: Vec<Option<f64>>,
 }
 
-/// The bytes that the limit loop does beside a pass: some 4 µs, in which the clock is
-/// still the pass's.
-const SLICE: u64 = 64 << 10;
+/// The bytes that the limit loop does in a slice: some 16 µs. So many at least a
+/// contestant does between two slices, in as many passes as that takes: going from one
+/// to the other costs both some hundred cycles, which belong to neither.
+const SLICE: u64 = 256 << 10;
 
 /// One pass through the buffer that takes longer makes everybody wait: such a
 /// contestant is timed in every fourth round only.
@@ -127,8 +128,8 @@ impl Lane {
         Ok(())
     }
 
-    /// Its turn in a round: passes through the buffer, and a slice of the limit loop
-    /// before each.
+    /// Its turn in a round: passes through the buffer, and slices of the limit loop
+    /// between them.
     pub(super) fn sample(
         &mut self,
         round: usize,
@@ -143,21 +144,28 @@ impl Lane {
             return Ok(());
         }
         let (input, output) = bytes.both(case);
+        let passes = SLICE.div_ceil(case.buffer as u64);
         let mut turn = |at_least: Duration| -> Result<(f64, f64), String> {
             let start = Instant::now();
-            let (mut passes, mut own, mut limits) = (0, Duration::ZERO, Duration::ZERO);
-            while passes == 0 || start.elapsed() < at_least {
+            let (mut slices, mut own, mut limits) = (0, Duration::ZERO, Duration::ZERO);
+            while slices == 0 || start.elapsed() < at_least {
                 if let Some(limit) = limit {
                     limits += limit.slice(case);
                 }
                 let start = Instant::now();
-                self.pass(case, input, output)?;
+                for _ in 0..passes {
+                    self.pass(case, input, output)?;
+                }
                 own += start.elapsed();
-                passes += 1;
+                slices += 1;
             }
-            let bytes = f64::from(passes) * case.buffer as f64;
-            let slices = f64::from(passes) * SLICE as f64;
-            Ok((own.as_secs_f64() / bytes, limits.as_secs_f64() / slices))
+            let slices = f64::from(slices);
+            let per_byte =
+                |time: Duration, bytes: u64| time.as_secs_f64() / (slices * bytes as f64);
+            Ok((
+                per_byte(own, passes * case.buffer as u64),
+                per_byte(limits, SLICE),
+            ))
         };
         // The caches and the clock are still the one before's. What takes many
         // milliseconds has its own before long.
@@ -212,7 +220,7 @@ impl LimitLane {
         }
     }
 
-    /// A slice beside a pass.
+    /// A slice beside passes.
     fn slice(&self, case: &Case) -> Duration {
         self.limit.run(SLICE, case.key_size.rounds() as u64)
     }
