@@ -8,6 +8,7 @@
 //! | number the sectors of a volume | [`Geometry::runs`] |
 //! | encrypt or decrypt a file or a stream of any length | [`pipeline::run`] |
 //! | do something else to one on its way | [`copy::Copier`] |
+//! | test what a power cut or a failing disk does | the module `faulty`, with the cargo feature of that name |
 //!
 //! ```
 //! use luxor_engine::{Direction, KeySpec, Mode, Registry, XtsKey};
@@ -29,6 +30,8 @@
 #![forbid(unsafe_code)]
 
 pub mod copy;
+#[cfg(feature = "faulty")]
+pub mod faulty;
 mod geometry;
 mod memory;
 pub mod pipeline;

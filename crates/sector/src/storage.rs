@@ -69,21 +69,31 @@ impl Storage for File {
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        checked_end(buf.len(), offset)?;
-        FileExt::read_exact_at(self, buf, offset).map_err(|e| match e.kind() {
-            io::ErrorKind::UnexpectedEof => ends_before(buf.len(), offset),
-            _ => e,
-        })
+        read_exact_at(self, buf, offset)
     }
 
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        checked_end(buf.len(), offset)?;
-        FileExt::write_all_at(self, buf, offset)
+        write_all_at(self, buf, offset)
     }
 
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
     }
+}
+
+/// [`Storage::read_exact_at`] by as many of the system's reads as it takes.
+pub(crate) fn read_exact_at(file: &impl FileExt, buf: &mut [u8], offset: u64) -> io::Result<()> {
+    checked_end(buf.len(), offset)?;
+    FileExt::read_exact_at(file, buf, offset).map_err(|e| match e.kind() {
+        io::ErrorKind::UnexpectedEof => ends_before(buf.len(), offset),
+        _ => e,
+    })
+}
+
+/// [`Storage::write_all_at`] by as many of the system's writes as it takes.
+pub(crate) fn write_all_at(file: &impl FileExt, buf: &[u8], offset: u64) -> io::Result<()> {
+    checked_end(buf.len(), offset)?;
+    FileExt::write_all_at(file, buf, offset)
 }
 
 /// Where `len` bytes from `offset` on end. Files end at 2⁶³ − 1 at the latest;
@@ -105,12 +115,16 @@ pub(crate) fn ends_before(len: usize, offset: u64) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Arc, thread};
+    use std::{num::NonZeroUsize, sync::Arc, thread};
 
     use super::*;
-    use crate::MemoryStorage;
+    use crate::{
+        MemoryStorage,
+        faulty::{Faults, FaultyStorage},
+    };
 
-    /// What files do, [`MemoryStorage`] does.
+    /// What files do, [`MemoryStorage`] does, and [`FaultyStorage`] whether or not
+    /// its transfers are short.
     fn behaves_as_a_file(storage: &dyn Storage) {
         assert!(storage.is_empty().unwrap());
         storage.write_all_at(b"behind a gap", 5000).unwrap();
@@ -144,6 +158,14 @@ mod tests {
     fn files_and_memory_are_storage() {
         behaves_as_a_file(&tempfile::tempfile().unwrap());
         behaves_as_a_file(&MemoryStorage::default());
+        behaves_as_a_file(&FaultyStorage::new(Vec::new()));
+        for longest in [1, 2, 5, 7, 12] {
+            let faults = Faults {
+                longest_transfer: NonZeroUsize::new(longest),
+                ..Faults::default()
+            };
+            behaves_as_a_file(&FaultyStorage::with_faults(Vec::new(), faults));
+        }
     }
 
     #[test]
@@ -161,6 +183,7 @@ mod tests {
         for storage in [
             Arc::new(tempfile::tempfile().unwrap()) as Arc<dyn Storage>,
             Arc::new(MemoryStorage::default()),
+            Arc::new(FaultyStorage::new(Vec::new())),
         ] {
             thread::scope(|scope| {
                 for k in 0..8_u8 {
