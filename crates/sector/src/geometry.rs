@@ -81,6 +81,9 @@ pub enum IvMode {
     /// eight bytes (dm-crypt's `plain64`). After 2⁶⁴ − 1 comes 0.
     #[default]
     Plain64,
+    /// The same count cut to 32 bits (dm-crypt's `plain`): after 2³² − 1 comes 0, so
+    /// that units 2 TiB apart have the same number.
+    Plain,
 }
 
 impl IvMode {
@@ -88,15 +91,17 @@ impl IvMode {
     const fn max(self) -> u64 {
         match self {
             Self::Plain64 => u64::MAX,
+            Self::Plain => u32::MAX as u64,
         }
     }
 }
 
 impl fmt::Display for IvMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Plain64 => f.write_str("plain64"),
-        }
+        f.write_str(match self {
+            Self::Plain64 => "plain64",
+            Self::Plain => "plain",
+        })
     }
 }
 
@@ -206,6 +211,8 @@ pub enum GeometryError {
 
 #[cfg(test)]
 mod tests {
+    use luxor_engine::{Direction, KeySpec, Mode, Registry, XtsKey};
+
     use super::*;
 
     fn geometry(sector_size: SectorSize, iv_offset: u64) -> Geometry {
@@ -262,33 +269,81 @@ mod tests {
         }
     }
 
+    /// Each mode's numbers by its definition: a count of 512 bytes, cut to its width.
+    const MODES: [(IvMode, u64); 2] = [(IvMode::Plain64, u64::MAX), (IvMode::Plain, 0xffff_ffff)];
+
     #[test]
-    fn plain64_starts_again_at_0_after_64_bits() {
-        for size in SectorSize::ALL {
-            let stride = size.stride();
-            // Every place of the wrap within five units, and every remainder
-            // of the numbers modulo the stride.
-            for before in 0..=5 * stride {
-                let first = 0_u64.wrapping_sub(before);
-                let expected: Vec<u128> = (0..5)
-                    .map(|k| u128::from(first.wrapping_add(k * stride)))
-                    .collect();
-                for (iv_offset, offset) in [
-                    (first, 0),
-                    (first.wrapping_sub(stride), size.bytes() as u64),
-                ] {
-                    let geometry = geometry(size, iv_offset);
-                    assert_eq!(
-                        numbers(&geometry, offset, 5),
-                        expected,
-                        "sectors of {size}, first number 2^64 - {before}"
-                    );
-                    let mut bytes = vec![0; 5 * size.bytes()];
-                    let runs = geometry.runs(offset, bytes.as_mut_slice()).unwrap();
-                    let wraps = before > 0 && before <= 4 * stride;
-                    assert_eq!(runs.len(), 1 + usize::from(wraps), "2^64 - {before}");
+    fn numbers_start_again_at_0_after_the_greatest() {
+        for (iv_mode, max) in MODES {
+            for size in SectorSize::ALL {
+                let stride = size.stride();
+                // Every place of the wrap within five units, and every remainder
+                // of the numbers modulo the stride.
+                for before in 0..=5 * stride {
+                    let first = 0_u64.wrapping_sub(before) & max;
+                    let expected: Vec<u128> = (0..5)
+                        .map(|k| u128::from(first.wrapping_add(k * stride) & max))
+                        .collect();
+                    for (iv_offset, offset) in [
+                        (first, 0),
+                        (first.wrapping_sub(stride), size.bytes() as u64),
+                        // LUKS1 has no offset: only the place can be so far.
+                        (0, first.wrapping_mul(512)),
+                    ] {
+                        if offset / 512 != first.wrapping_sub(iv_offset) & max
+                            || !offset.is_multiple_of(size.bytes() as u64)
+                        {
+                            continue; // no volume has this byte
+                        }
+                        let geometry = Geometry {
+                            iv_mode,
+                            ..geometry(size, iv_offset)
+                        };
+                        let words = format!("{iv_mode}, sectors of {size}, {before} before 0");
+                        assert_eq!(numbers(&geometry, offset, 5), expected, "{words}");
+                        let mut bytes = vec![0; 5 * size.bytes()];
+                        let runs = geometry.runs(offset, bytes.as_mut_slice()).unwrap();
+                        let wraps = before > 0 && before <= 4 * stride;
+                        assert_eq!(runs.len(), 1 + usize::from(wraps), "{words}");
+                    }
                 }
             }
+        }
+    }
+
+    /// Four sectors about byte 2 TiB of a volume, where the two modes part.
+    #[test]
+    fn ciphertext_about_the_wrap_is_the_references() {
+        let key: Vec<u8> = (0..64).collect();
+        let loaded = Registry::cpu()
+            .best(Mode::Xts)
+            .unwrap()
+            .load_key(&KeySpec::Xts(XtsKey::new(&key).unwrap()))
+            .unwrap();
+        let plain: Vec<u8> = (0..4 * 512_u32).map(|i| i.to_le_bytes()[0]).collect();
+        for (iv_mode, expected) in [
+            (
+                IvMode::Plain64,
+                [0xffff_fffe, 0xffff_ffff, 0x1_0000_0000, 0x1_0000_0001],
+            ),
+            (IvMode::Plain, [0xffff_fffe, 0xffff_ffff, 0, 1]),
+        ] {
+            let geometry = Geometry {
+                iv_mode,
+                ..geometry(SectorSize::B512, 0)
+            };
+            let mut bytes = plain.clone();
+            let mut runs = geometry
+                .runs((2 << 40) - 2 * 512, bytes.as_mut_slice())
+                .unwrap();
+            loaded.crypt(Direction::Encrypt, &mut runs).unwrap();
+            drop(runs);
+            let expected: Vec<u8> = expected
+                .into_iter()
+                .zip(plain.chunks(512))
+                .flat_map(|(number, sector)| luxor_reference::xts_encrypt(&key, number, sector))
+                .collect();
+            assert!(bytes == expected, "{iv_mode}");
         }
     }
 
