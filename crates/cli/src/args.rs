@@ -205,7 +205,7 @@ pub struct EncryptArgs {
     pub force: bool,
 }
 
-/// Decrypt a LUKS2 volume into a file
+/// Decrypt a LUKS volume into a file
 ///
 /// Gives exactly the bytes that `luxor encrypt` was given. A volume made by other
 /// programs gives its whole payload. OUTPUT is readable by its owner only, and appears
@@ -272,13 +272,16 @@ pub struct DumpArgs {
     pub volume: PathBuf,
 
     /// The JSON metadata, as `cryptsetup luksDump --dump-json-metadata` prints it
+    ///
+    /// LUKS1 has none; what its header says is printed in a similar form, with a
+    /// number `schema` that says which.
     #[arg(long)]
     pub json: bool,
 }
 
 /// Check a volume's metadata, and a key if one is given
 ///
-/// Looks at both copies of the header, their checksums, and every rule that the
+/// Looks at the header (LUKS2: both copies and their checksums) and every rule that the
 /// metadata must keep. With --key-file or --passphrase it also opens a keyslot and
 /// compares the key with its digest. Exit code 1 tells that something is damaged, even
 /// when the volume can still be opened from its other copy. Nothing is changed.

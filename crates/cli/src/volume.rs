@@ -8,7 +8,10 @@ use std::{
 };
 
 use luxor_engine::Backend;
-use luxor_luks::{Header, ReadError, SegmentSize, UnlockOptions, Unlocked, check_file_length};
+use luxor_luks::{
+    ReadError, SegmentSize, UnlockOptions, Unlocked, VolumeHeader, VolumeReadError,
+    check_file_length,
+};
 use luxor_sector::{
     Storage,
     copy::{Region, Source},
@@ -28,7 +31,7 @@ use crate::{
 /// A volume whose metadata have been read.
 pub struct Volume {
     /// The metadata.
-    pub header: Header,
+    pub header: VolumeHeader,
     path: PathBuf,
     metadata: Metadata,
 }
@@ -67,10 +70,10 @@ impl Volume {
             Some(_) => Metadata::Seekable(input),
             None => Metadata::Stream(Prefix::of(Box::new(input))),
         };
-        let header = Header::read(metadata.storage()).map_err(|error| {
+        let header = VolumeHeader::read(metadata.storage()).map_err(|error| {
             let message = format!("{}: {error}", shown(&path));
             match &error {
-                ReadError::Damaged { .. } => Error::failure(message)
+                VolumeReadError::Luks2(ReadError::Damaged { .. }) => Error::failure(message)
                     .hint("A backup of the header would help: cryptsetup luksHeaderRestore."),
                 _ => Error::failure(message),
             }

@@ -74,8 +74,8 @@ mod tests {
     #[test]
     fn merging_gives_back_what_was_split() {
         for hash in HashAlgorithm::ALL {
-            // Around both digests' lengths, so that last pieces are cut.
-            for len in [16, 31, 32, 33, 63, 64, 65, 100] {
+            // Around the digests' lengths, so that last pieces are cut.
+            for len in [16, 19, 20, 21, 31, 32, 33, 63, 64, 65, 100] {
                 let key: Vec<u8> = (0..len).map(|i| u8::try_from(i).unwrap() ^ 0xa5).collect();
                 let mut stripes = vec![0; len * 50];
                 af_split(&key, &mut stripes, hash).unwrap();

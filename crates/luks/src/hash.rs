@@ -1,45 +1,70 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The hash functions of LUKS2 metadata that this version knows.
+//! The hash functions of LUKS metadata that this version knows. New volumes are
+//! made with SHA-256; the others are read.
 
 use std::fmt;
 
+use ripemd::Ripemd160;
+use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
+use whirlpool::Whirlpool;
 
-/// A hash function of FIPS 180-4.
+/// A hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum HashAlgorithm {
-    /// SHA-256.
+    /// SHA-1 (FIPS 180-4): LUKS1's first, good enough for PBKDF2 and the stripes.
+    Sha1,
+    /// SHA-256 (FIPS 180-4).
     Sha256,
-    /// SHA-512.
+    /// SHA-512 (FIPS 180-4).
     Sha512,
+    /// RIPEMD-160 (ISO/IEC 10118-3).
+    Ripemd160,
+    /// Whirlpool (ISO/IEC 10118-3). Volumes that cryptsetup made with a libgcrypt
+    /// before 1.6.0, whose Whirlpool was another, do not open.
+    Whirlpool,
 }
 
 impl HashAlgorithm {
-    /// Both, for tests and tables.
-    pub const ALL: [Self; 2] = [Self::Sha256, Self::Sha512];
+    /// All, for tests and tables.
+    pub const ALL: [Self; 5] = [
+        Self::Sha1,
+        Self::Sha256,
+        Self::Sha512,
+        Self::Ripemd160,
+        Self::Whirlpool,
+    ];
 
-    /// The hash of that name in LUKS2 metadata; `None` when this version does
+    /// The names of all, for messages.
+    pub(crate) const NAMES: &str = "sha1, sha256, sha512, ripemd160 and whirlpool";
+
+    /// The hash of that name in LUKS metadata; `None` when this version does
     /// not have it.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|hash| hash.name() == name)
     }
 
-    /// The name in LUKS2 metadata: `sha256`, `sha512`.
+    /// The name in LUKS metadata, such as `sha256`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Sha1 => "sha1",
             Self::Sha256 => "sha256",
             Self::Sha512 => "sha512",
+            Self::Ripemd160 => "ripemd160",
+            Self::Whirlpool => "whirlpool",
         }
     }
 
-    /// The length of a hash value in bytes: 32 or 64.
+    /// The length of a hash value in bytes: 20 to 64.
     #[must_use]
     pub const fn output_len(self) -> usize {
         match self {
+            Self::Sha1 | Self::Ripemd160 => 20,
             Self::Sha256 => 32,
-            Self::Sha512 => 64,
+            Self::Sha512 | Self::Whirlpool => 64,
         }
     }
 
@@ -56,16 +81,22 @@ impl HashAlgorithm {
             hash.finalize_into(out.try_into().expect("of that size"));
         }
         match self {
+            Self::Sha1 => run::<Sha1>(parts, out),
             Self::Sha256 => run::<Sha256>(parts, out),
             Self::Sha512 => run::<Sha512>(parts, out),
+            Self::Ripemd160 => run::<Ripemd160>(parts, out),
+            Self::Whirlpool => run::<Whirlpool>(parts, out),
         }
     }
 
     /// PBKDF2 with HMAC (RFC 8018, 5.2); fills all of `out`.
     pub(crate) fn pbkdf2(self, secret: &[u8], salt: &[u8], iterations: u32, out: &mut [u8]) {
         match self {
+            Self::Sha1 => pbkdf2::pbkdf2_hmac::<Sha1>(secret, salt, iterations, out),
             Self::Sha256 => pbkdf2::pbkdf2_hmac::<Sha256>(secret, salt, iterations, out),
             Self::Sha512 => pbkdf2::pbkdf2_hmac::<Sha512>(secret, salt, iterations, out),
+            Self::Ripemd160 => pbkdf2::pbkdf2_hmac::<Ripemd160>(secret, salt, iterations, out),
+            Self::Whirlpool => pbkdf2::pbkdf2_hmac::<Whirlpool>(secret, salt, iterations, out),
         }
     }
 }
@@ -73,5 +104,36 @@ impl HashAlgorithm {
 impl fmt::Display for HashAlgorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The hash of "abc" by `openssl dgst`; those of the standards.
+    const OF_ABC: [&str; 5] = [
+        "a9993e364706816aba3e25717850c26c9cd0d89d",
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+        "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a\
+         2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f",
+        "8eb208f7e05d987a9b044a8e98c6b087f15a0bfc",
+        "4e2448a4c6f486bb16b6562c73b4020bf3043e3a731bce721ae1b303d97e6d4c\
+         7181eebdb6c57e277d0e34957114cbd6c797fc9d95d8b582d225292076d4eef5",
+    ];
+
+    #[test]
+    fn each_name_is_its_hash() {
+        for (hash, expected) in HashAlgorithm::ALL.into_iter().zip(OF_ABC) {
+            assert_eq!(HashAlgorithm::by_name(hash.name()), Some(hash));
+            assert!(HashAlgorithm::NAMES.contains(hash.name()));
+            let mut out = [0; 64];
+            hash.digest_into(&[b"a", b"", b"bc"], &mut out);
+            let (out, rest) = out.split_at(hash.output_len());
+            let hex: String = out.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(hex, expected, "{hash}");
+            assert!(rest.iter().all(|&byte| byte == 0), "{hash} is longer");
+        }
+        assert_eq!(HashAlgorithm::by_name("SHA256"), None);
     }
 }

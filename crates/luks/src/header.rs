@@ -13,6 +13,7 @@ use crate::{
     hash::HashAlgorithm,
     json,
     keyslot::Keyslot,
+    luks1,
     metadata::{self, Metadata, MetadataError},
     segment::{Segment, SegmentError},
     token::{FileLengthError, Token, check_file_length},
@@ -44,7 +45,7 @@ impl Header {
         })?;
         let head = read_head(storage, 0, len);
         if let Ok(head) = &head
-            && binary_header::is_luks1(head.as_slice())
+            && head.starts_with(luks1::MAGIC)
         {
             return Err(ReadError::Luks1);
         }
@@ -443,8 +444,8 @@ pub enum ReadError {
     /// Neither copy begins as a header does.
     #[error("this is not a LUKS volume: it has no LUKS header")]
     NotLuks,
-    /// LUKS1.
-    #[error("this is a LUKS1 volume, which this version does not open")]
+    /// LUKS1: [`Luks1Header`](crate::Luks1Header) reads it.
+    #[error("this is a LUKS1 volume, not a LUKS2 one")]
     Luks1,
     /// Nothing valid.
     #[error(

@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! LUKS2 volumes: their metadata, keyslots and keys, as in the LUKS2 On-Disk
-//! Format Specification 1.1. The data are the business of `luxor_sector` and
-//! `luxor_engine`: this crate gives a [`Segment`] and a volume key.
+//! LUKS volumes: their metadata, keyslots and keys, as in the LUKS1 On-Disk Format
+//! Specification 1.2.3 and the LUKS2 On-Disk Format Specification 1.1. The data are
+//! the business of `luxor_sector` and `luxor_engine`: this crate gives a [`Segment`]
+//! and a volume key.
 //!
 //! | to do this | use |
 //! |---|---|
-//! | make a volume | [`NewVolume::create`], then [`NewVolume::write_to`] |
+//! | make a LUKS2 volume | [`NewVolume::create`], then [`NewVolume::write_to`] |
 //! | the same to an output that cannot seek | [`NewVolume::write_stream`] |
-//! | read a volume's metadata | [`Header::read`], [`Header::describe`] |
+//! | read the metadata of a volume of either version | [`VolumeHeader::read`] |
+//! | the same of one version | [`Header::read`] for LUKS2, [`Luks1Header::read`] |
+//! | see all that they say | [`Header::describe`], [`Luks1Header::describe`] |
 //! | show them as cryptsetup does | [`Header::metadata_json`] |
-//! | get the volume key | [`Header::unlock`] |
-//! | know how long the plaintext is | [`Header::plaintext_len`] |
+//! | get the volume key | [`VolumeHeader::unlock`] |
+//! | know how long the plaintext is | [`Header::plaintext_len`], [`Luks1Header::plaintext_len`] |
 //! | choose a key derivation and its costs | [`PbkdfOptions`] |
 //! | bound the costs of volumes from strangers | [`UnlockOptions`] |
 //!
 //! Metadata are read once, treated as hostile, and become typed values; an error
-//! names the rule and the place. One segment, encrypted with `aes-xts-plain64`,
-//! is opened; anything else is a named error. Reading never writes.
+//! names the rule and the place. One segment, encrypted with `aes-xts-plain64` (in
+//! LUKS1 also `aes-xts-plain`), is opened; anything else is a named error. Reading
+//! never writes.
 //!
 //! ```
 //! use luxor_engine::{Mode, Registry};
@@ -64,12 +68,14 @@ mod header;
 mod json;
 mod keyslot;
 mod label;
+mod luks1;
 mod memory;
 mod metadata;
 mod pbkdf;
 mod segment;
 mod token;
 mod unlock;
+mod volume;
 
 pub use area::AreaError;
 pub use benchmark::{PbkdfOptions, PbkdfOptionsError};
@@ -83,6 +89,7 @@ pub use header::{
 };
 pub use keyslot::{Keyslot, KeyslotArea, Priority};
 pub use label::{Label, LabelError};
+pub use luks1::{Luks1Description, Luks1Error, Luks1Header};
 pub use memory::MemoryBound;
 pub use metadata::MetadataError;
 pub use pbkdf::{
@@ -93,3 +100,4 @@ pub use segment::{Segment, SegmentError, SegmentSize};
 pub use token::{FileLengthError, Token, check_file_length};
 pub use unlock::{KeyslotError, Skipped, UnlockError, UnlockOptions, Unlocked};
 pub use uuid::Uuid;
+pub use volume::{VolumeHeader, VolumeReadError};

@@ -15,8 +15,10 @@ use crate::{
     token::{LUXOR_FILE, Token},
 };
 
-/// The one cipher of this version, by its name in the metadata.
+/// The one cipher of LUKS2 data in this version, by its name in the metadata.
 pub(crate) const AES_XTS_PLAIN64: &str = "aes-xts-plain64";
+/// Its older form, which LUKS1 has too.
+pub(crate) const AES_XTS_PLAIN: &str = "aes-xts-plain";
 
 /// The most keyslots, segments and tokens that there can be.
 const MAX_OBJECTS: usize = 32;

@@ -3,7 +3,7 @@
 //! derived from the secret, its stripes are merged, and a digest tells whether
 //! the result is the volume key.
 
-use std::{cmp::Reverse, fmt, io};
+use std::{cmp::Reverse, collections::BTreeMap, fmt, io};
 
 use luxor_engine::{Backend, Direction, KeyError, SecretBytes, XtsKey};
 use luxor_sector::Storage;
@@ -16,7 +16,7 @@ use crate::{
     header::Header,
     json::brief,
     keyslot::{Keyslot, Priority},
-    metadata::{AES_XTS_PLAIN64, brief_list},
+    metadata::{AES_XTS_PLAIN, AES_XTS_PLAIN64, brief_list},
     pbkdf::{CostError, DEFAULT_ITERATIONS_LIMIT, DeriveError, check_iterations},
 };
 
@@ -72,88 +72,105 @@ impl Header {
             let names = metadata.config.requirements.clone();
             return Err(UnlockError::Requirements { names });
         }
-        let (digest_number, digest) = metadata.segment_digest();
-        if HashAlgorithm::by_name(&digest.hash).is_none() {
-            let (digest, hash) = (digest_number, digest.hash.clone());
-            return Err(UnlockError::DigestHash { digest, hash });
-        }
-        // What is allowed for a keyslot's Argon2 is far less than a digest needs.
-        let limit = options
-            .iterations_limit
-            .map(|limit| limit.max(DEFAULT_ITERATIONS_LIMIT));
-        check_iterations(digest.iterations, limit).map_err(|error| UnlockError::DigestLimit {
-            digest: digest_number,
-            error,
-        })?;
+        unlock(
+            &metadata.keyslots,
+            metadata.segment_digest(),
+            storage,
+            secret,
+            backend,
+            options,
+        )
+    }
+}
 
-        let mut tried = Vec::new();
-        let mut skipped: Vec<Skipped> = Vec::new();
-        for (number, keyslot) in self.candidates(digest, options.keyslot)? {
-            match attempt(keyslot, digest, storage, secret, backend, options) {
-                Ok(Some(key)) => {
-                    let volume_key = match XtsKey::new(key.expose()) {
-                        Err(KeyError::EqualHalves) if options.allow_weak_key => {
-                            XtsKey::new_permitting_equal_halves(key.expose())
-                        }
-                        result => result,
+/// Tries the keyslots that hold the key that `digest`, here with its number, is of.
+pub(crate) fn unlock(
+    keyslots: &BTreeMap<u32, Keyslot>,
+    (digest_number, digest): (u32, &Digest),
+    storage: &dyn Storage,
+    secret: &[u8],
+    backend: &dyn Backend,
+    options: &UnlockOptions,
+) -> Result<Unlocked, UnlockError> {
+    if HashAlgorithm::by_name(&digest.hash).is_none() {
+        let (digest, hash) = (digest_number, digest.hash.clone());
+        return Err(UnlockError::DigestHash { digest, hash });
+    }
+    // What is allowed for a keyslot's Argon2 is far less than a digest needs.
+    let limit = options
+        .iterations_limit
+        .map(|limit| limit.max(DEFAULT_ITERATIONS_LIMIT));
+    check_iterations(digest.iterations, limit).map_err(|error| UnlockError::DigestLimit {
+        digest: digest_number,
+        error,
+    })?;
+
+    let mut tried = Vec::new();
+    let mut skipped: Vec<Skipped> = Vec::new();
+    for (number, keyslot) in candidates(keyslots, digest, options.keyslot)? {
+        match attempt(keyslot, digest, storage, secret, backend, options) {
+            Ok(Some(key)) => {
+                let volume_key = match XtsKey::new(key.expose()) {
+                    Err(KeyError::EqualHalves) if options.allow_weak_key => {
+                        XtsKey::new_permitting_equal_halves(key.expose())
                     }
-                    .map_err(|error| UnlockError::VolumeKey {
-                        keyslot: number,
-                        error,
-                    })?;
-                    return Ok(Unlocked {
-                        keyslot: number,
-                        digest: digest_number,
-                        volume_key,
-                    });
+                    result => result,
                 }
-                Ok(None) => tried.push(number),
-                Err(error) => skipped.push(Skipped {
+                .map_err(|error| UnlockError::VolumeKey {
                     keyslot: number,
                     error,
-                }),
-            }
-        }
-        if tried.is_empty() {
-            // The one that its owner can do most about.
-            skipped.sort_by_key(|skipped| (skipped.error.rank(), skipped.keyslot));
-            let Some(Skipped { keyslot, error }) = skipped.into_iter().next() else {
-                return Err(UnlockError::NoKeyslots);
-            };
-            return Err(UnlockError::Keyslot { keyslot, error });
-        }
-        Err(UnlockError::WrongSecret { tried, skipped })
-    }
-
-    /// The keyslots to try, in order.
-    fn candidates(
-        &self,
-        digest: &Digest,
-        wanted: Option<u32>,
-    ) -> Result<Vec<(u32, &Keyslot)>, UnlockError> {
-        let keyslots = &self.metadata().keyslots;
-        if let Some(number) = wanted {
-            let Some(keyslot) = keyslots.get(&number) else {
-                let existing = keyslots.keys().copied().collect();
-                return Err(UnlockError::NoSuchKeyslot {
+                })?;
+                return Ok(Unlocked {
                     keyslot: number,
-                    existing,
+                    digest: digest_number,
+                    volume_key,
                 });
-            };
-            if !digest.keyslots.contains(&number) {
-                return Err(UnlockError::Unbound { keyslot: number });
             }
-            return Ok(vec![(number, keyslot)]);
+            Ok(None) => tried.push(number),
+            Err(error) => skipped.push(Skipped {
+                keyslot: number,
+                error,
+            }),
         }
-        let mut candidates: Vec<_> = keyslots
-            .iter()
-            .map(|(&number, keyslot)| (number, keyslot))
-            .filter(|(number, _)| digest.keyslots.contains(number))
-            .filter(|(_, keyslot)| keyslot.priority != Priority::Ignore)
-            .collect();
-        candidates.sort_by_key(|(number, keyslot)| (Reverse(keyslot.priority), *number));
-        Ok(candidates)
     }
+    if tried.is_empty() {
+        // The one that its owner can do most about.
+        skipped.sort_by_key(|skipped| (skipped.error.rank(), skipped.keyslot));
+        let Some(Skipped { keyslot, error }) = skipped.into_iter().next() else {
+            return Err(UnlockError::NoKeyslots);
+        };
+        return Err(UnlockError::Keyslot { keyslot, error });
+    }
+    Err(UnlockError::WrongSecret { tried, skipped })
+}
+
+/// The keyslots to try, in order.
+fn candidates<'a>(
+    keyslots: &'a BTreeMap<u32, Keyslot>,
+    digest: &Digest,
+    wanted: Option<u32>,
+) -> Result<Vec<(u32, &'a Keyslot)>, UnlockError> {
+    if let Some(number) = wanted {
+        let Some(keyslot) = keyslots.get(&number) else {
+            let existing = keyslots.keys().copied().collect();
+            return Err(UnlockError::NoSuchKeyslot {
+                keyslot: number,
+                existing,
+            });
+        };
+        if !digest.keyslots.contains(&number) {
+            return Err(UnlockError::Unbound { keyslot: number });
+        }
+        return Ok(vec![(number, keyslot)]);
+    }
+    let mut candidates: Vec<_> = keyslots
+        .iter()
+        .map(|(&number, keyslot)| (number, keyslot))
+        .filter(|(number, _)| digest.keyslots.contains(number))
+        .filter(|(_, keyslot)| keyslot.priority != Priority::Ignore)
+        .collect();
+    candidates.sort_by_key(|(number, keyslot)| (Reverse(keyslot.priority), *number));
+    Ok(candidates)
 }
 
 /// The volume key, or `None` when the secret does not open the keyslot.
@@ -196,7 +213,11 @@ fn attempt(
 /// The hash between the stripes, when this version can open the keyslot at all.
 fn supported(keyslot: &Keyslot) -> Result<HashAlgorithm, KeyslotError> {
     let unsupported = |what: String| Err(KeyslotError::Unsupported { what });
-    if keyslot.area.encryption != AES_XTS_PLAIN64 {
+    // No area has so many sectors that the two differ.
+    if !matches!(
+        keyslot.area.encryption.as_str(),
+        AES_XTS_PLAIN64 | AES_XTS_PLAIN
+    ) {
         return unsupported(format!(
             "its area is encrypted with {}, not {AES_XTS_PLAIN64}",
             brief(&keyslot.area.encryption)
@@ -331,8 +352,9 @@ pub enum UnlockError {
     },
     /// The digest's hash is not in this version.
     #[error(
-        "digest {digest}: its hash is {}; this version has sha256 and sha512",
-        brief(hash)
+        "digest {digest}: its hash is {}; this version has {}",
+        brief(hash),
+        HashAlgorithm::NAMES
     )]
     DigestHash {
         /// The digest.

@@ -481,6 +481,9 @@ fn other_sizes_and_hashes_are_read() {
     let (_, costs) = cheap(PbkdfKind::Pbkdf2);
     for more in [
         "--hash sha512",
+        "--hash sha1",
+        "--hash ripemd160",
+        "--hash whirlpool",
         "--luks2-metadata-size 64k --luks2-keyslots-size 1M",
         "--luks2-metadata-size 4M --luks2-keyslots-size 1M --subsystem tests --label x",
         "--offset 16384 --uuid 01234567-89ab-4def-8123-456789abcdef",
@@ -506,19 +509,6 @@ fn other_sizes_and_hashes_are_read() {
             assert_eq!(unlock(&storage, SECRET).unwrap(), 0, "{more}");
         }
     }
-}
-
-#[test]
-fn luks1_is_named() {
-    let scratch = Scratch::new();
-    let path = scratch.sparse("luks1", 20 << 20);
-    scratch.succeed(
-        "luksFormat -q --type luks1 --key-file secret --pbkdf-force-iterations 1000 luks1",
-    );
-    assert!(matches!(
-        Header::read(&open(&path)),
-        Err(luxor_luks::ReadError::Luks1)
-    ));
 }
 
 #[test]

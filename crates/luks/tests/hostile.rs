@@ -539,12 +539,12 @@ fn each_rule_is_named_with_its_place() {
             "keyslot 0: af.stripes must be a whole number from 4000",
         ),
         (
-            one("keyslots/0/af/hash", json!("sha1")),
-            "keyslot 0: its stripes are hashed with \"sha1\"",
+            one("keyslots/0/af/hash", json!("sha3-256")),
+            "keyslot 0: its stripes are hashed with \"sha3-256\"",
         ),
         (
-            one("keyslots/0/kdf/hash", json!("whirlpool")),
-            "keyslot 0: its hash is \"whirlpool\"",
+            one("keyslots/0/kdf/hash", json!("streebog512")),
+            "keyslot 0: its hash is \"streebog512\"",
         ),
         (
             one("keyslots/0/kdf/type", json!("scrypt")),
@@ -559,8 +559,8 @@ fn each_rule_is_named_with_its_place() {
             "keyslot 0: kdf.iterations must be a whole number from 1",
         ),
         (
-            one("digests/0/hash", json!("sha1")),
-            "digest 0: its hash is \"sha1\"",
+            one("digests/0/hash", json!("sha3-256")),
+            "digest 0: its hash is \"sha3-256\"",
         ),
         (
             one("digests/0/type", json!("sha256")),

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use luxor_engine::Mode;
+use luxor_luks::VolumeHeader;
 
 use crate::{
     args::{CheckArgs, GlobalArgs},
@@ -17,7 +18,7 @@ use crate::{
     volume::Volume,
 };
 
-/// Checks both copies of the metadata, the data's length, and with a key a
+/// Checks the metadata in all their copies, the data's length, and with a key a
 /// keyslot too.
 ///
 /// # Errors
@@ -43,17 +44,22 @@ pub fn run(args: &CheckArgs, global: &GlobalArgs, console: Console) -> Result<()
 
     let mut damage = Vec::new();
     let mut good = String::new();
-    for copy in volume.header.describe().copies {
-        let name = copy.kind.name();
-        match &copy.found {
-            Ok(facts) => {
-                let _ = writeln!(
-                    good,
-                    "{name} header: good (at byte {}, sequence number {}, {} checksum)",
-                    facts.offset, facts.seqid, facts.checksum
-                );
+    match &volume.header {
+        VolumeHeader::Luks1(_) => good.push_str("header: good (LUKS1: one copy, no checksum)\n"),
+        VolumeHeader::Luks2(header) => {
+            for copy in header.describe().copies {
+                let name = copy.kind.name();
+                match &copy.found {
+                    Ok(facts) => {
+                        let _ = writeln!(
+                            good,
+                            "{name} header: good (at byte {}, sequence number {}, {} checksum)",
+                            facts.offset, facts.seqid, facts.checksum
+                        );
+                    }
+                    Err(error) => damage.push(format!("{name} header: {error}")),
+                }
             }
-            Err(error) => damage.push(format!("{name} header: {error}")),
         }
     }
     if damage.is_empty() {

@@ -3,7 +3,10 @@
 
 use std::fmt::{self, Display, Write};
 
-use luxor_luks::{Description, Digest, Kdf, Keyslot, Priority, SegmentSize, Token};
+use luxor_luks::{
+    Description, Digest, Kdf, Keyslot, Luks1Description, Priority, Segment, SegmentSize, Token,
+    VolumeHeader,
+};
 
 use crate::{
     args::{DumpArgs, GlobalArgs},
@@ -20,14 +23,42 @@ use crate::{
 pub fn run(args: &DumpArgs, global: &GlobalArgs, console: Console) -> Result<()> {
     let path = global.header.as_ref().unwrap_or(&args.volume);
     let volume = Volume::open(Input::open(path, Role::Metadata)?, console)?;
-    console::print(&if args.json {
-        volume.header.metadata_json()
-    } else {
-        text(&volume.name(), &volume.header.describe())
+    let name = volume.name();
+    console::print(&match (&volume.header, args.json) {
+        (VolumeHeader::Luks1(header), true) => header.metadata_json() + "\n",
+        (VolumeHeader::Luks1(header), false) => luks1_text(&name, &header.describe()),
+        // To the byte as cryptsetup prints them.
+        (VolumeHeader::Luks2(header), true) => header.metadata_json(),
+        (VolumeHeader::Luks2(header), false) => text(&name, &header.describe()),
     })
 }
 
-/// The metadata for people to read.
+/// LUKS1's metadata for people to read.
+fn luks1_text(name: &str, volume: &Luks1Description<'_>) -> String {
+    let mut text = Text::default();
+    text.title(format_args!("LUKS1 volume {name}"));
+    text.line("UUID", Escaped(volume.uuid));
+    text.line(
+        "Keyslots",
+        format_args!("{} of 8 in use", volume.keyslots.len()),
+    );
+
+    text.title("Data");
+    text.segment(volume.encryption, volume.segment);
+    text.line(
+        "Key",
+        format_args!("{} bits", 8 * u64::from(volume.key_len)),
+    );
+
+    for (number, keyslot) in volume.keyslots {
+        text.keyslot(*number, keyslot);
+    }
+    text.title("Digest of the volume key");
+    text.digest(volume.digest);
+    text.0
+}
+
+/// LUKS2's metadata for people to read.
 fn text(name: &str, volume: &Description<'_>) -> String {
     let mut text = Text::default();
     text.title(format_args!("LUKS{} volume {name}", volume.version));
@@ -50,22 +81,7 @@ fn text(name: &str, volume: &Description<'_>) -> String {
 
     let segment = volume.segment;
     text.title(format_args!("Data (segment {})", volume.segment_number));
-    text.line(
-        "Encryption",
-        format_args!("aes-xts-{}", segment.geometry.iv_mode),
-    );
-    text.line(
-        "Sector size",
-        format_args!("{} bytes", segment.geometry.sector_size),
-    );
-    text.line("Begins at", format_args!("byte {}", segment.offset));
-    match segment.size {
-        SegmentSize::Dynamic => text.line("Length", "to the end of the file or device"),
-        SegmentSize::Fixed(size) => text.line("Length", format_args!("{size} bytes")),
-    }
-    if segment.geometry.iv_offset != 0 {
-        text.line("First number", segment.geometry.iv_offset);
-    }
+    text.segment(&format!("aes-xts-{}", segment.geometry.iv_mode), segment);
     if let Some(length) = volume.tokens.values().find_map(|token| token.file_length) {
         text.line("File length", format_args!("{length} bytes"));
     }
@@ -74,7 +90,16 @@ fn text(name: &str, volume: &Description<'_>) -> String {
         text.keyslot(*number, keyslot);
     }
     for (number, digest) in volume.digests {
-        text.digest(*number, digest);
+        text.title(format_args!("Digest {number}"));
+        text.line(
+            "Confirms",
+            format_args!(
+                "keyslots {}, segments {}",
+                list(&digest.keyslots),
+                list(&digest.segments)
+            ),
+        );
+        text.digest(digest);
     }
     for (number, token) in volume.tokens {
         text.token(*number, token);
@@ -95,6 +120,22 @@ impl Text {
 
     fn line(&mut self, name: &str, value: impl Display) {
         let _ = writeln!(self.0, "  {name:<15} {value}");
+    }
+
+    fn segment(&mut self, encryption: &str, segment: &Segment) {
+        self.line("Encryption", Escaped(encryption));
+        self.line(
+            "Sector size",
+            format_args!("{} bytes", segment.geometry.sector_size),
+        );
+        self.line("Begins at", format_args!("byte {}", segment.offset));
+        match segment.size {
+            SegmentSize::Dynamic => self.line("Length", "to the end of the file or device"),
+            SegmentSize::Fixed(size) => self.line("Length", format_args!("{size} bytes")),
+        }
+        if segment.geometry.iv_offset != 0 {
+            self.line("First number", segment.geometry.iv_offset);
+        }
     }
 
     fn keyslot(&mut self, number: u32, keyslot: &Keyslot) {
@@ -151,16 +192,7 @@ impl Text {
         );
     }
 
-    fn digest(&mut self, number: u32, digest: &Digest) {
-        self.title(format_args!("Digest {number}"));
-        self.line(
-            "Confirms",
-            format_args!(
-                "keyslots {}, segments {}",
-                list(&digest.keyslots),
-                list(&digest.segments)
-            ),
-        );
+    fn digest(&mut self, digest: &Digest) {
         self.line(
             "Made by",
             format_args!(

@@ -89,20 +89,32 @@ impl Bench {
 
         let offset = data_offset(&metadata(&volume)?)?;
         let key = self.volume_key(&volume, secret)?;
+        self.fill(cell, &key, payload, &volume, offset)?;
+        Ok(volume)
+    }
+
+    /// Python encrypts the payload, which becomes the end of `volume`, from `offset` on.
+    pub fn fill(
+        &mut self,
+        cell: Cell,
+        key: &Path,
+        payload: &[u8],
+        volume: &Path,
+        offset: u64,
+    ) -> Outcome<()> {
         let (plain, encrypted) = (self.file(payload), self.new_path());
         self.python
-            .crypt("encrypt", cell, &key, &plain, 0, payload.len(), &encrypted)?;
+            .crypt("encrypt", cell, key, &plain, 0, payload.len(), &encrypted)?;
         let encrypted = fs::read(&encrypted).map_err(|e| e.to_string())?;
         must(encrypted != payload, "Python does not encrypt")?;
         let mut file = fs::OpenOptions::new()
             .write(true)
-            .open(&volume)
+            .open(volume)
             .map_err(|e| e.to_string())?;
         file.set_len(offset).map_err(|e| e.to_string())?;
         file.seek(SeekFrom::Start(offset))
             .map_err(|e| e.to_string())?;
-        file.write_all(&encrypted).map_err(|e| e.to_string())?;
-        Ok(volume)
+        file.write_all(&encrypted).map_err(|e| e.to_string())
     }
 
     /// A volume by `luxor encrypt`.
@@ -156,9 +168,14 @@ impl Bench {
     }
 
     /// Luxor must find no key, and leave no output.
-    pub fn luxor_finds_no_key(&mut self, volume: &Path, secret: &Secret) -> Outcome<()> {
+    pub fn luxor_finds_no_key(
+        &mut self,
+        volume: &Path,
+        options: &[String],
+        secret: &Secret,
+    ) -> Outcome<()> {
         let back = self.new_path();
-        self.luxor("decrypt", &[volume, &back], &[], secret)?
+        self.luxor("decrypt", &[volume, &back], options, secret)?
             .must_exit(2)?;
         must(!back.exists(), "a wrong secret leaves an output behind")
     }
@@ -246,6 +263,37 @@ fn data_offset(metadata: &Value) -> Outcome<u64> {
     offset.parse().map_err(|e| format!("{offset}: {e}"))
 }
 
+/// Where the data of a LUKS1 volume begin, as `cryptsetup` sees it, in bytes.
+pub fn luks1_data_offset(header: &Path) -> Outcome<u64> {
+    let ran = cryptsetup("luksDump", &[], header, None)?;
+    ran.must_exit(0)?;
+    let dump = String::from_utf8_lossy(&ran.output.stdout).into_owned();
+    let sectors = dump
+        .lines()
+        .find_map(|line| line.strip_prefix("Payload offset:"))
+        .and_then(|sectors| sectors.trim().parse::<u64>().ok());
+    sectors
+        .map(|sectors| 512 * sectors)
+        .ok_or_else(|| format!("no payload offset in {dump}"))
+}
+
+/// `qemu-img ARGUMENT…`. It measures PBKDF2 by the CPU time that the kernel counts in
+/// ticks, and gives up when a fast hash had none of them; the next time it has.
+pub fn qemu_img(arguments: &[String]) -> Outcome<()> {
+    const TRIES: u32 = 30;
+    let mut words = String::new();
+    for _ in 0..TRIES {
+        let mut qemu = Command::new("qemu-img");
+        qemu.args(arguments);
+        let ran = run(qemu, None)?;
+        words = String::from_utf8_lossy(&ran.output.stderr).into_owned();
+        if !words.contains("Unable to get accurate CPU usage") {
+            return ran.must_exit(0);
+        }
+    }
+    Err(format!("qemu-img fails {TRIES} times: {words}"))
+}
+
 fn run(mut command: Command, secret: Option<&Secret>) -> Outcome<Ran> {
     if let Some(Secret {
         key_file: Some(path),
@@ -280,7 +328,7 @@ fn run(mut command: Command, secret: Option<&Secret>) -> Outcome<Ran> {
 /// A program's end.
 pub struct Ran {
     line: String,
-    output: Output,
+    pub output: Output,
 }
 
 impl Ran {

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A volume of either version: the one place that looks which it is.
+
+use luxor_engine::Backend;
+use luxor_sector::Storage;
+
+use crate::{
+    header::{Header, ReadError, Warning},
+    luks1::{self, Luks1Error, Luks1Header},
+    segment::Segment,
+    unlock::{UnlockError, UnlockOptions, Unlocked},
+};
+
+/// The metadata of a volume of either version.
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of them, and it stays where it is"
+)]
+pub enum VolumeHeader {
+    /// LUKS1.
+    Luks1(Luks1Header),
+    /// LUKS2.
+    Luks2(Header),
+}
+
+impl VolumeHeader {
+    /// Reads the metadata at the beginning of `storage`: those of LUKS1 if it begins
+    /// like that, else those of LUKS2, which has a second copy elsewhere.
+    ///
+    /// # Errors
+    /// [`VolumeReadError`]: no LUKS volume, nothing valid, or nothing that this
+    /// version opens.
+    pub fn read(storage: &dyn Storage) -> Result<Self, VolumeReadError> {
+        let mut magic = [0; luks1::MAGIC.len()];
+        // Who cannot read says so below.
+        let begins_as_luks1 =
+            storage.read_exact_at(&mut magic, 0).is_ok() && magic == *luks1::MAGIC;
+        if begins_as_luks1 {
+            Ok(Self::Luks1(Luks1Header::read(storage)?))
+        } else {
+            Ok(Self::Luks2(Header::read(storage)?))
+        }
+    }
+
+    /// Finds a keyslot that `secret` opens, and the volume key in it. `storage` is the
+    /// one that the metadata were read from.
+    ///
+    /// # Errors
+    /// [`UnlockError`].
+    pub fn unlock(
+        &self,
+        storage: &dyn Storage,
+        secret: &[u8],
+        backend: &dyn Backend,
+        options: &UnlockOptions,
+    ) -> Result<Unlocked, UnlockError> {
+        match self {
+            Self::Luks1(header) => header.unlock(storage, secret, backend, options),
+            Self::Luks2(header) => header.unlock(storage, secret, backend, options),
+        }
+    }
+
+    /// Where the data are, and how they are encrypted.
+    #[must_use]
+    pub fn segment(&self) -> &Segment {
+        match self {
+            Self::Luks1(header) => header.segment(),
+            Self::Luks2(header) => header.segment(),
+        }
+    }
+
+    /// The exact length in bytes of the file in the volume, where the metadata keep
+    /// it: [`Header::file_length`]. LUKS1 has no place for it.
+    #[must_use]
+    pub fn file_length(&self) -> Option<u64> {
+        match self {
+            Self::Luks1(_) => None,
+            Self::Luks2(header) => header.file_length(),
+        }
+    }
+
+    /// The bytes from the storage's beginning to the end of the last keyslot.
+    #[must_use]
+    pub fn metadata_len(&self) -> u64 {
+        match self {
+            Self::Luks1(header) => header.metadata_len(),
+            Self::Luks2(header) => header.metadata_len(),
+        }
+    }
+
+    /// What is wrong with the metadata's copies, although the volume can be opened.
+    /// LUKS1 has one copy.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        match self {
+            Self::Luks1(_) => &[],
+            Self::Luks2(header) => header.warnings(),
+        }
+    }
+}
+
+/// Why a volume's metadata cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VolumeReadError {
+    /// It begins as LUKS1.
+    #[error("the LUKS1 header is not accepted: {0}")]
+    Luks1(#[from] Luks1Error),
+    /// It does not.
+    #[error(transparent)]
+    Luks2(#[from] ReadError),
+}

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! LUKS1 headers that `cryptsetup` made, as they are, damaged, and hostile.
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    process::Command,
+    sync::Arc,
+};
+
+use luxor_engine::{Backend, Mode, Registry, XtsKey};
+use luxor_luks::{
+    CostError, HashAlgorithm, Header, Kdf, KeyslotError, Luks1Error, Luks1Header, ReadError,
+    SegmentError, UnlockError, UnlockOptions, Unlocked, VolumeHeader, VolumeReadError,
+};
+use luxor_sector::{IvMode, MemoryStorage, SectorSize};
+
+const SECRET: &[u8] = b"secret";
+/// Of a keyslot with a key of 32 bytes.
+const AREA: usize = 32 * 4000;
+const LEN: usize = 592;
+
+fn backend() -> Arc<dyn Backend> {
+    Registry::cpu().best(Mode::Xts).unwrap()
+}
+
+fn cryptsetup(folder: &Path, arguments: &str) -> String {
+    let output = Command::new("cryptsetup")
+        .args(arguments.split_whitespace())
+        .current_dir(folder)
+        .output()
+        .expect("cryptsetup must be installed");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cryptsetup {arguments}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A header with one keyslot and a key of 32 bytes, the keyslot's area, and the key.
+fn volume() -> (Vec<u8>, Vec<u8>) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("secret"), SECRET).unwrap();
+    File::create(folder.path().join("volume"))
+        .unwrap()
+        .set_len(3 << 20)
+        .unwrap();
+    cryptsetup(
+        folder.path(),
+        "luksFormat -q --type luks1 --key-file secret --pbkdf-force-iterations 1000 \
+         --key-size 256 --uuid 01234567-89ab-4def-8123-456789abcdef volume",
+    );
+    cryptsetup(
+        folder.path(),
+        "luksDump -q --dump-volume-key --volume-key-file key --key-file secret volume",
+    );
+    let mut bytes = fs::read(folder.path().join("volume")).unwrap();
+    bytes.truncate(4096 + AREA);
+    (bytes, fs::read(folder.path().join("key")).unwrap())
+}
+
+fn key_bytes(key: &XtsKey) -> Vec<u8> {
+    [key.data_key().expose(), key.tweak_key().expose()].concat()
+}
+
+fn read(bytes: &[u8]) -> Result<Luks1Header, Luks1Error> {
+    Luks1Header::read(&MemoryStorage::new(bytes.to_vec()))
+}
+
+fn unlock(header: &Luks1Header, bytes: &[u8]) -> Result<Unlocked, UnlockError> {
+    // A damaged count may ask for years.
+    let options = UnlockOptions {
+        iterations_limit: Some(2000),
+        ..UnlockOptions::default()
+    };
+    let storage = MemoryStorage::new(bytes.to_vec());
+    header.unlock(&storage, SECRET, &*backend(), &options)
+}
+
+/// With `value` at byte `offset`.
+fn patched(bytes: &[u8], offset: usize, value: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[offset..][..value.len()].copy_from_slice(value);
+    bytes
+}
+
+#[test]
+fn every_field_is_read() {
+    let (bytes, key) = volume();
+    let header = read(&bytes).unwrap();
+    let description = header.describe();
+    assert_eq!(description.uuid, "01234567-89ab-4def-8123-456789abcdef");
+    assert_eq!(description.encryption, "aes-xts-plain64");
+    assert_eq!(description.hash, HashAlgorithm::Sha256);
+    assert_eq!(description.key_len, 32);
+    assert_eq!(description.keyslots.len(), 1);
+    let keyslot = &description.keyslots[&0];
+    assert_eq!((keyslot.area.offset, keyslot.area.size), (4096, 128_000));
+    assert_eq!((keyslot.key_len, keyslot.stripes), (32, 4000));
+    assert_eq!(
+        keyslot.kdf,
+        Kdf::Pbkdf2 {
+            hash: "sha256".into(),
+            iterations: 1000,
+            salt: bytes[216..248].to_vec(),
+        }
+    );
+    assert_eq!(description.digest.value, bytes[112..132]);
+    assert_eq!(description.digest.salt, bytes[132..164]);
+    assert_eq!(description.digest.iterations, 1000);
+    let segment = header.segment();
+    assert_eq!(segment.offset, 2 << 20);
+    assert_eq!(segment.geometry.sector_size, SectorSize::B512);
+    assert_eq!(segment.geometry.iv_mode, IvMode::Plain64);
+    assert_eq!(segment.geometry.iv_offset, 0);
+    assert_eq!(header.plaintext_len(3 << 20), Ok(1 << 20));
+    let cut_off = header.plaintext_len((3 << 20) - 1);
+    assert!(matches!(cut_off, Err(SegmentError::PartSector { .. })));
+    // Seven more areas, each at the next page.
+    assert_eq!(header.metadata_len(), 4096 + 7 * 131_072 + 128_000);
+
+    let unlocked = unlock(&header, &bytes).unwrap();
+    assert_eq!(key_bytes(&unlocked.volume_key), key);
+    let storage = MemoryStorage::new(bytes.clone());
+    let options = UnlockOptions::default();
+    let error = header
+        .unlock(&storage, b"Secret", &*backend(), &options)
+        .unwrap_err();
+    assert!(error.is_wrong_secret(), "{error}");
+
+    let plain = patched(&bytes, 40, b"xts-plain\0\0");
+    let header = read(&plain).unwrap();
+    assert_eq!(header.segment().geometry.iv_mode, IvMode::Plain);
+    assert_eq!(key_bytes(&unlock(&header, &plain).unwrap().volume_key), key);
+}
+
+#[test]
+fn versions_are_told_apart() {
+    let (bytes, _) = volume();
+    let storage = MemoryStorage::new(bytes.clone());
+    let read = |bytes| VolumeHeader::read(&MemoryStorage::new(bytes));
+    assert!(matches!(read(bytes.clone()), Ok(VolumeHeader::Luks1(_))));
+    assert!(matches!(Header::read(&storage), Err(ReadError::Luks1)));
+    for other in [2, 3] {
+        assert!(matches!(
+            read(patched(&bytes, 7, &[other])),
+            Err(VolumeReadError::Luks2(ReadError::Damaged { .. }))
+        ));
+    }
+    for len in [0, 5] {
+        let error = read(bytes[..len].to_vec()).unwrap_err();
+        assert!(
+            matches!(error, VolumeReadError::Luks2(ReadError::NotLuks)),
+            "{error}"
+        );
+    }
+    for len in [8, LEN - 1] {
+        let error = read(bytes[..len].to_vec()).unwrap_err();
+        assert!(
+            matches!(error, VolumeReadError::Luks1(Luks1Error::Truncated { .. })),
+            "{error}"
+        );
+    }
+    assert!(read(bytes[..LEN].to_vec()).is_ok());
+}
+
+/// What a damaged byte says is refused, or changes nothing that the key depends on.
+#[test]
+fn no_flipped_byte_panics_or_gives_another_key() {
+    let (bytes, key) = volume();
+    let mut opened = 0;
+    for place in 0..LEN {
+        for flip in [1, 0x80, 0xff] {
+            let mut bytes = bytes.clone();
+            bytes[place] ^= flip;
+            let result = match read(&bytes) {
+                Ok(header) => {
+                    let _ = (header.describe(), header.metadata_json());
+                    unlock(&header, &bytes).map_err(|error| error.to_string())
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            match result {
+                Err(words) => assert!(words.len() > 15 && words.len() < 500, "{words}"),
+                Ok(unlocked) => {
+                    opened += 1;
+                    assert_eq!(key_bytes(&unlocked.volume_key), key);
+                    // Magic, names, key length, digest, keyslot 0, the others' states
+                    // and stripes: no other value is accepted.
+                    let matters = match place {
+                        0..11 | 40..51 | 72..78 | 108..168 | 208..256 => true,
+                        256.. => matches!((place - 208) % 48, 0..4 | 44..48),
+                        _ => false,
+                    };
+                    assert!(!matters, "byte {place} changed by {flip:#x}");
+                }
+            }
+        }
+    }
+    assert!(opened > 300, "{opened}");
+}
+
+#[test]
+fn each_rule_has_its_error() {
+    let (bytes, _) = volume();
+    let error = |offset, value: &[u8]| read(&patched(&bytes, offset, value)).unwrap_err();
+    let number = |offset, value: u32| error(offset, &value.to_be_bytes());
+
+    assert!(matches!(error(5, b"\0"), Luks1Error::Magic));
+    for (offset, len, name) in [
+        (8, 32, "cipher-name"),
+        (40, 32, "cipher-mode"),
+        (72, 32, "hash-spec"),
+        (168, 40, "uuid"),
+    ] {
+        match error(offset, &vec![b'a'; len]) {
+            Luks1Error::Unterminated { field } => assert_eq!(field, name),
+            error => panic!("{name}: {error}"),
+        }
+    }
+    assert!(matches!(error(8, b"cipher_null\0"), Luks1Error::CipherNull));
+    for (offset, name, expected) in [
+        (8, b"serpent\0".as_slice(), "serpent-xts-plain64"),
+        (40, b"cbc-essiv:sha256\0", "aes-cbc-essiv:sha256"),
+        (40, b"xts-plain64be\0", "aes-xts-plain64be"),
+        (8, b"\0", "-xts-plain64"),
+    ] {
+        match error(offset, name) {
+            Luks1Error::Cipher { found } => assert_eq!(found, expected),
+            error => panic!("{expected}: {error}"),
+        }
+    }
+    for name in [b"md5\0".as_slice(), b"SHA256\0", b"\0"] {
+        assert!(matches!(error(72, name), Luks1Error::Hash { .. }));
+    }
+    for len in [0, 16, 31, 33, 48, 128, u32::MAX] {
+        match number(108, len) {
+            Luks1Error::KeyLen { found } => assert_eq!(found, len),
+            error => panic!("{len}: {error}"),
+        }
+    }
+    assert!(matches!(number(164, 0), Luks1Error::DigestIterations));
+    assert!(matches!(
+        number(208 + 4, 0),
+        Luks1Error::KeyslotIterations { keyslot: 0 }
+    ));
+    // Those of an empty keyslot say nothing; cryptsetup leaves 0.
+    assert_eq!(bytes[256 + 4..256 + 8], [0; 4]);
+
+    for keyslot in 0..8_u32 {
+        let at = 208 + 48 * usize::try_from(keyslot).unwrap();
+        for state in [0, 0x00ac_71f2, 0xdead_0000, u32::MAX] {
+            match number(at, state) {
+                Luks1Error::KeyslotState { keyslot: k, found } => {
+                    assert_eq!((k, found), (keyslot, state));
+                }
+                error => panic!("{keyslot}: {error}"),
+            }
+        }
+        for stripes in [0, 1, 3999, 4001, u32::MAX] {
+            match number(at + 44, stripes) {
+                Luks1Error::Stripes { keyslot: k, found } => {
+                    assert_eq!((k, found), (keyslot, stripes));
+                }
+                error => panic!("{keyslot}: {error}"),
+            }
+        }
+        for offset in [0, 1] {
+            assert!(matches!(
+                number(at + 40, offset),
+                Luks1Error::AreaOverHeader { keyslot: k, .. } if k == keyslot
+            ));
+        }
+        // The data begin at sector 4096; an area has 250 of them.
+        for offset in [4096 - 249, 4096, u32::MAX] {
+            assert!(matches!(
+                number(at + 40, offset),
+                Luks1Error::AreaOverData { keyslot: k, .. } if k == keyslot
+            ));
+        }
+    }
+    assert!(read(&patched(&bytes, 208 + 40, &(4096 - 250_u32).to_be_bytes())).is_ok());
+    // Keyslot 1's area begins at sector 264, and ends at 514.
+    assert_eq!(bytes[256 + 40..256 + 44], 264_u32.to_be_bytes());
+    for (offset, first, second) in [(15, 0, 1), (264, 0, 1), (513, 1, 0)] {
+        match number(208 + 40, offset) {
+            Luks1Error::Overlap {
+                first: f,
+                second: s,
+                ..
+            } => assert_eq!((f, s), (first, second), "{offset}"),
+            error => panic!("{offset}: {error}"),
+        }
+    }
+    for offset in [2, 14] {
+        let moved = patched(&bytes, 208 + 40, &u32::to_be_bytes(offset));
+        assert!(read(&moved).is_ok(), "{offset}");
+    }
+}
+
+/// The data may be anywhere in another file, and then the areas too.
+#[test]
+fn a_detached_header_has_no_data() {
+    let (bytes, key) = volume();
+    let detached = patched(&bytes, 104, &[0; 4]);
+    let header = read(&detached).unwrap();
+    assert_eq!(header.segment().offset, 0);
+    assert!(header.segment().offset < header.metadata_len());
+    assert_eq!(
+        key_bytes(&unlock(&header, &detached).unwrap().volume_key),
+        key
+    );
+    // As far away as a header can say: nothing is there.
+    let far = patched(&detached, 208 + 40, &u32::MAX.to_be_bytes());
+    let error = unlock(&read(&far).unwrap(), &far).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            UnlockError::Keyslot {
+                keyslot: 0,
+                error: KeyslotError::Io { .. }
+            }
+        ),
+        "{error}"
+    );
+}
+
+/// Counts from strangers are held to a limit before anything is computed.
+#[test]
+fn costs_are_bounded() {
+    let (bytes, _) = volume();
+    let most = u32::MAX.to_be_bytes();
+    let options = UnlockOptions::default();
+    let unlock = |bytes: Vec<u8>| {
+        let header = read(&bytes).unwrap();
+        header
+            .unlock(&MemoryStorage::new(bytes), SECRET, &*backend(), &options)
+            .unwrap_err()
+    };
+    let error = unlock(patched(&bytes, 164, &most));
+    assert!(
+        matches!(
+            error,
+            UnlockError::DigestLimit {
+                error: CostError::Iterations { .. },
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let error = unlock(patched(&bytes, 212, &most));
+    assert!(
+        matches!(
+            error,
+            UnlockError::Keyslot {
+                keyslot: 0,
+                error: KeyslotError::Limit(_)
+            }
+        ),
+        "{error}"
+    );
+    assert!(error.to_string().contains("--pbkdf-iterations-limit"));
+    let empty = patched(&bytes, 208, &0xdead_u32.to_be_bytes());
+    assert!(matches!(unlock(empty), UnlockError::NoKeyslots));
+}
