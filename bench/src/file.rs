@@ -58,7 +58,7 @@ struct Row {
     what: &'static str,
     seconds: Summary,
     /// Those of each round, in their order.
-    samples: Vec<f64>,
+    each_seconds: Vec<f64>,
     /// 10⁹ bytes of the file a second; null for `dump`.
     gb_per_s: Option<f64>,
     /// The ratio of the time to that of `cp` in the same round.
@@ -173,15 +173,15 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
         ("qemu-img convert to LUKS1", &of_qemu),
         ("luxor dump", &of_dump),
     ] {
-        let samples: Vec<f64> = lane.seconds.iter().flatten().copied().collect();
-        let Some(seconds) = Summary::of(samples.clone()) else {
+        let each_seconds: Vec<f64> = lane.seconds.iter().flatten().copied().collect();
+        let Some(seconds) = Summary::of(each_seconds.clone()) else {
             continue;
         };
         let whole = what != "luxor dump";
         rows.push(Row {
             what,
             seconds,
-            samples,
+            each_seconds,
             gb_per_s: whole.then(|| plan.bytes as f64 / seconds.median / 1e9),
             times_cp: stats::ratios(&lane.seconds, &of_cp.seconds)
                 .filter(|_| whole && what != "cp"),

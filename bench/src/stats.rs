@@ -23,6 +23,15 @@ impl Summary {
             upper: quantile(&samples, 0.75)?,
         })
     }
+
+    /// Of the samples times `factor`, which is positive.
+    pub(crate) fn scaled(self, factor: f64) -> Self {
+        Self {
+            median: self.median * factor,
+            lower: self.lower * factor,
+            upper: self.upper * factor,
+        }
+    }
 }
 
 /// Between the two nearest samples, in proportion.
@@ -45,11 +54,6 @@ pub(crate) fn ratios(a: &[Option<f64>], b: &[Option<f64>]) -> Option<Summary> {
     Summary::of(ratios.collect())
 }
 
-/// The median of [`ratios`].
-pub(crate) fn ratio(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
-    Some(ratios(a, b)?.median)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,7 +74,7 @@ mod tests {
         // The machine halves its speed in the second round; nobody took part in the third.
         let a = [Some(2.0), Some(4.0), None, Some(6.0)];
         let b = [Some(1.0), Some(2.0), Some(9.0), Some(3.0)];
-        assert_eq!(ratio(&a, &b), Some(2.0));
-        assert_eq!(ratio(&[None], &[Some(1.0)]), None);
+        assert_eq!(ratios(&a, &b).unwrap().median, 2.0);
+        assert_eq!(ratios(&[None], &[Some(1.0)]), None);
     }
 }

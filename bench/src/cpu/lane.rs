@@ -49,10 +49,16 @@ pub(super) struct Lane {
     pub(super) limit_seconds_per_byte: Vec<Option<f64>>,
 }
 
-/// The bytes that the limit loop does in a slice: some 16 µs. So many at least a
-/// contestant does between two slices, in as many passes as that takes: going from one
-/// to the other costs both some hundred cycles, which belong to neither.
+/// The bytes that the limit loop does in a slice: 10 to 30 µs.
 const SLICE: u64 = 256 << 10;
+
+/// The least that a contestant does between two slices, in as many passes as that
+/// takes. Going from one to the other costs both some hundred cycles, which belong to
+/// neither; and with slices as long as this, the clock would be neither's.
+const BETWEEN_SLICES: u64 = 1 << 20;
+
+/// The bytes of a slice beside a pass through memory, which takes many milliseconds.
+const LONG_SLICE: u64 = 4 << 20;
 
 /// One pass through the buffer that takes longer makes everybody wait: such a
 /// contestant is timed in every fourth round only.
@@ -144,19 +150,21 @@ impl Lane {
             return Ok(());
         }
         let (input, output) = bytes.both(case);
-        let passes = SLICE.div_ceil(case.buffer as u64);
+        let passes = BETWEEN_SLICES.div_ceil(case.buffer as u64);
+        let slice = if case.in_memory() { LONG_SLICE } else { SLICE };
         let mut turn = |at_least: Duration| -> Result<(f64, f64), String> {
             let start = Instant::now();
             let (mut slices, mut own, mut limits) = (0, Duration::ZERO, Duration::ZERO);
             while slices == 0 || start.elapsed() < at_least {
-                if let Some(limit) = limit {
-                    limits += limit.slice(case);
-                }
                 let start = Instant::now();
                 for _ in 0..passes {
                     self.pass(case, input, output)?;
                 }
                 own += start.elapsed();
+                // Afterwards: its clock is the one at which the passes leave the core.
+                if let Some(limit) = limit {
+                    limits += limit.slice(slice, case);
+                }
                 slices += 1;
             }
             let slices = f64::from(slices);
@@ -164,7 +172,7 @@ impl Lane {
                 |time: Duration, bytes: u64| time.as_secs_f64() / (slices * bytes as f64);
             Ok((
                 per_byte(own, passes * case.buffer as u64),
-                per_byte(limits, SLICE),
+                per_byte(limits, slice),
             ))
         };
         // The caches and the clock are still the one before's. What takes many
@@ -221,8 +229,8 @@ impl LimitLane {
     }
 
     /// A slice beside passes.
-    fn slice(&self, case: &Case) -> Duration {
-        self.limit.run(SLICE, case.key_size.rounds() as u64)
+    fn slice(&self, bytes: u64, case: &Case) -> Duration {
+        self.limit.run(bytes, case.key_size.rounds() as u64)
     }
 
     /// Its turn in a round.

@@ -142,9 +142,13 @@ pub(crate) fn cases(filter: &Filter) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-/// Over memory a case takes seconds: what says little is left out, unless asked for.
+/// Over memory a case takes seconds: a quick run leaves out what says little, unless
+/// it is asked for.
 fn keep(case: &Case, filter: &Filter) -> bool {
-    let unit = !filter.units.is_empty() || SECTORS.contains(&case.unit) || case.mode != Mode::Xts;
+    let unit = !filter.quick
+        || !filter.units.is_empty()
+        || SECTORS.contains(&case.unit)
+        || case.mode != Mode::Xts;
     let key = !filter.quick || !filter.key_sizes.is_empty() || case.key_size == KeySize::Aes256;
     !case.in_memory() || (unit && key)
 }

@@ -86,9 +86,13 @@ fn cell(row: &Row) -> String {
         _ => 3,
     };
     let ratio = if row.threads > 1 {
-        row.of_one_thread.map(|ratio| format!("{ratio:.2}"))
+        row.of_one_thread
+            .as_ref()
+            .map(|all| format!("{:.2}", all.median))
     } else {
-        row.of_limit.map(|ratio| format!("{ratio:.3}"))
+        row.of_limit
+            .as_ref()
+            .map(|all| format!("{:.3}", all.median))
     };
     format!("{rate:.decimals$} {:>5}", ratio.unwrap_or_default())
 }

@@ -105,8 +105,14 @@ impl Crew {
         let id = self.shared.open(lent, helpers.min(self.len()));
         let own = catch_unwind(AssertUnwindSafe(|| work(0)));
         let others = self.shared.close(id);
-        if let Some(panic) = own.err().or(others) {
-            resume_unwind(panic);
+        match (own, others) {
+            (Err(panic), others) => {
+                // To drop it could panic, and then the caller's own would be lost.
+                core::mem::forget(others);
+                resume_unwind(panic)
+            }
+            (Ok(()), Some(panic)) => resume_unwind(panic),
+            (Ok(()), None) => {}
         }
     }
 }
