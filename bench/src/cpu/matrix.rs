@@ -193,7 +193,7 @@ mod tests {
         let small = [16, 512, 4096].map(|unit| (unit, 4096));
         let middle = [16, 512, 4096, 65536].map(|unit| (unit, 65536));
         let large = [16, 512, 4096, 65536, 1 << 20].map(|unit| (unit, 1 << 20));
-        let memory = [512, 4096].map(|unit| (unit, 256 << 20));
+        let memory = [16, 512, 4096, 65536, 1 << 20].map(|unit| (unit, 256 << 20));
         assert_eq!(xts(&all), [&small[..], &middle, &large, &memory].concat());
         assert!(all.iter().all(|case| case.buffer.is_multiple_of(case.call)));
         // A call of 4 KiB does not stay in the L1 cache.
