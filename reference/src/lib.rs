@@ -11,6 +11,7 @@
 //! |---|---|
 //! | one data unit of XTS | [`xts_encrypt`], [`xts_decrypt`] |
 //! | whole blocks, each by itself | [`ecb_encrypt`], [`ecb_decrypt`] |
+//! | whole blocks, chained | [`cbc_encrypt`], [`cbc_decrypt`] |
 //! | counter mode, output feedback (both directions are one) | [`ctr`], [`ofb`] |
 //! | the tweak of the next block | [`multiply_by_alpha`] |
 //! | one block | [`Aes`] |
@@ -127,6 +128,43 @@ pub fn ecb_decrypt(key: &[u8], ciphertext: &[u8]) -> Vec<u8> {
         .collect()
 }
 
+/// Cipher block chaining of one data unit, encryption (SP 800-38A, 6.2).
+///
+/// `key` is the data key, followed with ESSIV by the 32 bytes of its SHA-256. The IV
+/// is the data unit number as dm-crypt makes it: 16 little-endian bytes (`plain`,
+/// `plain64`), with ESSIV encrypted under the hash.
+///
+/// # Panics
+/// If the key has not 16, 24 or 32 bytes, or 32 more, or the plaintext is no
+/// multiple of 16.
+#[must_use]
+pub fn cbc_encrypt(key: &[u8], number: u128, plaintext: &[u8]) -> Vec<u8> {
+    let (aes, mut previous) = cbc_key_and_iv(key, number);
+    let mut ciphertext = Vec::with_capacity(plaintext.len());
+    for p in whole_blocks(plaintext) {
+        let c = aes.encrypt(xor(p, previous));
+        ciphertext.extend(c);
+        previous = c;
+    }
+    ciphertext
+}
+
+/// Cipher block chaining of one data unit, decryption (SP 800-38A, 6.2); see
+/// [`cbc_encrypt`].
+///
+/// # Panics
+/// As [`cbc_encrypt`].
+#[must_use]
+pub fn cbc_decrypt(key: &[u8], number: u128, ciphertext: &[u8]) -> Vec<u8> {
+    let (aes, mut previous) = cbc_key_and_iv(key, number);
+    let mut plaintext = Vec::with_capacity(ciphertext.len());
+    for c in whole_blocks(ciphertext) {
+        plaintext.extend(xor(aes.decrypt(c), previous));
+        previous = c;
+    }
+    plaintext
+}
+
 /// Counter mode (SP 800-38A, 6.5). The counter is the whole block, a big-endian
 /// integer that wraps at 2¹²⁸ (B.1 with m = 128). Encryption is decryption.
 ///
@@ -170,6 +208,16 @@ fn xts_keys(key: &[u8]) -> (Aes, Aes) {
     );
     let (key1, key2) = key.split_at(key.len() / 2);
     (Aes::new(key1), Aes::new(key2))
+}
+
+fn cbc_key_and_iv(key: &[u8], number: u128) -> (Aes, Block) {
+    let number = number.to_le_bytes();
+    if key.len() > 32 {
+        let (data, hash) = key.split_at(key.len() - 32);
+        (Aes::new(data), Aes::new(hash).encrypt(number))
+    } else {
+        (Aes::new(key), number)
+    }
 }
 
 /// T for j = 0, 1, …: AES-enc(Key2, i) ⊗ αʲ (5.3.1, step 1). The number becomes
@@ -271,6 +319,31 @@ mod tests {
         let aes = Aes::new(&key);
         assert_eq!(stream[..16], aes.encrypt([0xff; 16]));
         assert_eq!(stream[16..], aes.encrypt([0; 16]));
+    }
+
+    #[test]
+    fn a_chain_is_undone_and_begins_with_its_number() {
+        let key = pattern(64);
+        let number = u128::from_le_bytes(*b"data unit number");
+        for key in [&key[..16], &key[..32], &key[..48], &key[..]] {
+            let plaintext = pattern(80);
+            let ciphertext = cbc_encrypt(key, number, &plaintext);
+            assert_eq!(cbc_decrypt(key, number, &ciphertext), plaintext);
+            // A wrong block is wrong by itself, and in one bit of the next.
+            let mut damaged = ciphertext.clone();
+            damaged[16] ^= 1;
+            let mut expected = plaintext.clone();
+            expected[32] ^= 1;
+            let found = cbc_decrypt(key, number, &damaged);
+            assert_ne!(found[16..32], expected[16..32]);
+            assert_eq!(
+                [&found[..16], &found[32..]].concat(),
+                [&expected[..16], &expected[32..]].concat()
+            );
+        }
+        let first = xor(*b"data unit number", pattern(16).try_into().unwrap());
+        let first = Aes::new(&key[..16]).encrypt(first);
+        assert_eq!(cbc_encrypt(&key[..16], number, &pattern(16)), first);
     }
 
     #[test]
