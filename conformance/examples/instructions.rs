@@ -15,20 +15,22 @@ use std::{error::Error, process::ExitCode};
 
 use luxor_conformance::Random;
 use luxor_engine::{
-    AesKey, DataUnitLen, DataUnitNumber, Direction, InOut, KeySize, KeySpec, LoadedKey, Mode,
-    Registry, Run, XtsKey,
+    AesKey, CbcKey, DataUnitLen, DataUnitNumber, Direction, InOut, KeySize, KeySpec, LoadedKey,
+    Mode, Registry, Run, XtsKey,
 };
 
 /// Bytes of the work, or a little less: a run of many data units, and no threads.
 const BYTES: usize = 64 << 10;
 
 /// The directions of CTR are one.
-const CASES: [(Mode, Direction); 5] = [
+const CASES: [(Mode, Direction); 7] = [
     (Mode::Xts, Direction::Encrypt),
     (Mode::Xts, Direction::Decrypt),
     (Mode::Ctr, Direction::Encrypt),
     (Mode::Ecb, Direction::Encrypt),
     (Mode::Ecb, Direction::Decrypt),
+    (Mode::Cbc, Direction::Encrypt),
+    (Mode::Cbc, Direction::Decrypt),
 ];
 
 /// Bytes in a data unit. The second ends with part of a block, for XTS alone: in CTR
@@ -53,10 +55,19 @@ fn all_cases(engine: &str) -> Result<(), Box<dyn Error>> {
     let all_input = random.bytes(BYTES);
     for (mode, direction) in CASES {
         for size in KeySize::ALL {
-            let bytes = random.bytes(size.bytes() * if mode == Mode::Xts { 2 } else { 1 });
+            let bytes = random.bytes(match mode {
+                Mode::Xts => 2 * size.bytes(),
+                // With ESSIV.
+                Mode::Cbc => size.bytes() + 32,
+                _ => size.bytes(),
+            });
             let key = backend.load_key(&match mode {
                 Mode::Xts => KeySpec::Xts(XtsKey::new(&bytes)?),
                 Mode::Ctr => KeySpec::Ctr(AesKey::new(&bytes)?),
+                Mode::Cbc => {
+                    let (data, hash) = bytes.split_at(size.bytes());
+                    KeySpec::Cbc(CbcKey::essiv_sha256(AesKey::new(data)?, hash.try_into()?))
+                }
                 _ => KeySpec::Ecb(AesKey::new(&bytes)?),
             })?;
             for unit in UNITS {
@@ -123,6 +134,8 @@ fn is_right(
     let reference = |number, input| match (mode, direction) {
         (Mode::Xts, Direction::Encrypt) => luxor_reference::xts_encrypt(key, number, input),
         (Mode::Xts, Direction::Decrypt) => luxor_reference::xts_decrypt(key, number, input),
+        (Mode::Cbc, Direction::Encrypt) => luxor_reference::cbc_encrypt(key, number, input),
+        (Mode::Cbc, Direction::Decrypt) => luxor_reference::cbc_decrypt(key, number, input),
         (Mode::Ctr, _) => luxor_reference::ctr(key, number, input),
         (_, Direction::Encrypt) => luxor_reference::ecb_encrypt(key, input),
         (_, Direction::Decrypt) => luxor_reference::ecb_decrypt(key, input),

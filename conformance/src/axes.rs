@@ -10,7 +10,7 @@ use luxor_engine::{
 };
 
 use crate::{
-    kit::{Kit, MODES, Piece, Place, Shape, key_spec},
+    kit::{Kit, MODES, Piece, Place, Shape, has_whole_blocks, key_lens, key_spec},
     random::Random,
     vectors,
 };
@@ -80,8 +80,7 @@ pub fn known_answers(backend: &dyn Backend) {
 pub fn keys(backend: &dyn Backend) {
     let random = &mut Random::for_test("keys");
     for &mode in backend.info().modes {
-        for size in KeySize::ALL {
-            let len = size.bytes() * if mode == Mode::Xts { 2 } else { 1 };
+        for len in key_lens(mode) {
             let kits: Vec<_> = (0..len * 8)
                 .map(|bit| {
                     let mut key = vec![0; len];
@@ -314,7 +313,7 @@ pub fn alignment(backend: &dyn Backend) {
         }
     }
     for kit in Kit::all(backend, random) {
-        let stealing = usize::from(kit.mode != Mode::Ecb);
+        let stealing = usize::from(!has_whole_blocks(kit.mode));
         for (unit_len, units) in [(16 + stealing, 21), (512, 9), (1040 + 15 * stealing, 2)] {
             let shape = Shape {
                 unit_len,
@@ -402,7 +401,7 @@ fn mixture(
     (0..=random.below(most))
         .map(|_| {
             let len = 16 + random.below(unit_len);
-            let unit_len = if kit.mode == Mode::Ecb {
+            let unit_len = if has_whole_blocks(kit.mode) {
                 len / 16 * 16
             } else {
                 len
@@ -433,7 +432,7 @@ fn mixture(
 pub fn long_units(backend: &dyn Backend) {
     let random = &mut Random::for_test("long_units");
     for kit in Kit::all(backend, random) {
-        let part = if kit.mode == Mode::Ecb { 0 } else { 15 };
+        let part = if has_whole_blocks(kit.mode) { 0 } else { 15 };
         let number = u128::MAX - random.u128() % 1000;
         let shape = Shape::one((1 << 20) + part, number);
         kit.check_one(random, shape, Place::InPlace(0));
@@ -594,7 +593,7 @@ fn executor_calls(mode: Mode) -> Vec<Vec<Shape>> {
         first: u128::MAX - 1000,
         stride,
     };
-    let odd = if mode == Mode::Ecb { 0 } else { 5 };
+    let odd = if has_whole_blocks(mode) { 0 } else { 5 };
     let queue = (0..1200_u32).map(|i| {
         let number = u128::from(i).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
         Shape::one(512 + 16 * (i as usize % 3), number)
@@ -625,8 +624,7 @@ fn executor_calls(mode: Mode) -> Vec<Vec<Shape>> {
 pub fn refusals(backend: &dyn Backend) {
     let info = backend.info();
     for mode in MODES {
-        for size in KeySize::ALL {
-            let len = size.bytes() * if mode == Mode::Xts { 2 } else { 1 };
+        for len in key_lens(mode) {
             let key: Vec<u8> = (0..=u8::MAX).take(len).collect();
             let loaded = backend.load_key(&key_spec(mode, &key));
             match (info.modes.contains(&mode), loaded) {
@@ -649,7 +647,7 @@ pub fn refusals(backend: &dyn Backend) {
     for kit in Kit::all(backend, random) {
         let bad: Vec<usize> = match kit.mode {
             Mode::Xts => (1..16).collect(),
-            Mode::Ecb => (1..70).filter(|len| len % 16 != 0).collect(),
+            mode if has_whole_blocks(mode) => (1..70).filter(|len| len % 16 != 0).collect(),
             _ => continue,
         };
         for unit_len in bad {

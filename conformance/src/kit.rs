@@ -2,15 +2,31 @@
 //! A key on a backend beside the reference's answers, and the comparison of the two.
 
 use luxor_engine::{
-    AesKey, Backend, CryptError, DataUnitLen, DataUnitNumber, Direction, InOut, KeySize, KeySpec,
-    LoadedKey, Mode, Run, XtsKey,
+    AesKey, Backend, CbcKey, CryptError, DataUnitLen, DataUnitNumber, Direction, InOut, KeySize,
+    KeySpec, LoadedKey, Mode, Run, XtsKey,
 };
 use luxor_reference as reference;
 
 use crate::random::Random;
 
 /// Every mode there is in this version.
-pub(crate) const MODES: [Mode; 4] = [Mode::Xts, Mode::Ecb, Mode::Ctr, Mode::Ofb];
+pub(crate) const MODES: [Mode; 5] = [Mode::Xts, Mode::Ecb, Mode::Ctr, Mode::Cbc, Mode::Ofb];
+
+/// The lengths of a mode's keys, as [`key_spec`] takes them: those of both sizes, of
+/// CBC without ESSIV and with it.
+pub(crate) fn key_lens(mode: Mode) -> Vec<usize> {
+    let sizes = KeySize::ALL.map(KeySize::bytes);
+    match mode {
+        Mode::Xts => sizes.map(|len| 2 * len).to_vec(),
+        Mode::Cbc => sizes.iter().flat_map(|&len| [len, len + 32]).collect(),
+        _ => sizes.to_vec(),
+    }
+}
+
+/// Whether data units of a mode have whole blocks only.
+pub(crate) fn has_whole_blocks(mode: Mode) -> bool {
+    matches!(mode, Mode::Ecb | Mode::Cbc)
+}
 
 /// A key that is loaded on a backend.
 pub(crate) struct Kit {
@@ -22,14 +38,13 @@ pub(crate) struct Kit {
 }
 
 impl Kit {
-    /// A random key of every size for every mode that the backend has.
+    /// A random key of every length for every mode that the backend has.
     pub(crate) fn all(backend: &dyn Backend, random: &mut Random) -> Vec<Self> {
         let modes = backend.info().modes;
         assert!(!modes.is_empty(), "a backend with no mode at all");
         let mut kits = Vec::new();
         for &mode in modes {
-            for size in KeySize::ALL {
-                let len = size.bytes() * if mode == Mode::Xts { 2 } else { 1 };
+            for len in key_lens(mode) {
                 kits.push(Self::new(backend, mode, random.bytes(len)));
             }
         }
@@ -64,6 +79,7 @@ impl Kit {
             Mode::Xts => reference::xts_encrypt(&self.bytes, number, plaintext),
             Mode::Ecb => reference::ecb_encrypt(&self.bytes, plaintext),
             Mode::Ctr => reference::ctr(&self.bytes, number, plaintext),
+            Mode::Cbc => reference::cbc_encrypt(&self.bytes, number, plaintext),
             Mode::Ofb => reference::ofb(&self.bytes, number, plaintext),
             other => panic!("the reference has no {other} yet"),
         }
@@ -223,9 +239,12 @@ impl Kit {
             size,
             ..
         } = self;
+        let more = self.bytes.len() - size.bytes();
         let of = pieces.len();
         let piece = pieces.get(at).map(|p| (p.shape, p.place));
-        format!("{backend}, {mode}, {size:?}, {direction:?}, run {at} of {of}, {piece:?}")
+        format!(
+            "{backend}, {mode}, {size:?} + {more} bytes, {direction:?}, run {at} of {of}, {piece:?}"
+        )
     }
 }
 
@@ -241,8 +260,18 @@ pub(crate) fn key_spec(mode: Mode, bytes: &[u8]) -> KeySpec {
         }
         Mode::Ecb => KeySpec::Ecb(aes()),
         Mode::Ctr => KeySpec::Ctr(aes()),
+        Mode::Cbc => KeySpec::Cbc(cbc_key(bytes)),
         Mode::Ofb => KeySpec::Ofb(aes()),
         other => panic!("the suite has no {other} yet"),
+    }
+}
+
+/// With ESSIV where the data key is followed by its hash.
+fn cbc_key(bytes: &[u8]) -> CbcKey {
+    let data = |bytes| AesKey::new(bytes).expect("16 or 32 bytes");
+    match bytes.split_last_chunk::<32>() {
+        Some((key, hash)) if !key.is_empty() => CbcKey::essiv_sha256(data(key), hash),
+        _ => CbcKey::plain(data(bytes)),
     }
 }
 

@@ -42,6 +42,17 @@ pub const FILES: &[VectorFile] = &[
     file("ctr/aes-192-ctr.txt", Mode::Ctr, 0, 3, 0),
     file("ctr/aes-256-ctr.txt", Mode::Ctr, 3, 0, 0),
     file("ctr/sp800-38a-f5.txt", Mode::Ctr, 2, 1, 0),
+    file("cbc/CBCGFSbox128.rsp", Mode::Cbc, 14, 0, 0),
+    file("cbc/CBCGFSbox192.rsp", Mode::Cbc, 0, 12, 0),
+    file("cbc/CBCGFSbox256.rsp", Mode::Cbc, 10, 0, 0),
+    file("cbc/CBCKeySbox128.rsp", Mode::Cbc, 42, 0, 0),
+    file("cbc/CBCKeySbox192.rsp", Mode::Cbc, 0, 48, 0),
+    file("cbc/CBCKeySbox256.rsp", Mode::Cbc, 32, 0, 0),
+    file("cbc/CBCMMT128.rsp", Mode::Cbc, 20, 0, 0),
+    file("cbc/CBCMMT192.rsp", Mode::Cbc, 0, 20, 0),
+    file("cbc/CBCMMT256.rsp", Mode::Cbc, 20, 0, 0),
+    file("cbc/linux-essiv.txt", Mode::Cbc, 3, 1, 0),
+    file("cbc/sp800-38a-f2.txt", Mode::Cbc, 2, 1, 0),
     file("ofb/OFBMMT128.rsp", Mode::Ofb, 20, 0, 0),
     file("ofb/OFBMMT192.rsp", Mode::Ofb, 0, 20, 0),
     file("ofb/OFBMMT256.rsp", Mode::Ofb, 20, 0, 0),
@@ -72,7 +83,7 @@ const fn file(
 pub struct KnownAnswer {
     /// The line of its file where it begins.
     pub line: usize,
-    /// The key; for XTS the data key and the tweak key.
+    /// The key; for XTS the data key and the tweak key, for ESSIV the key and its hash.
     pub key: Vec<u8>,
     /// The data unit number, initial counter or IV; 0 in ECB.
     pub number: u128,
@@ -111,7 +122,12 @@ impl VectorFile {
     /// Whether an answer is under AES-192.
     #[must_use]
     pub fn is_aes192(&self, answer: &KnownAnswer) -> bool {
-        self.mode != Mode::Xts && answer.key.len() == 24
+        match self.mode {
+            Mode::Xts => false,
+            // With ESSIV a hash follows.
+            Mode::Cbc => matches!(answer.key.len(), 24 | 56),
+            _ => answer.key.len() == 24,
+        }
     }
 
     /// `None` for a data unit that ends within a byte.
@@ -133,6 +149,11 @@ impl VectorFile {
                 }
                 (number, texts)
             }
+            Mode::Cbc => {
+                let name = if record.has("SALT") { "I" } else { "IV" };
+                let texts = [record.bytes("PLAINTEXT")?, record.bytes("CIPHERTEXT")?];
+                (u128::from_le_bytes(record.block(name)?), texts)
+            }
             Mode::Ecb => (0, [record.bytes("PLAINTEXT")?, record.bytes("CIPHERTEXT")?]),
             _ => (
                 u128::from_be_bytes(record.block("IV")?),
@@ -142,7 +163,10 @@ impl VectorFile {
         if plaintext.is_empty() || plaintext.len() != ciphertext.len() {
             return Err(record.error("PLAINTEXT", "empty, or not as long as the ciphertext"));
         }
-        let key = record.bytes("KEY")?;
+        let mut key = record.bytes("KEY")?;
+        if record.has("SALT") {
+            key.extend(record.bytes("SALT")?);
+        }
         Ok(Some(KnownAnswer {
             line: record.line,
             key,

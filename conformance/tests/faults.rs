@@ -12,7 +12,7 @@ use std::{
 
 use luxor_conformance::axes;
 use luxor_engine::{
-    Backend, BackendError, BackendInfo, Buffer, CryptError, CryptErrorKind, DataUnitNumber,
+    Backend, BackendError, BackendInfo, Buffer, CbcKey, CryptError, CryptErrorKind, DataUnitNumber,
     Direction, InOut, KeySpec, LoadedKey, Mode, Registry, Run, check_runs,
 };
 
@@ -58,6 +58,10 @@ enum Fault {
     NoRefusal,
     /// The last bit of a key has no effect.
     KeyBitLost,
+    /// ESSIV has no effect.
+    EssivIgnored,
+    /// The units of a run in CBC are one chain.
+    OneChain,
     /// A mode is there that the backend does not speak of.
     SecretMode,
     /// Memory that is not zero.
@@ -83,6 +87,9 @@ impl Backend for Faulty {
         };
         let key = match key {
             KeySpec::Ctr(key) if self.1 == Fault::KeyBitLost => KeySpec::Ctr(without_bit(key)),
+            KeySpec::Cbc(key) if self.1 == Fault::EssivIgnored => {
+                KeySpec::Cbc(CbcKey::plain(key.data_key().clone()))
+            }
             other => other.clone(),
         };
         let mode = key.mode();
@@ -147,6 +154,7 @@ impl FaultyKey {
         if self.fault == Fault::SeparateForgotten && matches!(run.buf(), InOut::Separate { .. }) {
             return Ok(());
         }
+        let mut chained = None;
         for k in 0..run.units() as u128 {
             let number = |k: u128, stride: u64| first.wrapping_add(k * u128::from(stride));
             let number = match self.fault {
@@ -170,14 +178,21 @@ impl FaultyKey {
                     std::thread::yield_now();
                     number(k, stride) >> 64 << 64 | u128::from(SHARED.load(Ordering::SeqCst))
                 }
+                Fault::OneChain => chained.unwrap_or(first),
                 _ => number(k, stride),
             };
             let at = usize::try_from(k).unwrap() * len.get();
             let (_, rest) = run.io().split_at(at);
             let (mut unit, _) = rest.split_at(len.get());
             let last = unit.input()[len.get() - 1];
+            if self.fault == Fault::OneChain && self.mode == Mode::Cbc {
+                chained = last_block(unit.input());
+            }
             let one = Run::new(DataUnitNumber::new(number), 0, len, unit.reborrow()).unwrap();
             self.key.crypt(direction, &mut [one])?;
+            if chained.is_some() && direction == Direction::Encrypt {
+                chained = last_block(unit.output());
+            }
             let last_of_output = &mut unit.output()[len.get() - 1];
             match self.fault {
                 Fault::StealingTooShort if len.get() % 16 != 0 => *last_of_output = last,
@@ -187,6 +202,10 @@ impl FaultyKey {
         }
         Ok(())
     }
+}
+
+fn last_block(bytes: &[u8]) -> Option<u128> {
+    bytes.last_chunk().copied().map(u128::from_le_bytes)
 }
 
 type Axis = fn(&dyn Backend);
@@ -219,6 +238,10 @@ const FAULTS: &[(Fault, Axis)] = &[
     (Fault::LateRefusal, axes::refusals),
     (Fault::NoRefusal, axes::refusals),
     (Fault::KeyBitLost, axes::keys),
+    (Fault::EssivIgnored, axes::known_answers),
+    (Fault::EssivIgnored, axes::numbers),
+    (Fault::OneChain, axes::units),
+    (Fault::OneChain, axes::calls),
     (Fault::SecretMode, axes::refusals),
     (Fault::DirtyMemory, axes::memory),
 ];

@@ -25,6 +25,10 @@ fn the_reference_gives_the_published_answers() {
                     reference::ctr(key, number, plaintext),
                     reference::ctr(key, number, ciphertext),
                 ),
+                Mode::Cbc => (
+                    reference::cbc_encrypt(key, number, plaintext),
+                    reference::cbc_decrypt(key, number, ciphertext),
+                ),
                 Mode::Ofb => (
                     reference::ofb(key, number, plaintext),
                     reference::ofb(key, number, ciphertext),

@@ -9,13 +9,16 @@ use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::{arbitrary, arbitrary::Arbitrary, fuzz_target};
 use luxor_engine::{
-    AesKey, Backend, CryptError, CryptErrorKind, DataUnitLen, DataUnitNumber, Direction, InOut,
+    AesKey, Backend, CbcKey, CryptError, CryptErrorKind, DataUnitLen, DataUnitNumber, Direction, InOut,
     KeySpec, LoadedKey, Mode, Registry, Run, RunError, XtsKey,
 };
 use luxor_reference as reference;
 
 /// Bytes in all runs together: the reference is slow.
 const MOST_BYTES: usize = 32 << 10;
+
+/// Any bytes: the engine does not look whether they are the key's hash.
+const ESSIV_HASH: [u8; 32] = *b"of the data key, or so they say.";
 
 #[derive(Arbitrary, Debug)]
 struct Input {
@@ -35,6 +38,8 @@ enum FuzzMode {
     Ecb,
     Ctr,
     Ofb,
+    Cbc,
+    CbcEssiv,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -210,6 +215,9 @@ fn key_spec(mode: FuzzMode, key: &Key) -> Option<(KeySpec, Vec<u8>)> {
         FuzzMode::Ecb => AesKey::new(&bytes).map(KeySpec::Ecb),
         FuzzMode::Ctr => AesKey::new(&bytes).map(KeySpec::Ctr),
         FuzzMode::Ofb => AesKey::new(&bytes).map(KeySpec::Ofb),
+        FuzzMode::Cbc => AesKey::new(&bytes).map(|key| KeySpec::Cbc(CbcKey::plain(key))),
+        FuzzMode::CbcEssiv => AesKey::new(&bytes)
+            .map(|key| KeySpec::Cbc(CbcKey::essiv_sha256(key, &ESSIV_HASH))),
     };
     let lawful = match mode {
         FuzzMode::Xts => {
@@ -219,6 +227,10 @@ fn key_spec(mode: FuzzMode, key: &Key) -> Option<(KeySpec, Vec<u8>)> {
         _ => matches!(bytes.len(), 16 | 32),
     };
     assert_eq!(spec.is_ok(), lawful, "{spec:?}");
+    let bytes = match mode {
+        FuzzMode::CbcEssiv => [&bytes[..], &ESSIV_HASH].concat(),
+        _ => bytes,
+    };
     Some((spec.ok()?, bytes))
 }
 
@@ -342,6 +354,8 @@ impl Memory {
                 (Mode::Ecb, Direction::Encrypt) => reference::ecb_encrypt(key, unit),
                 (Mode::Ecb, Direction::Decrypt) => reference::ecb_decrypt(key, unit),
                 (Mode::Ctr, _) => reference::ctr(key, number, unit),
+                (Mode::Cbc, Direction::Encrypt) => reference::cbc_encrypt(key, number, unit),
+                (Mode::Cbc, Direction::Decrypt) => reference::cbc_decrypt(key, number, unit),
                 (Mode::Ofb, _) => reference::ofb(key, number, unit),
                 (other, _) => unreachable!("{other} is not fuzzed"),
             });

@@ -149,6 +149,55 @@ impl XtsKey {
     }
 }
 
+/// The keys of CBC as dm-crypt's old volumes have it.
+///
+/// A data unit's IV is its number as 16 little-endian bytes (`plain`, `plain64`), or
+/// with ESSIV that number's encryption under a second key (`essiv:sha256`).
+#[derive(Clone, Debug)]
+pub struct CbcKey {
+    data: AesKey,
+    essiv: Option<AesKey>,
+}
+
+impl CbcKey {
+    /// The numbers themselves are the IVs.
+    #[must_use]
+    pub fn plain(data: AesKey) -> Self {
+        Self { data, essiv: None }
+    }
+
+    /// The IVs are encrypted under `hash`, the SHA-256 of the data key.
+    #[must_use]
+    pub fn essiv_sha256(data: AesKey, hash: &[u8; 32]) -> Self {
+        let essiv = AesKey {
+            size: KeySize::Aes256,
+            bytes: SecretBytes::copy_of(hash),
+        };
+        Self {
+            data,
+            essiv: Some(essiv),
+        }
+    }
+
+    /// AES-128 or AES-256: of the data key.
+    #[must_use]
+    pub fn size(&self) -> KeySize {
+        self.data.size()
+    }
+
+    /// The key that encrypts the data.
+    #[must_use]
+    pub fn data_key(&self) -> &AesKey {
+        &self.data
+    }
+
+    /// With ESSIV, the key that encrypts the data unit numbers: always an AES-256 key.
+    #[must_use]
+    pub fn essiv_key(&self) -> Option<&AesKey> {
+        self.essiv.as_ref()
+    }
+}
+
 /// What a backend is to do, and with which key.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -159,6 +208,10 @@ pub enum KeySpec {
     Ecb(AesKey),
     /// Counter mode (SP 800-38A, 6.5) with a 128-bit big-endian counter that wraps.
     Ctr(AesKey),
+    /// Cipher block chaining (SP 800-38A, 6.2): whole blocks, each data unit a chain
+    /// by itself. For old volumes: who can write to the ciphertext can flip bits of
+    /// the plaintext at will.
+    Cbc(CbcKey),
     /// Output feedback (SP 800-38A, 6.4).
     Ofb(AesKey),
 }
@@ -171,6 +224,7 @@ impl KeySpec {
             Self::Xts(_) => Mode::Xts,
             Self::Ecb(_) => Mode::Ecb,
             Self::Ctr(_) => Mode::Ctr,
+            Self::Cbc(_) => Mode::Cbc,
             Self::Ofb(_) => Mode::Ofb,
         }
     }
@@ -180,6 +234,7 @@ impl KeySpec {
     pub fn size(&self) -> KeySize {
         match self {
             Self::Xts(key) => key.size(),
+            Self::Cbc(key) => key.size(),
             Self::Ecb(key) | Self::Ctr(key) | Self::Ofb(key) => key.size(),
         }
     }
@@ -195,29 +250,32 @@ pub enum Mode {
     Ecb,
     /// Counter mode.
     Ctr,
+    /// Cipher block chaining.
+    Cbc,
     /// Output feedback.
     Ofb,
 }
 
 impl Mode {
-    /// The name as on the command line: `xts`, `ecb`, `ctr`, `ofb`.
+    /// The name: `xts`, `ecb`, `ctr`, `cbc`, `ofb`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Xts => "xts",
             Self::Ecb => "ecb",
             Self::Ctr => "ctr",
+            Self::Cbc => "cbc",
             Self::Ofb => "ofb",
         }
     }
 
     /// Whether the mode can process data units of `len` bytes: 16 and more for
-    /// XTS, multiples of 16 for ECB, any length for the others, but never 0.
+    /// XTS, multiples of 16 for ECB and CBC, any length for the others, but never 0.
     #[must_use]
     pub const fn accepts_unit_len(self, len: usize) -> bool {
         match self {
             Self::Xts => len >= 16,
-            Self::Ecb => len > 0 && len.is_multiple_of(16),
+            Self::Ecb | Self::Cbc => len > 0 && len.is_multiple_of(16),
             Self::Ctr | Self::Ofb => len > 0,
         }
     }
@@ -274,6 +332,7 @@ mod tests {
             assert_eq!(Mode::Xts.accepts_unit_len(len), len >= 16, "{len}");
             assert_eq!(Mode::Ecb.accepts_unit_len(len), whole, "{len}");
             assert_eq!(Mode::Ctr.accepts_unit_len(len), len > 0, "{len}");
+            assert_eq!(Mode::Cbc.accepts_unit_len(len), whole, "{len}");
             assert_eq!(Mode::Ofb.accepts_unit_len(len), len > 0, "{len}");
         }
     }

@@ -8,7 +8,7 @@
 //! | the same on all cores | [`Executor`] |
 //! | choose or list implementations | [`Registry`] |
 //! | describe what to encrypt | [`Run`] |
-//! | hold a key | [`XtsKey`], [`AesKey`], [`SecretBytes`] |
+//! | hold a key | [`XtsKey`], [`AesKey`], [`CbcKey`], [`SecretBytes`] |
 //! | check an implementation | [`self_test`] |
 //! | plug in a device | implement [`Backend`] and [`LoadedKey`] |
 //!
@@ -59,7 +59,7 @@ pub use backend::{
 pub use buffer::{Buffer, PAGE};
 #[cfg(feature = "std")]
 pub use executor::Executor;
-pub use key::{AesKey, KeyError, KeySize, KeySpec, Mode, XtsKey};
+pub use key::{AesKey, CbcKey, KeyError, KeySize, KeySpec, Mode, XtsKey};
 pub use registry::{Registry, SelectError, Unavailable};
 pub use run::{DataUnitLen, DataUnitNumber, InOut, Run, RunError};
 pub use secret::SecretBytes;

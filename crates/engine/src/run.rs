@@ -7,8 +7,9 @@ use core::fmt;
 /// The number of a data unit: the value *i* of IEEE 1619-2007, 5.1, a
 /// non-negative 128-bit integer.
 ///
-/// XTS encodes it as 16 little-endian bytes. For CTR and OFB it is the initial
-/// counter block or IV as a big-endian integer.
+/// XTS encodes it as 16 little-endian bytes, and so does CBC, whose IV it is or is
+/// made of. For CTR and OFB it is the initial counter block or IV as a big-endian
+/// integer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DataUnitNumber(u128);
 
@@ -197,7 +198,8 @@ impl<'a> From<&'a mut [u8]> for InOut<'a> {
 ///
 /// In CTR each unit starts with its number as the counter, so one long message
 /// cut into units of `n` blocks has a stride of `n`. In OFB each unit is a
-/// message with its number as the IV. In ECB the numbers have no effect.
+/// message with its number as the IV, and in CBC a chain with the IV that belongs to
+/// its number ([`CbcKey`](crate::CbcKey)). In ECB the numbers have no effect.
 ///
 /// ```
 /// use luxor_engine::{DataUnitLen, DataUnitNumber, Run};

@@ -15,7 +15,7 @@ use core::ops::Range;
 use crate::{
     backend::{Backend, BackendError, CryptError, Direction, LoadedKey},
     kernel,
-    key::{AesKey, KeySize, KeySpec, Mode, XtsKey},
+    key::{AesKey, CbcKey, KeySize, KeySpec, Mode, XtsKey},
     run::{DataUnitLen, DataUnitNumber, InOut, Run},
 };
 
@@ -30,8 +30,8 @@ pub fn self_test(backend: &dyn Backend) -> Result<(), SelfTestError> {
     }
     let plaintext = pattern(MAX_LEN);
     for &mode in modes {
-        for size in KeySize::ALL {
-            compare_with_portable(backend, mode, size, &plaintext)?;
+        for len in key_lens(mode) {
+            compare_with_portable(backend, mode, len, &plaintext)?;
         }
     }
     Ok(())
@@ -124,6 +124,31 @@ const ANSWERS: &[Answer] = &[
         ciphertext: "601ec313775789a5b7a7f504bbf3d228",
     },
     Answer {
+        mode: Mode::Cbc,
+        source: "SP 800-38A, F.2.1",
+        key: SP_800_38A_KEY_128,
+        number: SP_800_38A_IV.swap_bytes(),
+        plaintext: "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51",
+        ciphertext: "7649abac8119b246cee98e9b12e9197d5086cb9b507219ee95db113a917678b2",
+    },
+    Answer {
+        mode: Mode::Cbc,
+        source: "SP 800-38A, F.2.5",
+        key: SP_800_38A_KEY_256,
+        number: SP_800_38A_IV.swap_bytes(),
+        plaintext: "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51",
+        ciphertext: "f58c4c04d6e5f1ba779eabfb5f7bfbd69cfc4e967edb808d679f777bc6702c7d",
+    },
+    Answer {
+        mode: Mode::Cbc,
+        source: "Linux, essiv(cbc(aes),sha256), 2",
+        // The data key, and its SHA-256.
+        key: "c286696d887c9aa0611bbb3e2025a45a7fe27b021a2b1841dd5c9bc6905a97db04382217076a7e4ee3dd5b85b569a32a",
+        number: 0x283d_096d_9917_2e56,
+        plaintext: "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+        ciphertext: "c8599afe79e67b20067d550a5ec7b5a70b9c80d215a1b86dc6ab7b65d9fd88eb",
+    },
+    Answer {
         mode: Mode::Ofb,
         source: "SP 800-38A, F.4.1",
         key: SP_800_38A_KEY_128,
@@ -192,17 +217,17 @@ impl Answer {
 fn compare_with_portable(
     backend: &dyn Backend,
     mode: Mode,
-    size: KeySize,
+    key_len: usize,
     plaintext: &[u8],
 ) -> Result<(), SelfTestError> {
-    let parts = if mode == Mode::Xts { 2 } else { 1 };
-    let spec = key_spec(mode, &pattern(parts * size.bytes()));
+    let spec = key_spec(mode, &pattern(key_len));
     let key = backend.load_key(&spec)?;
     let portable = kernel::portable().load_key(&spec)?;
     let (long, batches) = match mode {
         Mode::Xts => (LONG, BATCHES),
         // One block after the other, whatever the length, and slow.
         Mode::Ofb => (&[][..], &[][..]),
+        Mode::Cbc => (LONG, CHAINS),
         Mode::Ctr | Mode::Ecb => (LONG, &[][..]),
     };
     for shape in SMALL.iter().chain(long).chain(batches) {
@@ -267,6 +292,14 @@ const BATCHES: &[Shape] = &[
     shape(512, 9, 1, AT_64),
     shape(1040, 3, 1, AT_32),
     shape(512, MAX_LEN / 512, 1, AT_64 - 128),
+];
+
+/// CBC takes 8, 4, 2 registers or 1 of what is left of a unit to decrypt, and of units
+/// to encrypt.
+const CHAINS: &[Shape] = &[
+    shape(32, 9, 1, AT_64),
+    shape(112, 12, 8, AT_32),
+    shape(208, 5, 1, AT_128),
 ];
 
 /// The most bytes in a run.
@@ -353,7 +386,32 @@ fn key_spec(mode: Mode, bytes: &[u8]) -> KeySpec {
         Mode::Xts => KeySpec::Xts(XtsKey::new(bytes).expect("a constant of this file")),
         Mode::Ecb => KeySpec::Ecb(aes()),
         Mode::Ctr => KeySpec::Ctr(aes()),
+        Mode::Cbc => KeySpec::Cbc(cbc_key(bytes)),
         Mode::Ofb => KeySpec::Ofb(aes()),
+    }
+}
+
+/// With ESSIV where 32 bytes follow the data key.
+fn cbc_key(bytes: &[u8]) -> CbcKey {
+    let (data, hash) = match bytes.len() {
+        len @ (48 | 64) => bytes.split_at(len - 32),
+        len => bytes.split_at(len),
+    };
+    let data = AesKey::new(data).expect("a constant of this file");
+    match hash.try_into() {
+        Ok(hash) => CbcKey::essiv_sha256(data, hash),
+        Err(_) => CbcKey::plain(data),
+    }
+}
+
+/// The lengths of a mode's keys, as [`key_spec`] takes them: each [`KeySize`], and
+/// CBC without ESSIV and with it.
+fn key_lens(mode: Mode) -> Vec<usize> {
+    let sizes = KeySize::ALL.map(KeySize::bytes);
+    match mode {
+        Mode::Xts => sizes.map(|len| 2 * len).to_vec(),
+        Mode::Cbc => sizes.iter().flat_map(|&len| [len, len + 32]).collect(),
+        Mode::Ecb | Mode::Ctr | Mode::Ofb => sizes.to_vec(),
     }
 }
 
@@ -472,6 +530,7 @@ mod tests {
                 Mode::Xts => &[Mode::Xts],
                 Mode::Ecb => &[Mode::Ecb],
                 Mode::Ctr => &[Mode::Ctr],
+                Mode::Cbc => &[Mode::Cbc],
                 Mode::Ofb => &[Mode::Ofb],
             };
             info
@@ -537,7 +596,7 @@ mod tests {
 
     #[test]
     fn what_the_known_answers_do_not_reach_is_compared() {
-        for mode in [Mode::Xts, Mode::Ecb, Mode::Ctr, Mode::Ofb] {
+        for mode in [Mode::Xts, Mode::Ecb, Mode::Ctr, Mode::Cbc, Mode::Ofb] {
             for (size, direction) in KeySize::ALL
                 .into_iter()
                 .flat_map(|size| Direction::ALL.map(|direction| (size, direction)))
@@ -563,10 +622,10 @@ mod tests {
                     Flaw::ShortUnits,
                     Flaw::OtherKey,
                 ] {
-                    // Only XTS has batches, and ECB no part of a block.
+                    // Only XTS has batches of 128, and ECB and CBC no part of a block.
                     match (mode, flaw) {
-                        (Mode::Ecb | Mode::Ctr | Mode::Ofb, Flaw::SecondBatch)
-                        | (Mode::Ecb, Flaw::Tail) => continue,
+                        (Mode::Ecb | Mode::Ctr | Mode::Cbc | Mode::Ofb, Flaw::SecondBatch)
+                        | (Mode::Ecb | Mode::Cbc, Flaw::Tail) => continue,
                         _ => {}
                     }
                     let error = run(flaw).expect_err("a flaw");

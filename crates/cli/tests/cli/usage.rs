@@ -88,7 +88,7 @@ fn engines_are_listed_with_their_self_tests() {
         .expect("portable is there on every machine");
     assert_eq!(portable["present"], true);
     assert_eq!(portable["self_test"], "passed");
-    assert_eq!(portable["modes"].as_array().unwrap().len(), 4);
+    assert_eq!(portable["modes"].as_array().unwrap().len(), 5);
 }
 
 /// The committed example tells programs what to expect.

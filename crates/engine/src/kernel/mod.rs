@@ -80,6 +80,17 @@ trait Kernel: Copy + Send + Sync + 'static {
     /// # Safety
     /// Units have whole blocks.
     unsafe fn ecb(self, key: &Self::Key, direction: Direction, run: &mut Run<'_>);
+    /// `essiv` is a key of AES-256.
+    ///
+    /// # Safety
+    /// Units have whole blocks.
+    unsafe fn cbc(
+        self,
+        data: &Self::Key,
+        essiv: Option<&Self::Key>,
+        direction: Direction,
+        run: &mut Run<'_>,
+    );
     fn ctr(self, key: &Self::Key, run: &mut Run<'_>);
     fn ofb(self, key: &Self::Key, run: &mut Run<'_>);
 }
@@ -91,7 +102,7 @@ impl<K: Kernel> Backend for CpuBackend<K> {
         BackendInfo::new(
             K::NAME,
             self.0.device(),
-            &[Mode::Xts, Mode::Ecb, Mode::Ctr, Mode::Ofb],
+            &[Mode::Xts, Mode::Ecb, Mode::Ctr, Mode::Cbc, Mode::Ofb],
         )
     }
 
@@ -116,6 +127,10 @@ fn expanded<K: Kernel>(kernel: K, key: &KeySpec) -> CpuKey<K> {
         },
         KeySpec::Ecb(key) => Keys::Ecb(kernel.expand(key)),
         KeySpec::Ctr(key) => Keys::Ctr(kernel.expand(key)),
+        KeySpec::Cbc(key) => Keys::Cbc {
+            data: kernel.expand(key.data_key()),
+            essiv: key.essiv_key().map(|key| kernel.expand(key)),
+        },
         KeySpec::Ofb(key) => Keys::Ofb(kernel.expand(key)),
     };
     CpuKey { kernel, keys }
@@ -139,6 +154,7 @@ enum Keys<E> {
     Xts { data: E, tweak: E },
     Ecb(E),
     Ctr(E),
+    Cbc { data: E, essiv: Option<E> },
     Ofb(E),
 }
 
@@ -148,6 +164,7 @@ impl<E> Keys<E> {
             Self::Xts { .. } => Mode::Xts,
             Self::Ecb(_) => Mode::Ecb,
             Self::Ctr(_) => Mode::Ctr,
+            Self::Cbc { .. } => Mode::Cbc,
             Self::Ofb(_) => Mode::Ofb,
         }
     }
@@ -179,6 +196,10 @@ impl<K: Kernel> CpuKey<K> {
                 // SAFETY: as the caller says.
                 Keys::Ecb(key) => unsafe { self.kernel.ecb(key, direction, run) },
                 Keys::Ctr(key) => self.kernel.ctr(key, run),
+                // SAFETY: as the caller says.
+                Keys::Cbc { data, essiv } => unsafe {
+                    self.kernel.cbc(data, essiv.as_ref(), direction, run);
+                },
                 Keys::Ofb(key) => self.kernel.ofb(key, run),
             }
         }
@@ -190,7 +211,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::{AesKey, DataUnitLen, DataUnitNumber, XtsKey};
+    use crate::{AesKey, CbcKey, DataUnitLen, DataUnitNumber, XtsKey};
 
     /// Threads of other programs are small: musl gives them 128 KiB. Without
     /// optimisation everything that is inlined has its own place on the stack.
@@ -207,6 +228,7 @@ mod tests {
             KeySpec::Xts(XtsKey::new(key.as_flattened()).unwrap()),
             KeySpec::Ecb(aes()),
             KeySpec::Ctr(aes()),
+            KeySpec::Cbc(CbcKey::essiv_sha256(aes(), &key[1])),
             KeySpec::Ofb(aes()),
         ];
         for backend in Registry::cpu().probe_all().filter_map(|(_, b)| b.ok()) {
@@ -253,19 +275,23 @@ mod tests {
     fn the_portable_kernel_leaves_no_key_on_the_stack() {
         let mut bytes = [0; 512];
         let unit = DataUnitLen::new(512).unwrap();
-        let keys = [1, 2].map(|k| KeySpec::Ecb(AesKey::new(&[k; 32]).unwrap()));
-        let mut images = [[[0; 8 << 10]; 2]; 2];
-        for (key, images) in keys.iter().zip(&mut images) {
-            let key = portable().load_key(key).unwrap();
-            dead_stack(&mut images[0]);
-            let run = Run::new(DataUnitNumber::new(0), 1, unit, &mut bytes[..]).unwrap();
-            key.crypt(Direction::Encrypt, &mut [run]).unwrap();
-            dead_stack(&mut images[1]);
-        }
-        for (a, b) in images[0].iter().zip(&images[1]) {
-            let differ = a.iter().zip(b).filter(|(a, b)| a != b).count();
-            // Pointers do. A round key has 16 bytes, a schedule hundreds.
-            assert!(differ < 64, "{differ} bytes");
+        let aes = |k| AesKey::new(&[k; 32]).unwrap();
+        let ecb = [1, 2].map(|k| KeySpec::Ecb(aes(k)));
+        let cbc = [1, 2].map(|k| KeySpec::Cbc(CbcKey::essiv_sha256(aes(k), &[k + 2; 32])));
+        for keys in [ecb, cbc] {
+            let mut images = [[[0; 8 << 10]; 2]; 2];
+            for (key, images) in keys.iter().zip(&mut images) {
+                let key = portable().load_key(key).unwrap();
+                dead_stack(&mut images[0]);
+                let run = Run::new(DataUnitNumber::new(0), 1, unit, &mut bytes[..]).unwrap();
+                key.crypt(Direction::Decrypt, &mut [run]).unwrap();
+                dead_stack(&mut images[1]);
+            }
+            for (a, b) in images[0].iter().zip(&images[1]) {
+                let differ = a.iter().zip(b).filter(|(a, b)| a != b).count();
+                // Pointers do. A round key has 16 bytes, a schedule hundreds.
+                assert!(differ < 64, "{:?}: {differ} bytes", keys[0]);
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     backend::Direction,
     gf128::{mul_alpha, mul_alpha8, mul_alpha32},
     key::{AesKey, KeySize},
-    mode::{ctr, ecb, ofb, xts},
+    mode::{cbc, ctr, ecb, ofb, xts},
     run::Run,
 };
 
@@ -99,6 +99,20 @@ impl Kernel for Portable {
         });
     }
 
+    unsafe fn cbc(self, data: &Key, essiv: Option<&Key>, direction: Direction, run: &mut Run<'_>) {
+        let essiv = essiv.map(|key| match key {
+            Key::Aes256(cipher) => Enc(&**cipher),
+            Key::Aes128(_) => unreachable!("a key of AES-256"),
+        });
+        let essiv = essiv.as_ref();
+        with_cipher!(data, data => match direction {
+            // SAFETY: the caller checked the units.
+            Direction::Encrypt => unsafe { cbc_encrypt(essiv, &Enc(data), run) },
+            // SAFETY: as above.
+            Direction::Decrypt => unsafe { cbc_decrypt(essiv, &Dec(data), run) },
+        });
+    }
+
     fn ctr(self, key: &Key, run: &mut Run<'_>) {
         // SAFETY: `Blocks` needs no instructions.
         with_cipher!(key, key => unsafe { ctr::crypt(&Enc(key), run) });
@@ -137,6 +151,34 @@ where
 {
     // SAFETY: as above.
     unsafe { xts::decrypt(tweak, data, run) }
+}
+
+/// [`cbc::encrypt`] as a function by itself, as [`encrypt`].
+///
+/// # Safety
+/// Units have whole blocks.
+#[inline(never)]
+unsafe fn cbc_encrypt<E, P>(essiv: Option<&E>, data: &P, run: &mut Run<'_>)
+where
+    E: Permutation<V = Blocks>,
+    P: Permutation<V = Blocks>,
+{
+    // SAFETY: as above.
+    unsafe { cbc::encrypt(essiv, data, run) }
+}
+
+/// As [`cbc_encrypt`].
+///
+/// # Safety
+/// Units have whole blocks.
+#[inline(never)]
+unsafe fn cbc_decrypt<E, P>(essiv: Option<&E>, data: &P, run: &mut Run<'_>)
+where
+    E: Permutation<V = Blocks>,
+    P: Permutation<V = Blocks>,
+{
+    // SAFETY: as above.
+    unsafe { cbc::decrypt(essiv, data, run) }
 }
 
 /// Four blocks as little-endian integers: as many as the crate's code takes at
@@ -215,6 +257,12 @@ impl Vector for Blocks {
             *block ^= other;
         }
         self
+    }
+
+    #[inline(always)]
+    fn preceding(self, before: Self) -> Self {
+        let [a, b, c, _] = self.0;
+        Self([before.0[3], a, b, c])
     }
 
     #[inline(always)]

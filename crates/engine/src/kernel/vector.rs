@@ -95,6 +95,9 @@ pub(crate) trait Vector: Copy {
 
     fn xor(self, other: Self) -> Self;
 
+    /// The block before each of these, where `before` is the register before.
+    fn preceding(self, before: Self) -> Self;
+
     /// From a register with T in all places: T·αⁿ, T·αⁿ⁺¹, … with n = `i` ·
     /// `BLOCKS`, for n < 8.
     fn spread(self, i: usize) -> Self;

@@ -255,6 +255,24 @@ impl<P: Permutation, T: Each<P::V>> Each<P::V> for Leaving<'_, P, T> {
     }
 }
 
+/// P(x) ⊕ previous, given the previous block: CBC's decryption.
+pub(crate) struct Chained;
+
+impl Form for Chained {
+    #[inline(always)]
+    fn crypt<const D: usize, P: Permutation, W: Beside<P::V>>(
+        p: &P,
+        mut x: [P::V; D],
+        with: impl Each<P::V>,
+        work: &mut W,
+    ) -> [P::V; D] {
+        for x in &mut x {
+            *x = p.enter(*x);
+        }
+        p.rounds(x, Leaving { p, tweaks: with }, work)
+    }
+}
+
 /// P(counter) ⊕ x, given the counter with the first round key added: CTR.
 pub(crate) struct Stream;
 

@@ -2,6 +2,7 @@
 //! The modes of operation, each once, over any kind of registers.
 
 pub(crate) mod blocks;
+pub(crate) mod cbc;
 pub(crate) mod ctr;
 pub(crate) mod ecb;
 pub(crate) mod ofb;

@@ -17,7 +17,7 @@ registers! {
     Xmm(__m128i), 1 blocks,
     zero _mm_setzero_si128, load _mm_loadu_si128 aligned _mm_load_si128, store _mm_storeu_si128,
     around _mm_stream_si128, xor _mm_xor_si128, broadcast core::convert::identity,
-    shuffle _mm_shuffle_epi8, count count, low low, add _mm_add_epi64, before before integer_before,
+    shuffle _mm_shuffle_epi8, preceding preceding, count count, low low, add _mm_add_epi64, before before integer_before,
     aes _mm_aesenc_si128 _mm_aesenclast_si128 _mm_aesdec_si128 _mm_aesdeclast_si128,
     shift _mm_bslli_si128 _mm_bsrli_si128, multiply _mm_clmulepi64_si128
 }
@@ -39,6 +39,13 @@ fn count(first: u128, _: u64) -> __m128i {
         ((first >> 64) as u64).cast_signed(),
         (first as u64).cast_signed(),
     )
+}
+
+/// `before` itself: a register is a block.
+#[target_feature(enable = "sse2")]
+#[inline]
+fn preceding(_: __m128i, before: __m128i) -> __m128i {
+    before
 }
 
 /// `n` in the low half.

@@ -334,6 +334,33 @@ macro_rules! kernel {
                 }
             }
 
+            unsafe fn cbc(
+                self,
+                data: &Self::Key,
+                essiv: Option<&Self::Key>,
+                direction: crate::Direction,
+                run: &mut crate::Run<'_>,
+            ) {
+                use crate::{Direction, KeySize};
+                // SAFETY: the token stands for the features; the caller for the units.
+                unsafe {
+                    match (direction, data.size) {
+                        (Direction::Encrypt, KeySize::Aes128) => {
+                            entry::cbc_encrypt::<10>(data, essiv, run)
+                        }
+                        (Direction::Encrypt, KeySize::Aes256) => {
+                            entry::cbc_encrypt::<14>(data, essiv, run)
+                        }
+                        (Direction::Decrypt, KeySize::Aes128) => {
+                            entry::cbc_decrypt::<10>(data, essiv, run)
+                        }
+                        (Direction::Decrypt, KeySize::Aes256) => {
+                            entry::cbc_decrypt::<14>(data, essiv, run)
+                        }
+                    }
+                }
+            }
+
             fn ctr(self, key: &Self::Key, run: &mut crate::Run<'_>) {
                 // SAFETY: the token stands for the features.
                 unsafe {
@@ -360,7 +387,7 @@ macro_rules! kernel {
             use super::*;
             use crate::{
                 kernel::x86::{Dec, Enc, Expanded},
-                mode::{ctr as counter, ecb, ofb as feedback, xts},
+                mode::{cbc, ctr as counter, ecb, ofb as feedback, xts},
                 run::Run,
             };
 
@@ -401,6 +428,32 @@ macro_rules! kernel {
             pub(super) unsafe fn ecb_decrypt<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
                 // SAFETY: as above.
                 unsafe { ecb::crypt(&Dec::<$vector, R>::of(key), run) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn cbc_encrypt<const R: usize>(
+                data: &Expanded,
+                essiv: Option<&Expanded>,
+                run: &mut Run<'_>,
+            ) {
+                // SAFETY: as above.
+                unsafe {
+                    let essiv = essiv.map(|key| Enc::<$vector, 14>::of(key));
+                    cbc::encrypt(essiv.as_ref(), &Enc::<$vector, R>::of(data), run);
+                }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn cbc_decrypt<const R: usize>(
+                data: &Expanded,
+                essiv: Option<&Expanded>,
+                run: &mut Run<'_>,
+            ) {
+                // SAFETY: as above.
+                unsafe {
+                    let essiv = essiv.map(|key| Enc::<$vector, 14>::of(key));
+                    cbc::decrypt(essiv.as_ref(), &Dec::<$vector, R>::of(data), run);
+                }
             }
 
             #[target_feature(enable = $features)]
@@ -461,6 +514,7 @@ macro_rules! registers {
         $name:ident($raw:ident), $blocks:literal blocks,
         zero $zero:ident, load $load:ident aligned $aligned:ident, store $store:ident, around $stream:ident,
         xor $xor:ident, broadcast $broadcast:expr, shuffle $shuffle:ident,
+        preceding $preceding:ident,
         count $count:ident, low $low:ident, add $add:ident, before $before:ident $integer_before:ident,
         aes $enc:ident $enclast:ident $dec:ident $declast:ident,
         shift $shl:ident $shr:ident, multiply $clmul:ident
@@ -551,6 +605,12 @@ macro_rules! registers {
             fn xor(self, other: Self) -> Self {
                 // SAFETY: a value is proof of the instructions.
                 Self(unsafe { $xor(self.0, other.0) })
+            }
+
+            #[inline(always)]
+            fn preceding(self, before: Self) -> Self {
+                // SAFETY: a value is proof of the instructions.
+                Self(unsafe { $preceding(self.0, before.0) })
             }
 
             #[inline(always)]

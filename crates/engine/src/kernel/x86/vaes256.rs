@@ -6,8 +6,8 @@ use core::arch::x86_64::{
     __m256i, _mm_loadu_si128, _mm256_add_epi64, _mm256_aesdec_epi128, _mm256_aesdeclast_epi128,
     _mm256_aesenc_epi128, _mm256_aesenclast_epi128, _mm256_broadcastsi128_si256,
     _mm256_bslli_epi128, _mm256_bsrli_epi128, _mm256_clmulepi64_epi128, _mm256_load_si256,
-    _mm256_loadu_si256, _mm256_set_epi64x, _mm256_setzero_si256, _mm256_shuffle_epi8,
-    _mm256_storeu_si256, _mm256_stream_si256, _mm256_xor_si256,
+    _mm256_loadu_si256, _mm256_permute2x128_si256, _mm256_set_epi64x, _mm256_setzero_si256,
+    _mm256_shuffle_epi8, _mm256_storeu_si256, _mm256_stream_si256, _mm256_xor_si256,
 };
 
 use super::{kernel, registers, ties};
@@ -18,7 +18,7 @@ registers! {
     Ymm(__m256i), 2 blocks,
     zero _mm256_setzero_si256, load _mm256_loadu_si256 aligned _mm256_load_si256, store _mm256_storeu_si256,
     around _mm256_stream_si256, xor _mm256_xor_si256, broadcast _mm256_broadcastsi128_si256,
-    shuffle _mm256_shuffle_epi8, count count, low low, add _mm256_add_epi64, before before integer_before,
+    shuffle _mm256_shuffle_epi8, preceding preceding, count count, low low, add _mm256_add_epi64, before before integer_before,
     aes _mm256_aesenc_epi128 _mm256_aesenclast_epi128 _mm256_aesdec_epi128
         _mm256_aesdeclast_epi128,
     shift _mm256_bslli_epi128 _mm256_bsrli_epi128, multiply _mm256_clmulepi64_epi128
@@ -41,6 +41,13 @@ fn count(first: u128, stride: u64) -> __m256i {
     let low = first as u64;
     let next = low.wrapping_add(stride);
     _mm256_set_epi64x(high, next.cast_signed(), high, low.cast_signed())
+}
+
+/// The last block of `before`, then the first of `x`.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn preceding(x: __m256i, before: __m256i) -> __m256i {
+    _mm256_permute2x128_si256::<0x21>(before, x)
 }
 
 /// `n` in the low halves.

@@ -3,10 +3,10 @@
 
 use core::arch::x86_64::{
     __m512i, _mm_loadu_si128, _mm512_add_epi64, _mm512_aesdec_epi128, _mm512_aesdeclast_epi128,
-    _mm512_aesenc_epi128, _mm512_aesenclast_epi128, _mm512_broadcast_i32x4, _mm512_bslli_epi128,
-    _mm512_bsrli_epi128, _mm512_clmulepi64_epi128, _mm512_load_si512, _mm512_loadu_si512,
-    _mm512_maskz_set1_epi64, _mm512_set_epi64, _mm512_setzero_si512, _mm512_shuffle_epi8,
-    _mm512_storeu_si512, _mm512_stream_si512, _mm512_xor_si512,
+    _mm512_aesenc_epi128, _mm512_aesenclast_epi128, _mm512_alignr_epi64, _mm512_broadcast_i32x4,
+    _mm512_bslli_epi128, _mm512_bsrli_epi128, _mm512_clmulepi64_epi128, _mm512_load_si512,
+    _mm512_loadu_si512, _mm512_maskz_set1_epi64, _mm512_set_epi64, _mm512_setzero_si512,
+    _mm512_shuffle_epi8, _mm512_storeu_si512, _mm512_stream_si512, _mm512_xor_si512,
 };
 
 use super::{kernel, registers, ties};
@@ -17,7 +17,7 @@ registers! {
     Zmm(__m512i), 4 blocks,
     zero _mm512_setzero_si512, load _mm512_loadu_si512 aligned _mm512_load_si512, store _mm512_storeu_si512,
     around _mm512_stream_si512, xor _mm512_xor_si512, broadcast _mm512_broadcast_i32x4,
-    shuffle _mm512_shuffle_epi8, count count, low low, add _mm512_add_epi64, before before integer_before,
+    shuffle _mm512_shuffle_epi8, preceding preceding, count count, low low, add _mm512_add_epi64, before before integer_before,
     aes _mm512_aesenc_epi128 _mm512_aesenclast_epi128 _mm512_aesdec_epi128
         _mm512_aesdeclast_epi128,
     shift _mm512_bslli_epi128 _mm512_bsrli_epi128, multiply _mm512_clmulepi64_epi128
@@ -43,6 +43,13 @@ fn count(first: u128, stride: u64) -> __m512i {
             .cast_signed()
     };
     _mm512_set_epi64(high, low(3), high, low(2), high, low(1), high, low(0))
+}
+
+/// The last block of `before`, then all but the last of `x`.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn preceding(x: __m512i, before: __m512i) -> __m512i {
+    _mm512_alignr_epi64::<6>(x, before)
 }
 
 /// `n` in the low halves.

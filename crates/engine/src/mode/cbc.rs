@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cipher block chaining: SP 800-38A, 6.2. Each data unit is a chain by itself. Its
+//! IV is its number, little-endian, or with ESSIV that number's encryption under a
+//! second key.
+//!
+//! Decryption adds to each block the ciphertext before it, so no block waits for
+//! another, and whole passes go as in the other modes:
+//!
+//! ```text
+//! for each pass of units: make their IVs side by side
+//!     for each unit:
+//!         before = its IV
+//!         for each pass in it:
+//!             x = D(pass) ⊕ (the last block of before, the pass but its last block)
+//!             before = the last register of the pass
+//!             store x
+//! ```
+//!
+//! The blocks before are loaded once more when the rounds are done, one block away:
+//! where there are 16 registers they would have no room meanwhile. In place they are
+//! still there, since nothing of the pass is stored yet; the one that the pass before
+//! has overwritten comes from `before`.
+//!
+//! Encryption waits for each block, so a pass takes one block of as many units.
+
+use core::hint::black_box;
+
+use super::blocks::{Chained, Form, Masked, Place, load, pass};
+use crate::{
+    kernel::vector::{DEPTH, Each, MAX_PASS, Nothing, Permutation, Vector},
+    run::{DataUnitNumber, Run},
+};
+
+/// # Safety
+/// The CPU has the instructions of `E` and `P`; units have whole blocks.
+#[inline(always)]
+pub(crate) unsafe fn encrypt<E: Permutation, P: Permutation<V = E::V>>(
+    essiv: Option<&E>,
+    data: &P,
+    run: &mut Run<'_>,
+) {
+    let unit_len = run.unit_len().get();
+    let mut left = run.units();
+    let mut ivs = Ivs::of(essiv, run);
+    let mut at = Place::of(run, 16);
+    while left > 0 {
+        // SAFETY: so many units are left.
+        unsafe {
+            let count = ivs.make(left);
+            match count.div_ceil(P::V::BLOCKS) {
+                1 => side_by_side::<1, P>(data, &ivs.blocks, count, unit_len, at),
+                2 => side_by_side::<2, P>(data, &ivs.blocks, count, unit_len, at),
+                3 | 4 => side_by_side::<4, P>(data, &ivs.blocks, count, unit_len, at),
+                _ => side_by_side::<DEPTH, P>(data, &ivs.blocks, count, unit_len, at),
+            }
+            at = at.add(unit_len * count);
+            left -= count;
+        }
+    }
+    ivs.blocks.wipe();
+}
+
+/// As [`encrypt`]; `data` is the inverse permutation.
+///
+/// # Safety
+/// As for [`encrypt`].
+#[inline(always)]
+pub(crate) unsafe fn decrypt<E: Permutation, P: Permutation<V = E::V>>(
+    essiv: Option<&E>,
+    data: &P,
+    run: &mut Run<'_>,
+) {
+    let unit_len = run.unit_len().get();
+    let mut left = run.units();
+    let mut ivs = Ivs::of(essiv, run);
+    let mut at = Place::of(run, 16 * P::V::BLOCKS * DEPTH);
+    while left > 0 {
+        // SAFETY: so many units are left.
+        unsafe {
+            let count = ivs.make(left);
+            for iv in &ivs.blocks.0[..count] {
+                let iv = P::V::broadcast(core::ptr::from_ref(iv).cast());
+                decrypt_unit(data, iv, unit_len, at);
+                at = at.add(unit_len);
+            }
+            left -= count;
+        }
+    }
+    at.finish::<P::V>();
+    ivs.blocks.wipe();
+}
+
+/// A pass of blocks or fewer, as they are in memory.
+#[repr(align(64))]
+struct Blocks([u128; MAX_PASS]);
+
+impl Blocks {
+    #[inline(always)]
+    fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+
+    #[inline(always)]
+    fn wipe(&mut self) {
+        self.0 = [0; MAX_PASS];
+        black_box(self);
+    }
+}
+
+/// The IVs of a pass of units.
+struct Ivs<'a, E> {
+    essiv: Option<&'a E>,
+    next: DataUnitNumber,
+    stride: u64,
+    blocks: Blocks,
+}
+
+impl<'a, E: Permutation> Ivs<'a, E> {
+    #[inline(always)]
+    fn of(essiv: Option<&'a E>, run: &Run<'_>) -> Self {
+        Self {
+            essiv,
+            next: run.first(),
+            stride: run.stride(),
+            blocks: Blocks([0; MAX_PASS]),
+        }
+    }
+
+    /// Makes those of the next units, of which `left` are left, and returns of how
+    /// many.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `E`.
+    #[inline(always)]
+    unsafe fn make(&mut self, left: usize) -> usize {
+        let count = left.min(DEPTH * E::V::BLOCKS);
+        for iv in &mut self.blocks.0[..count] {
+            *iv = self.next.get().to_le();
+            self.next = self.next.step(1, self.stride);
+        }
+        if let Some(e) = self.essiv {
+            let at = Place::in_place(self.blocks.as_mut_ptr());
+            let mask = e.leave();
+            // SAFETY: the array has a whole pass.
+            unsafe {
+                match count.div_ceil(E::V::BLOCKS) {
+                    1 => pass::<1, Masked, E>(e, [mask; 1], at, &mut Nothing),
+                    2 => pass::<2, Masked, E>(e, [mask; 2], at, &mut Nothing),
+                    3 | 4 => pass::<4, Masked, E>(e, [mask; 4], at, &mut Nothing),
+                    _ => pass::<DEPTH, Masked, E>(e, [mask; DEPTH], at, &mut Nothing),
+                }
+            }
+        }
+        count
+    }
+}
+
+/// Encrypts `count` units, the chain of each in a block of `D` registers.
+///
+/// # Safety
+/// The CPU has the instructions of `P`, `D` registers have so many blocks, and so
+/// many units of `unit_len` bytes are left at `at`.
+#[inline(always)]
+unsafe fn side_by_side<const D: usize, P: Permutation>(
+    p: &P,
+    ivs: &Blocks,
+    count: usize,
+    unit_len: usize,
+    at: Place,
+) {
+    // The next plaintext is brought together, and the ciphertext taken apart, in
+    // memory, while the chains themselves stay in registers and wait for neither.
+    let mut blocks = Blocks([0; MAX_PASS]);
+    let together = Place::in_place(blocks.as_mut_ptr());
+    // SAFETY: as the caller says; the arrays have a whole pass.
+    unsafe {
+        let mut chains = load::<D, P::V>(ivs.0.as_ptr().cast());
+        for block in (0..unit_len).step_by(16) {
+            for unit in 0..count {
+                let plain = at.add(unit * unit_len + block).read();
+                together.add(16 * unit).write(plain);
+            }
+            let plain = together.load::<D, P::V>();
+            for (chain, plain) in chains.iter_mut().zip(plain) {
+                *chain = chain.xor(plain);
+            }
+            chains = Masked::crypt(p, chains, [p.leave(); D], &mut Nothing);
+            together.store(chains);
+            for unit in 0..count {
+                let cipher = together.add(16 * unit).read();
+                at.add(unit * unit_len + block).write(cipher);
+            }
+        }
+    }
+    blocks.wipe();
+}
+
+/// Decrypts a unit of `len` bytes, whose IV is the last block of `before`.
+///
+/// # Safety
+/// The CPU has the instructions of `P`, and `len` bytes, whole blocks, are left at
+/// `at`.
+#[inline(always)]
+unsafe fn decrypt_unit<P: Permutation>(p: &P, mut before: P::V, mut len: usize, mut at: Place) {
+    let register = 16 * P::V::BLOCKS;
+    // SAFETY: as the caller says; no more is taken than is left.
+    unsafe {
+        while len >= DEPTH * register {
+            before = chained::<DEPTH, P>(p, before, at);
+            at = at.add(DEPTH * register);
+            len -= DEPTH * register;
+        }
+        if len > 0 {
+            // Through whole registers on the stack.
+            let mut blocks = Blocks([0; MAX_PASS]);
+            let copy = blocks.as_mut_ptr();
+            at.src.copy_to_nonoverlapping(copy, len);
+            let place = Place::in_place(copy);
+            match len.div_ceil(register) {
+                1 => chained::<1, P>(p, before, place),
+                2 => chained::<2, P>(p, before, place),
+                3 | 4 => chained::<4, P>(p, before, place),
+                _ => chained::<DEPTH, P>(p, before, place),
+            };
+            copy.copy_to_nonoverlapping(at.dst, len);
+            blocks.wipe();
+        }
+    }
+}
+
+/// Decrypts `D` registers of a chain, and returns the last one's ciphertext. `before`
+/// is that of the register before.
+///
+/// # Safety
+/// The CPU has the instructions of `P`, and so many bytes are left at `at`.
+#[inline(always)]
+unsafe fn chained<const D: usize, P: Permutation>(p: &P, before: P::V, at: Place) -> P::V {
+    // SAFETY: as the caller says.
+    unsafe {
+        let [head] = load::<1, P::V>(at.src);
+        let [last] = load::<1, P::V>(at.src.add(16 * P::V::BLOCKS * (D - 1)));
+        let previous = Previous {
+            first: head.preceding(before),
+            src: at.src,
+        };
+        pass::<D, Chained, P>(p, previous, at, &mut Nothing);
+        last
+    }
+}
+
+/// The blocks before those of a pass, which is not stored yet.
+#[derive(Clone, Copy)]
+struct Previous<V> {
+    /// For the first register.
+    first: V,
+    /// The pass.
+    src: *const u8,
+}
+
+impl<V: Vector> Each<V> for Previous<V> {
+    #[inline(always)]
+    fn at(self, i: usize) -> V {
+        if i == 0 {
+            return self.first;
+        }
+        // SAFETY: `chained` made it of a pass, and asks for that one's registers only.
+        unsafe { V::load(self.src.add(16 * (V::BLOCKS * i - 1))) }
+    }
+}
