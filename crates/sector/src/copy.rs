@@ -25,10 +25,13 @@
 //! | input and output mapped into memory, two threads | 0.277 |
 //!
 //! What is done here is not in that table: it was thought of later. `io_uring` would
-//! take the same lock, and does not help a disk: on one of that machine (virtio, ext4)
-//! fio 3.33 read and wrote 2.4 and 1.9 GB/s around the cache by two threads with
-//! `pread` and `pwrite` of 512 KiB, 2.5 and 1.9 by `io_uring` at a depth of four, and
-//! through the cache 1.9 and 0.8 against 0.8 and 0.4.
+//! take the same lock, and does not help a disk. On one of that machine (virtio, ext4),
+//! 2 GiB in pieces of 512 KiB, GB/s by `fio --bs=512k --end_fsync=1` (3.33):
+//!
+//! | | read, `--direct=1` | write | read, `--direct=0` | write |
+//! |---|---|---|---|---|
+//! | `--ioengine=psync --numjobs=2` | 2.4 | 1.9 | 1.9 | 0.8 |
+//! | `--ioengine=io_uring --iodepth=4` | 2.5 | 1.9 | 0.8 | 0.4 |
 //!
 //! Beside programs that used both cores (load 8, so noisy), medians of 25 for
 //! 512 MiB: 0.47 for workers that write where they are, as each sleeps for the lock
