@@ -9,8 +9,8 @@ use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::{arbitrary, arbitrary::Arbitrary, fuzz_target};
 use luxor_engine::{
-    AesKey, Backend, CbcKey, CryptError, CryptErrorKind, DataUnitLen, DataUnitNumber, Direction, InOut,
-    KeySpec, LoadedKey, Mode, Registry, Run, RunError, XtsKey,
+    AesKey, Backend, CbcKey, CryptError, CryptErrorKind, DataUnitLen, DataUnitNumber, Direction,
+    InOut, KeySpec, LoadedKey, Mode, Registry, Run, RunError, XtsKey,
 };
 use luxor_reference as reference;
 
@@ -216,8 +216,9 @@ fn key_spec(mode: FuzzMode, key: &Key) -> Option<(KeySpec, Vec<u8>)> {
         FuzzMode::Ctr => AesKey::new(&bytes).map(KeySpec::Ctr),
         FuzzMode::Ofb => AesKey::new(&bytes).map(KeySpec::Ofb),
         FuzzMode::Cbc => AesKey::new(&bytes).map(|key| KeySpec::Cbc(CbcKey::plain(key))),
-        FuzzMode::CbcEssiv => AesKey::new(&bytes)
-            .map(|key| KeySpec::Cbc(CbcKey::essiv_sha256(key, &ESSIV_HASH))),
+        FuzzMode::CbcEssiv => {
+            AesKey::new(&bytes).map(|key| KeySpec::Cbc(CbcKey::essiv_sha256(key, &ESSIV_HASH)))
+        }
     };
     let lawful = match mode {
         FuzzMode::Xts => {
