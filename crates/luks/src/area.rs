@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The encryption of a keyslot's area: `aes-xts-plain64` over 512-byte data
-//! units, numbered from 0 at the area's first byte.
+//! The encryption of a keyslot's area: 512-byte data units, numbered from 0 at the
+//! area's first byte.
 
-use luxor_engine::{
-    Backend, BackendError, CryptError, DataUnitLen, DataUnitNumber, Direction, KeySpec, Run,
-    RunError, XtsKey,
-};
+use luxor_engine::{Backend, BackendError, CryptError, Direction, KeySpec};
+use luxor_sector::{Geometry, GeometryError, SectorSize};
+
+use crate::cipher::Encryption;
 
 /// Encrypts or decrypts an area in place; `bytes` are whole data units.
 pub(crate) fn crypt_area(
     backend: &dyn Backend,
-    key: XtsKey,
+    key: &KeySpec,
+    encryption: Encryption,
     direction: Direction,
     bytes: &mut [u8],
 ) -> Result<(), AreaError> {
-    let unit = DataUnitLen::new(512)?;
-    let run = Run::new(DataUnitNumber::default(), 1, unit, bytes)?;
-    backend
-        .load_key(&KeySpec::Xts(key))?
-        .crypt(direction, &mut [run])?;
+    let geometry = Geometry {
+        sector_size: SectorSize::B512,
+        iv_mode: encryption.iv_mode(),
+        iv_offset: 0,
+    };
+    let mut runs = geometry.runs(0, bytes)?;
+    backend.load_key(key)?.crypt(direction, &mut runs)?;
     Ok(())
 }
 
@@ -28,7 +31,7 @@ pub(crate) fn crypt_area(
 pub enum AreaError {
     /// The area's length is no multiple of 512 bytes.
     #[error(transparent)]
-    Run(#[from] RunError),
+    Geometry(#[from] GeometryError),
     /// The engine does not take the key.
     #[error(transparent)]
     Backend(#[from] BackendError),

@@ -12,23 +12,24 @@
 use std::io;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use luxor_engine::{Backend, Direction, KeyError, KeySize, SecretBytes, XtsKey};
-use luxor_sector::{Geometry, IvMode, SectorSize, Storage};
+use luxor_engine::{Backend, KeyError, KeySize};
+use luxor_sector::{Geometry, SectorSize, Storage};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::{
-    af::af_split,
-    area::{AreaError, crypt_area},
     benchmark::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
     binary_header::{BinaryHeader, CopyKind},
+    cipher::Encryption,
     hash::HashAlgorithm,
     keyslot::STRIPES,
     label::Label,
-    metadata::{AES_XTS_PLAIN64, json_size},
-    pbkdf::{DeriveError, Kdf},
+    metadata::json_size,
+    new_keyslot::{NewKeyslot, NewKeyslotError},
+    pbkdf::Kdf,
     segment::{Segment, SegmentSize},
     token::LUXOR_FILE,
+    volume_key::{DrawError, VolumeKey},
 };
 
 /// The length of each copy of the metadata in bytes.
@@ -36,6 +37,11 @@ const HEADER_SIZE: u64 = 16 << 10;
 /// The length of both headers and the keyslots area in bytes.
 const DATA_OFFSET: u64 = 16 << 20;
 const KEYSLOTS_SIZE: u64 = DATA_OFFSET - 2 * HEADER_SIZE;
+
+/// Of the data and of the keyslot.
+const ENCRYPTION: Encryption = Encryption::AesXtsPlain64;
+/// Between the stripes and in the digest.
+const HASH: HashAlgorithm = HashAlgorithm::Sha256;
 
 /// What a new LUKS2 volume shall be.
 #[derive(Clone, Debug)]
@@ -78,19 +84,10 @@ pub struct NewVolume {
     label: Label,
     salts: [[u8; 64]; 2],
     segment: Segment,
-    volume_key: XtsKey,
-    kdf: Kdf,
-    area: KeyslotBytes,
+    volume_key: VolumeKey,
+    keyslot: NewKeyslot,
     digest: NewDigest,
     file_length: Option<u64>,
-}
-
-/// The encrypted stripes, and the area that they lie in.
-#[derive(Debug)]
-struct KeyslotBytes {
-    encrypted: Vec<u8>,
-    /// In whole pages, as cryptsetup allots them.
-    size: u64,
 }
 
 #[derive(Debug)]
@@ -114,30 +111,21 @@ impl NewVolume {
     ) -> Result<Self, CreateError> {
         options.pbkdf.check()?;
         let key_len = 2 * options.key_size.bytes();
-        let (volume_key, volume_key_bytes) = draw_key(key_len)?;
-
-        let kdf = options.pbkdf.choose(random(SALT_BYTES)?, key_len)?;
-        let mut area_key = SecretBytes::zeroed(key_len);
-        kdf.derive(secret, area_key.expose_mut())?;
-        let area_key = XtsKey::new(area_key.expose())?;
-        // All the stripes together are the key.
-        let mut stripes = SecretBytes::zeroed(key_len * STRIPES as usize);
-        af_split(
-            volume_key_bytes.expose(),
-            stripes.expose_mut(),
-            HashAlgorithm::Sha256,
-        )?;
-        crypt_area(backend, area_key, Direction::Encrypt, stripes.expose_mut())?;
-        let encrypted = stripes.expose().to_vec();
-        let size = (encrypted.len() as u64).next_multiple_of(4096);
+        let volume_key = VolumeKey::random(key_len, ENCRYPTION)?;
+        let kdf = options
+            .pbkdf
+            .choose(random(SALT_BYTES)?, key_len)
+            .map_err(NewKeyslotError::from)?;
+        let area = (ENCRYPTION, u32::try_from(key_len).expect("32 or 64"));
+        let keyslot = NewKeyslot::make(&volume_key, secret, kdf, HASH, area, backend)?;
 
         let mut digest = NewDigest {
             iterations: options.pbkdf.digest_iterations(),
             salt: random(SALT_BYTES)?,
-            value: vec![0; HashAlgorithm::Sha256.output_len()],
+            value: vec![0; HASH.output_len()],
         };
-        HashAlgorithm::Sha256.pbkdf2(
-            volume_key_bytes.expose(),
+        HASH.pbkdf2(
+            volume_key.expose(),
             &digest.salt,
             digest.iterations,
             &mut digest.value,
@@ -162,15 +150,15 @@ impl NewVolume {
             segment: Segment {
                 offset: if options.detached { 0 } else { DATA_OFFSET },
                 size: SegmentSize::Dynamic,
+                encryption: ENCRYPTION,
                 geometry: Geometry {
                     sector_size: options.sector_size,
-                    iv_mode: IvMode::Plain64,
+                    iv_mode: ENCRYPTION.iv_mode(),
                     iv_offset: 0,
                 },
             },
             volume_key,
-            kdf,
-            area: KeyslotBytes { encrypted, size },
+            keyslot,
             digest,
             file_length: options.file_length,
         })
@@ -184,7 +172,7 @@ impl NewVolume {
 
     /// The key that encrypts the data.
     #[must_use]
-    pub fn volume_key(&self) -> &XtsKey {
+    pub fn volume_key(&self) -> &VolumeKey {
         &self.volume_key
     }
 
@@ -251,8 +239,8 @@ impl NewVolume {
     ) -> io::Result<()> {
         const PIECE: usize = 256 << 10;
         let mut offset = 2 * HEADER_SIZE;
-        write(&self.area.encrypted, offset)?;
-        offset += self.area.encrypted.len() as u64;
+        write(&self.keyslot.encrypted, offset)?;
+        offset += self.keyslot.encrypted.len() as u64;
         let mut noise = vec![0; PIECE];
         while offset < DATA_OFFSET {
             let len = usize::try_from(DATA_OFFSET - offset).map_or(PIECE, |left| left.min(PIECE));
@@ -286,8 +274,8 @@ impl NewVolume {
 
     /// Keys in cryptsetup's order; 64-bit numbers are texts.
     fn metadata(&self) -> Value {
-        let key_len = 2 * self.volume_key.size().bytes();
-        let kdf = match &self.kdf {
+        let keyslot = &self.keyslot;
+        let kdf = match &keyslot.kdf {
             Kdf::Pbkdf2 {
                 hash,
                 iterations,
@@ -305,7 +293,7 @@ impl NewVolume {
                 salt,
                 ..
             } => json!({
-                "type": self.kdf.kind().name(),
+                "type": keyslot.kdf.kind().name(),
                 "time": time,
                 "memory": memory_kib,
                 "cpus": parallel,
@@ -320,18 +308,18 @@ impl NewVolume {
         json!({
             "keyslots": { "0": {
                 "type": "luks2",
-                "key_size": key_len,
+                "key_size": keyslot.key_len,
                 "af": {
                     "type": "luks1",
                     "stripes": STRIPES,
-                    "hash": HashAlgorithm::Sha256.name(),
+                    "hash": keyslot.af_hash.name(),
                 },
                 "area": {
                     "type": "raw",
                     "offset": (2 * HEADER_SIZE).to_string(),
-                    "size": self.area.size.to_string(),
-                    "encryption": AES_XTS_PLAIN64,
-                    "key_size": key_len,
+                    "size": keyslot.area_size().to_string(),
+                    "encryption": keyslot.encryption.name(),
+                    "key_size": keyslot.area_key_len,
                 },
                 "kdf": kdf,
             }},
@@ -344,14 +332,14 @@ impl NewVolume {
                     SegmentSize::Fixed(bytes) => bytes.to_string(),
                 },
                 "iv_tweak": self.segment.geometry.iv_offset.to_string(),
-                "encryption": AES_XTS_PLAIN64,
+                "encryption": self.segment.encryption.name(),
                 "sector_size": self.segment.geometry.sector_size.bytes(),
             }},
             "digests": { "0": {
                 "type": "pbkdf2",
                 "keyslots": ["0"],
                 "segments": ["0"],
-                "hash": HashAlgorithm::Sha256.name(),
+                "hash": HASH.name(),
                 "iterations": self.digest.iterations,
                 "salt": BASE64_STANDARD.encode(&self.digest.salt),
                 "digest": BASE64_STANDARD.encode(&self.digest.value),
@@ -364,31 +352,10 @@ impl NewVolume {
     }
 }
 
-/// A random volume key. One with equal halves is drawn again.
-fn draw_key(len: usize) -> Result<(XtsKey, SecretBytes), CreateError> {
-    let mut bytes = SecretBytes::zeroed(len);
-    loop {
-        getrandom::fill(bytes.expose_mut())?;
-        match XtsKey::new(bytes.expose()) {
-            Ok(key) => return Ok((key, bytes)),
-            Err(KeyError::EqualHalves) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
 fn random(len: usize) -> Result<Vec<u8>, getrandom::Error> {
     let mut bytes = vec![0; len];
     getrandom::fill(&mut bytes)?;
     Ok(bytes)
-}
-
-fn advice(error: &DeriveError) -> &'static str {
-    if error.is_out_of_memory() {
-        ", or ask for less with --pbkdf-memory"
-    } else {
-        ""
-    }
 }
 
 /// Why no volume was made.
@@ -398,25 +365,31 @@ pub enum CreateError {
     /// Options for the key derivation that cannot be.
     #[error(transparent)]
     Options(#[from] PbkdfOptionsError),
-    /// The key derivation failed: most likely for want of memory.
-    #[error("{0}{advice}", advice = advice(.0))]
-    Derive(#[from] DeriveError),
+    /// The keyslot cannot be made: most likely for want of memory.
+    #[error(transparent)]
+    Keyslot(#[from] NewKeyslotError),
     /// The system gives no random bytes.
     #[error("the system gives no random bytes: {0}")]
     Random(#[from] getrandom::Error),
     /// A key that the engine's types refuse.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The engine failed.
-    #[error("the keyslot cannot be encrypted: {0}")]
-    Area(#[from] AreaError),
+}
+
+impl From<DrawError> for CreateError {
+    fn from(error: DrawError) -> Self {
+        match error {
+            DrawError::Random(error) => error.into(),
+            DrawError::Key(error) => error.into(),
+        }
+    }
 }
 
 impl CreateError {
     /// Whether more memory would help.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
-        matches!(self, Self::Derive(error) if error.is_out_of_memory())
+        matches!(self, Self::Keyslot(error) if error.is_out_of_memory())
     }
 }
 

@@ -19,8 +19,8 @@
 //!
 //! Metadata are read once, treated as hostile, and become typed values; an error
 //! names the rule and the place. One segment, encrypted with `aes-xts-plain64` (in
-//! LUKS1 also `aes-xts-plain`), is opened; anything else is a named error. Reading
-//! never writes.
+//! LUKS1 also the others of [`Encryption`]), is opened; anything else is a named error.
+//! Reading never writes.
 //!
 //! ```
 //! use luxor_engine::{Mode, Registry};
@@ -59,6 +59,7 @@ mod af;
 mod area;
 mod benchmark;
 mod binary_header;
+mod cipher;
 mod config;
 mod create;
 mod digest;
@@ -71,15 +72,18 @@ mod label;
 mod luks1;
 mod memory;
 mod metadata;
+mod new_keyslot;
 mod pbkdf;
 mod segment;
 mod token;
 mod unlock;
 mod volume;
+mod volume_key;
 
 pub use area::AreaError;
 pub use benchmark::{PbkdfOptions, PbkdfOptionsError};
 pub use binary_header::{BinaryHeaderError, CopyKind};
+pub use cipher::Encryption;
 pub use config::Config;
 pub use create::{CreateError, Luks2Options, NewVolume};
 pub use digest::Digest;
@@ -92,6 +96,7 @@ pub use label::{Label, LabelError};
 pub use luks1::{Luks1Description, Luks1Error, Luks1Header};
 pub use memory::MemoryBound;
 pub use metadata::MetadataError;
+pub use new_keyslot::{NewKeyslot, NewKeyslotError};
 pub use pbkdf::{
     Argon2Kind, CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_ITERATIONS_LIMIT,
     DEFAULT_MEMORY_LIMIT_KIB, DeriveError, Kdf, PbkdfKind,
@@ -101,3 +106,4 @@ pub use token::{FileLengthError, Token, check_file_length};
 pub use unlock::{KeyslotError, Skipped, UnlockError, UnlockOptions, Unlocked};
 pub use uuid::Uuid;
 pub use volume::{VolumeHeader, VolumeReadError};
+pub use volume_key::VolumeKey;

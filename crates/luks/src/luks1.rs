@@ -14,16 +14,17 @@ use std::{collections::BTreeMap, io, sync::Arc};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use luxor_engine::Backend;
-use luxor_sector::{Geometry, IvMode, SectorSize, Storage};
+use luxor_sector::{Geometry, SectorSize, Storage};
 use phdr::{Phdr, RawKeyslot};
 use serde_json::{Map, Value, json};
 
 use crate::{
+    cipher::Encryption,
     digest::Digest,
     hash::HashAlgorithm,
     json::brief,
     keyslot::{Keyslot, KeyslotArea, Priority, STRIPES},
-    metadata::{AES_XTS_PLAIN, AES_XTS_PLAIN64, is_cipher_null},
+    metadata::is_cipher_null,
     pbkdf::Kdf,
     segment::{Segment, SegmentError, SegmentSize},
     unlock::{self, UnlockError, UnlockOptions, Unlocked},
@@ -39,7 +40,6 @@ const UNIT: u64 = 512;
 #[derive(Clone, Debug)]
 pub struct Luks1Header {
     uuid: String,
-    encryption: String,
     hash: HashAlgorithm,
     key_len: u32,
     segment: Segment,
@@ -67,21 +67,20 @@ impl Luks1Header {
     }
 
     fn validate(header: Phdr) -> Result<Self, Luks1Error> {
-        let encryption = format!("{}-{}", header.cipher_name, header.cipher_mode);
-        if is_cipher_null(&encryption) {
+        let name = format!("{}-{}", header.cipher_name, header.cipher_mode);
+        if is_cipher_null(&name) {
             return Err(Luks1Error::CipherNull);
         }
-        let iv_mode = match encryption.as_str() {
-            AES_XTS_PLAIN64 => IvMode::Plain64,
-            AES_XTS_PLAIN => IvMode::Plain,
-            _ => return Err(Luks1Error::Cipher { found: encryption }),
+        let Some(encryption) = Encryption::by_name(&name) else {
+            return Err(Luks1Error::Cipher { found: name });
         };
         let hash = HashAlgorithm::by_name(&header.hash_spec).ok_or(Luks1Error::Hash {
             found: header.hash_spec,
         })?;
-        if !matches!(header.key_bytes, 32 | 64) {
+        if !encryption.key_lens().contains(&header.key_bytes) {
             return Err(Luks1Error::KeyLen {
                 found: header.key_bytes,
+                encryption,
             });
         }
         if header.mk_digest_iter == 0 {
@@ -93,7 +92,7 @@ impl Luks1Header {
         let mut areas = Vec::with_capacity(phdr::KEYSLOTS);
         for (number, raw) in (0..).zip(&header.keyslots) {
             // The rules hold for empty keyslots too: a key may be put there.
-            let area = area(number, raw, header.key_bytes, &encryption)?;
+            let area = area(number, raw, header.key_bytes, encryption)?;
             let end = area.offset + area.size;
             if data != 0 && end > data {
                 return Err(Luks1Error::AreaOverData {
@@ -138,15 +137,15 @@ impl Luks1Header {
 
         Ok(Self {
             uuid: header.uuid,
-            encryption,
             hash,
             key_len: header.key_bytes,
             segment: Segment {
                 offset: data,
                 size: SegmentSize::Dynamic,
+                encryption,
                 geometry: Geometry {
                     sector_size: SectorSize::B512,
-                    iv_mode,
+                    iv_mode: encryption.iv_mode(),
                     iv_offset: 0,
                 },
             },
@@ -180,6 +179,7 @@ impl Luks1Header {
         unlock::unlock(
             &self.keyslots,
             (0, &self.digest),
+            self.segment.encryption,
             storage,
             secret,
             backend,
@@ -214,7 +214,7 @@ impl Luks1Header {
     pub fn describe(&self) -> Luks1Description<'_> {
         Luks1Description {
             uuid: &self.uuid,
-            encryption: &self.encryption,
+            encryption: self.segment.encryption,
             hash: self.hash,
             key_len: self.key_len,
             segment: &self.segment,
@@ -248,7 +248,7 @@ impl Luks1Header {
             "schema": 1,
             "type": "luks1",
             "uuid": self.uuid,
-            "encryption": self.encryption,
+            "encryption": self.segment.encryption.name(),
             "key_size": self.key_len,
             "hash": self.hash.name(),
             "data_offset": self.segment.offset,
@@ -269,8 +269,8 @@ impl Luks1Header {
 pub struct Luks1Description<'a> {
     /// The UUID as text.
     pub uuid: &'a str,
-    /// The cipher of data and keyslot areas: `aes-xts-plain64`, `aes-xts-plain`.
-    pub encryption: &'a str,
+    /// The encryption of data and keyslot areas.
+    pub encryption: Encryption,
     /// The hash of PBKDF2 and between the stripes.
     pub hash: HashAlgorithm,
     /// The volume key's length in bytes.
@@ -287,7 +287,7 @@ fn area(
     number: u32,
     raw: &RawKeyslot,
     key_len: u32,
-    encryption: &str,
+    encryption: Encryption,
 ) -> Result<KeyslotArea, Luks1Error> {
     if raw.stripes != STRIPES {
         return Err(Luks1Error::Stripes {
@@ -306,7 +306,7 @@ fn area(
     Ok(KeyslotArea {
         offset,
         size: u64::from(key_len * STRIPES).next_multiple_of(UNIT),
-        encryption: encryption.into(),
+        encryption: encryption.name().into(),
         key_len,
     })
 }
@@ -341,8 +341,9 @@ pub enum Luks1Error {
     CipherNull,
     /// A cipher that is not in this version.
     #[error(
-        "it is encrypted with {}; this version opens {AES_XTS_PLAIN64} and {AES_XTS_PLAIN}",
-        brief(found)
+        "it is encrypted with {}; this version opens {}",
+        brief(found),
+        Encryption::ALL.map(Encryption::name).join(", ")
     )]
     Cipher {
         /// Its name and mode.
@@ -359,10 +360,17 @@ pub enum Luks1Error {
         found: String,
     },
     /// A key length that is not in this version.
-    #[error("its volume key has {found} bytes, not 32 or 64")]
+    #[error(
+        "its volume key has {found} bytes, not {} or {} as {} needs",
+        encryption.key_lens()[0],
+        encryption.key_lens()[1],
+        encryption.name()
+    )]
     KeyLen {
         /// The length in bytes.
         found: u32,
+        /// The cipher.
+        encryption: Encryption,
     },
     /// The digest would say nothing.
     #[error("mk-digest-iter is 0, and must be at least 1")]

@@ -15,11 +15,6 @@ use crate::{
     token::{LUXOR_FILE, Token},
 };
 
-/// The one cipher of LUKS2 data in this version, by its name in the metadata.
-pub(crate) const AES_XTS_PLAIN64: &str = "aes-xts-plain64";
-/// Its older form, which LUKS1 has too.
-pub(crate) const AES_XTS_PLAIN: &str = "aes-xts-plain";
-
 /// The most keyslots, segments and tokens that there can be.
 const MAX_OBJECTS: usize = 32;
 /// The most digests that there can be.

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Segments: where the encrypted data is (LUKS2 specification, section 3.3).
 
-use luxor_sector::{Geometry, IvMode, SectorSize};
+use luxor_sector::{Geometry, SectorSize};
 
 use crate::{
+    cipher::Encryption,
     field::Object,
     json::brief,
-    metadata::{AES_XTS_PLAIN64, MetadataError, is_cipher_null},
+    metadata::{MetadataError, is_cipher_null},
 };
 
-/// The data segment: of type `crypt`, encrypted with `aes-xts-plain64`.
+/// The data segment: of type `crypt`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Segment {
@@ -18,6 +19,8 @@ pub struct Segment {
     pub offset: u64,
     /// How far it goes.
     pub size: SegmentSize,
+    /// How it is encrypted.
+    pub encryption: Encryption,
     /// How its bytes become data units.
     pub geometry: Geometry,
 }
@@ -69,12 +72,14 @@ impl Segment {
                 place: encryption_place,
             });
         }
-        if encryption != AES_XTS_PLAIN64 {
+        let expected = Encryption::AesXtsPlain64;
+        if encryption != expected.name() {
             return Err(MetadataError::Unsupported {
                 place: encryption_place,
-                what: format!("it is {}, not {AES_XTS_PLAIN64}", brief(encryption)),
+                what: format!("it is {}, not {}", brief(encryption), expected.name()),
             });
         }
+        let encryption = expected;
 
         let sector_field = object.required("sector_size")?;
         let sector_place = sector_field.place.to_string();
@@ -109,12 +114,13 @@ impl Segment {
         let iv_offset = object.required("iv_tweak")?.decimal()?;
         let geometry = Geometry {
             sector_size,
-            iv_mode: IvMode::Plain64,
+            iv_mode: encryption.iv_mode(),
             iv_offset,
         };
         Ok(Self {
             offset,
             size,
+            encryption,
             geometry,
         })
     }
@@ -183,6 +189,8 @@ pub enum SegmentError {
 
 #[cfg(test)]
 mod tests {
+    use luxor_sector::IvMode;
+
     use super::*;
 
     #[test]
@@ -195,6 +203,7 @@ mod tests {
         let mut segment = Segment {
             offset: 1 << 24,
             size: SegmentSize::Dynamic,
+            encryption: Encryption::AesXtsPlain64,
             geometry,
         };
         assert_eq!(segment.payload_len((1 << 24) + 8192), Ok(8192));

@@ -5,19 +5,21 @@
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt, io};
 
-use luxor_engine::{Backend, Direction, KeyError, SecretBytes, XtsKey};
+use luxor_engine::{Backend, Direction, KeyError, SecretBytes};
 use luxor_sector::Storage;
 
 use crate::{
     af::af_merge,
     area::{AreaError, crypt_area},
+    cipher::Encryption,
     digest::Digest,
     hash::HashAlgorithm,
     header::Header,
     json::brief,
     keyslot::{Keyslot, Priority},
-    metadata::{AES_XTS_PLAIN, AES_XTS_PLAIN64, brief_list},
+    metadata::brief_list,
     pbkdf::{CostError, DEFAULT_ITERATIONS_LIMIT, DeriveError, check_iterations},
+    volume_key::VolumeKey,
 };
 
 /// How a volume is to be unlocked.
@@ -48,7 +50,7 @@ pub struct Unlocked {
     /// The digest that confirmed the key.
     pub digest: u32,
     /// The key that encrypts the data.
-    pub volume_key: XtsKey,
+    pub volume_key: VolumeKey,
 }
 
 impl Header {
@@ -75,6 +77,7 @@ impl Header {
         unlock(
             &metadata.keyslots,
             metadata.segment_digest(),
+            self.segment().encryption,
             storage,
             secret,
             backend,
@@ -87,6 +90,7 @@ impl Header {
 pub(crate) fn unlock(
     keyslots: &BTreeMap<u32, Keyslot>,
     (digest_number, digest): (u32, &Digest),
+    encryption: Encryption,
     storage: &dyn Storage,
     secret: &[u8],
     backend: &dyn Backend,
@@ -110,16 +114,13 @@ pub(crate) fn unlock(
     for (number, keyslot) in candidates(keyslots, digest, options.keyslot)? {
         match attempt(keyslot, digest, storage, secret, backend, options) {
             Ok(Some(key)) => {
-                let volume_key = match XtsKey::new(key.expose()) {
-                    Err(KeyError::EqualHalves) if options.allow_weak_key => {
-                        XtsKey::new_permitting_equal_halves(key.expose())
-                    }
-                    result => result,
-                }
-                .map_err(|error| UnlockError::VolumeKey {
-                    keyslot: number,
-                    error,
-                })?;
+                let volume_key =
+                    VolumeKey::new(key, encryption, options.allow_weak_key).map_err(|error| {
+                        UnlockError::VolumeKey {
+                            keyslot: number,
+                            error,
+                        }
+                    })?;
                 return Ok(Unlocked {
                     keyslot: number,
                     digest: digest_number,
@@ -182,7 +183,7 @@ fn attempt(
     backend: &dyn Backend,
     options: &UnlockOptions,
 ) -> Result<Option<SecretBytes>, KeyslotError> {
-    let hash = supported(keyslot)?;
+    let (encryption, hash) = supported(keyslot)?;
     keyslot
         .kdf
         .check_limits(options.memory_limit_kib, options.iterations_limit)?;
@@ -201,8 +202,14 @@ fn attempt(
     let mut area_key = SecretBytes::zeroed(len(keyslot.area.key_len.into()));
     keyslot.kdf.derive(secret, area_key.expose_mut())?;
     // What a secret derives is no choice of anybody's: equal halves do not matter.
-    let area_key = XtsKey::new_permitting_equal_halves(area_key.expose())?;
-    crypt_area(backend, area_key, Direction::Decrypt, area.expose_mut())?;
+    let area_key = encryption.key_spec_permitting_equal_halves(area_key.expose())?;
+    crypt_area(
+        backend,
+        &area_key,
+        encryption,
+        Direction::Decrypt,
+        area.expose_mut(),
+    )?;
 
     let key_len = len(keyslot.key_len.into());
     let split = key_len * len(keyslot.stripes.into());
@@ -210,29 +217,31 @@ fn attempt(
     Ok((digest.verify(key.expose()) == Some(true)).then_some(key))
 }
 
-/// The hash between the stripes, when this version can open the keyslot at all.
-fn supported(keyslot: &Keyslot) -> Result<HashAlgorithm, KeyslotError> {
+/// The area's encryption and the hash between the stripes, when this version can open
+/// the keyslot at all.
+fn supported(keyslot: &Keyslot) -> Result<(Encryption, HashAlgorithm), KeyslotError> {
     let unsupported = |what: String| Err(KeyslotError::Unsupported { what });
-    // No area has so many sectors that the two differ.
-    if !matches!(
-        keyslot.area.encryption.as_str(),
-        AES_XTS_PLAIN64 | AES_XTS_PLAIN
-    ) {
+    let Some(encryption) = Encryption::by_name(&keyslot.area.encryption) else {
         return unsupported(format!(
-            "its area is encrypted with {}, not {AES_XTS_PLAIN64}",
+            "its area is encrypted with {}",
             brief(&keyslot.area.encryption)
         ));
+    };
+    let [short, long] = encryption.key_lens();
+    if ![short, long].contains(&keyslot.area.key_len) {
+        return unsupported(format!(
+            "its area's key has {} bytes, not {short} or {long}",
+            keyslot.area.key_len
+        ));
     }
-    for (what, len) in [
-        ("key", keyslot.key_len),
-        ("area's key", keyslot.area.key_len),
-    ] {
-        if !matches!(len, 32 | 64) {
-            return unsupported(format!("its {what} has {len} bytes, not 32 or 64"));
-        }
+    if !matches!(keyslot.key_len, 16 | 32 | 64) {
+        return unsupported(format!(
+            "its key has {} bytes, not 16, 32 or 64",
+            keyslot.key_len
+        ));
     }
     match HashAlgorithm::by_name(&keyslot.af_hash) {
-        Some(hash) => Ok(hash),
+        Some(hash) => Ok((encryption, hash)),
         None => unsupported(format!(
             "its stripes are hashed with {}",
             brief(&keyslot.af_hash)

@@ -422,8 +422,8 @@ fn each_rule_is_named_with_its_place() {
             "keyslot 0: area.encryption is cipher_null",
         ),
         (
-            one("keyslots/0/area/encryption", json!("aes-cbc-essiv:sha256")),
-            "keyslot 0: its area is encrypted with \"aes-cbc-essiv:sha256\"",
+            one("keyslots/0/area/encryption", json!("aes-cbc-essiv:sha512")),
+            "keyslot 0: its area is encrypted with \"aes-cbc-essiv:sha512\"",
         ),
         (
             one("segments/0/type", json!("linear")),

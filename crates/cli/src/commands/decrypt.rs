@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::atomic::AtomicBool};
 
-use luxor_engine::{Direction, KeySpec, Mode};
+use luxor_engine::{Direction, Mode};
 use luxor_sector::pipeline::{self, Job};
 
 use crate::{
@@ -60,7 +60,12 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
 
     let progress = ProgressStyleArgs::new(global, console, args.output == Path::new("-"));
     let unlocked = volume.unlock(&secrets, &*engine.backend, &args.unlock, progress, console)?;
-    let key = engine.load(&KeySpec::Xts(unlocked.volume_key))?;
+    let encryption = volume.header.segment().encryption;
+    let key = unlocked
+        .volume_key
+        .key_spec(encryption)
+        .map_err(|error| Error::failure(format!("{input_name}: {error}")))?;
+    let key = engine.load(&key)?;
 
     let geometry = volume.header.segment().geometry;
     let mut payload = volume.into_payload(data)?;

@@ -44,7 +44,7 @@ fn luks1_text(name: &str, volume: &Luks1Description<'_>) -> String {
     );
 
     text.title("Data");
-    text.segment(volume.encryption, volume.segment);
+    text.segment(volume.segment);
     text.line(
         "Key",
         format_args!("{} bits", 8 * u64::from(volume.key_len)),
@@ -81,7 +81,7 @@ fn text(name: &str, volume: &Description<'_>) -> String {
 
     let segment = volume.segment;
     text.title(format_args!("Data (segment {})", volume.segment_number));
-    text.segment(&format!("aes-xts-{}", segment.geometry.iv_mode), segment);
+    text.segment(segment);
     if let Some(length) = volume.tokens.values().find_map(|token| token.file_length) {
         text.line("File length", format_args!("{length} bytes"));
     }
@@ -122,8 +122,8 @@ impl Text {
         let _ = writeln!(self.0, "  {name:<15} {value}");
     }
 
-    fn segment(&mut self, encryption: &str, segment: &Segment) {
-        self.line("Encryption", Escaped(encryption));
+    fn segment(&mut self, segment: &Segment) {
+        self.line("Encryption", segment.encryption.name());
         self.line(
             "Sector size",
             format_args!("{} bytes", segment.geometry.sector_size),

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use luxor_engine::{Direction, KeySize, KeySpec, Mode};
+use luxor_engine::{Direction, KeySize, Mode};
 use luxor_luks::{Luks2Options, NewVolume, PbkdfKind, PbkdfOptions, SegmentSize};
 use luxor_sector::{
     SectorSize,
@@ -92,7 +92,11 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
         })?;
     drop((step, secret));
 
-    let key = engine.load(&KeySpec::Xts(volume.volume_key().clone()))?;
+    let key = volume
+        .volume_key()
+        .key_spec(volume.segment().encryption)
+        .map_err(|error| Error::failure(error.to_string()))?;
+    let key = engine.load(&key)?;
     let header_first = header_output.is_none() && !output.is_seekable();
     let data_offset = if header_output.is_some() {
         0

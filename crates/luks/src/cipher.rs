@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a segment or a keyslot's area is encrypted, by dm-crypt's names.
+
+use luxor_engine::{AesKey, CbcKey, KeyError, KeySpec, Mode, XtsKey};
+use luxor_sector::IvMode;
+use zeroize::Zeroize;
+
+use crate::hash::HashAlgorithm;
+
+/// A cipher, its mode and its IVs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Encryption {
+    /// XTS-AES: what everything new is encrypted with.
+    AesXtsPlain64,
+    /// XTS-AES with numbers of 32 bits.
+    AesXtsPlain,
+    /// AES-CBC with numbers of 32 bits as IVs: old LUKS1 volumes.
+    AesCbcPlain,
+    /// AES-CBC with numbers as IVs: old LUKS1 volumes.
+    AesCbcPlain64,
+    /// AES-CBC with encrypted numbers as IVs: LUKS1's default before XTS.
+    AesCbcEssivSha256,
+}
+
+impl Encryption {
+    /// All, for tests and tables.
+    pub const ALL: [Self; 5] = [
+        Self::AesXtsPlain64,
+        Self::AesXtsPlain,
+        Self::AesCbcPlain,
+        Self::AesCbcPlain64,
+        Self::AesCbcEssivSha256,
+    ];
+
+    /// The encryption of that name in LUKS metadata; `None` when this version does
+    /// not have it.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|encryption| encryption.name() == name)
+    }
+
+    /// The name in LUKS metadata: `aes-xts-plain64`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AesXtsPlain64 => "aes-xts-plain64",
+            Self::AesXtsPlain => "aes-xts-plain",
+            Self::AesCbcPlain => "aes-cbc-plain",
+            Self::AesCbcPlain64 => "aes-cbc-plain64",
+            Self::AesCbcEssivSha256 => "aes-cbc-essiv:sha256",
+        }
+    }
+
+    /// How sectors are numbered.
+    #[must_use]
+    pub const fn iv_mode(self) -> IvMode {
+        match self {
+            Self::AesXtsPlain64 | Self::AesCbcPlain64 | Self::AesCbcEssivSha256 => IvMode::Plain64,
+            Self::AesXtsPlain | Self::AesCbcPlain => IvMode::Plain,
+        }
+    }
+
+    /// The mode of operation.
+    #[must_use]
+    pub const fn mode(self) -> Mode {
+        match self {
+            Self::AesXtsPlain64 | Self::AesXtsPlain => Mode::Xts,
+            Self::AesCbcPlain | Self::AesCbcPlain64 | Self::AesCbcEssivSha256 => Mode::Cbc,
+        }
+    }
+
+    /// The lengths that a key can have, in bytes: two AES keys for XTS, one for CBC.
+    #[must_use]
+    pub const fn key_lens(self) -> [u32; 2] {
+        match self.mode() {
+            Mode::Xts => [32, 64],
+            _ => [16, 32],
+        }
+    }
+
+    /// The key as the engine takes it.
+    ///
+    /// # Errors
+    /// [`KeyError`]: none of [`Encryption::key_lens`], or equal halves.
+    pub(crate) fn key_spec(self, key: &[u8]) -> Result<KeySpec, KeyError> {
+        match self.mode() {
+            Mode::Xts => XtsKey::new(key).map(KeySpec::Xts),
+            _ => self.key_spec_permitting_equal_halves(key),
+        }
+    }
+
+    /// As [`Encryption::key_spec`], but equal halves pass.
+    pub(crate) fn key_spec_permitting_equal_halves(self, key: &[u8]) -> Result<KeySpec, KeyError> {
+        if self.mode() == Mode::Xts {
+            return XtsKey::new_permitting_equal_halves(key).map(KeySpec::Xts);
+        }
+        let data = AesKey::new(key)?;
+        if self != Self::AesCbcEssivSha256 {
+            return Ok(KeySpec::Cbc(CbcKey::plain(data)));
+        }
+        let mut digest = [0; 64];
+        HashAlgorithm::Sha256.digest_into(&[key], &mut digest);
+        let mut hash = [0; 32];
+        hash.copy_from_slice(&digest[..32]);
+        let spec = KeySpec::Cbc(CbcKey::essiv_sha256(data, &hash));
+        digest.zeroize();
+        hash.zeroize();
+        Ok(spec)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_one_encryption() {
+        for encryption in Encryption::ALL {
+            assert_eq!(Encryption::by_name(encryption.name()), Some(encryption));
+            let name = encryption.name();
+            assert_eq!(name.contains("xts"), encryption.mode() == Mode::Xts);
+            assert_eq!(
+                name.ends_with("plain"),
+                encryption.iv_mode() == IvMode::Plain
+            );
+            for len in 0..=130 {
+                let key: Vec<u8> = (0..len).collect();
+                let accepted = encryption.key_spec(&key).is_ok();
+                assert_eq!(
+                    accepted,
+                    encryption.key_lens().contains(&len.into()),
+                    "{name} {len}"
+                );
+            }
+        }
+        for name in [
+            "",
+            "aes",
+            "AES-XTS-PLAIN64",
+            "aes-xts-plain64 ",
+            "serpent-xts-plain64",
+        ] {
+            assert_eq!(Encryption::by_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn equal_halves_matter_to_xts_only() {
+        for encryption in Encryption::ALL {
+            let key = [7; 32];
+            assert!(encryption.key_spec_permitting_equal_halves(&key).is_ok());
+            let refused = encryption.key_spec(&key).err() == Some(KeyError::EqualHalves);
+            assert_eq!(refused, encryption.mode() == Mode::Xts);
+        }
+    }
+}
