@@ -116,7 +116,13 @@ impl NewVolume {
             .pbkdf
             .choose(random(SALT_BYTES)?, key_len)
             .map_err(NewKeyslotError::from)?;
-        let area = (ENCRYPTION, u32::try_from(key_len).expect("32 or 64"));
+        let area = (
+            ENCRYPTION,
+            match options.key_size {
+                KeySize::Aes128 => 32,
+                KeySize::Aes256 => 64,
+            },
+        );
         let keyslot = NewKeyslot::make(&volume_key, secret, kdf, HASH, area, backend)?;
 
         let mut digest = NewDigest {
