@@ -5,18 +5,17 @@ use std::{
     io::{self, IsTerminal},
     path::Path,
     sync::atomic::AtomicBool,
-    time::Duration,
 };
 
 use luxor_engine::{Direction, KeySize, Mode};
-use luxor_luks::{Luks2Options, NewVolume, PbkdfKind, PbkdfOptions, SegmentSize};
+use luxor_luks::{Luks2Options, NewVolume, PbkdfKind, SegmentSize};
 use luxor_sector::{
     SectorSize,
     pipeline::{self, Job},
 };
 
 use crate::{
-    args::{EncryptArgs, GlobalArgs, PbkdfName, VolumeType},
+    args::{EncryptArgs, GlobalArgs, NewVolumeArgs, VolumeType},
     commands::{check_not_needed, stream_error},
     console::Console,
     engine::Engine,
@@ -33,7 +32,7 @@ use crate::{
 /// When the options do not fit together, and when a file or the secret is not
 /// usable. Nothing is left of the output then.
 pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let mut options = options(args, global)?;
+    let mut options = options(&args.volume, global)?;
     let engine = Engine::select(global, Mode::Xts, console)?;
     let mut input = Input::open(&args.input, Role::Data)?;
     options.file_length = input.len();
@@ -162,23 +161,9 @@ fn write_header(volume: &NewVolume, output: &mut Output) -> Result<()> {
 }
 
 /// The volume that the options ask for.
-fn options(args: &EncryptArgs, global: &GlobalArgs) -> Result<Luks2Options> {
+fn options(args: &NewVolumeArgs, global: &GlobalArgs) -> Result<Luks2Options> {
     let VolumeType::Luks2 = args.volume_type;
-    let kind = match args.pbkdf {
-        PbkdfName::Argon2id => PbkdfKind::Argon2id,
-        PbkdfName::Argon2i => PbkdfKind::Argon2i,
-        PbkdfName::Pbkdf2 => PbkdfKind::Pbkdf2,
-    };
-    let pbkdf = PbkdfOptions {
-        kind,
-        memory_kib: args.pbkdf_memory,
-        parallel: args.pbkdf_parallel,
-        force_iterations: args.pbkdf_force_iterations,
-        iter_time: Duration::from_millis(args.iter_time),
-    };
-    pbkdf
-        .check()
-        .map_err(|error| Error::failure(error.to_string()))?;
+    let pbkdf = args.pbkdf.options(PbkdfKind::Argon2id)?;
     Ok(Luks2Options {
         sector_size: SectorSize::try_from(args.sector_size)
             .map_err(|error| Error::failure(format!("--sector-size: {error}")))?,

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `raw`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+
+/// Encrypt or decrypt bytes with a bare AES mode: no header, no passphrase
+///
+/// For test vectors, other formats and measurements. To protect a file use `luxor
+/// encrypt`.
+///
+/// The key file holds the key itself: 16 or 32 bytes, for xts the data key and then the
+/// tweak key (32 or 64 bytes).
+///
+/// A length that the mode cannot process is refused before any output. From a pipe it
+/// is known at the end only: a file then does not appear, another pipe has had all
+/// but the last 4 MiB at most.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor raw encrypt --mode xts --key-file k64 --data-unit 4096 --stride 8 disk.img disk.xts
+  luxor raw decrypt --mode ctr --key-file k32 --iv 000102030405060708090a0b0c0d0e0f in out")]
+pub struct RawArgs {
+    /// Which way
+    #[arg(value_enum)]
+    pub direction: RawDirection,
+
+    /// The file to read; `-` is standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub input: PathBuf,
+
+    /// The file to make; `-` is standard output
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+
+    /// The mode of operation
+    #[arg(long, value_enum)]
+    pub mode: RawMode,
+
+    /// xts: the length of a data unit (default: all of INPUT, up to 16777216)
+    #[arg(long, value_name = "BYTES", value_parser = number)]
+    pub data_unit: Option<u128>,
+
+    /// xts: the number of the first data unit, decimal or 0x…, below 2^128 (default: 0)
+    #[arg(long, value_name = "N", value_parser = number)]
+    pub number: Option<u128>,
+
+    /// xts: how much the number grows per data unit, decimal or 0x…, below 2^64 (default: 1)
+    #[arg(long, value_name = "N", value_parser = number)]
+    pub stride: Option<u128>,
+
+    /// ctr, ofb: the first counter block or the IV, 32 hexadecimal digits
+    #[arg(long, value_name = "HEX32", value_parser = iv)]
+    pub iv: Option<u128>,
+
+    /// Replace OUTPUT when it exists; required to write to a block device
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// The way of `raw`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RawDirection {
+    /// Plaintext to ciphertext
+    Encrypt,
+    /// Ciphertext to plaintext
+    Decrypt,
+}
+
+/// `raw --mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RawMode {
+    /// IEEE 1619, with ciphertext stealing
+    Xts,
+    /// SP 800-38A, a 128-bit big-endian counter
+    Ctr,
+    /// SP 800-38A, output feedback
+    Ofb,
+    /// SP 800-38A, whole blocks, each by itself
+    Ecb,
+}
+
+/// A number below 2¹²⁸, decimal or with `0x` hexadecimal.
+fn number(text: &str) -> Result<u128, String> {
+    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        // from_str_radix would take a sign.
+        Some(hex) if hex.starts_with('+') => None,
+        Some(hex) => u128::from_str_radix(hex, 16).ok(),
+        None if text.starts_with('+') => None,
+        None => text.parse().ok(),
+    };
+    parsed.ok_or_else(|| "neither a decimal nor a 0x… number below 2^128".into())
+}
+
+/// 16 bytes in hexadecimal, as a big-endian number.
+fn iv(text: &str) -> Result<u128, String> {
+    if text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return u128::from_str_radix(text, 16).map_err(|e| e.to_string());
+    }
+    Err("an IV has exactly 32 hexadecimal digits".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_go_to_2_to_the_128_minus_1() {
+        assert_eq!(
+            number("340282366920938463463374607431768211455"),
+            Ok(u128::MAX)
+        );
+        assert_eq!(number("0xffffffffffffffffffffffffffffffff"), Ok(u128::MAX));
+        assert_eq!(number("0X10"), Ok(16));
+        for bad in [
+            "340282366920938463463374607431768211456",
+            "0x100000000000000000000000000000000",
+            "-1",
+            "+1",
+            "0x+1",
+            "0x",
+            "",
+            "1e3",
+            " 1",
+        ] {
+            assert!(number(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_iv_is_16_bytes_big_endian() {
+        assert_eq!(iv("000000000000000000000000000000ff"), Ok(255));
+        for bad in [
+            "",
+            "ff",
+            "+0000000000000000000000000000000f",
+            "0x0000000000000000000000000000ff",
+        ] {
+            assert!(iv(bad).is_err(), "{bad:?}");
+        }
+    }
+}

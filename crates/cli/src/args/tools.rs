@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The commands that handle no data: `engines`, `bench`, `completions`, `man`.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{Args, ValueHint};
+
+use super::AnyName;
+
+/// List the implementations of AES: present or why not, and whether they work
+///
+/// Runs each one's self-test, and names the one that `--engine auto` takes.
+#[derive(Args, Debug)]
+pub struct EnginesArgs {
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Measure speed, beside the machine's own limit and other libraries
+///
+/// Runs the program luxor-bench, which is built apart: `cargo xtask bench` in Luxor's
+/// source. Everything is timed in alternation, and answers are compared first.
+///
+/// NAME is cpu (the kernels, in the cache and over memory) or file (`encrypt`,
+/// `decrypt` and `dump` beside `cp`, in a memory file system). Without one, all.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor bench --quick
+  luxor bench cpu --engine vaes512 --json result.json
+  luxor bench file --size 1G
+  luxor bench cpu -- --unit 512 --call 64K        see luxor-bench --help")]
+pub struct BenchArgs {
+    /// What to measure: cpu, file (default: all)
+    #[arg(value_name = "NAME", value_parser = AnyName::of_bench(), hide_possible_values = true)]
+    pub names: Vec<String>,
+
+    /// cpu: the bytes that fit no cache (256M); file: the bytes of the file (4G)
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<String>,
+
+    /// Fewer repetitions, less over memory: a look, not a result
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Also write everything that was measured to FILE, as JSON
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
+
+    /// Options of luxor-bench
+    #[arg(last = true, value_name = "OPTIONS")]
+    pub others: Vec<OsString>,
+}
+
+/// Print a completion script for a shell
+#[derive(Args, Debug)]
+#[command(
+    hide = true,
+    after_help = "\
+Example:
+  luxor completions bash > ~/.local/share/bash-completion/completions/luxor"
+)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// Write the man pages into a folder
+#[derive(Args, Debug)]
+#[command(hide = true)]
+pub struct ManArgs {
+    /// The folder, which must exist
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+}

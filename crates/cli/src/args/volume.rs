@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The commands that make volumes and take them apart: `encrypt`, `decrypt`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+
+use super::{PbkdfArgs, UnlockArgs};
+
+/// Encrypt a file into a LUKS2 volume
+///
+/// The volume holds exactly the bytes of INPUT; `luxor decrypt` gives them back.
+/// `cryptsetup open` sees them padded with zeros to a whole sector. OUTPUT is 16 MiB
+/// longer than INPUT: the header. It appears whole or not at all.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor encrypt backup.tar backup.luks
+  tar c photos | luxor encrypt --key-file key.bin - photos.luks
+  luxor encrypt --label Photos --iter-time 5000 photos.img photos.luks
+  luxor encrypt --header backup.header backup.tar backup.data")]
+pub struct EncryptArgs {
+    /// The file, image or device to encrypt; `-` is standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub input: PathBuf,
+
+    /// The volume to make; `-` is standard output (then INPUT's length must be known)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+
+    /// What the volume is to be.
+    #[command(flatten)]
+    pub volume: NewVolumeArgs,
+
+    /// Replace OUTPUT when it exists; required to write to a block device
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// What a new volume is to be.
+#[derive(Args, Clone, Debug)]
+pub struct NewVolumeArgs {
+    /// The volume's format: luks2
+    #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t)]
+    #[arg(hide_possible_values = true)]
+    pub volume_type: VolumeType,
+
+    /// The unit of encryption in bytes: 512, 1024, 2048 or 4096
+    #[arg(long, value_name = "BYTES", default_value_t = 4096)]
+    pub sector_size: u32,
+
+    /// The XTS key in bits: 512 is AES-256, 256 is AES-128
+    #[arg(long, value_name = "BITS", default_value_t = 512)]
+    pub key_size: u32,
+
+    /// What opening it costs.
+    #[command(flatten)]
+    pub pbkdf: PbkdfArgs,
+
+    /// A name for the volume, at most 47 bytes
+    #[arg(long, value_name = "LABEL")]
+    pub label: Option<String>,
+
+    /// The volume's UUID (default: a random one)
+    #[arg(long, value_name = "UUID")]
+    pub uuid: Option<String>,
+}
+
+/// Decrypt a LUKS volume into a file
+///
+/// Gives exactly the bytes that `luxor encrypt` was given. A volume made by other
+/// programs gives its whole payload. OUTPUT is readable by its owner only, and appears
+/// whole or not at all.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor decrypt backup.luks backup.tar
+  luxor decrypt --key-file key.bin photos.luks - | tar x
+  ssh host cat photos.luks | luxor decrypt - photos.tar")]
+pub struct DecryptArgs {
+    /// The volume: a file or a device; `-` is standard input
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub input: PathBuf,
+
+    /// The file to make; `-` is standard output
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+
+    /// Whether long runs of zeros become holes, which take no space on the disk
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    pub sparse: Sparse,
+
+    /// Replace OUTPUT when it exists; required to write to a block device
+    #[arg(long)]
+    pub force: bool,
+
+    /// How to open the volume.
+    #[command(flatten)]
+    pub unlock: UnlockArgs,
+}
+
+/// `--type`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum VolumeType {
+    /// LUKS2
+    #[default]
+    Luks2,
+}
+
+/// `--sparse`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Sparse {
+    /// Zeros of 64 KiB and more become holes in a regular file
+    #[default]
+    Auto,
+    /// Every zero is written
+    Never,
+}
