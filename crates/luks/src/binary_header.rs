@@ -42,7 +42,7 @@ pub enum CopyKind {
 }
 
 impl CopyKind {
-    fn magic(self) -> &'static [u8; 6] {
+    pub(crate) fn magic(self) -> &'static [u8; 6] {
         match self {
             Self::Primary => b"LUKS\xba\xbe",
             Self::Secondary => b"SKUL\xba\xbe",

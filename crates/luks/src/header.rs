@@ -11,6 +11,7 @@ use crate::{
     config::Config,
     digest::Digest,
     hash::HashAlgorithm,
+    header_digest::HeaderDigest,
     json,
     keyslot::Keyslot,
     luks1,
@@ -25,6 +26,7 @@ pub struct Header {
     binary: BinaryHeader,
     metadata: Metadata,
     text: String,
+    digest: HeaderDigest,
     copies: [CopyStatus; 2],
     warnings: Vec<Warning>,
 }
@@ -120,11 +122,13 @@ impl Header {
             binary,
             metadata,
             text,
+            digest,
         } = chosen.expect("at least one copy is valid");
         Self {
             binary,
             metadata,
             text,
+            digest,
             copies,
             warnings,
         }
@@ -170,6 +174,12 @@ impl Header {
     #[must_use]
     pub fn metadata_len(&self) -> u64 {
         2 * self.binary.size + self.metadata.config.keyslots_size
+    }
+
+    /// What tells these metadata from all others.
+    #[must_use]
+    pub fn digest(&self) -> HeaderDigest {
+        self.digest
     }
 
     /// The JSON metadata, byte for byte as `cryptsetup luksDump
@@ -269,6 +279,7 @@ struct Copy {
     binary: BinaryHeader,
     metadata: Metadata,
     text: String,
+    digest: HeaderDigest,
 }
 
 impl Copy {
@@ -287,13 +298,21 @@ impl Copy {
         let size = usize::try_from(binary.size).expect("at most 4 MiB");
         let mut area = vec![0; size];
         storage.read_exact_at(&mut area, offset)?;
+        // The head was read before, and storage can change: only these bytes count.
+        let (head, json) = area
+            .split_first_chunk()
+            .expect("each of the nine sizes is longer");
+        if BinaryHeader::parse(head, kind, offset)? != binary {
+            return Err(io::Error::other("it changed while it was read").into());
+        }
         binary.verify(&area)?;
-        let text = metadata::area_text(&area[binary_header::LEN..])?.to_owned();
+        let text = metadata::area_text(json)?.to_owned();
         let metadata = Metadata::parse(&text, binary.size)?;
         Ok(Self {
             binary,
             metadata,
             text,
+            digest: HeaderDigest::of(&area),
         })
     }
 }

@@ -15,6 +15,8 @@
 //! | get the volume key | [`VolumeHeader::unlock`] |
 //! | know how long the plaintext is | [`Header::plaintext_len`], [`Luks1Header::plaintext_len`] |
 //! | choose a key derivation and its costs | [`PbkdfOptions`] |
+//! | store the metadata apart, and put them back | [`HeaderBackup`] |
+//! | say what metadata must be, for volumes from strangers | [`HeaderPolicy`] |
 //! | bound the costs of volumes from strangers | [`UnlockOptions`] |
 //!
 //! Metadata are read once, treated as hostile, and become typed values; an error
@@ -57,6 +59,7 @@
 
 mod af;
 mod area;
+mod backup;
 mod benchmark;
 mod binary_header;
 mod cipher;
@@ -66,6 +69,7 @@ mod digest;
 mod field;
 mod hash;
 mod header;
+mod header_digest;
 mod json;
 mod keyslot;
 mod label;
@@ -74,6 +78,7 @@ mod memory;
 mod metadata;
 mod new_keyslot;
 mod pbkdf;
+mod policy;
 mod segment;
 mod token;
 mod unlock;
@@ -81,6 +86,7 @@ mod volume;
 mod volume_key;
 
 pub use area::AreaError;
+pub use backup::{BackupError, HeaderBackup, Misfit, RestoreError};
 pub use benchmark::{PbkdfOptions, PbkdfOptionsError};
 pub use binary_header::{BinaryHeaderError, CopyKind};
 pub use cipher::Encryption;
@@ -91,6 +97,7 @@ pub use hash::HashAlgorithm;
 pub use header::{
     CopyError, CopyFacts, CopyStatus, Description, Header, PlaintextError, ReadError, Warning,
 };
+pub use header_digest::{HeaderDigest, HeaderDigestError};
 pub use keyslot::{Keyslot, KeyslotArea, Priority};
 pub use label::{Label, LabelError};
 pub use luks1::{Luks1Description, Luks1Error, Luks1Header};
@@ -101,6 +108,7 @@ pub use pbkdf::{
     Argon2Kind, CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_ITERATIONS_LIMIT,
     DEFAULT_MEMORY_LIMIT_KIB, DeriveError, Kdf, PbkdfKind,
 };
+pub use policy::{HeaderPolicy, PolicyError};
 pub use segment::{Segment, SegmentError, SegmentSize};
 pub use token::{FileLengthError, Token, check_file_length};
 pub use unlock::{KeyslotError, Skipped, UnlockError, UnlockOptions, Unlocked};

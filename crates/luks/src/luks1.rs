@@ -22,6 +22,7 @@ use crate::{
     cipher::Encryption,
     digest::Digest,
     hash::HashAlgorithm,
+    header_digest::HeaderDigest,
     json::brief,
     keyslot::{Keyslot, KeyslotArea, Priority, STRIPES},
     metadata::is_cipher_null,
@@ -47,6 +48,7 @@ pub struct Luks1Header {
     keyslots: BTreeMap<u32, Keyslot>,
     digest: Digest,
     metadata_len: u64,
+    header_digest: HeaderDigest,
 }
 
 impl Luks1Header {
@@ -63,10 +65,10 @@ impl Luks1Header {
         if there < phdr::LEN && bytes.starts_with(MAGIC) {
             return Err(Luks1Error::Truncated { len });
         }
-        Self::validate(Phdr::parse(&bytes)?)
+        Self::validate(Phdr::parse(&bytes)?, HeaderDigest::of(&bytes))
     }
 
-    fn validate(header: Phdr) -> Result<Self, Luks1Error> {
+    fn validate(header: Phdr, header_digest: HeaderDigest) -> Result<Self, Luks1Error> {
         let name = format!("{}-{}", header.cipher_name, header.cipher_mode);
         if is_cipher_null(&name) {
             return Err(Luks1Error::CipherNull);
@@ -159,6 +161,7 @@ impl Luks1Header {
             },
             keyslots,
             metadata_len,
+            header_digest,
         })
     }
 
@@ -207,6 +210,12 @@ impl Luks1Header {
     #[must_use]
     pub fn metadata_len(&self) -> u64 {
         self.metadata_len
+    }
+
+    /// What tells this header from all others.
+    #[must_use]
+    pub fn digest(&self) -> HeaderDigest {
+        self.header_digest
     }
 
     /// All that the header says, as typed values.

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A volume of either version: the one place that looks which it is.
 
+use std::collections::BTreeMap;
+
 use luxor_engine::Backend;
 use luxor_sector::Storage;
 
 use crate::{
+    digest::Digest,
     header::{Header, ReadError, Warning},
+    header_digest::HeaderDigest,
+    keyslot::Keyslot,
     luks1::{self, Luks1Error, Luks1Header},
     segment::Segment,
     unlock::{UnlockError, UnlockOptions, Unlocked},
@@ -77,6 +82,78 @@ impl VolumeHeader {
         match self {
             Self::Luks1(_) => None,
             Self::Luks2(header) => header.file_length(),
+        }
+    }
+
+    /// 1 or 2.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        match self {
+            Self::Luks1(_) => 1,
+            Self::Luks2(_) => 2,
+        }
+    }
+
+    /// The UUID as text.
+    #[must_use]
+    pub fn uuid(&self) -> &str {
+        match self {
+            Self::Luks1(header) => header.describe().uuid,
+            Self::Luks2(header) => header.describe().uuid,
+        }
+    }
+
+    /// The used keyslots by number.
+    #[must_use]
+    pub fn keyslots(&self) -> &BTreeMap<u32, Keyslot> {
+        match self {
+            Self::Luks1(header) => header.describe().keyslots,
+            Self::Luks2(header) => header.describe().keyslots,
+        }
+    }
+
+    /// What a program must be able to do before it opens or changes the volume. LUKS1
+    /// has no such thing.
+    #[must_use]
+    pub fn requirements(&self) -> &[String] {
+        match self {
+            Self::Luks1(_) => &[],
+            Self::Luks2(header) => &header.describe().config.requirements,
+        }
+    }
+
+    /// The length of the volume key in bytes; `None` when LUKS2 has no keyslot for it.
+    #[must_use]
+    pub fn key_len(&self) -> Option<u32> {
+        match self {
+            Self::Luks1(header) => Some(header.describe().key_len),
+            Self::Luks2(header) => {
+                let (_, digest) = header.metadata().segment_digest();
+                let keyslot = digest.keyslots.first()?;
+                header
+                    .metadata()
+                    .keyslots
+                    .get(keyslot)
+                    .map(|one| one.key_len)
+            }
+        }
+    }
+
+    /// What tells the key of the data from all others.
+    #[must_use]
+    pub fn volume_key_digest(&self) -> &Digest {
+        match self {
+            Self::Luks1(header) => header.describe().digest,
+            Self::Luks2(header) => header.metadata().segment_digest().1,
+        }
+    }
+
+    /// What tells these metadata from all others.
+    #[must_use]
+    pub fn digest(&self) -> HeaderDigest {
+        match self {
+            Self::Luks1(header) => header.digest(),
+            Self::Luks2(header) => header.digest(),
         }
     }
 

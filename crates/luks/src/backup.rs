@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Backups of a volume's metadata and keyslots: all bytes before the data, as
+//! `cryptsetup luksHeaderBackup` stores them.
+
+use std::{fmt, io, ops::Range, sync::Arc};
+
+use luxor_sector::{MemoryStorage, Storage};
+
+use crate::{
+    CopyKind, binary_header,
+    header::{CopyError, ReadError},
+    json::brief,
+    luks1::Luks1Error,
+    metadata::brief_list,
+    volume::{VolumeHeader, VolumeReadError},
+};
+
+/// No LUKS2 header is longer (two copies of 4 MiB and 128 MiB of keyslots), and no
+/// LUKS1 header that anybody makes.
+const MAX_LEN: u64 = 136 << 20;
+
+/// cryptsetup rounds the length of a backup up to whole pages.
+const PAGE: usize = 4096;
+
+/// Where LUKS1's first keyslot area usually begins.
+const LUKS1_ALIGNMENT: u32 = 4096;
+/// What cryptsetup takes for the length of the LUKS1 header: whole 512-byte sectors.
+const LUKS1_LEN: usize = 1024;
+
+/// The bytes of a volume before its data: metadata, checked, and keyslots.
+#[derive(Clone)]
+pub struct HeaderBackup {
+    bytes: Vec<u8>,
+    header: VolumeHeader,
+}
+
+impl HeaderBackup {
+    /// Takes a backup of the volume that begins in `storage`: the bytes that
+    /// `cryptsetup luksHeaderBackup` writes. Its metadata must not be changed
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// [`BackupError`].
+    pub fn take(storage: &dyn Storage) -> Result<Self, BackupError> {
+        let mut backup = Self::read(storage)?;
+        let bytes = &mut backup.bytes;
+        if matches!(backup.header, VolumeHeader::Luks1(_)) {
+            // The field key-material-offset of keyslot 0, in 512-byte units.
+            let first = u32::from_be_bytes(std::array::from_fn(|i| bytes[248 + i]));
+            if first == LUKS1_ALIGNMENT / 512 {
+                // What an earlier use of the storage left there is nobody's business.
+                bytes[LUKS1_LEN..PAGE].fill(0);
+            }
+        }
+        bytes.resize(bytes.len().next_multiple_of(PAGE), 0);
+        Ok(backup)
+    }
+
+    /// Reads a backup from the beginning of `storage`.
+    ///
+    /// # Errors
+    /// [`BackupError`]: no metadata that are valid, or not all of their keyslots.
+    pub fn read(storage: &dyn Storage) -> Result<Self, BackupError> {
+        let io = |source: io::Error| BackupError::Io {
+            source: Arc::new(source),
+        };
+        let len = VolumeHeader::read(storage)?.metadata_len();
+        if len > MAX_LEN {
+            return Err(BackupError::TooLong { len, max: MAX_LEN });
+        }
+        let there = storage.len().map_err(io)?;
+        if there < len {
+            return Err(BackupError::Truncated { there, len });
+        }
+        let mut bytes = vec![0; index(len)];
+        storage.read_exact_at(&mut bytes, 0).map_err(io)?;
+        // The bytes that are kept are those that count.
+        let bytes = MemoryStorage::new(bytes);
+        let header = VolumeHeader::read(&bytes)?;
+        if header.metadata_len() != len {
+            return Err(BackupError::Changed);
+        }
+        let bytes = bytes.into_bytes();
+        Ok(Self { bytes, header })
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The metadata in it.
+    #[must_use]
+    pub fn header(&self) -> &VolumeHeader {
+        &self.header
+    }
+
+    /// How the backup differs from what there is now, as far as it matters to the
+    /// data: to be shown before [`HeaderBackup::restore`].
+    #[must_use]
+    pub fn misfits(&self, present: Result<&VolumeHeader, &VolumeReadError>) -> Vec<Misfit> {
+        let mut misfits = Vec::new();
+        for (kind, error) in damaged_copies(&self.header) {
+            misfits.push(Misfit::DamagedCopy { kind, error });
+        }
+        let mut check_requirements = |owner, header: &VolumeHeader| {
+            let names = header.requirements();
+            if !names.is_empty() {
+                let names = names.to_vec();
+                misfits.push(Misfit::Requirements { owner, names });
+            }
+        };
+        check_requirements("the backup", &self.header);
+        let present = match present {
+            Ok(present) => present,
+            Err(error) if is_unsupported(error) => {
+                misfits.push(Misfit::Unsupported {
+                    error: error.to_string(),
+                });
+                return misfits;
+            }
+            Err(error) => {
+                misfits.push(Misfit::NoHeader {
+                    error: error.to_string(),
+                });
+                return misfits;
+            }
+        };
+        check_requirements("the volume", present);
+
+        let backup = &self.header;
+        let offsets = (backup.segment().offset, present.segment().offset);
+        if offsets.0 != offsets.1 {
+            misfits.push(Misfit::DataOffset {
+                backup: offsets.0,
+                volume: offsets.1,
+            });
+        }
+        if let (Some(backup), Some(volume)) = (backup.key_len(), present.key_len())
+            && backup != volume
+        {
+            misfits.push(Misfit::KeyLen { backup, volume });
+        }
+        if backup.version() != present.version() {
+            misfits.push(Misfit::Version {
+                backup: backup.version(),
+                volume: present.version(),
+            });
+        }
+        if backup.uuid() != present.uuid() {
+            misfits.push(Misfit::Uuid {
+                backup: backup.uuid().into(),
+                volume: present.uuid().into(),
+            });
+        }
+        let key = |header: &VolumeHeader| {
+            let digest = header.volume_key_digest();
+            (digest.salt.clone(), digest.value.clone())
+        };
+        if key(backup) != key(present) {
+            misfits.push(Misfit::VolumeKey);
+        }
+        misfits
+    }
+
+    /// Puts the backup at the beginning of `storage`, in place of what is there.
+    ///
+    /// A crash on the way leaves valid metadata where there were some, and it can be
+    /// done again. The keyslots of the old header open until the new header counts,
+    /// and those of the new one from then on, except those that lie where the other
+    /// header has a keyslot that is not the same.
+    ///
+    /// # Errors
+    /// [`RestoreError`]: without `force` each [misfit](HeaderBackup::misfits) that
+    /// [is serious](Misfit::is_serious), before anything is written.
+    pub fn restore(&self, storage: &dyn Storage, force: bool) -> Result<(), RestoreError> {
+        let present = VolumeHeader::read(storage);
+        let mut misfits = self.misfits(present.as_ref()).into_iter();
+        if !force && let Some(misfit) = misfits.find(Misfit::is_serious) {
+            return Err(RestoreError::Misfit { misfit });
+        }
+        let io = |source| RestoreError::Io { source };
+        let live = present.map_or_else(|_| Vec::new(), |present| in_use(&present));
+
+        // What the header that counts now does not need.
+        for area in areas(&self.header) {
+            if !live.iter().any(|range| overlap(range, &area)) {
+                self.write(storage, area).map_err(io)?;
+            }
+        }
+        storage.sync().map_err(io)?;
+        // One part of the header at a time: the rest keeps the old one valid, or is
+        // valid by itself.
+        for part in self.header_parts() {
+            self.write(storage, part).map_err(io)?;
+            storage.sync().map_err(io)?;
+        }
+        self.write(storage, self.header_end()..self.header.metadata_len())
+            .map_err(io)?;
+        self.wipe_old_copies(storage).map_err(io)?;
+        storage.sync().map_err(io)
+    }
+
+    fn write(&self, storage: &dyn Storage, range: Range<u64>) -> io::Result<()> {
+        storage.write_all_at(
+            &self.bytes[index(range.start)..index(range.end)],
+            range.start,
+        )
+    }
+
+    /// What is written at a time, in order. LUKS2: the copies. LUKS1 has one: first
+    /// its second sector, with nothing but keyslots 6 and 7, then all else.
+    fn header_parts(&self) -> [Range<u64>; 2] {
+        match &self.header {
+            VolumeHeader::Luks1(_) => [512..LUKS1_LEN as u64, 0..512],
+            VolumeHeader::Luks2(header) => {
+                let size = header.describe().header_size;
+                [size..2 * size, 0..size]
+            }
+        }
+    }
+
+    fn header_end(&self) -> u64 {
+        let [a, b] = self.header_parts();
+        a.end.max(b.end)
+    }
+
+    /// A secondary copy of an earlier header, behind the backup, would count when the
+    /// new primary copy is damaged one day.
+    fn wipe_old_copies(&self, storage: &dyn Storage) -> io::Result<()> {
+        let data = match self.header.segment().offset {
+            0 => u64::MAX,
+            offset => offset,
+        };
+        let end = storage.len()?.min(data);
+        for offset in binary_header::SIZES {
+            let len = binary_header::LEN as u64;
+            if offset < self.header.metadata_len() || offset + len > end {
+                continue;
+            }
+            let mut magic = [0; 6];
+            storage.read_exact_at(&mut magic, offset)?;
+            if magic == *CopyKind::Secondary.magic() {
+                storage.write_all_at(&[0; binary_header::LEN], offset)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn index(offset: u64) -> usize {
+    usize::try_from(offset).expect("at most 136 MiB")
+}
+
+/// Without the bytes.
+impl fmt::Debug for HeaderBackup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeaderBackup")
+            .field("len", &self.bytes.len())
+            .field("header", &self.header)
+            .finish()
+    }
+}
+
+/// The bytes that a volume needs to be opened.
+fn in_use(header: &VolumeHeader) -> Vec<Range<u64>> {
+    let copies = match header {
+        VolumeHeader::Luks1(_) => 0..LUKS1_LEN as u64,
+        VolumeHeader::Luks2(header) => 0..2 * header.describe().header_size,
+    };
+    [copies].into_iter().chain(areas(header)).collect()
+}
+
+fn areas(header: &VolumeHeader) -> impl Iterator<Item = Range<u64>> {
+    let areas = header.keyslots().values().map(|keyslot| &keyslot.area);
+    areas.map(|area| area.offset..area.offset + area.size)
+}
+
+fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+fn damaged_copies(header: &VolumeHeader) -> Vec<(CopyKind, CopyError)> {
+    let VolumeHeader::Luks2(header) = header else {
+        return Vec::new();
+    };
+    let copies = header.describe().copies.iter();
+    copies
+        .filter_map(|copy| Some((copy.kind, copy.found.as_ref().err()?.clone())))
+        .collect()
+}
+
+/// Whether there may well be a header, only none that this version can compare with.
+fn is_unsupported(error: &VolumeReadError) -> bool {
+    match error {
+        VolumeReadError::Luks1(error) => matches!(
+            error,
+            Luks1Error::Io { .. }
+                | Luks1Error::Cipher { .. }
+                | Luks1Error::Hash { .. }
+                | Luks1Error::KeyLen { .. }
+        ),
+        VolumeReadError::Luks2(error) => {
+            matches!(error, ReadError::Io { .. } | ReadError::Unsupported { .. })
+        }
+    }
+}
+
+/// A difference between a backup and the header that is to be replaced.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Misfit {
+    /// The backup has one good copy of two.
+    #[error("the {} copy of the header in the backup is damaged ({error})", kind.name())]
+    DamagedCopy {
+        /// Which one.
+        kind: CopyKind,
+        /// What is wrong with it.
+        error: CopyError,
+    },
+    /// Something is underway that only the volume's present header knows.
+    #[error(
+        "{owner} requires {}, which this version does not have",
+        brief_list(names)
+    )]
+    Requirements {
+        /// `the backup` or `the volume`.
+        owner: &'static str,
+        /// The names of the requirements.
+        names: Vec<String>,
+    },
+    /// There is a header, and it cannot be compared with.
+    #[error("the header that is there now cannot be compared with the backup: {error}")]
+    Unsupported {
+        /// Why, in words.
+        error: String,
+    },
+    /// The data begin elsewhere.
+    #[error("the data begin at byte {backup} by the backup, and at byte {volume} now")]
+    DataOffset {
+        /// In the backup, in bytes.
+        backup: u64,
+        /// In the present header, in bytes.
+        volume: u64,
+    },
+    /// The volume key has another length.
+    #[error("the volume key has {backup} bytes by the backup, and {volume} now")]
+    KeyLen {
+        /// In the backup, in bytes.
+        backup: u32,
+        /// In the present header, in bytes.
+        volume: u32,
+    },
+    /// There is no header to compare with.
+    #[error("there is no header now ({error})")]
+    NoHeader {
+        /// What is wrong with it, in words.
+        error: String,
+    },
+    /// The other version of LUKS.
+    #[error("the backup is of LUKS{backup}, and the volume is LUKS{volume} now")]
+    Version {
+        /// Of the backup.
+        backup: u32,
+        /// Of the present header.
+        volume: u32,
+    },
+    /// Another volume's, or the UUID was changed.
+    #[error(
+        "the backup's UUID is {}, and the volume's is {}",
+        brief(backup),
+        brief(volume)
+    )]
+    Uuid {
+        /// In the backup.
+        backup: String,
+        /// In the present header.
+        volume: String,
+    },
+    /// Data that were written with the present key cannot be read with the backup's.
+    #[error("the backup has another volume key: data written under the present one are lost")]
+    VolumeKey,
+}
+
+impl Misfit {
+    /// Whether the volume could most likely not be used any more: the backup is put
+    /// there by force only.
+    #[must_use]
+    pub fn is_serious(&self) -> bool {
+        match self {
+            Self::DamagedCopy { .. }
+            | Self::Requirements { .. }
+            | Self::Unsupported { .. }
+            | Self::DataOffset { .. }
+            | Self::KeyLen { .. } => true,
+            Self::NoHeader { .. } | Self::Version { .. } | Self::Uuid { .. } | Self::VolumeKey => {
+                false
+            }
+        }
+    }
+}
+
+/// Why there is no backup.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// Nothing valid.
+    #[error(transparent)]
+    Header(#[from] VolumeReadError),
+    /// Not all of the keyslots.
+    #[error("it is cut off: metadata and keyslots have {len} bytes, and there are {there}")]
+    Truncated {
+        /// The bytes that there are.
+        there: u64,
+        /// The bytes that there must be.
+        len: u64,
+    },
+    /// More than anybody needs.
+    #[error("metadata and keyslots have {len} bytes, and at most {max} are backed up")]
+    TooLong {
+        /// Their length in bytes.
+        len: u64,
+        /// The limit in bytes.
+        max: u64,
+    },
+    /// Not the same at the second look.
+    #[error("the header changed while it was read")]
+    Changed,
+    /// It cannot be read.
+    #[error("it cannot be read: {source}")]
+    Io {
+        /// The system's reason.
+        source: Arc<io::Error>,
+    },
+}
+
+/// Why a backup was not restored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// It does not fit. Nothing was written.
+    #[error("{misfit}")]
+    Misfit {
+        /// What does not.
+        misfit: Misfit,
+    },
+    /// The storage failed. A part may have been written; it can be done again.
+    #[error("the header cannot be written: {source}")]
+    Io {
+        /// The system's reason.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Backups of headers: those of `cryptsetup`, to the byte, and putting them back
+//! while the power fails.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    path::PathBuf,
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use luxor_engine::{Backend, Mode, Registry};
+use luxor_luks::{
+    BackupError, CopyKind, Header, HeaderBackup, Misfit, ReadError, RestoreError, UnlockOptions,
+    VolumeHeader, VolumeReadError,
+};
+use luxor_sector::{
+    MemoryStorage, Storage,
+    faulty::{Cut, Faults, FaultyStorage, PowerCuts},
+};
+
+const KEY: &[u8] = b"key";
+const OTHER: &[u8] = b"other";
+
+struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    fn new() -> Self {
+        let scratch = Self(tempfile::tempdir().unwrap());
+        for secret in [KEY, OTHER] {
+            let name = std::str::from_utf8(secret).unwrap();
+            fs::write(scratch.path(name), secret).unwrap();
+        }
+        scratch
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// In the folder, with the cheapest key derivation.
+    fn cryptsetup(&self, line: &str) {
+        let output = Command::new("cryptsetup")
+            .args(line.split_whitespace())
+            .arg("--batch-mode")
+            .current_dir(self.0.path())
+            .output()
+            .expect("cryptsetup must be installed");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "cryptsetup {line}: {errors}");
+    }
+
+    /// A file of `len` bytes formatted by cryptsetup, one keyslot with [`KEY`].
+    fn format(&self, name: &str, len: u64, options: &str) {
+        let file = File::create(self.path(name)).unwrap();
+        file.set_len(len).unwrap();
+        self.cryptsetup(&format!(
+            "luksFormat --key-file key {CHEAP} {options} {name}"
+        ));
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap()
+    }
+
+    fn open(&self, name: &str) -> File {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        options.open(self.path(name)).unwrap()
+    }
+
+    /// What `cryptsetup luksHeaderBackup` makes.
+    fn their_backup(&self, name: &str) -> Vec<u8> {
+        let file = format!("{name}.backup");
+        let _ = fs::remove_file(self.path(&file));
+        self.cryptsetup(&format!(
+            "luksHeaderBackup {name} --header-backup-file {file}"
+        ));
+        self.read(&file)
+    }
+}
+
+const CHEAP: &str = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
+/// Room for two keyslots: the whole metadata have 288 KiB.
+const SMALL: &str = "--type luks2 --key-size 256 --luks2-keyslots-size 256k --offset 2048";
+const SMALL_LEN: usize = 288 << 10;
+
+fn backend() -> Arc<dyn Backend> {
+    Registry::cpu().best(Mode::Xts).unwrap()
+}
+
+fn backup(bytes: &[u8]) -> HeaderBackup {
+    HeaderBackup::read(&MemoryStorage::new(bytes.to_vec())).unwrap()
+}
+
+fn misfits(backup: &HeaderBackup, volume: &[u8]) -> Vec<Misfit> {
+    let present = VolumeHeader::read(&MemoryStorage::new(volume.to_vec()));
+    backup.misfits(present.as_ref())
+}
+
+/// The keyslot that `secret` opens.
+fn opened(storage: &dyn Storage, secret: &[u8]) -> Option<u32> {
+    let header = VolumeHeader::read(storage).unwrap();
+    let options = UnlockOptions::default();
+    match header.unlock(storage, secret, &*backend(), &options) {
+        Ok(unlocked) => Some(unlocked.keyslot),
+        Err(error) if error.is_wrong_secret() => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// All that cryptsetup lays out differently.
+const SHAPES: [&str; 8] = [
+    "--type luks1 --key-size 256",
+    "--type luks1 --key-size 512 --hash sha1",
+    "--type luks1 --key-size 256 --align-payload 8192",
+    "--type luks1 --key-size 256 --cipher aes-xts-plain",
+    "--type luks2 --key-size 512",
+    "--type luks2 --key-size 256 --luks2-metadata-size 64k --luks2-keyslots-size 1m",
+    SMALL,
+    "--type luks2 --luks2-metadata-size 16k --luks2-keyslots-size 512k --key-size 256 --offset 8192",
+];
+
+#[test]
+fn a_backup_is_cryptsetups_to_the_byte() {
+    let scratch = Scratch::new();
+    for shape in SHAPES {
+        scratch.format("volume", 20 << 20, shape);
+        // Of an earlier use, between header and keyslots.
+        if shape.contains("luks1") {
+            let file = scratch.open("volume");
+            file.write_all_at(&[7; 4096 - 592], 592).unwrap();
+        }
+        let theirs = scratch.their_backup("volume");
+        let ours = HeaderBackup::take(&scratch.open("volume")).unwrap();
+        assert!(ours.bytes() == theirs, "{shape}");
+        let read = backup(&theirs);
+        assert_eq!(read.header().uuid(), ours.header().uuid());
+    }
+}
+
+#[test]
+fn a_detached_header_is_backed_up_like_cryptsetup_does() {
+    let scratch = Scratch::new();
+    scratch.format("data", 1 << 20, "--type luks2 --header header");
+    let ours = HeaderBackup::take(&scratch.open("header")).unwrap();
+    assert!(ours.bytes() == scratch.their_backup("header"));
+}
+
+#[test]
+fn each_restores_what_the_other_has_backed_up() {
+    let scratch = Scratch::new();
+    for shape in SHAPES {
+        scratch.format("volume", 20 << 20, shape);
+        let before = scratch.read("volume");
+        let ours = HeaderBackup::take(&scratch.open("volume")).unwrap();
+        fs::write(scratch.path("ours"), ours.bytes()).unwrap();
+        let theirs = backup(&scratch.their_backup("volume"));
+
+        for by_us in [true, false] {
+            scratch.cryptsetup(&format!(
+                "luksAddKey --key-file key --key-slot 1 {CHEAP} volume other"
+            ));
+            scratch.cryptsetup("luksRemoveKey --key-file key volume");
+            assert_eq!(opened(&scratch.open("volume"), KEY), None, "{shape}");
+            if by_us {
+                theirs.restore(&scratch.open("volume"), false).unwrap();
+            } else {
+                scratch.cryptsetup("luksHeaderRestore volume --header-backup-file ours");
+            }
+            assert!(scratch.read("volume") == before, "{shape} {by_us}");
+            scratch.cryptsetup("open --test-passphrase --key-file key volume");
+        }
+    }
+}
+
+/// A header that is gone is what backups are for; nothing is asked of it.
+#[test]
+fn a_header_comes_back_where_there_is_none() {
+    let scratch = Scratch::new();
+    for shape in SHAPES {
+        scratch.format("volume", 20 << 20, shape);
+        let before = scratch.read("volume");
+        let ours = HeaderBackup::take(&scratch.open("volume")).unwrap();
+        let len = usize::try_from(ours.header().metadata_len()).unwrap();
+        for lost in [len, 4096] {
+            let mut bytes = before.clone();
+            bytes[..lost].fill(0x55);
+            // LUKS2's secondary copy is the rest that would do.
+            bytes[0x4000..0x4000 + 8].fill(0);
+            bytes[0x1_0000..0x1_0000 + 8].fill(0);
+            let storage = MemoryStorage::new(bytes);
+            assert!(matches!(
+                ours.misfits(VolumeHeader::read(&storage).as_ref())[..],
+                [Misfit::NoHeader { .. }]
+            ));
+            ours.restore(&storage, false).unwrap();
+            assert!(storage.into_bytes() == before, "{shape}");
+        }
+    }
+}
+
+/// The old keyslot and the new one are apart: one of them opens at each instant.
+#[test]
+fn the_power_fails_while_another_keyslot_comes_back() {
+    for shape in [SMALL, "--type luks1 --key-size 256"] {
+        let scratch = Scratch::new();
+        scratch.format("volume", 2 << 20, shape);
+        let ours = HeaderBackup::take(&scratch.open("volume")).unwrap();
+        scratch.cryptsetup(&format!(
+            "luksAddKey --key-file key --key-slot 1 {CHEAP} volume other"
+        ));
+        scratch.cryptsetup("luksRemoveKey --key-file key volume");
+        let image = scratch.read("volume");
+        let cuts = PowerCuts {
+            image: &image,
+            ..PowerCuts::default()
+        };
+        let check = |after: MemoryStorage, _: &Cut<'_>| {
+            match (opened(&after, KEY), opened(&after, OTHER)) {
+                (None, None) => return Err("no key opens it"),
+                (Some(slot), None) => assert_eq!(slot, 0),
+                (None, Some(slot)) => assert_eq!(slot, 1),
+                (Some(_), Some(_)) => panic!("both keys open it"),
+            }
+            repeated(&ours, &after)
+        };
+        let restore = |storage: &FaultyStorage| ours.restore(storage, false).unwrap();
+        let seen = cuts.check(restore, check).unwrap();
+        assert!(seen > 20, "{seen}");
+        // Without syncs this would be noticed.
+        let faults = Faults {
+            ignore_syncs: true,
+            ..Faults::default()
+        };
+        let broken = PowerCuts { faults, ..cuts }.check(restore, check);
+        assert!(broken.is_err(), "{shape}");
+    }
+}
+
+/// Both have a keyslot at one place. The header is valid at each instant, and the
+/// backup can be put back again without force.
+#[test]
+fn the_power_fails_while_a_keyslot_comes_back_over_another() {
+    for (shape, now) in [
+        (SMALL, SMALL),
+        ("--type luks1 --key-size 256", "--type luks1 --key-size 256"),
+        // The copies have another length, so that they lie over each other.
+        (
+            "--type luks2 --key-size 256 --luks2-metadata-size 16k --luks2-keyslots-size 256k --offset 2048",
+            "--type luks2 --key-size 256 --luks2-metadata-size 64k --luks2-keyslots-size 256k --offset 2048",
+        ),
+        (
+            "--type luks2 --key-size 256 --luks2-metadata-size 32k --luks2-keyslots-size 256k --offset 2048",
+            "--type luks2 --key-size 256 --luks2-metadata-size 16k --luks2-keyslots-size 256k --offset 2048",
+        ),
+    ] {
+        let scratch = Scratch::new();
+        scratch.format("volume", 2 << 20, shape);
+        let ours = HeaderBackup::take(&scratch.open("volume")).unwrap();
+        scratch.format("volume", 2 << 20, now);
+        let image = scratch.read("volume");
+        let cuts = PowerCuts {
+            image: &image[..1 << 20],
+            ..PowerCuts::default()
+        };
+        let check = |after: MemoryStorage, _: &Cut<'_>| {
+            VolumeHeader::read(&after).map_err(|_| "no valid header")?;
+            repeated(&ours, &after)
+        };
+        cuts.check(|storage| ours.restore(storage, false).unwrap(), check)
+            .unwrap();
+    }
+}
+
+fn repeated(ours: &HeaderBackup, storage: &MemoryStorage) -> Result<(), &'static str> {
+    ours.restore(storage, false)
+        .map_err(|_| "it cannot be done again")?;
+    let len = usize::try_from(ours.header().metadata_len()).unwrap();
+    match storage.to_bytes()[..len] == ours.bytes()[..len] {
+        true => Ok(()),
+        false => Err("done again it is another header"),
+    }
+}
+
+#[test]
+fn errors_are_told_and_it_can_be_done_again() {
+    let scratch = Scratch::new();
+    scratch.format("volume", 2 << 20, SMALL);
+    let ours = HeaderBackup::take(&scratch.open("volume")).unwrap();
+    scratch.format("volume", 2 << 20, SMALL);
+    let image = scratch.read("volume")[..1 << 20].to_vec();
+    let mut failures = 0;
+    for number in 0.. {
+        let mut succeeded = true;
+        for faults in [
+            Faults {
+                fail_write_after: Some(number),
+                ..Faults::default()
+            },
+            Faults {
+                fail_sync_after: Some(number),
+                ..Faults::default()
+            },
+        ] {
+            let storage = FaultyStorage::with_faults(image.clone(), faults);
+            match ours.restore(&storage, false) {
+                Ok(()) => continue,
+                Err(RestoreError::Io { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+            succeeded = false;
+            failures += 1;
+            // A fault comes once.
+            ours.restore(&storage, false).unwrap();
+            assert_eq!(storage.to_bytes()[..SMALL_LEN], ours.bytes()[..SMALL_LEN]);
+        }
+        if succeeded {
+            break;
+        }
+    }
+    assert!(failures >= 7, "{failures}");
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    let scratch = Scratch::new();
+    scratch.format("volume", 20 << 20, "--type luks2 --key-size 512");
+    let volume = scratch.read("volume");
+    let same = backup(&volume);
+    assert!(misfits(&same, &volume).is_empty());
+
+    let of = |options: &str| {
+        scratch.format("other-volume", 20 << 20, options);
+        scratch.read("other-volume")
+    };
+    let other = of("--type luks2 --key-size 512");
+    assert!(matches!(
+        misfits(&same, &other)[..],
+        [Misfit::Uuid { .. }, Misfit::VolumeKey]
+    ));
+    let other = of("--type luks2 --key-size 256");
+    assert!(matches!(
+        misfits(&same, &other)[..],
+        [
+            Misfit::KeyLen {
+                backup: 64,
+                volume: 32
+            },
+            Misfit::Uuid { .. },
+            Misfit::VolumeKey
+        ]
+    ));
+    let other = of("--type luks2 --key-size 512 --offset 16384");
+    assert!(matches!(
+        misfits(&same, &other)[..],
+        [
+            Misfit::DataOffset {
+                backup: 0x100_0000,
+                volume: 0x80_0000
+            },
+            Misfit::Uuid { .. },
+            Misfit::VolumeKey
+        ]
+    ));
+    // It is kept as it is.
+    let storage = MemoryStorage::new(other.clone());
+    let error = same.restore(&storage, false).unwrap_err();
+    assert!(matches!(
+        error,
+        RestoreError::Misfit {
+            misfit: Misfit::DataOffset { .. }
+        }
+    ));
+    assert!(storage.to_bytes() == other);
+    same.restore(&storage, true).unwrap();
+    assert_eq!(opened(&storage, KEY), Some(0));
+
+    let other = of("--type luks1 --key-size 512 --align-payload 32768");
+    assert!(matches!(
+        misfits(&same, &other)[..],
+        [
+            Misfit::Version {
+                backup: 2,
+                volume: 1
+            },
+            Misfit::Uuid { .. },
+            Misfit::VolumeKey
+        ]
+    ));
+    let mut other = of("--type luks1 --key-size 512");
+    // The cipher's name.
+    other[8..16].copy_from_slice(b"serpent\0");
+    let misfits_of_unknown = misfits(&same, &other);
+    assert!(
+        matches!(misfits_of_unknown[..], [Misfit::Unsupported { .. }]),
+        "{misfits_of_unknown:?}"
+    );
+    assert!(misfits_of_unknown[0].is_serious());
+
+    let mut damaged = volume.clone();
+    damaged[0x4000 + 5000] ^= 1;
+    let damaged = backup(&damaged);
+    let storage = MemoryStorage::new(volume);
+    let error = damaged.restore(&storage, false).unwrap_err();
+    assert!(matches!(
+        error,
+        RestoreError::Misfit {
+            misfit: Misfit::DamagedCopy {
+                kind: CopyKind::Secondary,
+                ..
+            }
+        }
+    ));
+    damaged.restore(&storage, true).unwrap();
+    assert_eq!(opened(&storage, KEY), Some(0));
+}
+
+#[test]
+fn a_backup_is_whole_or_none() {
+    let scratch = Scratch::new();
+    for (shape, len) in [
+        (SMALL, SMALL_LEN),
+        ("--type luks1 --key-size 256", 4096 + 7 * 131_072 + 128_000),
+    ] {
+        scratch.format("volume", 2 << 20, shape);
+        // Keyslot 7 ends LUKS1's backup.
+        if shape.contains("luks1") {
+            scratch.cryptsetup(&format!(
+                "luksAddKey --key-file key --key-slot 7 {CHEAP} volume other"
+            ));
+        }
+        let bytes = scratch.read("volume");
+        backup(&bytes[..len]);
+        let cut = MemoryStorage::new(bytes[..len - 1].to_vec());
+        match HeaderBackup::read(&cut) {
+            Err(BackupError::Truncated { there, len: needed }) => {
+                assert_eq!((there, needed), (len as u64 - 1, len as u64));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let none = HeaderBackup::read(&MemoryStorage::new(vec![0; 8192]));
+    assert!(matches!(
+        none,
+        Err(BackupError::Header(VolumeReadError::Luks2(
+            ReadError::NotLuks
+        )))
+    ));
+}
+
+/// Nobody can have a backup of 2 TiB made.
+#[test]
+fn absurd_lengths_are_refused() {
+    let scratch = Scratch::new();
+    scratch.format("volume", 2 << 20, "--type luks1 --key-size 256");
+    let file = scratch.open("volume");
+    // Keyslot 0's key-material-offset, and no payload-offset.
+    file.write_all_at(&(1_u32 << 30).to_be_bytes(), 248)
+        .unwrap();
+    file.write_all_at(&[0; 4], 104).unwrap();
+    file.set_len(1 << 40).unwrap();
+    let result = HeaderBackup::read(&file);
+    assert!(matches!(result, Err(BackupError::TooLong { .. })));
+}
+
+/// A larger header's secondary copy lies behind the smaller header that is put back.
+#[test]
+fn no_old_copy_survives() {
+    let scratch = Scratch::new();
+    let shape = |metadata: &str| {
+        format!(
+            "--type luks2 --key-size 256 --luks2-metadata-size {metadata} \
+             --luks2-keyslots-size 256k --offset 8192"
+        )
+    };
+    scratch.format("volume", 5 << 20, &shape("16k"));
+    let ours = HeaderBackup::take(&scratch.open("volume")).unwrap();
+    scratch.format("volume", 5 << 20, &shape("1m"));
+    // Behind all headers it is data, whatever it looks like.
+    let file = scratch.open("volume");
+    file.write_all_at(b"SKUL\xba\xbe", 4 << 20).unwrap();
+    ours.restore(&file, false).unwrap();
+    let bytes = scratch.read("volume");
+    assert_eq!(bytes[1 << 20..][..6], [0; 6]);
+    assert_eq!(bytes[4 << 20..][..6], *b"SKUL\xba\xbe");
+    let mut primary_lost = bytes;
+    primary_lost[0] ^= 1;
+    let header = Header::read(&MemoryStorage::new(primary_lost)).unwrap();
+    assert_eq!(header.describe().uuid, ours.header().uuid());
+}
+
+/// Says something else each time that it is read.
+struct Fickle {
+    versions: [Vec<u8>; 2],
+    reads: AtomicUsize,
+}
+
+impl Storage for Fickle {
+    fn len(&self) -> std::io::Result<u64> {
+        Ok(self.versions[0].len() as u64)
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<()> {
+        let version = self.reads.fetch_add(1, Ordering::Relaxed) % 2;
+        let offset = usize::try_from(offset).unwrap();
+        buf.copy_from_slice(&self.versions[version][offset..][..buf.len()]);
+        Ok(())
+    }
+
+    fn write_all_at(&self, _: &[u8], _: u64) -> std::io::Result<()> {
+        unreachable!("reading never writes")
+    }
+
+    fn sync(&self) -> std::io::Result<()> {
+        unreachable!("reading never writes")
+    }
+}
+
+/// The bytes that the digest is of are those that were parsed.
+#[test]
+fn a_header_that_changes_while_it_is_read_is_none() {
+    let scratch = Scratch::new();
+    let version = || {
+        scratch.format("volume", 2 << 20, SMALL);
+        scratch.read("volume")
+    };
+    let storage = Fickle {
+        versions: [version(), version()],
+        reads: AtomicUsize::new(0),
+    };
+    let error = Header::read(&storage).unwrap_err();
+    assert!(matches!(error, ReadError::Io { .. }), "{error}");
+    assert!(error.to_string().contains("changed"), "{error}");
+}
