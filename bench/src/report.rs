@@ -13,7 +13,6 @@ use crate::{
     cpu, file,
     machine::Machine,
     rivals::{self, About, Rival},
-    unlock,
 };
 
 /// What `--json` writes; `docs/examples/bench.json` is one.
@@ -30,8 +29,6 @@ pub(crate) struct Report {
     pub(crate) cpu: Option<cpu::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) file: Option<file::Report>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) unlock: Option<unlock::Report>,
 }
 
 #[derive(Debug, Serialize)]
@@ -61,7 +58,6 @@ impl Report {
             rivals: rivals.iter().map(|rival| rival.about().clone()).collect(),
             cpu: None,
             file: None,
-            unlock: None,
         }
     }
 

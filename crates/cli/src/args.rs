@@ -2,6 +2,7 @@
 //! What can be said on the command line: the one definition behind parsing,
 //! help, shell completions and man pages.
 
+mod header;
 mod keys;
 mod metadata;
 mod raw;
@@ -19,6 +20,9 @@ use clap::{
 };
 
 pub use self::{
+    header::{
+        HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs, HeaderRestoreArgs, PolicyArgs,
+    },
     keys::{PbkdfArgs, UnlockArgs},
     metadata::{CheckArgs, DumpArgs},
     raw::{RawArgs, RawDirection, RawMode},
@@ -101,6 +105,10 @@ pub struct GlobalArgs {
     #[arg(help_heading = "General")]
     pub header: Option<PathBuf>,
 
+    /// What the volume's header must be.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+
     /// Use this implementation of AES: auto, portable, aesni, vaes256, vaes512
     ///
     /// `auto` takes the fastest one. Asking for one that is absent is an error. See
@@ -144,6 +152,7 @@ pub enum Command {
     Decrypt(DecryptArgs),
     Dump(DumpArgs),
     Check(CheckArgs),
+    Header(HeaderArgs),
     Raw(RawArgs),
     Engines(EnginesArgs),
     Bench(BenchArgs),
@@ -162,8 +171,10 @@ pub fn definition() -> clap::Command {
         .cloned()
         .collect();
     for (name, hidden) in [
+        ("dump", &["threads", "progress_json"][..]),
+        ("check", &["threads", "progress_json"]),
         (
-            "dump",
+            "header",
             &[
                 "key_file",
                 "keyfile_offset",
@@ -171,10 +182,13 @@ pub fn definition() -> clap::Command {
                 "engine",
                 "threads",
                 "progress_json",
-            ][..],
+            ],
         ),
-        ("check", &["threads", "progress_json"]),
-        ("raw", &["header"]),
+        ("encrypt", &POLICY),
+        (
+            "raw",
+            &["header", "require_cipher", "require_pbkdf", "header_digest"],
+        ),
         ("engines", ALL_BUT_QUIET),
         (
             "bench",
@@ -183,6 +197,9 @@ pub fn definition() -> clap::Command {
                 "keyfile_offset",
                 "keyfile_size",
                 "header",
+                "require_cipher",
+                "require_pbkdf",
+                "header_digest",
                 "progress_json",
                 "quiet",
                 "verbose",
@@ -196,7 +213,7 @@ pub fn definition() -> clap::Command {
             let arg = arg.clone().hide(hidden.contains(&arg.get_id().as_str()));
             match arg.get_id().as_str() {
                 // What happens without it is said for the commands that need a secret.
-                "key_file" => arg.long_help(Resettable::Reset),
+                "key_file" if name != "encrypt" => arg.long_help(Resettable::Reset),
                 _ => arg,
             }
         });
@@ -210,10 +227,16 @@ const ALL_BUT_QUIET: &[&str] = &[
     "keyfile_offset",
     "keyfile_size",
     "header",
+    "require_cipher",
+    "require_pbkdf",
+    "header_digest",
     "engine",
     "threads",
     "progress_json",
 ];
+
+/// What only commands that read a volume can hold it to.
+const POLICY: [&str; 3] = ["require_cipher", "require_pbkdf", "header_digest"];
 
 /// The command line, parsed.
 ///

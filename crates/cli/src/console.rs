@@ -2,7 +2,11 @@
 //! What the program says: results on standard output, the rest on standard
 //! error. Nothing here panics when the other side has been closed.
 
-use std::io::{self, Write};
+use std::{
+    fs::File,
+    io::{self, Write},
+    os::fd::AsFd,
+};
 
 use crate::{
     args::GlobalArgs,
@@ -63,6 +67,23 @@ pub fn print(text: &str) -> Result<()> {
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())
     {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::io("cannot write standard output", &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// As [`print()`], and no buffer keeps a copy.
+///
+/// # Errors
+/// Those of [`print()`].
+pub fn print_secret(text: &[u8]) -> Result<()> {
+    let written = io::stdout()
+        .as_fd()
+        .try_clone_to_owned()
+        .and_then(|stdout| File::from(stdout).write_all(text));
+    match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::io("cannot write standard output", &error))
         }

@@ -5,7 +5,9 @@
 
 mod args;
 mod block_device;
+mod change;
 mod commands;
+mod confirm;
 mod console;
 mod engine;
 mod error;
@@ -26,7 +28,7 @@ use clap::error::ErrorKind;
 use crate::{
     args::{Cli, Command},
     console::{Console, say},
-    error::{Exit, Result},
+    error::{Error, Exit, Result},
 };
 
 fn main() -> ExitCode {
@@ -46,18 +48,40 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<()> {
     process::handle_signals()?;
     engine::check(&cli.global)?;
+    check_policy_is_used(cli)?;
     let console = Console::new(&cli.global);
     match &cli.command {
         Command::Encrypt(args) => commands::encrypt::run(args, &cli.global, console),
         Command::Decrypt(args) => commands::decrypt::run(args, &cli.global, console),
         Command::Dump(args) => commands::dump::run(args, &cli.global, console),
         Command::Check(args) => commands::check::run(args, &cli.global, console),
+        Command::Header(args) => commands::header::run(args, &cli.global, console),
         Command::Raw(args) => commands::raw::run(args, &cli.global, console),
         Command::Engines(args) => commands::engines::run(args),
         Command::Bench(args) => commands::bench::run(args, &cli.global),
         Command::Completions(args) => commands::generate::completions(args),
         Command::Man(args) => commands::generate::man(args),
     }
+}
+
+/// A requirement that nothing is held to would be worse than none.
+fn check_policy_is_used(cli: &Cli) -> Result<()> {
+    let reads_volume = match &cli.command {
+        Command::Decrypt(_) | Command::Dump(_) | Command::Check(_) | Command::Header(_) => true,
+        Command::Encrypt(_)
+        | Command::Raw(_)
+        | Command::Engines(_)
+        | Command::Bench(_)
+        | Command::Completions(_)
+        | Command::Man(_) => false,
+    };
+    if reads_volume || cli.global.policy.policy().is_empty() {
+        return Ok(());
+    }
+    Err(Error::failure(
+        "--require-cipher, --require-pbkdf and --header-digest are for commands that read a \
+         volume's header",
+    ))
 }
 
 /// What the parser has to say: help and version on standard output with exit

@@ -18,7 +18,7 @@ use luxor_sector::{
 };
 
 use crate::{
-    args::UnlockArgs,
+    args::{GlobalArgs, UnlockArgs},
     console::{Console, say},
     error::{Error, Exit, Result, name},
     input::Input,
@@ -48,9 +48,9 @@ impl Volume {
     /// with one copy of them becomes warnings.
     ///
     /// # Errors
-    /// When it cannot be read or holds no valid metadata.
-    pub fn open(input: Input, console: Console) -> Result<Self> {
-        let volume = Self::read(input)?;
+    /// When it cannot be read, holds no valid metadata, or others than are required.
+    pub fn open(input: Input, global: &GlobalArgs, console: Console) -> Result<Self> {
+        let volume = Self::read(input, global)?;
         for warning in volume.header.warnings() {
             console.warn(format!("{}: {warning}", volume.name()));
         }
@@ -61,7 +61,7 @@ impl Volume {
     ///
     /// # Errors
     /// As [`Volume::open`].
-    pub fn read(input: Input) -> Result<Self> {
+    pub fn read(input: Input, global: &GlobalArgs) -> Result<Self> {
         let path = input.path().to_owned();
         // cryptsetup must not be in the middle of changing them.
         let lock = MetadataLock::acquire(input.file(), Access::Read)
@@ -74,11 +74,12 @@ impl Volume {
             let message = format!("{}: {error}", shown(&path));
             match &error {
                 VolumeReadError::Luks2(ReadError::Damaged { .. }) => Error::failure(message)
-                    .hint("A backup of the header would help: cryptsetup luksHeaderRestore."),
+                    .hint("A backup of the header would help: luxor header restore."),
                 _ => Error::failure(message),
             }
         })?;
         drop(lock);
+        check_policy(&header, global, &shown(&path))?;
         Ok(Self {
             header,
             path,
@@ -208,6 +209,18 @@ impl Volume {
             },
         }
     }
+}
+
+/// Compares the metadata of `volume` with what the options say that they must be. To
+/// be called before anything is done with them.
+///
+/// # Errors
+/// When they are something else.
+pub fn check_policy(header: &VolumeHeader, global: &GlobalArgs, volume: &str) -> Result<()> {
+    let policy = global.policy.policy();
+    policy
+        .check(header)
+        .map_err(|error| Error::failure(format!("{volume} is refused: {error}")))
 }
 
 /// Where the encrypted data are.

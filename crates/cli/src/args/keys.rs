@@ -63,12 +63,7 @@ impl PbkdfArgs {
     /// Values out of bounds, and options that the kind does not have.
     pub fn options(&self, default: PbkdfKind) -> Result<PbkdfOptions> {
         let options = PbkdfOptions {
-            kind: match self.kind {
-                None => default,
-                Some(PbkdfName::Argon2id) => PbkdfKind::Argon2id,
-                Some(PbkdfName::Argon2i) => PbkdfKind::Argon2i,
-                Some(PbkdfName::Pbkdf2) => PbkdfKind::Pbkdf2,
-            },
+            kind: self.kind.map_or(default, PbkdfName::kind),
             memory_kib: self.memory_kib,
             parallel: self.parallel,
             force_iterations: self.force_iterations,
@@ -90,4 +85,16 @@ pub enum PbkdfName {
     Argon2i,
     /// PBKDF2 with SHA-256: needs no memory, and is easier to guess
     Pbkdf2,
+}
+
+impl PbkdfName {
+    /// As the library names it.
+    #[must_use]
+    pub fn kind(self) -> PbkdfKind {
+        match self {
+            Self::Argon2id => PbkdfKind::Argon2id,
+            Self::Argon2i => PbkdfKind::Argon2i,
+            Self::Pbkdf2 => PbkdfKind::Pbkdf2,
+        }
+    }
 }

@@ -9,12 +9,13 @@ use super::UnlockArgs;
 
 /// Show a volume's metadata
 ///
-/// Needs no key and shows none.
+/// Needs no key and shows none, unless --volume-key asks for it.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   luxor dump backup.luks
-  luxor dump --json backup.luks | jq .keyslots")]
+  luxor dump --json backup.luks | jq .keyslots
+  luxor dump --volume-key --volume-key-file backup.key backup.luks")]
 pub struct DumpArgs {
     /// The volume (or its detached header)
     #[arg(value_hint = ValueHint::FilePath)]
@@ -26,6 +27,22 @@ pub struct DumpArgs {
     /// number `schema` that says which.
     #[arg(long)]
     pub json: bool,
+
+    /// Show the volume key instead, which opens the data for ever, without a passphrase
+    #[arg(long, conflicts_with = "json")]
+    pub volume_key: bool,
+
+    /// Write the volume key to FILE, every byte as it is, and do not show it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "volume_key")]
+    pub volume_key_file: Option<PathBuf>,
+
+    /// Give the volume key without a question
+    #[arg(long, alias = "force", requires = "volume_key")]
+    pub batch_mode: bool,
+
+    /// How to open the volume.
+    #[command(flatten)]
+    pub unlock: UnlockArgs,
 }
 
 /// Check a volume's metadata, and a key if one is given

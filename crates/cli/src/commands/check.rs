@@ -28,10 +28,10 @@ pub fn run(args: &CheckArgs, global: &GlobalArgs, console: Console) -> Result<()
     let (volume, data) = match &global.header {
         // Warnings are the result here.
         Some(header) => (
-            Volume::read(Input::open(header, Role::Metadata)?)?,
+            Volume::read(Input::open(header, Role::Metadata)?, global)?,
             Some(input),
         ),
-        None => (Volume::read(input)?, None),
+        None => (Volume::read(input, global)?, None),
     };
     let secrets = match args.passphrase || global.key_file.is_some() {
         true => Some(SecretSource::new(

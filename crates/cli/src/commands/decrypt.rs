@@ -45,10 +45,10 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
     let mut output = Output::create(&args.output, &output_options)?;
     let (volume, data) = match &global.header {
         Some(header) => (
-            Volume::open(Input::open(header, Role::Metadata)?, console)?,
+            Volume::open(Input::open(header, Role::Metadata)?, global, console)?,
             Some(input),
         ),
-        None => (Volume::open(input, console)?, None),
+        None => (Volume::open(input, global, console)?, None),
     };
 
     // What is wrong with the data is told before the secret is asked for.

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor dump`.
 
-use std::fmt::{self, Display, Write};
+use std::{
+    fmt::{self, Display, Write as _},
+    io::Write as _,
+    path::Path,
+};
 
+use luxor_engine::SecretBytes;
 use luxor_luks::{
     Description, Digest, Kdf, Keyslot, Luks1Description, Priority, Segment, SegmentSize, Token,
     VolumeHeader,
@@ -10,9 +15,15 @@ use luxor_luks::{
 
 use crate::{
     args::{DumpArgs, GlobalArgs},
+    commands::{check_not_needed, inputs},
+    confirm::confirm,
     console::{self, Console},
-    error::Result,
+    engine::Engine,
+    error::{Error, Result},
     input::{Input, Role},
+    output::{Output, OutputOptions},
+    progress::ProgressStyleArgs,
+    secrets::SecretSource,
     volume::Volume,
 };
 
@@ -22,7 +33,10 @@ use crate::{
 /// When it cannot be read or holds no valid metadata.
 pub fn run(args: &DumpArgs, global: &GlobalArgs, console: Console) -> Result<()> {
     let path = global.header.as_ref().unwrap_or(&args.volume);
-    let volume = Volume::open(Input::open(path, Role::Metadata)?, console)?;
+    let volume = Volume::open(Input::open(path, Role::Metadata)?, global, console)?;
+    if args.volume_key {
+        return volume_key(args, &volume, global, console);
+    }
     let name = volume.name();
     console::print(&match (&volume.header, args.json) {
         (VolumeHeader::Luks1(header), true) => header.metadata_json() + "\n",
@@ -31,6 +45,65 @@ pub fn run(args: &DumpArgs, global: &GlobalArgs, console: Console) -> Result<()>
         (VolumeHeader::Luks2(header), true) => header.metadata_json(),
         (VolumeHeader::Luks2(header), false) => text(&name, &header.describe()),
     })
+}
+
+/// Gives the volume key out, on standard output or in a file.
+fn volume_key(
+    args: &DumpArgs,
+    volume: &Volume,
+    global: &GlobalArgs,
+    console: Console,
+) -> Result<()> {
+    let encryption = volume.header.segment().encryption;
+    let engine = Engine::select(global, encryption.mode(), console)?;
+    let secrets = SecretSource::new(global, &inputs("VOLUME", &args.volume, global), console)?;
+    let mut file = match &args.volume_key_file {
+        Some(path) => Some(key_file(path, args, global)?),
+        None => None,
+    };
+    if !args.batch_mode {
+        let warning = format!(
+            "Who has the volume key of {} can read and write its data for ever, whatever happens \
+             to the passphrases.",
+            volume.name()
+        );
+        confirm(&warning, "--batch-mode")?;
+    }
+    let progress = ProgressStyleArgs::new(global, console, true);
+    let unlocked = volume.unlock(&secrets, &*engine.backend, &args.unlock, progress, console)?;
+    let key = unlocked.volume_key.expose();
+
+    let Some(output) = &mut file else {
+        let mut text = SecretBytes::zeroed(2 * key.len() + 1);
+        for (digits, byte) in text.expose_mut().chunks_exact_mut(2).zip(key) {
+            const DIGITS: &[u8; 16] = b"0123456789abcdef";
+            digits[0] = DIGITS[usize::from(byte >> 4)];
+            digits[1] = DIGITS[usize::from(byte & 15)];
+        }
+        text.expose_mut()[2 * key.len()] = b'\n';
+        return console::print_secret(text.expose());
+    };
+    output.begin(0, Some(key.len() as u64))?;
+    output
+        .write_all(key)
+        .map_err(|error| Error::io(format!("cannot write {}", output.name()), &error))?;
+    file.map_or(Ok(()), |output| Ok(output.finish()?))
+}
+
+fn key_file(path: &Path, args: &DumpArgs, global: &GlobalArgs) -> Result<Output> {
+    check_not_needed(
+        path,
+        &[
+            ("the volume", Some(&args.volume)),
+            ("the header", global.header.as_deref()),
+            ("the key file", global.key_file.as_deref()),
+        ],
+    )?;
+    let options = OutputOptions {
+        mode: 0o400,
+        ..OutputOptions::default()
+    };
+    Ok(Output::create(path, &options)?)
 }
 
 /// LUKS1's metadata for people to read.

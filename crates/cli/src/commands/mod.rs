@@ -23,6 +23,7 @@ pub mod dump;
 pub mod encrypt;
 pub mod engines;
 pub mod generate;
+pub mod header;
 pub mod raw;
 
 /// What went wrong on the way from `input` to `output`, as the user knows them.

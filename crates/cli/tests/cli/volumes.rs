@@ -3,12 +3,13 @@
 
 use std::{
     fs::{self, File},
+    os::unix::fs::PermissionsExt,
     path::Path,
     thread,
     time::Duration,
 };
 
-use crate::support::{FAST, Folder, bytes, luxor, tool};
+use crate::support::{FAST, Folder, bytes, hex, luxor, terminal, tool, without_terminal};
 
 /// A folder with a key and volumes made by Luxor and by cryptsetup.
 fn prepared() -> Folder {
@@ -255,4 +256,64 @@ fn weak_keys_are_named_and_may_be_allowed() {
     luxor("decrypt --allow-weak-key --key-file key weak out")
         .current_dir(folder.path())
         .ok();
+}
+
+/// The volume key is for those who say so twice.
+#[test]
+fn the_volume_key_is_given_out_on_a_yes() {
+    let folder = prepared();
+    folder.write("wrong", b"wrong");
+    for name in ["ours", "theirs"] {
+        let line = format!(
+            "cd '{}' && cryptsetup luksDump -q --dump-volume-key --volume-key-file {name}.theirs \
+             --key-file key {name}",
+            folder.path().display()
+        );
+        tool("sh", ["-c", &line]);
+        let key = fs::read(folder.join(format!("{name}.theirs"))).unwrap();
+        let dump =
+            |options: &str| luxor(&format!("dump {options} {name}")).current_dir(folder.path());
+
+        let outcome = dump("--volume-key --batch-mode --key-file key").ok();
+        assert_eq!(outcome.text(), hex(&key) + "\n");
+        let file = format!("{name}.key");
+        dump(&format!(
+            "--volume-key --batch-mode --key-file key --volume-key-file {file}"
+        ))
+        .ok();
+        let metadata = fs::metadata(folder.join(&file)).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o400);
+        assert_eq!(fs::read(folder.join(&file)).unwrap(), key);
+        dump(&format!(
+            "--volume-key --batch-mode --key-file key --volume-key-file {file}"
+        ))
+        .fails(5, "exists");
+        dump("--volume-key --batch-mode --key-file key --volume-key-file key").fails(1, "key file");
+
+        dump("--volume-key --batch-mode --key-file wrong").fails(2, "no keyslot");
+        dump("--volume-key --batch-mode --key-file wrong --volume-key-file none").fails(2, "");
+        assert!(!folder.join("none").exists());
+        for (options, words) in [
+            ("--volume-key-file none", "--volume-key"),
+            ("--batch-mode", "--volume-key"),
+            ("--volume-key --json", "--json"),
+        ] {
+            let outcome = dump(options).run();
+            outcome.assert_code(1);
+            assert!(outcome.stderr.contains(words), "{outcome:#?}");
+        }
+
+        let arguments = ["--volume-key", "--key-file", "key", name];
+        let outcome = without_terminal("dump", &arguments, folder.path());
+        outcome.assert_code(1);
+        assert!(outcome.stderr.contains("--batch-mode"), "{outcome:#?}");
+        assert!(outcome.stdout.is_empty());
+        let line = format!("dump --volume-key {name}");
+        let (code, screen) = terminal(&line, &["no\n"], folder.path());
+        assert_eq!(code, 1, "{screen}");
+        assert!(!screen.contains(&hex(&key)));
+        let (code, screen) = terminal(&line, &["YES\n", "correct horse\n"], folder.path());
+        assert_eq!(code, 0, "{screen}");
+        assert!(screen.contains(&hex(&key)), "{screen}");
+    }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    Cell, PASSPHRASE, SECRETS, SecretKind,
+    Cell, PASSPHRASE, SECRETS, SecretKind, headers,
     programs::{
         Bench, Outcome, Secret, cryptsetup, engines, luks1_data_offset, pattern, qemu_img, text,
     },
@@ -103,7 +103,8 @@ impl Luks1 {
 
         bench.luxor_decrypts(&volume, &with_header, &secret, &payload)?;
         bench.luxor_finds_no_key(&volume, &with_header, &secret.wrong()?)?;
-        check(bench, &volume, &with_header, &secret)
+        check(bench, &volume, &with_header, &secret)?;
+        headers::come_back(bench, &header)
     }
 
     fn options(self) -> Vec<String> {

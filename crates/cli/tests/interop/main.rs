@@ -6,6 +6,7 @@
 //! files, so that neither root nor the kernel's dm-crypt is needed. The key
 //! derivations are the cheapest that `cryptsetup` permits.
 
+mod headers;
 mod luks1;
 mod programs;
 
@@ -48,7 +49,8 @@ fn cryptsetup_to_luxor(bench: &mut Bench, cell: Cell, index: usize) -> Outcome<(
     let payload = pattern(index, (1 + index % 40) * cell.sector_size);
     let volume = bench.made_by_cryptsetup(cell, &secret, &payload)?;
     bench.luxor_decrypts(&volume, &[], &secret, &payload)?;
-    bench.luxor_finds_no_key(&volume, &[], &secret.wrong()?)
+    bench.luxor_finds_no_key(&volume, &[], &secret.wrong()?)?;
+    headers::come_back(bench, &volume)
 }
 
 /// A volume that Luxor makes of a file whose length is no whole number of sectors.
@@ -67,7 +69,8 @@ fn luxor_to_cryptsetup(bench: &mut Bench, cell: Cell, index: usize) -> Outcome<(
     cryptsetup("luksDump", &[], &volume, None)?.must_exit(0)?;
     cryptsetup_tries(&volume, &[], &secret)?.must_exit(0)?;
     cryptsetup_tries(&volume, &[], &secret.wrong()?)?.must_exit(2)?;
-    holds(bench, cell, &volume, &secret, &payload)
+    holds(bench, cell, &volume, &secret, &payload)?;
+    headers::come_back(bench, &volume)
 }
 
 /// Each engine in turn, by force: no kernel may differ from the others.

@@ -239,6 +239,16 @@ pub fn cryptsetup(
     run(cryptsetup, secret)
 }
 
+/// `luxor header COMMAND VOLUME FILE`, which asks nothing.
+pub fn luxor_header(command: &str, volume: &Path, file: &Path) -> Outcome<Ran> {
+    let mut luxor = Command::new(env!("CARGO_BIN_EXE_luxor"));
+    luxor.args(["header", command]).args([volume, file]);
+    if command == "restore" {
+        luxor.arg("--batch-mode");
+    }
+    run(luxor, None)
+}
+
 pub fn cryptsetup_tries(file: &Path, options: &[String], secret: &Secret) -> Outcome<Ran> {
     let options = [&["--test-passphrase".to_owned()], options].concat();
     cryptsetup("open", &options, file, Some(secret))

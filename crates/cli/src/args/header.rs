@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The header as a whole: `luxor header`, and what a header must be.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+use luxor_luks::{Encryption, HeaderDigest, HeaderPolicy};
+
+use super::keys::PbkdfName;
+
+/// What the header of a volume that is read must be.
+#[derive(Args, Clone, Debug)]
+pub struct PolicyArgs {
+    /// Refuse volumes with other encryptions, of data and keyslots: aes-xts-plain64
+    ///
+    /// Several names stand with commas between, or the option several times.
+    #[arg(long, global = true, value_name = "NAMES", help_heading = "Policy")]
+    #[arg(value_delimiter = ',', value_parser = encryption)]
+    pub require_cipher: Vec<Encryption>,
+
+    /// Refuse volumes with keyslots of other kinds: argon2id, argon2i, pbkdf2
+    #[arg(long, global = true, value_name = "KINDS", help_heading = "Policy")]
+    #[arg(value_delimiter = ',', value_enum, hide_possible_values = true)]
+    pub require_pbkdf: Vec<PbkdfName>,
+
+    /// Refuse volumes with another header than this: what `luxor header digest` printed
+    ///
+    /// Who can write to a volume can put another header there, with a weaker cipher or
+    /// a key of their own. This finds it out, before a secret is asked for. Each change
+    /// of a key, a token or a label gives another digest.
+    #[arg(long, global = true, value_name = "SHA256", help_heading = "Policy")]
+    pub header_digest: Option<HeaderDigest>,
+}
+
+impl PolicyArgs {
+    /// As the library takes it.
+    #[must_use]
+    pub fn policy(&self) -> HeaderPolicy {
+        HeaderPolicy {
+            encryptions: self.require_cipher.clone(),
+            pbkdfs: self.require_pbkdf.iter().map(|kind| kind.kind()).collect(),
+            digest: self.header_digest,
+        }
+    }
+}
+
+fn encryption(name: &str) -> Result<Encryption, String> {
+    Encryption::by_name(name).ok_or_else(|| {
+        format!(
+            "this version has {}",
+            Encryption::ALL.map(Encryption::name).join(", ")
+        )
+    })
+}
+
+/// Back up, restore, repair or identify a volume's header
+///
+/// The header has the keyslots: without it nobody can read the data. Who has a backup
+/// of it and a passphrase of then can, also when that passphrase was changed since.
+#[derive(Args, Debug)]
+pub struct HeaderArgs {
+    /// What to do with it.
+    #[command(subcommand)]
+    pub action: HeaderAction,
+}
+
+/// What to do with a header.
+#[derive(Debug, Subcommand)]
+pub enum HeaderAction {
+    Backup(HeaderBackupArgs),
+    Restore(HeaderRestoreArgs),
+    Digest(HeaderDigestArgs),
+}
+
+/// Store a volume's header and keyslots in a file
+///
+/// The file has the bytes that `cryptsetup luksHeaderBackup` stores; each program
+/// restores what the other one has stored. It appears whole or not at all, and can be
+/// read by its owner only.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor header backup photos.luks photos.header
+  luxor header backup --header photos.header photos.data photos.header-backup")]
+pub struct HeaderBackupArgs {
+    /// The volume
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+
+    /// The file to make; `-` is standard output
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+
+    /// Replace FILE when it exists
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Put a header back that was stored in a file
+///
+/// It replaces the header and all keyslots that there are: passphrases that were added
+/// since do not open the volume any more, and those that were removed do. A backup that
+/// is damaged, or by which the data begin elsewhere or have a key of another length, is
+/// refused. After a crash it can be done again.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor header restore photos.luks photos.header
+  luxor header restore --header-digest \"$(cat photos.digest)\" photos.luks photos.header")]
+pub struct HeaderRestoreArgs {
+    /// The volume
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+
+    /// The backup, by Luxor or cryptsetup. --header-digest and its kin are about it
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+
+    /// Ask nothing; a backup that does not fit is still refused
+    #[arg(long)]
+    pub batch_mode: bool,
+
+    /// Ask nothing, and restore a backup that does not fit
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Print the SHA-256 of a volume's header, for --header-digest
+///
+/// It is of the bytes that are parsed: of LUKS2 the header's copy that counts, of LUKS1
+/// the first 592 bytes.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  luxor header digest photos.luks > photos.digest
+  luxor decrypt --header-digest \"$(cat photos.digest)\" photos.luks photos.tar")]
+pub struct HeaderDigestArgs {
+    /// The volume, a detached header or a backup
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+}

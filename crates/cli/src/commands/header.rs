@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor header`.
+
+use std::{io::Write, path::Path};
+
+use luxor_luks::{BackupError, HeaderBackup, Misfit, RestoreError, VolumeHeader};
+use luxor_sector::Storage;
+
+use crate::{
+    args::{
+        GlobalArgs, HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs, HeaderRestoreArgs,
+    },
+    change::Change,
+    commands::check_not_needed,
+    confirm::confirm,
+    console::{self, Console},
+    error::{Error, Result, name},
+    input::{Input, Role},
+    locks::{Access, MetadataLock},
+    output::{Output, OutputOptions},
+    volume::{Volume, check_policy},
+};
+
+/// Backs up, restores or identifies a header.
+///
+/// # Errors
+/// When the volume or a file is not usable.
+pub fn run(args: &HeaderArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+    match &args.action {
+        HeaderAction::Backup(args) => backup(args, global, console),
+        HeaderAction::Restore(args) => restore(args, global, console),
+        HeaderAction::Digest(args) => digest(args, global, console),
+    }
+}
+
+fn backup(args: &HeaderBackupArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+    let path = global.header.as_ref().unwrap_or(&args.volume);
+    let input = Input::open(path, Role::Metadata)?;
+    check_not_needed(&args.file, &[("the volume", Some(&args.volume))])?;
+    let options = OutputOptions {
+        force: args.force,
+        mode: 0o400,
+        known_input: Some(&input),
+        ..OutputOptions::default()
+    };
+    let mut output = Output::create(&args.file, &options)?;
+    let backup = read(&input, HeaderBackup::take)?;
+    check_policy(backup.header(), global, &input.name())?;
+    for warning in backup.header().warnings() {
+        console.warn(format!("{}: {warning}", input.name()));
+    }
+    let len = backup.bytes().len() as u64;
+    output.begin(0, Some(len))?;
+    output
+        .write_all(backup.bytes())
+        .map_err(|error| Error::io(format!("cannot write {}", output.name()), &error))?;
+    output.finish()?;
+    console.note(format!("{len} bytes of header and keyslots are stored"));
+    Ok(())
+}
+
+fn restore(args: &HeaderRestoreArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+    let target = global.header.as_ref().unwrap_or(&args.volume);
+    let input = Input::open(&args.file, Role::Metadata)?;
+    check_not_needed(target, &[("the backup", Some(&args.file))])?;
+    let backup = read(&input, HeaderBackup::read)?;
+    check_policy(backup.header(), global, &input.name())?;
+
+    // Asked about what is there, without keeping others from it meanwhile.
+    let present = Input::open(target, Role::Metadata)?;
+    let misfits = {
+        let _lock = lock(&present)?;
+        let storage = present.as_storage().ok_or_else(|| no_storage(&present))?;
+        backup.misfits(VolumeHeader::read(storage).as_ref())
+    };
+    if !args.force {
+        if let Some(misfit) = misfits.iter().find(|misfit| misfit.is_serious()) {
+            return Err(does_not_fit(target, misfit));
+        }
+        if !args.batch_mode {
+            confirm(&warning(target, &misfits), "--batch-mode")?;
+        }
+    }
+
+    let change = Change::begin(target)?;
+    if misfits.iter().any(is_no_header) {
+        change.check_unused()?;
+    }
+    change.check_room(backup.header().metadata_len())?;
+    backup
+        .restore(change.storage(), args.force)
+        .map_err(|error| match &error {
+            RestoreError::Misfit { misfit } => does_not_fit(target, misfit),
+            RestoreError::Io { source } => {
+                Error::io(format!("cannot write {}", name(target)), source)
+                    .hint("A part of the header may be written. Restore it once more.")
+            }
+            _ => Error::failure(format!("{}: {error}", name(target))),
+        })?;
+    console.note(format!("the header of {} is restored", name(target)));
+    Ok(())
+}
+
+fn digest(args: &HeaderDigestArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+    let path = global.header.as_ref().unwrap_or(&args.volume);
+    let volume = Volume::open(Input::open(path, Role::Metadata)?, global, console)?;
+    console::print(&format!("{}\n", volume.header.digest()))
+}
+
+/// What `read` makes of the metadata, while nobody changes them.
+fn read(
+    input: &Input,
+    read: impl Fn(&dyn Storage) -> Result<HeaderBackup, BackupError>,
+) -> Result<HeaderBackup> {
+    let _lock = lock(input)?;
+    let storage = input.as_storage().ok_or_else(|| no_storage(input))?;
+    read(storage).map_err(|error| Error::failure(format!("{}: {error}", input.name())))
+}
+
+fn lock(input: &Input) -> Result<MetadataLock> {
+    MetadataLock::acquire(input.file(), Access::Read)
+        .map_err(|error| Error::io(format!("cannot lock {}", input.name()), &error))
+}
+
+fn no_storage(input: &Input) -> Error {
+    Error::failure(format!(
+        "{} is neither a file nor a block device",
+        input.name()
+    ))
+}
+
+fn is_no_header(misfit: &Misfit) -> bool {
+    matches!(
+        misfit,
+        Misfit::NoHeader { .. } | Misfit::Unsupported { .. } | Misfit::Version { .. }
+    )
+}
+
+fn does_not_fit(target: &Path, misfit: &Misfit) -> Error {
+    Error::failure(format!(
+        "the backup does not fit {}: {misfit}",
+        name(target)
+    ))
+    .hint("--force restores it all the same; the data may be lost then.")
+}
+
+fn warning(target: &Path, misfits: &[Misfit]) -> String {
+    let mut text = match misfits.iter().any(is_no_header) {
+        true => format!("What is at the beginning of {} will be lost.", name(target)),
+        false => format!(
+            "The header and all keyslots of {} will be replaced.",
+            name(target)
+        ),
+    };
+    for misfit in misfits {
+        text += &format!("\n  {misfit}");
+    }
+    text
+}

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `header`, and what a header must be.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::PermissionsExt,
+    thread,
+    time::Duration,
+};
+
+use crate::support::{FAST, Folder, Luxor, bytes, luxor, terminal, tool, without_terminal};
+
+/// A folder with a key, another one, and a volume of each version.
+fn prepared() -> Folder {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("other", b"battery staple");
+    folder.write("plain", bytes(10_000, 1));
+    run(&folder, "encrypt --key-file key plain luks2")
+        .args(FAST)
+        .ok();
+    folder.write("luks1", vec![0; 3 << 20]);
+    cryptsetup(
+        &folder,
+        "luksFormat --type luks1 --key-size 256 --key-file key --pbkdf-force-iterations 1000 luks1",
+    );
+    folder
+}
+
+const VOLUMES: [&str; 2] = ["luks1", "luks2"];
+
+fn run(folder: &Folder, line: &str) -> Luxor {
+    luxor(line).current_dir(folder.path())
+}
+
+/// In the folder.
+fn cryptsetup(folder: &Folder, line: &str) {
+    let shell = format!(
+        "cd '{}' && exec cryptsetup -q {line}",
+        folder.path().display()
+    );
+    tool("sh", ["-c", &shell]);
+}
+
+/// Only `other` opens the volume then, with keyslot 1.
+fn change_key(folder: &Folder, volume: &str) {
+    let cheap = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
+    cryptsetup(
+        folder,
+        &format!("luksAddKey --key-file key --key-slot 1 {cheap} {volume} other"),
+    );
+    cryptsetup(folder, &format!("luksRemoveKey --key-file key {volume}"));
+    run(folder, &format!("check --key-file key {volume}"))
+        .run()
+        .assert_code(2);
+}
+
+#[test]
+fn a_backup_is_cryptsetups_and_read_only() {
+    let folder = prepared();
+    for volume in VOLUMES {
+        run(&folder, &format!("header backup {volume} {volume}.ours")).ok();
+        cryptsetup(
+            &folder,
+            &format!("luksHeaderBackup {volume} --header-backup-file {volume}.theirs"),
+        );
+        let ours = folder.join(format!("{volume}.ours"));
+        let theirs = folder.join(format!("{volume}.theirs"));
+        assert!(fs::read(&ours).unwrap() == fs::read(&theirs).unwrap());
+        for file in [&ours, &theirs] {
+            let mode = fs::metadata(file).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o400);
+        }
+        let outcome = run(&folder, &format!("header backup {volume} -")).ok();
+        assert!(outcome.stdout == fs::read(&ours).unwrap());
+    }
+}
+
+#[test]
+fn a_backup_appears_whole_or_not_at_all() {
+    let folder = prepared();
+    let names = folder.names();
+    run(&folder, "header backup plain none").fails(1, "LUKS");
+    run(&folder, "header backup missing none").fails(4, "missing");
+    run(&folder, "header backup luks2 folder/none").fails(4, "folder");
+    run(&folder, "header backup --force luks2 luks2").fails(1, "luks2");
+    folder.write("cut", &fs::read(folder.join("luks2")).unwrap()[..1 << 20]);
+    run(&folder, "header backup cut none").fails(1, "cut off");
+    fs::remove_file(folder.join("cut")).unwrap();
+    assert_eq!(folder.names(), names);
+
+    run(&folder, "header backup luks2 backup").ok();
+    run(&folder, "header backup luks1 backup").fails(5, "--force");
+    run(&folder, "header backup --force luks1 backup").ok();
+    assert_eq!(fs::metadata(folder.join("backup")).unwrap().len() % 4096, 0);
+    run(&folder, "dump backup").ok();
+}
+
+#[test]
+fn a_restored_header_opens_with_the_old_key_only() {
+    let folder = prepared();
+    for volume in VOLUMES {
+        let before = fs::read(folder.join(volume)).unwrap();
+        run(&folder, &format!("header backup {volume} {volume}.backup")).ok();
+        change_key(&folder, volume);
+        let restore = format!("header restore --batch-mode {volume} {volume}.backup");
+        run(&folder, &restore).ok();
+        assert!(fs::read(folder.join(volume)).unwrap() == before, "{volume}");
+        run(&folder, &format!("check --key-file other {volume}"))
+            .run()
+            .assert_code(2);
+        cryptsetup(
+            &folder,
+            &format!("open --test-passphrase --key-file key {volume}"),
+        );
+    }
+}
+
+#[test]
+fn a_detached_header_is_the_one_that_is_meant() {
+    let folder = prepared();
+    run(&folder, "encrypt --key-file key --header head plain data")
+        .args(FAST)
+        .ok();
+    let (head, data) = (folder.join("head"), folder.join("data"));
+    let before = (fs::read(&head).unwrap(), fs::read(&data).unwrap());
+    run(&folder, "header backup --header head data backup").ok();
+    assert!(fs::read(folder.join("backup")).unwrap() == before.0);
+    change_key(&folder, "head");
+    run(
+        &folder,
+        "header restore --batch-mode --header head data backup",
+    )
+    .ok();
+    assert!((fs::read(&head).unwrap(), fs::read(&data).unwrap()) == before);
+}
+
+#[test]
+fn nothing_is_replaced_without_a_yes() {
+    let folder = prepared();
+    run(&folder, "header backup luks2 backup").ok();
+    change_key(&folder, "luks2");
+    let changed = fs::read(folder.join("luks2")).unwrap();
+
+    let outcome = without_terminal("header", &["restore", "luks2", "backup"], folder.path());
+    outcome.assert_code(1);
+    assert!(outcome.stderr.contains("--batch-mode"), "{outcome:#?}");
+    for answer in ["yes\n", "\n", "NO\n"] {
+        let (code, screen) = terminal("header restore luks2 backup", &[answer], folder.path());
+        assert_eq!(code, 1, "{screen}");
+        assert!(screen.contains("nothing was done"), "{screen}");
+    }
+    assert!(fs::read(folder.join("luks2")).unwrap() == changed);
+
+    let (code, screen) = terminal("header restore luks2 backup", &["YES\n"], folder.path());
+    assert_eq!(code, 0, "{screen}");
+    assert!(screen.contains("all keyslots"), "{screen}");
+    run(&folder, "check --key-file key luks2").ok();
+}
+
+#[test]
+fn a_backup_that_does_not_fit_takes_force() {
+    let folder = prepared();
+    run(&folder, "header backup luks2 backup").ok();
+    run(
+        &folder,
+        "encrypt --key-size 256 --key-file other plain short",
+    )
+    .args(FAST)
+    .ok();
+    let before = fs::read(folder.join("short")).unwrap();
+    let outcome = run(&folder, "header restore --batch-mode short backup").fails(1, "64 bytes");
+    assert!(outcome.stderr.contains("--force"), "{outcome:#?}");
+    assert!(fs::read(folder.join("short")).unwrap() == before);
+    run(&folder, "header restore --force short backup").ok();
+    run(&folder, "check --key-file key short").ok();
+
+    // A backup that is damaged is no better than the header.
+    for (len, at, words) in [
+        (1 << 20, None, "cut off"),
+        (16 << 20, Some(0x5000), "damaged"),
+    ] {
+        let mut backup = fs::read(folder.join("backup")).unwrap();
+        backup.truncate(len);
+        if let Some(at) = at {
+            backup[at] ^= 1;
+        }
+        folder.write("damaged", backup);
+        run(&folder, "header restore --batch-mode luks2 damaged").fails(1, words);
+    }
+    run(&folder, "header restore --batch-mode luks2 plain").fails(1, "LUKS");
+    run(&folder, "header restore --batch-mode luks2 missing").fails(4, "missing");
+    run(&folder, "header restore --batch-mode missing backup").fails(4, "missing");
+    run(&folder, "header restore --force backup backup").fails(1, "backup");
+    run(&folder, "check --key-file key luks2").ok();
+}
+
+#[test]
+fn a_lost_header_comes_back() {
+    let folder = prepared();
+    for volume in VOLUMES {
+        let before = fs::read(folder.join(volume)).unwrap();
+        run(&folder, &format!("header backup {volume} backup --force")).ok();
+        let mut lost = before.clone();
+        lost[..0x8000].fill(0);
+        folder.write(volume, lost);
+        let outcome = without_terminal("header", &["restore", volume, "backup"], folder.path());
+        outcome.assert_code(1);
+        assert!(outcome.stderr.contains("no header"), "{outcome:#?}");
+        run(
+            &folder,
+            &format!("header restore --batch-mode {volume} backup"),
+        )
+        .ok();
+        assert!(fs::read(folder.join(volume)).unwrap() == before);
+    }
+    // And in a file of its own.
+    run(&folder, "header backup luks2 backup --force").ok();
+    folder.write("fresh", b"");
+    run(&folder, "header restore --batch-mode fresh backup").ok();
+    run(&folder, "check --key-file key fresh")
+        .run()
+        .assert_code(1);
+    run(&folder, "decrypt --header fresh --key-file key luks2 out").ok();
+}
+
+/// Others who read or change metadata wait, and are waited for.
+#[test]
+fn a_header_is_restored_alone() {
+    let folder = prepared();
+    run(&folder, "header backup luks2 backup").ok();
+    let file = File::open(folder.join("luks2")).unwrap();
+    for (line, shared) in [
+        ("header restore --batch-mode luks2 backup", true),
+        ("header backup luks2 other-backup", false),
+    ] {
+        match shared {
+            true => file.lock_shared().unwrap(),
+            false => file.lock().unwrap(),
+        }
+        let mut child = run(&folder, line).spawn();
+        thread::sleep(Duration::from_millis(300));
+        assert_eq!(child.try_wait().unwrap(), None, "{line} did not wait");
+        file.unlock().unwrap();
+        assert!(child.wait_with_output().unwrap().status.success(), "{line}");
+    }
+}
+
+#[test]
+fn the_digest_pins_the_header() {
+    let folder = prepared();
+    for (volume, len) in [("luks1", 592), ("luks2", 0x4000)] {
+        let outcome = run(&folder, &format!("header digest {volume}")).ok();
+        let digest = outcome.text().trim_end().to_owned();
+        let head = folder.write("head", &fs::read(folder.join(volume)).unwrap()[..len]);
+        let by_coreutils = tool("sha256sum", [&head]).text()[..64].to_owned();
+        assert_eq!(digest, by_coreutils);
+        run(&folder, &format!("header backup {volume} {volume}.backup")).ok();
+        let of_backup = run(&folder, &format!("header digest {volume}.backup")).ok();
+        assert_eq!(of_backup.text().trim_end(), digest);
+
+        let pinned = |line: &str| run(&folder, &format!("--header-digest {digest} {line}"));
+        let lines = [
+            format!("dump {volume}"),
+            format!("check --key-file key {volume}"),
+            format!("decrypt --force --key-file key {volume} out"),
+            format!("header digest {volume}"),
+            format!("header backup --force {volume} again"),
+        ];
+        for line in &lines {
+            pinned(line).ok();
+        }
+        change_key(&folder, volume);
+        for line in &lines {
+            pinned(line).fails(1, &digest);
+        }
+        // The backup is held to it: it is what will be used.
+        pinned(&format!("header restore --batch-mode {volume} again")).ok();
+        pinned(&format!("check --key-file key {volume}")).ok();
+        change_key(&folder, volume);
+        run(&folder, &format!("header backup --force {volume} again")).ok();
+        pinned(&format!("header restore --force {volume} again")).fails(1, &digest);
+    }
+}
+
+#[test]
+fn requirements_are_held_before_a_secret_is_asked_for() {
+    let folder = prepared();
+    for (options, volume, words) in [
+        ("--require-pbkdf argon2id", "luks2", "argon2id"),
+        (
+            "--require-pbkdf argon2i,argon2id",
+            "luks1",
+            "argon2i or argon2id",
+        ),
+        (
+            "--require-cipher aes-cbc-plain64",
+            "luks2",
+            "aes-cbc-plain64",
+        ),
+        (
+            "--require-cipher aes-xts-plain",
+            "luks1",
+            "aes-xts-plain is required",
+        ),
+    ] {
+        // Standard input has no passphrase, which nobody asks for.
+        run(&folder, &format!("{options} decrypt {volume} out")).fails(1, words);
+        run(&folder, &format!("check {volume} {options}")).fails(1, words);
+    }
+    for options in [
+        "--require-pbkdf pbkdf2",
+        "--require-pbkdf argon2id,pbkdf2",
+        "--require-pbkdf argon2id --require-pbkdf pbkdf2",
+        "--require-cipher aes-cbc-plain,aes-xts-plain64 --require-pbkdf pbkdf2",
+    ] {
+        for volume in VOLUMES {
+            run(&folder, &format!("check {options} {volume}")).ok();
+        }
+    }
+    for (line, words) in [
+        ("check --require-cipher aes-xts luks2", "aes-xts-plain64"),
+        ("check --require-pbkdf scrypt luks2", "argon2id"),
+        ("check --header-digest 00 luks2", "64"),
+    ] {
+        let outcome = run(&folder, line).run();
+        outcome.assert_code(1);
+        assert!(outcome.stderr.contains(words), "{outcome:#?}");
+    }
+    run(
+        &folder,
+        "encrypt --require-pbkdf argon2id --key-file key plain out",
+    )
+    .fails(1, "--require");
+    run(&folder, "engines --header-digest")
+        .arg("0".repeat(64))
+        .fails(1, "--header-digest");
+}
