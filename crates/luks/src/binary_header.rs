@@ -19,7 +19,7 @@
 //!    512   3584  zeros
 //! ```
 
-use crate::{hash::HashAlgorithm, label::Label};
+use crate::hash::HashAlgorithm;
 
 /// The length of the binary header in bytes.
 pub(crate) const LEN: usize = 4096;
@@ -64,12 +64,42 @@ impl CopyKind {
 pub(crate) struct BinaryHeader {
     pub size: u64,
     pub seqid: u64,
-    pub label: String,
+    pub label: TextField<48>,
     pub checksum: HashAlgorithm,
     pub salt: [u8; 64],
-    pub uuid: String,
-    pub subsystem: String,
+    pub uuid: TextField<40>,
+    pub subsystem: TextField<48>,
     pub offset: u64,
+}
+
+/// A text and the bytes of its field, which are kept as they are: they need be no
+/// UTF-8.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TextField<const N: usize> {
+    bytes: [u8; N],
+    text: String,
+}
+
+impl<const N: usize> TextField<N> {
+    /// The caller makes sure that the text fits, with a zero byte after it.
+    pub(crate) fn new(text: &str) -> Self {
+        assert!(text.len() < N, "a text of {} bytes in {N}", text.len());
+        let mut bytes = [0; N];
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+        Self {
+            bytes,
+            text: text.into(),
+        }
+    }
+
+    pub(crate) fn of(bytes: [u8; N]) -> Self {
+        let text = text(&bytes);
+        Self { bytes, text }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
 }
 
 impl BinaryHeader {
@@ -108,11 +138,11 @@ impl BinaryHeader {
         Ok(Self {
             size,
             seqid: u64::from_be_bytes(field(bytes, 16)),
-            label: text(&field::<48>(bytes, 24)),
+            label: TextField::of(field(bytes, 24)),
             checksum,
             salt: field(bytes, 104),
-            uuid: text(&field::<40>(bytes, 168)),
-            subsystem: text(&field::<48>(bytes, 208)),
+            uuid: TextField::of(field(bytes, 168)),
+            subsystem: TextField::of(field(bytes, 208)),
             offset,
         })
     }
@@ -131,11 +161,10 @@ impl BinaryHeader {
     /// The whole copy, `size` bytes: header, JSON text, zeros, and the checksum
     /// over them.
     ///
-    /// The caller makes sure that the text leaves room for a zero byte, and that
-    /// `uuid` and `subsystem` fit.
+    /// The caller makes sure that the text leaves room for a zero byte.
     pub(crate) fn serialise(&self, kind: CopyKind, json: &str) -> Vec<u8> {
         let size = usize::try_from(self.size).expect("one of the nine sizes");
-        assert!(json.len() < size - LEN && self.label.len() <= Label::MAX_LEN);
+        assert!(json.len() < size - LEN);
         let mut area = vec![0; size];
         let mut put = |offset: usize, bytes: &[u8]| {
             area[offset..][..bytes.len()].copy_from_slice(bytes);
@@ -144,11 +173,11 @@ impl BinaryHeader {
         put(6, &2_u16.to_be_bytes());
         put(8, &self.size.to_be_bytes());
         put(16, &self.seqid.to_be_bytes());
-        put(24, self.label.as_bytes());
+        put(24, &self.label.bytes);
         put(72, self.checksum.name().as_bytes());
         put(104, &self.salt);
-        put(168, self.uuid.as_bytes());
-        put(208, self.subsystem.as_bytes());
+        put(168, &self.uuid.bytes);
+        put(208, &self.subsystem.bytes);
         put(256, &self.offset.to_be_bytes());
         put(LEN, json.as_bytes());
         let sum = checksum(self.checksum, &area);
@@ -243,11 +272,12 @@ mod tests {
         BinaryHeader {
             size: 0x4000,
             seqid: 7,
-            label: "backup".into(),
+            label: TextField::new("backup"),
             checksum: HashAlgorithm::Sha256,
             salt: std::array::from_fn(|i| u8::try_from(i).unwrap()),
-            uuid: "f23c789c-834f-4e4a-82a0-1bb1c4f5ebb4".into(),
-            subsystem: String::new(),
+            uuid: TextField::new("f23c789c-834f-4e4a-82a0-1bb1c4f5ebb4"),
+            // No UTF-8, and no zero byte either.
+            subsystem: TextField::of([0xff; 48]),
             offset: 0,
         }
     }

@@ -19,14 +19,13 @@ use uuid::Uuid;
 
 use crate::{
     benchmark::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
-    binary_header::{BinaryHeader, CopyKind},
+    binary_header::{BinaryHeader, CopyKind, TextField},
     cipher::Encryption,
     hash::HashAlgorithm,
-    keyslot::STRIPES,
     label::Label,
     metadata::json_size,
     new_keyslot::{NewKeyslot, NewKeyslotError},
-    pbkdf::Kdf,
+    noise,
     segment::{Segment, SegmentSize},
     token::LUXOR_FILE,
     volume_key::{DrawError, VolumeKey},
@@ -114,7 +113,7 @@ impl NewVolume {
         let volume_key = VolumeKey::random(key_len, ENCRYPTION)?;
         let kdf = options
             .pbkdf
-            .choose(random(SALT_BYTES)?, key_len)
+            .choose(noise::random(SALT_BYTES)?, key_len)
             .map_err(NewKeyslotError::from)?;
         let area = (
             ENCRYPTION,
@@ -127,7 +126,7 @@ impl NewVolume {
 
         let mut digest = NewDigest {
             iterations: options.pbkdf.digest_iterations(),
-            salt: random(SALT_BYTES)?,
+            salt: noise::random(SALT_BYTES)?,
             value: vec![0; HASH.output_len()],
         };
         HASH.pbkdf2(
@@ -243,18 +242,12 @@ impl NewVolume {
         &self,
         mut write: impl FnMut(&[u8], u64) -> io::Result<()>,
     ) -> io::Result<()> {
-        const PIECE: usize = 256 << 10;
-        let mut offset = 2 * HEADER_SIZE;
+        let offset = 2 * HEADER_SIZE;
         write(&self.keyslot.encrypted, offset)?;
-        offset += self.keyslot.encrypted.len() as u64;
-        let mut noise = vec![0; PIECE];
-        while offset < DATA_OFFSET {
-            let len = usize::try_from(DATA_OFFSET - offset).map_or(PIECE, |left| left.min(PIECE));
-            getrandom::fill(&mut noise[..len]).map_err(io::Error::other)?;
-            write(&noise[..len], offset)?;
-            offset += len as u64;
-        }
-        Ok(())
+        noise::write(
+            offset + self.keyslot.encrypted.len() as u64..DATA_OFFSET,
+            write,
+        )
     }
 
     fn headers(&self) -> [Vec<u8>; 2] {
@@ -267,11 +260,11 @@ impl NewVolume {
             BinaryHeader {
                 size: HEADER_SIZE,
                 seqid: 1,
-                label: self.label.as_str().into(),
+                label: TextField::new(self.label.as_str()),
                 checksum: HashAlgorithm::Sha256,
                 salt,
-                uuid: self.uuid.to_string(),
-                subsystem: String::new(),
+                uuid: TextField::new(&self.uuid.to_string()),
+                subsystem: TextField::new(""),
                 offset,
             }
             .serialise(kind, &json)
@@ -280,55 +273,13 @@ impl NewVolume {
 
     /// Keys in cryptsetup's order; 64-bit numbers are texts.
     fn metadata(&self) -> Value {
-        let keyslot = &self.keyslot;
-        let kdf = match &keyslot.kdf {
-            Kdf::Pbkdf2 {
-                hash,
-                iterations,
-                salt,
-            } => json!({
-                "type": "pbkdf2",
-                "hash": hash,
-                "iterations": iterations,
-                "salt": BASE64_STANDARD.encode(salt),
-            }),
-            Kdf::Argon2 {
-                time,
-                memory_kib,
-                parallel,
-                salt,
-                ..
-            } => json!({
-                "type": keyslot.kdf.kind().name(),
-                "time": time,
-                "memory": memory_kib,
-                "cpus": parallel,
-                "salt": BASE64_STANDARD.encode(salt),
-            }),
-        };
         let mut tokens = Map::new();
         if let Some(length) = self.file_length {
             let token = json!({ "type": LUXOR_FILE, "keyslots": [], "length": length.to_string() });
             tokens.insert("0".into(), token);
         }
         json!({
-            "keyslots": { "0": {
-                "type": "luks2",
-                "key_size": keyslot.key_len,
-                "af": {
-                    "type": "luks1",
-                    "stripes": STRIPES,
-                    "hash": keyslot.af_hash.name(),
-                },
-                "area": {
-                    "type": "raw",
-                    "offset": (2 * HEADER_SIZE).to_string(),
-                    "size": keyslot.area_size().to_string(),
-                    "encryption": keyslot.encryption.name(),
-                    "key_size": keyslot.area_key_len,
-                },
-                "kdf": kdf,
-            }},
+            "keyslots": { "0": self.keyslot.json(2 * HEADER_SIZE) },
             "tokens": tokens,
             "segments": { "0": {
                 "type": "crypt",
@@ -356,12 +307,6 @@ impl NewVolume {
             },
         })
     }
-}
-
-fn random(len: usize) -> Result<Vec<u8>, getrandom::Error> {
-    let mut bytes = vec![0; len];
-    getrandom::fill(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// Why no volume was made.

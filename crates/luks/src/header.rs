@@ -196,9 +196,9 @@ impl Header {
             version: 2,
             seqid: self.binary.seqid,
             header_size: self.binary.size,
-            label: &self.binary.label,
-            subsystem: &self.binary.subsystem,
-            uuid: &self.binary.uuid,
+            label: self.binary.label.as_str(),
+            subsystem: self.binary.subsystem.as_str(),
+            uuid: self.binary.uuid.as_str(),
             checksum: self.binary.checksum,
             segment_number: self.metadata.segment.0,
             segment: &self.metadata.segment.1,
@@ -212,6 +212,20 @@ impl Header {
 
     pub(crate) fn metadata(&self) -> &Metadata {
         &self.metadata
+    }
+
+    /// The binary header of the copy that counts.
+    pub(crate) fn binary(&self) -> &BinaryHeader {
+        &self.binary
+    }
+
+    /// The JSON text as it stands on disk.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn copies(&self) -> &[CopyStatus; 2] {
+        &self.copies
     }
 }
 

@@ -123,7 +123,17 @@ pub(crate) fn brief(text: &str) -> String {
 /// colon, a line break even in empty arrays and objects, slashes and non-ASCII
 /// characters as they are, fractions as written, and whole numbers cut to 64 bits.
 pub(crate) fn pretty(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() * 2);
+    rewrite(text, push_line)
+}
+
+/// The text of valid JSON on one line without spaces, as cryptsetup writes it to disk.
+pub(crate) fn plain(text: &str) -> String {
+    rewrite(text, |_, _| {})
+}
+
+/// Writes the text anew as json-c does. `push_line` begins a line of a given depth.
+fn rewrite(text: &str, push_line: impl Fn(&mut String, usize)) -> String {
+    let mut out = String::with_capacity(text.len());
     let mut depth = 0;
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -243,6 +253,10 @@ mod tests {
         let expected = "{\n  \"a\":[\n  ],\n  \"b\":{\n  },\n  \"c\":[\n    1,\n    -2.50,\n    \
                         {\n      \"d/A\":null\n    }\n  ],\n  \"é\":true\n}";
         assert_eq!(pretty(text), expected);
+        assert_eq!(
+            plain(text),
+            r#"{"a":[],"b":{},"c":[1,-2.50,{"d/A":null}],"é":true}"#
+        );
         assert_eq!(Node::parse(text).unwrap(), Node::parse(expected).unwrap());
     }
 

@@ -17,6 +17,11 @@
 //! | choose a key derivation and its costs | [`PbkdfOptions`] |
 //! | store the metadata apart, and put them back | [`HeaderBackup`] |
 //! | say what metadata must be, for volumes from strangers | [`HeaderPolicy`] |
+//! | add a keyslot, or change its secret or its costs | [`Header::new_keyslot`], then [`Header::add_keyslot`], [`Header::replace_keyslot`] |
+//! | remove keyslots | [`Header::remove_keyslot`], [`Header::erase`] |
+//! | change tokens | [`Header::add_token`], [`Header::replace_token`], [`Header::remove_token`] |
+//! | change names and flags | [`Header::set_label`], [`Header::set_uuid`], [`Header::set_flags`] and others |
+//! | mend a damaged copy of the metadata | [`Header::repair`] |
 //! | bound the costs of volumes from strangers | [`UnlockOptions`] |
 //!
 //! Metadata are read once, treated as hostile, and become typed values; an error
@@ -66,6 +71,7 @@ mod cipher;
 mod config;
 mod create;
 mod digest;
+mod edit;
 mod field;
 mod hash;
 mod header;
@@ -77,6 +83,7 @@ mod luks1;
 mod memory;
 mod metadata;
 mod new_keyslot;
+mod noise;
 mod pbkdf;
 mod policy;
 mod segment;
@@ -93,6 +100,7 @@ pub use cipher::Encryption;
 pub use config::Config;
 pub use create::{CreateError, Luks2Options, NewVolume};
 pub use digest::Digest;
+pub use edit::{ActivationFlag, ChangeError, UnknownFlag};
 pub use hash::HashAlgorithm;
 pub use header::{
     CopyError, CopyFacts, CopyStatus, Description, Header, PlaintextError, ReadError, Warning,

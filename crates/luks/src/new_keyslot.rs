@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A keyslot in the making: what takes time, apart from what changes a volume.
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use luxor_engine::{Backend, Direction, KeyError, SecretBytes};
+use serde_json::{Value, json};
 
 use crate::{
     af::af_split,
     area::{AreaError, crypt_area},
+    benchmark::PbkdfOptionsError,
     cipher::Encryption,
     hash::HashAlgorithm,
     keyslot::STRIPES,
@@ -25,6 +28,9 @@ pub struct NewKeyslot {
     pub(crate) encryption: Encryption,
     /// The area's content, in whole 512-byte units.
     pub(crate) encrypted: Vec<u8>,
+    /// The number and value of the digest that confirmed the volume key; none in a
+    /// volume that is yet to be made.
+    pub(crate) digest: Option<(u32, Vec<u8>)>,
 }
 
 impl NewKeyslot {
@@ -60,6 +66,7 @@ impl NewKeyslot {
             af_hash,
             encryption,
             encrypted: stripes.expose().to_vec(),
+            digest: None,
         })
     }
 
@@ -67,12 +74,65 @@ impl NewKeyslot {
     pub(crate) fn area_size(&self) -> u64 {
         (self.encrypted.len() as u64).next_multiple_of(4096)
     }
+
+    /// LUKS2's object for it, with its area at byte `offset`. Keys in cryptsetup's
+    /// order; 64-bit numbers are texts.
+    pub(crate) fn json(&self, offset: u64) -> Value {
+        let kdf = match &self.kdf {
+            Kdf::Pbkdf2 {
+                hash,
+                iterations,
+                salt,
+            } => json!({
+                "type": "pbkdf2",
+                "hash": hash,
+                "iterations": iterations,
+                "salt": BASE64_STANDARD.encode(salt),
+            }),
+            Kdf::Argon2 {
+                time,
+                memory_kib,
+                parallel,
+                salt,
+                ..
+            } => json!({
+                "type": self.kdf.kind().name(),
+                "time": time,
+                "memory": memory_kib,
+                "cpus": parallel,
+                "salt": BASE64_STANDARD.encode(salt),
+            }),
+        };
+        json!({
+            "type": "luks2",
+            "key_size": self.key_len,
+            "af": {
+                "type": "luks1",
+                "stripes": STRIPES,
+                "hash": self.af_hash.name(),
+            },
+            "area": {
+                "type": "raw",
+                "offset": offset.to_string(),
+                "size": self.area_size().to_string(),
+                "encryption": self.encryption.name(),
+                "key_size": self.area_key_len,
+            },
+            "kdf": kdf,
+        })
+    }
 }
 
 /// Why no keyslot was made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NewKeyslotError {
+    /// Options for the key derivation that cannot be.
+    #[error(transparent)]
+    Options(#[from] PbkdfOptionsError),
+    /// The key is another volume's.
+    #[error("the volume that was unlocked is another one")]
+    OtherVolume,
     /// The key derivation failed: most likely for want of memory.
     #[error("{0}{advice}", advice = advice(.0))]
     Derive(#[from] DeriveError),

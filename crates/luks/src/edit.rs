@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Changing a volume's metadata.
+//!
+//! Every change is an edit of the JSON text, or of the binary header's fields, that is
+//! written in one way, [`Header::commit`]:
+//!
+//! ```text
+//! read the metadata again           refused if they are not what the caller has seen
+//! edit                              all that is not edited keeps its bytes
+//! parse and validate the result     by the rules for reading
+//! write one copy, sync              the damaged or older one, else the secondary
+//! write the other copy, sync
+//! ```
+//!
+//! At each instant one valid copy stands. Each has a new salt and the next seqid, so
+//! that the newer one counts when the power fails between them. A keyslot's area is
+//! written and synced before metadata refer to it, and overwritten when none do any
+//! more; only what is to be destroyed is destroyed first.
+
+mod keyslots;
+mod members;
+mod repair;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+use std::io;
+
+use luxor_sector::Storage;
+
+use self::members::Members;
+pub use self::settings::{ActivationFlag, UnknownFlag};
+use crate::{
+    binary_header::{BinaryHeader, CopyKind},
+    header::{CopyStatus, Header, ReadError},
+    metadata::{Metadata, MetadataError, brief_list, json_size},
+};
+
+/// What the metadata shall be. Seqid and salts are set when it is written.
+struct Draft {
+    binary: BinaryHeader,
+    root: Members,
+}
+
+impl Header {
+    /// Reads the metadata again, and begins a change of them.
+    ///
+    /// The caller holds the lock on the volume's metadata: what is read here must not
+    /// change until it is written.
+    fn begin(&mut self, storage: &dyn Storage) -> Result<Draft, ChangeError> {
+        let now = Self::read(storage)?;
+        if now.binary() != self.binary() || now.text() != self.text() {
+            return Err(ChangeError::ChangedMeanwhile);
+        }
+        let requirements = &now.metadata().config.requirements;
+        if !requirements.is_empty() {
+            let names = requirements.clone();
+            return Err(ChangeError::Requirements { names });
+        }
+        *self = now;
+        Ok(Draft {
+            binary: self.binary().clone(),
+            root: Members::parse(self.text()),
+        })
+    }
+
+    /// Validates and writes what `draft` has become, and reads it again.
+    fn commit(&mut self, storage: &dyn Storage, draft: Draft) -> Result<(), ChangeError> {
+        let Draft { mut binary, root } = draft;
+        let text = root.text();
+        let room = json_size(binary.size);
+        // A zero byte ends the text.
+        let needed = text.len() as u64 + 1;
+        if needed > room {
+            return Err(ChangeError::NoRoom { needed, room });
+        }
+        Metadata::parse(&text, binary.size)?;
+        binary.seqid = binary
+            .seqid
+            .checked_add(1)
+            .ok_or(ChangeError::SeqidExhausted)?;
+        for kind in write_order(self.copies()) {
+            write_copy(storage, kind, &binary, &text)?;
+        }
+        *self = Self::read(storage)?;
+        Ok(())
+    }
+}
+
+/// The copy that is worth less comes first: while it is written, the other one stands.
+fn write_order(copies: &[CopyStatus; 2]) -> [CopyKind; 2] {
+    // `None`, a damaged copy's, is less than any.
+    let [primary, secondary] = copies
+        .each_ref()
+        .map(|copy| copy.found.as_ref().ok().map(|facts| facts.seqid));
+    if primary < secondary {
+        [CopyKind::Primary, CopyKind::Secondary]
+    } else {
+        [CopyKind::Secondary, CopyKind::Primary]
+    }
+}
+
+/// Writes one copy with a new salt, and returns when it is durable.
+fn write_copy(
+    storage: &dyn Storage,
+    kind: CopyKind,
+    binary: &BinaryHeader,
+    text: &str,
+) -> Result<(), ChangeError> {
+    let mut salt = [0; 64];
+    getrandom::fill(&mut salt)?;
+    let offset = match kind {
+        CopyKind::Primary => 0,
+        CopyKind::Secondary => binary.size,
+    };
+    let bytes = BinaryHeader {
+        salt,
+        offset,
+        ..binary.clone()
+    }
+    .serialise(kind, text);
+    storage
+        .write_all_at(&bytes, offset)
+        .and_then(|()| storage.sync())
+        .map_err(|source| ChangeError::WriteCopy { kind, source })
+}
+
+/// Why metadata were not changed, or not wholly. At each instant one valid copy stands:
+/// after an error in writing, the volume is what it was before or what it was to become.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// The metadata cannot be read again.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// They are not those that the change was made for.
+    #[error(
+        "the volume's header was changed meanwhile by another program; nothing was written. Begin \
+         again"
+    )]
+    ChangedMeanwhile,
+    /// The metadata ask for something that this version cannot do.
+    #[error(
+        "the volume requires {}, and is not changed by this version; if that is an unfinished \
+         re-encryption, let cryptsetup finish it",
+        brief_list(names)
+    )]
+    Requirements {
+        /// The names of the requirements.
+        names: Vec<String>,
+    },
+    /// What would be written breaks a rule.
+    #[error("that cannot be written: {0}")]
+    Invalid(#[from] MetadataError),
+    /// The JSON area is full.
+    #[error(
+        "the metadata would need {needed} bytes, and there is room for {room}: remove tokens or \
+         keyslots that are not needed"
+    )]
+    NoRoom {
+        /// What they would need, in bytes.
+        needed: u64,
+        /// The JSON area's length in bytes.
+        room: u64,
+    },
+    /// Nobody changed a volume so often.
+    #[error("the header's seqid is the greatest that there is: it was not made by counting")]
+    SeqidExhausted,
+    /// There are numbers for so many only.
+    #[error("there is no {what} {number}: the numbers go from 0 to {max}")]
+    Number {
+        /// `keyslot` or `token`.
+        what: &'static str,
+        /// The number asked for.
+        number: u32,
+        /// The greatest.
+        max: u32,
+    },
+    /// It is there already.
+    #[error("{what} {number} exists; choose another number, or remove it first")]
+    Taken {
+        /// `keyslot` or `token`.
+        what: &'static str,
+        /// Its number.
+        number: u32,
+    },
+    /// It is not there.
+    #[error("there is no {what} {number}")]
+    Missing {
+        /// `keyslot` or `token`.
+        what: &'static str,
+        /// The number asked for.
+        number: u32,
+    },
+    /// All are used.
+    #[error("all {max} {what}s are used; remove one first")]
+    AllTaken {
+        /// `keyslot` or `token`.
+        what: &'static str,
+        /// How many there can be.
+        max: u32,
+    },
+    /// The keyslots area is full.
+    #[error(
+        "the keyslots area has no room for {needed} bytes more; remove a keyslot that is not needed"
+    )]
+    NoArea {
+        /// The new area's length in bytes.
+        needed: u64,
+    },
+    /// The keyslot was made for another key.
+    #[error("the new keyslot holds a key that is not this volume's; nothing was written")]
+    OtherKey,
+    /// The keyslot that is to be replaced holds another key.
+    #[error("keyslot {keyslot} holds a key that is not the data's; nothing was written")]
+    Unbound {
+        /// The keyslot.
+        keyslot: u32,
+    },
+    /// The token is no JSON.
+    #[error("the token is no JSON: {message}")]
+    TokenSyntax {
+        /// What is wrong, and where.
+        message: String,
+    },
+    /// A header copy that begins like something else is left alone.
+    #[error(
+        "the primary header is not restored: there is the signature of {found}. If the LUKS \
+         volume is what you want to keep, remove that signature first (wipefs)"
+    )]
+    ForeignSignature {
+        /// Whose signature, in words.
+        found: &'static str,
+    },
+    /// A copy of the header was not written.
+    #[error("the {} copy of the header cannot be written: {source}", kind.name())]
+    WriteCopy {
+        /// Which one.
+        kind: CopyKind,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// An area was not written.
+    #[error("the keyslots area cannot be written at byte {offset}: {source}")]
+    WriteArea {
+        /// Where the area begins, in bytes.
+        offset: u64,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Something that is to be written over cannot be read.
+    #[error("the volume's beginning cannot be read: {source}")]
+    ReadBeginning {
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The system gives no random bytes.
+    #[error("the system gives no random bytes: {0}")]
+    Random(#[from] getrandom::Error),
+}

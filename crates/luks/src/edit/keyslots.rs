@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Keyslots that come, change and go.
+
+use std::{io, ops::Range};
+
+use luxor_engine::Backend;
+use luxor_sector::Storage;
+
+use super::{ChangeError, Draft, Members};
+use crate::{
+    benchmark::{PbkdfOptions, SALT_BYTES},
+    cipher::Encryption,
+    hash::HashAlgorithm,
+    header::Header,
+    keyslot::Priority,
+    new_keyslot::{NewKeyslot, NewKeyslotError},
+    noise,
+    unlock::Unlocked,
+    volume_key::VolumeKey,
+};
+
+/// Of every area that is written.
+const ENCRYPTION: Encryption = Encryption::AesXtsPlain64;
+/// Between the stripes.
+const HASH: HashAlgorithm = HashAlgorithm::Sha256;
+/// There can be 32 keyslots and 32 tokens.
+const MAX_NUMBER: u32 = 31;
+
+impl Header {
+    /// Puts the volume key under `secret`: the slow part of adding or changing a
+    /// keyslot. Takes as long as the key derivation's costs say, and several times
+    /// that when they are measured. Reads and writes nothing.
+    ///
+    /// # Errors
+    /// [`NewKeyslotError`].
+    pub fn new_keyslot(
+        &self,
+        unlocked: &Unlocked,
+        secret: &[u8],
+        pbkdf: &PbkdfOptions,
+        backend: &dyn Backend,
+    ) -> Result<NewKeyslot, NewKeyslotError> {
+        pbkdf.check()?;
+        let digest = self
+            .metadata()
+            .digests
+            .get(&unlocked.digest)
+            .ok_or(NewKeyslotError::OtherVolume)?;
+        let key = &unlocked.volume_key;
+        let kdf = pbkdf.choose(noise::random(SALT_BYTES)?, key.expose().len())?;
+        let new = NewKeyslot::make(key, secret, kdf, HASH, area_encryption(key), backend)?;
+        Ok(NewKeyslot {
+            digest: Some((unlocked.digest, digest.value.clone())),
+            ..new
+        })
+    }
+
+    /// Adds `new` as keyslot `number`, or as the first that is free, and returns its
+    /// number. The area is durable before the metadata refer to it.
+    ///
+    /// Like all changes it is fast, and to be made under the lock on the volume's
+    /// metadata; it is refused when they are not what this header has read.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn add_keyslot(
+        &mut self,
+        storage: &dyn Storage,
+        new: &NewKeyslot,
+        number: Option<u32>,
+    ) -> Result<u32, ChangeError> {
+        let mut draft = self.begin(storage)?;
+        let digest = self.digest_of(new)?;
+        let keyslots = &self.metadata().keyslots;
+        let number = free_number("keyslot", number, |number| keyslots.contains_key(&number))?;
+        let offset = self.write_area(storage, new)?;
+
+        let name = number.to_string();
+        draft.root.edit(&["keyslots"], |keyslots| {
+            keyslots.set(&name, &new.json(offset));
+        });
+        draft
+            .root
+            .edit(&["digests", &digest.to_string()], |digest| {
+                let mut references = digest.references("keyslots");
+                references.push(name);
+                digest.set("keyslots", &references);
+            });
+        self.commit(storage, draft)?;
+        Ok(number)
+    }
+
+    /// Makes `new` the content of keyslot `number`, which keeps its number, its
+    /// priority and its tokens: another secret, or other costs for the same one. Old or
+    /// new, the keyslot can be opened at each instant: the new area is a free one, and
+    /// the old one is overwritten when no copy of the metadata refers to it any more.
+    ///
+    /// # Errors
+    /// [`ChangeError`], also when there is no room for a second area, and when the
+    /// keyslot is for another key.
+    pub fn replace_keyslot(
+        &mut self,
+        storage: &dyn Storage,
+        number: u32,
+        new: &NewKeyslot,
+    ) -> Result<(), ChangeError> {
+        let mut draft = self.begin(storage)?;
+        let old = self.area_of(number)?;
+        let digest = self.digest_of(new)?;
+        if !self.metadata().digests[&digest].keyslots.contains(&number) {
+            return Err(ChangeError::Unbound { keyslot: number });
+        }
+        let offset = self.write_area(storage, new)?;
+
+        let path = ["keyslots", &number.to_string()];
+        draft.root.edit(&path, |keyslot| {
+            if let Some(members) = new.json(offset).as_object() {
+                for (name, value) in members {
+                    keyslot.set(name, value);
+                }
+            }
+        });
+        self.commit(storage, draft)?;
+        overwrite(storage, old)
+    }
+
+    /// Removes keyslot `number`, which may be the last one. Its area is overwritten
+    /// first: from then on nothing opens it, whatever happens to the metadata.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn remove_keyslot(
+        &mut self,
+        storage: &dyn Storage,
+        number: u32,
+    ) -> Result<(), ChangeError> {
+        let mut draft = self.begin(storage)?;
+        let area = self.area_of(number)?;
+        overwrite(storage, area)?;
+        let name = number.to_string();
+        draft
+            .root
+            .edit(&["keyslots"], |keyslots| keyslots.remove(&name));
+        draft.forget_keyslots(|reference| reference == name);
+        self.commit(storage, draft)
+    }
+
+    /// Removes all keyslots: nothing opens the volume any more. The whole keyslots area
+    /// is overwritten first, with what changes that were interrupted may have left.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn erase(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
+        let mut draft = self.begin(storage)?;
+        let begin = 2 * self.binary().size;
+        overwrite(storage, begin..self.metadata_len())?;
+        draft.root.set("keyslots", &Members::default());
+        draft.forget_keyslots(|_| true);
+        self.commit(storage, draft)
+    }
+
+    /// Sets when keyslot `number` is tried.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn set_priority(
+        &mut self,
+        storage: &dyn Storage,
+        number: u32,
+        priority: Priority,
+    ) -> Result<(), ChangeError> {
+        let mut draft = self.begin(storage)?;
+        self.area_of(number)?;
+        let path = ["keyslots", &number.to_string()];
+        draft.root.edit(&path, |keyslot| match priority {
+            Priority::Ignore => keyslot.set("priority", &0),
+            Priority::Normal => keyslot.remove("priority"),
+            Priority::Prefer => keyslot.set("priority", &2),
+        });
+        self.commit(storage, draft)
+    }
+
+    /// The digest of the key in `new`, if that is one of this volume's.
+    fn digest_of(&self, new: &NewKeyslot) -> Result<u32, ChangeError> {
+        let (number, value) = new.digest.as_ref().ok_or(ChangeError::OtherKey)?;
+        match self.metadata().digests.get(number) {
+            Some(digest) if digest.value == *value => Ok(*number),
+            _ => Err(ChangeError::OtherKey),
+        }
+    }
+
+    fn area_of(&self, number: u32) -> Result<Range<u64>, ChangeError> {
+        let keyslot = self.metadata().keyslots.get(&number);
+        let keyslot = keyslot.ok_or(ChangeError::Missing {
+            what: "keyslot",
+            number,
+        })?;
+        Ok(keyslot.area.offset..keyslot.area.offset + keyslot.area.size)
+    }
+
+    /// Writes a new keyslot's area to a free place, and returns where that is when it is
+    /// durable.
+    fn write_area(&self, storage: &dyn Storage, new: &NewKeyslot) -> Result<u64, ChangeError> {
+        let offset = self.free_area(new.area_size())?;
+        storage
+            .write_all_at(&new.encrypted, offset)
+            .and_then(|()| storage.sync())
+            .map_err(|source| ChangeError::WriteArea { offset, source })?;
+        Ok(offset)
+    }
+
+    /// The first gap between areas with room for `size` bytes, as cryptsetup takes it,
+    /// in whole pages.
+    pub(super) fn free_area(&self, size: u64) -> Result<u64, ChangeError> {
+        let mut areas: Vec<_> = self
+            .metadata()
+            .keyslots
+            .values()
+            .map(|keyslot| (keyslot.area.offset, keyslot.area.size))
+            .collect();
+        areas.sort_unstable();
+        let mut offset = 2 * self.binary().size;
+        for (begin, len) in areas {
+            if offset + size <= begin {
+                break;
+            }
+            offset = (begin + len).next_multiple_of(4096);
+        }
+        if offset + size > self.metadata_len() {
+            return Err(ChangeError::NoArea { needed: size });
+        }
+        Ok(offset)
+    }
+}
+
+impl Draft {
+    /// Takes the keyslots for which `gone` is true out of tokens and digests. A digest
+    /// of nothing goes too.
+    pub(super) fn forget_keyslots(&mut self, gone: impl Fn(&str) -> bool) {
+        let forget = |object: &mut Members| {
+            let mut references = object.references("keyslots");
+            let before = references.len();
+            references.retain(|reference| !gone(reference));
+            if references.len() < before {
+                object.set("keyslots", &references);
+            }
+            references.is_empty()
+        };
+        self.root.edit(&["tokens"], |tokens| {
+            tokens.retain(|token| {
+                forget(token);
+                true
+            });
+        });
+        self.root.edit(&["digests"], |digests| {
+            digests.retain(|digest| !(forget(digest) && digest.references("segments").is_empty()));
+        });
+    }
+}
+
+/// How an area is encrypted: its key is as long as the volume key, as in what cryptsetup
+/// makes.
+fn area_encryption(key: &VolumeKey) -> (Encryption, u32) {
+    let len = u32::try_from(key.expose().len()).expect("at most 512 bytes");
+    (ENCRYPTION, len)
+}
+
+/// `wanted`, if it is a number and free, or else the first that is free.
+pub(super) fn free_number(
+    what: &'static str,
+    wanted: Option<u32>,
+    is_taken: impl Fn(u32) -> bool,
+) -> Result<u32, ChangeError> {
+    match wanted {
+        Some(number) if number > MAX_NUMBER => Err(ChangeError::Number {
+            what,
+            number,
+            max: MAX_NUMBER,
+        }),
+        Some(number) if is_taken(number) => Err(ChangeError::Taken { what, number }),
+        Some(number) => Ok(number),
+        None => (0..=MAX_NUMBER)
+            .find(|&number| !is_taken(number))
+            .ok_or(ChangeError::AllTaken {
+                what,
+                max: MAX_NUMBER + 1,
+            }),
+    }
+}
+
+/// Puts random bytes over what is there of `range`, and returns when they are durable.
+fn overwrite(storage: &dyn Storage, range: Range<u64>) -> Result<(), ChangeError> {
+    let write = || -> io::Result<()> {
+        // A file may end within the keyslots area.
+        let end = range.end.min(storage.len()?);
+        noise::write(range.start..end, |bytes, offset| {
+            storage.write_all_at(bytes, offset)
+        })?;
+        storage.sync()
+    };
+    write().map_err(|source| ChangeError::WriteArea {
+        offset: range.start,
+        source,
+    })
+}

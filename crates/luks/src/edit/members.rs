@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A JSON object as the texts of its members. What is not edited keeps its bytes:
+//! unknown objects, the order of keys, numbers however they are spelled.
+
+use std::fmt;
+
+use serde::{
+    de::{Deserialize, Deserializer, MapAccess, Visitor},
+    ser::{Serialize, Serializer},
+};
+use serde_json::value::{RawValue, to_raw_value};
+
+/// A JSON object's members in order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Members(Vec<(String, Box<RawValue>)>);
+
+impl Members {
+    /// `text` is of metadata that have been parsed: where an object is expected, there
+    /// is one.
+    pub(super) fn parse(text: &str) -> Self {
+        serde_json::from_str(text).expect("an object, as it was when the metadata were parsed")
+    }
+
+    pub(super) fn text(&self) -> String {
+        serde_json::to_string(self).expect("texts become text")
+    }
+
+    pub(super) fn raw(&self, name: &str) -> Option<&str> {
+        let (_, value) = self.0.iter().find(|(key, _)| key == name)?;
+        Some(value.get())
+    }
+
+    /// Sets a member: in its place, or else at the end, as json-c does.
+    pub(super) fn set(&mut self, name: &str, value: &impl Serialize) {
+        let value = to_raw_value(value).expect("texts become text");
+        match self.0.iter_mut().find(|(key, _)| key == name) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((name.into(), value)),
+        }
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        self.0.retain(|(key, _)| key != name);
+    }
+
+    /// Edits the object at `path`, from member to member.
+    pub(super) fn edit(&mut self, path: &[&str], edit: impl FnOnce(&mut Self)) {
+        let Some((first, rest)) = path.split_first() else {
+            return edit(self);
+        };
+        let mut object = Self::parse(self.raw(first).expect("it was there when parsed"));
+        object.edit(rest, edit);
+        self.set(first, &object);
+    }
+
+    /// The numbers in an array of references; an empty one when there is none.
+    pub(super) fn references(&self, name: &str) -> Vec<String> {
+        let parse = |text| serde_json::from_str(text).expect("references are texts");
+        self.raw(name).map(parse).unwrap_or_default()
+    }
+
+    /// Edits every member, which is an object; those for which `edit` is false go.
+    pub(super) fn retain(&mut self, mut edit: impl FnMut(&mut Self) -> bool) {
+        self.0.retain_mut(|(_, value)| {
+            let mut object = Self::parse(value.get());
+            let keep = edit(&mut object);
+            *value = to_raw_value(&object).expect("texts become text");
+            keep
+        });
+    }
+}
+
+impl Serialize for Members {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MembersVisitor;
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut items: A) -> Result<Members, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = items.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_edited_keeps_its_bytes() {
+        let text =
+            r#"{"b":{"z":[1.50, -0,1e3],"a":"\/\u00e9é"},"a":99999999999999999999,"c":{"d":{}}}"#;
+        let mut members = Members::parse(text);
+        assert_eq!(members.text(), text);
+        members.edit(&["c", "d"], |d| d.set("new", &"x/y"));
+        assert_eq!(members.text(), text.replace("{}", r#"{"new":"x/y"}"#));
+        members.edit(&["c"], |c| c.set("d", &7));
+        assert_eq!(members.text(), text.replace("{}", "7"));
+        members.edit(&["b"], |b| b.remove("a"));
+        members.remove("c");
+        let expected = r#"{"b":{"z":[1.50, -0,1e3]},"a":99999999999999999999}"#;
+        assert_eq!(members.text(), expected);
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tokens that come and go.
+
+use luxor_sector::Storage;
+
+use super::{ChangeError, keyslots::free_number, members::Members};
+use crate::{
+    header::Header,
+    json::{Node, plain},
+};
+
+impl Header {
+    /// Token `number` as JSON on one line; `None` when there is no such token.
+    #[must_use]
+    pub fn token_json(&self, number: u32) -> Option<String> {
+        self.metadata().tokens.get(&number)?;
+        let root = Members::parse(self.text());
+        let tokens = Members::parse(root.raw("tokens")?);
+        tokens.raw(&number.to_string()).map(plain)
+    }
+
+    /// Adds a token, which is a JSON object with `type` and `keyslots`, as token
+    /// `number` or as the first that is free, and returns its number.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn add_token(
+        &mut self,
+        storage: &dyn Storage,
+        json: &str,
+        number: Option<u32>,
+    ) -> Result<u32, ChangeError> {
+        let tokens = &self.metadata().tokens;
+        let number = free_number("token", number, |number| tokens.contains_key(&number))?;
+        self.write_token(storage, json, number)?;
+        Ok(number)
+    }
+
+    /// Puts another token in the place of token `number`.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn replace_token(
+        &mut self,
+        storage: &dyn Storage,
+        json: &str,
+        number: u32,
+    ) -> Result<(), ChangeError> {
+        self.require_token(number)?;
+        self.write_token(storage, json, number)
+    }
+
+    /// Removes token `number`. Keyslots stay as they are.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn remove_token(&mut self, storage: &dyn Storage, number: u32) -> Result<(), ChangeError> {
+        let mut draft = self.begin(storage)?;
+        self.require_token(number)?;
+        draft
+            .root
+            .edit(&["tokens"], |tokens| tokens.remove(&number.to_string()));
+        self.commit(storage, draft)
+    }
+
+    fn require_token(&self, number: u32) -> Result<(), ChangeError> {
+        match self.metadata().tokens.contains_key(&number) {
+            true => Ok(()),
+            false => Err(ChangeError::Missing {
+                what: "token",
+                number,
+            }),
+        }
+    }
+
+    fn write_token(
+        &mut self,
+        storage: &dyn Storage,
+        json: &str,
+        number: u32,
+    ) -> Result<(), ChangeError> {
+        let mut draft = self.begin(storage)?;
+        let syntax = |error: serde_json::Error| ChangeError::TokenSyntax {
+            message: error.to_string(),
+        };
+        // By the rules of the metadata, with a better place in the error.
+        Node::parse(json).map_err(syntax)?;
+        let token: Members = serde_json::from_str(&plain(json)).map_err(syntax)?;
+        draft.root.edit(&["tokens"], |tokens| {
+            tokens.set(&number.to_string(), &token);
+        });
+        self.commit(storage, draft)
+    }
+}
