@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every change of LUKS2 metadata, with the power cut at each of its writes and syncs,
+//! with errors, and from volumes one of whose copies is damaged or older: afterwards the
+//! volume is what it was or what it was to become, and opens.
+
+use std::{
+    cell::Cell,
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    num::NonZeroUsize,
+    sync::Arc,
+};
+
+use luxor_engine::{Backend, KeySize, Mode, Registry};
+use luxor_luks::{
+    ActivationFlag, ChangeError, Header, Luks2Options, NewKeyslot, NewVolume, PbkdfKind,
+    PbkdfOptions, Priority, UnlockOptions, Uuid,
+};
+use luxor_sector::{
+    MemoryStorage, Storage,
+    faulty::{Cut, Faults, FaultyStorage, Operation, PowerCuts},
+};
+
+const HEADER: usize = 16 << 10;
+/// Of a keyslot with a key of 32 bytes, in whole pages.
+const AREA: usize = 128 << 10;
+
+const A: &[u8] = b"of keyslot 0";
+const B: &[u8] = b"of keyslot 1";
+const C: &[u8] = b"a new one";
+
+fn backend() -> Arc<dyn Backend> {
+    Registry::cpu().best(Mode::Xts).unwrap()
+}
+
+fn cheap() -> PbkdfOptions {
+    PbkdfOptions {
+        kind: PbkdfKind::Pbkdf2,
+        force_iterations: Some(1000),
+        ..PbkdfOptions::default()
+    }
+}
+
+/// A volume with two keyslots and a token, up to the end of the fourth area.
+fn volume() -> Vec<u8> {
+    let options = Luks2Options {
+        key_size: KeySize::Aes128,
+        pbkdf: cheap(),
+        ..Luks2Options::default()
+    };
+    let mut bytes = Vec::new();
+    let volume = NewVolume::create(&options, A, &*backend()).unwrap();
+    volume.write_stream(&mut bytes).unwrap();
+    bytes.truncate(2 * HEADER + 4 * AREA);
+    let storage = MemoryStorage::new(bytes);
+    let mut header = Header::read(&storage).unwrap();
+    let new = new_keyslot(&header, &storage, B);
+    assert_eq!(header.add_keyslot(&storage, &new, None).unwrap(), 1);
+    let token = r#"{"type":"test","keyslots":["1"]}"#;
+    assert_eq!(header.add_token(&storage, token, None).unwrap(), 0);
+    storage.into_bytes()
+}
+
+fn new_keyslot(header: &Header, storage: &dyn Storage, secret: &[u8]) -> NewKeyslot {
+    let unlocked = header
+        .unlock(storage, A, &*backend(), &UnlockOptions::default())
+        .unwrap();
+    header
+        .new_keyslot(&unlocked, secret, &cheap(), &*backend())
+        .unwrap()
+}
+
+type Change = Box<dyn Fn(&mut Header, &dyn Storage) -> Result<(), ChangeError>>;
+
+/// A change, and what opens the volume's keyslots before and afterwards. What the change
+/// is to destroy is not among it.
+struct Case {
+    name: &'static str,
+    change: Change,
+    before: Vec<(u32, &'static [u8])>,
+    after: Vec<(u32, &'static [u8])>,
+}
+
+fn cases(image: &[u8]) -> Vec<Case> {
+    let both = vec![(0, A), (1, B)];
+    let case = |name, before: &[_], after: &[_], change: Change| Case {
+        name,
+        change,
+        before: before.to_vec(),
+        after: after.to_vec(),
+    };
+    let same = |name, change: Change| case(name, &both, &both, change);
+    let new = || {
+        let storage = MemoryStorage::new(image.to_vec());
+        new_keyslot(&Header::read(&storage).unwrap(), &storage, C)
+    };
+    let (to_add, to_replace) = (new(), new());
+    vec![
+        case(
+            "add_keyslot",
+            &both,
+            &[(0, A), (1, B), (2, C)],
+            Box::new(move |h, s| h.add_keyslot(s, &to_add, None).map(drop)),
+        ),
+        case(
+            "replace_keyslot",
+            &both,
+            &[(0, C), (1, B)],
+            Box::new(move |h, s| h.replace_keyslot(s, 0, &to_replace)),
+        ),
+        case(
+            "remove_keyslot",
+            &[(0, A)],
+            &[(0, A)],
+            Box::new(|h, s| h.remove_keyslot(s, 1)),
+        ),
+        case("erase", &[], &[], Box::new(|h, s| h.erase(s))),
+        same(
+            "set_priority",
+            Box::new(|h, s| h.set_priority(s, 1, Priority::Ignore)),
+        ),
+        same(
+            "add_token",
+            Box::new(|h, s| {
+                let json = r#"{"type":"t","keyslots":[]}"#;
+                h.add_token(s, json, Some(7)).map(drop)
+            }),
+        ),
+        same(
+            "replace_token",
+            Box::new(|h, s| h.replace_token(s, r#"{"type":"u","keyslots":["0"]}"#, 0)),
+        ),
+        same("remove_token", Box::new(|h, s| h.remove_token(s, 0))),
+        same(
+            "set_label",
+            Box::new(|h, s| h.set_label(s, &"new".parse().unwrap())),
+        ),
+        same(
+            "set_subsystem",
+            Box::new(|h, s| h.set_subsystem(s, &"new".parse().unwrap())),
+        ),
+        same(
+            "set_uuid",
+            Box::new(|h, s| h.set_uuid(s, Uuid::from_u128(7))),
+        ),
+        same(
+            "set_flags",
+            Box::new(|h, s| h.set_flags(s, &[ActivationFlag::AllowDiscards])),
+        ),
+        same("repair", Box::new(|h, s| h.repair(s).map(drop))),
+    ]
+}
+
+/// `volume` as it is, with one copy damaged, and with one copy older than the other.
+fn beginnings(volume: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+    let storage = MemoryStorage::new(volume.to_vec());
+    let mut header = Header::read(&storage).unwrap();
+    header
+        .set_label(&storage, &"newer".parse().unwrap())
+        .unwrap();
+    let newer = storage.into_bytes();
+    let damaged = |at: usize| {
+        let mut bytes = volume.to_vec();
+        bytes[at..at + 300].fill(0);
+        bytes
+    };
+    let mixed = |primary: &[u8], secondary: &[u8]| {
+        let (primary, rest) = (&primary[..HEADER], &secondary[HEADER..]);
+        [primary, rest].concat()
+    };
+    vec![
+        ("in order", volume.to_vec()),
+        ("primary damaged", damaged(100)),
+        ("primary wiped", damaged(0)),
+        ("secondary damaged", damaged(HEADER + 5000)),
+        ("primary older", mixed(volume, &newer)),
+        ("secondary older", mixed(&newer, volume)),
+    ]
+}
+
+/// What the metadata say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct State {
+    seqid: u64,
+    json: String,
+    names: [String; 3],
+}
+
+impl State {
+    fn of(header: &Header) -> Self {
+        let described = header.describe();
+        Self {
+            seqid: described.seqid,
+            json: header.metadata_json(),
+            names: [described.label, described.subsystem, described.uuid].map(Into::into),
+        }
+    }
+}
+
+/// Whether keyslots open, by all that this depends on: many images differ elsewhere.
+#[derive(Default)]
+struct Opened(HashMap<u64, bool>);
+
+impl Opened {
+    fn opens(
+        &mut self,
+        header: &Header,
+        image: &MemoryStorage,
+        keyslot: u32,
+        secret: &[u8],
+    ) -> bool {
+        let described = header.describe();
+        let mut hasher = DefaultHasher::new();
+        let (description, digests) = (described.keyslots.get(&keyslot), described.digests);
+        format!("{description:?} {digests:?}").hash(&mut hasher);
+        secret.hash(&mut hasher);
+        if let Some(keyslot) = description {
+            let mut area = vec![0; AREA];
+            image.read_exact_at(&mut area, keyslot.area.offset).unwrap();
+            area.hash(&mut hasher);
+        }
+        *self.0.entry(hasher.finish()).or_insert_with(|| {
+            let options = UnlockOptions {
+                keyslot: Some(keyslot),
+                ..UnlockOptions::default()
+            };
+            header.unlock(image, secret, &*backend(), &options).is_ok()
+        })
+    }
+}
+
+/// Runs one case with `faults` and all power cuts. `acknowledged` says that what the
+/// change has reported as done must be there.
+fn cut(
+    opened: &mut Opened,
+    case: &Case,
+    image: &[u8],
+    faults: Faults,
+    acknowledged: bool,
+) -> Result<usize, String> {
+    let run = |storage: &dyn Storage| {
+        let mut header = Header::read(storage).unwrap();
+        (case.change)(&mut header, storage)
+    };
+    let faultless = MemoryStorage::new(image.to_vec());
+    let before = State::of(&Header::read(&faultless).unwrap());
+    run(&faultless).unwrap();
+    let after = State::of(&Header::read(&faultless).unwrap());
+
+    let done = Cell::new(false);
+    let cuts = PowerCuts {
+        image,
+        faults,
+        ..PowerCuts::default()
+    };
+    let check = |image: MemoryStorage, cut: &Cut<'_>| -> Result<(), String> {
+        let header = Header::read(&image).map_err(|error| format!("lost: {error}"))?;
+        let state = State::of(&header);
+        let finished = done.get() && cut.after == cut.of;
+        if finished && acknowledged {
+            if !header.warnings().is_empty() {
+                return Err(format!("not whole: {:?}", header.warnings()));
+            }
+            if state != after {
+                return Err("what was done is lost".into());
+            }
+        }
+        let secrets = if state == after {
+            &case.after
+        } else if state == before {
+            &case.before
+        } else {
+            return Err(format!("neither old nor new: {state:?}"));
+        };
+        for &(keyslot, secret) in secrets {
+            if !opened.opens(&header, &image, keyslot, secret) {
+                return Err(format!("keyslot {keyslot} does not open"));
+            }
+        }
+        Ok(())
+    };
+    cuts.check(|storage| done.set(run(storage).is_ok()), check)
+        .map_err(|broken| format!("{}: {broken}", case.name))
+}
+
+#[test]
+fn a_power_cut_leaves_the_old_or_the_new() {
+    let volume = volume();
+    let mut opened = Opened::default();
+    let mut images = 0;
+    for (beginning, image) in beginnings(&volume) {
+        for case in cases(&volume) {
+            let seen = cut(&mut opened, &case, &image, Faults::default(), true)
+                .unwrap_or_else(|error| panic!("{beginning}: {error}"));
+            images += seen;
+        }
+    }
+    println!("{images} images");
+    assert!(images > 2000, "{images}");
+}
+
+#[test]
+fn without_syncs_that_would_fail() {
+    let volume = volume();
+    let faults = Faults {
+        ignore_syncs: true,
+        ..Faults::default()
+    };
+    let damaged = &beginnings(&volume)[1].1;
+    for case in cases(&volume) {
+        let image = if case.name == "repair" {
+            damaged
+        } else {
+            &volume
+        };
+        let lost = cut(&mut Opened::default(), &case, image, faults, true).unwrap_err();
+        assert!(lost.contains(case.name), "{lost}");
+
+        // Not only is it not durable: what is there is of no use. But the text stays when a
+        // name changes, and so does all but one sector, which is never torn; and only one
+        // copy is made anew.
+        let broken = cut(&mut Opened::default(), &case, image, faults, false);
+        let is_atomic = ["set_label", "set_subsystem", "set_uuid", "repair"].contains(&case.name);
+        assert_eq!(broken.is_ok(), is_atomic, "{}", case.name);
+        if let Err(words) = broken {
+            let of_no_use = ["lost: ", "does not open"];
+            assert!(of_no_use.iter().any(|what| words.contains(what)), "{words}");
+        }
+    }
+}
+
+#[test]
+fn an_error_leaves_the_old_or_the_new() {
+    let volume = volume();
+    let mut opened = Opened::default();
+    for (beginning, image) in beginnings(&volume) {
+        for case in cases(&volume) {
+            let (writes, syncs) = operations(&case, &image);
+            let faults = (0..writes).map(|k| Faults {
+                fail_write_after: Some(k),
+                ..Faults::default()
+            });
+            let faults = faults.chain((0..syncs).map(|k| Faults {
+                fail_sync_after: Some(k),
+                ..Faults::default()
+            }));
+            for faults in faults {
+                let storage = FaultyStorage::with_faults(image.clone(), faults);
+                let mut header = Header::read(&storage).unwrap();
+                let error = (case.change)(&mut header, &storage).unwrap_err();
+                assert!(error.to_string().contains("cannot be written"), "{error}");
+                cut(&mut opened, &case, &image, faults, true)
+                    .unwrap_or_else(|error| panic!("{beginning}, {faults:?}: {error}"));
+            }
+        }
+    }
+}
+
+/// How often a case writes and syncs.
+fn operations(case: &Case, image: &[u8]) -> (u64, u64) {
+    let storage = FaultyStorage::new(image.to_vec());
+    let mut header = Header::read(&storage).unwrap();
+    (case.change)(&mut header, &storage).unwrap();
+    let operations = storage.operations();
+    let count = |is: fn(&Operation) -> bool| operations.iter().filter(|o| is(o)).count() as u64;
+    (
+        count(|operation| matches!(operation, Operation::Write { .. })),
+        count(|operation| matches!(operation, Operation::Sync(_))),
+    )
+}
+
+#[test]
+fn short_transfers_and_read_errors_do_no_harm() {
+    let volume = volume();
+    let cases = cases(&volume);
+    let label = cases.iter().find(|case| case.name == "set_label").unwrap();
+    let short = Faults {
+        longest_transfer: NonZeroUsize::new(5000),
+        ..Faults::default()
+    };
+    cut(&mut Opened::default(), label, &volume, short, true).unwrap();
+
+    for case in &cases {
+        for k in 0.. {
+            let storage = FaultyStorage::with_faults(
+                volume.clone(),
+                Faults {
+                    fail_read_after: Some(k),
+                    ..Faults::default()
+                },
+            );
+            // Some reads are for finding out which copy is in order.
+            let Ok(mut header) = Header::read(&storage) else {
+                continue;
+            };
+            let before = header.clone();
+            let result = (case.change)(&mut header, &storage);
+            let image = MemoryStorage::new(storage.to_bytes());
+            let now = Header::read(&image).unwrap();
+            if result.is_ok() && case.name != "repair" {
+                assert_eq!(State::of(&header), State::of(&now), "{}", case.name);
+                assert_ne!(State::of(&before), State::of(&now), "{}", case.name);
+            }
+            // Past all its reads.
+            if k > 40 {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_the_old() {
+    let mut image = volume();
+    image.truncate(2 * HEADER + 2 * AREA);
+    let case = cases(&image).swap_remove(0);
+    for room in [0, 1000] {
+        let faults = Faults {
+            room: Some(room),
+            ..Faults::default()
+        };
+        let storage = FaultyStorage::with_faults(image.clone(), faults);
+        let mut header = Header::read(&storage).unwrap();
+        let error = (case.change)(&mut header, &storage).unwrap_err();
+        assert!(
+            matches!(&error, ChangeError::WriteArea { source, .. }
+                if source.kind() == std::io::ErrorKind::StorageFull),
+            "{error}"
+        );
+        cut(&mut Opened::default(), &case, &image, faults, true).unwrap();
+    }
+}
