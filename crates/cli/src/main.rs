@@ -13,6 +13,7 @@ mod engine;
 mod error;
 mod input;
 mod locks;
+mod new_volume;
 mod output;
 mod prefix;
 mod process;

@@ -112,14 +112,19 @@ impl PbkdfOptions {
     }
 
     /// The derivation with costs by these options and this salt, for a key of
-    /// `key_len` bytes.
-    pub(crate) fn choose(&self, salt: Vec<u8>, key_len: usize) -> Result<Kdf, DeriveError> {
+    /// `key_len` bytes. The hash is PBKDF2's; Argon2 has its own.
+    pub(crate) fn choose(
+        &self,
+        hash: HashAlgorithm,
+        salt: Vec<u8>,
+        key_len: usize,
+    ) -> Result<Kdf, DeriveError> {
         let kind = match self.kind {
             PbkdfKind::Pbkdf2 => {
-                let iterations = self.force_iterations.unwrap_or_else(|| {
-                    pbkdf2_iterations(HashAlgorithm::Sha256, key_len, self.iter_time)
-                });
-                let hash = HashAlgorithm::Sha256.name().into();
+                let iterations = self
+                    .force_iterations
+                    .unwrap_or_else(|| pbkdf2_iterations(hash, key_len, self.iter_time));
+                let hash = hash.name().into();
                 return Ok(Kdf::Pbkdf2 {
                     hash,
                     iterations,
@@ -154,14 +159,10 @@ impl PbkdfOptions {
     }
 
     /// The iterations of a digest.
-    pub(crate) fn digest_iterations(&self) -> u32 {
+    pub(crate) fn digest_iterations(&self, hash: HashAlgorithm) -> u32 {
         match self.force_iterations {
             Some(_) => MIN_ITERATIONS,
-            None => pbkdf2_iterations(
-                HashAlgorithm::Sha256,
-                HashAlgorithm::Sha256.output_len(),
-                DIGEST_TIME,
-            ),
+            None => pbkdf2_iterations(hash, hash.output_len(), DIGEST_TIME),
         }
     }
 }
@@ -294,6 +295,12 @@ pub enum PbkdfOptionsError {
     /// Costs that PBKDF2 does not have.
     #[error("pbkdf2 has neither memory nor parallel costs: leave them out, or use argon2id")]
     NotForPbkdf2,
+    /// Argon2 where there is only PBKDF2.
+    #[error("LUKS1 has pbkdf2 only, not {name}: use it, or LUKS2")]
+    NotForLuks1 {
+        /// The kind's name.
+        name: &'static str,
+    },
     /// No time at all.
     #[error("the iteration time must be more than 0")]
     IterTime,
@@ -394,7 +401,9 @@ mod tests {
             ..PbkdfOptions::default()
         };
         options.check().unwrap();
-        let kdf = options.choose(vec![1; 32], 64).unwrap();
+        let kdf = options
+            .choose(HashAlgorithm::Sha256, vec![1; 32], 64)
+            .unwrap();
         let expected = Kdf::Argon2 {
             kind: Argon2Kind::Id,
             time: 4,
@@ -403,7 +412,7 @@ mod tests {
             salt: vec![1; 32],
         };
         assert_eq!(kdf, expected);
-        assert_eq!(options.digest_iterations(), 1000);
+        assert_eq!(options.digest_iterations(HashAlgorithm::Sha256), 1000);
     }
 
     #[test]

@@ -54,6 +54,11 @@ impl Encryption {
         }
     }
 
+    /// The cipher's name and its mode's apart, as LUKS1 has them.
+    pub(crate) fn cipher_and_mode(self) -> (&'static str, &'static str) {
+        self.name().split_once('-').expect("each name has both")
+    }
+
     /// How sectors are numbered.
     #[must_use]
     pub const fn iv_mode(self) -> IvMode {

@@ -39,8 +39,6 @@ const KEYSLOTS_SIZE: u64 = DATA_OFFSET - 2 * HEADER_SIZE;
 
 /// Of the data and of the keyslot.
 const ENCRYPTION: Encryption = Encryption::AesXtsPlain64;
-/// Between the stripes and in the digest.
-const HASH: HashAlgorithm = HashAlgorithm::Sha256;
 
 /// What a new LUKS2 volume shall be.
 #[derive(Clone, Debug)]
@@ -49,6 +47,8 @@ pub struct Luks2Options {
     pub sector_size: SectorSize,
     /// AES-128 or AES-256: a volume key of 32 or 64 bytes.
     pub key_size: KeySize,
+    /// The hash of PBKDF2, between the stripes and of the digest.
+    pub hash: HashAlgorithm,
     /// The costs of its keyslot.
     pub pbkdf: PbkdfOptions,
     /// Its label.
@@ -62,11 +62,12 @@ pub struct Luks2Options {
 }
 
 impl Default for Luks2Options {
-    /// cryptsetup's defaults for a file: 4096-byte sectors, AES-256, Argon2id.
+    /// cryptsetup's defaults for a file: 4096-byte sectors, AES-256, SHA-256, Argon2id.
     fn default() -> Self {
         Self {
             sector_size: SectorSize::B4096,
             key_size: KeySize::Aes256,
+            hash: HashAlgorithm::Sha256,
             pbkdf: PbkdfOptions::default(),
             label: None,
             uuid: None,
@@ -109,11 +110,12 @@ impl NewVolume {
         backend: &dyn Backend,
     ) -> Result<Self, CreateError> {
         options.pbkdf.check()?;
+        let hash = options.hash;
         let key_len = 2 * options.key_size.bytes();
         let volume_key = VolumeKey::random(key_len, ENCRYPTION)?;
         let kdf = options
             .pbkdf
-            .choose(noise::random(SALT_BYTES)?, key_len)
+            .choose(hash, noise::random(SALT_BYTES)?, key_len)
             .map_err(NewKeyslotError::from)?;
         let area = (
             ENCRYPTION,
@@ -122,14 +124,14 @@ impl NewVolume {
                 KeySize::Aes256 => 64,
             },
         );
-        let keyslot = NewKeyslot::make(&volume_key, secret, kdf, HASH, area, backend)?;
+        let keyslot = NewKeyslot::make(&volume_key, secret, kdf, hash, area, backend)?;
 
         let mut digest = NewDigest {
-            iterations: options.pbkdf.digest_iterations(),
+            iterations: options.pbkdf.digest_iterations(hash),
             salt: noise::random(SALT_BYTES)?,
-            value: vec![0; HASH.output_len()],
+            value: vec![0; hash.output_len()],
         };
-        HASH.pbkdf2(
+        hash.pbkdf2(
             volume_key.expose(),
             &digest.salt,
             digest.iterations,
@@ -142,11 +144,7 @@ impl NewVolume {
         }
         let uuid = match options.uuid {
             Some(uuid) => uuid,
-            None => {
-                let mut bytes = [0; 16];
-                getrandom::fill(&mut bytes)?;
-                uuid::Builder::from_random_bytes(bytes).into_uuid()
-            }
+            None => random_uuid()?,
         };
         Ok(Self {
             uuid,
@@ -296,7 +294,7 @@ impl NewVolume {
                 "type": "pbkdf2",
                 "keyslots": ["0"],
                 "segments": ["0"],
-                "hash": HASH.name(),
+                "hash": self.keyslot.af_hash.name(),
                 "iterations": self.digest.iterations,
                 "salt": BASE64_STANDARD.encode(&self.digest.salt),
                 "digest": BASE64_STANDARD.encode(&self.digest.value),
@@ -307,6 +305,13 @@ impl NewVolume {
             },
         })
     }
+}
+
+/// A UUID of version 4 (RFC 9562).
+pub(crate) fn random_uuid() -> Result<Uuid, getrandom::Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)?;
+    Ok(uuid::Builder::from_random_bytes(bytes).into_uuid())
 }
 
 /// Why no volume was made.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The hash functions of LUKS metadata that this version knows. New volumes are
-//! made with SHA-256; the others are read.
+//! made with SHA-256, unless another one is asked for.
 
 use std::fmt;
 

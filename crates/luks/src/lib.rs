@@ -8,6 +8,7 @@
 //! |---|---|
 //! | make a LUKS2 volume | [`NewVolume::create`], then [`NewVolume::write_to`] |
 //! | the same to an output that cannot seek | [`NewVolume::write_stream`] |
+//! | make a LUKS1 volume | [`NewLuks1Volume::create`] |
 //! | read the metadata of a volume of either version | [`VolumeHeader::read`] |
 //! | the same of one version | [`Header::read`] for LUKS2, [`Luks1Header::read`] |
 //! | see all that they say | [`Header::describe`], [`Luks1Header::describe`] |
@@ -108,7 +109,7 @@ pub use header::{
 pub use header_digest::{HeaderDigest, HeaderDigestError};
 pub use keyslot::{Keyslot, KeyslotArea, Priority};
 pub use label::{Label, LabelError};
-pub use luks1::{Luks1Description, Luks1Error, Luks1Header};
+pub use luks1::{Luks1Description, Luks1Error, Luks1Header, Luks1Options, NewLuks1Volume};
 pub use memory::MemoryBound;
 pub use metadata::MetadataError;
 pub use new_keyslot::{NewKeyslot, NewKeyslotError};

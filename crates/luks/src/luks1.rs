@@ -8,11 +8,14 @@
 //!   about 2 MiB  data in 512-byte sectors, to the storage's end (or in another storage)
 //! ```
 
+mod create;
+mod layout;
 mod phdr;
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+pub use create::{Luks1Options, NewLuks1Volume};
 use luxor_engine::Backend;
 use luxor_sector::{Geometry, SectorSize, Storage};
 use phdr::{Phdr, RawKeyslot};
@@ -65,10 +68,12 @@ impl Luks1Header {
         if there < phdr::LEN && bytes.starts_with(MAGIC) {
             return Err(Luks1Error::Truncated { len });
         }
-        Self::validate(Phdr::parse(&bytes)?, HeaderDigest::of(&bytes))
+        Self::parse(&bytes)
     }
 
-    fn validate(header: Phdr, header_digest: HeaderDigest) -> Result<Self, Luks1Error> {
+    fn parse(bytes: &phdr::Bytes) -> Result<Self, Luks1Error> {
+        let header = Phdr::parse(bytes)?;
+        let header_digest = HeaderDigest::of(bytes);
         let name = format!("{}-{}", header.cipher_name, header.cipher_mode);
         if is_cipher_null(&name) {
             return Err(Luks1Error::CipherNull);
@@ -104,8 +109,15 @@ impl Luks1Header {
                 });
             }
             areas.push((area.offset, end, number));
-            if !raw.is_active {
-                continue;
+            match raw.active {
+                phdr::ACTIVE => {}
+                phdr::DISABLED => continue,
+                found => {
+                    return Err(Luks1Error::KeyslotState {
+                        keyslot: number,
+                        found,
+                    });
+                }
             }
             if raw.iterations == 0 {
                 return Err(Luks1Error::KeyslotIterations { keyslot: number });
@@ -314,7 +326,7 @@ fn area(
     }
     Ok(KeyslotArea {
         offset,
-        size: u64::from(key_len * STRIPES).next_multiple_of(UNIT),
+        size: layout::area_len(key_len),
         encryption: encryption.name().into(),
         key_len,
     })

@@ -3,15 +3,22 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{
+    Args, ValueEnum, ValueHint,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use luxor_luks::HashAlgorithm;
 
 use super::{PbkdfArgs, UnlockArgs};
 
-/// Encrypt a file into a LUKS2 volume
+/// Encrypt a file into a LUKS volume
 ///
 /// The volume holds exactly the bytes of INPUT; `luxor decrypt` gives them back.
 /// `cryptsetup open` sees them padded with zeros to a whole sector. OUTPUT is 16 MiB
 /// longer than INPUT: the header. It appears whole or not at all.
+///
+/// A LUKS1 volume has a header of 2 MiB and sectors of 512 bytes, and holds only files of
+/// whole sectors: it keeps no lengths.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -40,18 +47,23 @@ pub struct EncryptArgs {
 /// What a new volume is to be.
 #[derive(Args, Clone, Debug)]
 pub struct NewVolumeArgs {
-    /// The volume's format: luks2
+    /// The volume's format: luks2, or luks1 for programs that know no other
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t)]
     #[arg(hide_possible_values = true)]
     pub volume_type: VolumeType,
 
-    /// The unit of encryption in bytes: 512, 1024, 2048 or 4096
-    #[arg(long, value_name = "BYTES", default_value_t = 4096)]
-    pub sector_size: u32,
+    /// The unit of encryption in bytes: 512, 1024, 2048 or 4096 (default: 4096; in LUKS1 512)
+    #[arg(long, value_name = "BYTES")]
+    pub sector_size: Option<u32>,
 
     /// The XTS key in bits: 512 is AES-256, 256 is AES-128
     #[arg(long, value_name = "BITS", default_value_t = 512)]
     pub key_size: u32,
+
+    /// The hash of PBKDF2 and of what else is hashed: sha1, sha256, sha512, ripemd160, whirlpool
+    #[arg(long, value_name = "HASH", value_parser = hash_name(), default_value = "sha256")]
+    #[arg(hide_possible_values = true)]
+    pub hash: HashAlgorithm,
 
     /// What opening it costs.
     #[command(flatten)]
@@ -102,9 +114,17 @@ pub struct DecryptArgs {
 /// `--type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum VolumeType {
+    /// LUKS1
+    Luks1,
     /// LUKS2
     #[default]
     Luks2,
+}
+
+/// `--hash`.
+fn hash_name() -> impl TypedValueParser<Value = HashAlgorithm> {
+    PossibleValuesParser::new(HashAlgorithm::ALL.map(HashAlgorithm::name))
+        .map(|name| HashAlgorithm::by_name(&name).expect("one of the names"))
 }
 
 /// `--sparse`.

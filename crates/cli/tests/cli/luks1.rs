@@ -208,3 +208,92 @@ fn a_detached_header_wants_its_data() {
     let outcome = run("dump --header header data").ok();
     assert!(outcome.text().contains("byte 0"), "{outcome:#?}");
 }
+
+/// A key of AES-192, which cryptsetup makes and this version does not have.
+#[test]
+fn a_key_of_192_bits_is_refused() {
+    let folder = prepared();
+    cryptsetup(
+        folder.path(),
+        "luksFormat --batch-mode --type luks1 --pbkdf-force-iterations 1000 --key-file key \
+         --cipher aes-cbc-essiv:sha256 --key-size 192 volume",
+    );
+    for line in ["dump volume", "decrypt --key-file key volume back"] {
+        luxor(line)
+            .current_dir(folder.path())
+            .fails(1, "24 bytes, not 16 or 32");
+    }
+}
+
+/// A folder with a key and a file of whole sectors.
+fn with_plain() -> Folder {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("plain", vec![0x5a; 7 * 512]);
+    folder
+}
+
+const ENCRYPT: &str = "encrypt --type luks1 --pbkdf-force-iterations 1000 --key-file key";
+
+#[test]
+fn what_is_encrypted_comes_back() {
+    let folder = with_plain();
+    let run = |line: &str| luxor(line).current_dir(folder.path());
+    run(&format!("{ENCRYPT} plain volume")).ok();
+    let volume = fs::read(folder.join("volume")).unwrap();
+    assert_eq!(volume.len(), (2 << 20) + 7 * 512);
+    run("decrypt --key-file key volume back").ok();
+    let plain = fs::read(folder.join("plain")).unwrap();
+    assert_eq!(fs::read(folder.join("back")).unwrap(), plain);
+    let outcome = run("check --key-file key volume").ok();
+    assert!(outcome.text().contains("3584 bytes"), "{outcome:#?}");
+
+    run(&format!(
+        "{ENCRYPT} --hash ripemd160 --header header plain data"
+    ))
+    .ok();
+    assert_eq!(fs::read(folder.join("data")).unwrap().len(), 7 * 512);
+    run("decrypt --key-file key --header header data again").ok();
+    assert_eq!(fs::read(folder.join("again")).unwrap(), plain);
+    let outcome = run("dump header").ok();
+    assert!(outcome.text().contains("ripemd160, 1000"), "{outcome:#?}");
+
+    // Through pipes both ways; the length must be known for the one, whole for the other.
+    let outcome = run(&format!("{ENCRYPT} plain -")).ok();
+    let back = run("decrypt --key-file key - -").stdin(outcome.stdout).ok();
+    assert_eq!(back.stdout, plain);
+    run(&format!("{ENCRYPT} - piped")).stdin(plain.clone()).ok();
+    run("decrypt --key-file key piped from-pipe").ok();
+    assert_eq!(fs::read(folder.join("from-pipe")).unwrap(), plain);
+}
+
+#[test]
+fn what_luks1_cannot_keep_is_refused() {
+    let folder = with_plain();
+    let run = |line: &str| luxor(line).current_dir(folder.path());
+    for len in [0, 1, 511, 513, 7 * 512 - 1] {
+        folder.write("odd", vec![0; len]);
+        let words = format!("{len} bytes: LUKS1");
+        let outcome = run(&format!("{ENCRYPT} odd volume")).fails(1, &words);
+        assert!(outcome.stderr.contains("luks2"), "{outcome:#?}");
+        run(&format!("{ENCRYPT} - volume"))
+            .stdin(vec![0; len])
+            .fails(1, &words);
+        assert!(!folder.join("volume").exists());
+    }
+    for (option, words) in [
+        ("--sector-size 4096", "LUKS1's is 512"),
+        ("--label name", "LUKS1 does not have"),
+        ("--pbkdf argon2id", "pbkdf2"),
+        ("--key-size 128", "--key-size is 128"),
+    ] {
+        run(&format!("{ENCRYPT} {option} plain volume")).fails(1, words);
+        assert!(!folder.join("volume").exists());
+    }
+    let outcome = run(&format!("{ENCRYPT} --hash md5 plain volume")).run();
+    outcome.assert_code(1);
+    run(&format!(
+        "{ENCRYPT} --sector-size 512 --pbkdf pbkdf2 plain volume"
+    ))
+    .ok();
+}

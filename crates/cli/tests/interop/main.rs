@@ -2,7 +2,7 @@
 //! Interoperation with the real `cryptsetup`, both ways.
 //!
 //! What is encrypted is checked by a third party, Python's `cryptography`, with
-//! the volume key that `cryptsetup` gives out (`xts.py`). All work is on plain
+//! the volume key that `cryptsetup` gives out (`sectors.py`). All work is on plain
 //! files, so that neither root nor the kernel's dm-crypt is needed. The key
 //! derivations are the cheapest that `cryptsetup` permits.
 

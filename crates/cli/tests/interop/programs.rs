@@ -96,15 +96,22 @@ impl Bench {
     /// Python encrypts the payload, which becomes the end of `volume`, from `offset` on.
     pub fn fill(
         &mut self,
-        cell: Cell,
+        sectors: impl Into<Sectors>,
         key: &Path,
         payload: &[u8],
         volume: &Path,
         offset: u64,
     ) -> Outcome<()> {
         let (plain, encrypted) = (self.file(payload), self.new_path());
-        self.python
-            .crypt("encrypt", cell, key, &plain, 0, payload.len(), &encrypted)?;
+        self.python.crypt(
+            "encrypt",
+            sectors,
+            key,
+            &plain,
+            0,
+            payload.len(),
+            &encrypted,
+        )?;
         let encrypted = fs::read(&encrypted).map_err(|e| e.to_string())?;
         must(encrypted != payload, "Python does not encrypt")?;
         let mut file = fs::OpenOptions::new()
@@ -352,7 +359,25 @@ impl Ran {
     }
 }
 
-/// The process that runs `xts.py`.
+/// How data are encrypted.
+#[derive(Clone, Copy)]
+pub struct Sectors {
+    /// By dm-crypt's name.
+    pub encryption: &'static str,
+    /// Of a sector, in bytes.
+    pub size: usize,
+}
+
+impl From<Cell> for Sectors {
+    fn from(cell: Cell) -> Self {
+        Self {
+            encryption: "aes-xts-plain64",
+            size: cell.sector_size,
+        }
+    }
+}
+
+/// The process that runs `sectors.py`.
 pub struct Python {
     child: Child,
     jobs: ChildStdin,
@@ -363,7 +388,10 @@ impl Python {
     fn start() -> Self {
         // The system's: another one earlier on PATH may lack the module.
         let mut child = Command::new("/usr/bin/python3")
-            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/xts.py"))
+            .arg(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/tests/interop/sectors.py"
+            ))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -381,7 +409,7 @@ impl Python {
     pub fn crypt(
         &mut self,
         direction: &str,
-        cell: Cell,
+        sectors: impl Into<Sectors>,
         key: &Path,
         source: &Path,
         offset: u64,
@@ -389,16 +417,18 @@ impl Python {
         target: &Path,
     ) -> Outcome<()> {
         let (key, source, target) = (text(key), text(source), text(target));
-        let size = cell.sector_size;
-        let job = format!("{direction}\t{size}\t{key}\t{source}\t{offset}\t{len}\t{target}\n");
-        let fail = |error: io::Error| format!("xts.py: {error}");
+        let Sectors { encryption, size } = sectors.into();
+        let job = format!(
+            "{direction}\t{encryption}\t{size}\t{key}\t{source}\t{offset}\t{len}\t{target}\n"
+        );
+        let fail = |error: io::Error| format!("sectors.py: {error}");
         self.jobs
             .write_all(job.as_bytes())
             .and_then(|()| self.jobs.flush())
             .map_err(fail)?;
         let mut answer = String::new();
         self.answers.read_line(&mut answer).map_err(fail)?;
-        must(answer == "done\n", &format!("xts.py fails at: {job}"))
+        must(answer == "done\n", &format!("sectors.py fails at: {job}"))
     }
 }
 

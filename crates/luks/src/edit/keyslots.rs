@@ -47,7 +47,7 @@ impl Header {
             .get(&unlocked.digest)
             .ok_or(NewKeyslotError::OtherVolume)?;
         let key = &unlocked.volume_key;
-        let kdf = pbkdf.choose(noise::random(SALT_BYTES)?, key.expose().len())?;
+        let kdf = pbkdf.choose(HASH, noise::random(SALT_BYTES)?, key.expose().len())?;
         let new = NewKeyslot::make(key, secret, kdf, HASH, area_encryption(key), backend)?;
         Ok(NewKeyslot {
             digest: Some((unlocked.digest, digest.value.clone())),

@@ -24,19 +24,32 @@
 //!             4  stripes: 4000
 //! ```
 
+use std::ops::Range;
+
 use super::Luks1Error;
+use crate::keyslot::STRIPES;
 
 /// The length of the header in bytes.
 pub(super) const LEN: usize = 592;
+/// The part that a disk writes whole or not at all, with all but the end of keyslot 6
+/// and keyslot 7.
+pub(super) const FIRST_SECTOR: usize = 512;
 /// The number of keyslots, used and empty ones.
 pub(super) const KEYSLOTS: usize = 8;
+/// What `active` is in a used keyslot.
+pub(super) const ACTIVE: u32 = 0x00ac_71f3;
+/// And in an empty one.
+pub(super) const DISABLED: u32 = 0x0000_dead;
 
 const KEYSLOTS_AT: usize = 208;
 const KEYSLOT_LEN: usize = 48;
-const ACTIVE: u32 = 0x00ac_71f3;
-const DISABLED: u32 = 0x0000_dead;
+const UUID: Range<usize> = 168..208;
+
+/// The header's bytes.
+pub(super) type Bytes = [u8; LEN];
 
 /// The fields of the header; what they say is not looked at.
+#[derive(Clone, Debug)]
 pub(super) struct Phdr {
     pub cipher_name: String,
     pub cipher_mode: String,
@@ -51,8 +64,10 @@ pub(super) struct Phdr {
     pub keyslots: [RawKeyslot; KEYSLOTS],
 }
 
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RawKeyslot {
-    pub is_active: bool,
+    /// [`ACTIVE`], [`DISABLED`], or damaged.
+    pub active: u32,
     pub iterations: u32,
     pub salt: [u8; 32],
     /// In 512-byte units.
@@ -61,33 +76,11 @@ pub(super) struct RawKeyslot {
 }
 
 impl Phdr {
-    pub(super) fn parse(bytes: &[u8; LEN]) -> Result<Self, Luks1Error> {
+    pub(super) fn parse(bytes: &Bytes) -> Result<Self, Luks1Error> {
         if !bytes.starts_with(super::MAGIC) {
             return Err(Luks1Error::Magic);
         }
         let number = |offset| u32::from_be_bytes(field(bytes, offset));
-        let keyslot = |number_of_slot: u32, begin: usize| {
-            Ok(RawKeyslot {
-                is_active: match number(begin) {
-                    ACTIVE => true,
-                    DISABLED => false,
-                    found => {
-                        return Err(Luks1Error::KeyslotState {
-                            keyslot: number_of_slot,
-                            found,
-                        });
-                    }
-                },
-                iterations: number(begin + 4),
-                salt: field(bytes, begin + 8),
-                key_material_offset: number(begin + 40),
-                stripes: number(begin + 44),
-            })
-        };
-        let mut keyslots = Vec::with_capacity(KEYSLOTS);
-        for (slot, begin) in (0..).zip((KEYSLOTS_AT..LEN).step_by(KEYSLOT_LEN)) {
-            keyslots.push(keyslot(slot, begin)?);
-        }
         Ok(Self {
             cipher_name: text(&field::<32>(bytes, 8), "cipher-name")?,
             cipher_mode: text(&field::<32>(bytes, 40), "cipher-mode")?,
@@ -97,13 +90,77 @@ impl Phdr {
             mk_digest: field(bytes, 112),
             mk_digest_salt: field(bytes, 132),
             mk_digest_iter: number(164),
-            uuid: text(&field::<40>(bytes, 168), "uuid")?,
-            keyslots: keyslots.try_into().map_err(drop).expect("there are eight"),
+            uuid: text(
+                &field::<{ UUID.end - UUID.start }>(bytes, UUID.start),
+                "uuid",
+            )?,
+            keyslots: std::array::from_fn(|slot| {
+                let begin = KEYSLOTS_AT + KEYSLOT_LEN * slot;
+                RawKeyslot {
+                    active: number(begin),
+                    iterations: number(begin + 4),
+                    salt: field(bytes, begin + 8),
+                    key_material_offset: number(begin + 40),
+                    stripes: number(begin + 44),
+                }
+            }),
         })
+    }
+
+    /// The header. The texts must fit.
+    pub(super) fn serialise(&self) -> Bytes {
+        let mut bytes = [0; LEN];
+        put(&mut bytes, 0, super::MAGIC);
+        put(&mut bytes, 8, self.cipher_name.as_bytes());
+        put(&mut bytes, 40, self.cipher_mode.as_bytes());
+        put(&mut bytes, 72, self.hash_spec.as_bytes());
+        put(&mut bytes, 104, &self.payload_offset.to_be_bytes());
+        put(&mut bytes, 108, &self.key_bytes.to_be_bytes());
+        put(&mut bytes, 112, &self.mk_digest);
+        put(&mut bytes, 132, &self.mk_digest_salt);
+        put(&mut bytes, 164, &self.mk_digest_iter.to_be_bytes());
+        put_uuid(&mut bytes, &self.uuid);
+        for (slot, keyslot) in self.keyslots.iter().enumerate() {
+            keyslot.put(&mut bytes, slot);
+        }
+        bytes
     }
 }
 
-fn field<const N: usize>(bytes: &[u8; LEN], offset: usize) -> [u8; N] {
+impl RawKeyslot {
+    /// An empty one.
+    pub(super) fn empty(key_material_offset: u32) -> Self {
+        Self {
+            active: DISABLED,
+            iterations: 0,
+            salt: [0; 32],
+            key_material_offset,
+            stripes: STRIPES,
+        }
+    }
+
+    /// Replaces keyslot `slot` of a header.
+    pub(super) fn put(&self, bytes: &mut Bytes, slot: usize) {
+        let begin = KEYSLOTS_AT + KEYSLOT_LEN * slot;
+        put(bytes, begin, &self.active.to_be_bytes());
+        put(bytes, begin + 4, &self.iterations.to_be_bytes());
+        put(bytes, begin + 8, &self.salt);
+        put(bytes, begin + 40, &self.key_material_offset.to_be_bytes());
+        put(bytes, begin + 44, &self.stripes.to_be_bytes());
+    }
+}
+
+/// Replaces the UUID of a header. It has less than 40 bytes.
+pub(super) fn put_uuid(bytes: &mut Bytes, uuid: &str) {
+    bytes[UUID].fill(0);
+    put(bytes, UUID.start, uuid.as_bytes());
+}
+
+fn put(bytes: &mut Bytes, offset: usize, value: &[u8]) {
+    bytes[offset..][..value.len()].copy_from_slice(value);
+}
+
+fn field<const N: usize>(bytes: &Bytes, offset: usize) -> [u8; N] {
     std::array::from_fn(|i| bytes[offset + i])
 }
 

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Making a LUKS1 volume: what `cryptsetup luksFormat --type luks1` makes with the same
+//! options, field for field, with one keyslot.
+
+use std::{io, ops::Range};
+
+use luxor_engine::{Backend, KeySize};
+use luxor_sector::{Geometry, SectorSize, Storage};
+use uuid::Uuid;
+
+use super::{
+    layout,
+    phdr::{self, KEYSLOTS, Phdr, RawKeyslot},
+};
+use crate::{
+    benchmark::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
+    cipher::Encryption,
+    create::{CreateError, random_uuid},
+    hash::HashAlgorithm,
+    new_keyslot::{NewKeyslot, NewKeyslotError},
+    noise,
+    pbkdf::{Kdf, PbkdfKind},
+    segment::{Segment, SegmentSize},
+    volume_key::VolumeKey,
+};
+
+/// Of the data and of the keyslot.
+const ENCRYPTION: Encryption = Encryption::AesXtsPlain64;
+
+/// What a new LUKS1 volume shall be. Its sectors have 512 bytes.
+#[derive(Clone, Debug)]
+pub struct Luks1Options {
+    /// AES-128 or AES-256: a volume key of 32 or 64 bytes.
+    pub key_size: KeySize,
+    /// The hash of PBKDF2 and between the stripes.
+    pub hash: HashAlgorithm,
+    /// The costs of its keyslot; of kind [`PbkdfKind::Pbkdf2`], there is no other.
+    pub pbkdf: PbkdfOptions,
+    /// Its UUID; a random one (RFC 9562, version 4) when there is none.
+    pub uuid: Option<Uuid>,
+    /// Whether the header is kept apart from the data, which then begin at byte 0.
+    pub detached: bool,
+}
+
+impl Default for Luks1Options {
+    /// cryptsetup's defaults: AES-256, SHA-256.
+    fn default() -> Self {
+        Self {
+            key_size: KeySize::Aes256,
+            hash: HashAlgorithm::Sha256,
+            pbkdf: PbkdfOptions {
+                kind: PbkdfKind::Pbkdf2,
+                ..PbkdfOptions::default()
+            },
+            uuid: None,
+            detached: false,
+        }
+    }
+}
+
+/// A new LUKS1 volume's header, keyslot and key; nothing is written yet.
+#[derive(Debug)]
+pub struct NewLuks1Volume {
+    bytes: Box<phdr::Bytes>,
+    segment: Segment,
+    volume_key: VolumeKey,
+    keyslot: NewKeyslot,
+    uuid: Uuid,
+}
+
+impl NewLuks1Volume {
+    /// Draws a volume key and puts it into a keyslot under `secret`. Takes as long
+    /// as the key derivation's costs say, and a little longer when they are measured.
+    ///
+    /// # Errors
+    /// [`CreateError`].
+    pub fn create(
+        options: &Luks1Options,
+        secret: &[u8],
+        backend: &dyn Backend,
+    ) -> Result<Self, CreateError> {
+        let Luks1Options { hash, pbkdf, .. } = options;
+        pbkdf.check()?;
+        if pbkdf.kind != PbkdfKind::Pbkdf2 {
+            let name = pbkdf.kind.name();
+            return Err(PbkdfOptionsError::NotForLuks1 { name }.into());
+        }
+        let volume_key = VolumeKey::random(2 * options.key_size.bytes(), ENCRYPTION)?;
+        let key_bytes = match options.key_size {
+            KeySize::Aes128 => 32,
+            KeySize::Aes256 => 64,
+        };
+        let salt = noise::random(SALT_BYTES)?;
+        let kdf = pbkdf
+            .choose(*hash, salt, volume_key.expose().len())
+            .map_err(NewKeyslotError::from)?;
+        let area = (ENCRYPTION, key_bytes);
+        let keyslot = NewKeyslot::make(&volume_key, secret, kdf, *hash, area, backend)?;
+
+        let mut mk_digest_salt = [0; 32];
+        getrandom::fill(&mut mk_digest_salt)?;
+        let mk_digest_iter = pbkdf.digest_iterations(*hash);
+        let mut mk_digest = [0; 20];
+        hash.pbkdf2(
+            volume_key.expose(),
+            &mk_digest_salt,
+            mk_digest_iter,
+            &mut mk_digest,
+        );
+
+        let uuid = match options.uuid {
+            Some(uuid) => uuid,
+            None => random_uuid()?,
+        };
+        let offset = if options.detached {
+            0
+        } else {
+            layout::data_offset(key_bytes)
+        };
+        let (cipher_name, cipher_mode) = ENCRYPTION.cipher_and_mode();
+        let mut phdr = Phdr {
+            cipher_name: cipher_name.into(),
+            cipher_mode: cipher_mode.into(),
+            hash_spec: hash.name().into(),
+            payload_offset: layout::units(offset),
+            key_bytes,
+            mk_digest,
+            mk_digest_salt,
+            mk_digest_iter,
+            uuid: uuid.to_string(),
+            keyslots: std::array::from_fn(|slot| {
+                RawKeyslot::empty(layout::units(layout::area_offset(key_bytes, slot)))
+            }),
+        };
+        phdr.keyslots[0].fill(&keyslot.kdf);
+        Ok(Self {
+            bytes: Box::new(phdr.serialise()),
+            segment: Segment {
+                offset,
+                size: SegmentSize::Dynamic,
+                encryption: ENCRYPTION,
+                geometry: Geometry {
+                    sector_size: SectorSize::B512,
+                    iv_mode: ENCRYPTION.iv_mode(),
+                    iv_offset: 0,
+                },
+            },
+            volume_key,
+            keyslot,
+            uuid,
+        })
+    }
+
+    /// The data: from [`NewLuks1Volume::header_len`] on, or from byte 0 of another
+    /// storage, and to the storage's end.
+    #[must_use]
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// The key that encrypts the data.
+    #[must_use]
+    pub fn volume_key(&self) -> &VolumeKey {
+        &self.volume_key
+    }
+
+    /// The volume's UUID.
+    #[must_use]
+    pub fn uuid(&self) -> Uuid {
+        self.uuid
+    }
+
+    /// The bytes that the header and the keyslot areas take: 2 MiB, or a little less or
+    /// half of it when the header is detached.
+    #[must_use]
+    pub fn header_len(&self) -> u64 {
+        match self.segment.offset {
+            0 => layout::areas_end(self.keyslot.key_len),
+            offset => offset,
+        }
+    }
+
+    /// Writes the first [`NewLuks1Volume::header_len`] bytes: the header's first sector
+    /// when all else is durable, and returns when that is durable too. Before it is
+    /// there, nothing begins like a volume.
+    ///
+    /// An older volume's header is to be wiped first.
+    ///
+    /// # Errors
+    /// The storage's errors, and when the system gives no random bytes.
+    pub fn write_to(&self, storage: &dyn Storage) -> io::Result<()> {
+        let (first, rest) = self.bytes.split_at(phdr::FIRST_SECTOR);
+        storage.write_all_at(rest, phdr::FIRST_SECTOR as u64)?;
+        self.write_rest(|bytes, offset| storage.write_all_at(bytes, offset))?;
+        storage.sync()?;
+        storage.write_all_at(first, 0)?;
+        storage.sync()
+    }
+
+    /// Writes the first [`NewLuks1Volume::header_len`] bytes in order, for outputs that
+    /// cannot seek.
+    ///
+    /// # Errors
+    /// The output's errors, and when the system gives no random bytes.
+    pub fn write_stream(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(&*self.bytes)?;
+        self.write_rest(|bytes, _| out.write_all(bytes))
+    }
+
+    /// All after the header, in order: the keyslot, random bytes in the areas of the
+    /// others, so that used and unused ones look alike, and zeros between them.
+    fn write_rest(&self, mut write: impl FnMut(&[u8], u64) -> io::Result<()>) -> io::Result<()> {
+        let key_len = self.keyslot.key_len;
+        let mut at = phdr::LEN as u64;
+        for slot in 0..KEYSLOTS {
+            let begin = layout::area_offset(key_len, slot);
+            let end = begin + layout::area_len(key_len);
+            write_zeros(at..begin, &mut write)?;
+            match slot {
+                0 => write(&self.keyslot.encrypted, begin)?,
+                _ => noise::write(begin..end, &mut write)?,
+            }
+            at = end;
+        }
+        write_zeros(at..self.header_len(), write)
+    }
+}
+
+fn write_zeros(
+    range: Range<u64>,
+    mut write: impl FnMut(&[u8], u64) -> io::Result<()>,
+) -> io::Result<()> {
+    const PIECE: usize = 64 << 10;
+    let zeros = vec![0; PIECE];
+    for at in range.clone().step_by(PIECE) {
+        let len = usize::try_from(range.end - at).map_or(PIECE, |left| left.min(PIECE));
+        write(&zeros[..len], at)?;
+    }
+    Ok(())
+}
+
+impl RawKeyslot {
+    /// Makes it a used one with this derivation, PBKDF2.
+    pub(super) fn fill(&mut self, kdf: &Kdf) {
+        let Kdf::Pbkdf2 {
+            iterations, salt, ..
+        } = kdf
+        else {
+            unreachable!("LUKS1 has no other, which is checked before")
+        };
+        self.active = phdr::ACTIVE;
+        self.iterations = *iterations;
+        self.salt = salt.as_slice().try_into().expect("salts have 32 bytes");
+    }
+}
