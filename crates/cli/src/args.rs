@@ -21,7 +21,8 @@ use clap::{
 
 pub use self::{
     header::{
-        HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs, HeaderRestoreArgs, PolicyArgs,
+        EraseArgs, HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs, HeaderRepairArgs,
+        HeaderRestoreArgs, PolicyArgs,
     },
     keys::{PbkdfArgs, UnlockArgs},
     metadata::{CheckArgs, DumpArgs},
@@ -153,6 +154,7 @@ pub enum Command {
     Dump(DumpArgs),
     Check(CheckArgs),
     Header(HeaderArgs),
+    Erase(EraseArgs),
     Raw(RawArgs),
     Engines(EnginesArgs),
     Bench(BenchArgs),
@@ -173,17 +175,8 @@ pub fn definition() -> clap::Command {
     for (name, hidden) in [
         ("dump", &["threads", "progress_json"][..]),
         ("check", &["threads", "progress_json"]),
-        (
-            "header",
-            &[
-                "key_file",
-                "keyfile_offset",
-                "keyfile_size",
-                "engine",
-                "threads",
-                "progress_json",
-            ],
-        ),
+        ("header", METADATA_ONLY),
+        ("erase", METADATA_ONLY),
         ("encrypt", &POLICY),
         (
             "raw",
@@ -230,6 +223,16 @@ const ALL_BUT_QUIET: &[&str] = &[
     "require_cipher",
     "require_pbkdf",
     "header_digest",
+    "engine",
+    "threads",
+    "progress_json",
+];
+
+/// What means nothing where no key is needed.
+const METADATA_ONLY: &[&str] = &[
+    "key_file",
+    "keyfile_offset",
+    "keyfile_size",
     "engine",
     "threads",
     "progress_json",

@@ -57,6 +57,7 @@ fn run(cli: &Cli) -> Result<()> {
         Command::Dump(args) => commands::dump::run(args, &cli.global, console),
         Command::Check(args) => commands::check::run(args, &cli.global, console),
         Command::Header(args) => commands::header::run(args, &cli.global, console),
+        Command::Erase(args) => commands::erase::run(args, &cli.global, console),
         Command::Raw(args) => commands::raw::run(args, &cli.global, console),
         Command::Engines(args) => commands::engines::run(args),
         Command::Bench(args) => commands::bench::run(args, &cli.global),
@@ -68,7 +69,11 @@ fn run(cli: &Cli) -> Result<()> {
 /// A requirement that nothing is held to would be worse than none.
 fn check_policy_is_used(cli: &Cli) -> Result<()> {
     let reads_volume = match &cli.command {
-        Command::Decrypt(_) | Command::Dump(_) | Command::Check(_) | Command::Header(_) => true,
+        Command::Decrypt(_)
+        | Command::Dump(_)
+        | Command::Check(_)
+        | Command::Header(_)
+        | Command::Erase(_) => true,
         Command::Encrypt(_)
         | Command::Raw(_)
         | Command::Engines(_)

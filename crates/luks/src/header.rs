@@ -403,7 +403,7 @@ pub enum Warning {
     /// A copy is damaged.
     #[error(
         "the {} copy of the LUKS2 header is damaged ({error}); the other one is used. \
-         cryptsetup repair can restore it",
+         `luxor header repair` makes it anew",
         kind.name()
     )]
     Damaged {

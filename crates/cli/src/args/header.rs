@@ -69,6 +69,7 @@ pub struct HeaderArgs {
 pub enum HeaderAction {
     Backup(HeaderBackupArgs),
     Restore(HeaderRestoreArgs),
+    Repair(HeaderRepairArgs),
     Digest(HeaderDigestArgs),
 }
 
@@ -125,6 +126,22 @@ pub struct HeaderRestoreArgs {
     pub force: bool,
 }
 
+/// Make a damaged copy of a LUKS2 header anew from the other one
+///
+/// Also one that is older than the other, as a crash leaves it. Nothing is changed when
+/// both copies are in order, or when something else, such as a file system, begins where
+/// the damaged one should be.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor header repair photos.luks
+  luxor check photos.luks            says whether there is something to repair")]
+pub struct HeaderRepairArgs {
+    /// The volume, or its detached header
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+}
+
 /// Print the SHA-256 of a volume's header, for --header-digest
 ///
 /// It is of the bytes that are parsed: of LUKS2 the header's copy that counts, of LUKS1
@@ -138,4 +155,22 @@ pub struct HeaderDigestArgs {
     /// The volume, a detached header or a backup
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
+}
+
+/// Destroy all keyslots: the data can never be read again
+///
+/// They are overwritten with random bytes. Nobody has a way back then, whatever the
+/// passphrase, except with a backup of the header.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  luxor erase photos.luks")]
+pub struct EraseArgs {
+    /// The volume, or its detached header
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+
+    /// Ask nothing
+    #[arg(long, alias = "force")]
+    pub batch_mode: bool,
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor header`.
 
-use std::{io::Write, path::Path};
+use std::{fmt::Display, io::Write, path::Path};
 
 use luxor_luks::{BackupError, HeaderBackup, Misfit, RestoreError, VolumeHeader};
 use luxor_sector::Storage;
 
 use crate::{
     args::{
-        GlobalArgs, HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs, HeaderRestoreArgs,
+        GlobalArgs, HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs, HeaderRepairArgs,
+        HeaderRestoreArgs,
     },
     change::Change,
     commands::check_not_needed,
@@ -29,6 +30,7 @@ pub fn run(args: &HeaderArgs, global: &GlobalArgs, console: Console) -> Result<(
     match &args.action {
         HeaderAction::Backup(args) => backup(args, global, console),
         HeaderAction::Restore(args) => restore(args, global, console),
+        HeaderAction::Repair(args) => repair(args, global),
         HeaderAction::Digest(args) => digest(args, global, console),
     }
 }
@@ -99,6 +101,24 @@ fn restore(args: &HeaderRestoreArgs, global: &GlobalArgs, console: Console) -> R
         })?;
     console.note(format!("the header of {} is restored", name(target)));
     Ok(())
+}
+
+fn repair(args: &HeaderRepairArgs, global: &GlobalArgs) -> Result<()> {
+    let target = global.header.as_ref().unwrap_or(&args.volume);
+    let change = Change::begin(target)?;
+    let failed = |error: &dyn Display| Error::failure(format!("{}: {error}", name(target)));
+    let header = VolumeHeader::read(change.storage()).map_err(|error| failed(&error))?;
+    check_policy(&header, global, &name(target))?;
+    let VolumeHeader::Luks2(mut header) = header else {
+        return console::print("the header is good (LUKS1: one copy, no checksum)\n");
+    };
+    let repaired = header
+        .repair(change.storage())
+        .map_err(|error| failed(&error))?;
+    console::print(&match repaired {
+        Some(kind) => format!("the {} header is made anew\n", kind.name()),
+        None => "both copies of the header are good\n".into(),
+    })
 }
 
 fn digest(args: &HeaderDigestArgs, global: &GlobalArgs, console: Console) -> Result<()> {

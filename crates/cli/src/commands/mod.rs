@@ -22,6 +22,7 @@ pub mod decrypt;
 pub mod dump;
 pub mod encrypt;
 pub mod engines;
+pub mod erase;
 pub mod generate;
 pub mod header;
 pub mod raw;

@@ -336,3 +336,80 @@ fn requirements_are_held_before_a_secret_is_asked_for() {
         .arg("0".repeat(64))
         .fails(1, "--header-digest");
 }
+
+#[test]
+fn a_damaged_copy_is_made_anew() {
+    let folder = prepared();
+    let good = fs::read(folder.join("luks2")).unwrap();
+    let repair = || run(&folder, "header repair luks2");
+    let outcome = repair().ok();
+    assert!(outcome.text().contains("both copies"), "{outcome:#?}");
+    assert!(fs::read(folder.join("luks2")).unwrap() == good);
+
+    for (at, copy) in [
+        (0, "primary"),
+        (5000, "primary"),
+        (0x4000, "secondary"),
+        (0x5000, "secondary"),
+    ] {
+        let mut damaged = good.clone();
+        damaged[at] ^= 1;
+        folder.write("luks2", damaged);
+        let outcome = run(&folder, "check luks2").run();
+        outcome.assert_code(1);
+        let outcome = repair().ok();
+        assert!(outcome.text().contains(copy), "{outcome:#?}");
+        run(&folder, "check --key-file key luks2").ok();
+        cryptsetup(&folder, "open --test-passphrase --key-file key luks2");
+        let repaired = fs::read(folder.join("luks2")).unwrap();
+        assert!(repaired[0x8000..] == good[0x8000..]);
+    }
+
+    // A file system may be what is wanted there now.
+    let mut other = good.clone();
+    other[..4].copy_from_slice(b"XFSB");
+    folder.write("luks2", &other);
+    repair().fails(1, "XFS");
+    assert!(fs::read(folder.join("luks2")).unwrap() == other);
+    // Of two damaged copies nothing can be made.
+    let mut lost = good;
+    lost[100] ^= 1;
+    lost[0x4000 + 100] ^= 1;
+    folder.write("luks2", lost);
+    repair().fails(1, "both copies");
+    run(&folder, "header repair luks1").ok();
+    run(&folder, "header repair missing").fails(4, "missing");
+    run(&folder, "header repair plain").fails(1, "LUKS");
+}
+
+#[test]
+fn nothing_opens_what_is_erased() {
+    let folder = prepared();
+    let before = fs::read(folder.join("luks2")).unwrap();
+    run(&folder, "header backup luks2 backup").ok();
+    let outcome = without_terminal("erase", &["luks2"], folder.path());
+    outcome.assert_code(1);
+    assert!(outcome.stderr.contains("--batch-mode"), "{outcome:#?}");
+    let (code, screen) = terminal("erase luks2", &["y\n"], folder.path());
+    assert_eq!(code, 1, "{screen}");
+    assert!(fs::read(folder.join("luks2")).unwrap() == before);
+
+    let (code, screen) = terminal("erase luks2", &["YES\n"], folder.path());
+    assert_eq!(code, 0, "{screen}");
+    let erased = fs::read(folder.join("luks2")).unwrap();
+    run(&folder, "check luks2").ok();
+    let outcome = run(&folder, "dump luks2").ok();
+    assert!(!outcome.text().contains("Keyslot 0"), "{outcome:#?}");
+    // The old area has nothing of the key left, and the data are as they were.
+    assert!(erased[0x8000..][..256_000] != before[0x8000..][..256_000]);
+    assert!(erased[16 << 20..] == before[16 << 20..]);
+    let outcome = run(&folder, "check --key-file key luks2").run();
+    assert_ne!(outcome.code, Some(0), "{outcome:#?}");
+    // Except with a backup.
+    run(&folder, "header restore --batch-mode luks2 backup").ok();
+    run(&folder, "check --key-file key luks2").ok();
+
+    run(&folder, "erase --batch-mode luks2").ok();
+    run(&folder, "erase --batch-mode plain").fails(1, "LUKS");
+    run(&folder, "erase --batch-mode missing").fails(4, "missing");
+}
