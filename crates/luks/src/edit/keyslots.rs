@@ -94,6 +94,8 @@ impl Header {
     /// priority and its tokens: another secret, or other costs for the same one. Old or
     /// new, the keyslot can be opened at each instant: the new area is a free one, and
     /// the old one is overwritten when no copy of the metadata refers to it any more.
+    /// When just that is interrupted, the old bytes stay in a place that nothing refers to
+    /// until another keyslot is put there: the old secret could be tried on them.
     ///
     /// # Errors
     /// [`ChangeError`], also when there is no room for a second area, and when the
