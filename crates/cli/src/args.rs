@@ -28,7 +28,7 @@ pub use self::{
     metadata::{CheckArgs, DumpArgs},
     raw::{RawArgs, RawDirection, RawMode},
     tools::{BenchArgs, CompletionsArgs, EnginesArgs, ManArgs},
-    volume::{DecryptArgs, EncryptArgs, NewVolumeArgs, Sparse, VolumeType},
+    volume::{DecryptArgs, EncryptArgs, FormatArgs, NewVolumeArgs, Sparse, VolumeType},
 };
 use crate::engine;
 
@@ -151,6 +151,7 @@ pub struct GlobalArgs {
 pub enum Command {
     Encrypt(EncryptArgs),
     Decrypt(DecryptArgs),
+    Format(FormatArgs),
     Dump(DumpArgs),
     Check(CheckArgs),
     Header(HeaderArgs),
@@ -179,6 +180,15 @@ pub fn definition() -> clap::Command {
         ("erase", METADATA_ONLY),
         ("encrypt", &POLICY),
         (
+            "format",
+            &[
+                "require_cipher",
+                "require_pbkdf",
+                "header_digest",
+                "threads",
+            ],
+        ),
+        (
             "raw",
             &["header", "require_cipher", "require_pbkdf", "header_digest"],
         ),
@@ -206,7 +216,9 @@ pub fn definition() -> clap::Command {
             let arg = arg.clone().hide(hidden.contains(&arg.get_id().as_str()));
             match arg.get_id().as_str() {
                 // What happens without it is said for the commands that need a secret.
-                "key_file" if name != "encrypt" => arg.long_help(Resettable::Reset),
+                "key_file" if !matches!(name, "encrypt" | "format") => {
+                    arg.long_help(Resettable::Reset)
+                }
                 _ => arg,
             }
         });

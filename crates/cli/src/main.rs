@@ -54,6 +54,7 @@ fn run(cli: &Cli) -> Result<()> {
     match &cli.command {
         Command::Encrypt(args) => commands::encrypt::run(args, &cli.global, console),
         Command::Decrypt(args) => commands::decrypt::run(args, &cli.global, console),
+        Command::Format(args) => commands::format::run(args, &cli.global, console),
         Command::Dump(args) => commands::dump::run(args, &cli.global, console),
         Command::Check(args) => commands::check::run(args, &cli.global, console),
         Command::Header(args) => commands::header::run(args, &cli.global, console),
@@ -75,6 +76,7 @@ fn check_policy_is_used(cli: &Cli) -> Result<()> {
         | Command::Header(_)
         | Command::Erase(_) => true,
         Command::Encrypt(_)
+        | Command::Format(_)
         | Command::Raw(_)
         | Command::Engines(_)
         | Command::Bench(_)

@@ -48,6 +48,24 @@ impl VolumeOptions {
         Ok(())
     }
 
+    /// The unit of encryption in bytes.
+    #[must_use]
+    pub fn sector_size(&self) -> u64 {
+        match self {
+            Self::Luks1(_) => 512,
+            Self::Luks2(options) => options.sector_size.bytes() as u64,
+        }
+    }
+
+    /// Where the data will begin, in bytes.
+    #[must_use]
+    pub fn data_offset(&self) -> u64 {
+        match self {
+            Self::Luks1(options) => options.data_offset(),
+            Self::Luks2(options) => options.data_offset(),
+        }
+    }
+
     /// Draws the volume's key, and makes a keyslot: slow.
     ///
     /// # Errors
@@ -242,6 +260,13 @@ impl NewVolume {
             }
         }
         Ok(())
+    }
+
+    /// The data have `size` bytes, and the device is longer.
+    pub fn set_size(&mut self, size: u64) {
+        if let Self::Luks2(volume) = self {
+            volume.set_segment_size(SegmentSize::Fixed(size));
+        }
     }
 
     /// Writes the metadata where they may be written in any order, or as a stream.

@@ -61,6 +61,15 @@ pub struct Luks2Options {
     pub file_length: Option<u64>,
 }
 
+impl Luks2Options {
+    /// Where the data will begin, in bytes: behind the header, or at byte 0 of another
+    /// storage.
+    #[must_use]
+    pub fn data_offset(&self) -> u64 {
+        if self.detached { 0 } else { DATA_OFFSET }
+    }
+}
+
 impl Default for Luks2Options {
     /// cryptsetup's defaults for a file: 4096-byte sectors, AES-256, SHA-256, Argon2id.
     fn default() -> Self {
@@ -151,7 +160,7 @@ impl NewVolume {
             label: options.label.clone().unwrap_or_default(),
             salts,
             segment: Segment {
-                offset: if options.detached { 0 } else { DATA_OFFSET },
+                offset: options.data_offset(),
                 size: SegmentSize::Dynamic,
                 encryption: ENCRYPTION,
                 geometry: Geometry {

@@ -44,6 +44,39 @@ pub struct EncryptArgs {
     pub force: bool,
 }
 
+/// Make an empty LUKS volume
+///
+/// A new file appears whole or not at all; its data area takes no space on the disk
+/// until something is written. A block device becomes a volume as a whole, unless
+/// --size says how much of it. What was there before is lost.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor format --size 100G disk.luks
+  luxor format --force --label Backups /dev/sdx1
+  luxor format --size 100G --header disk.header disk.data
+  luxor format --header disk.header /dev/sdx1           leaves the device as it is")]
+pub struct FormatArgs {
+    /// The volume to make: a file or a block device
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+
+    /// How many bytes it shall hold: a number, with K, M, G or T for powers of 1024
+    ///
+    /// A new file is 16 MiB longer: the header. Of a file or device that exists it can
+    /// be left out; then the volume is as large as that.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub size: Option<u64>,
+
+    /// What the volume is to be.
+    #[command(flatten)]
+    pub new: NewVolumeArgs,
+
+    /// Replace VOLUME when it exists; required to write to a block device
+    #[arg(long)]
+    pub force: bool,
+}
+
 /// What a new volume is to be.
 #[derive(Args, Clone, Debug)]
 pub struct NewVolumeArgs {
@@ -135,4 +168,64 @@ pub enum Sparse {
     Auto,
     /// Every zero is written
     Never,
+}
+
+/// A number of bytes, with K, M, G or T (or KiB and so on) for powers of 1024.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => Some(0),
+        "k" | "kib" => Some(10),
+        "m" | "mib" => Some(20),
+        "g" | "gib" => Some(30),
+        "t" | "tib" => Some(40),
+        _ => None,
+    };
+    // `parse` would take a sign.
+    let number = Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+    let number = number.and_then(|digits| digits.parse::<u64>().ok());
+    let (Some(number), Some(shift)) = (number, shift) else {
+        return Err("a size is a number, with nothing, K, M, G or T behind it".into());
+    };
+    number
+        .checked_mul(1 << shift)
+        .filter(|&bytes| i64::try_from(bytes).is_ok())
+        .ok_or_else(|| "no file has 8 EiB".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units_of_1024() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("3k", 3 << 10),
+            ("64KiB", 64 << 10),
+            ("1M", 1 << 20),
+            ("100g", 100 << 30),
+            ("2TiB", 2 << 40),
+            ("9223372036854775807", i64::MAX as u64),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for bad in [
+            "",
+            "K",
+            "-1",
+            "+1",
+            "1.5G",
+            "1 K",
+            "1KB",
+            "1P",
+            "0x10",
+            "8388608T",
+            "9223372036854775808",
+            "18446744073709551616",
+        ] {
+            assert!(size(bad).is_err(), "{bad:?}");
+        }
+    }
 }

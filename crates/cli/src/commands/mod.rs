@@ -23,6 +23,7 @@ pub mod dump;
 pub mod encrypt;
 pub mod engines;
 pub mod erase;
+pub mod format;
 pub mod generate;
 pub mod header;
 pub mod raw;

@@ -2,6 +2,7 @@
 //! The program as its users see it.
 
 mod console;
+mod format;
 mod header;
 mod luks1;
 mod outputs;

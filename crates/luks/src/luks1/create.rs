@@ -42,6 +42,19 @@ pub struct Luks1Options {
     pub detached: bool,
 }
 
+impl Luks1Options {
+    /// Where the data will begin, in bytes: behind the header, or at byte 0 of another
+    /// storage.
+    #[must_use]
+    pub fn data_offset(&self) -> u64 {
+        match (self.detached, self.key_size) {
+            (true, _) => 0,
+            (false, KeySize::Aes128) => layout::data_offset(32),
+            (false, KeySize::Aes256) => layout::data_offset(64),
+        }
+    }
+}
+
 impl Default for Luks1Options {
     /// cryptsetup's defaults: AES-256, SHA-256.
     fn default() -> Self {
@@ -112,11 +125,7 @@ impl NewLuks1Volume {
             Some(uuid) => uuid,
             None => random_uuid()?,
         };
-        let offset = if options.detached {
-            0
-        } else {
-            layout::data_offset(key_bytes)
-        };
+        let offset = options.data_offset();
         let (cipher_name, cipher_mode) = ENCRYPTION.cipher_and_mode();
         let mut phdr = Phdr {
             cipher_name: cipher_name.into(),

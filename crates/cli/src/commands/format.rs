@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor format`.
+
+use std::{fs, os::unix::fs::FileTypeExt, path::Path};
+
+use luxor_engine::Mode;
+use luxor_sector::Storage;
+
+use crate::{
+    args::{FormatArgs, GlobalArgs},
+    commands::check_not_needed,
+    console::Console,
+    engine::Engine,
+    error::{Error, Exit, Result, name},
+    new_volume::VolumeOptions,
+    output::{Output, OutputOptions},
+    progress::ProgressStyleArgs,
+    secrets::SecretSource,
+};
+
+/// Makes an empty volume.
+///
+/// # Errors
+/// When the options do not fit together, and when a file or the secret is not usable.
+/// A new file does not appear then.
+pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+    let options = VolumeOptions::new(&args.new, global.header.is_some())?;
+    let engine = Engine::select(global, Mode::Xts, console)?;
+    let secrets = SecretSource::new(global, &[], console)?;
+    let (key_file, header) = (global.key_file.as_deref(), global.header.as_deref());
+    if args.volume == Path::new("-") {
+        return Err(Error::failure("VOLUME must be a file or a block device"));
+    }
+    if header == Some(&args.volume) {
+        return Err(Error::failure(
+            "VOLUME and --header must be different files",
+        ));
+    }
+    check_not_needed(
+        &args.volume,
+        &[("the key file", key_file), ("the header", header)],
+    )?;
+    if let Some(header) = header {
+        check_not_needed(header, &[("the key file", key_file)])?;
+    }
+
+    let room = match args.size {
+        Some(_) => None,
+        None => Some(room(&args.volume)?),
+    };
+    let output_options = OutputOptions {
+        force: args.force,
+        ..OutputOptions::default()
+    };
+    // With the header elsewhere, data that are there already are none of its business.
+    let mut output = match (header, args.size) {
+        (Some(_), None) => None,
+        _ => Some(Output::create(&args.volume, &output_options)?),
+    };
+    if let Some(output) = &output
+        && !output.is_seekable()
+    {
+        return Err(Error::failure(format!(
+            "{} must be a file or a block device",
+            output.name()
+        )));
+    }
+    let mut header_output = match header {
+        Some(path) => Some(Output::create(path, &output_options)?),
+        None => None,
+    };
+    let (sector, data_offset) = (options.sector_size(), options.data_offset());
+    let size = match (args.size, room) {
+        (Some(size), _) => size,
+        (None, Some(room)) => room.saturating_sub(data_offset),
+        (None, None) => unreachable!("one of them is known"),
+    };
+    if size == 0 || !size.is_multiple_of(sector) {
+        return Err(Error::failure(format!(
+            "the volume would hold {size} bytes, which is no multiple of the sector size \
+             ({sector}), or none"
+        )));
+    }
+    let total = size
+        .checked_add(data_offset)
+        .filter(|&total| i64::try_from(total).is_ok())
+        .ok_or_else(|| Error::failure(format!("{size} bytes are too many")))?;
+
+    let secret = secrets.new_one(&args.volume)?;
+    let progress = ProgressStyleArgs::new(global, console, false);
+    let step = progress.step("Making the key");
+    let mut volume = options.create(secret.expose(), &*engine.backend)?;
+    drop((step, secret));
+
+    if let Some(output) = &mut output {
+        match output.capacity() {
+            Some(_) => {
+                volume.check_end(total, output)?;
+                output.begin(data_offset, Some(total))?;
+                if args.size.is_some() {
+                    volume.set_size(size);
+                }
+            }
+            // All of the file is behind what will be written: a hole.
+            None => output.begin(total, Some(total))?,
+        }
+    }
+    if let Some(header) = &mut header_output {
+        header.begin(0, Some(volume.header_len()))?;
+    }
+    let target = header_output.as_mut().or(output.as_mut());
+    volume.write_header(target.expect("there is one of them at least"))?;
+    for output in [output, header_output].into_iter().flatten() {
+        output.finish()?;
+    }
+    console.note(format!("the volume holds {size} bytes"));
+    Ok(())
+}
+
+/// The length of the file or device that exists.
+fn room(volume: &Path) -> Result<u64> {
+    let failed = |error| Error::io(format!("cannot open {}", name(volume)), &error);
+    let metadata = match fs::metadata(volume) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(
+                Error::new(Exit::Missing, format!("{} does not exist", name(volume)))
+                    .hint("To make a new file: --size SIZE."),
+            );
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    if metadata.file_type().is_block_device() {
+        let device = fs::File::open(volume).map_err(failed)?;
+        return Storage::len(&device).map_err(failed);
+    }
+    Ok(metadata.len())
+}
