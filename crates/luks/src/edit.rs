@@ -34,6 +34,7 @@ pub use self::settings::{ActivationFlag, UnknownFlag};
 use crate::{
     binary_header::{BinaryHeader, CopyKind},
     header::{CopyStatus, Header, ReadError},
+    luks1::Luks1Error,
     metadata::{Metadata, MetadataError, brief_list, json_size},
 };
 
@@ -134,6 +135,10 @@ pub enum ChangeError {
     /// The metadata cannot be read again.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// Those of a LUKS1 volume cannot be read again, or what would be written breaks a
+    /// rule.
+    #[error("the LUKS1 header is not accepted: {0}")]
+    Luks1(#[from] Luks1Error),
     /// They are not those that the change was made for.
     #[error(
         "the volume's header was changed meanwhile by another program; nothing was written. Begin \
@@ -240,6 +245,18 @@ pub enum ChangeError {
         kind: CopyKind,
         /// The system's reason.
         source: io::Error,
+    },
+    /// LUKS1's header was not written.
+    #[error("the header cannot be written: {source}")]
+    WriteHeader {
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// LUKS1 has no such thing.
+    #[error("LUKS1 has no {what}; LUKS2 has")]
+    NotInLuks1 {
+        /// What it has not: `tokens`.
+        what: &'static str,
     },
     /// An area was not written.
     #[error("the keyslots area cannot be written at byte {offset}: {source}")]

@@ -8,6 +8,7 @@
 //!   about 2 MiB  data in 512-byte sectors, to the storage's end (or in another storage)
 //! ```
 
+mod change;
 mod create;
 mod layout;
 mod phdr;
@@ -43,6 +44,8 @@ const UNIT: u64 = 512;
 /// The metadata of a LUKS1 volume, read once and validated.
 #[derive(Clone, Debug)]
 pub struct Luks1Header {
+    /// As they were read: whoever changes them keeps the others.
+    bytes: Box<phdr::Bytes>,
     uuid: String,
     hash: HashAlgorithm,
     key_len: u32,
@@ -150,6 +153,7 @@ impl Luks1Header {
         let (_, metadata_len, _) = areas[areas.len() - 1];
 
         Ok(Self {
+            bytes: Box::new(*bytes),
             uuid: header.uuid,
             hash,
             key_len: header.key_bytes,

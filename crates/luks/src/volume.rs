@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A volume of either version: the one place that looks which it is.
 
+mod change;
+
 use std::collections::BTreeMap;
 
 use luxor_engine::Backend;

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Changing a LUKS1 volume's header and keyslots. There is one copy of the header and no
+//! checksum, so everything hangs on the order of writes:
+//!
+//! ```text
+//! a key comes      its area, sync; the header, sync
+//! a key goes       its area overwritten, sync; the header, sync
+//! a key changes    the new one comes into an empty keyslot, then into the old one's
+//!                  place, then the first of the two goes again
+//! ```
+//!
+//! A disk writes a sector of 512 bytes whole or not at all. The header has 592: keyslot 7
+//! and half of keyslot 6's salt are in the second sector, and all that marks the others
+//! as used is in the first. When keys come the second sector is written first, when they
+//! go it is written last: a keyslot that is marked as used has its whole salt.
+
+use std::ops::Range;
+
+use luxor_engine::Backend;
+use luxor_sector::Storage;
+use uuid::Uuid;
+
+use super::{
+    Luks1Header,
+    phdr::{self, KEYSLOTS, RawKeyslot},
+};
+use crate::{
+    benchmark::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
+    edit::ChangeError,
+    new_keyslot::{NewKeyslot, NewKeyslotError},
+    noise,
+    pbkdf::PbkdfKind,
+    unlock::Unlocked,
+};
+
+/// Which of the header's two sectors is written first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// For what becomes valid.
+    SecondFirst,
+    /// For what becomes invalid.
+    FirstFirst,
+}
+
+impl Luks1Header {
+    /// Puts the volume key under `secret`: the slow part of adding or changing a
+    /// keyslot, as [`Header::new_keyslot`](crate::Header::new_keyslot). The options must
+    /// be of kind [`PbkdfKind::Pbkdf2`]; the hash is the volume's.
+    ///
+    /// # Errors
+    /// [`NewKeyslotError`].
+    pub fn new_keyslot(
+        &self,
+        unlocked: &Unlocked,
+        secret: &[u8],
+        pbkdf: &PbkdfOptions,
+        backend: &dyn Backend,
+    ) -> Result<NewKeyslot, NewKeyslotError> {
+        pbkdf.check()?;
+        if pbkdf.kind != PbkdfKind::Pbkdf2 {
+            let name = pbkdf.kind.name();
+            return Err(PbkdfOptionsError::NotForLuks1 { name }.into());
+        }
+        let key = &unlocked.volume_key;
+        if key.expose().len() != self.key_len as usize {
+            return Err(NewKeyslotError::OtherVolume);
+        }
+        let salt = noise::random(SALT_BYTES)?;
+        let kdf = pbkdf.choose(self.hash, salt, key.expose().len())?;
+        let area = (self.segment.encryption, self.key_len);
+        let new = NewKeyslot::make(key, secret, kdf, self.hash, area, backend)?;
+        Ok(NewKeyslot {
+            digest: Some((unlocked.digest, self.digest.value.clone())),
+            ..new
+        })
+    }
+
+    /// Adds `new` as keyslot `number`, or as the first that is empty, and returns its
+    /// number. The area is durable before the header refers to it.
+    ///
+    /// Like all changes it is fast, and to be made under the lock on the volume's
+    /// metadata; it is refused when they are not what this header has read.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn add_keyslot(
+        &mut self,
+        storage: &dyn Storage,
+        new: &NewKeyslot,
+        number: Option<u32>,
+    ) -> Result<u32, ChangeError> {
+        self.begin(storage)?;
+        self.check_key(new)?;
+        let number = match number {
+            Some(number) => {
+                slot(number)?;
+                if self.keyslots.contains_key(&number) {
+                    return Err(ChangeError::Taken { what: WHAT, number });
+                }
+                number
+            }
+            None => self.empty_keyslot()?,
+        };
+        self.put_key(storage, number, new)?;
+        Ok(number)
+    }
+
+    /// Makes `new` the content of keyslot `number`: another secret, or other costs for
+    /// the same one. Old or new, a keyslot can be opened at each instant; a crash may
+    /// leave both, or the new one twice.
+    ///
+    /// # Errors
+    /// [`ChangeError`], also when all eight keyslots are used: there is no room for the
+    /// new one beside the old one then.
+    pub fn replace_keyslot(
+        &mut self,
+        storage: &dyn Storage,
+        number: u32,
+        new: &NewKeyslot,
+    ) -> Result<(), ChangeError> {
+        self.begin(storage)?;
+        self.check_key(new)?;
+        self.require(number)?;
+        let other = self.empty_keyslot()?;
+        self.put_key(storage, other, new)?;
+        self.put_key(storage, number, new)?;
+        self.take_key(storage, other)
+    }
+
+    /// Removes keyslot `number`, which may be the last one. Its area is overwritten
+    /// first: from then on nothing opens it, whatever happens to the header.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn remove_keyslot(
+        &mut self,
+        storage: &dyn Storage,
+        number: u32,
+    ) -> Result<(), ChangeError> {
+        self.begin(storage)?;
+        self.require(number)?;
+        self.take_key(storage, number)
+    }
+
+    /// Removes all keyslots: nothing opens the volume any more. All areas are
+    /// overwritten first, with what changes that were interrupted may have left.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn erase(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
+        self.begin(storage)?;
+        let len = storage
+            .len()
+            .map_err(|source| ChangeError::ReadBeginning { source })?;
+        let mut bytes = *self.bytes;
+        for number in 0..KEYSLOTS {
+            let area = self.area(number);
+            // A detached header need not be so long.
+            overwrite(storage, area.start..area.end.min(len))?;
+            RawKeyslot::empty(self.raw(number).key_material_offset).put(&mut bytes, number);
+        }
+        self.write(storage, bytes, Order::FirstFirst)
+    }
+
+    /// Sets the UUID.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub fn set_uuid(&mut self, storage: &dyn Storage, uuid: Uuid) -> Result<(), ChangeError> {
+        self.begin(storage)?;
+        let mut bytes = *self.bytes;
+        phdr::put_uuid(&mut bytes, &uuid.to_string());
+        self.write(storage, bytes, Order::FirstFirst)
+    }
+
+    /// Reads the header again: the caller holds the lock on the volume's metadata, so
+    /// that it is this until it is written.
+    pub(super) fn begin(&self, storage: &dyn Storage) -> Result<(), ChangeError> {
+        let now = Self::read(storage)?;
+        match now.bytes == self.bytes {
+            true => Ok(()),
+            false => Err(ChangeError::ChangedMeanwhile),
+        }
+    }
+
+    /// Writes what differs, each sector durably before the other.
+    pub(super) fn write(
+        &mut self,
+        storage: &dyn Storage,
+        bytes: phdr::Bytes,
+        order: Order,
+    ) -> Result<(), ChangeError> {
+        let new = Self::parse(&bytes)?;
+        let mut sectors = [0..phdr::FIRST_SECTOR, phdr::FIRST_SECTOR..phdr::LEN];
+        if order == Order::SecondFirst {
+            sectors.reverse();
+        }
+        for sector in sectors {
+            if bytes[sector.clone()] == self.bytes[sector.clone()] {
+                continue;
+            }
+            storage
+                .write_all_at(&bytes[sector.clone()], sector.start as u64)
+                .and_then(|()| storage.sync())
+                .map_err(|source| ChangeError::WriteHeader { source })?;
+        }
+        *self = new;
+        Ok(())
+    }
+
+    fn check_key(&self, new: &NewKeyslot) -> Result<(), ChangeError> {
+        let mine = Some((0, &self.digest.value));
+        match new.digest.as_ref().map(|(number, value)| (*number, value)) == mine {
+            true => Ok(()),
+            false => Err(ChangeError::OtherKey),
+        }
+    }
+
+    fn require(&self, number: u32) -> Result<(), ChangeError> {
+        match self.keyslots.contains_key(&number) {
+            true => Ok(()),
+            false => Err(ChangeError::Missing { what: WHAT, number }),
+        }
+    }
+
+    fn empty_keyslot(&self) -> Result<u32, ChangeError> {
+        (0..MAX)
+            .find(|number| !self.keyslots.contains_key(number))
+            .ok_or(ChangeError::AllTaken {
+                what: WHAT,
+                max: MAX,
+            })
+    }
+
+    fn put_key(
+        &mut self,
+        storage: &dyn Storage,
+        number: u32,
+        new: &NewKeyslot,
+    ) -> Result<(), ChangeError> {
+        let slot = slot(number)?;
+        let offset = self.area(slot).start;
+        storage
+            .write_all_at(&new.encrypted, offset)
+            .and_then(|()| storage.sync())
+            .map_err(|source| ChangeError::WriteArea { offset, source })?;
+        let mut bytes = *self.bytes;
+        let mut keyslot = self.raw(slot);
+        keyslot.fill(&new.kdf);
+        keyslot.put(&mut bytes, slot);
+        self.write(storage, bytes, Order::SecondFirst)
+    }
+
+    fn take_key(&mut self, storage: &dyn Storage, number: u32) -> Result<(), ChangeError> {
+        let slot = slot(number)?;
+        overwrite(storage, self.area(slot))?;
+        let mut bytes = *self.bytes;
+        RawKeyslot::empty(self.raw(slot).key_material_offset).put(&mut bytes, slot);
+        self.write(storage, bytes, Order::FirstFirst)
+    }
+
+    pub(super) fn raw(&self, slot: usize) -> RawKeyslot {
+        let phdr = phdr::Phdr::parse(&self.bytes).expect("it was parsed before");
+        phdr.keyslots[slot].clone()
+    }
+
+    /// Keyslot `slot`'s area, used or empty, in bytes.
+    pub(super) fn area(&self, slot: usize) -> Range<u64> {
+        let begin = u64::from(self.raw(slot).key_material_offset) * super::UNIT;
+        begin..begin + super::layout::area_len(self.key_len)
+    }
+}
+
+const WHAT: &str = "keyslot";
+const MAX: u32 = 8;
+const _: () = assert!(MAX as usize == KEYSLOTS);
+
+fn slot(number: u32) -> Result<usize, ChangeError> {
+    usize::try_from(number)
+        .ok()
+        .filter(|&slot| slot < KEYSLOTS)
+        .ok_or(ChangeError::Number {
+            what: WHAT,
+            number,
+            max: MAX - 1,
+        })
+}
+
+/// Puts random bytes in the place of a key, and returns when they are durable.
+pub(super) fn overwrite(storage: &dyn Storage, area: Range<u64>) -> Result<(), ChangeError> {
+    let offset = area.start;
+    noise::write(area, |bytes, at| storage.write_all_at(bytes, at))
+        .and_then(|()| storage.sync())
+        .map_err(|source| ChangeError::WriteArea { offset, source })
+}

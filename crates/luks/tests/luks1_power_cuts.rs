@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every change of a LUKS1 header, with the power cut at each of its writes and syncs and
+//! with errors: no key is lost that is not to go, and what was done stays done.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    num::NonZeroUsize,
+    sync::Arc,
+};
+
+use luxor_engine::{Backend, KeySize, Mode, Registry};
+use luxor_luks::{
+    ChangeError, Luks1Header, Luks1Options, NewKeyslot, NewLuks1Volume, PbkdfKind, PbkdfOptions,
+    UnlockOptions, Uuid,
+};
+use luxor_sector::{
+    MemoryStorage, Storage,
+    faulty::{Cut, Faults, FaultyStorage, PowerCuts},
+};
+
+/// In keyslots 0, 6 and 7: the first sector, both, and the second.
+const SECRETS: [(u32, &[u8]); 3] = [(0, b"zero"), (6, b"six"), (7, b"seven")];
+const NEW: &[u8] = b"a new one";
+
+fn backend() -> Arc<dyn Backend> {
+    Registry::cpu().best(Mode::Xts).unwrap()
+}
+
+fn cheap() -> PbkdfOptions {
+    PbkdfOptions {
+        kind: PbkdfKind::Pbkdf2,
+        force_iterations: Some(1000),
+        ..PbkdfOptions::default()
+    }
+}
+
+/// A header with its areas, apart from data.
+fn volume() -> Vec<u8> {
+    let options = Luks1Options {
+        key_size: KeySize::Aes128,
+        pbkdf: cheap(),
+        detached: true,
+        ..Luks1Options::default()
+    };
+    let volume = NewLuks1Volume::create(&options, SECRETS[0].1, &*backend()).unwrap();
+    let storage = MemoryStorage::default();
+    volume.write_to(&storage).unwrap();
+    let mut header = Luks1Header::read(&storage).unwrap();
+    for (number, secret) in &SECRETS[1..] {
+        let new = new_keyslot(&header, &storage, secret);
+        let added = header.add_keyslot(&storage, &new, Some(*number)).unwrap();
+        assert_eq!(added, *number);
+    }
+    storage.into_bytes()
+}
+
+fn new_keyslot(header: &Luks1Header, storage: &dyn Storage, secret: &[u8]) -> NewKeyslot {
+    let options = UnlockOptions::default();
+    let unlocked = header.unlock(storage, SECRETS[0].1, &*backend(), &options);
+    header
+        .new_keyslot(&unlocked.unwrap(), secret, &cheap(), &*backend())
+        .unwrap()
+}
+
+type Change = Box<dyn Fn(&mut Luks1Header, &dyn Storage) -> Result<(), ChangeError>>;
+
+struct Case {
+    name: String,
+    change: Change,
+    /// What opens the volume at each instant.
+    kept: Vec<&'static [u8]>,
+    /// Of these at least one, if there are any.
+    one_of: Vec<&'static [u8]>,
+    /// What opens it afterwards, and nothing else does.
+    after: Vec<&'static [u8]>,
+}
+
+fn cases(image: &[u8]) -> Vec<Case> {
+    let storage = MemoryStorage::new(image.to_vec());
+    let header = Luks1Header::read(&storage).unwrap();
+    let all = SECRETS.map(|(_, secret)| secret);
+    let but = |gone: &[u8]| -> Vec<_> { all.into_iter().filter(|s| *s != gone).collect() };
+    let with_new = |secrets: &[&'static [u8]]| [secrets, &[NEW]].concat();
+    let mut cases = Vec::new();
+    for (number, secret) in SECRETS {
+        let new = new_keyslot(&header, &storage, NEW);
+        cases.push(Case {
+            name: format!("replace_keyslot {number}"),
+            change: Box::new(move |h, s| h.replace_keyslot(s, number, &new)),
+            kept: but(secret),
+            one_of: vec![secret, NEW],
+            after: with_new(&but(secret)),
+        });
+        cases.push(Case {
+            name: format!("remove_keyslot {number}"),
+            change: Box::new(move |h, s| h.remove_keyslot(s, number)),
+            kept: but(secret),
+            one_of: Vec::new(),
+            after: but(secret),
+        });
+    }
+    let new = new_keyslot(&header, &storage, NEW);
+    cases.push(Case {
+        name: "add_keyslot".into(),
+        change: Box::new(move |h, s| h.add_keyslot(s, &new, None).map(drop)),
+        kept: all.to_vec(),
+        one_of: Vec::new(),
+        after: with_new(&all),
+    });
+    cases.push(Case {
+        name: "erase".into(),
+        change: Box::new(|h, s| h.erase(s)),
+        kept: Vec::new(),
+        one_of: Vec::new(),
+        after: Vec::new(),
+    });
+    cases.push(Case {
+        name: "set_uuid".into(),
+        change: Box::new(|h, s| h.set_uuid(s, Uuid::from_u128(7))),
+        kept: all.to_vec(),
+        one_of: Vec::new(),
+        after: all.to_vec(),
+    });
+    cases
+}
+
+/// Keyslots 6 and 7 come: of the one the salt is in both sectors.
+fn add_cases(image: &[u8]) -> Vec<Case> {
+    let storage = MemoryStorage::new(image.to_vec());
+    let header = Luks1Header::read(&storage).unwrap();
+    let case = |number| {
+        let new = new_keyslot(&header, &storage, NEW);
+        Case {
+            name: format!("add_keyslot {number}"),
+            change: Box::new(move |h, s| h.add_keyslot(s, &new, Some(number)).map(drop)),
+            kept: vec![SECRETS[0].1],
+            one_of: Vec::new(),
+            after: vec![SECRETS[0].1, NEW],
+        }
+    };
+    vec![case(6), case(7)]
+}
+
+/// With keyslot 0 only.
+fn one_key() -> Vec<u8> {
+    let storage = MemoryStorage::new(volume());
+    let mut header = Luks1Header::read(&storage).unwrap();
+    for number in [6, 7] {
+        header.remove_keyslot(&storage, number).unwrap();
+    }
+    storage.into_bytes()
+}
+
+/// What opens an image, found once for each header with its used areas.
+#[derive(Default)]
+struct Opened(HashMap<u64, Vec<&'static [u8]>>);
+
+impl Opened {
+    fn secrets(&mut self, image: &MemoryStorage) -> Result<Vec<&'static [u8]>, String> {
+        let header = Luks1Header::read(image).map_err(|error| error.to_string())?;
+        let bytes = image.to_bytes();
+        let mut hasher = DefaultHasher::new();
+        bytes[..592].hash(&mut hasher);
+        for keyslot in header.describe().keyslots.values() {
+            let begin = usize::try_from(keyslot.area.offset).unwrap();
+            bytes[begin..][..128_000].hash(&mut hasher);
+        }
+        let find = || {
+            let all = SECRETS.map(|(_, secret)| secret);
+            let options = UnlockOptions::default();
+            [&all[..], &[NEW]]
+                .concat()
+                .into_iter()
+                .filter(|secret| header.unlock(image, secret, &*backend(), &options).is_ok())
+                .collect()
+        };
+        Ok(self.0.entry(hasher.finish()).or_insert_with(find).clone())
+    }
+
+    fn check(&mut self, case: &Case, image: &MemoryStorage, is_done: bool) -> Result<(), String> {
+        let uuid_of = |image: &MemoryStorage| {
+            let header = Luks1Header::read(image).unwrap();
+            header.describe().uuid.to_owned()
+        };
+        let is_new = case.name != "set_uuid" || uuid_of(image) == Uuid::from_u128(7).to_string();
+        let opens = self.secrets(image)?;
+        let has = |secret: &&[u8]| opens.contains(secret);
+        if !case.kept.iter().all(has) {
+            return Err("a key is lost".into());
+        }
+        if !case.one_of.is_empty() && !case.one_of.iter().any(has) {
+            return Err("neither the old nor the new key opens it".into());
+        }
+        let as_it_must = opens.len() == case.after.len() && case.after.iter().all(has) && is_new;
+        if is_done && !as_it_must {
+            return Err("what was done is not there".into());
+        }
+        Ok(())
+    }
+}
+
+fn run(case: &Case, storage: &dyn Storage) -> Result<(), ChangeError> {
+    let mut header = Luks1Header::read(storage).unwrap();
+    (case.change)(&mut header, storage)
+}
+
+fn cut(case: &Case, image: &[u8]) {
+    let mut opened = Opened::default();
+    let cuts = PowerCuts {
+        image,
+        ..PowerCuts::default()
+    };
+    let mut check =
+        |after: MemoryStorage, cut: &Cut<'_>| opened.check(case, &after, cut.after == cut.of);
+    let seen = cuts
+        .check(|storage| run(case, storage).unwrap(), &mut check)
+        .unwrap_or_else(|broken| panic!("{}: {broken}", case.name));
+    assert!(seen >= 4, "{}: {seen}", case.name);
+    let faults = Faults {
+        ignore_syncs: true,
+        ..Faults::default()
+    };
+    let noticed = PowerCuts { faults, ..cuts }
+        .check(|storage| run(case, storage).unwrap(), &mut check)
+        .err();
+    assert!(noticed.is_some(), "{}: missing syncs pass", case.name);
+}
+
+#[test]
+fn no_power_cut_loses_a_key() {
+    let image = volume();
+    for case in cases(&image) {
+        cut(&case, &image);
+    }
+}
+
+#[test]
+fn no_power_cut_breaks_what_comes() {
+    let image = one_key();
+    for case in add_cases(&image) {
+        cut(&case, &image);
+    }
+}
+
+/// What fails says so, and leaves the volume as it was or as it was to become.
+#[test]
+fn no_error_loses_a_key() {
+    let image = volume();
+    let one = one_key();
+    let cases = cases(&image).into_iter().map(|case| (case, &image));
+    let cases = cases.chain(add_cases(&one).into_iter().map(|case| (case, &one)));
+    for (case, image) in cases {
+        let mut opened = Opened::default();
+        let mut failed = 0;
+        for after in 0.. {
+            let mut all_good = true;
+            for faults in [
+                Faults {
+                    fail_write_after: Some(after),
+                    ..Faults::default()
+                },
+                Faults {
+                    fail_sync_after: Some(after),
+                    ..Faults::default()
+                },
+            ] {
+                let storage = FaultyStorage::with_faults(image.clone(), faults);
+                let result = run(&case, &storage);
+                all_good &= result.is_ok();
+                failed += u32::from(result.is_err());
+                let now = MemoryStorage::new(storage.to_bytes());
+                opened
+                    .check(&case, &now, result.is_ok())
+                    .unwrap_or_else(|error| panic!("{}, {faults:?}: {error}", case.name));
+            }
+            if all_good {
+                break;
+            }
+        }
+        assert!(failed >= 2, "{}: {failed}", case.name);
+    }
+}
+
+#[test]
+fn short_transfers_change_nothing() {
+    let image = volume();
+    for case in cases(&image) {
+        let faults = Faults {
+            longest_transfer: NonZeroUsize::new(1000),
+            ..Faults::default()
+        };
+        let storage = FaultyStorage::with_faults(image.clone(), faults);
+        run(&case, &storage).unwrap();
+        let now = MemoryStorage::new(storage.to_bytes());
+        Opened::default().check(&case, &now, true).unwrap();
+    }
+}
