@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor erase`.
 
-use luxor_luks::VolumeHeader;
-
 use crate::{
     args::{EraseArgs, GlobalArgs},
     change::Change,
@@ -30,14 +28,8 @@ pub fn run(args: &EraseArgs, global: &GlobalArgs, console: Console) -> Result<()
         confirm(&warning, "--batch-mode")?;
     }
     let change = Change::begin(path)?;
-    let erased = match volume.header {
-        VolumeHeader::Luks2(mut header) => header.erase(change.storage()),
-        VolumeHeader::Luks1(_) => {
-            return Err(Error::failure(format!(
-                "{} is a LUKS1 volume, whose keyslots this version does not change",
-                name(path)
-            )));
-        }
-    };
-    erased.map_err(|error| Error::failure(format!("{}: {error}", name(path))))
+    let mut header = volume.header;
+    header
+        .erase(change.storage())
+        .map_err(|error| Error::failure(format!("{}: {error}", name(path))))
 }

@@ -410,6 +410,9 @@ fn nothing_opens_what_is_erased() {
     run(&folder, "check --key-file key luks2").ok();
 
     run(&folder, "erase --batch-mode luks2").ok();
+    run(&folder, "erase --batch-mode luks1").ok();
+    let outcome = run(&folder, "dump luks1").ok();
+    assert!(outcome.text().contains("0 of 8 in use"), "{outcome:#?}");
     run(&folder, "erase --batch-mode plain").fails(1, "LUKS");
     run(&folder, "erase --batch-mode missing").fails(4, "missing");
 }
