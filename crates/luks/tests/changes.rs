@@ -19,6 +19,7 @@ use luxor_sector::Storage;
 const OLD: &str = "old secret";
 const NEW: &str = "new secret";
 const UUID: &str = "01234567-89ab-4def-8123-456789abcdef";
+const OTHER_TOKEN: &str = r#"{ "type": "c", "keyslots": ["7"] }"#;
 const HEADER: usize = 16 << 10;
 
 struct Scratch {
@@ -268,10 +269,13 @@ fn the_same_change_leaves_the_same_metadata() {
     ));
     let token = r#"{"type":"a/b","keyslots":["5","0"],"note":"é\u0001\"","number":-1.50}"#;
     fs::write(scratch.folder.path().join("token"), token).unwrap();
+    fs::write(scratch.folder.path().join("other-token"), OTHER_TOKEN).unwrap();
     let third = format!(
         "luksAddKey -q --key-file old {} --key-slot 3 volume token",
         pbkdf.1
     );
+
+    let again = third.replace("--key-slot 3", "--key-slot 7");
 
     type Change = Box<dyn Fn(&mut Header, &dyn Storage)>;
     let changes: Vec<(&str, Change)> = vec![
@@ -305,6 +309,18 @@ fn the_same_change_leaves_the_same_metadata() {
         (
             "luksKillSlot -q volume 5",
             Box::new(|h, s| h.remove_keyslot(s, 5).unwrap()),
+        ),
+        // Into the gap that this has left.
+        (
+            &again,
+            Box::new(move |h, s| {
+                let new = new_keyslot(h, s, (OLD, token), &cheap(PbkdfKind::Pbkdf2).0);
+                assert_eq!(h.add_keyslot(s, &new, Some(7)).unwrap(), 7);
+            }),
+        ),
+        (
+            "token import --token-replace --token-id 4 --json-file other-token volume",
+            Box::new(|h, s| h.replace_token(s, OTHER_TOKEN, 4).unwrap()),
         ),
         (
             "token remove --token-id 0 volume",
