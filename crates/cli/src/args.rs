@@ -6,6 +6,7 @@ mod header;
 mod keys;
 mod metadata;
 mod raw;
+mod tokens;
 mod tools;
 mod volume;
 
@@ -24,9 +25,16 @@ pub use self::{
         EraseArgs, HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs, HeaderRepairArgs,
         HeaderRestoreArgs, PolicyArgs,
     },
-    keys::{PbkdfArgs, UnlockArgs},
+    keys::{
+        KeyAddArgs, KeyArgs, KeyChangeArgs, KeyCommand, KeyConvertArgs, KeyRemoveArgs, KeyTestArgs,
+        LimitArgs, NewSecretArgs, PbkdfArgs, UnlockArgs,
+    },
     metadata::{CheckArgs, DumpArgs},
     raw::{RawArgs, RawDirection, RawMode},
+    tokens::{
+        AnyLuks, ConfigArgs, IsLuksArgs, PriorityName, TokenAddArgs, TokenArgs, TokenCommand,
+        TokenListArgs, TokenRemoveArgs, UuidArgs,
+    },
     tools::{BenchArgs, CompletionsArgs, EnginesArgs, ManArgs},
     volume::{DecryptArgs, EncryptArgs, FormatArgs, NewVolumeArgs, Sparse, VolumeType},
 };
@@ -38,7 +46,8 @@ Examples:
   luxor decrypt photos.luks photos.tar        asks for it, gives the same bytes back
   sudo cryptsetup open photos.luks photos     the result is an ordinary LUKS2 volume
 
-`luxor help COMMAND` or `luxor COMMAND --help` tells more about one command.";
+`luxor help COMMAND` or `luxor COMMAND --help` tells more about one command.
+cryptsetup's commands are understood too: `luxor luksAddKey photos.luks`.";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -156,6 +165,11 @@ pub enum Command {
     Check(CheckArgs),
     Header(HeaderArgs),
     Erase(EraseArgs),
+    Key(KeyArgs),
+    Token(TokenArgs),
+    Config(ConfigArgs),
+    Uuid(UuidArgs),
+    IsLuks(IsLuksArgs),
     Raw(RawArgs),
     Engines(EnginesArgs),
     Bench(BenchArgs),
@@ -176,12 +190,18 @@ pub fn definition() -> clap::Command {
     for (name, hidden) in [
         ("dump", &["threads", "progress_json"][..]),
         ("check", &["threads", "progress_json"]),
-        ("header", METADATA_ONLY),
-        ("erase", METADATA_ONLY),
-        ("encrypt", &POLICY),
+        ("header", NO_KEY),
+        ("erase", NO_KEY),
+        ("key", &["threads", "progress_json"]),
+        ("token", NO_KEY),
+        ("config", NO_KEY),
+        ("uuid", NO_KEY),
+        ("is-luks", NO_KEY),
+        ("encrypt", POLICY),
         (
             "format",
             &[
+                "require_type",
                 "require_cipher",
                 "require_pbkdf",
                 "header_digest",
@@ -190,7 +210,13 @@ pub fn definition() -> clap::Command {
         ),
         (
             "raw",
-            &["header", "require_cipher", "require_pbkdf", "header_digest"],
+            &[
+                "header",
+                "require_type",
+                "require_cipher",
+                "require_pbkdf",
+                "header_digest",
+            ],
         ),
         ("engines", ALL_BUT_QUIET),
         (
@@ -200,6 +226,7 @@ pub fn definition() -> clap::Command {
                 "keyfile_offset",
                 "keyfile_size",
                 "header",
+                "require_type",
                 "require_cipher",
                 "require_pbkdf",
                 "header_digest",
@@ -216,7 +243,7 @@ pub fn definition() -> clap::Command {
             let arg = arg.clone().hide(hidden.contains(&arg.get_id().as_str()));
             match arg.get_id().as_str() {
                 // What happens without it is said for the commands that need a secret.
-                "key_file" if !matches!(name, "encrypt" | "format") => {
+                "key_file" if !matches!(name, "encrypt" | "format" | "key") => {
                     arg.long_help(Resettable::Reset)
                 }
                 _ => arg,
@@ -227,11 +254,22 @@ pub fn definition() -> clap::Command {
     command
 }
 
+/// What means nothing where no key is needed.
+const NO_KEY: &[&str] = &[
+    "key_file",
+    "keyfile_offset",
+    "keyfile_size",
+    "engine",
+    "threads",
+    "progress_json",
+];
+
 const ALL_BUT_QUIET: &[&str] = &[
     "key_file",
     "keyfile_offset",
     "keyfile_size",
     "header",
+    "require_type",
     "require_cipher",
     "require_pbkdf",
     "header_digest",
@@ -240,18 +278,13 @@ const ALL_BUT_QUIET: &[&str] = &[
     "progress_json",
 ];
 
-/// What means nothing where no key is needed.
-const METADATA_ONLY: &[&str] = &[
-    "key_file",
-    "keyfile_offset",
-    "keyfile_size",
-    "engine",
-    "threads",
-    "progress_json",
-];
-
 /// What only commands that read a volume can hold it to.
-const POLICY: [&str; 3] = ["require_cipher", "require_pbkdf", "header_digest"];
+const POLICY: &[&str] = &[
+    "require_type",
+    "require_cipher",
+    "require_pbkdf",
+    "header_digest",
+];
 
 /// The command line, parsed.
 ///
@@ -260,6 +293,17 @@ const POLICY: [&str; 3] = ["require_cipher", "require_pbkdf", "header_digest"];
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let matches = definition().try_get_matches_from(args)?;
     Cli::from_arg_matches(&matches)
+}
+
+/// Whether the option that every command takes and that is called `name` has a value;
+/// `None` when there is no such option.
+#[must_use]
+pub fn general_option(name: &[u8]) -> Option<bool> {
+    let command = Cli::command();
+    let mut general = command.get_arguments().filter(|arg| arg.is_global_set());
+    general
+        .find(|arg| arg.get_long().is_some_and(|long| long.as_bytes() == name))
+        .map(|arg| arg.get_action().takes_values())
 }
 
 /// Any name: who gets it knows better what to say about one that it has not. These

@@ -54,6 +54,12 @@ impl Error {
         Self::new(Exit::Failure, message)
     }
 
+    /// A "no" with exit code 1, for scripts: nothing is said.
+    #[must_use]
+    pub fn silent() -> Self {
+        Self::failure("")
+    }
+
     /// A failed input or output operation: `what` is like "cannot read photos.tar".
     #[must_use]
     pub fn io(what: impl fmt::Display, error: &io::Error) -> Self {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is read: a file, a block device, a pipe, standard input.
+//! What is read: a file, a block device, a pipe, standard input. And metadata that are
+//! changed in place.
 
 use std::{
     fs::{File, OpenOptions},
@@ -36,6 +37,9 @@ pub enum Role {
     Data,
     /// A volume's metadata, which may be looked at while the volume is in use.
     Metadata,
+    /// A volume's metadata, to be changed in place. That, too, may be done while the
+    /// volume is in use: its data stay as they are.
+    Change,
 }
 
 /// An input that is open.
@@ -50,6 +54,7 @@ pub struct Input {
     file: File,
     kind: Kind,
     locked: bool,
+    writable: bool,
 }
 
 #[derive(Debug)]
@@ -88,17 +93,22 @@ impl Input {
             path: path_of(),
             source,
         };
+        if role == Role::Change && path == Path::new("-") {
+            return Err(InputError::Unchangeable { path: path_of() });
+        }
         let file = if path == Path::new("-") {
             File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?)
         } else {
             OpenOptions::new()
                 .read(true)
+                .write(role == Role::Change)
                 .custom_flags(libc::O_NOCTTY)
                 .open(path)
                 .map_err(|source| match source.kind() {
                     io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
                         InputError::Missing { path: path_of() }
                     }
+                    io::ErrorKind::IsADirectory => InputError::Folder { path: path_of() },
                     _ => failed(source),
                 })?
         };
@@ -136,6 +146,10 @@ impl Input {
         } else {
             Kind::Stream { position: 0 }
         };
+        let writable = role == Role::Change;
+        if writable && matches!(kind, Kind::Stream { .. }) {
+            return Err(InputError::Unchangeable { path: path_of() });
+        }
 
         let locked = seekable && role == Role::Data;
         if locked && !lock_data(&file, Access::Read).map_err(failed)? {
@@ -146,6 +160,7 @@ impl Input {
             file,
             kind,
             locked,
+            writable,
         })
     }
 
@@ -177,7 +192,8 @@ impl Input {
         &self.file
     }
 
-    /// Its bytes at offsets, for reading only. None for pipes and the like.
+    /// Its bytes at offsets, for reading only unless it was opened with
+    /// [`Role::Change`]. None for pipes and the like.
     #[must_use]
     pub fn as_storage(&self) -> Option<&dyn Storage> {
         match self.kind {
@@ -359,15 +375,27 @@ impl Storage for Input {
         place.read_exact_at(&self.file, buf, offset)
     }
 
-    fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
-        Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "it is open for reading only",
-        ))
+    /// Only what [`Role::Change`] opened can be written, and nothing becomes longer.
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        let (Kind::Seekable(place), true) = (&self.kind, self.writable) else {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "it is open for reading only",
+            ));
+        };
+        let end = offset.saturating_add(buf.len() as u64);
+        if end > place.len {
+            let message = format!("it ends after {} bytes, before byte {end}", place.len);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        Storage::write_all_at(&self.file, buf, place.base + offset)
     }
 
     fn sync(&self) -> io::Result<()> {
-        Ok(())
+        match self.writable {
+            true => Storage::sync(&self.file),
+            false => Ok(()),
+        }
     }
 }
 
@@ -403,6 +431,15 @@ pub enum InputError {
         /// As it was named.
         path: PathBuf,
     },
+    /// It has no place that could be written again.
+    #[error(
+        "{} cannot be changed in place: it is no file and no block device",
+        shown(path)
+    )]
+    Unchangeable {
+        /// As it was named.
+        path: PathBuf,
+    },
     /// Somebody writes to it.
     #[error("{} is locked: another program is writing to it", shown(path))]
     Locked {
@@ -424,7 +461,9 @@ impl From<InputError> for Error {
         let exit = match error {
             InputError::Missing { .. } => Exit::Missing,
             InputError::Locked { .. } => Exit::Busy,
-            InputError::Folder { .. } | InputError::Open { .. } => Exit::Failure,
+            InputError::Folder { .. }
+            | InputError::Unchangeable { .. }
+            | InputError::Open { .. } => Exit::Failure,
         };
         Self::new(exit, error.to_string())
     }
@@ -474,6 +513,34 @@ mod tests {
         assert!(storage.read_exact_at(&mut buf, 399_998).is_err());
         assert!(storage.write_all_at(&buf, 0).is_err());
         assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+
+    #[test]
+    fn only_what_is_opened_for_changes_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "0123456789").unwrap();
+        let input = Input::open(&path, Role::Change).unwrap();
+        input.write_all_at(b"xy", 8).unwrap();
+        input.sync().unwrap();
+        assert!(input.write_all_at(b"xyz", 8).is_err());
+        assert!(input.write_all_at(b"x", u64::MAX).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"01234567xy");
+        // The data may be in use.
+        assert!(lock_data(&File::open(&path).unwrap(), Access::Read).unwrap());
+
+        mkfifo(&folder.path().join("pipe"), Mode::S_IRWXU).unwrap();
+        for name in ["pipe", "-"] {
+            let path = if name == "-" {
+                name.into()
+            } else {
+                folder.path().join(name)
+            };
+            let error = Input::open(&path, Role::Change).unwrap_err();
+            assert!(matches!(error, InputError::Unchangeable { .. }), "{error}");
+        }
+        let error = Input::open(folder.path(), Role::Change).unwrap_err();
+        assert!(matches!(error, InputError::Folder { .. }), "{error}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod change;
 mod commands;
 mod confirm;
 mod console;
+mod cryptsetup;
 mod engine;
 mod error;
 mod input;
@@ -33,17 +34,26 @@ use crate::{
 };
 
 fn main() -> ExitCode {
-    let cli = match args::parse(env::args_os()) {
+    let line: Vec<_> = env::args_os().collect();
+    let line = match cryptsetup::translate(&line) {
+        Ok(translated) => translated.unwrap_or(line),
+        Err(error) => return failed(&error),
+    };
+    let cli = match args::parse(line) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            say(&error.to_string());
-            error.exit().code().into()
-        }
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &Error) -> ExitCode {
+    if !error.message().is_empty() {
+        say(&error.to_string());
+    }
+    error.exit().code().into()
 }
 
 fn run(cli: &Cli) -> Result<()> {
@@ -59,6 +69,11 @@ fn run(cli: &Cli) -> Result<()> {
         Command::Check(args) => commands::check::run(args, &cli.global, console),
         Command::Header(args) => commands::header::run(args, &cli.global, console),
         Command::Erase(args) => commands::erase::run(args, &cli.global, console),
+        Command::Key(args) => commands::key::run(args, &cli.global, console),
+        Command::Token(args) => commands::token::run(args, &cli.global, console),
+        Command::Config(args) => commands::config::run(args, &cli.global, console),
+        Command::Uuid(args) => commands::identify::uuid(args, &cli.global, console),
+        Command::IsLuks(args) => commands::identify::is_luks(args, &cli.global, console),
         Command::Raw(args) => commands::raw::run(args, &cli.global, console),
         Command::Engines(args) => commands::engines::run(args),
         Command::Bench(args) => commands::bench::run(args, &cli.global),
@@ -74,7 +89,12 @@ fn check_policy_is_used(cli: &Cli) -> Result<()> {
         | Command::Dump(_)
         | Command::Check(_)
         | Command::Header(_)
-        | Command::Erase(_) => true,
+        | Command::Erase(_)
+        | Command::Key(_)
+        | Command::Token(_)
+        | Command::Config(_)
+        | Command::Uuid(_)
+        | Command::IsLuks(_) => true,
         Command::Encrypt(_)
         | Command::Format(_)
         | Command::Raw(_)
@@ -83,7 +103,7 @@ fn check_policy_is_used(cli: &Cli) -> Result<()> {
         | Command::Completions(_)
         | Command::Man(_) => false,
     };
-    if reads_volume || cli.global.policy.policy().is_empty() {
+    if reads_volume || cli.global.policy.is_empty() {
         return Ok(());
     }
     Err(Error::failure(

@@ -23,7 +23,7 @@ pub const KEY_FILE_MAX: usize = 8 << 20;
 /// Bytes of a typed passphrase at most, as cryptsetup has it.
 const TYPED_MAX: usize = 512;
 
-/// How often a prompt is repeated.
+/// How often a new passphrase is asked for.
 const ATTEMPTS: u32 = 3;
 
 /// Where a command's secret comes from. Nothing is read before it is asked for.
@@ -35,16 +35,50 @@ pub struct SecretSource {
 
 #[derive(Debug)]
 enum From {
-    /// A part of a file, or of standard input.
-    KeyFile {
-        path: PathBuf,
-        offset: u64,
-        size: Option<usize>,
-    },
+    KeyFile(KeyFile),
     /// A terminal.
     Prompt(File),
-    /// The first line of standard input.
+    /// The next line of standard input.
     StdinLine,
+}
+
+/// A key file as the command line names it, or does not.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyFileOptions<'a> {
+    /// The file; `-` is standard input.
+    pub path: Option<&'a Path>,
+    /// The bytes that are skipped.
+    pub offset: u64,
+    /// The bytes that are read; to the end when not given.
+    pub size: Option<u64>,
+    /// What the three options are called.
+    pub names: [&'static str; 3],
+}
+
+impl<'a> KeyFileOptions<'a> {
+    /// The key file that opens a volume.
+    fn existing(global: &'a GlobalArgs) -> Self {
+        Self {
+            path: global.key_file.as_deref(),
+            offset: global.keyfile_offset,
+            size: global.keyfile_size,
+            names: ["--key-file", "--keyfile-offset", "--keyfile-size"],
+        }
+    }
+
+    fn is_stdin(self) -> bool {
+        self.path.is_some_and(is_stdin)
+    }
+}
+
+/// A part of a file, or of standard input.
+#[derive(Debug)]
+struct KeyFile {
+    path: PathBuf,
+    offset: u64,
+    size: Option<usize>,
+    /// The options that say the last two.
+    names: [&'static str; 2],
 }
 
 impl SecretSource {
@@ -56,6 +90,34 @@ impl SecretSource {
     /// file longer than [`KEY_FILE_MAX`] is asked for, and when there is no
     /// terminal where one is needed.
     pub fn new(global: &GlobalArgs, inputs: &[(&str, &Path)], console: Console) -> Result<Self> {
+        Self::of(KeyFileOptions::existing(global), inputs, console)
+    }
+
+    /// The sources of a secret that opens a volume and of one that shall open it from
+    /// now on. Both may be lines of standard input, in this order.
+    ///
+    /// # Errors
+    /// As [`SecretSource::new`].
+    pub fn pair(
+        global: &GlobalArgs,
+        new: KeyFileOptions<'_>,
+        inputs: &[(&str, &Path)],
+        console: Console,
+    ) -> Result<(Self, Self)> {
+        let existing = KeyFileOptions::existing(global);
+        // A key file takes all of standard input: the other secret is asked for on the
+        // terminal then.
+        let beside = |other: KeyFileOptions<'_>, what| {
+            let other = other.is_stdin().then_some((what, Path::new("-")));
+            inputs.iter().copied().chain(other).collect::<Vec<_>>()
+        };
+        Ok((
+            Self::of(existing, &beside(new, "the new key file"), console)?,
+            Self::of(new, &beside(existing, "the key file"), console)?,
+        ))
+    }
+
+    fn of(options: KeyFileOptions<'_>, inputs: &[(&str, &Path)], console: Console) -> Result<Self> {
         process::harden(console);
         let mut on_stdin = inputs.iter().filter(|(_, path)| is_stdin(path));
         let data_on_stdin = on_stdin.next().map(|(what, _)| *what);
@@ -64,31 +126,33 @@ impl SecretSource {
                 "standard input cannot be both {first} and {second}"
             )));
         }
-        let from = if let Some(path) = &global.key_file {
+        let [file_name, offset_name, size_name] = options.names;
+        let from = if let Some(path) = options.path {
             if let (Some(data), true) = (data_on_stdin, is_stdin(path)) {
                 return Err(Error::failure(format!(
                     "standard input cannot be both the key file and {data}"
                 ))
-                .hint("Put the key into a file: --key-file FILE."));
+                .hint(format!("Put the key into a file: {file_name} FILE.")));
             }
-            let size = match global.keyfile_size.map(usize::try_from) {
+            let size = match options.size.map(usize::try_from) {
                 None => None,
                 Some(Ok(size)) if size <= KEY_FILE_MAX => Some(size),
                 Some(_) => {
                     return Err(Error::failure(format!(
-                        "--keyfile-size is above the limit of {KEY_FILE_MAX} bytes (8 MiB)"
+                        "{size_name} is above the limit of {KEY_FILE_MAX} bytes (8 MiB)"
                     )));
                 }
             };
-            From::KeyFile {
-                path: path.clone(),
-                offset: global.keyfile_offset,
+            From::KeyFile(KeyFile {
+                path: path.to_owned(),
+                offset: options.offset,
                 size,
-            }
-        } else if global.keyfile_offset != 0 || global.keyfile_size.is_some() {
-            return Err(Error::failure(
-                "--keyfile-offset and --keyfile-size have no meaning without --key-file",
-            ));
+                names: [offset_name, size_name],
+            })
+        } else if options.offset != 0 || options.size.is_some() {
+            return Err(Error::failure(format!(
+                "{offset_name} and {size_name} have no meaning without {file_name}"
+            )));
         } else if let Some(data) = data_on_stdin {
             From::Prompt(terminal().map_err(|error| {
                 Error::io(
@@ -97,7 +161,7 @@ impl SecretSource {
                     ),
                     &error,
                 )
-                .hint("Give the secret with --key-file FILE.")
+                .hint(format!("Give the secret with {file_name} FILE."))
             })?)
         } else if io::stdin().is_terminal() {
             // A terminal that is not the controlling one can still be read.
@@ -109,11 +173,18 @@ impl SecretSource {
         Ok(Self { from, console })
     }
 
-    /// How often it makes sense to call [`SecretSource::existing`].
+    /// Whether the secret is in a file, so that nobody has to be asked for it.
     #[must_use]
-    pub fn attempts(&self) -> u32 {
+    pub fn is_key_file(&self) -> bool {
+        matches!(self.from, From::KeyFile(_))
+    }
+
+    /// How often it makes sense to call [`SecretSource::existing`]: `tries` times when
+    /// somebody types.
+    #[must_use]
+    pub fn attempts(&self, tries: u32) -> u32 {
         if matches!(self.from, From::Prompt(_)) {
-            ATTEMPTS
+            tries
         } else {
             1
         }
@@ -126,7 +197,7 @@ impl SecretSource {
     pub fn existing(&self, volume: &Path) -> Result<SecretBytes> {
         let secret = match &self.from {
             From::Prompt(tty) => prompt(tty, &format!("Passphrase for {}: ", shown(volume)))?,
-            From::KeyFile { path, offset, size } => key_file(path, *offset, *size)?,
+            From::KeyFile(file) => file.read()?,
             From::StdinLine => stdin_line()?,
         };
         Ok(self.noted(secret))
@@ -139,12 +210,12 @@ impl SecretSource {
     pub fn new_one(&self, volume: &Path) -> Result<SecretBytes> {
         let secret = match &self.from {
             From::Prompt(tty) => new_typed(tty, volume)?,
-            From::KeyFile { path, offset, size } => {
-                let secret = key_file(path, *offset, *size)?;
+            From::KeyFile(file) => {
+                let secret = file.read()?;
                 if secret.is_empty() {
                     return Err(Error::failure(format!(
                         "the key file {} is empty, which is no protection",
-                        shown(path)
+                        shown(&file.path)
                     )));
                 }
                 secret
@@ -171,54 +242,59 @@ impl SecretSource {
 
 const EMPTY: &str = "the passphrase is empty, which is no protection";
 
-/// The bytes of a key file, at most [`KEY_FILE_MAX`]; of standard input when
-/// `path` is `-`.
-///
-/// # Errors
-/// When it cannot be read, is too long or shorter than `size`.
-fn key_file(path: &Path, offset: u64, size: Option<usize>) -> Result<SecretBytes> {
-    let cannot =
-        |error: io::Error| Error::io(format!("cannot read the key file {}", shown(path)), &error);
-    let mut file = if is_stdin(path) {
-        stdin()
-    } else {
-        File::open(path)
-    }
-    .map_err(cannot)?;
-    if file.metadata().map_err(cannot)?.is_dir() {
-        return Err(Error::failure(format!(
-            "the key file {} is a folder",
-            shown(path)
-        )));
-    }
-    let skipped = skip(&mut file, offset).map_err(cannot)?;
-    if skipped < offset {
-        return Err(Error::failure(format!(
-            "the key file {} has {skipped} bytes, and --keyfile-offset is {offset}",
-            shown(path)
-        )));
-    }
-    match size {
-        Some(size) => {
-            let mut secret = SecretBytes::zeroed(size);
-            let filled = fill(&mut file, secret.expose_mut()).map_err(cannot)?;
-            if filled < size {
-                return Err(Error::failure(format!(
-                    "the key file {} has only {filled} of the {size} bytes of --keyfile-size",
-                    shown(path)
-                )));
-            }
-            Ok(secret)
+impl KeyFile {
+    /// Its bytes, at most [`KEY_FILE_MAX`].
+    ///
+    /// # Errors
+    /// When it cannot be read, is too long or too short.
+    fn read(&self) -> Result<SecretBytes> {
+        let path = &self.path;
+        let [offset_name, size_name] = self.names;
+        let cannot = |error: io::Error| {
+            Error::io(format!("cannot read the key file {}", shown(path)), &error)
+        };
+        let mut file = if is_stdin(path) {
+            stdin()
+        } else {
+            File::open(path)
         }
-        None => read_until(&mut file, None, KEY_FILE_MAX)
-            .map_err(cannot)?
-            .ok_or_else(|| {
-                Error::failure(format!(
-                    "the key file {} is longer than {KEY_FILE_MAX} bytes (8 MiB)",
-                    shown(path)
-                ))
-                .hint("Use a part of it: --keyfile-size BYTES.")
-            }),
+        .map_err(cannot)?;
+        if file.metadata().map_err(cannot)?.is_dir() {
+            return Err(Error::failure(format!(
+                "the key file {} is a folder",
+                shown(path)
+            )));
+        }
+        let offset = self.offset;
+        let skipped = skip(&mut file, offset).map_err(cannot)?;
+        if skipped < offset {
+            return Err(Error::failure(format!(
+                "the key file {} has {skipped} bytes, and {offset_name} is {offset}",
+                shown(path)
+            )));
+        }
+        match self.size {
+            Some(size) => {
+                let mut secret = SecretBytes::zeroed(size);
+                let filled = fill(&mut file, secret.expose_mut()).map_err(cannot)?;
+                if filled < size {
+                    return Err(Error::failure(format!(
+                        "the key file {} has only {filled} of the {size} bytes of {size_name}",
+                        shown(path)
+                    )));
+                }
+                Ok(secret)
+            }
+            None => read_until(&mut file, None, KEY_FILE_MAX)
+                .map_err(cannot)?
+                .ok_or_else(|| {
+                    Error::failure(format!(
+                        "the key file {} is longer than {KEY_FILE_MAX} bytes (8 MiB)",
+                        shown(path)
+                    ))
+                    .hint(format!("Use a part of it: {size_name} BYTES."))
+                }),
+        }
     }
 }
 
@@ -239,11 +315,11 @@ fn stdin_line() -> Result<SecretBytes> {
         )),
         Ok(Some(Some(secret))) => Ok(secret),
         Ok(Some(None)) => Err(Error::failure(format!(
-            "the first line of standard input is longer than {KEY_FILE_MAX} bytes (8 MiB)"
+            "a line of standard input is longer than {KEY_FILE_MAX} bytes (8 MiB)"
         ))),
         Ok(None) => Err(
-            Error::failure("standard input is empty: there is no passphrase")
-                .hint("Give the secret on its first line, with --key-file FILE, or on a terminal."),
+            Error::failure("standard input is at its end: there is no passphrase")
+                .hint("Give the secret as a line of it, with --key-file FILE, or on a terminal."),
         ),
     }
 }

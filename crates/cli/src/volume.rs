@@ -7,10 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use luxor_engine::Backend;
+use luxor_engine::{Backend, SecretBytes};
 use luxor_luks::{
-    ReadError, SegmentSize, UnlockOptions, Unlocked, VolumeHeader, VolumeReadError,
-    check_file_length,
+    ChangeError, ReadError, SegmentSize, UnlockError, UnlockOptions, Unlocked, VolumeHeader,
+    VolumeReadError, check_file_length,
 };
 use luxor_sector::{
     Storage,
@@ -18,10 +18,10 @@ use luxor_sector::{
 };
 
 use crate::{
-    args::{GlobalArgs, UnlockArgs},
+    args::{GlobalArgs, LimitArgs, UnlockArgs},
     console::{Console, say},
     error::{Error, Exit, Result, name},
-    input::Input,
+    input::{Input, Role},
     locks::{Access, MetadataLock},
     prefix::Prefix,
     progress::ProgressStyleArgs,
@@ -55,6 +55,21 @@ impl Volume {
             console.warn(format!("{}: {warning}", volume.name()));
         }
         Ok(volume)
+    }
+
+    /// Opens the file that has the metadata: the detached header if `global` names one,
+    /// else `volume`.
+    ///
+    /// # Errors
+    /// As [`Volume::open`], and when there is no such file.
+    pub fn open_metadata(
+        volume: &Path,
+        role: Role,
+        global: &GlobalArgs,
+        console: Console,
+    ) -> Result<Self> {
+        let path = global.header.as_deref().unwrap_or(volume);
+        Self::open(Input::open(path, role)?, global, console)
     }
 
     /// As [`Volume::open`], without the warnings.
@@ -94,7 +109,7 @@ impl Volume {
     }
 
     /// Opens a keyslot with the secret from `secrets`. A prompt is repeated when
-    /// the passphrase is wrong.
+    /// the passphrase is wrong. The secret is given back too, for who needs it again.
     ///
     /// # Errors
     /// When no keyslot can be opened.
@@ -105,26 +120,35 @@ impl Volume {
         args: &UnlockArgs,
         progress: ProgressStyleArgs,
         console: Console,
-    ) -> Result<Unlocked> {
-        let options = UnlockOptions {
-            keyslot: args.key_slot,
-            memory_limit_kib: args.pbkdf_memory_limit,
-            iterations_limit: args.pbkdf_iterations_limit,
-            allow_weak_key: args.allow_weak_key,
-        };
-        let mut attempts = secrets.attempts();
+    ) -> Result<(Unlocked, SecretBytes)> {
+        let keyslots: Vec<_> = args.key_slot.into_iter().collect();
+        self.unlock_one_of(&keyslots, secrets, backend, &args.limits, progress, console)
+    }
+
+    /// As [`Volume::unlock`], with one of these keyslots; of all when there are none.
+    ///
+    /// # Errors
+    /// As [`Volume::unlock`].
+    pub fn unlock_one_of(
+        &self,
+        keyslots: &[u32],
+        secrets: &SecretSource,
+        backend: &dyn Backend,
+        limits: &LimitArgs,
+        progress: ProgressStyleArgs,
+        console: Console,
+    ) -> Result<(Unlocked, SecretBytes)> {
+        let mut attempts = secrets.attempts(limits.tries);
         loop {
             let secret = secrets.existing(&self.path)?;
             let step = progress.step("Opening the volume");
-            let result =
-                self.header
-                    .unlock(self.metadata.storage(), secret.expose(), backend, &options);
+            let result = self.attempt(keyslots, secret.expose(), backend, limits);
             drop(step);
             attempts -= 1;
             match result {
                 Ok(unlocked) => {
                     console.note(format!("keyslot {} opened", unlocked.keyslot));
-                    return Ok(unlocked);
+                    return Ok((unlocked, secret));
                 }
                 Err(error) if error.is_wrong_secret() && attempts > 0 => {
                     say(&format!("luxor: {error}"));
@@ -132,6 +156,7 @@ impl Volume {
                 Err(error) => {
                     let exit = match () {
                         () if error.is_wrong_secret() => Exit::NoKey,
+                        () if matches!(error, UnlockError::NoKeyslots) => Exit::NoKey,
                         () if error.is_out_of_memory() => Exit::OutOfMemory,
                         () => Exit::Failure,
                     };
@@ -139,6 +164,64 @@ impl Volume {
                 }
             }
         }
+    }
+
+    fn attempt(
+        &self,
+        keyslots: &[u32],
+        secret: &[u8],
+        backend: &dyn Backend,
+        limits: &LimitArgs,
+    ) -> Result<Unlocked, UnlockError> {
+        let unlock = |keyslot| {
+            let options = UnlockOptions {
+                keyslot,
+                memory_limit_kib: limits.pbkdf_memory_limit,
+                iterations_limit: limits.pbkdf_iterations_limit,
+                allow_weak_key: limits.allow_weak_key,
+            };
+            self.header
+                .unlock(self.metadata.storage(), secret, backend, &options)
+        };
+        if keyslots.is_empty() {
+            return unlock(None);
+        }
+        let (mut tried, mut failed) = (Vec::new(), None);
+        for &keyslot in keyslots {
+            match unlock(Some(keyslot)) {
+                Ok(unlocked) => return Ok(unlocked),
+                Err(error) if error.is_wrong_secret() => tried.push(keyslot),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        match failed {
+            Some(error) if tried.is_empty() => Err(error),
+            _ => Err(UnlockError::WrongSecret {
+                tried,
+                skipped: Vec::new(),
+            }),
+        }
+    }
+
+    /// Changes the metadata, under the lock that keeps others from reading them
+    /// half-changed. Quick work only: everybody else waits.
+    ///
+    /// # Errors
+    /// Those of `change`, and those of the lock.
+    ///
+    /// # Panics
+    /// When the volume was not opened with [`Role::Change`].
+    pub fn change<T>(
+        &mut self,
+        change: impl FnOnce(&mut VolumeHeader, &dyn Storage) -> Result<T, ChangeError>,
+    ) -> Result<T> {
+        let Metadata::Seekable(input) = &self.metadata else {
+            panic!("what is changed is a file or a device");
+        };
+        let _lock = MetadataLock::acquire(input.file(), Access::Write)
+            .map_err(|error| Error::io(format!("cannot lock {}", input.name()), &error))?;
+        change(&mut self.header, input)
+            .map_err(|error| Error::failure(format!("{}: {error}", shown(&self.path))))
     }
 
     /// Whether the data are in a file of their own: this one has the metadata where
@@ -217,6 +300,14 @@ impl Volume {
 /// # Errors
 /// When they are something else.
 pub fn check_policy(header: &VolumeHeader, global: &GlobalArgs, volume: &str) -> Result<()> {
+    if let Some(required) = global.policy.require_type
+        && !required.is(header)
+    {
+        return Err(Error::failure(format!(
+            "{volume} is refused: it is a LUKS{} volume",
+            header.version()
+        )));
+    }
     let policy = global.policy.policy();
     policy
         .check(header)

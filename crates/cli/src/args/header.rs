@@ -6,11 +6,16 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueHint};
 use luxor_luks::{Encryption, HeaderDigest, HeaderPolicy};
 
-use super::keys::PbkdfName;
+use super::{AnyLuks, keys::PbkdfName};
 
 /// What the header of a volume that is read must be.
 #[derive(Args, Clone, Debug)]
 pub struct PolicyArgs {
+    /// Refuse volumes of another version: luks1, luks2
+    #[arg(long, global = true, value_name = "TYPE", help_heading = "Policy")]
+    #[arg(value_enum, hide_possible_values = true)]
+    pub require_type: Option<AnyLuks>,
+
     /// Refuse volumes with other encryptions, of data and keyslots: aes-xts-plain64
     ///
     /// Several names stand with commas between, or the option several times.
@@ -33,6 +38,12 @@ pub struct PolicyArgs {
 }
 
 impl PolicyArgs {
+    /// Whether nothing is required.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.require_type.is_none() && self.policy().is_empty()
+    }
+
     /// As the library takes it.
     #[must_use]
     pub fn policy(&self) -> HeaderPolicy {

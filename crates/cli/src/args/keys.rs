@@ -1,12 +1,205 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keyslots: how one is opened, and what a new one costs.
+//! Keyslots: `key`, how one is opened, and what a new one costs.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use luxor_luks::{PbkdfKind, PbkdfOptions};
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    secrets::KeyFileOptions,
+};
+
+/// Add, change, remove, convert and test the keys of a volume
+///
+/// A volume's data are encrypted with one volume key, and each keyslot holds that key
+/// under a passphrase or key file of its own: 8 keyslots in LUKS1, 32 in LUKS2. The data
+/// stay as they are, whatever happens to keyslots, and may be in use meanwhile.
+#[derive(Args, Debug)]
+pub struct KeyArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: KeyCommand,
+}
+
+/// `key`'s commands.
+#[derive(Debug, Subcommand)]
+pub enum KeyCommand {
+    Add(KeyAddArgs),
+    Change(KeyChangeArgs),
+    Remove(KeyRemoveArgs),
+    Convert(KeyConvertArgs),
+    Test(KeyTestArgs),
+}
+
+/// Add a passphrase or key file, in a keyslot that is free
+///
+/// Asks for one that opens the volume, then for the new one. When standard input is no
+/// terminal they are its first two lines.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor key add backup.luks
+  luxor key add --key-file key.bin --new-key-file second.bin backup.luks
+  luxor key add --new-key-slot 5 --pbkdf-memory 262144 backup.luks")]
+pub struct KeyAddArgs {
+    /// The volume (or its detached header)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+
+    /// Put the new key into this keyslot (default: the first that is free)
+    #[arg(long, value_name = "N")]
+    pub new_key_slot: Option<u32>,
+
+    /// The new key.
+    #[command(flatten)]
+    pub new: NewSecretArgs,
+
+    /// What opening it costs.
+    #[command(flatten)]
+    pub pbkdf: PbkdfArgs,
+
+    /// How to open the volume.
+    #[command(flatten)]
+    pub unlock: UnlockArgs,
+}
+
+/// Replace a passphrase or key file by another one
+///
+/// The keyslot keeps its number. At each moment the old or the new key opens the volume,
+/// also after a power cut; in the end the old keyslot is overwritten. Copies of the
+/// header that somebody made before still open with the old key.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor key change backup.luks
+  luxor key change --key-file old.bin --new-key-file new.bin backup.luks")]
+pub struct KeyChangeArgs {
+    /// The volume (or its detached header)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+
+    /// The new key.
+    #[command(flatten)]
+    pub new: NewSecretArgs,
+
+    /// What opening it costs.
+    #[command(flatten)]
+    pub pbkdf: PbkdfArgs,
+
+    /// How to open the volume.
+    #[command(flatten)]
+    pub unlock: UnlockArgs,
+}
+
+/// Remove a passphrase or key file, and overwrite its keyslot
+///
+/// The keyslot that the secret opens is removed. With --key-slot it is that one, and the
+/// secret must open another one. Copies of the header that somebody made before still
+/// open with the removed key.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor key remove backup.luks
+  luxor key remove --key-slot 3 backup.luks       asks for the passphrase of another one
+  luxor key remove --key-slot 3 --force backup.luks")]
+pub struct KeyRemoveArgs {
+    /// The volume (or its detached header)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+
+    /// Remove this keyslot
+    #[arg(long, value_name = "N")]
+    pub key_slot: Option<u32>,
+
+    /// With --key-slot: ask for no passphrase
+    #[arg(long, requires = "key_slot")]
+    pub force: bool,
+
+    /// Remove the last keyslot too: nobody can open the volume then
+    #[arg(long)]
+    pub last: bool,
+
+    /// What opening a keyslot may cost.
+    #[command(flatten)]
+    pub limits: LimitArgs,
+}
+
+/// Give a keyslot another key derivation, with the same passphrase or key file
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor key convert --pbkdf argon2id backup.luks
+  luxor key convert --pbkdf pbkdf2 --iter-time 5000 --key-slot 0 backup.luks")]
+pub struct KeyConvertArgs {
+    /// The volume (or its detached header)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+
+    /// What opening it costs.
+    #[command(flatten)]
+    pub pbkdf: PbkdfArgs,
+
+    /// How to open the volume.
+    #[command(flatten)]
+    pub unlock: UnlockArgs,
+}
+
+/// Test whether a passphrase or key file opens the volume, and which keyslot
+///
+/// Exit code 2 tells that it does not. Nothing is changed.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor key test backup.luks
+  luxor key test --key-file key.bin --key-slot 1 backup.luks")]
+pub struct KeyTestArgs {
+    /// The volume (or its detached header)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+
+    /// How to open the volume.
+    #[command(flatten)]
+    pub unlock: UnlockArgs,
+}
+
+/// Where a new secret comes from.
+#[derive(Args, Clone, Debug)]
+pub struct NewSecretArgs {
+    /// Read the new secret from FILE, every byte as it is; `-` is standard input
+    ///
+    /// Without it the new passphrase is asked for twice on the terminal, or, when
+    /// standard input is no terminal, is its next line.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Key")]
+    pub new_key_file: Option<PathBuf>,
+
+    /// Skip so many bytes at the beginning of the new key file
+    #[arg(long, value_name = "BYTES", help_heading = "Key", default_value_t = 0)]
+    #[arg(hide_default_value = true)]
+    pub new_keyfile_offset: u64,
+
+    /// Read so many bytes of the new key file, at most 8388608 (default: to its end)
+    #[arg(long, value_name = "BYTES", help_heading = "Key")]
+    pub new_keyfile_size: Option<u64>,
+}
+
+impl NewSecretArgs {
+    /// As [`SecretSource::pair`](crate::secrets::SecretSource::pair) wants them.
+    #[must_use]
+    pub fn key_file(&self) -> KeyFileOptions<'_> {
+        KeyFileOptions {
+            path: self.new_key_file.as_deref(),
+            offset: self.new_keyfile_offset,
+            size: self.new_keyfile_size,
+            names: [
+                "--new-key-file",
+                "--new-keyfile-offset",
+                "--new-keyfile-size",
+            ],
+        }
+    }
+}
 
 /// What may be said about opening a volume.
 #[derive(Args, Clone, Debug)]
@@ -14,6 +207,19 @@ pub struct UnlockArgs {
     /// Try this keyslot only
     #[arg(long, value_name = "N")]
     pub key_slot: Option<u32>,
+
+    /// What that may cost, and what is accepted.
+    #[command(flatten)]
+    pub limits: LimitArgs,
+}
+
+/// What opening a keyslot may cost, and what is accepted.
+#[derive(Args, Clone, Debug)]
+pub struct LimitArgs {
+    /// Ask up to N times for the passphrase, on a terminal
+    #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Key")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub tries: u32,
 
     /// Open a volume whose data key and tweak key are equal, which weakens XTS
     #[arg(long)]

@@ -84,7 +84,7 @@ pub fn run(args: &CheckArgs, global: &GlobalArgs, console: Console) -> Result<()
         let progress = ProgressStyleArgs::new(global, console, false);
         let unlocked = volume.unlock(&secrets, &*engine.backend, &args.unlock, progress, console);
         match unlocked {
-            Ok(unlocked) => console::print(&format!(
+            Ok((unlocked, _)) => console::print(&format!(
                 "keyslot {}: good (the key agrees with digest {})\n",
                 unlocked.keyslot, unlocked.digest
             ))?,

@@ -59,7 +59,8 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
     };
 
     let progress = ProgressStyleArgs::new(global, console, args.output == Path::new("-"));
-    let unlocked = volume.unlock(&secrets, &*engine.backend, &args.unlock, progress, console)?;
+    let (unlocked, _) =
+        volume.unlock(&secrets, &*engine.backend, &args.unlock, progress, console)?;
     let encryption = volume.header.segment().encryption;
     let key = unlocked
         .volume_key

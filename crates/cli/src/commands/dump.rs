@@ -20,7 +20,7 @@ use crate::{
     console::{self, Console},
     engine::Engine,
     error::{Error, Result},
-    input::{Input, Role},
+    input::Role,
     output::{Output, OutputOptions},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
@@ -32,8 +32,7 @@ use crate::{
 /// # Errors
 /// When it cannot be read or holds no valid metadata.
 pub fn run(args: &DumpArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let path = global.header.as_ref().unwrap_or(&args.volume);
-    let volume = Volume::open(Input::open(path, Role::Metadata)?, global, console)?;
+    let volume = Volume::open_metadata(&args.volume, Role::Metadata, global, console)?;
     if args.volume_key {
         return volume_key(args, &volume, global, console);
     }
@@ -70,7 +69,8 @@ fn volume_key(
         confirm(&warning, "--batch-mode")?;
     }
     let progress = ProgressStyleArgs::new(global, console, true);
-    let unlocked = volume.unlock(&secrets, &*engine.backend, &args.unlock, progress, console)?;
+    let (unlocked, _) =
+        volume.unlock(&secrets, &*engine.backend, &args.unlock, progress, console)?;
     let key = unlocked.volume_key.expose();
 
     let Some(output) = &mut file else {
@@ -286,7 +286,7 @@ impl Text {
 }
 
 /// Text that somebody else wrote: it may not play tricks on a terminal.
-struct Escaped<'a>(&'a str);
+pub struct Escaped<'a>(pub &'a str);
 
 impl Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -312,7 +312,8 @@ impl Display for Hex<'_> {
     }
 }
 
-fn list(items: &[impl Display]) -> String {
+/// Items with commas between them; `none` when there are none.
+pub fn list(items: &[impl Display]) -> String {
     if items.is_empty() {
         return "none".into();
     }

@@ -18,6 +18,7 @@ use crate::{
 
 pub mod bench;
 pub mod check;
+pub mod config;
 pub mod decrypt;
 pub mod dump;
 pub mod encrypt;
@@ -26,7 +27,10 @@ pub mod erase;
 pub mod format;
 pub mod generate;
 pub mod header;
+pub mod identify;
+pub mod key;
 pub mod raw;
+pub mod token;
 
 /// What went wrong on the way from `input` to `output`, as the user knows them.
 fn stream_error(error: &PipelineError, input: &str, output: &str) -> Error {

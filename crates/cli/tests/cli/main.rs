@@ -4,6 +4,7 @@
 mod console;
 mod format;
 mod header;
+mod keys;
 mod luks1;
 mod outputs;
 mod raw;
@@ -11,5 +12,6 @@ mod roundtrip;
 mod secrets;
 mod signals;
 mod support;
+mod tokens;
 mod usage;
 mod volumes;

@@ -7,8 +7,10 @@
 //! derivations are the cheapest that `cryptsetup` permits.
 
 mod headers;
+mod keys;
 mod luks1;
 mod programs;
+mod scripts;
 
 use std::{
     env,

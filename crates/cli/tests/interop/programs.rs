@@ -294,6 +294,34 @@ pub fn luks1_data_offset(header: &Path) -> Outcome<u64> {
         .ok_or_else(|| format!("no payload offset in {dump}"))
 }
 
+/// What `cryptsetup` says of a LUKS1 volume, but for salts and digests: lines, each with
+/// the keyslot that it is of.
+pub fn luks1_dump(header: &Path) -> Outcome<Vec<String>> {
+    let ran = cryptsetup("luksDump", &[], header, None)?;
+    ran.must_exit(0)?;
+    let names = [
+        "Cipher",
+        "Hash",
+        "Payload",
+        "MK bits",
+        "UUID",
+        "Key",
+        "AF",
+        "Iterations",
+    ];
+    let mut lines = Vec::new();
+    let mut keyslot = String::new();
+    for line in ran.stdout().lines().map(str::trim) {
+        if line.starts_with("Key Slot") {
+            line.clone_into(&mut keyslot);
+        }
+        if names.iter().any(|name| line.starts_with(name)) {
+            lines.push(format!("{keyslot} {line}"));
+        }
+    }
+    Ok(lines)
+}
+
 /// `qemu-img ARGUMENT…`. It measures PBKDF2 by the CPU time that the kernel counts in
 /// ticks, and gives up when a fast hash had none of them; the next time it has.
 pub fn qemu_img(arguments: &[String]) -> Outcome<()> {
@@ -311,7 +339,9 @@ pub fn qemu_img(arguments: &[String]) -> Outcome<()> {
     Err(format!("qemu-img fails {TRIES} times: {words}"))
 }
 
-fn run(mut command: Command, secret: Option<&Secret>) -> Outcome<Ran> {
+/// Runs a program to its end; with a secret, which it reads from a key file or from
+/// standard input.
+pub fn run(mut command: Command, secret: Option<&Secret>) -> Outcome<Ran> {
     if let Some(Secret {
         key_file: Some(path),
         ..
@@ -349,6 +379,10 @@ pub struct Ran {
 }
 
 impl Ran {
+    pub fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+
     pub fn must_exit(&self, code: i32) -> Outcome<()> {
         let found = self.output.status;
         let said = String::from_utf8_lossy(&self.output.stderr);
@@ -439,7 +473,7 @@ impl Drop for Python {
     }
 }
 
-fn must(holds: bool, otherwise: &str) -> Outcome<()> {
+pub fn must(holds: bool, otherwise: &str) -> Outcome<()> {
     if holds {
         Ok(())
     } else {

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What metadata keep for others: `token`, `config`, and two questions of scripts.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
+use luxor_luks::VolumeHeader;
+
+/// List, add and remove the tokens of a LUKS2 volume
+///
+/// A token is a JSON object with a type of its own, kept in the metadata for a program
+/// that can get at a passphrase by it. Luxor keeps tokens as they are and uses none of
+/// them, but for its own of the type luxor-file, which holds the length of a file.
+#[derive(Args, Debug)]
+pub struct TokenArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: TokenCommand,
+}
+
+/// `token`'s commands.
+#[derive(Debug, Subcommand)]
+pub enum TokenCommand {
+    List(TokenListArgs),
+    Add(TokenAddArgs),
+    Remove(TokenRemoveArgs),
+}
+
+/// List the tokens
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor token list backup.luks
+  luxor token list --json --token-id 0 backup.luks > token.json")]
+pub struct TokenListArgs {
+    /// The volume (or its detached header)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+
+    /// This token only
+    #[arg(long, value_name = "N")]
+    pub token_id: Option<u32>,
+
+    /// As JSON: a token with --token-id, else an object of all of them by number
+    #[arg(long)]
+    pub json: bool,
+
+    /// Write the JSON to FILE, which must not exist
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "json")]
+    pub json_file: Option<PathBuf>,
+}
+
+/// Add a token
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("token").required(true))]
+#[command(after_help = "\
+Examples:
+  luxor token add --json-file token.json backup.luks
+  luxor token add --json-file - --token-id 0 --token-replace backup.luks < token.json
+  luxor token add --key-description my-key --key-slot 0 backup.luks")]
+pub struct TokenAddArgs {
+    /// The volume (or its detached header)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+
+    /// The token is the JSON object in FILE; `-` is standard input
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, group = "token")]
+    pub json_file: Option<PathBuf>,
+
+    /// A token for cryptsetup, of the type luks2-keyring: the passphrase is in the kernel's
+    /// keyring under this description
+    #[arg(long, value_name = "TEXT", group = "token")]
+    pub key_description: Option<String>,
+
+    /// The token is for this keyslot (default with --key-description: for all)
+    #[arg(long, value_name = "N", conflicts_with = "unbound")]
+    pub key_slot: Option<u32>,
+
+    /// The token is for no keyslot
+    #[arg(long, conflicts_with = "json_file")]
+    pub unbound: bool,
+
+    /// The token's number (default: the first that is free)
+    #[arg(long, value_name = "N")]
+    pub token_id: Option<u32>,
+
+    /// Replace the token that has this number
+    #[arg(long, requires = "token_id")]
+    pub token_replace: bool,
+}
+
+/// Remove a token
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  luxor token remove --token-id 0 backup.luks")]
+pub struct TokenRemoveArgs {
+    /// The volume (or its detached header)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+
+    /// The token's number
+    #[arg(long, value_name = "N")]
+    pub token_id: u32,
+}
+
+/// Set a volume's label, subsystem, UUID and flags, and a keyslot's priority
+///
+/// LUKS1 has only a UUID.
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("setting").required(true).multiple(true))]
+#[command(override_usage = "luxor config [OPTIONS] <SETTINGS> <VOLUME>")]
+#[command(after_help = "\
+Examples:
+  luxor config --label Photos backup.luks
+  luxor config --key-slot 1 --priority prefer backup.luks
+  luxor config --flags allow-discards,no-read-workqueue backup.luks
+  luxor config --flags none backup.luks")]
+pub struct ConfigArgs {
+    /// The volume (or its detached header)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+
+    /// A name for the volume, at most 47 bytes; an empty one removes it
+    #[arg(long, value_name = "LABEL", group = "setting")]
+    pub label: Option<String>,
+
+    /// A second name, at most 47 bytes; an empty one removes it
+    #[arg(long, value_name = "TEXT", group = "setting")]
+    pub subsystem: Option<String>,
+
+    /// The volume's UUID
+    #[arg(long, value_name = "UUID", group = "setting")]
+    pub uuid: Option<String>,
+
+    /// When the keyslot of --key-slot is tried
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHEN",
+        group = "setting",
+        requires = "key_slot"
+    )]
+    pub priority: Option<PriorityName>,
+
+    /// The keyslot of --priority
+    #[arg(long, value_name = "N", requires = "priority")]
+    pub key_slot: Option<u32>,
+
+    /// All the flags for activation, with commas between them: allow-discards,
+    /// same-cpu-crypt, submit-from-crypt-cpus, no-journal, no-read-workqueue,
+    /// no-write-workqueue; or none
+    #[arg(long, value_name = "LIST", group = "setting")]
+    pub flags: Option<String>,
+}
+
+/// `config --priority`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PriorityName {
+    /// Only when it is asked for by number
+    Ignore,
+    /// In the order of numbers
+    Normal,
+    /// Before the others
+    Prefer,
+}
+
+/// Print a volume's UUID
+#[derive(Args, Debug)]
+#[command(hide = true)]
+pub struct UuidArgs {
+    /// The volume (or its detached header)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+}
+
+/// Tell by the exit code whether a file is a LUKS volume
+#[derive(Args, Debug)]
+#[command(hide = true)]
+pub struct IsLuksArgs {
+    /// The file or device
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+
+    /// Only a volume of this type counts
+    #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t)]
+    pub volume_type: AnyLuks,
+}
+
+/// `--require-type`, and `is-luks --type`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum AnyLuks {
+    /// Both
+    #[default]
+    Luks,
+    /// LUKS1
+    Luks1,
+    /// LUKS2
+    Luks2,
+}
+
+impl AnyLuks {
+    /// Whether a volume is of this type.
+    #[must_use]
+    pub fn is(self, header: &VolumeHeader) -> bool {
+        match self {
+            Self::Luks => true,
+            Self::Luks1 => matches!(header, VolumeHeader::Luks1(_)),
+            Self::Luks2 => matches!(header, VolumeHeader::Luks2(_)),
+        }
+    }
+}

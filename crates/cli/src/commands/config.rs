@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor config`: names, flags and priorities.
+
+use luxor_luks::{ActivationFlag, Label, Priority, Uuid};
+
+use crate::{
+    args::{ConfigArgs, GlobalArgs, PriorityName},
+    console::Console,
+    error::{Error, Result},
+    input::Role,
+    volume::Volume,
+};
+
+/// Changes what the options name.
+///
+/// # Errors
+/// When a value cannot be, and when the volume is not usable.
+pub fn run(args: &ConfigArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+    let settings = Settings::new(args)?;
+    let mut volume = Volume::open_metadata(&args.volume, Role::Change, global, console)?;
+    volume.change(|header, storage| {
+        // First what the volume may not have.
+        if let Some((keyslot, priority)) = settings.priority {
+            header.set_priority(storage, keyslot, priority)?;
+        }
+        if let Some(flags) = &settings.flags {
+            header.set_flags(storage, flags)?;
+        }
+        if let Some(label) = &settings.label {
+            header.set_label(storage, label)?;
+        }
+        if let Some(subsystem) = &settings.subsystem {
+            header.set_subsystem(storage, subsystem)?;
+        }
+        if let Some(uuid) = settings.uuid {
+            header.set_uuid(storage, uuid)?;
+        }
+        Ok(())
+    })
+}
+
+/// What the options say.
+struct Settings {
+    label: Option<Label>,
+    subsystem: Option<Label>,
+    priority: Option<(u32, Priority)>,
+    flags: Option<Vec<ActivationFlag>>,
+    uuid: Option<Uuid>,
+}
+
+impl Settings {
+    fn new(args: &ConfigArgs) -> Result<Self> {
+        let priority = args.priority.map(|priority| match priority {
+            PriorityName::Ignore => Priority::Ignore,
+            PriorityName::Normal => Priority::Normal,
+            PriorityName::Prefer => Priority::Prefer,
+        });
+        Ok(Self {
+            label: label("--label", args.label.as_deref())?,
+            subsystem: label("--subsystem", args.subsystem.as_deref())?,
+            priority: args.key_slot.zip(priority),
+            flags: args.flags.as_deref().map(flags).transpose()?,
+            uuid: args.uuid.as_deref().map(uuid).transpose()?,
+        })
+    }
+}
+
+/// The label that an option gives, if it is given.
+///
+/// # Errors
+/// When it is too long.
+pub fn label(option: &str, text: Option<&str>) -> Result<Option<Label>> {
+    let wrong = |error| Error::failure(format!("{option}: {error}"));
+    text.map(|text| text.parse().map_err(wrong)).transpose()
+}
+
+/// The UUID that `--uuid` gives.
+///
+/// # Errors
+/// When it is none.
+pub fn uuid(text: &str) -> Result<Uuid> {
+    // The parser's own words are about its insides.
+    text.parse().map_err(|_| {
+        Error::failure(format!(
+            "--uuid: {text:?} is no UUID (32 hexadecimal digits: 8-4-4-4-12)"
+        ))
+    })
+}
+
+fn flags(list: &str) -> Result<Vec<ActivationFlag>> {
+    if list == "none" {
+        return Ok(Vec::new());
+    }
+    let flags = list.split(',').map(|name| name.trim().parse());
+    flags
+        .collect::<Result<_, _>>()
+        .map_err(|error| Error::failure(format!("--flags: {error}, or none")))
+}

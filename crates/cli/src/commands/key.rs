@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor key`: keyslots added, changed, removed, converted, tested.
+//!
+//! Secrets are asked for and keys derived without a lock on the metadata, which would
+//! keep everybody else waiting for seconds. The change that follows is quick, and is
+//! refused when somebody else has changed the metadata meanwhile.
+
+use std::{fmt::Display, path::Path};
+
+use luxor_engine::{Mode, SecretBytes};
+use luxor_luks::{NewKeyslot, PbkdfKind, PbkdfOptions, Unlocked, VolumeHeader};
+
+use crate::{
+    args::{
+        GlobalArgs, KeyAddArgs, KeyArgs, KeyChangeArgs, KeyCommand, KeyConvertArgs, KeyRemoveArgs,
+        KeyTestArgs, LimitArgs, NewSecretArgs, PbkdfArgs, UnlockArgs,
+    },
+    commands::inputs,
+    console::{self, Console},
+    engine::Engine,
+    error::{Error, Exit, Result},
+    input::Role,
+    progress::ProgressStyleArgs,
+    secrets::SecretSource,
+    volume::Volume,
+};
+
+/// Runs one of `key`'s commands.
+///
+/// # Errors
+/// When the volume or a secret is not usable, and when the volume has no room for what
+/// is asked. Nothing is changed then.
+pub fn run(args: &KeyArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+    let open = |volume, role| Session::open(volume, role, global, console);
+    match &args.command {
+        KeyCommand::Add(args) => add(args, open(&args.volume, Role::Change)?),
+        KeyCommand::Change(args) => change(args, open(&args.volume, Role::Change)?),
+        KeyCommand::Remove(args) => remove(args, open(&args.volume, Role::Change)?),
+        KeyCommand::Convert(args) => convert(args, open(&args.volume, Role::Change)?),
+        KeyCommand::Test(args) => test(args, &open(&args.volume, Role::Metadata)?),
+    }
+}
+
+fn add(args: &KeyAddArgs, mut session: Session<'_>) -> Result<()> {
+    let pbkdf = session.pbkdf(&args.pbkdf)?;
+    // Told before a secret is asked for and keys are derived.
+    let count = match session.volume.header {
+        VolumeHeader::Luks1(_) => 8,
+        VolumeHeader::Luks2(_) => 32,
+    };
+    if let Some(number) = args.new_key_slot
+        && number >= count
+    {
+        return Err(session.failure(format!(
+            "there is no keyslot {number}: the last one is {}",
+            count - 1
+        )));
+    }
+    if let Some(number) = args.new_key_slot
+        && session.keyslots().contains(&number)
+    {
+        return Err(session
+            .failure(format!("keyslot {number} is in use"))
+            .hint("Name another one with --new-key-slot, or take `luxor key change`."));
+    }
+    let (unlocked, secret) = session.both_secrets(&args.unlock, &args.new)?;
+    let new = session.new_keyslot(&unlocked, &secret, &pbkdf)?;
+    let number = session
+        .volume
+        .change(|header, storage| header.add_keyslot(storage, &new, args.new_key_slot))?;
+    session.console.note(format!("keyslot {number} added"));
+    Ok(())
+}
+
+fn change(args: &KeyChangeArgs, mut session: Session<'_>) -> Result<()> {
+    let pbkdf = session.pbkdf(&args.pbkdf)?;
+    let (unlocked, secret) = session.both_secrets(&args.unlock, &args.new)?;
+    session.replace(&unlocked, &secret, &pbkdf)
+}
+
+fn convert(args: &KeyConvertArgs, mut session: Session<'_>) -> Result<()> {
+    let pbkdf = session.pbkdf(&args.pbkdf)?;
+    let secrets = session.secrets()?;
+    let (unlocked, secret) = session.unlock(&secrets, &args.unlock)?;
+    session.replace(&unlocked, &secret, &pbkdf)
+}
+
+fn remove(args: &KeyRemoveArgs, mut session: Session<'_>) -> Result<()> {
+    let number = match args.key_slot {
+        Some(number) => {
+            if !session.keyslots().contains(&number) {
+                return Err(session.failure(format!("there is no keyslot {number}")));
+            }
+            session.check_not_last(number, args.last)?;
+            if !args.force {
+                session.open_another(number, &args.limits)?;
+            }
+            number
+        }
+        None => {
+            let unlock = UnlockArgs {
+                key_slot: None,
+                limits: args.limits.clone(),
+            };
+            let secrets = session.secrets()?;
+            let (unlocked, _) = session.unlock(&secrets, &unlock)?;
+            session.check_not_last(unlocked.keyslot, args.last)?;
+            unlocked.keyslot
+        }
+    };
+    session
+        .volume
+        .change(|header, storage| header.remove_keyslot(storage, number))?;
+    session.console.note(format!("keyslot {number} removed"));
+    Ok(())
+}
+
+fn test(args: &KeyTestArgs, session: &Session<'_>) -> Result<()> {
+    let secrets = session.secrets()?;
+    let (unlocked, _) = session.unlock(&secrets, &args.unlock)?;
+    if session.console.is_quiet() {
+        return Ok(());
+    }
+    console::print(&format!("keyslot {} opens\n", unlocked.keyslot))
+}
+
+/// A volume, and what its keys are asked for and computed with.
+struct Session<'a> {
+    volume: Volume,
+    path: &'a Path,
+    engine: Engine,
+    global: &'a GlobalArgs,
+    console: Console,
+}
+
+impl<'a> Session<'a> {
+    fn open(path: &'a Path, role: Role, global: &'a GlobalArgs, console: Console) -> Result<Self> {
+        let engine = Engine::select(global, Mode::Xts, console)?;
+        let volume = Volume::open_metadata(path, role, global, console)?;
+        Ok(Self {
+            volume,
+            path,
+            engine,
+            global,
+            console,
+        })
+    }
+
+    /// The numbers of all keyslots.
+    fn keyslots(&self) -> Vec<u32> {
+        self.volume.header.keyslots().keys().copied().collect()
+    }
+
+    /// Those that open the data, and not some other key.
+    fn data_keyslots(&self) -> Vec<u32> {
+        match &self.volume.header {
+            VolumeHeader::Luks1(_) => self.keyslots(),
+            VolumeHeader::Luks2(header) => {
+                let digests = header.describe().digests.values();
+                let of_data = digests.filter(|digest| !digest.segments.is_empty());
+                of_data
+                    .flat_map(|digest| &digest.keyslots)
+                    .copied()
+                    .collect()
+            }
+        }
+    }
+
+    fn check_not_last(&self, number: u32, allowed: bool) -> Result<()> {
+        if allowed || self.data_keyslots() != [number] {
+            return Ok(());
+        }
+        Err(self
+            .failure(format!(
+                "keyslot {number} is the last one: without it nobody can open the volume"
+            ))
+            .hint("If that is what you want, add --last."))
+    }
+
+    /// What a new keyslot is to cost; without `--pbkdf` as the version has it.
+    fn pbkdf(&self, args: &PbkdfArgs) -> Result<PbkdfOptions> {
+        args.options(match self.volume.header {
+            VolumeHeader::Luks1(_) => PbkdfKind::Pbkdf2,
+            VolumeHeader::Luks2(_) => PbkdfKind::Argon2id,
+        })
+    }
+
+    fn secrets(&self) -> Result<SecretSource> {
+        let inputs = inputs("VOLUME", self.path, self.global);
+        SecretSource::new(self.global, &inputs, self.console)
+    }
+
+    fn progress(&self) -> ProgressStyleArgs {
+        ProgressStyleArgs::new(self.global, self.console, false)
+    }
+
+    fn unlock(&self, secrets: &SecretSource, args: &UnlockArgs) -> Result<(Unlocked, SecretBytes)> {
+        let backend = &*self.engine.backend;
+        self.volume
+            .unlock(secrets, backend, args, self.progress(), self.console)
+    }
+
+    /// Opens the volume, and asks for the new secret.
+    fn both_secrets(
+        &self,
+        unlock: &UnlockArgs,
+        new: &NewSecretArgs,
+    ) -> Result<(Unlocked, SecretBytes)> {
+        let inputs = inputs("VOLUME", self.path, self.global);
+        let (existing, new) =
+            SecretSource::pair(self.global, new.key_file(), &inputs, self.console)?;
+        // A key file that cannot be read is told before somebody types and waits.
+        let from_file = match new.is_key_file() {
+            true => Some(new.new_one(self.path)?),
+            false => None,
+        };
+        let (unlocked, _) = self.unlock(&existing, unlock)?;
+        let secret = match from_file {
+            Some(secret) => secret,
+            None => new.new_one(self.path)?,
+        };
+        Ok((unlocked, secret))
+    }
+
+    /// Wants a secret that opens a keyslot other than `number`; the secret of that one
+    /// when there is no other.
+    fn open_another(&self, number: u32, limits: &LimitArgs) -> Result<()> {
+        let others = self.data_keyslots().into_iter().filter(|&n| n != number);
+        let mut others: Vec<_> = others.collect();
+        if others.is_empty() {
+            others.push(number);
+        }
+        self.volume.unlock_one_of(
+            &others,
+            &self.secrets()?,
+            &*self.engine.backend,
+            limits,
+            self.progress(),
+            self.console,
+        )?;
+        Ok(())
+    }
+
+    fn new_keyslot(
+        &self,
+        unlocked: &Unlocked,
+        secret: &SecretBytes,
+        pbkdf: &PbkdfOptions,
+    ) -> Result<NewKeyslot> {
+        let step = self.progress().step("Making the keyslot");
+        let backend = &*self.engine.backend;
+        let new = self
+            .volume
+            .header
+            .new_keyslot(unlocked, secret.expose(), pbkdf, backend);
+        drop(step);
+        new.map_err(|error| {
+            let exit = match error.is_out_of_memory() {
+                true => Exit::OutOfMemory,
+                false => Exit::Failure,
+            };
+            Error::new(exit, error.to_string())
+        })
+    }
+
+    /// Puts the volume key under `secret`, in the keyslot that was opened.
+    fn replace(
+        &mut self,
+        unlocked: &Unlocked,
+        secret: &SecretBytes,
+        pbkdf: &PbkdfOptions,
+    ) -> Result<()> {
+        let new = self.new_keyslot(unlocked, secret, pbkdf)?;
+        let number = unlocked.keyslot;
+        self.volume
+            .change(|header, storage| header.replace_keyslot(storage, number, &new))?;
+        self.console.note(format!("keyslot {number} changed"));
+        Ok(())
+    }
+
+    fn failure(&self, message: impl Display) -> Error {
+        Error::failure(format!("{}: {message}", self.volume.name()))
+    }
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor token`: what the metadata keep for other programs.
+
+use std::{fmt::Write as _, io::Read, io::Write as _, path::Path};
+
+use luxor_luks::{Header, VolumeHeader};
+use serde_json::{Value, json};
+
+use super::dump::{Escaped, list as listed};
+use crate::{
+    args::{GlobalArgs, TokenAddArgs, TokenArgs, TokenCommand, TokenListArgs, TokenRemoveArgs},
+    console::{self, Console},
+    error::{Error, Result},
+    input::{Input, Role},
+    output::{Output, OutputOptions},
+    volume::Volume,
+};
+
+/// Bytes of a token's file at most: no JSON area is longer.
+const TOKEN_MAX: u64 = 4 << 20;
+
+/// Runs one of `token`'s commands.
+///
+/// # Errors
+/// When the volume is not usable, and for tokens that cannot be.
+pub fn run(args: &TokenArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+    let open = |volume, role| Volume::open_metadata(volume, role, global, console);
+    match &args.command {
+        TokenCommand::List(args) => list(args, &open(&args.volume, Role::Metadata)?),
+        TokenCommand::Add(args) => add(args, open(&args.volume, Role::Change)?, console),
+        TokenCommand::Remove(args) => remove(args, open(&args.volume, Role::Change)?, console),
+    }
+}
+
+fn list(args: &TokenListArgs, volume: &Volume) -> Result<()> {
+    let header = luks2(volume)?;
+    let tokens = header.describe().tokens;
+    let json = |number: u32| {
+        let missing = || Error::failure(format!("{}: there is no token {number}", volume.name()));
+        header.token_json(number).ok_or_else(missing)
+    };
+    // That a token is missing is an error in any form.
+    let one = args.token_id.map(json).transpose()?;
+    let mut text = String::new();
+    match (args.json, one) {
+        (true, Some(one)) => text = one + "\n",
+        (true, None) => {
+            let members = tokens.keys().map(|&number| {
+                let token = json(number)?;
+                Ok(format!("\"{number}\":{token}"))
+            });
+            let members: Vec<_> = members.collect::<Result<_>>()?;
+            text = format!("{{{}}}\n", members.join(","));
+        }
+        (false, _) => {
+            let wanted = tokens
+                .iter()
+                .filter(|(number, _)| args.token_id.is_none_or(|wanted| wanted == **number));
+            for (number, token) in wanted {
+                // Writing to a string cannot fail.
+                let _ = writeln!(
+                    text,
+                    "token {number}: {}, keyslots {}",
+                    Escaped(&token.kind),
+                    listed(&token.keyslots)
+                );
+            }
+        }
+    }
+    let Some(path) = &args.json_file else {
+        return console::print(&text);
+    };
+    let mut output = Output::create(path, &OutputOptions::default())?;
+    output.begin(0, None)?;
+    output
+        .write_all(text.as_bytes())
+        .map_err(|error| Error::io(format!("cannot write {}", output.name()), &error))?;
+    output.finish()?;
+    Ok(())
+}
+
+fn add(args: &TokenAddArgs, mut volume: Volume, console: Console) -> Result<()> {
+    let description = luks2(&volume)?.describe();
+    let keyslots: Vec<u32> = description.keyslots.keys().copied().collect();
+    let replaces = args.token_replace
+        && args
+            .token_id
+            .is_some_and(|number| description.tokens.contains_key(&number));
+    if let Some(number) = args.key_slot
+        && !keyslots.contains(&number)
+    {
+        let name = volume.name();
+        return Err(Error::failure(format!(
+            "{name}: there is no keyslot {number}"
+        )));
+    }
+    let token = match &args.json_file {
+        Some(path) => imported(path, args.key_slot)?,
+        None => {
+            let keyslots = match args.key_slot {
+                Some(number) => vec![number],
+                None if args.unbound => Vec::new(),
+                None => keyslots,
+            };
+            // As cryptsetup makes it, which is who uses it.
+            json!({
+                "type": "luks2-keyring",
+                "keyslots": keyslots.iter().map(u32::to_string).collect::<Vec<_>>(),
+                "key_description": args.key_description,
+            })
+            .to_string()
+        }
+    };
+    let number = volume.change(|header, storage| match args.token_id {
+        Some(number) if replaces => header
+            .replace_token(storage, &token, number)
+            .map(|()| number),
+        number => header.add_token(storage, &token, number),
+    })?;
+    console.note(format!("token {number} added"));
+    Ok(())
+}
+
+fn remove(args: &TokenRemoveArgs, mut volume: Volume, console: Console) -> Result<()> {
+    let number = args.token_id;
+    volume.change(|header, storage| header.remove_token(storage, number))?;
+    console.note(format!("token {number} removed"));
+    Ok(())
+}
+
+fn luks2(volume: &Volume) -> Result<&Header> {
+    match &volume.header {
+        VolumeHeader::Luks2(header) => Ok(header),
+        VolumeHeader::Luks1(_) => Err(Error::failure(format!(
+            "{} is a LUKS1 volume, and only LUKS2 has tokens",
+            volume.name()
+        ))),
+    }
+}
+
+/// The token in a file, as it is or for one keyslot more.
+fn imported(path: &Path, keyslot: Option<u32>) -> Result<String> {
+    let mut input = Input::open(path, Role::Metadata)?;
+    let name = input.name();
+    let mut text = String::new();
+    input
+        .by_ref()
+        .take(TOKEN_MAX + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| Error::io(format!("cannot read {name}"), &error))?;
+    if text.len() as u64 > TOKEN_MAX {
+        let message = format!("{name} is longer than {TOKEN_MAX} bytes: no token is");
+        return Err(Error::failure(message));
+    }
+    let Some(keyslot) = keyslot else {
+        return Ok(text);
+    };
+    let mut token: Value = serde_json::from_str(&text)
+        .map_err(|error| Error::failure(format!("{name}: the token is no JSON: {error}")))?;
+    let Some(keyslots) = token.get_mut("keyslots").and_then(Value::as_array_mut) else {
+        return Err(Error::failure(format!(
+            "{name}: the token is no JSON object with an array \"keyslots\""
+        )));
+    };
+    let keyslot = Value::String(keyslot.to_string());
+    if !keyslots.contains(&keyslot) {
+        keyslots.push(keyslot);
+    }
+    Ok(token.to_string())
+}

@@ -1,0 +1,638 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! cryptsetup's command lines, turned into ours: scripts carry over.
+//!
+//! An action of cryptsetup's (`luksAddKey`) becomes a command (`key add`), an option
+//! the one that means the same here. An option that would mean something that Luxor
+//! does not do is refused; it is never dropped, unless what it asks for is so anyway.
+//! Names that both programs have (`config`, `token`, …) are taken as cryptsetup's when
+//! the whole line is one of its, and as ours otherwise.
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    fmt,
+    os::unix::ffi::OsStrExt,
+};
+
+use crate::{
+    args,
+    error::{Error, Result},
+};
+
+/// An option of cryptsetup's.
+struct Known {
+    long: &'static str,
+    short: Option<u8>,
+    has_value: bool,
+}
+
+const fn known(long: &'static str, short: Option<u8>, has_value: bool) -> Known {
+    Known {
+        long,
+        short,
+        has_value,
+    }
+}
+
+/// The options of cryptsetup 2.6, as far as LUKS metadata have to do with them.
+const OPTIONS: &[Known] = &[
+    known("allow-discards", None, false),
+    known("batch-mode", Some(b'q'), false),
+    known("cipher", Some(b'c'), true),
+    known("debug", None, false),
+    known("debug-json", None, false),
+    known("disable-external-tokens", None, false),
+    known("disable-keyring", None, false),
+    known("disable-locks", None, false),
+    known("dump-json-metadata", None, false),
+    known("dump-master-key", None, false),
+    known("dump-volume-key", None, false),
+    known("force-password", None, false),
+    known("hash", Some(b'h'), true),
+    known("header", None, true),
+    known("header-backup-file", None, true),
+    known("help", Some(b'?'), false),
+    known("integrity", Some(b'I'), true),
+    known("iter-time", Some(b'i'), true),
+    known("json-file", None, true),
+    known("key-description", None, true),
+    known("key-file", Some(b'd'), true),
+    known("key-size", Some(b's'), true),
+    known("key-slot", Some(b'S'), true),
+    known("keyfile-offset", None, true),
+    known("keyfile-size", Some(b'l'), true),
+    known("keyslot-cipher", None, true),
+    known("keyslot-key-size", None, true),
+    known("label", None, true),
+    known("luks2-keyslots-size", None, true),
+    known("luks2-metadata-size", None, true),
+    known("master-key-file", None, true),
+    known("new-key-slot", None, true),
+    known("new-keyfile", None, true),
+    known("new-keyfile-offset", None, true),
+    known("new-keyfile-size", None, true),
+    known("offset", Some(b'o'), true),
+    known("pbkdf", None, true),
+    known("pbkdf-force-iterations", None, true),
+    known("pbkdf-memory", None, true),
+    known("pbkdf-parallel", None, true),
+    known("persistent", None, false),
+    known("priority", None, true),
+    known("progress-frequency", None, true),
+    known("progress-json", None, false),
+    known("readonly", Some(b'r'), false),
+    known("sector-size", None, true),
+    known("size", Some(b'b'), true),
+    known("skip", Some(b'p'), true),
+    known("subsystem", None, true),
+    known("test-passphrase", None, false),
+    known("timeout", Some(b't'), true),
+    known("token-id", None, true),
+    known("token-only", None, false),
+    known("token-replace", None, false),
+    known("token-type", None, true),
+    known("tries", Some(b'T'), true),
+    known("type", Some(b'M'), true),
+    known("unbound", None, false),
+    known("use-random", None, false),
+    known("use-urandom", None, false),
+    known("uuid", None, true),
+    known("verbose", Some(b'v'), false),
+    known("verify-passphrase", Some(b'y'), false),
+    known("volume-key-file", None, true),
+];
+
+/// What is so anyway: random numbers are the system's, new passphrases are asked for
+/// twice and judged by nobody, keys never go to the kernel, tokens are not used, and
+/// where no lock can be had there is none.
+const SO_ANYWAY: &[&str] = &[
+    "disable-external-tokens",
+    "disable-keyring",
+    "disable-locks",
+    "force-password",
+    "use-random",
+    "use-urandom",
+    "verify-passphrase",
+];
+
+/// What opens a volume.
+const KEY: &[&str] = &["key-file", "keyfile-offset", "keyfile-size", "tries"];
+
+/// What a new keyslot costs.
+const PBKDF: &[&str] = &[
+    "iter-time",
+    "pbkdf",
+    "pbkdf-force-iterations",
+    "pbkdf-memory",
+    "pbkdf-parallel",
+];
+
+/// Actions that Luxor has, under these names or others.
+const ACTIONS: &[&str] = &[
+    "config",
+    "erase",
+    "isLuks",
+    "luksAddKey",
+    "luksChangeKey",
+    "luksConvertKey",
+    "luksDump",
+    "luksErase",
+    "luksFormat",
+    "luksHeaderBackup",
+    "luksHeaderRestore",
+    "luksKillSlot",
+    "luksOpen",
+    "luksRemoveKey",
+    "luksUUID",
+    "open",
+    "repair",
+    "token",
+];
+
+/// Those that are also names of commands of ours.
+const SHARED: &[&str] = &["config", "erase", "token"];
+
+/// Actions that have no counterpart here.
+const OTHERS: &[&str] = &[
+    "bitlkDump",
+    "bitlkOpen",
+    "close",
+    "create",
+    "fvault2Dump",
+    "fvault2Open",
+    "loopaesOpen",
+    "luksClose",
+    "luksResume",
+    "luksSuspend",
+    "plainOpen",
+    "reencrypt",
+    "refresh",
+    "resize",
+    "status",
+    "tcryptDump",
+    "tcryptOpen",
+];
+
+/// The command line that means here what `line`, which begins with the program's name,
+/// means to cryptsetup. `None` when it is not one of cryptsetup's.
+///
+/// # Errors
+/// When it is one, and asks for something that Luxor does not do.
+pub fn translate(line: &[OsString]) -> Result<Option<Vec<OsString>>> {
+    let (program, words) = line.split_at(line.len().min(1));
+    let Some(line) = Line::parse(words) else {
+        return Ok(None);
+    };
+    match line.translate() {
+        // `luxor config --help` and `luxor config --flags none` are ours.
+        Err(_) if SHARED.contains(&line.action.as_str()) => Ok(None),
+        translated => Ok(Some([program, &translated?].concat())),
+    }
+}
+
+/// A command line of cryptsetup's.
+#[derive(Debug)]
+struct Line {
+    action: String,
+    /// What follows the action and is no option.
+    operands: Vec<OsString>,
+    /// By their long names; the last one of a name counts.
+    options: BTreeMap<&'static str, Option<OsString>>,
+    /// General options of ours, as they are.
+    general: Vec<OsString>,
+    /// The first word that is no option of either program, or lacks its value.
+    bad: Option<OsString>,
+}
+
+impl Line {
+    /// `None` when the first word that is no option is no action of cryptsetup's.
+    fn parse(words: &[OsString]) -> Option<Self> {
+        let mut line = Self {
+            action: String::new(),
+            operands: Vec::new(),
+            options: BTreeMap::new(),
+            general: Vec::new(),
+            bad: None,
+        };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let bytes = word.as_bytes();
+            if bytes == b"--" {
+                line.operands.extend(words.by_ref().cloned());
+            } else if let Some(long) = bytes.strip_prefix(b"--") {
+                line.long(word, long, &mut words);
+            } else if bytes.len() > 1 && bytes[0] == b'-' {
+                line.short(word, &bytes[1..], &mut words);
+            } else {
+                line.operands.push(word.clone());
+            }
+        }
+        if line.operands.is_empty() {
+            return None;
+        }
+        line.action = line.operands.remove(0).into_string().ok()?;
+        let is_known = |actions: &[&str]| actions.contains(&line.action.as_str());
+        (is_known(ACTIONS) || is_known(OTHERS)).then_some(line)
+    }
+
+    fn long<'a>(
+        &mut self,
+        word: &OsString,
+        long: &[u8],
+        words: &mut impl Iterator<Item = &'a OsString>,
+    ) {
+        let mut parts = long.splitn(2, |&byte| byte == b'=');
+        let name = parts.next().unwrap_or_default();
+        let inline = parts
+            .next()
+            .map(|value| OsStr::from_bytes(value).to_owned());
+        let known = OPTIONS.iter().find(|known| known.long.as_bytes() == name);
+        if let Some(known) = known {
+            match (known.has_value, inline) {
+                (true, Some(value)) => self.option(known, Some(value)),
+                (true, None) => self.valued(word, known, words.next()),
+                (false, None) => self.option(known, None),
+                (false, Some(_)) => self.bad(word),
+            }
+            return;
+        }
+        let Some(has_value) = args::general_option(name) else {
+            self.bad(word);
+            return;
+        };
+        self.general.push(word.clone());
+        if has_value && inline.is_none() {
+            self.general.extend(words.next().cloned());
+        }
+    }
+
+    /// One letter or several.
+    fn short<'a>(
+        &mut self,
+        word: &OsString,
+        letters: &[u8],
+        words: &mut impl Iterator<Item = &'a OsString>,
+    ) {
+        for (index, &letter) in letters.iter().enumerate() {
+            let Some(known) = OPTIONS.iter().find(|known| known.short == Some(letter)) else {
+                self.bad(word);
+                return;
+            };
+            if !known.has_value {
+                self.option(known, None);
+                continue;
+            }
+            match &letters[index + 1..] {
+                [] => self.valued(word, known, words.next()),
+                rest => self.option(known, Some(OsStr::from_bytes(rest).to_owned())),
+            }
+            return;
+        }
+    }
+
+    fn valued(&mut self, word: &OsStr, known: &Known, value: Option<&OsString>) {
+        match value {
+            Some(value) => self.option(known, Some(value.clone())),
+            None => self.bad(word),
+        }
+    }
+
+    fn option(&mut self, known: &Known, value: Option<OsString>) {
+        self.options.insert(known.long, value);
+    }
+
+    fn bad(&mut self, word: &OsStr) {
+        self.bad.get_or_insert_with(|| word.to_owned());
+    }
+
+    fn value(&self, option: &str) -> Option<&OsStr> {
+        self.options.get(option)?.as_deref()
+    }
+
+    fn has(&self, option: &str) -> bool {
+        self.options.contains_key(option)
+    }
+
+    /// The same in our words.
+    fn translate(&self) -> Result<Vec<OsString>> {
+        let action = self.action.as_str();
+        if OTHERS.contains(&action) {
+            return Err(
+                Error::failure(format!("cryptsetup's {action} has no counterpart here")).hint(
+                    "Luxor makes no devices; `luxor decrypt` and `luxor encrypt` move the data.",
+                ),
+            );
+        }
+        if let Some(word) = &self.bad {
+            return Err(self.error(format!(
+                "{word:?} is no option of cryptsetup's, or lacks its value"
+            )));
+        }
+        match action {
+            "open" | "luksOpen" => self.open(),
+            "isLuks" => Ours::new(self, "is-luks").same(&["type"]).finish(1),
+            "luksUUID" if self.has("uuid") => Ours::new(self, "config").same(&["uuid"]).finish(1),
+            "luksUUID" => Ours::new(self, "uuid").finish(1),
+            "luksDump" => self.dump(),
+            "luksFormat" => self.format(),
+            "luksAddKey" => self.add_key(),
+            "luksChangeKey" => Ours::new(self, "key change")
+                .same(KEY)
+                .same(PBKDF)
+                .same(&["key-slot"])
+                .hash()?
+                .new_key()
+                .finish(1),
+            "luksConvertKey" => Ours::new(self, "key convert")
+                .operand_is("key-file")
+                .same(KEY)
+                .same(PBKDF)
+                .same(&["key-slot"])
+                .hash()?
+                .finish(1),
+            "luksRemoveKey" => Ours::new(self, "key remove")
+                .operand_is("key-file")
+                .same(KEY)
+                .confirmed(&["--last"])
+                .finish(1),
+            "luksKillSlot" => self.kill_slot(),
+            "config" => Ours::new(self, "config")
+                .same(&["key-slot", "label", "priority", "subsystem"])
+                .finish(1),
+            "token" => self.token(),
+            "luksHeaderBackup" => self.header("header backup", &[]),
+            "luksHeaderRestore" => self.header("header restore", &["--batch-mode"]),
+            "repair" => Ours::new(self, "header repair").finish(1),
+            "erase" | "luksErase" => Ours::new(self, "erase")
+                .confirmed(&["--batch-mode"])
+                .finish(1),
+            _ => Err(self.error("it has no counterpart here")),
+        }
+    }
+
+    fn open(&self) -> Result<Vec<OsString>> {
+        if !self.has("test-passphrase") && !self.has("help") {
+            return Err(self
+                .error("Luxor makes no devices; it tests a passphrase with --test-passphrase")
+                .hint("`luxor decrypt VOLUME FILE` gets at the data."));
+        }
+        let mut ours = Ours::new(self, "key test")
+            .same(KEY)
+            .same(&["key-slot"])
+            .ignored(&["readonly", "test-passphrase"]);
+        // The name of a device that is not made.
+        ours.operands.truncate(1);
+        ours.finish(1)
+    }
+
+    fn dump(&self) -> Result<Vec<OsString>> {
+        let mut ours = Ours::new(self, "dump")
+            .renamed("dump-json-metadata", "--json")
+            .renamed("dump-volume-key", "--volume-key")
+            .renamed("dump-master-key", "--volume-key")
+            .renamed("volume-key-file", "--volume-key-file")
+            .renamed("master-key-file", "--volume-key-file");
+        if self.has("dump-volume-key") || self.has("dump-master-key") {
+            ours = ours
+                .same(KEY)
+                .same(&["key-slot"])
+                .confirmed(&["--batch-mode"]);
+        }
+        ours.finish(1)
+    }
+
+    fn format(&self) -> Result<Vec<OsString>> {
+        if let Some(cipher) = self.value("cipher")
+            && cipher != "aes-xts-plain64"
+        {
+            return Err(self.error(format!(
+                "--cipher is {cipher:?}, and Luxor makes aes-xts-plain64 only"
+            )));
+        }
+        let ours = Ours::new(self, "format")
+            .operand_is("key-file")
+            .same(KEY)
+            .same(PBKDF)
+            .same(&["hash", "key-size", "label", "sector-size", "uuid"])
+            .ignored(&["cipher"])
+            .confirmed(&["--force"]);
+        match self.value("type").and_then(OsStr::to_str) {
+            Some("luks") => ours.ignored(&["type"]),
+            _ => ours.same(&["type"]),
+        }
+        .finish(1)
+    }
+
+    fn add_key(&self) -> Result<Vec<OsString>> {
+        let ours = Ours::new(self, "key add")
+            .same(KEY)
+            .same(PBKDF)
+            .hash()?
+            .new_key();
+        // An old name: alone, --key-slot is where the new key goes.
+        match self.has("new-key-slot") {
+            true => ours.same(&["key-slot", "new-key-slot"]),
+            false => ours.renamed("key-slot", "--new-key-slot"),
+        }
+        .finish(1)
+    }
+
+    fn kill_slot(&self) -> Result<Vec<OsString>> {
+        let mut ours = Ours::new(self, "key remove");
+        if ours.operands.len() == 2 {
+            let number = ours.operands.remove(1);
+            ours.push("--key-slot", &number);
+        } else if !self.has("help") {
+            return Err(self.error("it needs a volume and the number of a keyslot"));
+        }
+        ours.same(KEY).confirmed(&["--force", "--last"]).finish(1)
+    }
+
+    fn token(&self) -> Result<Vec<OsString>> {
+        let what = self.operands.first().and_then(|word| word.to_str());
+        let ours = match what {
+            Some("add") => Ours::new(self, "token add").same(&["key-description", "unbound"]),
+            Some("import") if self.has("json-file") => {
+                Ours::new(self, "token add").same(&["json-file"])
+            }
+            // It reads standard input.
+            Some("import") => {
+                let mut ours = Ours::new(self, "token add");
+                ours.push("--json-file", OsStr::new("-"));
+                ours
+            }
+            Some("export") => {
+                let mut ours = Ours::new(self, "token list").same(&["json-file"]);
+                ours.words.push("--json".into());
+                ours
+            }
+            Some("remove") => Ours::new(self, "token remove"),
+            _ => return Err(self.error("it is add, import, export or remove")),
+        };
+        let mut ours = match what {
+            Some("add" | "import") => ours.same(&["key-slot", "token-replace"]),
+            _ => ours,
+        };
+        ours.operands.remove(0);
+        if what == Some("export") && !self.has("token-id") {
+            return Err(self.error("export needs --token-id"));
+        }
+        ours.same(&["token-id"]).finish(1)
+    }
+
+    fn header(&self, command: &'static str, confirmed: &[&'static str]) -> Result<Vec<OsString>> {
+        let mut ours = Ours::new(self, command)
+            .ignored(&["header-backup-file"])
+            .confirmed(confirmed);
+        match self.value("header-backup-file") {
+            Some(file) => ours.operands.push(file.to_owned()),
+            None if self.has("help") => {}
+            None => return Err(self.error("it needs --header-backup-file")),
+        }
+        ours.finish(2)
+    }
+
+    fn error(&self, message: impl fmt::Display) -> Error {
+        Error::failure(format!("{}: {message}", self.action))
+    }
+}
+
+/// Our command line in the making.
+struct Ours<'a> {
+    line: &'a Line,
+    command: &'static str,
+    words: Vec<OsString>,
+    operands: Vec<OsString>,
+    /// The options that have been looked at.
+    done: Vec<&'static str>,
+}
+
+impl<'a> Ours<'a> {
+    fn new(line: &'a Line, command: &'static str) -> Self {
+        let mut ours = Self {
+            line,
+            command,
+            words: line.general.clone(),
+            operands: line.operands.clone(),
+            done: SO_ANYWAY.to_vec(),
+        };
+        if ["debug", "debug-json", "verbose"]
+            .iter()
+            .any(|name| line.has(name))
+        {
+            ours.words.push("--verbose".into());
+        }
+        // Where something asks: see `confirmed`.
+        ours.ignored(&["batch-mode", "debug", "debug-json", "help", "verbose"])
+            .same(&["header", "progress-json"])
+    }
+
+    /// Options that mean the same under the same name.
+    fn same(mut self, names: &[&'static str]) -> Self {
+        for name in names {
+            self = self.renamed(name, &format!("--{name}"));
+        }
+        self
+    }
+
+    fn renamed(mut self, name: &'static str, ours: &str) -> Self {
+        match self.line.options.get(name) {
+            Some(Some(value)) => self.push(ours, value),
+            Some(None) => self.words.push(ours.into()),
+            None => {}
+        }
+        self.ignored(&[name])
+    }
+
+    fn push(&mut self, option: &str, value: &OsStr) {
+        let mut word = OsString::from(option);
+        word.push("=");
+        word.push(value);
+        self.words.push(word);
+    }
+
+    fn ignored(mut self, names: &[&'static str]) -> Self {
+        self.done.extend(names);
+        self
+    }
+
+    /// What batch mode answers unasked takes these words here.
+    fn confirmed(mut self, words: &[&'static str]) -> Self {
+        if self.line.has("batch-mode") {
+            self.words.extend(words.iter().map(OsString::from));
+        }
+        self
+    }
+
+    /// The second operand is what `option` could say too; the option counts more.
+    fn operand_is(mut self, option: &str) -> Self {
+        if self.operands.len() == 2 {
+            let value = self.operands.remove(1);
+            if !self.line.has(option) {
+                let ours = match option {
+                    "new-keyfile" => "--new-key-file",
+                    _ => "--key-file",
+                };
+                self.push(ours, &value);
+            }
+        }
+        self
+    }
+
+    /// `--type` of a volume that is there.
+    fn of_type(self) -> Result<Self> {
+        match self.line.value("type").map(OsStr::to_str) {
+            None | Some(Some("luks")) => Ok(self.ignored(&["type"])),
+            Some(Some("luks1" | "luks2")) => Ok(self.renamed("type", "--require-type")),
+            Some(other) => Err(self
+                .line
+                .error(format!("--type is {other:?}: it is no LUKS"))),
+        }
+    }
+
+    fn new_key(self) -> Self {
+        self.operand_is("new-keyfile")
+            .renamed("new-keyfile", "--new-key-file")
+            .same(&["new-keyfile-offset", "new-keyfile-size"])
+    }
+
+    /// `--hash`, where it says what is so.
+    fn hash(self) -> Result<Self> {
+        match self.line.value("hash") {
+            Some(hash) if hash != "sha256" => Err(self.line.error(format!(
+                "--hash is {hash:?}, and Luxor makes keyslots with sha256"
+            ))),
+            _ => Ok(self.ignored(&["hash"])),
+        }
+    }
+
+    /// The words, with so many operands.
+    fn finish(mut self, operands: usize) -> Result<Vec<OsString>> {
+        if !self.done.contains(&"type") {
+            self = self.of_type()?;
+        }
+        let line = self.line;
+        let command = self.command.split(' ').map(OsString::from);
+        if line.has("help") {
+            return Ok(command.chain(["--help".into()]).collect());
+        }
+        if let Some(other) = line.options.keys().find(|name| !self.done.contains(name)) {
+            return Err(line.error(format!("Luxor has nothing like --{other} for it")));
+        }
+        match self.operands.len() {
+            found if found < operands => Err(line.error("it needs a volume")),
+            found if found > operands => Err(line.error(format!(
+                "{:?} is one argument too many",
+                self.operands[operands]
+            ))),
+            _ => {
+                // Whatever they begin with, they are no options.
+                self.words.push("--".into());
+                Ok(command.chain(self.words).chain(self.operands).collect())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+use super::*;
+
+fn words(line: &str) -> Vec<OsString> {
+    line.split_whitespace().map(OsString::from).collect()
+}
+
+#[track_caller]
+fn becomes(line: &str, expected: &str) {
+    let translated = translate(&words(line)).unwrap_or_else(|e| panic!("{line}: {e}"));
+    let translated = translated.unwrap_or_else(|| panic!("{line}: not cryptsetup's"));
+    assert_eq!(translated, words(expected), "{line}");
+    // What comes out is one of ours.
+    if let Err(error) = args::parse(translated) {
+        assert!(!error.use_stderr(), "{line}: {error}");
+    }
+}
+
+#[test]
+fn actions_become_commands() {
+    for (line, expected) in [
+        ("luxor luksDump v", "luxor dump -- v"),
+        (
+            "luxor luksDump --dump-json-metadata v",
+            "luxor dump --json -- v",
+        ),
+        ("luxor repair v", "luxor header repair -- v"),
+        ("luxor luksErase v", "luxor erase -- v"),
+        ("luxor erase -q v", "luxor erase --batch-mode -- v"),
+        (
+            "luxor luksFormat -q v k --type luks1 -c aes-xts-plain64 -s 256 -h sha1 -i 9",
+            "luxor format --key-file=k --iter-time=9 --hash=sha1 --key-size=256 --force \
+             --type=luks1 -- v",
+        ),
+        (
+            "luxor luksFormat --type luks --label x v -d k",
+            "luxor format --key-file=k --label=x -- v",
+        ),
+        ("luxor isLuks v", "luxor is-luks -- v"),
+        (
+            "luxor isLuks --type luks2 v",
+            "luxor is-luks --type=luks2 -- v",
+        ),
+        ("luxor luksUUID v", "luxor uuid -- v"),
+        ("luxor luksUUID --uuid X v -q", "luxor config --uuid=X -- v"),
+        ("luxor luksAddKey v", "luxor key add -- v"),
+        (
+            "luxor luksAddKey v new",
+            "luxor key add --new-key-file=new -- v",
+        ),
+        (
+            "luxor luksAddKey -q v new -d old -l 9 --new-keyfile-size=8",
+            "luxor key add --key-file=old --keyfile-size=9 --new-key-file=new \
+             --new-keyfile-size=8 -- v",
+        ),
+        (
+            "luxor luksAddKey v a --new-keyfile b",
+            "luxor key add --new-key-file=b -- v",
+        ),
+        (
+            "luxor luksAddKey v -S 3",
+            "luxor key add --new-key-slot=3 -- v",
+        ),
+        (
+            "luxor luksAddKey v -S3 --new-key-slot 4",
+            "luxor key add --key-slot=3 --new-key-slot=4 -- v",
+        ),
+        (
+            "luxor luksChangeKey v new --key-slot 1 --pbkdf pbkdf2 -i 50",
+            "luxor key change --iter-time=50 --pbkdf=pbkdf2 --key-slot=1 --new-key-file=new \
+             -- v",
+        ),
+        (
+            "luxor luksConvertKey v k --hash sha256",
+            "luxor key convert --key-file=k -- v",
+        ),
+        ("luxor luksRemoveKey v", "luxor key remove -- v"),
+        (
+            "luxor luksRemoveKey v k",
+            "luxor key remove --key-file=k -- v",
+        ),
+        ("luxor luksRemoveKey -q v", "luxor key remove --last -- v"),
+        (
+            "luxor luksKillSlot v 3",
+            "luxor key remove --key-slot=3 -- v",
+        ),
+        (
+            "luxor --batch-mode luksKillSlot v 3",
+            "luxor key remove --key-slot=3 --force --last -- v",
+        ),
+        (
+            "luxor open --test-passphrase v name -r --type luks",
+            "luxor key test -- v",
+        ),
+        (
+            "luxor luksOpen v --test-passphrase -T 1",
+            "luxor key test --tries=1 -- v",
+        ),
+        (
+            "luxor token add --key-description x --unbound v",
+            "luxor token add --key-description=x --unbound -- v",
+        ),
+        ("luxor token import v", "luxor token add --json-file=- -- v"),
+        (
+            "luxor token import --json-file f --token-id 2 --token-replace v",
+            "luxor token add --json-file=f --token-replace --token-id=2 -- v",
+        ),
+        (
+            "luxor token export --token-id 2 v",
+            "luxor token list --json --token-id=2 -- v",
+        ),
+        (
+            "luxor token remove --token-id 2 v",
+            "luxor token remove --token-id=2 -- v",
+        ),
+        ("luxor config --label= v", "luxor config --label= -- v"),
+        (
+            "luxor luksHeaderBackup v --header-backup-file b",
+            "luxor header backup -- v b",
+        ),
+        (
+            "luxor luksHeaderRestore -q --header-backup-file=b v",
+            "luxor header restore --batch-mode -- v b",
+        ),
+        (
+            "luxor -q luksDump --dump-volume-key -d k -S 1 --volume-key-file f v",
+            "luxor dump --volume-key --volume-key-file=f --key-file=k --key-slot=1 --batch-mode \
+             -- v",
+        ),
+        (
+            "luxor luksDump --dump-master-key --type luks1 v",
+            "luxor dump --volume-key --require-type=luks1 -- v",
+        ),
+    ] {
+        becomes(line, expected);
+    }
+}
+
+#[test]
+fn options_are_read_as_cryptsetup_reads_them() {
+    for (line, expected) in [
+        (
+            "luxor -qvS2 open --test-passphrase v",
+            "luxor key test --verbose --key-slot=2 -- v",
+        ),
+        ("luxor luksUUID -- -v", "luxor uuid -- -v"),
+        ("luxor luksUUID --header h v", "luxor uuid --header=h -- v"),
+        // The last one counts.
+        (
+            "luxor luksRemoveKey -d a -d b v",
+            "luxor key remove --key-file=b -- v",
+        ),
+        // What is so anyway.
+        (
+            "luxor luksAddKey -y --use-urandom --force-password v",
+            "luxor key add -- v",
+        ),
+        // General options of ours.
+        (
+            "luxor --threads 2 luksUUID --engine=auto v",
+            "luxor uuid --threads 2 --engine=auto -- v",
+        ),
+        ("luxor luksAddKey -?", "luxor key add --help"),
+    ] {
+        becomes(line, expected);
+    }
+}
+
+#[test]
+fn other_lines_are_ours() {
+    for line in [
+        "luxor",
+        "luxor --help",
+        "luxor dump v",
+        "luxor key add v",
+        "luxor encrypt --label luksDump a b",
+        "luxor config --flags none v",
+        "luxor config --help-me v",
+        "luxor token list v",
+        "luxor config -h",
+        "luxor erase --force v",
+    ] {
+        assert_eq!(translate(&words(line)).unwrap(), None, "{line}");
+    }
+    assert_eq!(translate(&[]).unwrap(), None);
+}
+
+#[test]
+fn what_luxor_does_not_do_is_refused() {
+    for (line, word) in [
+        ("luxor close v", "no counterpart"),
+        ("luxor luksOpen v name", "makes no devices"),
+        ("luxor luksAddKey --unbound v", "--unbound"),
+        ("luxor luksAddKey --timeout 5 v", "--timeout"),
+        ("luxor luksAddKey --hash sha1 v", "sha1"),
+        ("luxor luksAddKey --nonsense v", "--nonsense"),
+        ("luxor luksAddKey v -d", "-d"),
+        ("luxor luksAddKey v --key-file", "--key-file"),
+        ("luxor luksDump --batch-mode=yes v", "--batch-mode"),
+        ("luxor luksAddKey", "needs a volume"),
+        ("luxor luksAddKey a b c", "too many"),
+        ("luxor luksUUID a b", "too many"),
+        ("luxor luksKillSlot v", "number of a keyslot"),
+        ("luxor luksFormat -c serpent-xts-plain64 v", "serpent"),
+        ("luxor luksFormat --integrity x v", "--integrity"),
+        ("luxor luksHeaderBackup v", "--header-backup-file"),
+        ("luxor luksDump --type plain v", "plain"),
+    ] {
+        let error = translate(&words(line)).expect_err(line).to_string();
+        assert!(error.contains(word), "{line}: {error}");
+    }
+}
+
+#[test]
+fn names_stand_in_order_and_once() {
+    assert!(OPTIONS.is_sorted_by_key(|known| known.long));
+    for actions in [ACTIONS, OTHERS] {
+        assert!(actions.is_sorted());
+    }
+    let names = |names: &[&str]| {
+        names
+            .iter()
+            .all(|name| OPTIONS.iter().any(|k| k.long == *name))
+    };
+    assert!(names(SO_ANYWAY) && names(KEY) && names(PBKDF));
+    assert!(SHARED.iter().all(|action| ACTIONS.contains(action)));
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `key`: what is asked for, in which order, and what is refused.
+
+use std::{
+    fs,
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::support::{FAST, Folder, Outcome, as_nobody, luxor, terminal};
+
+/// A folder with a small volume of LUKS2 in which keyslot 0 opens with the file `key`.
+pub fn prepared() -> Folder {
+    let folder = Folder::new();
+    folder.write("key", b"one");
+    folder.write("other", b"two");
+    folder.write("plain", b"plain");
+    luxor("encrypt --key-file key plain volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok();
+    folder
+}
+
+fn add(folder: &Folder, line: &str) -> Outcome {
+    luxor("key add volume")
+        .args(line.split_whitespace())
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok()
+}
+
+/// The number of the keyslot that the key opens; `None` for a wrong one.
+fn opens(folder: &Folder, key: &str) -> Option<u32> {
+    let outcome = luxor("key test volume --key-file")
+        .arg(key)
+        .current_dir(folder.path())
+        .run();
+    if outcome.code == Some(2) {
+        return None;
+    }
+    outcome.assert_code(0);
+    let number = outcome.text().strip_prefix("keyslot ").unwrap();
+    Some(number.strip_suffix(" opens\n").unwrap().parse().unwrap())
+}
+
+fn metadata(folder: &Folder) -> Value {
+    let outcome = luxor("dump --json volume").current_dir(folder.path()).ok();
+    serde_json::from_slice(&outcome.stdout).unwrap()
+}
+
+fn keyslots(folder: &Folder) -> Vec<String> {
+    let metadata = metadata(folder);
+    let keyslots = metadata["keyslots"].as_object().unwrap();
+    keyslots.keys().cloned().collect()
+}
+
+#[test]
+fn keys_come_change_and_go() {
+    let folder = prepared();
+    assert_eq!(opens(&folder, "key"), Some(0));
+    assert_eq!(opens(&folder, "other"), None);
+    add(&folder, "--key-file key --new-key-file other");
+    assert_eq!(opens(&folder, "other"), Some(1));
+    folder.write("third", b"three");
+    add(
+        &folder,
+        "--key-file other --new-key-file third --new-key-slot 9",
+    );
+    assert_eq!(opens(&folder, "third"), Some(9));
+
+    luxor("key change --key-file key --new-key-file changed volume")
+        .args(FAST)
+        .current_dir({
+            folder.write("changed", b"four");
+            folder.path()
+        })
+        .ok();
+    assert_eq!(opens(&folder, "key"), None);
+    assert_eq!(opens(&folder, "changed"), Some(0));
+
+    luxor("key remove --key-file other volume")
+        .current_dir(folder.path())
+        .ok();
+    assert_eq!(opens(&folder, "other"), None);
+    assert_eq!(keyslots(&folder), ["0", "9"]);
+    luxor("decrypt --key-file third volume back")
+        .current_dir(folder.path())
+        .ok();
+    assert_eq!(fs::read(folder.join("back")).unwrap(), b"plain");
+}
+
+#[test]
+fn convert_changes_the_derivation_and_not_the_key() {
+    let folder = prepared();
+    luxor("key convert --key-file key --pbkdf argon2i --pbkdf-force-iterations 4")
+        .args("--pbkdf-memory 32 --pbkdf-parallel 1 volume".split(' '))
+        .current_dir(folder.path())
+        .ok();
+    let kdf = &metadata(&folder)["keyslots"]["0"]["kdf"];
+    assert_eq!(
+        (&kdf["type"], &kdf["memory"]),
+        (&"argon2i".into(), &32.into())
+    );
+    assert_eq!(opens(&folder, "key"), Some(0));
+    // What is not said is as for a new volume.
+    luxor("key convert --key-file key --iter-time 1 --pbkdf-memory 32 volume")
+        .current_dir(folder.path())
+        .ok();
+    assert_eq!(
+        metadata(&folder)["keyslots"]["0"]["kdf"]["type"],
+        "argon2id"
+    );
+    luxor("key convert --key-file key --pbkdf pbkdf2 --pbkdf-memory 32 volume")
+        .current_dir(folder.path())
+        .fails(1, "pbkdf2");
+}
+
+#[test]
+fn the_last_keyslot_goes_only_when_it_is_said() {
+    let folder = prepared();
+    let before = fs::read(folder.join("volume")).unwrap();
+    let last = "keyslot 0 is the last one";
+    for line in [
+        "--key-file key",
+        "--key-file key --key-slot 0",
+        "--key-slot 0 --force",
+    ] {
+        luxor("key remove volume")
+            .args(line.split(' '))
+            .current_dir(folder.path())
+            .fails(1, last);
+    }
+    // A wrong key is told as such.
+    luxor("key remove volume --key-file other --last --key-slot 0")
+        .current_dir(folder.path())
+        .fails(2, "no keyslot opens");
+    assert!(fs::read(folder.join("volume")).unwrap() == before);
+
+    luxor("key remove volume --key-file key --last")
+        .current_dir(folder.path())
+        .ok();
+    assert_eq!(keyslots(&folder), [""; 0]);
+    luxor("key test --key-file key volume")
+        .current_dir(folder.path())
+        .fails(2, "no keyslot");
+}
+
+#[test]
+fn a_keyslot_by_number_wants_the_key_of_another_one() {
+    let folder = prepared();
+    add(&folder, "--key-file key --new-key-file other");
+    add(&folder, "--key-file key --new-key-file key");
+    let remove = |line: &str| {
+        luxor("key remove volume")
+            .args(line.split(' '))
+            .current_dir(folder.path())
+    };
+    remove("--key-slot 7").fails(1, "there is no keyslot 7");
+    remove("--key-slot 1 --key-file other").fails(2, "(tried: 0, 2)");
+    assert_eq!(keyslots(&folder), ["0", "1", "2"]);
+    // The same key in another keyslot will do.
+    remove("--key-slot 0 --key-file key").ok();
+    assert_eq!(keyslots(&folder), ["1", "2"]);
+    remove("--key-slot 1 --force").ok();
+    assert_eq!(keyslots(&folder), ["2"]);
+    assert_eq!(opens(&folder, "key"), Some(2));
+    remove("--force --key-file key").run().assert_code(1);
+    assert_eq!(keyslots(&folder), ["2"]);
+}
+
+#[test]
+fn both_secrets_may_be_lines_of_standard_input() {
+    let folder = prepared();
+    luxor("key add volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .stdin("one\nzwei und mehr\nnot read")
+        .ok();
+    folder.write("typed", b"zwei und mehr");
+    assert_eq!(opens(&folder, "typed"), Some(1));
+    luxor("key change --key-slot 1 volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .stdin("zwei und mehr\ntwo\n")
+        .ok();
+    assert_eq!(opens(&folder, "other"), Some(1));
+    // One from a file, one from a line.
+    luxor("key add --key-file key volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .stdin("three\n")
+        .ok();
+    luxor("key add --new-key-file - volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .stdin("one\n")
+        .fails(1, "no terminal");
+    luxor("key add volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .stdin("one\n\n")
+        .fails(1, "the passphrase is empty");
+    luxor("key add volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .stdin("one\n")
+        .fails(1, "standard input is at its end");
+    assert_eq!(keyslots(&folder), ["0", "1", "2"]);
+}
+
+#[test]
+fn a_terminal_asks_for_the_old_key_once_and_the_new_one_twice() {
+    let folder = prepared();
+    let line = format!("key add volume {}", FAST.join(" "));
+    let (code, screen) = terminal(
+        &line,
+        &["wrong\n", "one\n", "new\n", "nex\n", "new\n", "new\n"],
+        folder.path(),
+    );
+    assert_eq!(code, 0, "{screen}");
+    assert_eq!(screen.matches("Passphrase for volume: ").count(), 2);
+    assert_eq!(screen.matches("New passphrase for volume: ").count(), 2);
+    assert!(
+        screen.contains("no keyslot opens with this passphrase"),
+        "{screen}"
+    );
+    assert!(screen.contains("not the same"), "{screen}");
+    assert!(!screen.contains("new\r"), "{screen}");
+    folder.write("typed", b"new");
+    assert_eq!(opens(&folder, "typed"), Some(1));
+
+    // A new key file is no reason not to ask for the old passphrase; --tries counts.
+    let line = format!(
+        "key change --tries 1 --new-key-file other volume {}",
+        FAST.join(" ")
+    );
+    let (code, screen) = terminal(&line, &["wrong\n"], folder.path());
+    assert_eq!(code, 2, "{screen}");
+    let (code, screen) = terminal(&line, &["one\n"], folder.path());
+    assert_eq!(code, 0, "{screen}");
+    assert_eq!(opens(&folder, "other"), Some(0));
+}
+
+#[test]
+fn what_cannot_be_is_told_before_a_secret_is_asked_for() {
+    let folder = prepared();
+    // Standard input is empty: who reads it fails in other words.
+    for (line, words) in [
+        ("add --new-key-slot 0 volume", "keyslot 0 is in use"),
+        ("add --new-key-slot 32 volume", "keyslot 32"),
+        ("add --pbkdf pbkdf2 --pbkdf-memory 32 volume", "pbkdf2"),
+        ("add --new-key-file absent --key-file key volume", "absent"),
+        ("add --new-key-file absent volume", "absent"),
+        (
+            "add --key-file - --new-key-file - volume",
+            "standard input cannot be both",
+        ),
+        ("add --new-keyfile-size 3 volume", "--new-key-file"),
+        (
+            "change --new-key-file key --new-keyfile-offset 9 volume",
+            "--new-keyfile-offset is 9",
+        ),
+        ("remove --key-slot 5 volume", "no keyslot 5"),
+        ("test plain", "not a LUKS volume"),
+        ("add -", "cannot be changed in place"),
+    ] {
+        luxor("key")
+            .args(line.split(' '))
+            .current_dir(folder.path())
+            .fails(1, words);
+    }
+    for line in ["add", "change", "remove", "convert", "test"] {
+        luxor("key")
+            .args([line, "absent"])
+            .current_dir(folder.path())
+            .fails(4, "absent does not exist");
+    }
+    for line in [
+        "key",
+        "key steal volume",
+        "key add",
+        "key add --pbkdf none volume",
+    ] {
+        luxor(line).current_dir(folder.path()).run().assert_code(1);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_told_first() {
+    let folder = prepared();
+    folder.open_to_everybody();
+    let outcome = as_nobody("\"$luxor\" key add volume < /dev/null", folder.path());
+    outcome.assert_code(1);
+    assert!(
+        outcome.stderr.contains("cannot open volume"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+/// `flock` of util-linux, as cryptsetup's lock is one.
+fn flock(how: &str, path: &Path) -> bool {
+    let mut flock = Command::new("flock");
+    flock.args([how, "--nonblock"]).arg(path).arg("true");
+    flock.status().expect("flock is needed").success()
+}
+
+#[test]
+fn nobody_waits_while_a_secret_is_asked_for() {
+    let folder = prepared();
+    let volume = folder.join("volume");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_luxor"))
+        .args(["key", "add"])
+        .args(FAST)
+        .arg(&volume)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(300));
+    assert!(flock("--exclusive", &volume));
+    // Somebody else changes the metadata meanwhile: what was read is no more.
+    luxor("config --label meanwhile").arg(&volume).ok();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"one\ntwo\n")
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert!(words.contains("changed meanwhile"), "{words}");
+    assert_eq!(keyslots(&folder), ["0"]);
+}
+
+#[test]
+fn a_change_waits_for_who_reads() {
+    let folder = prepared();
+    let volume = folder.join("volume");
+    let mut reader = Command::new("flock")
+        .arg("--shared")
+        .arg(&volume)
+        .args(["sh", "-c", "echo ready; read line"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("flock is needed");
+    std::io::Read::read_exact(reader.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
+    // Reading goes on.
+    assert_eq!(opens(&folder, "key"), Some(0));
+    let mut change = Command::new(env!("CARGO_BIN_EXE_luxor"))
+        .args(["config", "--label", "late"])
+        .arg(&volume)
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(300) {
+        assert_eq!(change.try_wait().unwrap(), None, "it has to wait");
+        thread::sleep(Duration::from_millis(20));
+    }
+    drop(reader.stdin.take());
+    assert!(change.wait().unwrap().success());
+    reader.wait().unwrap();
+}
+
+#[test]
+fn all_keyslots_can_be_full() {
+    let folder = prepared();
+    for number in 1..32 {
+        let outcome = add(&folder, "-v --key-file key --new-key-file other");
+        assert!(outcome.stderr.contains(&format!("keyslot {number} added")));
+    }
+    luxor("key add --key-file key --new-key-file other volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .fails(1, "all 32 keyslots are used");
+    assert_eq!(keyslots(&folder).len(), 32);
+}

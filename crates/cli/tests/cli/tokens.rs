@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `token` and `config`, and what scripts ask.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::{
+    keys::prepared,
+    support::{Folder, Outcome, luxor},
+};
+
+const TOKEN: &str =
+    r#"{"type":"some/thing","keyslots":["0"],"x":{"b":[1,2.50,1e3,null],"a":"é/"}}"#;
+
+fn run(folder: &Folder, line: &str) -> Outcome {
+    let outcome = luxor(line).current_dir(folder.path()).run();
+    outcome.assert_code(0);
+    outcome
+}
+
+fn metadata(folder: &Folder) -> Value {
+    serde_json::from_slice(&run(folder, "dump --json volume").stdout).unwrap()
+}
+
+#[test]
+fn tokens_come_and_go() {
+    let folder = prepared();
+    folder.write("token", TOKEN);
+    // Token 0 is the volume's own.
+    assert_eq!(
+        run(&folder, "token list volume").text(),
+        "token 0: luxor-file, keyslots none\n"
+    );
+    run(&folder, "token add --json-file token volume");
+    luxor("token add --json-file - --token-id 7 volume")
+        .stdin(r#" { "type" : "x", "keyslots" : [ ] } "#)
+        .current_dir(folder.path())
+        .ok();
+    run(&folder, "token add --key-description words volume");
+    run(
+        &folder,
+        "token add --key-description words --unbound volume",
+    );
+    assert_eq!(
+        run(&folder, "token list volume").text(),
+        "token 0: luxor-file, keyslots none\n\
+         token 1: some/thing, keyslots 0\n\
+         token 2: luks2-keyring, keyslots 0\n\
+         token 3: luks2-keyring, keyslots none\n\
+         token 7: x, keyslots none\n"
+    );
+    assert_eq!(
+        run(&folder, "token list --token-id 7 volume").text(),
+        "token 7: x, keyslots none\n"
+    );
+    // As it was, character for character.
+    let json = run(&folder, "token list --json --token-id 1 volume");
+    assert_eq!(json.text(), format!("{TOKEN}\n"));
+    run(
+        &folder,
+        "token list --json --token-id 1 --json-file copy volume",
+    );
+    let copy = fs::read_to_string(folder.join("copy")).unwrap();
+    assert_eq!(copy, format!("{TOKEN}\n"));
+    luxor("token list --json --json-file copy volume")
+        .current_dir(folder.path())
+        .fails(5, "copy exists");
+    let all: Value =
+        serde_json::from_slice(&run(&folder, "token list --json volume").stdout).unwrap();
+    assert_eq!(all, metadata(&folder)["tokens"]);
+
+    run(
+        &folder,
+        "token add --json-file token --token-id 7 --token-replace --key-slot 0 volume",
+    );
+    assert_eq!(metadata(&folder)["tokens"]["7"]["type"], "some/thing");
+    assert_eq!(
+        metadata(&folder)["tokens"]["7"]["keyslots"],
+        serde_json::json!(["0"])
+    );
+    run(&folder, "token remove --token-id 1 volume");
+    let tokens = metadata(&folder)["tokens"].clone();
+    let mut numbers: Vec<_> = tokens.as_object().unwrap().keys().collect();
+    numbers.sort();
+    assert_eq!(numbers, ["0", "2", "3", "7"]);
+    // And the file is still what it was.
+    run(&folder, "decrypt --key-file key volume back");
+    assert_eq!(fs::read(folder.join("back")).unwrap(), b"plain");
+}
+
+#[test]
+fn tokens_that_cannot_be_are_refused() {
+    let folder = prepared();
+    let before = fs::read(folder.join("volume")).unwrap();
+    let big = format!(
+        r#"{{"type":"x","keyslots":[],"x":"{}"}}"#,
+        "x".repeat(20_000)
+    );
+    for (name, text, words) in [
+        ("no-json", "{", "JSON"),
+        ("array", "[]", ""),
+        ("no-type", r#"{"keyslots":[]}"#, "type"),
+        ("no-keyslots", r#"{"type":"x"}"#, "keyslots"),
+        ("keyslot-9", r#"{"type":"x","keyslots":["9"]}"#, "9"),
+        ("big", &big, "room"),
+    ] {
+        folder.write(name, text);
+        luxor("token add --json-file")
+            .args([name, "volume"])
+            .current_dir(folder.path())
+            .fails(1, words);
+    }
+    for (line, code, words) in [
+        ("add --json-file absent volume", 4, "absent"),
+        (
+            "add --key-description x --key-slot 5 volume",
+            1,
+            "no keyslot 5",
+        ),
+        ("add --key-description x --token-id 0 volume", 1, "token 0"),
+        ("add --key-description x --token-id 32 volume", 1, "32"),
+        ("remove --token-id 1 volume", 1, "no token 1"),
+        ("list --token-id 1 volume", 1, "no token 1"),
+        ("list absent", 4, "absent does not exist"),
+    ] {
+        luxor("token")
+            .args(line.split(' '))
+            .current_dir(folder.path())
+            .fails(code, words);
+    }
+    for line in [
+        "add volume",
+        "add --json-file key --key-description x volume",
+        "add --key-description x --token-replace volume",
+        "remove volume",
+        "frob volume",
+    ] {
+        let command = luxor("token").args(line.split(' '));
+        command.current_dir(folder.path()).run().assert_code(1);
+    }
+    assert!(fs::read(folder.join("volume")).unwrap() == before);
+}
+
+#[test]
+fn config_sets_names_flags_and_priorities() {
+    let folder = prepared();
+    run(
+        &folder,
+        "config --label Fotos --subsystem sub --priority prefer --key-slot 0 \
+         --flags no-read-workqueue,allow-discards --uuid 11111111-2222-4333-8444-555555555555 \
+         volume",
+    );
+    let dump = run(&folder, "dump volume");
+    for line in [
+        "  Label           Fotos",
+        "  Subsystem       sub",
+        "  UUID            11111111-2222-4333-8444-555555555555",
+        "Keyslot 0, tried first",
+    ] {
+        assert!(
+            dump.text().lines().any(|found| found == line),
+            "{}",
+            dump.text()
+        );
+    }
+    let flags = metadata(&folder)["config"]["flags"].clone();
+    assert_eq!(
+        flags,
+        serde_json::json!(["allow-discards", "no-read-workqueue"])
+    );
+    let uuid = run(&folder, "luksUUID volume");
+    assert_eq!(uuid.text(), "11111111-2222-4333-8444-555555555555\n");
+
+    run(
+        &folder,
+        "config --label= --flags none --priority ignore --key-slot 0 volume",
+    );
+    let dump = run(&folder, "dump volume");
+    for line in [
+        "  Label           none",
+        "  Subsystem       sub",
+        "  Flags           none",
+        "Keyslot 0, used only when asked for",
+    ] {
+        assert!(
+            dump.text().lines().any(|found| found == line),
+            "{}",
+            dump.text()
+        );
+    }
+    run(&folder, "key test --key-file key --key-slot 0 volume");
+    luxor("key test --key-file key volume")
+        .current_dir(folder.path())
+        .fails(2, "no keyslot");
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused_before_any_is_made() {
+    let folder = prepared();
+    let before = fs::read(folder.join("volume")).unwrap();
+    let long = "x".repeat(48);
+    for (line, words) in [
+        (&*format!("--label {long} volume"), "48 bytes"),
+        (
+            &format!("--label good --subsystem {long} volume"),
+            "--subsystem",
+        ),
+        ("--label good --uuid 1 volume", "no UUID"),
+        ("--label good --flags fast volume", "allow-discards"),
+        ("--label good --flags none,allow-discards volume", "none"),
+        ("--priority prefer --key-slot 3 volume", "keyslot 3"),
+    ] {
+        luxor("config")
+            .args(line.split(' '))
+            .current_dir(folder.path())
+            .fails(1, words);
+    }
+    for line in [
+        "volume",
+        "--priority prefer volume",
+        "--label x --key-slot 0 volume",
+        "--priority best --key-slot 0 volume",
+    ] {
+        let command = luxor("config").args(line.split(' '));
+        command.current_dir(folder.path()).run().assert_code(1);
+    }
+    assert!(fs::read(folder.join("volume")).unwrap() == before);
+}
+
+#[test]
+fn scripts_are_told_by_the_exit_code() {
+    let folder = prepared();
+    for (line, code) in [
+        ("isLuks volume", 0),
+        ("isLuks --type luks2 volume", 0),
+        ("isLuks --type luks1 volume", 1),
+        ("isLuks plain", 1),
+        ("isLuks absent", 4),
+        ("open --test-passphrase volume --key-file key", 0),
+        ("open --test-passphrase volume --key-file other", 2),
+        ("open volume name", 1),
+        ("luksClose name", 1),
+    ] {
+        let outcome = luxor(line).current_dir(folder.path()).run();
+        outcome.assert_code(code);
+        let is_silent = line.starts_with("isLuks") && code < 2;
+        assert_eq!(
+            outcome.stderr.is_empty(),
+            is_silent || code == 0,
+            "{outcome:#?}"
+        );
+    }
+}

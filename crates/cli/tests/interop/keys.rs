@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Keyslots, tokens and names: what one program does is what the other one would have
+//! done, and the other one undoes it.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+
+use crate::programs::{Bench, Outcome, Ran, luks1_dump, metadata, must, run, text};
+
+/// What a program is asked to do, and the keys that open the volume then. Words in
+/// capital letters are explained at [`Subject::line`].
+struct Step {
+    luxor: &'static str,
+    cryptsetup: &'static str,
+    opens: &'static [&'static str],
+}
+
+/// Something that is done, and undone.
+struct Operation {
+    name: &'static str,
+    luks1: bool,
+    done: Step,
+    undone: Step,
+}
+
+const OPERATIONS: [Operation; 10] = [
+    Operation {
+        name: "add and remove",
+        luks1: true,
+        done: Step {
+            luxor: "key add FAST --key-file FIRST --new-key-file SECOND VOLUME",
+            cryptsetup: "luksAddKey FAST --key-file FIRST --new-keyfile SECOND VOLUME",
+            opens: &["FIRST", "SECOND"],
+        },
+        undone: Step {
+            luxor: "key remove --key-file SECOND VOLUME",
+            cryptsetup: "luksRemoveKey --key-file SECOND VOLUME",
+            opens: &["FIRST"],
+        },
+    },
+    Operation {
+        name: "add a part of a file and kill its keyslot",
+        luks1: true,
+        done: Step {
+            luxor: "key add FAST --key-file FIRST --new-key-file LONG --new-keyfile-offset 3 \
+                    --new-keyfile-size 6 --new-key-slot 5 VOLUME",
+            cryptsetup: "luksAddKey FAST --key-file FIRST --new-keyfile LONG \
+                         --new-keyfile-offset 3 --new-keyfile-size 6 --new-key-slot 5 VOLUME",
+            opens: &["FIRST", "SECOND"],
+        },
+        undone: Step {
+            luxor: "key remove --key-slot 5 --key-file FIRST VOLUME",
+            cryptsetup: "luksKillSlot --key-file FIRST VOLUME 5",
+            opens: &["FIRST"],
+        },
+    },
+    Operation {
+        name: "change and change back",
+        luks1: true,
+        done: Step {
+            luxor: "key change FAST SLOT0 --key-file FIRST --new-key-file SECOND VOLUME",
+            cryptsetup: "luksChangeKey FAST SLOT0 --key-file FIRST VOLUME SECOND",
+            opens: &["SECOND"],
+        },
+        undone: Step {
+            luxor: "key change FAST SLOT0 --key-file SECOND --new-key-file FIRST VOLUME",
+            cryptsetup: "luksChangeKey FAST SLOT0 --key-file SECOND VOLUME FIRST",
+            opens: &["FIRST"],
+        },
+    },
+    Operation {
+        name: "convert a keyslot and convert it back",
+        luks1: false,
+        done: Step {
+            luxor: "key convert ARGON2 --key-file FIRST VOLUME",
+            cryptsetup: "luksConvertKey ARGON2 --key-file FIRST VOLUME",
+            opens: &["FIRST"],
+        },
+        undone: Step {
+            luxor: "key convert FAST --key-file FIRST VOLUME",
+            cryptsetup: "luksConvertKey FAST --key-file FIRST VOLUME",
+            opens: &["FIRST"],
+        },
+    },
+    Operation {
+        name: "UUID",
+        luks1: true,
+        done: Step {
+            luxor: "config --uuid 11111111-2222-4333-8444-555555555555 VOLUME",
+            cryptsetup: "luksUUID --uuid 11111111-2222-4333-8444-555555555555 VOLUME",
+            opens: &["FIRST"],
+        },
+        undone: Step {
+            luxor: "config --uuid UUID VOLUME",
+            cryptsetup: "luksUUID --uuid UUID VOLUME",
+            opens: &["FIRST"],
+        },
+    },
+    Operation {
+        name: "label and subsystem",
+        luks1: false,
+        done: Step {
+            luxor: "config --label one --subsystem two VOLUME",
+            cryptsetup: "config --label one --subsystem two VOLUME",
+            opens: &["FIRST"],
+        },
+        undone: Step {
+            luxor: "config --label= --subsystem= VOLUME",
+            cryptsetup: "config --label= --subsystem= VOLUME",
+            opens: &["FIRST"],
+        },
+    },
+    Operation {
+        name: "priority prefer",
+        luks1: false,
+        done: Step {
+            luxor: "config --priority prefer --key-slot 0 VOLUME",
+            cryptsetup: "config --priority prefer --key-slot 0 VOLUME",
+            opens: &["FIRST"],
+        },
+        undone: Step {
+            luxor: "config --priority normal --key-slot 0 VOLUME",
+            cryptsetup: "config --priority normal --key-slot 0 VOLUME",
+            opens: &["FIRST"],
+        },
+    },
+    Operation {
+        name: "priority ignore",
+        luks1: false,
+        done: Step {
+            luxor: "config --priority ignore --key-slot 0 VOLUME",
+            cryptsetup: "config --priority ignore --key-slot 0 VOLUME",
+            opens: &[],
+        },
+        undone: Step {
+            luxor: "config --priority normal --key-slot 0 VOLUME",
+            cryptsetup: "config --priority normal --key-slot 0 VOLUME",
+            opens: &["FIRST"],
+        },
+    },
+    Operation {
+        name: "token from a file",
+        luks1: false,
+        done: Step {
+            luxor: "token add --json-file TOKEN --token-id 3 VOLUME",
+            cryptsetup: "token import --json-file TOKEN --token-id 3 VOLUME",
+            opens: &["FIRST"],
+        },
+        undone: Step {
+            luxor: "token remove --token-id 3 VOLUME",
+            cryptsetup: "token remove --token-id 3 VOLUME",
+            opens: &["FIRST"],
+        },
+    },
+    Operation {
+        name: "token for the keyring",
+        luks1: false,
+        done: Step {
+            luxor: "token add --key-description words VOLUME",
+            cryptsetup: "token add --key-description words VOLUME",
+            opens: &["FIRST"],
+        },
+        undone: Step {
+            luxor: "token remove --token-id 0 VOLUME",
+            cryptsetup: "token remove --token-id 0 VOLUME",
+            opens: &["FIRST"],
+        },
+    },
+];
+
+/// Whether it is LUKS1, in turn.
+pub const VERSIONS: [bool; 2] = [true, false];
+
+#[test]
+fn what_one_does_the_other_undoes() {
+    let mut cells = 0;
+    let mut failures = Vec::new();
+    for luks1 in VERSIONS {
+        for detached in [false, true] {
+            let mut bench = Bench::new();
+            let subject = Subject::new(&mut bench, luks1, detached).expect("cryptsetup formats");
+            for operation in OPERATIONS.iter().filter(|one| one.luks1 || !luks1) {
+                let outcome = both_ways(&mut bench, &subject, operation);
+                failures.extend(outcome.err().map(|error| {
+                    let version = if luks1 { "LUKS1" } else { "LUKS2" };
+                    let where_ = if detached { "detached" } else { "attached" };
+                    format!("{}, {version}, {where_}: {error}", operation.name)
+                }));
+                cells += 1;
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    let expected = VERSIONS.map(|luks1| if luks1 { 2 * 4 } else { 2 * 10 });
+    assert_eq!(
+        cells,
+        expected.into_iter().sum::<i32>(),
+        "every cell must be run"
+    );
+    let _ = writeln!(
+        io::stderr().lock(),
+        "\nkeys, tokens and names, done by one and undone by the other: {cells} cells passed\n"
+    );
+}
+
+fn both_ways(bench: &mut Bench, subject: &Subject, operation: &Operation) -> Outcome<()> {
+    let (a, b) = (subject.copy(bench)?, subject.copy(bench)?);
+    let Operation { done, undone, .. } = operation;
+    a.run(Program::Luxor, done.luxor)?.must_exit(0)?;
+    b.run(Program::Cryptsetup, done.cryptsetup)?.must_exit(0)?;
+    alike("done", &a, &b, done)?;
+    a.run(Program::Cryptsetup, undone.cryptsetup)?
+        .must_exit(0)?;
+    b.run(Program::Luxor, undone.luxor)?.must_exit(0)?;
+    alike("undone", &a, &b, undone)?;
+    // And it is the volume key that it was.
+    let key = |of: &Subject| {
+        let line = "luksDump --dump-volume-key --volume-key-file KEY --key-file FIRST VOLUME";
+        of.run(Program::Cryptsetup, line)?.must_exit(0)?;
+        let path = of.folder.join("KEY");
+        let key = fs::read(&path).map_err(|e| e.to_string())?;
+        fs::remove_file(path).map_err(|e| e.to_string())?;
+        Ok::<_, String>(key)
+    };
+    let before = key(subject)?;
+    must(
+        key(&a)? == before && key(&b)? == before,
+        "the volume key is another one",
+    )
+}
+
+/// Both have metadata that say the same, and open with the same keys.
+fn alike(when: &str, a: &Subject, b: &Subject, step: &Step) -> Outcome<()> {
+    say_the_same(a, b).map_err(|error| format!("{when}: {error}"))?;
+    for subject in [a, b] {
+        subject.run(Program::Luxor, "check VOLUME")?.must_exit(0)?;
+        for key in ["FIRST", "SECOND"] {
+            let code = if step.opens.contains(&key) { 0 } else { 2 };
+            subject
+                .run(Program::Luxor, &format!("key test --key-file {key} VOLUME"))?
+                .must_exit(code)?;
+            subject
+                .run(
+                    Program::Cryptsetup,
+                    &format!("open --test-passphrase --key-file {key} VOLUME"),
+                )?
+                // With no keyslot that may be tried it is no matter of the key to it.
+                .must_exit(if step.opens.is_empty() { 1 } else { code })?;
+        }
+    }
+    Ok(())
+}
+
+/// The first difference between what the metadata of two volumes say is an error.
+pub fn say_the_same(a: &Subject, b: &Subject) -> Outcome<()> {
+    let (a, b) = (a.state()?, b.state()?);
+    let only =
+        |of: &[String], other: &[String]| of.iter().find(|line| !other.contains(line)).cloned();
+    match (only(&a, &b), only(&b, &a)) {
+        (None, None) => Ok(()),
+        (of_a, of_b) => Err(format!("the one says {of_a:?}, the other {of_b:?}")),
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Program {
+    Luxor,
+    Cryptsetup,
+}
+
+/// A volume, and files that belong to it.
+pub struct Subject {
+    luks1: bool,
+    pub volume: PathBuf,
+    header: Option<PathBuf>,
+    folder: PathBuf,
+}
+
+const UUID: &str = "99999999-8888-4777-a666-555555555555";
+
+impl Subject {
+    pub fn new(bench: &mut Bench, luks1: bool, detached: bool) -> Outcome<Self> {
+        let folder = bench.new_path();
+        fs::create_dir(&folder).map_err(|e| e.to_string())?;
+        for (name, bytes) in [
+            ("FIRST", &b"one key\n"[..]),
+            ("SECOND", b"second"),
+            ("LONG", b"...second..."),
+            (
+                "TOKEN",
+                br#"{"type":"some/thing","keyslots":["0"],"data":{"b":[1,2.50,null],"a":"\u00e9/"}}"#,
+            ),
+        ] {
+            fs::write(folder.join(name), bytes).map_err(|e| e.to_string())?;
+        }
+        let volume = folder.join("the volume");
+        let file = fs::File::create_new(&volume).map_err(|e| e.to_string())?;
+        file.set_len(if luks1 { 3 << 20 } else { 17 << 20 })
+            .map_err(|e| e.to_string())?;
+        let subject = Self {
+            luks1,
+            volume,
+            header: detached.then(|| folder.join("the header")),
+            folder,
+        };
+        let kind = if luks1 { "luks1" } else { "luks2" };
+        let line = format!("luksFormat --type {kind} FAST --uuid UUID --key-file FIRST VOLUME");
+        subject.run(Program::Cryptsetup, &line)?.must_exit(0)?;
+        Ok(subject)
+    }
+
+    pub fn copy(&self, bench: &mut Bench) -> Outcome<Self> {
+        let mut copy = |path: &Path| {
+            let to = bench.new_path();
+            fs::copy(path, &to).map_err(|e| e.to_string())?;
+            Ok::<_, String>(to)
+        };
+        Ok(Self {
+            luks1: self.luks1,
+            volume: copy(&self.volume)?,
+            header: self.header.as_deref().map(&mut copy).transpose()?,
+            folder: self.folder.clone(),
+        })
+    }
+
+    /// The words of a line with those in capital letters replaced: VOLUME with what names
+    /// the header, FIRST and the like by files, FAST and ARGON2 by the cheapest key
+    /// derivations.
+    pub fn line(&self, line: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        for word in line.split_whitespace() {
+            match word {
+                "VOLUME" => {
+                    if let Some(header) = &self.header {
+                        words.extend(["--header".to_owned(), text(header)]);
+                    }
+                    words.push(text(&self.volume));
+                }
+                "FIRST" | "SECOND" | "LONG" | "TOKEN" | "KEY" => {
+                    words.push(text(&self.folder.join(word)));
+                }
+                // Else cryptsetup moves a LUKS1 key to another keyslot. In LUKS2 it would
+                // overwrite the keyslot in its place, where nothing else could be opened
+                // after a crash.
+                "SLOT0" | "SLOT3" if self.luks1 => {
+                    words.extend(["--key-slot".to_owned(), word[4..].to_owned()]);
+                }
+                "SLOT0" | "SLOT3" => {}
+                "UUID" => words.push(UUID.to_owned()),
+                "FAST" if self.luks1 => words.extend(owned("--pbkdf-force-iterations 1000")),
+                "FAST" => words.extend(owned("--pbkdf pbkdf2 --pbkdf-force-iterations 1000")),
+                "ARGON2" => words.extend(owned(
+                    "--pbkdf argon2i --pbkdf-force-iterations 4 --pbkdf-memory 32 \
+                     --pbkdf-parallel 1",
+                )),
+                _ => words.push(word.to_owned()),
+            }
+        }
+        words
+    }
+
+    fn run(&self, program: Program, line: &str) -> Outcome<Ran> {
+        let mut command = match program {
+            Program::Luxor => Command::new(env!("CARGO_BIN_EXE_luxor")),
+            Program::Cryptsetup => {
+                let mut command = Command::new("cryptsetup");
+                command.arg("--batch-mode");
+                command
+            }
+        };
+        command.args(self.line(line));
+        run(command, None)
+    }
+
+    /// What the metadata say, but for what is random.
+    fn state(&self) -> Outcome<Vec<String>> {
+        let header = self.header.as_ref().unwrap_or(&self.volume);
+        if self.luks1 {
+            return luks1_dump(header);
+        }
+        let dump = self.run(Program::Cryptsetup, "luksDump VOLUME")?;
+        dump.must_exit(0)?;
+        let names = ["UUID", "Label", "Subsystem", "Flags"];
+        let dump = dump.stdout();
+        let lines = dump.lines().map(str::to_owned);
+        let mut lines: Vec<_> = lines
+            .filter(|line| names.iter().any(|name| line.starts_with(name)))
+            .collect();
+        flatten("", &metadata(header)?, &mut lines);
+        lines.sort();
+        Ok(lines)
+    }
+}
+
+/// A line for each value that is not random, with its place.
+fn flatten(place: &str, value: &Value, lines: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members.iter().filter(|(key, _)| *key != "salt") {
+                flatten(&format!("{place}/{key}"), value, lines);
+            }
+        }
+        // References have no order.
+        Value::Array(items) if items.iter().all(Value::is_string) => {
+            let mut items: Vec<_> = items.iter().filter_map(Value::as_str).collect();
+            items.sort_unstable();
+            lines.push(format!("{place} {items:?}"));
+        }
+        _ => lines.push(format!("{place} {value}")),
+    }
+}
+
+fn owned(words: &str) -> Vec<String> {
+    words.split_whitespace().map(str::to_owned).collect()
+}
