@@ -5,7 +5,9 @@
 //! written in one way, [`Header::commit`]:
 //!
 //! ```text
-//! read the metadata again           refused if they are not what the caller has seen
+//! read the metadata again           refused if they are not what the caller has seen, or
+//!                                   if what stands in a copy's place is better kept
+//! sync                              a program that was killed may not have done it
 //! edit                              all that is not edited keeps its bytes
 //! parse and validate the result     by the rules for reading
 //! write one copy, sync              the damaged or older one, else the secondary
@@ -30,10 +32,13 @@ use std::io;
 use luxor_sector::Storage;
 
 use self::members::Members;
-pub use self::settings::{ActivationFlag, UnknownFlag};
+pub use self::{
+    repair::Overwrite,
+    settings::{ActivationFlag, UnknownFlag},
+};
 use crate::{
     binary_header::{BinaryHeader, CopyKind},
-    header::{CopyStatus, Header, ReadError},
+    header::{CopyError, CopyStatus, Header, ReadError},
     luks1::Luks1Error,
     metadata::{Metadata, MetadataError, brief_list, json_size},
 };
@@ -50,7 +55,18 @@ impl Header {
     /// The caller holds the lock on the volume's metadata: what is read here must not
     /// change until it is written.
     fn begin(&mut self, storage: &dyn Storage) -> Result<Draft, ChangeError> {
+        self.begin_over(storage, Overwrite::Damaged)
+    }
+
+    fn begin_over(
+        &mut self,
+        storage: &dyn Storage,
+        overwrite: Overwrite,
+    ) -> Result<Draft, ChangeError> {
         let now = Self::read(storage)?;
+        if overwrite == Overwrite::Damaged {
+            repair::check_places(storage, now.copies())?;
+        }
         if now.binary() != self.binary() || now.text() != self.text() {
             return Err(ChangeError::ChangedMeanwhile);
         }
@@ -59,6 +75,10 @@ impl Header {
             let names = requirements.clone();
             return Err(ChangeError::Requirements { names });
         }
+        // What was read may be in memory only, and be lost after the first writes.
+        storage
+            .sync()
+            .map_err(|source| ChangeError::Sync { source })?;
         *self = now;
         Ok(Draft {
             binary: self.binary().clone(),
@@ -231,12 +251,30 @@ pub enum ChangeError {
     },
     /// A header copy that begins like something else is left alone.
     #[error(
-        "the primary header is not restored: there is the signature of {found}. If the LUKS \
-         volume is what you want to keep, remove that signature first (wipefs)"
+        "where the primary header was, there is the signature of {found}; nothing was written. If \
+         the LUKS volume is what you want to keep, `luxor header repair --force` overwrites that"
     )]
     ForeignSignature {
         /// Whose signature, in words.
         found: &'static str,
+    },
+    /// A copy of the header cannot be read: it may be the newer one.
+    #[error(
+        "the {} copy of the header cannot be read: {error}; nothing was written. If it stays so, \
+         `luxor header repair --force` makes it anew from the other copy, which may be older",
+        kind.name()
+    )]
+    ReadCopy {
+        /// Which one.
+        kind: CopyKind,
+        /// Why.
+        error: CopyError,
+    },
+    /// What is there was not made durable.
+    #[error("what is on the volume cannot be made durable: {source}; nothing was written")]
+    Sync {
+        /// The system's reason.
+        source: io::Error,
     },
     /// A copy of the header was not written.
     #[error("the {} copy of the header cannot be written: {source}", kind.name())]

@@ -101,7 +101,7 @@ pub use cipher::Encryption;
 pub use config::Config;
 pub use create::{CreateError, Luks2Options, NewVolume};
 pub use digest::Digest;
-pub use edit::{ActivationFlag, ChangeError, UnknownFlag};
+pub use edit::{ActivationFlag, ChangeError, Overwrite, UnknownFlag};
 pub use hash::HashAlgorithm;
 pub use header::{
     CopyError, CopyFacts, CopyStatus, Description, Header, PlaintextError, ReadError, Warning,

@@ -11,8 +11,8 @@ use std::{
 
 use luxor_engine::{Backend, Mode, Registry};
 use luxor_luks::{
-    ActivationFlag, CopyKind, Header, NewKeyslot, PbkdfKind, PbkdfOptions, Priority, UnlockOptions,
-    Unlocked, Uuid,
+    ActivationFlag, CopyKind, Header, NewKeyslot, Overwrite, PbkdfKind, PbkdfOptions, Priority,
+    UnlockOptions, Unlocked, Uuid,
 };
 use luxor_sector::Storage;
 
@@ -412,7 +412,10 @@ fn repaired_headers_are_those_of_the_other() {
                 .open(path)
                 .unwrap();
             let mut header = Header::read(&file).unwrap();
-            assert_eq!(header.repair(&file).unwrap(), Some(kind));
+            assert_eq!(
+                header.repair(&file, Overwrite::Damaged).unwrap(),
+                Some(kind)
+            );
             assert!(header.warnings().is_empty());
             scratch.cryptsetup("repair -q theirs");
             for name in ["ours", "theirs"] {

@@ -7,13 +7,17 @@ use std::{
     cell::Cell,
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
+    io,
     num::NonZeroUsize,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use luxor_engine::{Backend, KeySize, Mode, Registry};
 use luxor_luks::{
-    ActivationFlag, ChangeError, Header, Luks2Options, NewKeyslot, NewVolume, PbkdfKind,
+    ActivationFlag, ChangeError, Header, Luks2Options, NewKeyslot, NewVolume, Overwrite, PbkdfKind,
     PbkdfOptions, Priority, UnlockOptions, Uuid,
 };
 use luxor_sector::{
@@ -147,7 +151,10 @@ fn cases(image: &[u8]) -> Vec<Case> {
             "set_flags",
             Box::new(|h, s| h.set_flags(s, &[ActivationFlag::AllowDiscards])),
         ),
-        same("repair", Box::new(|h, s| h.repair(s).map(drop))),
+        same(
+            "repair",
+            Box::new(|h, s| h.repair(s, Overwrite::Damaged).map(drop)),
+        ),
     ]
 }
 
@@ -229,6 +236,42 @@ impl Opened {
     }
 }
 
+impl Case {
+    /// That what `header` has read from `image` is one of the `states` before and after
+    /// the change, and that what must open it does.
+    fn check(
+        &self,
+        opened: &mut Opened,
+        header: &Header,
+        image: &MemoryStorage,
+        [before, after]: [&State; 2],
+    ) -> Result<(), String> {
+        let state = State::of(header);
+        let secrets = if state == *after {
+            &self.after
+        } else if state == *before {
+            &self.before
+        } else {
+            return Err(format!("neither old nor new: {state:?}"));
+        };
+        for &(keyslot, secret) in secrets {
+            if !opened.opens(header, image, keyslot, secret) {
+                return Err(format!("keyslot {keyslot} does not open"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn run(case: &Case, storage: &dyn Storage) -> Result<(), ChangeError> {
+    let mut header = Header::read(storage).unwrap();
+    (case.change)(&mut header, storage)
+}
+
+fn state_of(image: &[u8]) -> State {
+    State::of(&Header::read(&MemoryStorage::new(image.to_vec())).unwrap())
+}
+
 /// Runs one case with `faults` and all power cuts. `acknowledged` says that what the
 /// change has reported as done must be there.
 fn cut(
@@ -238,13 +281,9 @@ fn cut(
     faults: Faults,
     acknowledged: bool,
 ) -> Result<usize, String> {
-    let run = |storage: &dyn Storage| {
-        let mut header = Header::read(storage).unwrap();
-        (case.change)(&mut header, storage)
-    };
     let faultless = MemoryStorage::new(image.to_vec());
-    let before = State::of(&Header::read(&faultless).unwrap());
-    run(&faultless).unwrap();
+    let before = state_of(image);
+    run(case, &faultless).unwrap();
     let after = State::of(&Header::read(&faultless).unwrap());
 
     let done = Cell::new(false);
@@ -265,21 +304,9 @@ fn cut(
                 return Err("what was done is lost".into());
             }
         }
-        let secrets = if state == after {
-            &case.after
-        } else if state == before {
-            &case.before
-        } else {
-            return Err(format!("neither old nor new: {state:?}"));
-        };
-        for &(keyslot, secret) in secrets {
-            if !opened.opens(&header, &image, keyslot, secret) {
-                return Err(format!("keyslot {keyslot} does not open"));
-            }
-        }
-        Ok(())
+        case.check(opened, &header, &image, [&before, &after])
     };
-    cuts.check(|storage| done.set(run(storage).is_ok()), check)
+    cuts.check(|storage| done.set(run(case, storage).is_ok()), check)
         .map_err(|broken| format!("{}: {broken}", case.name))
 }
 
@@ -348,7 +375,9 @@ fn an_error_leaves_the_old_or_the_new() {
                 let storage = FaultyStorage::with_faults(image.clone(), faults);
                 let mut header = Header::read(&storage).unwrap();
                 let error = (case.change)(&mut header, &storage).unwrap_err();
-                assert!(error.to_string().contains("cannot be written"), "{error}");
+                let words = error.to_string();
+                let says = ["cannot be written", "cannot be made durable"];
+                assert!(says.iter().any(|what| words.contains(what)), "{words}");
                 cut(&mut opened, &case, &image, faults, true)
                     .unwrap_or_else(|error| panic!("{beginning}, {faults:?}: {error}"));
             }
@@ -380,33 +409,109 @@ fn short_transfers_and_read_errors_do_no_harm() {
     };
     cut(&mut Opened::default(), label, &volume, short, true).unwrap();
 
+    let mut opened = Opened::default();
+    let before = state_of(&volume);
     for case in &cases {
-        for k in 0.. {
-            let storage = FaultyStorage::with_faults(
-                volume.clone(),
-                Faults {
-                    fail_read_after: Some(k),
-                    ..Faults::default()
-                },
-            );
+        let done = MemoryStorage::new(volume.clone());
+        run(case, &done).unwrap();
+        let after = State::of(&Header::read(&done).unwrap());
+        // Past all its reads.
+        for k in 0..40 {
+            let faults = Faults {
+                fail_read_after: Some(k),
+                ..Faults::default()
+            };
+            let storage = FaultyStorage::with_faults(volume.clone(), faults);
             // Some reads are for finding out which copy is in order.
             let Ok(mut header) = Header::read(&storage) else {
                 continue;
             };
-            let before = header.clone();
             let result = (case.change)(&mut header, &storage);
             let image = MemoryStorage::new(storage.to_bytes());
             let now = Header::read(&image).unwrap();
-            if result.is_ok() && case.name != "repair" {
-                assert_eq!(State::of(&header), State::of(&now), "{}", case.name);
-                assert_ne!(State::of(&before), State::of(&now), "{}", case.name);
+            if result.is_ok() {
+                assert_eq!(State::of(&header), after, "{}", case.name);
+                assert_eq!(State::of(&now), after, "{}", case.name);
             }
-            // Past all its reads.
-            if k > 40 {
-                break;
-            }
+            case.check(&mut opened, &now, &image, [&before, &after])
+                .unwrap_or_else(|error| panic!("{}, read {k}: {error}", case.name));
         }
     }
+}
+
+/// The syncs of a program up to one at which it is killed.
+struct Killed<'a> {
+    storage: &'a dyn Storage,
+    syncs_left: AtomicU64,
+}
+
+impl Storage for Killed<'_> {
+    fn len(&self) -> io::Result<u64> {
+        self.storage.len()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.storage.read_exact_at(buf, offset)
+    }
+
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.storage.write_all_at(buf, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        if self.syncs_left.fetch_sub(1, Relaxed) == 0 {
+            return Err(io::Error::other("killed"));
+        }
+        self.storage.sync()
+    }
+}
+
+/// What a killed program has written is read from memory by the next one, and may not be
+/// on the disk.
+#[test]
+fn a_change_after_one_that_was_killed() {
+    const D: &[u8] = b"of the change that is killed";
+    let volume = volume();
+    let storage = MemoryStorage::new(volume.clone());
+    let new = new_keyslot(&Header::read(&storage).unwrap(), &storage, D);
+    let mut opened = Opened::default();
+    let mut seen = 0;
+    for case in cases(&volume) {
+        for syncs in 0..5 {
+            let changes = |storage: &FaultyStorage| {
+                let syncs_left = AtomicU64::new(syncs);
+                let killed = Killed {
+                    storage,
+                    syncs_left,
+                };
+                let mut header = Header::read(storage).unwrap();
+                header.replace_keyslot(&killed, 0, &new).unwrap_err();
+                run(&case, storage).unwrap();
+            };
+            let check = |image: MemoryStorage, _: &Cut<'_>| -> Result<(), String> {
+                let header = Header::read(&image).map_err(|error| format!("lost: {error}"))?;
+                let mut opens = |keyslot, secrets: &[&[u8]]| {
+                    let mut opens = |secret| opened.opens(&header, &image, keyslot, secret);
+                    secrets.iter().any(|secret| opens(secret))
+                };
+                if case.name != "erase" && !opens(0, &[A, C, D]) {
+                    return Err("keyslot 0 does not open".into());
+                }
+                if !["erase", "remove_keyslot"].contains(&case.name) && !opens(1, &[B]) {
+                    return Err("keyslot 1 does not open".into());
+                }
+                Ok(())
+            };
+            let cuts = PowerCuts {
+                image: &volume,
+                ..PowerCuts::default()
+            };
+            seen += cuts
+                .check(changes, check)
+                .unwrap_or_else(|broken| panic!("{}, {syncs} syncs: {broken}", case.name));
+        }
+    }
+    assert!(seen > 500, "{seen}");
 }
 
 #[test]
@@ -424,7 +529,7 @@ fn a_full_disk_leaves_the_old() {
         let error = (case.change)(&mut header, &storage).unwrap_err();
         assert!(
             matches!(&error, ChangeError::WriteArea { source, .. }
-                if source.kind() == std::io::ErrorKind::StorageFull),
+                if source.kind() == io::ErrorKind::StorageFull),
             "{error}"
         );
         cut(&mut Opened::default(), &case, &image, faults, true).unwrap();

@@ -140,8 +140,8 @@ pub struct HeaderRestoreArgs {
 /// Make a damaged copy of a LUKS2 header anew from the other one
 ///
 /// Also one that is older than the other, as a crash leaves it. Nothing is changed when
-/// both copies are in order, or when something else, such as a file system, begins where
-/// the damaged one should be.
+/// both copies are in order. When something else, such as a file system, begins where the
+/// damaged one should be, or when a copy cannot be read, it takes --force.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -151,6 +151,10 @@ pub struct HeaderRepairArgs {
     /// The volume, or its detached header
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
+
+    /// Overwrite what begins in the damaged copy's place, and a copy that cannot be read
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Print the SHA-256 of a volume's header, for --header-digest

@@ -3,7 +3,7 @@
 
 use std::{fmt::Display, io::Write, path::Path};
 
-use luxor_luks::{BackupError, HeaderBackup, Misfit, RestoreError, VolumeHeader};
+use luxor_luks::{BackupError, HeaderBackup, Misfit, Overwrite, RestoreError, VolumeHeader};
 use luxor_sector::Storage;
 
 use crate::{
@@ -112,8 +112,12 @@ fn repair(args: &HeaderRepairArgs, global: &GlobalArgs) -> Result<()> {
     let VolumeHeader::Luks2(mut header) = header else {
         return console::print("the header is good (LUKS1: one copy, no checksum)\n");
     };
+    let overwrite = match args.force {
+        true => Overwrite::Anything,
+        false => Overwrite::Damaged,
+    };
     let repaired = header
-        .repair(change.storage())
+        .repair(change.storage(), overwrite)
         .map_err(|error| failed(&error))?;
     console::print(&match repaired {
         Some(kind) => format!("the {} header is made anew\n", kind.name()),

@@ -8,49 +8,85 @@ use luxor_sector::Storage;
 use super::{ChangeError, write_copy};
 use crate::{
     binary_header::CopyKind,
-    header::{CopyStatus, Header},
+    header::{CopyError, CopyStatus, Header},
 };
+
+/// What [`Header::repair`] may overwrite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overwrite {
+    /// A copy of the metadata that was read and is damaged or older. All other changes
+    /// overwrite no more either.
+    Damaged,
+    /// Also one that cannot be read, although it may be the newer one, and what begins
+    /// like something else.
+    Anything,
+}
 
 impl Header {
     /// Makes the copy of the metadata anew that is damaged or older than the other one,
     /// with a new salt, and returns which one that was; `None` when both are in order.
     ///
     /// # Errors
-    /// [`ChangeError`], also when the primary copy's place begins like something else:
-    /// that may be what is wanted there now.
-    pub fn repair(&mut self, storage: &dyn Storage) -> Result<Option<CopyKind>, ChangeError> {
-        let draft = self.begin(storage)?;
+    /// [`ChangeError`], also when `overwrite` does not permit it: where the primary copy
+    /// was, something else may be wanted now.
+    pub fn repair(
+        &mut self,
+        storage: &dyn Storage,
+        overwrite: Overwrite,
+    ) -> Result<Option<CopyKind>, ChangeError> {
+        let draft = self.begin_over(storage, overwrite)?;
         let seqid = self.binary().seqid;
         let is_good = |copy: &&CopyStatus| matches!(&copy.found, Ok(facts) if facts.seqid == seqid);
         let Some(bad) = self.copies().iter().find(|copy| !is_good(copy)) else {
             return Ok(None);
         };
         let kind = bad.kind;
-        if kind == CopyKind::Primary
-            && bad.found.is_err()
-            && let Some(found) = foreign_signature(storage)
-                .map_err(|source| ChangeError::ReadBeginning { source })?
-        {
-            return Err(ChangeError::ForeignSignature { found });
-        }
         write_copy(storage, kind, &draft.binary, self.text())?;
         *self = Self::read(storage)?;
         Ok(Some(kind))
     }
 }
 
+/// That nothing is lost when both copies are written.
+pub(super) fn check_places(
+    storage: &dyn Storage,
+    copies: &[CopyStatus; 2],
+) -> Result<(), ChangeError> {
+    for copy in copies {
+        let kind = copy.kind;
+        match &copy.found {
+            Err(error @ CopyError::Io { .. }) => {
+                let error = error.clone();
+                return Err(ChangeError::ReadCopy { kind, error });
+            }
+            Err(_) if kind == CopyKind::Primary => {
+                let found = foreign_signature(storage)
+                    .map_err(|source| ChangeError::ReadBeginning { source })?;
+                if let Some(found) = found {
+                    return Err(ChangeError::ForeignSignature { found });
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// What else begins like this: by the offsets and magics that file(1) and blkid(8) look
-/// for. All that fit between a volume's beginning and its data.
-pub(super) const SIGNATURES: [(u64, &[u8], &str); 22] = [
+/// for. All that fit between a volume's beginning and its data. FAT's name is in what
+/// are fields of text here: it is known by the end of its boot sector.
+pub(super) const SIGNATURES: [(u64, &[u8], &str); 20] = [
     (0, b"XFSB", "an XFS file system"),
     (0, b"hsqs", "a squashfs file system"),
     (0, b"QFI\xfb", "a qcow2 image"),
     (3, b"-FVE-FS-", "a BitLocker volume"),
     (3, b"NTFS    ", "an NTFS file system"),
     (3, b"EXFAT   ", "an exFAT file system"),
-    (54, b"FAT1", "a FAT file system"),
-    (82, b"FAT32", "a FAT file system"),
-    (510, b"\x55\xaa", "a boot sector or partition table"),
+    (
+        510,
+        b"\x55\xaa",
+        "a boot sector (as of FAT) or partition table",
+    ),
     (512, b"EFI PART", "a partition table (GPT)"),
     (512, b"LABELONE", "an LVM physical volume"),
     (1024, b"\xe2\xe1\xf5\xe0", "an EROFS file system"),

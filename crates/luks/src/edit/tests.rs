@@ -4,7 +4,10 @@
 use std::{collections::HashSet, ops::Range, sync::Arc};
 
 use luxor_engine::{Backend, KeySize, Mode, Registry};
-use luxor_sector::MemoryStorage;
+use luxor_sector::{
+    MemoryStorage,
+    faulty::{Faults, FaultyStorage},
+};
 use serde_json::{Value, json};
 
 use super::*;
@@ -71,7 +74,7 @@ fn json_of(header: &Header) -> Value {
 
 type Change = (
     &'static str,
-    Box<dyn Fn(&mut Header, &MemoryStorage) -> Result<(), ChangeError>>,
+    Box<dyn Fn(&mut Header, &dyn Storage) -> Result<(), ChangeError>>,
 );
 
 /// One of each, for a volume with keyslots 0 and 1 and token 0.
@@ -121,7 +124,10 @@ fn all_changes(new: NewKeyslot) -> Vec<Change> {
             "set_flags",
             Box::new(|h, s| h.set_flags(s, &[ActivationFlag::NoJournal])),
         ),
-        ("repair", Box::new(|h, s| h.repair(s).map(drop))),
+        (
+            "repair",
+            Box::new(|h, s| h.repair(s, Overwrite::Damaged).map(drop)),
+        ),
     ]
 }
 
@@ -586,9 +592,12 @@ fn the_bad_copy_is_made_anew() {
             let storage = MemoryStorage::new(bytes);
             let mut damaged = Header::read(&storage).unwrap();
             assert_eq!(damaged.warnings().len(), 1);
-            assert_eq!(damaged.repair(&storage).unwrap(), Some(kind));
+            assert_eq!(
+                damaged.repair(&storage, Overwrite::Damaged).unwrap(),
+                Some(kind)
+            );
             assert!(damaged.warnings().is_empty());
-            assert_eq!(damaged.repair(&storage).unwrap(), None);
+            assert_eq!(damaged.repair(&storage, Overwrite::Damaged).unwrap(), None);
             assert_eq!(damaged.binary().seqid, header.binary().seqid);
             assert_eq!(damaged.text(), header.text());
             let bytes = storage.into_bytes();
@@ -614,7 +623,10 @@ fn the_older_copy_is_made_anew() {
         bytes[at..at + HEADER].copy_from_slice(&old[at..at + HEADER]);
         let storage = MemoryStorage::new(bytes);
         let mut mixed = Header::read(&storage).unwrap();
-        assert_eq!(mixed.repair(&storage).unwrap(), Some(kind));
+        assert_eq!(
+            mixed.repair(&storage, Overwrite::Damaged).unwrap(),
+            Some(kind)
+        );
         assert!(mixed.warnings().is_empty(), "{:?}", mixed.warnings());
         assert_eq!(mixed.describe().uuid, Uuid::from_u128(7).to_string());
         assert_eq!(mixed.describe().seqid, header.describe().seqid);
@@ -622,8 +634,8 @@ fn the_older_copy_is_made_anew() {
 }
 
 #[test]
-fn what_begins_like_something_else_is_not_repaired() {
-    let (storage, _) = volume();
+fn what_begins_like_something_else_is_left_alone() {
+    let (storage, _, changes) = changeable();
     let good = storage.into_bytes();
     let mut refused = 0;
     for (offset, magic, name) in repair::SIGNATURES {
@@ -632,16 +644,112 @@ fn what_begins_like_something_else_is_not_repaired() {
         bytes[..8].fill(0);
         bytes[offset..][..magic.len()].copy_from_slice(magic);
         let storage = MemoryStorage::new(bytes.clone());
-        let mut header = Header::read(&storage).unwrap();
-        let error = header.repair(&storage).unwrap_err();
-        assert!(error.to_string().contains(name), "{error}");
-        assert_eq!(storage.into_bytes(), bytes);
-        refused += 1;
+        let header = Header::read(&storage).unwrap();
+        for (what, change) in &changes {
+            let error = change(&mut header.clone(), &storage).unwrap_err();
+            assert!(
+                matches!(&error, ChangeError::ForeignSignature { found } if *found == name),
+                "{what}: {error}"
+            );
+            assert!(error.to_string().contains("luxor header repair --force"));
+            assert!(storage.to_bytes() == bytes, "{what}, {name}");
+            refused += 1;
+        }
+        let repaired = header.clone().repair(&storage, Overwrite::Anything);
+        assert_eq!(repaired.unwrap(), Some(CopyKind::Primary));
+        assert_eq!(Header::read(&storage).unwrap().text(), header.text());
     }
-    assert_eq!(refused, repair::SIGNATURES.len());
+    assert_eq!(refused, repair::SIGNATURES.len() * changes.len());
+    // Names may say what they like.
+    let storage = MemoryStorage::new(good.clone());
+    let mut header = Header::read(&storage).unwrap();
+    let label = format!("{:x<30}FAT16", "").parse().unwrap();
+    header.set_label(&storage, &label).unwrap();
+    let mut bytes = storage.into_bytes();
+    assert_eq!(bytes[54..58], *b"FAT1");
+    bytes[..8].fill(0);
+    let storage = MemoryStorage::new(bytes);
+    let mut header = Header::read(&storage).unwrap();
+    let repaired = header.repair(&storage, Overwrite::Damaged).unwrap();
+    assert_eq!(repaired, Some(CopyKind::Primary));
     // LUKS1 there, too: it is read as what it begins like.
     let mut bytes = good;
     bytes[7] = 1;
     let error = Header::read(&MemoryStorage::new(bytes)).unwrap_err();
     assert!(matches!(error, ReadError::Luks1), "{error}");
+}
+
+/// One copy cannot be read.
+struct Unreadable {
+    storage: MemoryStorage,
+    at: u64,
+}
+
+impl Storage for Unreadable {
+    fn len(&self) -> io::Result<u64> {
+        self.storage.len()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        if (self.at..self.at + HEADER as u64).contains(&offset) {
+            return Err(io::Error::other("a bad sector"));
+        }
+        self.storage.read_exact_at(buf, offset)
+    }
+
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.storage.write_all_at(buf, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.storage.sync()
+    }
+}
+
+#[test]
+fn a_copy_that_cannot_be_read_is_not_overwritten() {
+    let (storage, good, changes) = changeable();
+    let image = storage.into_bytes();
+    for (at, which) in [(0, CopyKind::Primary), (HEADER, CopyKind::Secondary)] {
+        let storage = Unreadable {
+            storage: MemoryStorage::new(image.clone()),
+            at: at as u64,
+        };
+        let header = Header::read(&storage).unwrap();
+        // What was read before, and what is read now.
+        for header in [&header, &good] {
+            for (what, change) in &changes {
+                let error = change(&mut header.clone(), &storage).unwrap_err();
+                assert!(
+                    matches!(&error, ChangeError::ReadCopy { kind, .. } if *kind == which),
+                    "{what}: {error}"
+                );
+                assert!(error.to_string().contains("luxor header repair --force"));
+                assert!(storage.storage.to_bytes() == image, "{what}");
+            }
+        }
+        let repaired = header.clone().repair(&storage, Overwrite::Anything);
+        assert_eq!(repaired.unwrap(), Some(which));
+        let bytes = storage.storage.into_bytes();
+        assert!(bytes[at..][..HEADER] != image[at..][..HEADER]);
+        let whole = Header::read(&MemoryStorage::new(bytes)).unwrap();
+        assert!(whole.warnings().is_empty() && whole.text() == good.text());
+    }
+}
+
+#[test]
+fn what_is_not_durable_is_not_built_on() {
+    let (storage, _, changes) = changeable();
+    let image = storage.into_bytes();
+    for (what, change) in &changes {
+        let faults = Faults {
+            fail_sync_after: Some(0),
+            ..Faults::default()
+        };
+        let storage = FaultyStorage::with_faults(image.clone(), faults);
+        let mut header = Header::read(&storage).unwrap();
+        let error = change(&mut header, &storage).unwrap_err();
+        assert!(matches!(error, ChangeError::Sync { .. }), "{what}: {error}");
+        assert!(storage.to_bytes() == image, "{what}");
+    }
 }

@@ -174,13 +174,16 @@ impl Luks1Header {
     }
 
     /// Reads the header again: the caller holds the lock on the volume's metadata, so
-    /// that it is this until it is written.
+    /// that it is this until it is written. What was read may be in memory only, when a
+    /// program was killed, and is made durable.
     pub(super) fn begin(&self, storage: &dyn Storage) -> Result<(), ChangeError> {
         let now = Self::read(storage)?;
-        match now.bytes == self.bytes {
-            true => Ok(()),
-            false => Err(ChangeError::ChangedMeanwhile),
+        if now.bytes != self.bytes {
+            return Err(ChangeError::ChangedMeanwhile);
         }
+        storage
+            .sync()
+            .map_err(|source| ChangeError::Sync { source })
     }
 
     /// Writes what differs, each sector durably before the other.
