@@ -317,10 +317,10 @@ fn stdin_line() -> Result<SecretBytes> {
         Ok(Some(None)) => Err(Error::failure(format!(
             "a line of standard input is longer than {KEY_FILE_MAX} bytes (8 MiB)"
         ))),
-        Ok(None) => Err(
-            Error::failure("standard input is at its end: there is no passphrase")
-                .hint("Give the secret as a line of it, with --key-file FILE, or on a terminal."),
-        ),
+        Ok(None) => Err(Error::failure(
+            "standard input is empty, or at its end: there is no passphrase",
+        )
+        .hint("Give the secret as a line of it, with --key-file FILE, or on a terminal.")),
     }
 }
 

@@ -210,7 +210,7 @@ fn both_secrets_may_be_lines_of_standard_input() {
         .args(FAST)
         .current_dir(folder.path())
         .stdin("one\n")
-        .fails(1, "standard input is at its end");
+        .fails(1, "at its end: there is no passphrase");
     assert_eq!(keyslots(&folder), ["0", "1", "2"]);
 }
 
