@@ -101,11 +101,16 @@ impl Header {
             .seqid
             .checked_add(1)
             .ok_or(ChangeError::SeqidExhausted)?;
-        for kind in write_order(self.copies()) {
-            write_copy(storage, kind, &binary, &text)?;
-        }
-        *self = Self::read(storage)?;
-        Ok(())
+        let [first, second] = write_order(self.copies());
+        write_copy(storage, first, &binary, &text)?;
+        let mut finish = || -> Result<(), ChangeError> {
+            write_copy(storage, second, &binary, &text)?;
+            *self = Self::read(storage)?;
+            Ok(())
+        };
+        finish().map_err(|error| ChangeError::Unfinished {
+            error: Box::new(error),
+        })
     }
 }
 
@@ -283,6 +288,45 @@ pub enum ChangeError {
         kind: CopyKind,
         /// The system's reason.
         source: io::Error,
+    },
+    /// The change is made, in one copy of the header at least.
+    #[error(
+        "the change is made, but then this failed: {error}. `luxor header repair` makes both \
+         copies of the header alike"
+    )]
+    Unfinished {
+        /// What failed.
+        error: Box<ChangeError>,
+    },
+    /// A keyslot was replaced, and the old one is not destroyed.
+    #[error(
+        "keyslot {keyslot} is changed, but then this failed: {error}. What the old secret opens \
+         may still be at byte {offset}: change the key once more when writing works again, and \
+         do not rely on the old secret being worthless"
+    )]
+    OldKeyLeft {
+        /// The keyslot.
+        keyslot: u32,
+        /// Where the old area begins, in bytes.
+        offset: u64,
+        /// What failed.
+        error: Box<ChangeError>,
+    },
+    /// In a LUKS1 volume the new key is in another keyslot too.
+    #[error(
+        "the new key is in keyslot {other}, but then this failed: {error}. Keyslot {keyslot}, at \
+         byte {offset}, may hold the old key, the new one or neither: remove the keyslot that is \
+         not needed when writing works again"
+    )]
+    NewKeyElsewhere {
+        /// The keyslot that was to be replaced.
+        keyslot: u32,
+        /// Where its area begins, in bytes.
+        offset: u64,
+        /// The one that has the new key.
+        other: u32,
+        /// What failed.
+        error: Box<ChangeError>,
     },
     /// LUKS1's header was not written.
     #[error("the header cannot be written: {source}")]

@@ -5,8 +5,12 @@
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
+    io,
     num::NonZeroUsize,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use luxor_engine::{Backend, KeySize, Mode, Registry};
@@ -295,4 +299,98 @@ fn short_transfers_change_nothing() {
         let now = MemoryStorage::new(storage.to_bytes());
         Opened::default().check(&case, &now, true).unwrap();
     }
+}
+
+/// Once the new key is in, an error says where.
+#[test]
+fn what_fails_after_the_key_has_changed_says_so() {
+    let image = volume();
+    let storage = MemoryStorage::new(image.clone());
+    let new = new_keyslot(&Luks1Header::read(&storage).unwrap(), &storage, NEW);
+    let mut seen = [0; 2];
+    for writes in 0.. {
+        let faults = Faults {
+            fail_write_after: Some(writes),
+            ..Faults::default()
+        };
+        let storage = FaultyStorage::with_faults(image.clone(), faults);
+        let mut header = Luks1Header::read(&storage).unwrap();
+        let Err(error) = header.replace_keyslot(&storage, 0, &new) else {
+            break;
+        };
+        let now = Luks1Header::read(&storage).unwrap();
+        let opens = now
+            .unlock(&storage, NEW, &*backend(), &UnlockOptions::default())
+            .is_ok();
+        let is_said = matches!(
+            error,
+            ChangeError::NewKeyElsewhere {
+                keyslot: 0,
+                other: 1,
+                ..
+            }
+        );
+        assert_eq!(is_said, opens, "{writes}: {error}");
+        seen[usize::from(is_said)] += 1;
+    }
+    assert!(seen[0] >= 2 && seen[1] >= 3, "{seen:?}");
+}
+
+/// The syncs of a program up to one at which it is killed.
+struct Killed<'a> {
+    storage: &'a dyn Storage,
+    syncs_left: AtomicU64,
+}
+
+impl Storage for Killed<'_> {
+    fn len(&self) -> io::Result<u64> {
+        self.storage.len()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.storage.read_exact_at(buf, offset)
+    }
+
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.storage.write_all_at(buf, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        if self.syncs_left.fetch_sub(1, Relaxed) == 0 {
+            return Err(io::Error::other("killed"));
+        }
+        self.storage.sync()
+    }
+}
+
+/// What a killed program has written is read from memory by the next one, and may not be
+/// on the disk: here a new key, whose predecessor then goes.
+#[test]
+fn a_change_after_one_that_was_killed() {
+    let image = one_key();
+    let storage = MemoryStorage::new(image.clone());
+    let new = new_keyslot(&Luks1Header::read(&storage).unwrap(), &storage, NEW);
+    let mut opened = Opened::default();
+    let changes = |storage: &FaultyStorage| {
+        // Before anything, after the area; the third sync is the header's.
+        let killed = Killed {
+            storage,
+            syncs_left: AtomicU64::new(2),
+        };
+        let mut header = Luks1Header::read(storage).unwrap();
+        header.add_keyslot(&killed, &new, Some(1)).unwrap_err();
+        let mut header = Luks1Header::read(storage).unwrap();
+        assert_eq!(header.describe().keyslots.len(), 2);
+        header.remove_keyslot(storage, 0).unwrap();
+    };
+    let check = |image: MemoryStorage, _: &Cut<'_>| match &opened.secrets(&image)?[..] {
+        [] => Err("nothing opens it".to_owned()),
+        _ => Ok(()),
+    };
+    let cuts = PowerCuts {
+        image: &image,
+        ..PowerCuts::default()
+    };
+    cuts.check(changes, check)
+        .unwrap_or_else(|broken| panic!("{broken}"));
 }

@@ -47,6 +47,9 @@ impl Header {
             .get(&unlocked.digest)
             .ok_or(NewKeyslotError::OtherVolume)?;
         let key = &unlocked.volume_key;
+        if digest.verify(key.expose()) != Some(true) {
+            return Err(NewKeyslotError::OtherVolume);
+        }
         let kdf = pbkdf.choose(HASH, noise::random(SALT_BYTES)?, key.expose().len())?;
         let new = NewKeyslot::make(key, secret, kdf, HASH, area_encryption(key), backend)?;
         Ok(NewKeyslot {
@@ -122,8 +125,17 @@ impl Header {
                 }
             }
         });
-        self.commit(storage, draft)?;
-        overwrite(storage, old)
+        let offset = old.start;
+        let left = |error| ChangeError::OldKeyLeft {
+            keyslot: number,
+            offset,
+            error: Box::new(error),
+        };
+        self.commit(storage, draft).map_err(|error| match error {
+            ChangeError::Unfinished { error } => left(*error),
+            error => error,
+        })?;
+        overwrite(storage, old).map_err(left)
     }
 
     /// Removes keyslot `number`, which may be the last one. Its area is overwritten

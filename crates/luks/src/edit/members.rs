@@ -63,8 +63,12 @@ impl Members {
     pub(super) fn retain(&mut self, mut edit: impl FnMut(&mut Self) -> bool) {
         self.0.retain_mut(|(_, value)| {
             let mut object = Self::parse(value.get());
+            let before = object.text();
             let keep = edit(&mut object);
-            *value = to_raw_value(&object).expect("texts become text");
+            let after = object.text();
+            if after != before {
+                *value = RawValue::from_string(after).expect("texts become text");
+            }
             keep
         });
     }
@@ -116,5 +120,16 @@ mod tests {
         members.remove("c");
         let expected = r#"{"b":{"z":[1.50, -0,1e3]},"a":99999999999999999999}"#;
         assert_eq!(members.text(), expected);
+    }
+
+    #[test]
+    fn what_is_kept_keeps_its_bytes() {
+        let text = r#"{"0":{ "a" : 1, "b":[ ] },"1":{ "a" : 2 },"2":{ "c" : 3 }}"#;
+        let mut members = Members::parse(text);
+        members.retain(|object| {
+            object.remove("c");
+            object.raw("a") != Some("2")
+        });
+        assert_eq!(members.text(), r#"{"0":{ "a" : 1, "b":[ ] },"2":{}}"#);
     }
 }

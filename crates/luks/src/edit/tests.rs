@@ -324,6 +324,42 @@ fn a_replaced_keyslot_keeps_all_but_its_key() {
 }
 
 /// No sector of `range` is as it was.
+/// Once the metadata have changed, an error says so, and where the old bytes may be.
+#[test]
+fn what_fails_after_the_key_has_changed_says_so() {
+    let (storage, header) = volume();
+    let new = new_keyslot(&storage, &header, b"new");
+    let mut image = storage.into_bytes();
+    image.resize(2 * HEADER + 2 * AREA, 0);
+    let mut seen = [0; 2];
+    for writes in 0.. {
+        let faults = Faults {
+            fail_write_after: Some(writes),
+            ..Faults::default()
+        };
+        let storage = FaultyStorage::with_faults(image.clone(), faults);
+        let mut header = Header::read(&storage).unwrap();
+        let Err(error) = header.replace_keyslot(&storage, 0, &new) else {
+            break;
+        };
+        let opens = |secret| {
+            let now = Header::read(&storage).unwrap();
+            let options = UnlockOptions::default();
+            now.unlock(&storage, secret, &*backend(), &options).is_ok()
+        };
+        let is_changed = opens(b"new");
+        assert_ne!(is_changed, opens(SECRET));
+        let is_said = matches!(
+            error,
+            ChangeError::OldKeyLeft { keyslot: 0, offset, .. } if offset == 2 * HEADER as u64
+        );
+        assert_eq!(is_said, is_changed, "{writes}: {error}");
+        seen[usize::from(is_said)] += 1;
+    }
+    // The area and one copy; the other copy and the old area.
+    assert!(seen[0] >= 2 && seen[1] >= 2, "{seen:?}");
+}
+
 fn overwritten(before: &[u8], after: &[u8], range: Range<usize>) {
     let sectors = before[range.clone()]
         .chunks(512)
@@ -391,6 +427,11 @@ fn keyslots_of_other_volumes_are_refused() {
         assert!(matches!(error, ChangeError::OtherKey), "{error}");
     }
     let unlocked = unlock(&storage, &header, SECRET).unwrap();
+    // A digest of the same number that is of another key.
+    let error = other
+        .new_keyslot(&unlocked, b"x", &cheap(), &*backend())
+        .unwrap_err();
+    assert!(matches!(error, NewKeyslotError::OtherVolume), "{error}");
     edited(&other_storage, &mut other, |draft| {
         draft.root.edit(&["digests"], |digests| {
             let digest: Value = serde_json::from_str(digests.raw("0").unwrap()).unwrap();

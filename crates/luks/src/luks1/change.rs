@@ -62,7 +62,8 @@ impl Luks1Header {
             return Err(PbkdfOptionsError::NotForLuks1 { name }.into());
         }
         let key = &unlocked.volume_key;
-        if key.expose().len() != self.key_len as usize {
+        let key_len = self.key_len as usize;
+        if key.expose().len() != key_len || self.digest.verify(key.expose()) != Some(true) {
             return Err(NewKeyslotError::OtherVolume);
         }
         let salt = noise::random(SALT_BYTES)?;
@@ -123,8 +124,15 @@ impl Luks1Header {
         self.require(number)?;
         let other = self.empty_keyslot()?;
         self.put_key(storage, other, new)?;
-        self.put_key(storage, number, new)?;
-        self.take_key(storage, other)
+        let offset = self.area(slot(number)?).start;
+        self.put_key(storage, number, new)
+            .and_then(|()| self.take_key(storage, other))
+            .map_err(|error| ChangeError::NewKeyElsewhere {
+                keyslot: number,
+                offset,
+                other,
+                error: Box::new(error),
+            })
     }
 
     /// Removes keyslot `number`, which may be the last one. Its area is overwritten
