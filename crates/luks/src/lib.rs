@@ -109,7 +109,9 @@ pub use header::{
 pub use header_digest::{HeaderDigest, HeaderDigestError};
 pub use keyslot::{Keyslot, KeyslotArea, Priority};
 pub use label::{Label, LabelError};
-pub use luks1::{Luks1Description, Luks1Error, Luks1Header, Luks1Options, NewLuks1Volume};
+pub use luks1::{
+    ConvertError, Luks1Description, Luks1Error, Luks1Header, Luks1Options, NewLuks1Volume,
+};
 pub use memory::MemoryBound;
 pub use metadata::MetadataError;
 pub use new_keyslot::{NewKeyslot, NewKeyslotError};

@@ -9,13 +9,18 @@
 //! ```
 
 mod change;
+mod convert;
 mod create;
+mod from_luks2;
 mod layout;
 mod phdr;
+mod relocate;
+mod to_luks2;
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+pub use convert::ConvertError;
 pub use create::{Luks1Options, NewLuks1Volume};
 use luxor_engine::Backend;
 use luxor_sector::{Geometry, SectorSize, Storage};
@@ -64,6 +69,10 @@ impl Luks1Header {
     /// [`Luks1Error`]: no LUKS1 volume, a rule that is broken, or nothing that this
     /// version opens.
     pub fn read(storage: &dyn Storage) -> Result<Self, Luks1Error> {
+        Self::parse(&Self::read_bytes(storage)?)
+    }
+
+    fn read_bytes(storage: &dyn Storage) -> Result<phdr::Bytes, Luks1Error> {
         let len = storage.len()?;
         let mut bytes = [0; phdr::LEN];
         let there = usize::try_from(len).map_or(phdr::LEN, |len| len.min(phdr::LEN));
@@ -71,7 +80,7 @@ impl Luks1Header {
         if there < phdr::LEN && bytes.starts_with(MAGIC) {
             return Err(Luks1Error::Truncated { len });
         }
-        Self::parse(&bytes)
+        Ok(bytes)
     }
 
     fn parse(bytes: &phdr::Bytes) -> Result<Self, Luks1Error> {

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! LUKS2 becomes LUKS1, in place. Data and keyslot areas stay where they are.
+//!
+//! ```text
+//! 512..592        the header's second sector, sync   LUKS2, by its secondary header
+//! 0..512          its first sector, sync             LUKS1
+//! 592..           what is left of LUKS2's headers is overwritten, sync
+//! ```
+
+use luxor_sector::{SectorSize, Storage};
+
+use super::{
+    Luks1Header, UNIT,
+    change::overwrite,
+    convert::{ConvertError, MAX_UUID_LEN},
+    layout::{self, AREA_ALIGNMENT},
+    phdr::{self, KEYSLOTS, Phdr, RawKeyslot},
+    relocate::places,
+};
+use crate::{
+    edit::ChangeError,
+    hash::HashAlgorithm,
+    header::Header,
+    json::brief,
+    keyslot::{Keyslot, Priority},
+    pbkdf::Kdf,
+    segment::{Segment, SegmentSize},
+};
+
+impl Header {
+    /// Makes the volume a LUKS1 volume, with the same keyslots, UUID and data, and no
+    /// secret: to be called under the lock on the volume's metadata.
+    ///
+    /// What LUKS1 has no place for (tokens, labels, flags, priorities) is lost if
+    /// `lose_rest` allows it. At each instant the volume is one or the other, and opens
+    /// with every key.
+    ///
+    /// # Errors
+    /// [`ConvertError`].
+    pub fn convert_to_luks1(
+        self,
+        storage: &dyn Storage,
+        lose_rest: bool,
+    ) -> Result<Luks1Header, ConvertError> {
+        self.check_unchanged(storage)?;
+        if !self.warnings().is_empty() {
+            return Err(ConvertError::Damaged);
+        }
+        let bytes = self.phdr()?.serialise();
+        let what = self.lost();
+        if !what.is_empty() && !lose_rest {
+            return Err(ConvertError::Loses { what });
+        }
+        // Before anything is written: what would be refused later is not made.
+        Luks1Header::parse(&bytes).map_err(ChangeError::from)?;
+
+        let (first, second) = bytes.split_at(phdr::FIRST_SECTOR);
+        for (sector, offset) in [(second, phdr::FIRST_SECTOR as u64), (first, 0)] {
+            storage
+                .write_all_at(sector, offset)
+                .and_then(|()| storage.sync())
+                .map_err(|source| ChangeError::WriteHeader { source })?;
+        }
+        overwrite(storage, phdr::LEN as u64..2 * self.binary().size)?;
+        let mut header = Luks1Header::read(storage).map_err(ChangeError::from)?;
+        header.settle(storage)?;
+        Ok(header)
+    }
+
+    fn check_unchanged(&self, storage: &dyn Storage) -> Result<(), ChangeError> {
+        let now = Self::read(storage)?;
+        let requirements = &now.metadata().config.requirements;
+        if !requirements.is_empty() {
+            let names = requirements.clone();
+            return Err(ChangeError::Requirements { names });
+        }
+        match now.binary() == self.binary() && now.text() == self.text() {
+            true => Ok(()),
+            false => Err(ChangeError::ChangedMeanwhile),
+        }
+    }
+
+    /// The LUKS1 header that says the same.
+    fn phdr(&self) -> Result<Phdr, ConvertError> {
+        let metadata = self.metadata();
+        let (_, digest) = metadata.segment_digest();
+        let hash = HashAlgorithm::by_name(&digest.hash)
+            .ok_or_else(|| not_in_luks1("hashes of its time", brief(&digest.hash)))?;
+        let payload_offset = check_segment(self.segment())?;
+        let Some(first) = metadata.keyslots.values().next() else {
+            return Err(not_in_luks1("volumes with keyslots", "none".into()));
+        };
+        let uuid = self.binary().uuid.as_str();
+        if uuid.len() > MAX_UUID_LEN {
+            return Err(ConvertError::Uuid);
+        }
+        let digest_salt = digest.salt.as_slice().try_into().map_err(|_| {
+            not_in_luks1(
+                "salts of 32 bytes",
+                format!("a digest's salt of {}", digest.salt.len()),
+            )
+        })?;
+        let (cipher_name, cipher_mode) = self.segment().encryption.cipher_and_mode();
+
+        let mut keyslots: [Option<RawKeyslot>; KEYSLOTS] = Default::default();
+        for (&number, keyslot) in &metadata.keyslots {
+            let slot = usize::try_from(number)
+                .ok()
+                .filter(|&slot| slot < KEYSLOTS)
+                .ok_or(ConvertError::Number { keyslot: number })?;
+            if !digest.keyslots.contains(&number) {
+                return Err(ConvertError::Unbound { keyslot: number });
+            }
+            keyslots[slot] = Some(raw_keyslot(number, keyslot, first, hash, self.segment())?);
+        }
+        let taken = keyslots
+            .iter()
+            .flatten()
+            .map(|keyslot| u64::from(keyslot.key_material_offset) * UNIT)
+            .collect();
+        let len = layout::area_len(first.key_len);
+        let limit = match self.segment().offset {
+            // Where the file would end if these were all.
+            0 => self.metadata_len(),
+            offset => offset,
+        };
+        let mut free = places(taken, len, AREA_ALIGNMENT, limit);
+        let mut filled = Vec::with_capacity(KEYSLOTS);
+        for keyslot in keyslots {
+            filled.push(match keyslot {
+                Some(keyslot) => keyslot,
+                None => {
+                    let place = free.next().ok_or(ConvertError::NoRoom)?;
+                    RawKeyslot::empty(layout::units(place))
+                }
+            });
+        }
+        let mut mk_digest = [0; 20];
+        // A longer PBKDF2 begins with the shorter one.
+        mk_digest.copy_from_slice(&digest.value[..20]);
+        Ok(Phdr {
+            cipher_name: cipher_name.into(),
+            cipher_mode: cipher_mode.into(),
+            hash_spec: hash.name().into(),
+            payload_offset,
+            key_bytes: first.key_len,
+            mk_digest,
+            mk_digest_salt: digest_salt,
+            mk_digest_iter: digest.iterations,
+            uuid: uuid.into(),
+            keyslots: filled.try_into().map_err(drop).expect("there are eight"),
+        })
+    }
+
+    /// What LUKS1 has no place for, in words.
+    fn lost(&self) -> Vec<String> {
+        let metadata = self.metadata();
+        let mut what = Vec::new();
+        for (number, token) in &metadata.tokens {
+            // The length of the data says the same.
+            let is_whole = |len: &u64| *len > 0 && len.is_multiple_of(UNIT);
+            if token.file_length.as_ref().is_some_and(is_whole) {
+                continue;
+            }
+            what.push(format!("token {number} ({})", brief(&token.kind)));
+        }
+        for (name, text) in [
+            ("label", self.binary().label.as_str()),
+            ("subsystem", self.binary().subsystem.as_str()),
+        ] {
+            if !text.is_empty() {
+                what.push(format!("the {name} {}", brief(text)));
+            }
+        }
+        for flag in &metadata.config.flags {
+            what.push(format!("the flag {}", brief(flag)));
+        }
+        for (number, keyslot) in &metadata.keyslots {
+            if keyslot.priority != Priority::Normal {
+                what.push(format!("the priority of keyslot {number}"));
+            }
+        }
+        what
+    }
+}
+
+/// Where the data begin, in LUKS1's unit.
+fn check_segment(segment: &Segment) -> Result<u32, ConvertError> {
+    let geometry = &segment.geometry;
+    if geometry.sector_size != SectorSize::B512 {
+        let found = format!("sectors of {} bytes", geometry.sector_size);
+        return Err(not_in_luks1("sectors of 512 bytes", found));
+    }
+    if geometry.iv_offset != 0 {
+        let found = format!("the first one numbered {}", geometry.iv_offset);
+        return Err(not_in_luks1("sectors that are numbered from 0", found));
+    }
+    if let SegmentSize::Fixed(size) = segment.size {
+        let found = format!("{size} bytes of them");
+        return Err(not_in_luks1("data that go to the end", found));
+    }
+    units(segment.offset).ok_or_else(|| {
+        let found = format!("data from byte {} on", segment.offset);
+        not_in_luks1(OFFSETS, found)
+    })
+}
+
+const OFFSETS: &str = "offsets in whole sectors below 2 TiB";
+
+fn raw_keyslot(
+    number: u32,
+    keyslot: &Keyslot,
+    first: &Keyslot,
+    hash: HashAlgorithm,
+    segment: &Segment,
+) -> Result<RawKeyslot, ConvertError> {
+    let Kdf::Pbkdf2 {
+        hash: kdf_hash,
+        iterations,
+        salt,
+    } = &keyslot.kdf
+    else {
+        let kind = keyslot.kdf.kind();
+        return Err(ConvertError::Pbkdf {
+            keyslot: number,
+            kind,
+        });
+    };
+    for found in [kdf_hash, &keyslot.af_hash] {
+        if *found != hash.name() {
+            return Err(ConvertError::Hashes {
+                keyslot: number,
+                found: found.clone(),
+                digest: hash,
+            });
+        }
+    }
+    let found = |what: String| format!("keyslot {number} {what}");
+    let area = &keyslot.area;
+    if (area.key_len, keyslot.key_len) != (first.key_len, first.key_len) {
+        let what = format!(
+            "with keys of {} and {} bytes",
+            keyslot.key_len, area.key_len
+        );
+        return Err(not_in_luks1("keys of one length", found(what)));
+    }
+    if area.encryption != segment.encryption.name() {
+        let what = format!("in {}", brief(&area.encryption));
+        return Err(not_in_luks1(
+            "one cipher for keyslots and data",
+            found(what),
+        ));
+    }
+    let Ok(salt) = salt.as_slice().try_into() else {
+        let what = format!("with a salt of {}", salt.len());
+        return Err(not_in_luks1("salts of 32 bytes", found(what)));
+    };
+    let Some(key_material_offset) = units(area.offset) else {
+        let what = format!("at byte {}", area.offset);
+        return Err(not_in_luks1(OFFSETS, found(what)));
+    };
+    Ok(RawKeyslot {
+        active: phdr::ACTIVE,
+        iterations: *iterations,
+        salt,
+        key_material_offset,
+        stripes: keyslot.stripes,
+    })
+}
+
+fn units(bytes: u64) -> Option<u32> {
+    let is_whole = bytes.is_multiple_of(UNIT);
+    u32::try_from(bytes / UNIT).ok().filter(|_| is_whole)
+}
+
+fn not_in_luks1(has: &'static str, found: String) -> ConvertError {
+    ConvertError::NotInLuks1 { has, found }
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How the keyslot areas of a LUKS1 volume make room for LUKS2's headers, which cover
+//! 32 KiB at its beginning, without one moment in which a key is lost.
+//!
+//! ```text
+//! shift      all areas go 28 KiB up, the last one first, to where cryptsetup shifts
+//!            them, so that it can shift them back: where so much is free behind the
+//!            areas. A key leaves its keyslot for an empty one before its own area, which
+//!            would be copied over itself, is shifted
+//! stay       an area that lies farther behind stays, and one that does not is copied
+//!            to a place that no keyslot has: where no keyslot is empty
+//! move       a key whose area is in the way goes to an empty keyslot: where nothing is
+//!            free
+//! ```
+//!
+//! After the first two there is room for eight keyslots in LUKS2, so that the volume can
+//! become LUKS1 again, also by cryptsetup.
+
+use super::{layout::AREA_ALIGNMENT, phdr::KEYSLOTS};
+
+/// What is changed, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub steps: Vec<Step>,
+    pub end: Areas,
+    /// For each used keyslot at the end the number that its key had.
+    pub numbers: [usize; KEYSLOTS],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The keyslot's area is to begin at this byte. Both places share bytes only if the
+    /// keyslot is empty.
+    Place { slot: usize, offset: u64 },
+    /// The key goes to another keyslot, which is empty.
+    Move { from: usize, to: usize },
+}
+
+/// Where the areas are, and which are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Areas {
+    pub offsets: [u64; KEYSLOTS],
+    pub used: [bool; KEYSLOTS],
+    /// The length of each.
+    pub len: u64,
+    /// Where they must have ended.
+    pub limit: u64,
+}
+
+/// What it takes that all used areas begin at byte `begin` or behind; `None` when there
+/// is no room.
+pub(super) fn plan(areas: &Areas, begin: u64) -> Option<Plan> {
+    shift(areas, begin)
+        .or_else(|| stay(areas, begin))
+        .or_else(|| move_only(areas, begin))
+}
+
+fn stay(areas: &Areas, begin: u64) -> Option<Plan> {
+    let mut plan = Plan::new(areas);
+    for slot in plan.covered(begin) {
+        let all = plan.end.offsets;
+        let offset = places(all.to_vec(), areas.len, begin, areas.limit).next()?;
+        plan.take(Step::Place { slot, offset });
+    }
+    let used: Vec<u64> = plan
+        .end
+        .of(true)
+        .map(|slot| plan.end.offsets[slot])
+        .collect();
+    let free = KEYSLOTS - used.len();
+    let fits = places(used, areas.len, begin, areas.limit)
+        .take(free)
+        .count()
+        == free;
+    fits.then_some(plan)
+}
+
+fn shift(areas: &Areas, begin: u64) -> Option<Plan> {
+    let lowest = areas.offsets.iter().min()?;
+    let highest = areas.offsets.iter().max()?;
+    let by = begin.checked_sub(*lowest)?.next_multiple_of(AREA_ALIGNMENT);
+    if highest + areas.len + by > areas.limit {
+        return None;
+    }
+    let mut plan = Plan::new(areas);
+    let mut slots: Vec<usize> = (0..KEYSLOTS).collect();
+    slots.sort_by_key(|&slot| areas.offsets[slot]);
+    for &slot in slots.iter().rev() {
+        if plan.end.used[slot] {
+            // Those that are shifted already are the better ones: who goes there stays.
+            let to = slots.iter().rev().find(|&&to| !plan.end.used[to])?;
+            plan.take(Step::Move {
+                from: slot,
+                to: *to,
+            });
+        }
+        let offset = plan.end.offsets[slot] + by;
+        plan.take(Step::Place { slot, offset });
+    }
+    Some(plan)
+}
+
+fn move_only(areas: &Areas, begin: u64) -> Option<Plan> {
+    let mut plan = Plan::new(areas);
+    for from in plan.covered(begin) {
+        let to = plan
+            .end
+            .of(false)
+            .find(|&slot| plan.end.offsets[slot] >= begin)?;
+        plan.take(Step::Move { from, to });
+    }
+    Some(plan)
+}
+
+/// What it takes that the first area begins right behind the header, where cryptsetup
+/// wants it before it makes the volume LUKS2; keys keep their numbers. `None` when no
+/// keyslot is empty that could hold a key meanwhile.
+///
+/// An area that is not used goes there if it has room; otherwise all go so far down, the
+/// first one first.
+pub(super) fn settle(areas: &Areas) -> Option<Plan> {
+    let mut plan = Plan::new(areas);
+    let lowest = *areas.offsets.iter().min()?;
+    let Some(by) = lowest.checked_sub(AREA_ALIGNMENT).filter(|&by| by > 0) else {
+        return Some(plan);
+    };
+    if by >= areas.len
+        && let Some(slot) = areas.of(false).last()
+    {
+        plan.take(Step::Place {
+            slot,
+            offset: AREA_ALIGNMENT,
+        });
+        return Some(plan);
+    }
+    let mut slots: Vec<usize> = (0..KEYSLOTS).collect();
+    slots.sort_by_key(|&slot| areas.offsets[slot]);
+    for slot in slots {
+        let offset = plan.end.offsets[slot] - by;
+        if plan.end.used[slot] {
+            let to = areas.of(false).next()?;
+            plan.take(Step::Move { from: slot, to });
+            plan.take(Step::Place { slot, offset });
+            plan.take(Step::Move { from: to, to: slot });
+        } else {
+            plan.take(Step::Place { slot, offset });
+        }
+    }
+    Some(plan)
+}
+
+impl Plan {
+    fn new(areas: &Areas) -> Self {
+        Self {
+            steps: Vec::new(),
+            end: *areas,
+            numbers: std::array::from_fn(|slot| slot),
+        }
+    }
+
+    /// The used keyslots whose areas begin before byte `begin`.
+    fn covered(&self, begin: u64) -> Vec<usize> {
+        let is_covered = |&slot: &usize| self.end.offsets[slot] < begin;
+        self.end.of(true).filter(is_covered).collect()
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Place { slot, offset } => self.end.offsets[slot] = offset,
+            Step::Move { from, to } => {
+                self.end.used.swap(from, to);
+                self.numbers.swap(from, to);
+            }
+        }
+        self.steps.push(step);
+    }
+}
+
+impl Areas {
+    /// The used or the empty keyslots.
+    fn of(&self, used: bool) -> impl Iterator<Item = usize> {
+        let all = self.used;
+        (0..KEYSLOTS).filter(move |&slot| all[slot] == used)
+    }
+}
+
+/// The places for areas of `len` bytes between the `taken` ones, which are as long, from
+/// `begin` to `limit`: first to last, none of them sharing bytes with another.
+pub(super) fn places(
+    mut taken: Vec<u64>,
+    len: u64,
+    begin: u64,
+    limit: u64,
+) -> impl Iterator<Item = u64> {
+    taken.sort_unstable();
+    let mut taken = taken.into_iter().peekable();
+    let mut at = begin;
+    std::iter::from_fn(move || {
+        while let Some(next) = taken.next_if(|&next| next < at + len) {
+            at = at.max((next + len).next_multiple_of(AREA_ALIGNMENT));
+        }
+        let place = at;
+        at += len.next_multiple_of(AREA_ALIGNMENT);
+        (place + len <= limit).then_some(place)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::layout, *};
+
+    const BEGIN: u64 = 32 << 10;
+
+    /// As cryptsetup places them, every set of used ones.
+    fn every(key_len: u32, limit: u64) -> impl Iterator<Item = Areas> {
+        (1_u32..256).map(move |set| Areas {
+            offsets: std::array::from_fn(|slot| layout::area_offset(key_len, slot)),
+            used: std::array::from_fn(|slot| set >> slot & 1 == 1),
+            len: layout::area_len(key_len),
+            limit,
+        })
+    }
+
+    fn disjoint(mut offsets: Vec<u64>, len: u64) -> bool {
+        offsets.sort_unstable();
+        offsets.windows(2).all(|pair| pair[0] + len <= pair[1])
+    }
+
+    /// Every header on the way is lawful, no key is written over, and at the end each
+    /// one is behind the headers under its old number.
+    fn check(areas: &Areas, plan: &Plan, begin: u64) {
+        let mut now = *areas;
+        // Whose key each keyslot has.
+        let mut keys: [Option<usize>; KEYSLOTS] =
+            std::array::from_fn(|slot| areas.used[slot].then_some(slot));
+        for step in &plan.steps {
+            match *step {
+                Step::Place { slot, offset } => {
+                    if now.used[slot] {
+                        let taken = [now.offsets.to_vec(), vec![offset]].concat();
+                        assert!(disjoint(taken, now.len), "{step:?}");
+                    }
+                    now.offsets[slot] = offset;
+                }
+                Step::Move { from, to } => {
+                    assert!(now.used[from] && !now.used[to], "{step:?}");
+                    now.used.swap(from, to);
+                    keys.swap(from, to);
+                }
+            }
+            assert!(disjoint(now.offsets.to_vec(), now.len), "{step:?}");
+            assert!(
+                now.offsets
+                    .iter()
+                    .all(|offset| offset + now.len <= now.limit)
+            );
+        }
+        assert_eq!(now, plan.end);
+        for (slot, key) in keys.iter().enumerate() {
+            if let Some(key) = key {
+                assert!(now.offsets[slot] >= begin);
+                assert_eq!(plan.numbers[slot], *key);
+            }
+        }
+    }
+
+    /// With the room that cryptsetup leaves behind the areas.
+    #[test]
+    fn seven_keyslots_always_make_room_and_eight_with_short_keys() {
+        for key_len in [16, 32, 64] {
+            for areas in every(key_len, layout::data_offset(key_len)) {
+                let count = areas.of(true).count();
+                let Some(plan) = plan(&areas, BEGIN) else {
+                    assert!(count == 8 && key_len == 64, "{key_len}: {areas:?}");
+                    continue;
+                };
+                check(&areas, &plan, BEGIN);
+                let used = plan
+                    .end
+                    .of(true)
+                    .map(|slot| plan.end.offsets[slot])
+                    .collect();
+                let free = places(used, areas.len, BEGIN, areas.limit).count();
+                assert!(count + free >= KEYSLOTS, "no way back: {areas:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn where_nothing_is_free_behind_the_areas_an_empty_keyslot_helps() {
+        for areas in every(64, layout::areas_end(64)) {
+            match plan(&areas, BEGIN) {
+                Some(plan) => {
+                    check(&areas, &plan, BEGIN);
+                    assert_eq!(plan.steps.len(), usize::from(areas.used[0]));
+                }
+                None => assert!(areas.of(false).count() == 0),
+            }
+        }
+    }
+
+    #[test]
+    fn what_goes_down_keeps_its_number() {
+        for key_len in [16, 32, 64] {
+            for up in [0, 28 << 10, 1 << 20] {
+                let limit = layout::data_offset(key_len) + (1 << 20);
+                for mut areas in every(key_len, limit) {
+                    areas.offsets.iter_mut().for_each(|offset| *offset += up);
+                    let Some(plan) = settle(&areas) else {
+                        assert!(up > 0 && areas.of(false).count() == 0);
+                        continue;
+                    };
+                    check(&areas, &plan, 0);
+                    let lowest = plan.end.offsets.iter().min();
+                    assert_eq!(lowest, Some(&AREA_ALIGNMENT));
+                    assert_eq!(plan.end.used, areas.used);
+                    assert!(areas.of(true).all(|slot| plan.numbers[slot] == slot));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn places_are_the_gaps() {
+        let found = |taken: &[u64], limit| places(taken.to_vec(), 5000, 4096, limit);
+        assert!(found(&[], 4096 + 3 * 8192).eq([4096, 12288, 20480]));
+        assert!(found(&[], 4096 + 2 * 8192 + 5000).eq([4096, 12288, 20480]));
+        assert!(found(&[], 4096 + 2 * 8192 + 4999).eq([4096, 12288]));
+        // Not aligned, out of order, before the beginning.
+        assert!(found(&[20000, 0, 9096], 40000).eq([28672]));
+        assert!(found(&[20000, 0, 9097], 40000).eq([28672]));
+        assert!(found(&[20000, 13384], 40000).eq([4096, 28672]));
+        assert!(found(&[4096], 12287).eq([0; 0]));
+    }
+}

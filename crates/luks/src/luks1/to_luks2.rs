@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! LUKS1 becomes LUKS2, in place. The data stay where they are, and so do the keyslot
+//! areas but those that LUKS2's headers will cover.
+//!
+//! ```text
+//! the areas make room, key by key                        it is LUKS1 at each instant
+//! 16 KiB..32 KiB   the secondary header, sync            still
+//! 0..512           the primary header's beginning, sync  LUKS2, by its secondary header
+//! 512..16 KiB      the rest of it, sync                  LUKS2
+//! ```
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use luxor_engine::Mode;
+use luxor_sector::Storage;
+use serde_json::{Map, Value, json};
+
+use super::{
+    Luks1Header, UNIT,
+    change::{Order, overwrite},
+    convert::{ConvertError, MAX_UUID_LEN},
+    layout,
+    phdr::{self, KEYSLOTS, RawKeyslot},
+    relocate::{self, Areas, Plan, Step},
+};
+use crate::{
+    binary_header::{BinaryHeader, CopyKind, TextField},
+    edit::ChangeError,
+    hash::HashAlgorithm,
+    header::Header,
+    keyslot::{Keyslot, STRIPES},
+    metadata::{Metadata, json_size},
+    pbkdf::Kdf,
+};
+
+/// The length of each of LUKS2's headers in bytes: what every volume begins with.
+const HEADER_SIZE: u64 = 16 << 10;
+const HEADERS_END: u64 = 2 * HEADER_SIZE;
+/// The longest keyslots area that cryptsetup accepts, in bytes.
+const MAX_KEYSLOTS_SIZE: u64 = 128 << 20;
+/// What the keyslots area's length is a multiple of, in bytes.
+const PAGE: u64 = 4096;
+const HEADERS_AND_PAGE: u64 = HEADERS_END + PAGE;
+
+impl Luks1Header {
+    /// Makes the volume a LUKS2 volume, with the same keyslots, UUID and data, and no
+    /// secret: to be called under the lock on the volume's metadata.
+    ///
+    /// At each instant it is one or the other, and opens with every key. What a crash
+    /// leaves may have a key twice, or under another number.
+    ///
+    /// # Errors
+    /// [`ConvertError`].
+    pub fn convert_to_luks2(mut self, storage: &dyn Storage) -> Result<Header, ConvertError> {
+        self.begin(storage)?;
+        let encryption = self.segment.encryption;
+        if encryption.mode() != Mode::Xts {
+            return Err(ConvertError::Cipher { encryption });
+        }
+        // Not so in text that is no UTF-8.
+        if self.uuid.len() > MAX_UUID_LEN {
+            return Err(ConvertError::Uuid);
+        }
+        if matches!(self.segment.offset, 1..HEADERS_AND_PAGE) {
+            return Err(ConvertError::NoRoom);
+        }
+        let len = storage
+            .len()
+            .map_err(|source| ChangeError::ReadBeginning { source })?;
+        let plan = self.make_room(len)?;
+        let end = self.keyslots_end(&plan.end, len);
+        let text = self.luks2_metadata(&plan, end).to_string();
+        // Before anything is written: what would be refused later is not made.
+        Metadata::parse(&text, HEADER_SIZE).map_err(ChangeError::from)?;
+        let primary = self.binary_header(CopyKind::Primary)?;
+        let secondary = self.binary_header(CopyKind::Secondary)?;
+        let primary = primary.serialise(CopyKind::Primary, &text);
+        let secondary = secondary.serialise(CopyKind::Secondary, &text);
+
+        for step in plan.steps {
+            self.take(storage, step)?;
+        }
+        let write = |kind, bytes: &[u8], offset| {
+            storage
+                .write_all_at(bytes, offset)
+                .and_then(|()| storage.sync())
+                .map_err(|source| ChangeError::WriteCopy { kind, source })
+        };
+        if end > len {
+            // A detached header: there must be as many bytes as its keyslots area has.
+            storage
+                .write_all_at(&[0], end - 1)
+                .map_err(|source| ChangeError::WriteArea {
+                    offset: end - 1,
+                    source,
+                })?;
+        }
+        write(CopyKind::Secondary, &secondary, HEADER_SIZE)?;
+        let (first, rest) = primary.split_at(phdr::FIRST_SECTOR);
+        write(CopyKind::Primary, first, 0)?;
+        write(CopyKind::Primary, rest, phdr::FIRST_SECTOR as u64)?;
+        Ok(Header::read(storage).map_err(ChangeError::from)?)
+    }
+
+    fn make_room(&self, len: u64) -> Result<Plan, ConvertError> {
+        let limit = match self.segment.offset {
+            // A file grows.
+            0 => len.max(self.metadata_len + HEADERS_END),
+            offset => offset,
+        };
+        relocate::plan(&self.areas(limit), HEADERS_END).ok_or(ConvertError::NoRoom)
+    }
+
+    /// Has the first area begin where cryptsetup's does, if there is an empty keyslot for
+    /// that: `cryptsetup convert` wants it so.
+    pub(super) fn settle(&mut self, storage: &dyn Storage) -> Result<(), ConvertError> {
+        let plan = relocate::settle(&self.areas(u64::MAX));
+        for step in plan.into_iter().flat_map(|plan| plan.steps) {
+            self.take(storage, step)?;
+        }
+        Ok(())
+    }
+
+    fn areas(&self, limit: u64) -> Areas {
+        Areas {
+            offsets: std::array::from_fn(|slot| self.area(slot).start),
+            used: std::array::from_fn(|slot| self.raw(slot).active == phdr::ACTIVE),
+            len: layout::area_len(self.key_len),
+            limit,
+        }
+    }
+
+    /// Where the keyslots area ends: before the data or, as cryptsetup has it, at the
+    /// end of a detached header.
+    fn keyslots_end(&self, areas: &Areas, len: u64) -> u64 {
+        let end = match self.segment.offset {
+            0 => {
+                let used = (0..KEYSLOTS).filter(|&slot| areas.used[slot]);
+                let last = used.map(|slot| areas.offsets[slot] + areas.len).max();
+                let last = last.unwrap_or(0).next_multiple_of(PAGE);
+                last.max(HEADERS_AND_PAGE).max(len / PAGE * PAGE)
+            }
+            offset => offset / PAGE * PAGE,
+        };
+        end.min(HEADERS_END + MAX_KEYSLOTS_SIZE)
+    }
+
+    fn take(&mut self, storage: &dyn Storage, step: Step) -> Result<(), ConvertError> {
+        match step {
+            Step::Place { slot, offset } => {
+                let before = self.raw(slot);
+                let after = RawKeyslot {
+                    key_material_offset: layout::units(offset),
+                    ..before.clone()
+                };
+                let is_used = before.active == phdr::ACTIVE;
+                let old = self.area(slot);
+                if is_used {
+                    copy(storage, old.clone(), offset)?;
+                }
+                let mut bytes = *self.bytes;
+                after.put(&mut bytes, slot);
+                self.write(storage, bytes, Order::SecondFirst)?;
+                if is_used {
+                    overwrite(storage, old)?;
+                }
+            }
+            Step::Move { from, to } => {
+                let (old, new) = (self.raw(from), self.raw(to));
+                copy(storage, self.area(from), self.area(to).start)?;
+                let mut bytes = *self.bytes;
+                let moved = RawKeyslot {
+                    key_material_offset: new.key_material_offset,
+                    ..old.clone()
+                };
+                moved.put(&mut bytes, to);
+                self.write(storage, bytes, Order::SecondFirst)?;
+                let mut bytes = *self.bytes;
+                RawKeyslot::empty(old.key_material_offset).put(&mut bytes, from);
+                self.write(storage, bytes, Order::FirstFirst)?;
+                overwrite(storage, self.area(from))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn binary_header(&self, kind: CopyKind) -> Result<BinaryHeader, ConvertError> {
+        let mut salt = [0; 64];
+        getrandom::fill(&mut salt).map_err(ChangeError::from)?;
+        Ok(BinaryHeader {
+            size: HEADER_SIZE,
+            seqid: 1,
+            label: TextField::new(""),
+            checksum: HashAlgorithm::Sha256,
+            salt,
+            uuid: TextField::new(&self.uuid),
+            subsystem: TextField::new(""),
+            offset: match kind {
+                CopyKind::Primary => 0,
+                CopyKind::Secondary => HEADER_SIZE,
+            },
+        })
+    }
+
+    /// LUKS2's metadata for what the plan leads to; keys in cryptsetup's order.
+    fn luks2_metadata(&self, plan: &Plan, end: u64) -> Value {
+        let areas = &plan.end;
+        let mut used: Vec<usize> = (0..KEYSLOTS).filter(|&slot| areas.used[slot]).collect();
+        used.sort_by_key(|&slot| plan.numbers[slot]);
+        let ends_before = |begin: u64| {
+            let offsets = used.iter().map(|&slot| areas.offsets[slot]);
+            offsets.filter(|&other| other > begin).chain([end]).min()
+        };
+        let mut keyslots = Map::new();
+        for &slot in &used {
+            let number = u32::try_from(plan.numbers[slot]).expect("below 8");
+            let offset = areas.offsets[slot];
+            let room = ends_before(offset).unwrap_or(end) - offset;
+            // Whole pages, where the next one does not begin within.
+            let size = layout::pitch(self.key_len).min(room);
+            let keyslot = luks2_keyslot(&self.keyslots[&number], offset, size);
+            keyslots.insert(number.to_string(), keyslot);
+        }
+        let numbers: Vec<String> = self.keyslots.keys().map(u32::to_string).collect();
+        json!({
+            "keyslots": keyslots,
+            "tokens": {},
+            "segments": { "0": {
+                "type": "crypt",
+                "offset": self.segment.offset.to_string(),
+                "iv_tweak": "0",
+                "size": "dynamic",
+                "encryption": self.segment.encryption.name(),
+                "sector_size": UNIT,
+            }},
+            "digests": { "0": {
+                "type": "pbkdf2",
+                "keyslots": numbers,
+                "segments": ["0"],
+                "hash": self.hash.name(),
+                "salt": BASE64_STANDARD.encode(&self.digest.salt),
+                "digest": BASE64_STANDARD.encode(&self.digest.value),
+                "iterations": self.digest.iterations,
+            }},
+            "config": {
+                "json_size": json_size(HEADER_SIZE).to_string(),
+                "keyslots_size": (end - HEADERS_END).to_string(),
+            },
+        })
+    }
+}
+
+fn luks2_keyslot(keyslot: &Keyslot, offset: u64, size: u64) -> Value {
+    let Kdf::Pbkdf2 {
+        hash,
+        iterations,
+        salt,
+    } = &keyslot.kdf
+    else {
+        unreachable!("LUKS1 has no other")
+    };
+    json!({
+        "type": "luks2",
+        "key_size": keyslot.key_len,
+        "kdf": {
+            "type": "pbkdf2",
+            "hash": hash,
+            "iterations": iterations,
+            "salt": BASE64_STANDARD.encode(salt),
+        },
+        "af": {
+            "type": "luks1",
+            "hash": keyslot.af_hash,
+            "stripes": STRIPES,
+        },
+        "area": {
+            "type": "raw",
+            "encryption": keyslot.area.encryption,
+            "key_size": keyslot.area.key_len,
+            "offset": offset.to_string(),
+            "size": size.to_string(),
+        },
+    })
+}
+
+/// Copies an area to where it shares no bytes with itself; durable on return.
+fn copy(storage: &dyn Storage, from: std::ops::Range<u64>, to: u64) -> Result<(), ConvertError> {
+    let len = usize::try_from(from.end - from.start).expect("at most 256 KB");
+    let mut area = vec![0; len];
+    storage
+        .read_exact_at(&mut area, from.start)
+        .map_err(|source| ConvertError::ReadArea {
+            offset: from.start,
+            source,
+        })?;
+    storage
+        .write_all_at(&area, to)
+        .and_then(|()| storage.sync())
+        .map_err(|source| ChangeError::WriteArea { offset: to, source })?;
+    Ok(())
+}
