@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Any bytes where a LUKS1 header should be: a volume or an error in words.
 //!
-//! The first byte of the input says what the others are: a whole storage, or what is
-//! changed in a header that is right, four bytes a change (its place, and the value),
-//! since few random headers keep the rules.
+//! A change of a header that is right has four bytes: its place, and the value.
 
 #![no_main]
 
-use std::sync::LazyLock;
-
 use libfuzzer_sys::fuzz_target;
-use luxor_engine::{Backend, Mode, Registry};
+use luxor_fuzz::{CHEAP_ITERATIONS, backend, header};
 use luxor_luks::{Kdf, Luks1Header, UnlockOptions};
 use luxor_sector::{MemoryStorage, SectorSize, Storage};
 
@@ -18,28 +14,13 @@ const LEN: usize = 592;
 /// The header, and the first keyslot with a key of 64 bytes.
 const STORAGE: usize = 4096 + 256_000;
 
-static BACKEND: LazyLock<std::sync::Arc<dyn Backend>> = LazyLock::new(|| {
-    Registry::cpu()
-        .best(Mode::Xts)
-        .expect("portable is always there")
-});
-
 fuzz_target!(|input: &[u8]| {
-    let Some((&layout, bytes)) = input.split_first() else {
-        return;
-    };
-    let bytes = if layout & 1 == 0 {
-        bytes.to_vec()
-    } else {
-        changed(bytes)
-    };
-    let storage = MemoryStorage::new(bytes);
-    let before = storage.to_bytes();
-    match Luks1Header::read(&storage) {
-        Ok(header) => check(&header, &storage),
-        Err(error) => assert!(!error.to_string().is_empty()),
-    }
-    assert!(storage.to_bytes() == before, "reading wrote");
+    header(
+        input,
+        |_, changes| changed(changes),
+        |storage| Luks1Header::read(storage),
+        check,
+    );
 });
 
 fn changed(changes: &[u8]) -> Vec<u8> {
@@ -96,7 +77,7 @@ fn check(header: &Luks1Header, storage: &MemoryStorage) {
     serde_json::from_str::<serde_json::Value>(&json).expect("what is shown is JSON");
 
     // Costs that a fuzzer can wait for; a digest's have no lower limit.
-    let cheap = |iterations: u32| iterations <= 1000;
+    let cheap = |iterations: u32| iterations <= CHEAP_ITERATIONS;
     let all_cheap = description
         .keyslots
         .values()
@@ -104,7 +85,7 @@ fn check(header: &Luks1Header, storage: &MemoryStorage) {
     if all_cheap && cheap(description.digest.iterations) {
         let options = UnlockOptions::default();
         let error = header
-            .unlock(storage, b"secret", &**BACKEND, &options)
+            .unlock(storage, b"secret", backend(), &options)
             .expect_err("nobody has that key");
         assert!(!error.to_string().is_empty());
     }

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Any bytes where a LUKS2 header should be: a volume or an error in words.
 //!
-//! The first byte of the input says what the others are: a whole storage, or the
-//! JSON area of headers that are right in everything else, checksums included,
-//! since nothing beyond a checksum would ever be reached without it.
+//! What is put into headers that are right is their JSON area; checksums included, since
+//! nothing beyond a checksum would ever be reached without it.
 
 #![no_main]
 
-use std::sync::LazyLock;
-
 use libfuzzer_sys::fuzz_target;
-use luxor_engine::{Backend, Mode, Registry};
+use luxor_fuzz::{CHEAP_ITERATIONS, backend, header};
 use luxor_luks::{Header, UnlockOptions};
 use luxor_sector::{MemoryStorage, Storage};
 use sha2::{Digest, Sha256};
@@ -20,29 +17,7 @@ const SIZES: [usize; 3] = [16 << 10, 32 << 10, 64 << 10];
 /// Bytes after the headers: one keyslot with a key of 64 bytes.
 const AREA: usize = 256_000;
 
-static BACKEND: LazyLock<std::sync::Arc<dyn Backend>> = LazyLock::new(|| {
-    Registry::cpu()
-        .best(Mode::Xts)
-        .expect("portable is always there")
-});
-
-fuzz_target!(|input: &[u8]| {
-    let Some((&layout, bytes)) = input.split_first() else {
-        return;
-    };
-    let bytes = if layout & 1 == 0 {
-        bytes.to_vec()
-    } else {
-        volume(layout, bytes)
-    };
-    let storage = MemoryStorage::new(bytes);
-    let before = storage.to_bytes();
-    match Header::read(&storage) {
-        Ok(header) => check(&header, &storage),
-        Err(error) => assert!(!error.to_string().is_empty()),
-    }
-    assert!(storage.to_bytes() == before, "reading wrote");
-});
+fuzz_target!(|input: &[u8]| header(input, volume, |storage| Header::read(storage), check));
 
 /// Two headers with this JSON area, or with one of them damaged.
 fn volume(layout: u8, json: &[u8]) -> Vec<u8> {
@@ -84,13 +59,31 @@ fn check(header: &Header, storage: &MemoryStorage) {
             .expect("no wrap");
         assert!(areas.contains(&keyslot.area.offset) && areas.contains(&end));
     }
-    let segment = header.segment();
-    assert!(segment.offset == 0 || segment.offset >= header.metadata_len());
+    let mut data: Vec<_> = description.segments.values().collect();
+    data.retain(|entry| entry.role.is_data());
+    assert!(!data.is_empty());
+    let offset = header.data_offset();
+    assert!(offset == 0 || offset >= header.metadata_len());
     for len in [0, storage.len().expect("memory has a length"), u64::MAX] {
-        if let Ok(payload) = segment.payload_len(len) {
-            assert!(payload > 0 && payload % segment.geometry.sector_size.bytes() as u64 == 0);
-            assert!(segment.offset + payload <= len);
+        let Ok(extents) = header.extents(len) else {
+            continue;
+        };
+        assert_eq!(extents.len(), data.len());
+        let mut places = Vec::new();
+        for extent in &extents {
+            let unit = extent
+                .cipher
+                .map_or(512, |cipher| cipher.geometry.sector_size.bytes());
+            assert!(extent.len > 0 && extent.len % unit as u64 == 0);
+            assert!(extent.offset + extent.len <= len);
+            places.push((extent.offset, extent.len));
         }
+        places.sort_unstable();
+        assert!(
+            places
+                .windows(2)
+                .all(|pair| pair[0].0 + pair[0].1 <= pair[1].0)
+        );
         let _ = header.plaintext_len(len);
     }
     let json = header.metadata_json();
@@ -100,14 +93,14 @@ fn check(header: &Header, storage: &MemoryStorage) {
     if description
         .digests
         .values()
-        .all(|digest| digest.iterations <= 1000)
+        .all(|digest| digest.iterations <= CHEAP_ITERATIONS)
     {
         let options = UnlockOptions {
             memory_limit_kib: Some(64),
             iterations_limit: Some(10),
             ..UnlockOptions::default()
         };
-        if let Err(error) = header.unlock(storage, b"secret", &**BACKEND, &options) {
+        if let Err(error) = header.unlock(storage, b"secret", backend(), &options) {
             assert!(!error.to_string().is_empty());
         }
     }

@@ -2,20 +2,16 @@
 //! A volume that is read: where its metadata are, and where its data.
 
 use std::{
-    fmt,
     io::Read,
     path::{Path, PathBuf},
 };
 
 use luxor_engine::{Backend, SecretBytes};
 use luxor_luks::{
-    ChangeError, ReadError, SegmentSize, UnlockError, UnlockOptions, Unlocked, VolumeHeader,
-    VolumeReadError, check_file_length,
+    ChangeError, Extent, ReadError, Segment, SegmentSize, UnlockError, UnlockOptions, Unlocked,
+    VolumeHeader, VolumeReadError, check_file_length,
 };
-use luxor_sector::{
-    Storage,
-    copy::{Region, Source},
-};
+use luxor_sector::Storage;
 
 use crate::{
     args::{GlobalArgs, LimitArgs, UnlockArgs},
@@ -228,7 +224,7 @@ impl Volume {
     /// they would begin.
     #[must_use]
     pub fn is_detached_header(&self) -> bool {
-        self.header.segment().offset < self.header.metadata_len()
+        self.header.data_offset() < self.header.metadata_len()
     }
 
     /// How many bytes of encrypted data there are, where that is known; `data`
@@ -238,6 +234,19 @@ impl Volume {
     /// When they are cut off, or cannot be what the file was; when the header is
     /// detached and there are no `data`.
     pub fn payload_len(&self, data: Option<&Input>) -> Result<Option<u64>> {
+        let Some(extents) = self.extents(data)? else {
+            return Ok(None);
+        };
+        let len = extents.iter().map(|extent| extent.len).sum();
+        if let Some(length) = self.header.file_length() {
+            check_file_length(length, len, self.header.file_sector_size())
+                .map_err(|error| Error::failure(format!("{}: {error}", self.data_name(data))))?;
+        }
+        Ok(Some(len))
+    }
+
+    /// Where the data are, part by part, if it is known where they end.
+    fn extents(&self, data: Option<&Input>) -> Result<Option<Vec<Extent>>> {
         if data.is_none() && self.is_detached_header() {
             return Err(Error::failure(format!(
                 "{} is a detached header: the data are in another file",
@@ -245,22 +254,40 @@ impl Volume {
             ))
             .hint("Name that file as the volume, and this one with --header."));
         }
-        let segment = self.header.segment();
-        let (name, storage_len) = match (data, &self.metadata) {
-            (Some(input), _) | (None, Metadata::Seekable(input)) => (input.name(), input.len()),
-            (None, Metadata::Stream(_)) => (shown(&self.path), None),
+        let name = self.data_name(data);
+        let storage_len = match (data, &self.metadata) {
+            (Some(input), _) | (None, Metadata::Seekable(input)) => input.len(),
+            (None, Metadata::Stream(_)) => None,
         };
-        let wrong = |error: &dyn fmt::Display| Error::failure(format!("{name}: {error}"));
-        let len = match (storage_len, segment.size) {
-            (Some(len), _) => Some(segment.payload_len(len).map_err(|error| wrong(&error))?),
-            (None, SegmentSize::Fixed(size)) => Some(size),
-            (None, _) => None,
+        let storage_len = match storage_len {
+            Some(len) => len,
+            None => match self.stream_segment(&name)? {
+                Segment {
+                    size: SegmentSize::Fixed(size),
+                    offset,
+                    ..
+                } => offset + size,
+                _ => return Ok(None),
+            },
         };
-        if let (Some(payload), Some(length)) = (len, self.header.file_length()) {
-            check_file_length(length, payload, segment.geometry.sector_size)
-                .map_err(|error| wrong(&error))?;
+        match self.header.extents(storage_len) {
+            Ok(extents) => Ok(Some(extents)),
+            Err(error) => Err(Error::failure(format!("{name}: {error}"))),
         }
-        Ok(len)
+    }
+
+    /// The one segment of a volume that comes through a pipe.
+    fn stream_segment(&self, name: &str) -> Result<&Segment> {
+        self.header.segment().ok_or_else(|| {
+            Error::failure(format!(
+                "{name}: the volume's data lie in several parts, which cannot be read from a pipe"
+            ))
+            .hint("Give a file or a device.")
+        })
+    }
+
+    fn data_name(&self, data: Option<&Input>) -> String {
+        data.map_or_else(|| shown(&self.path), Input::name)
     }
 
     /// The encrypted data, from their first byte to their last.
@@ -268,29 +295,43 @@ impl Volume {
     /// # Errors
     /// Those of [`Volume::payload_len`], and those of the system.
     pub fn into_payload(self, data: Option<Input>) -> Result<Payload> {
-        let len = self.payload_len(data.as_ref())?;
-        let offset = self.header.segment().offset;
-        let name = data.as_ref().map_or_else(|| shown(&self.path), Input::name);
+        let extents = self.extents(data.as_ref())?;
+        let name = self.data_name(data.as_ref());
+        let is_storage = match (&data, &self.metadata) {
+            (Some(input), _) | (None, Metadata::Seekable(input)) => input.as_storage().is_some(),
+            (None, Metadata::Stream(_)) => false,
+        };
+        if let (Some(extents), true) = (&extents, is_storage) {
+            let input = match (data, self.metadata) {
+                (Some(input), _) | (None, Metadata::Seekable(input)) => input,
+                (None, Metadata::Stream(_)) => unreachable!("a pipe is no storage"),
+            };
+            return Ok(Payload::At {
+                input,
+                extents: extents.clone(),
+            });
+        }
+
+        let segment = self.stream_segment(&name)?.clone();
+        let offset = segment.offset;
         let failed = |error| {
             Error::io(
                 format!("{name}: cannot go to the data at byte {offset}"),
                 &error,
             )
         };
+        let len = extents.map(|extents| extents.iter().map(|extent| extent.len).sum());
         let limit = len.unwrap_or(u64::MAX);
-        match (data, self.metadata) {
+        let stream: Box<dyn Read + Send> = match (data, self.metadata) {
             (None, Metadata::Stream(prefix)) => {
-                let stream = prefix.into_stream_at(offset).map_err(failed)?;
-                Ok(Payload::Stream(Box::new(stream.take(limit))))
+                Box::new(prefix.into_stream_at(offset).map_err(failed)?.take(limit))
             }
-            (Some(mut input), _) | (None, Metadata::Seekable(mut input)) => match len {
-                Some(len) if input.as_storage().is_some() => Ok(Payload::At { input, offset, len }),
-                _ => {
-                    input.skip_to(offset).map_err(failed)?;
-                    Ok(Payload::Stream(Box::new(input.take(limit))))
-                }
-            },
-        }
+            (Some(mut input), _) | (None, Metadata::Seekable(mut input)) => {
+                input.skip_to(offset).map_err(failed)?;
+                Box::new(input.take(limit))
+            }
+        };
+        Ok(Payload::Stream { stream, segment })
     }
 }
 
@@ -320,27 +361,16 @@ pub enum Payload {
     At {
         /// Which one.
         input: Input,
-        /// Where they begin.
-        offset: u64,
-        /// How many bytes there are.
-        len: u64,
+        /// Where in it, part by part.
+        extents: Vec<Extent>,
     },
     /// In a pipe.
-    Stream(Box<dyn Read + Send>),
-}
-
-impl Payload {
-    /// The data as the pipeline takes them.
-    pub fn source(&mut self) -> Source<'_> {
-        match self {
-            Self::At { input, offset, len } => Source::At(Region {
-                storage: input,
-                offset: *offset,
-                len: *len,
-            }),
-            Self::Stream(stream) => Source::Stream(stream),
-        }
-    }
+    Stream {
+        /// The data, to their end.
+        stream: Box<dyn Read + Send>,
+        /// How they are encrypted.
+        segment: Segment,
+    },
 }
 
 impl Metadata {

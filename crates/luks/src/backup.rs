@@ -130,7 +130,7 @@ impl HeaderBackup {
         check_requirements("the volume", present);
 
         let backup = &self.header;
-        let offsets = (backup.segment().offset, present.segment().offset);
+        let offsets = (backup.data_offset(), present.data_offset());
         if offsets.0 != offsets.1 {
             misfits.push(Misfit::DataOffset {
                 backup: offsets.0,
@@ -155,8 +155,8 @@ impl HeaderBackup {
             });
         }
         let key = |header: &VolumeHeader| {
-            let digest = header.volume_key_digest();
-            (digest.salt.clone(), digest.value.clone())
+            let digest = header.volume_key_digest()?;
+            Some((digest.salt.clone(), digest.value.clone()))
         };
         if key(backup) != key(present) {
             misfits.push(Misfit::VolumeKey);
@@ -229,7 +229,7 @@ impl HeaderBackup {
     /// A secondary copy of an earlier header, behind the backup, would count when the
     /// new primary copy is damaged one day.
     fn wipe_old_copies(&self, storage: &dyn Storage) -> io::Result<()> {
-        let data = match self.header.segment().offset {
+        let data = match self.header.data_offset() {
             0 => u64::MAX,
             offset => offset,
         };
@@ -272,9 +272,20 @@ fn in_use(header: &VolumeHeader) -> Vec<Range<u64>> {
     [copies].into_iter().chain(areas(header)).collect()
 }
 
-fn areas(header: &VolumeHeader) -> impl Iterator<Item = Range<u64>> {
-    let areas = header.keyslots().values().map(|keyslot| &keyslot.area);
-    areas.map(|area| area.offset..area.offset + area.size)
+/// The areas of all keyslots, those that this version does not open included.
+fn areas(header: &VolumeHeader) -> Vec<Range<u64>> {
+    let range = |offset, size| offset..offset + size;
+    match header {
+        VolumeHeader::Luks1(header) => {
+            let keyslots = header.describe().keyslots.values();
+            let areas = keyslots.map(|keyslot| &keyslot.area);
+            areas.map(|area| range(area.offset, area.size)).collect()
+        }
+        VolumeHeader::Luks2(header) => {
+            let areas = header.metadata().areas.values();
+            areas.map(|area| range(area.offset, area.size)).collect()
+        }
+    }
 }
 
 fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {

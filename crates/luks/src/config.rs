@@ -20,7 +20,33 @@ pub struct Config {
 /// cryptsetup's limit on the keyslots area, in bytes.
 const MAX_KEYSLOTS_SIZE: u64 = 128 << 20;
 
+/// The requirements of an online re-encryption, by its version.
+const REENCRYPT: [(&str, u8); 3] = [
+    ("online-reencrypt", 1),
+    ("online-reencrypt-v2", 2),
+    ("online-reencrypt-v3", 3),
+];
+
 impl Config {
+    /// The requirements that this version does not know: it then only shows the
+    /// metadata.
+    pub fn unknown_requirements(&self) -> impl Iterator<Item = &str> {
+        self.requirements
+            .iter()
+            .map(String::as_str)
+            .filter(|name| REENCRYPT.iter().all(|(known, _)| known != name))
+    }
+
+    /// The version of the online re-encryption that is under way, 1 to 3; `None` when
+    /// there is none. The least when several are given, as it promises least.
+    #[must_use]
+    pub fn reencrypt_version(&self) -> Option<u8> {
+        REENCRYPT
+            .iter()
+            .find(|(name, _)| self.requirements.iter().any(|found| found == name))
+            .map(|&(_, version)| version)
+    }
+
     /// `header_size` is the binary header's `hdr_size`.
     pub(crate) fn parse(object: &Object<'_>, header_size: u64) -> Result<Self, MetadataError> {
         let requirements = match object.optional("requirements") {

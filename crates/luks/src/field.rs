@@ -88,6 +88,23 @@ impl<'a> Field<'a> {
         })
     }
 
+    /// What one of these texts stands for.
+    pub(crate) fn one_of<T, const N: usize>(
+        self,
+        choices: [(&str, T); N],
+    ) -> Result<T, MetadataError> {
+        let names = choices.each_ref().map(|(name, _)| *name);
+        let text = match self.node {
+            Node::Text(text) => text.as_str(),
+            _ => "",
+        };
+        choices
+            .into_iter()
+            .find(|(name, _)| *name == text)
+            .map(|(_, value)| value)
+            .ok_or_else(|| self.wrong(names.join(" or ")))
+    }
+
     /// A 64-bit number, which LUKS2 writes as a decimal string.
     pub(crate) fn decimal(self) -> Result<u64, MetadataError> {
         match self.node {

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
-use luxor_sector::Storage;
+use luxor_sector::{SectorSize, Storage};
 
 use crate::{
     binary_header::{self, BinaryHeader, BinaryHeaderError, CopyKind},
@@ -15,8 +15,10 @@ use crate::{
     json,
     keyslot::Keyslot,
     luks1,
-    metadata::{self, Metadata, MetadataError},
-    segment::{Segment, SegmentError},
+    metadata::{self, Foreign, Metadata, MetadataError},
+    reencrypt::ReencryptKeyslot,
+    segment::{Segment, SegmentEntry, SegmentError},
+    segments::Extent,
     token::{FileLengthError, Token, check_file_length},
 };
 
@@ -52,19 +54,15 @@ impl Header {
             return Err(ReadError::Luks1);
         }
         let primary = head.and_then(|head| Copy::read(storage, &head, CopyKind::Primary, 0, len));
-        if let Err(CopyError::Metadata(error)) = &primary
-            && error.is_unsupported()
-        {
-            return Err(ReadError::Unsupported {
-                error: error.clone(),
-            });
-        }
         // The primary copy tells where the secondary stands, if it can be trusted.
         let places = match &primary {
             Ok(copy) => vec![copy.binary.size],
             Err(_) => binary_header::SIZES.to_vec(),
         };
         let secondary = find_secondary(storage, &places, len);
+        if let Some(error) = unsupported(&primary, &secondary) {
+            return Err(ReadError::Unsupported { error });
+        }
         match (primary, secondary) {
             (Err(primary), Err(secondary)) => Err(neither(primary, secondary)),
             (primary, secondary) => Ok(Self::choose(primary, secondary)),
@@ -140,10 +138,35 @@ impl Header {
         &self.warnings
     }
 
-    /// The data segment.
+    /// The one segment of a volume whose data are all encrypted alike; `None` when they
+    /// are not, as in the midst of a re-encryption: [`Header::extents`].
     #[must_use]
-    pub fn segment(&self) -> &Segment {
-        &self.metadata.segment.1
+    pub fn segment(&self) -> Option<&Segment> {
+        self.metadata.segments.single().map(|(_, segment)| segment)
+    }
+
+    /// All segments by number.
+    #[must_use]
+    pub fn segments(&self) -> &BTreeMap<u32, SegmentEntry> {
+        self.metadata.segments.all()
+    }
+
+    /// Where the first byte of the data is, or will be when a re-encryption is through:
+    /// 0 when the header is detached.
+    #[must_use]
+    pub fn data_offset(&self) -> u64 {
+        self.metadata.segments.data_offset()
+    }
+
+    /// The plaintext, part by part, in a storage of `storage_len` bytes that has the
+    /// data.
+    ///
+    /// # Errors
+    /// [`SegmentError`]: the storage has too few bytes or a part of a sector, or a part
+    /// of the data cannot be read.
+    pub fn extents(&self, storage_len: u64) -> Result<Vec<Extent>, SegmentError> {
+        let digest = |segment| self.metadata.digest_of_segment(segment);
+        self.metadata.segments.extents(storage_len, digest)
     }
 
     /// The exact length in bytes of the file in the volume, where a `luxor-file`
@@ -161,12 +184,25 @@ impl Header {
     /// [`PlaintextError`] when the storage has too few bytes or a part of a sector,
     /// or the file's length does not fit it.
     pub fn plaintext_len(&self, storage_len: u64) -> Result<u64, PlaintextError> {
-        let payload = self.segment().payload_len(storage_len)?;
+        let extents = self.extents(storage_len)?;
+        // They do not overlap, and lie below 2⁶⁴.
+        let payload = extents.iter().map(|extent| extent.len).sum();
         let Some(length) = self.file_length() else {
             return Ok(payload);
         };
-        check_file_length(length, payload, self.segment().geometry.sector_size)?;
+        check_file_length(length, payload, self.file_sector_size())?;
         Ok(length)
+    }
+
+    /// What a file's length was padded to: before or in a re-encryption the largest
+    /// sector size there is.
+    #[must_use]
+    pub fn file_sector_size(&self) -> SectorSize {
+        let sizes = self.segments().values().filter_map(SegmentEntry::crypt);
+        sizes
+            .map(|segment| segment.geometry.sector_size)
+            .max()
+            .unwrap_or(SectorSize::B512)
     }
 
     /// The bytes from the storage's beginning to the end of the keyslots area: what
@@ -200,10 +236,12 @@ impl Header {
             subsystem: self.binary.subsystem.as_str(),
             uuid: self.binary.uuid.as_str(),
             checksum: self.binary.checksum,
-            segment_number: self.metadata.segment.0,
-            segment: &self.metadata.segment.1,
+            segments: self.segments(),
             keyslots: &self.metadata.keyslots,
+            reencrypt: self.metadata.reencrypt.as_ref(),
+            foreign_keyslots: &self.metadata.foreign_keyslots,
             digests: &self.metadata.digests,
+            foreign_digests: &self.metadata.foreign_digests,
             tokens: &self.metadata.tokens,
             config: &self.metadata.config,
             copies: &self.copies,
@@ -247,14 +285,18 @@ pub struct Description<'a> {
     pub uuid: &'a str,
     /// The hash of the checksum.
     pub checksum: HashAlgorithm,
-    /// The data segment's number.
-    pub segment_number: u32,
-    /// The data segment.
-    pub segment: &'a Segment,
-    /// The keyslots by number.
+    /// The segments by number.
+    pub segments: &'a BTreeMap<u32, SegmentEntry>,
+    /// The keyslots with keys, by number.
     pub keyslots: &'a BTreeMap<u32, Keyslot>,
+    /// The keyslot that has the state of a re-encryption, and its number.
+    pub reencrypt: Option<&'a (u32, ReencryptKeyslot)>,
+    /// The keyslots that this version does not open, by number.
+    pub foreign_keyslots: &'a BTreeMap<u32, Foreign>,
     /// The digests by number.
     pub digests: &'a BTreeMap<u32, Digest>,
+    /// The digests that this version does not have, by number.
+    pub foreign_digests: &'a BTreeMap<u32, Foreign>,
     /// The tokens by number.
     pub tokens: &'a BTreeMap<u32, Token>,
     /// Sizes, flags and requirements.
@@ -321,7 +363,14 @@ impl Copy {
         }
         binary.verify(&area)?;
         let text = metadata::area_text(json)?.to_owned();
-        let metadata = Metadata::parse(&text, binary.size)?;
+        let metadata = Metadata::parse(&text, binary.size).map_err(|error| {
+            if error.is_unsupported() {
+                let seqid = binary.seqid;
+                CopyError::Unsupported { seqid, error }
+            } else {
+                error.into()
+            }
+        })?;
         Ok(Self {
             binary,
             metadata,
@@ -376,14 +425,26 @@ fn find_secondary(storage: &dyn Storage, places: &[u64], len: u64) -> Result<Cop
     best.unwrap_or_else(|| unreachable!("there is at least one place"))
 }
 
+/// Why the newest copy that is whole is not used: an older one is not what its owner
+/// has left there.
+fn unsupported(
+    primary: &Result<Copy, CopyError>,
+    secondary: &Result<Copy, CopyError>,
+) -> Option<MetadataError> {
+    let whole = |copy| match copy {
+        &Ok(Copy { ref binary, .. }) => Some((binary.seqid, None)),
+        Err(CopyError::Unsupported { seqid, error }) => Some((*seqid, Some(error))),
+        Err(_) => None,
+    };
+    let newest = match (whole(primary), whole(secondary)) {
+        (Some(primary), Some(secondary)) if secondary.0 > primary.0 => secondary,
+        (Some(primary), _) => primary,
+        (None, secondary) => secondary?,
+    };
+    newest.1.cloned()
+}
+
 fn neither(primary: CopyError, secondary: CopyError) -> ReadError {
-    if let CopyError::Metadata(error) = &secondary
-        && error.is_unsupported()
-    {
-        return ReadError::Unsupported {
-            error: error.clone(),
-        };
-    }
     match primary {
         CopyError::Io { source } if !secondary.has_magic() => ReadError::Io { source },
         CopyError::Binary(BinaryHeaderError::Magic { .. }) if !secondary.has_magic() => {
@@ -441,6 +502,14 @@ pub enum CopyError {
     /// Its JSON area breaks a rule.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
+    /// It is whole, and not for this version.
+    #[error("{error}")]
+    Unsupported {
+        /// How often it was changed.
+        seqid: u64,
+        /// What is not known or refused.
+        error: MetadataError,
+    },
 }
 
 impl From<io::Error> for CopyError {

@@ -13,6 +13,7 @@
 //! | the same of one version | [`Header::read`] for LUKS2, [`Luks1Header::read`] |
 //! | see all that they say | [`Header::describe`], [`Luks1Header::describe`] |
 //! | show them as cryptsetup does | [`Header::metadata_json`] |
+//! | know where the data are | [`VolumeHeader::extents`] |
 //! | get the volume key | [`VolumeHeader::unlock`] |
 //! | know how long the plaintext is | [`Header::plaintext_len`], [`Luks1Header::plaintext_len`] |
 //! | choose a key derivation and its costs | [`PbkdfOptions`] |
@@ -26,9 +27,9 @@
 //! | bound the costs of volumes from strangers | [`UnlockOptions`] |
 //!
 //! Metadata are read once, treated as hostile, and become typed values; an error
-//! names the rule and the place. One segment, encrypted with `aes-xts-plain64` (in
-//! LUKS1 also the others of [`Encryption`]), is opened; anything else is a named error.
-//! Reading never writes.
+//! names the rule and the place. What this version does not know is shown, and not
+//! opened. A volume in the midst of an online re-encryption can be read, each part with
+//! its own key. Reading never writes.
 //!
 //! ```
 //! use luxor_engine::{Mode, Registry};
@@ -54,7 +55,7 @@
 //! let unlocked =
 //!     header.unlock(&storage, b"correct horse", &*backend, &UnlockOptions::default())?;
 //! assert_eq!(unlocked.keyslot, 0);
-//! assert_eq!(header.segment(), volume.segment());
+//! assert_eq!(header.segment(), Some(volume.segment()));
 //!
 //! let error = header.unlock(&storage, b"battery", &*backend, &UnlockOptions::default());
 //! assert!(error.unwrap_err().is_wrong_secret());
@@ -68,6 +69,7 @@ mod area;
 mod backup;
 mod benchmark;
 mod binary_header;
+mod budget;
 mod cipher;
 mod config;
 mod create;
@@ -87,7 +89,9 @@ mod new_keyslot;
 mod noise;
 mod pbkdf;
 mod policy;
+mod reencrypt;
 mod segment;
+mod segments;
 mod token;
 mod unlock;
 mod volume;
@@ -113,16 +117,20 @@ pub use luks1::{
     ConvertError, Luks1Description, Luks1Error, Luks1Header, Luks1Options, NewLuks1Volume,
 };
 pub use memory::MemoryBound;
-pub use metadata::MetadataError;
+pub use metadata::{Foreign, MetadataError};
 pub use new_keyslot::{NewKeyslot, NewKeyslotError};
 pub use pbkdf::{
     Argon2Kind, CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_ITERATIONS_LIMIT,
     DEFAULT_MEMORY_LIMIT_KIB, DeriveError, Kdf, PbkdfKind,
 };
 pub use policy::{HeaderPolicy, PolicyError};
-pub use segment::{Segment, SegmentError, SegmentSize};
+pub use reencrypt::{
+    ReencryptDirection, ReencryptKeyslot, ReencryptMode, ReencryptionError, Resilience,
+};
+pub use segment::{Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize};
+pub use segments::{Extent, ExtentCipher};
 pub use token::{FileLengthError, Token, check_file_length};
-pub use unlock::{KeyslotError, Skipped, UnlockError, UnlockOptions, Unlocked};
+pub use unlock::{KeyslotError, OpenedKey, Skipped, UnlockError, UnlockOptions, Unlocked};
 pub use uuid::Uuid;
 pub use volume::{VolumeHeader, VolumeReadError};
 pub use volume_key::VolumeKey;

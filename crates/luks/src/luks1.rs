@@ -37,6 +37,7 @@ use crate::{
     metadata::is_cipher_null,
     pbkdf::Kdf,
     segment::{Segment, SegmentError, SegmentSize},
+    segments::{Extent, ExtentCipher},
     unlock::{self, UnlockError, UnlockOptions, Unlocked},
 };
 
@@ -219,6 +220,21 @@ impl Luks1Header {
     #[must_use]
     pub fn segment(&self) -> &Segment {
         &self.segment
+    }
+
+    /// All of the plaintext, in a storage of `storage_len` bytes that has the data. Its
+    /// key's digest is number 0.
+    pub(crate) fn extent(&self, storage_len: u64) -> Result<Extent, SegmentError> {
+        Ok(Extent {
+            segment: 0,
+            offset: self.segment.offset,
+            len: self.segment.payload_len(storage_len)?,
+            cipher: Some(ExtentCipher {
+                digest: 0,
+                encryption: self.segment.encryption,
+                geometry: self.segment.geometry,
+            }),
+        })
     }
 
     /// The length of the plaintext in bytes, in a volume whose data are in a storage

@@ -2,7 +2,11 @@
 //! The JSON area: parsed once into typed values, with every rule of the LUKS2
 //! specification, chapter 3, checked on the way.
 
+mod error;
+
 use std::collections::BTreeMap;
+
+pub use error::MetadataError;
 
 use crate::{
     binary_header,
@@ -11,8 +15,10 @@ use crate::{
     field::{Field, Object, Place},
     json::{Node, brief},
     keyslot::Keyslot,
-    segment::Segment,
-    token::{LUXOR_FILE, Token},
+    reencrypt::ReencryptKeyslot,
+    segment::{SegmentEntry, SegmentRole},
+    segments::Segments,
+    token::Token,
 };
 
 /// The most keyslots, segments and tokens that there can be.
@@ -23,12 +29,73 @@ const MAX_DIGESTS: usize = 8;
 /// A volume's metadata.
 #[derive(Clone, Debug)]
 pub(crate) struct Metadata {
+    /// Those of type `luks2`.
     pub keyslots: BTreeMap<u32, Keyslot>,
+    /// The one of type `reencrypt`, and its number.
+    pub reencrypt: Option<(u32, ReencryptKeyslot)>,
+    /// All others.
+    pub foreign_keyslots: BTreeMap<u32, Foreign>,
+    /// The areas of all keyslots, whatever their types.
+    pub areas: BTreeMap<u32, Area>,
     pub tokens: BTreeMap<u32, Token>,
-    /// The data segment and its number.
-    pub segment: (u32, Segment),
+    pub segments: Segments,
+    /// Those of type `pbkdf2`.
     pub digests: BTreeMap<u32, Digest>,
+    /// All others.
+    pub foreign_digests: BTreeMap<u32, Foreign>,
+    /// What each digest is for, whatever its type.
+    pub bindings: BTreeMap<u32, Binding>,
     pub config: Config,
+}
+
+/// An object that this version does not know: shown and kept, never used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Foreign {
+    /// Its type in the metadata.
+    pub kind: String,
+    /// What is not known, in words.
+    pub what: String,
+}
+
+impl Foreign {
+    /// What `error` finds unknown in the object of type `kind` at `place`.
+    ///
+    /// # Errors
+    /// `error`, when it is about a rule that the object breaks.
+    pub(crate) fn new(
+        kind: &str,
+        place: &Place,
+        error: MetadataError,
+    ) -> Result<Self, MetadataError> {
+        let MetadataError::Unsupported { place: at, what } = error else {
+            return Err(error);
+        };
+        let within = at.strip_prefix(&place.to_string()).unwrap_or(&at);
+        let within = within.trim_start_matches(": ");
+        Ok(Self {
+            kind: kind.into(),
+            what: if within.is_empty() {
+                what
+            } else {
+                format!("{within}: {what}")
+            },
+        })
+    }
+}
+
+/// The bytes of a keyslot in the keyslots area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Area {
+    pub offset: u64,
+    pub size: u64,
+}
+
+/// What a digest is for, by number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Binding {
+    pub keyslots: Vec<u32>,
+    pub segments: Vec<u32>,
 }
 
 /// The text in a JSON area: up to the first zero byte, with nothing but zeros
@@ -70,10 +137,11 @@ impl Metadata {
         })?;
         let root = Field::new(&root, Place::default()).object()?;
         let config = Config::parse(&root.required("config")?.object()?, header_size)?;
+        let unknown = config.unknown_requirements().next().is_some();
         match Self::parse_objects(&root, config.clone(), header_size) {
             // What a requirement stands for may well be what is not understood here.
-            Err(error) if !config.requirements.is_empty() => Err(MetadataError::Requirements {
-                names: config.requirements,
+            Err(error) if unknown => Err(MetadataError::Requirements {
+                names: config.unknown_requirements().map(str::to_owned).collect(),
                 error: error.to_string(),
             }),
             result => result,
@@ -87,44 +155,88 @@ impl Metadata {
     ) -> Result<Self, MetadataError> {
         let objects =
             |name: &str, head: &str, max: usize| root.required(name)?.object()?.numbered(head, max);
-        let keyslots = parse_each(objects("keyslots", "keyslot", MAX_OBJECTS)?, Keyslot::parse)?;
-        let tokens = parse_each(objects("tokens", "token", MAX_OBJECTS)?, Token::parse)?;
-        let digests = parse_each(objects("digests", "digest", MAX_DIGESTS)?, Digest::parse)?;
+        let keyslots = objects("keyslots", "keyslot", MAX_OBJECTS)?;
+        let tokens = objects("tokens", "token", MAX_OBJECTS)?;
+        let digests = objects("digests", "digest", MAX_DIGESTS)?;
         let segments = objects("segments", "segment", MAX_OBJECTS)?;
-        if segments.len() != 1 {
-            return Err(MetadataError::Segments {
-                found: segments.len(),
-            });
-        }
-        let segment = parse_each(segments, Segment::parse)?
-            .pop_first()
-            .expect("there is exactly one");
 
-        let metadata = Self {
-            keyslots,
-            tokens,
-            segment,
-            digests,
+        let mut metadata = Self {
+            keyslots: BTreeMap::new(),
+            reencrypt: None,
+            foreign_keyslots: BTreeMap::new(),
+            areas: parse_each(&keyslots, |_, object| Area::parse(object))?,
+            tokens: parse_each(&tokens, |_, object| Token::parse(object))?,
+            segments: Segments::new(parse_each(&segments, SegmentEntry::parse)?)?,
+            digests: BTreeMap::new(),
+            foreign_digests: BTreeMap::new(),
+            bindings: parse_each(&digests, |_, object| Binding::parse(object))?,
             config,
         };
+        for (&number, object) in &keyslots {
+            metadata.parse_keyslot(number, object)?;
+        }
+        for (&number, object) in &digests {
+            match Digest::parse(object) {
+                Ok(digest) => drop(metadata.digests.insert(number, digest)),
+                Err(error) => {
+                    let kind = object.required("type")?.text()?;
+                    let foreign = Foreign::new(kind, &object.place, error)?;
+                    metadata.foreign_digests.insert(number, foreign);
+                }
+            }
+        }
         metadata.check_areas(header_size)?;
         metadata.check_references()?;
+        metadata.check_bindings()?;
         Ok(metadata)
+    }
+
+    fn parse_keyslot(&mut self, number: u32, object: &Object<'_>) -> Result<(), MetadataError> {
+        let kind = object.required("type")?.text()?;
+        let error = match kind {
+            "luks2" => match Keyslot::parse(object) {
+                Ok(keyslot) => {
+                    self.keyslots.insert(number, keyslot);
+                    return Ok(());
+                }
+                Err(error) => error,
+            },
+            "reencrypt" => match (ReencryptKeyslot::parse(object), &self.reencrypt) {
+                (Ok(_), &Some((first, _))) => MetadataError::TwoReencryptKeyslots {
+                    first,
+                    second: number,
+                },
+                (Ok(keyslot), None) => {
+                    self.reencrypt = Some((number, keyslot));
+                    return Ok(());
+                }
+                (Err(error), _) => error,
+            },
+            _ => MetadataError::Unsupported {
+                place: object.place.to_string(),
+                what: format!("it is of type {}", brief(kind)),
+            },
+        };
+        let foreign = Foreign::new(kind, &object.place, error)?;
+        self.foreign_keyslots.insert(number, foreign);
+        Ok(())
     }
 
     fn check_areas(&self, header_size: u64) -> Result<(), MetadataError> {
         let begin = 2 * header_size;
         let end = begin + self.config.keyslots_size;
-        let segment = &self.segment.1;
-        if segment.offset != 0 && segment.offset < end {
-            return Err(MetadataError::SegmentOverKeyslots {
-                segment: self.segment.0,
-                offset: segment.offset,
-                end,
-            });
+        for (segment, entry) in self.segments.data() {
+            let offset = entry.offset();
+            if self.segments.data_offset() != 0 && offset < end {
+                return Err(MetadataError::SegmentOverKeyslots {
+                    segment,
+                    offset,
+                    end,
+                });
+            }
         }
         let mut areas = Vec::new();
-        for (&keyslot, Keyslot { area, .. }) in &self.keyslots {
+        for (&keyslot, area) in &self.areas {
             let area_end =
                 area.offset
                     .checked_add(area.size)
@@ -173,50 +285,16 @@ impl Metadata {
                     }),
                 }
             };
-        let is_keyslot = |number| self.keyslots.contains_key(&number);
-        let is_segment = |number| self.segment.0 == number;
+        let is_keyslot = |number| self.areas.contains_key(&number);
+        let is_segment = |number| self.segments.all().contains_key(&number);
         for (number, token) in &self.tokens {
-            check(
-                format!("token {number}"),
-                "keyslot",
-                &token.keyslots,
-                &is_keyslot,
-            )?;
+            let from = format!("token {number}");
+            check(from, "keyslot", &token.keyslots, &is_keyslot)?;
         }
-        for (number, digest) in &self.digests {
-            check(
-                format!("digest {number}"),
-                "keyslot",
-                &digest.keyslots,
-                &is_keyslot,
-            )?;
-            check(
-                format!("digest {number}"),
-                "segment",
-                &digest.segments,
-                &is_segment,
-            )?;
-        }
-        for &keyslot in self.keyslots.keys() {
-            let found = self
-                .digests
-                .values()
-                .filter(|d| d.keyslots.contains(&keyslot))
-                .count();
-            if found != 1 {
-                return Err(MetadataError::KeyslotDigests { keyslot, found });
-            }
-        }
-        let found = self
-            .digests
-            .values()
-            .filter(|d| !d.segments.is_empty())
-            .count();
-        if found != 1 {
-            return Err(MetadataError::SegmentDigests {
-                segment: self.segment.0,
-                found,
-            });
+        for (number, binding) in &self.bindings {
+            let from = format!("digest {number}");
+            check(from.clone(), "keyslot", &binding.keyslots, &is_keyslot)?;
+            check(from, "segment", &binding.segments, &is_segment)?;
         }
         let mut lengths = self
             .tokens
@@ -228,13 +306,68 @@ impl Metadata {
         Ok(())
     }
 
-    /// The digest of the segment's key, and its number.
-    pub(crate) fn segment_digest(&self) -> (u32, &Digest) {
-        self.digests
+    /// Each key has its digest.
+    fn check_bindings(&self) -> Result<(), MetadataError> {
+        for &keyslot in self.areas.keys() {
+            let found = self
+                .digests_of(|binding| &binding.keyslots, keyslot)
+                .count();
+            if found != 1 {
+                return Err(MetadataError::KeyslotDigests { keyslot, found });
+            }
+        }
+        for (&segment, entry) in self.segments.all() {
+            // What is not encrypted needs none; of what is not known nothing is known.
+            if entry.crypt().is_none() {
+                continue;
+            }
+            let found = self
+                .digests_of(|binding| &binding.segments, segment)
+                .count();
+            let hot = entry.role == SegmentRole::InReencryption;
+            if found != 1 && !(hot && found == 2) {
+                return Err(MetadataError::SegmentDigests { segment, found });
+            }
+        }
+        Ok(())
+    }
+
+    fn digests_of<'a>(
+        &'a self,
+        list: impl Fn(&'a Binding) -> &'a Vec<u32>,
+        number: u32,
+    ) -> impl Iterator<Item = u32> {
+        self.bindings
             .iter()
-            .find(|(_, digest)| !digest.segments.is_empty())
-            .map(|(&number, digest)| (number, digest))
+            .filter(move |(_, binding)| list(binding).contains(&number))
+            .map(|(&digest, _)| digest)
+    }
+
+    /// The digest of a keyslot that exists.
+    pub(crate) fn digest_of_keyslot(&self, keyslot: u32) -> u32 {
+        self.digests_of(|binding| &binding.keyslots, keyslot)
+            .next()
             .expect("checked when the metadata were parsed")
+    }
+
+    /// The digest of an encrypted segment that exists; in a hot zone one of two.
+    pub(crate) fn digest_of_segment(&self, segment: u32) -> u32 {
+        self.digests_of(|binding| &binding.segments, segment)
+            .next()
+            .expect("checked when the metadata were parsed")
+    }
+
+    /// The digest of the data's key, and its number: in the midst of a re-encryption of
+    /// the key that they will have, or had.
+    pub(crate) fn data_digest(&self) -> Option<(u32, &Digest)> {
+        let backups = [SegmentRole::BackupFinal, SegmentRole::BackupPrevious];
+        let number = backups
+            .into_iter()
+            .filter_map(|role| self.segments.of_role(role))
+            .chain(self.segments.data())
+            .find(|(_, entry)| entry.crypt().is_some())
+            .map(|(segment, _)| self.digest_of_segment(segment))?;
+        Some((number, self.digests.get(&number)?))
     }
 
     /// The exact length of the file in the volume, in bytes, where a token keeps it.
@@ -244,270 +377,31 @@ impl Metadata {
 }
 
 fn parse_each<T>(
-    objects: BTreeMap<u32, Object<'_>>,
-    parse: impl Fn(&Object<'_>) -> Result<T, MetadataError>,
+    objects: &BTreeMap<u32, Object<'_>>,
+    parse: impl Fn(u32, &Object<'_>) -> Result<T, MetadataError>,
 ) -> Result<BTreeMap<u32, T>, MetadataError> {
     objects
-        .into_iter()
-        .map(|(number, object)| Ok((number, parse(&object)?)))
+        .iter()
+        .map(|(&number, object)| Ok((number, parse(number, object)?)))
         .collect()
 }
 
-/// The rule that the JSON area breaks, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum MetadataError {
-    /// The first byte is no brace.
-    #[error("the JSON area must begin with '{{', and begins with the byte {found:#04x}")]
-    Opening {
-        /// The byte.
-        found: u8,
-    },
-    /// No zero byte.
-    #[error("the JSON text is not ended by a zero byte within its area")]
-    Unterminated,
-    /// Something after the JSON text.
-    #[error(
-        "byte {position} of the JSON area: only zero bytes may follow the object's closing brace"
-    )]
-    Trailing {
-        /// Where, in bytes from the area's beginning.
-        position: usize,
-    },
-    /// Not UTF-8.
-    #[error("byte {position} of the JSON area is no UTF-8")]
-    Utf8 {
-        /// Where, in bytes from the area's beginning.
-        position: usize,
-    },
-    /// Not JSON.
-    #[error("the JSON area is no valid JSON: {message}")]
-    Syntax {
-        /// What and where, in words.
-        message: String,
-    },
-    /// A mandatory field is not there.
-    #[error("{place} is missing")]
-    Missing {
-        /// The field.
-        place: String,
-    },
-    /// A field has a value that it cannot have.
-    #[error("{place} must be {expected}, and is {found}")]
-    Type {
-        /// The field.
-        place: String,
-        /// What it can be, in words.
-        expected: String,
-        /// What it is, in words.
-        found: String,
-    },
-    /// A key is no number.
-    #[error("{place}: the key {found} is no object number")]
-    Key {
-        /// The object.
-        place: String,
-        /// The key.
-        found: String,
-    },
-    /// More objects than there may be.
-    #[error("{what}: there are {found}, and at most {max} are allowed")]
-    TooMany {
-        /// Of what.
-        what: String,
-        /// How many there are.
-        found: usize,
-        /// How many there may be.
-        max: usize,
-    },
-    /// `json_size` is not the JSON area's.
-    #[error("config: json_size is {found}, but the JSON area has {expected} bytes")]
-    JsonSize {
-        /// The value.
-        found: u64,
-        /// What the binary header says.
-        expected: u64,
-    },
-    /// `keyslots_size` is no size of a keyslots area.
-    #[error("config: keyslots_size is {found}; it must be a multiple of 4096 and at most {max}")]
-    KeyslotsSize {
-        /// The value.
-        found: u64,
-        /// The greatest in bytes.
-        max: u64,
-    },
-    /// A position or length is not in whole units.
-    #[error("{place} is {found}; it must be a multiple of {unit}, and a size more than 0")]
-    Unaligned {
-        /// The field.
-        place: String,
-        /// Its value in bytes.
-        found: u64,
-        /// The unit in bytes.
-        unit: u64,
-    },
-    /// Offset plus size is 2⁶⁴ or more.
-    #[error("{place}: offset and size together exceed 64 bits")]
-    Wraps {
-        /// The object.
-        place: String,
-    },
-    /// No sector size.
-    #[error("{place} is {found}; it must be 512, 1024, 2048 or 4096")]
-    SectorSize {
-        /// The field.
-        place: String,
-        /// Its value in bytes.
-        found: u32,
-    },
-    /// The area cannot hold the stripes.
-    #[error("{place}: the area has {size} bytes, and the split key needs {needed}")]
-    AreaSize {
-        /// The keyslot.
-        place: String,
-        /// The area's size in bytes.
-        size: u64,
-        /// What it must have at least, in bytes.
-        needed: u64,
-    },
-    /// An area in the headers.
-    #[error(
-        "keyslot {keyslot}: the area begins at byte {offset}, before the end of the two headers \
-         ({begin})"
-    )]
-    AreaOverHeaders {
-        /// The keyslot.
-        keyslot: u32,
-        /// Where the area begins, in bytes.
-        offset: u64,
-        /// Where the keyslots area begins, in bytes.
-        begin: u64,
-    },
-    /// An area past the keyslots area.
-    #[error(
-        "keyslot {keyslot}: the area ends at byte {area_end}, past the keyslots area's end ({end})"
-    )]
-    AreaPastEnd {
-        /// The keyslot.
-        keyslot: u32,
-        /// Where the area ends, in bytes.
-        area_end: u64,
-        /// Where the keyslots area ends, in bytes.
-        end: u64,
-    },
-    /// Two areas share bytes.
-    #[error("the areas of keyslots {first} and {second} overlap at byte {byte}")]
-    Overlap {
-        /// A keyslot.
-        first: u32,
-        /// The other one.
-        second: u32,
-        /// A byte in both.
-        byte: u64,
-    },
-    /// The data begins in the keyslots area.
-    #[error(
-        "segment {segment}: the data begins at byte {offset}, before the keyslots area's end \
-         ({end})"
-    )]
-    SegmentOverKeyslots {
-        /// The segment.
-        segment: u32,
-        /// Where its data begins, in bytes.
-        offset: u64,
-        /// Where the keyslots area ends, in bytes.
-        end: u64,
-    },
-    /// Not one segment.
-    #[error(
-        "the volume has {found} segments; this version opens volumes with exactly one, of type \
-         crypt"
-    )]
-    Segments {
-        /// How many there are.
-        found: usize,
-    },
-    /// A reference to something that is not there.
-    #[error("{place} refers to {what} {number}, which does not exist")]
-    Reference {
-        /// What refers.
-        place: String,
-        /// To what.
-        what: &'static str,
-        /// Its number.
-        number: u32,
-    },
-    /// The same reference twice.
-    #[error("{place} refers to {number} for the second time")]
-    DoubleReference {
-        /// The reference.
-        place: String,
-        /// The number.
-        number: u32,
-    },
-    /// A keyslot belongs to exactly one digest.
-    #[error("keyslot {keyslot} belongs to {found} digests, and must belong to exactly one")]
-    KeyslotDigests {
-        /// The keyslot.
-        keyslot: u32,
-        /// The number of its digests.
-        found: usize,
-    },
-    /// The data segment belongs to exactly one digest.
-    #[error("segment {segment} belongs to {found} digests, and must belong to exactly one")]
-    SegmentDigests {
-        /// The segment.
-        segment: u32,
-        /// The number of its digests.
-        found: usize,
-    },
-    /// Two lengths for one file.
-    #[error("tokens {first} and {second} are both of type {LUXOR_FILE}, and there may be one only")]
-    TwoFileTokens {
-        /// A token.
-        first: u32,
-        /// The other one.
-        second: u32,
-    },
-    /// No encryption at all.
-    #[error("{place} is cipher_null, which encrypts nothing: such a volume is refused")]
-    CipherNull {
-        /// The field.
-        place: String,
-    },
-    /// Lawful, but not in this version.
-    #[error("{place}: {what}, which this version does not open")]
-    Unsupported {
-        /// The object or field.
-        place: String,
-        /// What it is, in words.
-        what: String,
-    },
-    /// The metadata asks for something unknown, and could not be read without it.
-    #[error(
-        "the volume requires {}, which this version does not have ({error}); if that is an \
-         unfinished re-encryption, let cryptsetup finish it",
-        brief_list(names)
-    )]
-    Requirements {
-        /// The names of the requirements.
-        names: Vec<String>,
-        /// What was not understood.
-        error: String,
-    },
+impl Area {
+    fn parse(keyslot: &Object<'_>) -> Result<Self, MetadataError> {
+        let area = keyslot.required("area")?.object()?;
+        Ok(Self {
+            offset: area.required("offset")?.decimal()?,
+            size: area.required("size")?.decimal()?,
+        })
+    }
 }
 
-impl MetadataError {
-    /// Whether the metadata may be in order and only this version too old: then
-    /// the other copy is no better.
-    pub(crate) fn is_unsupported(&self) -> bool {
-        matches!(
-            self,
-            Self::Unsupported { .. }
-                | Self::Requirements { .. }
-                | Self::CipherNull { .. }
-                | Self::Segments { found: 2.. }
-        )
+impl Binding {
+    fn parse(digest: &Object<'_>) -> Result<Self, MetadataError> {
+        Ok(Self {
+            keyslots: digest.required("keyslots")?.references()?,
+            segments: digest.required("segments")?.references()?,
+        })
     }
 }
 

@@ -31,6 +31,9 @@ pub const DEFAULT_ITERATIONS_LIMIT: u64 = 50_000_000;
 /// computed unasked: 64 GiB, about half a minute on two cores.
 pub const DEFAULT_ARGON2_WORK_KIB: u64 = 64 << 20;
 
+/// The passes over its memory that every Argon2 keyslot may ask for.
+pub(crate) const MIN_ARGON2_PASSES: u64 = 4;
+
 /// A kind of key derivation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PbkdfKind {
@@ -175,9 +178,10 @@ impl Kdf {
                         limit_kib,
                     });
                 }
-                // At least the 4 passes that every keyslot has: who allowed more memory
+                // At least the passes that every keyslot has: who allowed more memory
                 // need not allow those too.
-                let passes = (DEFAULT_ARGON2_WORK_KIB / u64::from(memory_kib).max(1)).max(4);
+                let passes = DEFAULT_ARGON2_WORK_KIB / u64::from(memory_kib).max(1);
+                let passes = passes.max(MIN_ARGON2_PASSES);
                 let limit = iterations_limit.unwrap_or(passes);
                 if u64::from(time) > limit {
                     return Err(CostError::Passes {
@@ -320,6 +324,17 @@ pub enum CostError {
     Iterations {
         /// What the keyslot or digest asks for.
         iterations: u32,
+        /// The limit.
+        limit: u64,
+    },
+    /// All keyslots together.
+    #[error(
+        "the keyslots tried before it have cost {spent} of the {limit} that all may cost together \
+         (iterations, or passes times KiB); name it with --key-slot to try it alone"
+    )]
+    Total {
+        /// What has been spent.
+        spent: u64,
         /// The limit.
         limit: u64,
     },

@@ -45,12 +45,15 @@ impl HeaderPolicy {
                 expected,
             });
         }
-        let encryption = header.segment().encryption;
-        if !self.permits_encryption(encryption.name()) {
-            return Err(PolicyError::Encryption {
-                found: encryption.name().into(),
-                required: self.encryptions.clone(),
-            });
+        for encryption in header.encryptions() {
+            let name = encryption.map(Encryption::name);
+            // What is not encrypted, or in an unknown way, is nothing that was asked for.
+            if !self.permits_encryption(name.unwrap_or_default()) {
+                return Err(PolicyError::Encryption {
+                    found: name.unwrap_or("nothing that is known").into(),
+                    required: self.encryptions.clone(),
+                });
+            }
         }
         for (&number, keyslot) in header.keyslots() {
             self.check_keyslot(number, keyslot)?;

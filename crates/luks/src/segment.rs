@@ -5,9 +5,9 @@ use luxor_sector::{Geometry, SectorSize};
 
 use crate::{
     cipher::Encryption,
-    field::Object,
+    field::{Field, Object},
     json::brief,
-    metadata::{MetadataError, is_cipher_null},
+    metadata::{Foreign, MetadataError, is_cipher_null},
 };
 
 /// The data segment: of type `crypt`.
@@ -34,52 +34,251 @@ pub enum SegmentSize {
     Fixed(u64),
 }
 
-impl Segment {
-    pub(crate) fn parse(object: &Object<'_>) -> Result<Self, MetadataError> {
-        let unsupported = |what: String| MetadataError::Unsupported {
-            place: object.place.to_string(),
-            what,
-        };
-        let kind = object.required("type")?.text()?;
-        if kind != "crypt" {
-            return Err(unsupported(format!("it is of type {}", brief(kind))));
+impl SegmentSize {
+    fn parse(field: Field<'_>) -> Result<Self, MetadataError> {
+        match field.clone().text()? {
+            "dynamic" => Ok(Self::Dynamic),
+            _ => Ok(Self::Fixed(field.decimal()?)),
         }
-        if object.optional("integrity").is_some() {
-            return Err(unsupported("it has integrity tags".into()));
+    }
+}
+
+/// One of a LUKS2 volume's segments, of whatever type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SegmentEntry {
+    /// What it is for.
+    pub role: SegmentRole,
+    /// What is in it.
+    pub kind: SegmentKind,
+}
+
+/// What a segment is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SegmentRole {
+    /// A part of the data; with all others in the order of their numbers it is the
+    /// plaintext.
+    Regular,
+    /// The same, and a re-encryption works on it: a hot zone.
+    InReencryption,
+    /// What all the data were before the re-encryption.
+    BackupPrevious,
+    /// What all the data will be after it.
+    BackupFinal,
+    /// A part of the data that was moved out of the way.
+    BackupMoved,
+    /// What this version does not know: not a part of the data.
+    OtherBackup,
+}
+
+/// What is in a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SegmentKind {
+    /// Encrypted data.
+    Crypt(Segment),
+    /// Data that are not encrypted: not yet, or no more.
+    Linear {
+        /// The first byte, as in [`Segment::offset`].
+        offset: u64,
+        /// How far it goes.
+        size: SegmentSize,
+    },
+    /// What this version does not open.
+    Foreign {
+        /// The first byte, as in [`Segment::offset`].
+        offset: u64,
+        /// How far it goes.
+        size: SegmentSize,
+        /// What it is.
+        what: Foreign,
+    },
+}
+
+impl SegmentRole {
+    /// The flag in the metadata.
+    pub(crate) const fn flag(self) -> Option<&'static str> {
+        match self {
+            Self::Regular | Self::OtherBackup => None,
+            Self::InReencryption => Some("in-reencryption"),
+            Self::BackupPrevious => Some("backup-previous"),
+            Self::BackupFinal => Some("backup-final"),
+            Self::BackupMoved => Some("backup-moved-segment"),
         }
-        if let Some(flags) = object.optional("flags")
-            && let Some(flag) = flags.texts()?.first()
-        {
-            return Err(unsupported(format!("it has the flag {}", brief(flag))));
+    }
+
+    const FLAGGED: [Self; 4] = [
+        Self::InReencryption,
+        Self::BackupPrevious,
+        Self::BackupFinal,
+        Self::BackupMoved,
+    ];
+
+    /// Whether it is a part of the data.
+    #[must_use]
+    pub const fn is_data(self) -> bool {
+        matches!(self, Self::Regular | Self::InReencryption)
+    }
+}
+
+impl SegmentEntry {
+    /// `number` is the segment's.
+    pub(crate) fn parse(number: u32, object: &Object<'_>) -> Result<Self, MetadataError> {
+        let mut role = SegmentRole::Regular;
+        let mut unknown = None;
+        let flags = object.optional("flags");
+        for flag in flags.map_or(Ok(Vec::new()), Field::texts)? {
+            let of_flag = SegmentRole::FLAGGED
+                .into_iter()
+                .find(|role| role.flag() == Some(flag));
+            match (of_flag, role.flag()) {
+                (Some(one), None) => role = one,
+                (Some(one), Some(first)) if one != role => {
+                    return Err(MetadataError::SegmentFlags {
+                        segment: number,
+                        first,
+                        second: one.flag().unwrap_or_default(),
+                    });
+                }
+                (Some(_), _) => {}
+                (None, _) => {
+                    if flag.starts_with("backup-") && role == SegmentRole::Regular {
+                        role = SegmentRole::OtherBackup;
+                    }
+                    unknown = Some(Foreign {
+                        kind: "segment".into(),
+                        what: format!("it has the flag {}", brief(flag)),
+                    });
+                }
+            }
         }
 
         let offset_field = object.required("offset")?;
-        let offset_place = offset_field.place.to_string();
-        let offset = offset_field.decimal()?;
-        if !offset.is_multiple_of(512) {
+        let size_field = object.required("size")?;
+        let places = [offset_field.place.to_string(), size_field.place.to_string()];
+        let (offset, size) = (offset_field.decimal()?, SegmentSize::parse(size_field)?);
+        let kind = object.required("type")?.text()?;
+        let kind = match (kind, unknown) {
+            (_, Some(what)) => SegmentKind::Foreign { offset, size, what },
+            ("linear", None) => SegmentKind::Linear { offset, size },
+            ("crypt", None) => match Segment::parse(object, offset, size) {
+                Ok(segment) => SegmentKind::Crypt(segment),
+                Err(error) => SegmentKind::Foreign {
+                    offset,
+                    size,
+                    what: Foreign::new(kind, &object.place, error)?,
+                },
+            },
+            _ => SegmentKind::Foreign {
+                offset,
+                size,
+                what: Foreign {
+                    kind: kind.into(),
+                    what: format!("it is of type {}", brief(kind)),
+                },
+            },
+        };
+
+        let entry = Self { role, kind };
+        if !offset.is_multiple_of(UNIT) {
+            let [place, _] = places;
             return Err(MetadataError::Unaligned {
-                place: offset_place,
+                place,
                 found: offset,
-                unit: 512,
+                unit: UNIT,
             });
         }
+        if let SegmentSize::Fixed(bytes) = size {
+            let unit = entry.unit();
+            if bytes == 0 || !bytes.is_multiple_of(unit) {
+                let [_, place] = places;
+                return Err(MetadataError::Unaligned {
+                    place,
+                    found: bytes,
+                    unit,
+                });
+            }
+            if offset.checked_add(bytes).is_none() {
+                return Err(MetadataError::Wraps {
+                    place: object.place.to_string(),
+                });
+            }
+        }
+        Ok(entry)
+    }
 
+    /// The first byte, as in [`Segment::offset`].
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        match self.kind {
+            SegmentKind::Crypt(Segment { offset, .. })
+            | SegmentKind::Linear { offset, .. }
+            | SegmentKind::Foreign { offset, .. } => offset,
+        }
+    }
+
+    /// How far it goes.
+    #[must_use]
+    pub fn size(&self) -> SegmentSize {
+        match self.kind {
+            SegmentKind::Crypt(Segment { size, .. })
+            | SegmentKind::Linear { size, .. }
+            | SegmentKind::Foreign { size, .. } => size,
+        }
+    }
+
+    /// The encrypted data, if that is what is in it.
+    #[must_use]
+    pub fn crypt(&self) -> Option<&Segment> {
+        match &self.kind {
+            SegmentKind::Crypt(segment) => Some(segment),
+            _ => None,
+        }
+    }
+
+    /// What its length is a multiple of, in bytes.
+    fn unit(&self) -> u64 {
+        self.crypt()
+            .map_or(UNIT, |segment| segment.geometry.sector_size.bytes() as u64)
+    }
+
+    /// As [`Segment::payload_len`].
+    pub(crate) fn payload_len(&self, storage_len: u64) -> Result<u64, SegmentError> {
+        payload_len(self.offset(), self.size(), self.unit(), storage_len)
+    }
+}
+
+/// What offsets and lengths are counted in, in bytes.
+const UNIT: u64 = 512;
+
+impl Segment {
+    fn parse(object: &Object<'_>, offset: u64, size: SegmentSize) -> Result<Self, MetadataError> {
         let encryption = object.required("encryption")?;
         let encryption_place = encryption.place.to_string();
-        let encryption = encryption.text()?;
-        if is_cipher_null(encryption) {
+        let name = encryption.text()?;
+        // Said before anything else that may be unknown.
+        if is_cipher_null(name) {
             return Err(MetadataError::CipherNull {
                 place: encryption_place,
             });
         }
-        let expected = Encryption::AesXtsPlain64;
-        if encryption != expected.name() {
+        if object.optional("integrity").is_some() {
             return Err(MetadataError::Unsupported {
-                place: encryption_place,
-                what: format!("it is {}, not {}", brief(encryption), expected.name()),
+                place: object.place.to_string(),
+                what: "it has integrity tags".into(),
             });
         }
-        let encryption = expected;
+        let Some(encryption) = Encryption::by_name(name) else {
+            return Err(MetadataError::Unsupported {
+                place: encryption_place,
+                what: format!(
+                    "it is {}, none of {}",
+                    brief(name),
+                    Encryption::ALL.map(Encryption::name).join(", ")
+                ),
+            });
+        };
 
         let sector_field = object.required("sector_size")?;
         let sector_place = sector_field.place.to_string();
@@ -89,33 +288,10 @@ impl Segment {
                 place: sector_place,
                 found: sector_bytes,
             })?;
-
-        let size_field = object.required("size")?;
-        let size_place = size_field.place.to_string();
-        let size = match size_field.clone().text()? {
-            "dynamic" => SegmentSize::Dynamic,
-            _ => SegmentSize::Fixed(size_field.decimal()?),
-        };
-        if let SegmentSize::Fixed(bytes) = size {
-            if bytes == 0 || !bytes.is_multiple_of(sector_bytes.into()) {
-                return Err(MetadataError::Unaligned {
-                    place: size_place,
-                    found: bytes,
-                    unit: sector_bytes.into(),
-                });
-            }
-            if offset.checked_add(bytes).is_none() {
-                return Err(MetadataError::Wraps {
-                    place: object.place.to_string(),
-                });
-            }
-        }
-
-        let iv_offset = object.required("iv_tweak")?.decimal()?;
         let geometry = Geometry {
             sector_size,
             iv_mode: encryption.iv_mode(),
-            iv_offset,
+            iv_offset: object.required("iv_tweak")?.decimal()?,
         };
         Ok(Self {
             offset,
@@ -132,22 +308,29 @@ impl Segment {
     /// whole sector.
     pub fn payload_len(&self, storage_len: u64) -> Result<u64, SegmentError> {
         let sector = self.geometry.sector_size.bytes() as u64;
-        let there = storage_len
-            .checked_sub(self.offset)
-            .ok_or(SegmentError::NoData {
-                offset: self.offset,
-                storage_len,
-            })?;
-        match self.size {
-            SegmentSize::Fixed(size) if size <= there => Ok(size),
-            SegmentSize::Fixed(size) => Err(SegmentError::CutOff { size, there }),
-            SegmentSize::Dynamic if there == 0 => Err(SegmentError::NoData {
-                offset: self.offset,
-                storage_len,
-            }),
-            SegmentSize::Dynamic if there.is_multiple_of(sector) => Ok(there),
-            SegmentSize::Dynamic => Err(SegmentError::PartSector { there, sector }),
-        }
+        payload_len(self.offset, self.size, sector, storage_len)
+    }
+}
+
+fn payload_len(
+    offset: u64,
+    size: SegmentSize,
+    sector: u64,
+    storage_len: u64,
+) -> Result<u64, SegmentError> {
+    let no_data = SegmentError::NoData {
+        offset,
+        storage_len,
+    };
+    let Some(there) = storage_len.checked_sub(offset) else {
+        return Err(no_data);
+    };
+    match size {
+        SegmentSize::Fixed(size) if size <= there => Ok(size),
+        SegmentSize::Fixed(size) => Err(SegmentError::CutOff { size, there }),
+        SegmentSize::Dynamic if there == 0 => Err(no_data),
+        SegmentSize::Dynamic if there.is_multiple_of(sector) => Ok(there),
+        SegmentSize::Dynamic => Err(SegmentError::PartSector { there, sector }),
     }
 }
 
@@ -184,6 +367,24 @@ pub enum SegmentError {
         there: u64,
         /// The sector size in bytes.
         sector: u64,
+    },
+    /// A re-encryption did not come to the end of what it worked on.
+    #[error(
+        "segment {segment}: a re-encryption was interrupted while it worked on this part, which \
+         may be half of each kind. Let cryptsetup recover it: cryptsetup repair, or cryptsetup \
+         reencrypt --resume-only"
+    )]
+    HotZone {
+        /// The segment.
+        segment: u32,
+    },
+    /// Lawful, but not in this version.
+    #[error("segment {segment}: {what}, which this version does not open")]
+    Foreign {
+        /// The segment.
+        segment: u32,
+        /// What it is, in words.
+        what: String,
     },
 }
 

@@ -11,14 +11,17 @@ use luxor_sector::Storage;
 use crate::{
     af::af_merge,
     area::{AreaError, crypt_area},
+    budget::{self, Budget},
     cipher::Encryption,
     digest::Digest,
     hash::HashAlgorithm,
     header::Header,
     json::brief,
     keyslot::{Keyslot, Priority},
-    metadata::brief_list,
-    pbkdf::{CostError, DEFAULT_ITERATIONS_LIMIT, DeriveError, check_iterations},
+    metadata::{Foreign, Metadata, brief_list},
+    pbkdf::{CostError, DeriveError, check_iterations},
+    reencrypt::{Reencryption, ReencryptionError},
+    segment::SegmentError,
     volume_key::VolumeKey,
 };
 
@@ -36,6 +39,9 @@ pub struct UnlockOptions {
     /// [`DEFAULT_ARGON2_WORK_KIB`](crate::DEFAULT_ARGON2_WORK_KIB) with its memory, at
     /// least 4.
     /// Never less than the default for a digest.
+    ///
+    /// All keyslots that are tried together may cost as much as one at the limits, and
+    /// their digests too.
     pub iterations_limit: Option<u64>,
     /// Whether a volume key with equal halves is accepted.
     pub allow_weak_key: bool,
@@ -49,14 +55,58 @@ pub struct Unlocked {
     pub keyslot: u32,
     /// The digest that confirmed the key.
     pub digest: u32,
-    /// The key that encrypts the data.
+    /// The key that encrypts the data; in the midst of a re-encryption the first part of
+    /// them that is encrypted.
     pub volume_key: VolumeKey,
+    /// The other key that there is in the midst of a re-encryption.
+    pub others: Vec<OpenedKey>,
+}
+
+/// A key of a volume that has several.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct OpenedKey {
+    /// The keyslot that the secret opened.
+    pub keyslot: u32,
+    /// The digest that confirmed the key.
+    pub digest: u32,
+    /// The key.
+    pub volume_key: VolumeKey,
+}
+
+impl Unlocked {
+    /// The key that a digest is of: [`ExtentCipher::digest`](crate::ExtentCipher::digest).
+    #[must_use]
+    pub fn key(&self, digest: u32) -> Option<&VolumeKey> {
+        let others = self.others.iter().map(|key| (key.digest, &key.volume_key));
+        [(self.digest, &self.volume_key)]
+            .into_iter()
+            .chain(others)
+            .find(|(number, _)| *number == digest)
+            .map(|(_, key)| key)
+    }
+
+    fn of(mut keys: Vec<OpenedKey>) -> Result<Self, UnlockError> {
+        if keys.is_empty() {
+            return Err(UnlockError::NotEncrypted);
+        }
+        let first = keys.remove(0);
+        Ok(Self {
+            keyslot: first.keyslot,
+            digest: first.digest,
+            volume_key: first.volume_key,
+            others: keys,
+        })
+    }
 }
 
 impl Header {
     /// Finds a keyslot that `secret` opens, and the volume key in it. Keyslots are
     /// tried in the order of priority, then of number. One that asks for too much
     /// does not keep the others from being tried.
+    ///
+    /// In the midst of a re-encryption the data may have two keys: `secret` must open a
+    /// keyslot of each, and the state of the re-encryption agree with its digest.
     ///
     /// `storage` is the one that the header was read from.
     ///
@@ -69,152 +119,308 @@ impl Header {
         backend: &dyn Backend,
         options: &UnlockOptions,
     ) -> Result<Unlocked, UnlockError> {
+        let reencryption = self.openable()?;
         let metadata = self.metadata();
-        if !metadata.config.requirements.is_empty() {
-            let names = metadata.config.requirements.clone();
-            return Err(UnlockError::Requirements { names });
-        }
-        unlock(
-            &metadata.keyslots,
-            metadata.segment_digest(),
-            self.segment().encryption,
+        let needed = needed_keys(metadata, reencryption.as_ref())?;
+        let mut opening = Opening {
+            keyslots: &metadata.keyslots,
+            foreign: &metadata.foreign_keyslots,
             storage,
             secret,
             backend,
             options,
-        )
+            budget: Budget::new(options),
+        };
+        let keys = opening.open_all(&needed)?;
+        if let Some(reencryption) = reencryption {
+            verify(&reencryption, metadata, &keys, options)?;
+        }
+        Unlocked::of(keys)
     }
+
+    /// Whether the volume can be opened by somebody who has the secret: nothing is
+    /// required that this version does not know, no part of the data is of an unknown
+    /// kind or half re-encrypted, and what is not encrypted is so for a reason.
+    ///
+    /// # Errors
+    /// [`UnlockError`]; no secret helps against it.
+    pub fn check_openable(&self) -> Result<(), UnlockError> {
+        self.openable().map(drop)
+    }
+
+    fn openable(&self) -> Result<Option<Reencryption<'_>>, UnlockError> {
+        let metadata = self.metadata();
+        let unknown: Vec<_> = metadata.config.unknown_requirements().collect();
+        if !unknown.is_empty() {
+            let names = unknown.into_iter().map(str::to_owned).collect();
+            return Err(UnlockError::Requirements { names });
+        }
+        metadata.segments.check_readable()?;
+        let reencryption = Reencryption::of(metadata)?;
+        let mut data = metadata.segments.data();
+        if reencryption.is_none()
+            && let Some((segment, _)) = data.find(|(_, entry)| entry.crypt().is_none())
+        {
+            // Who could write it could have had us take their bytes for the owner's.
+            return Err(UnlockError::Linear { segment });
+        }
+        Ok(reencryption)
+    }
+}
+
+/// A key that has to be found: the one that a digest is of.
+struct NeededKey<'a> {
+    /// The digest's number.
+    number: u32,
+    digest: &'a Digest,
+    /// What it encrypts.
+    encryption: Encryption,
+}
+
+/// The keys of the data and of the re-encryption, the data's first one first.
+fn needed_keys<'a>(
+    metadata: &'a Metadata,
+    reencryption: Option<&Reencryption<'_>>,
+) -> Result<Vec<NeededKey<'a>>, UnlockError> {
+    let data = metadata.segments.data().filter_map(|(number, entry)| {
+        let segment = entry.crypt()?;
+        Some((metadata.digest_of_segment(number), segment.encryption))
+    });
+    let state = reencryption.map_or(Vec::new(), Reencryption::keys);
+    let mut needed: Vec<NeededKey<'_>> = Vec::new();
+    for (number, encryption) in data.chain(state) {
+        if needed.iter().all(|key| key.number != number) {
+            needed.push(NeededKey {
+                number,
+                digest: known_digest(metadata, number)?,
+                encryption,
+            });
+        }
+    }
+    Ok(needed)
+}
+
+fn known_digest(metadata: &Metadata, number: u32) -> Result<&Digest, UnlockError> {
+    let foreign = || UnlockError::ForeignDigest {
+        digest: number,
+        what: metadata.foreign_digests[&number].what.clone(),
+    };
+    metadata.digests.get(&number).ok_or_else(foreign)
+}
+
+/// Compares the state of a re-encryption with its digest.
+fn verify(
+    reencryption: &Reencryption<'_>,
+    metadata: &Metadata,
+    keys: &[OpenedKey],
+    options: &UnlockOptions,
+) -> Result<(), UnlockError> {
+    let number = reencryption.digest;
+    let digest = known_digest(metadata, number)?;
+    check_digest(number, digest, options)?;
+    let covered: Vec<&[u8]> = reencryption
+        .keys()
+        .into_iter()
+        .filter_map(|(number, _)| keys.iter().find(|key| key.digest == number))
+        .map(|key| key.volume_key.expose())
+        .collect();
+    match digest.verify(reencryption.bytes(&covered).expose()) {
+        Some(true) => Ok(()),
+        _ => Err(ReencryptionError::Digest { digest: number }.into()),
+    }
+}
+
+/// Whether a digest's hash is known and its cost allowed.
+fn check_digest(number: u32, digest: &Digest, options: &UnlockOptions) -> Result<(), UnlockError> {
+    if HashAlgorithm::by_name(&digest.hash).is_none() {
+        let (digest, hash) = (number, digest.hash.clone());
+        return Err(UnlockError::DigestHash { digest, hash });
+    }
+    let limit = Some(budget::digest_limit(options));
+    check_iterations(digest.iterations, limit).map_err(|error| UnlockError::DigestLimit {
+        digest: number,
+        error,
+    })
 }
 
 /// Tries the keyslots that hold the key that `digest`, here with its number, is of.
 pub(crate) fn unlock(
     keyslots: &BTreeMap<u32, Keyslot>,
-    (digest_number, digest): (u32, &Digest),
+    (number, digest): (u32, &Digest),
     encryption: Encryption,
     storage: &dyn Storage,
     secret: &[u8],
     backend: &dyn Backend,
     options: &UnlockOptions,
 ) -> Result<Unlocked, UnlockError> {
-    if HashAlgorithm::by_name(&digest.hash).is_none() {
-        let (digest, hash) = (digest_number, digest.hash.clone());
-        return Err(UnlockError::DigestHash { digest, hash });
-    }
-    // What is allowed for a keyslot's Argon2 is far less than a digest needs.
-    let limit = options
-        .iterations_limit
-        .map(|limit| limit.max(DEFAULT_ITERATIONS_LIMIT));
-    check_iterations(digest.iterations, limit).map_err(|error| UnlockError::DigestLimit {
-        digest: digest_number,
-        error,
-    })?;
-
-    let mut tried = Vec::new();
-    let mut skipped: Vec<Skipped> = Vec::new();
-    for (number, keyslot) in candidates(keyslots, digest, options.keyslot)? {
-        match attempt(keyslot, digest, storage, secret, backend, options) {
-            Ok(Some(key)) => {
-                let volume_key =
-                    VolumeKey::new(key, encryption, options.allow_weak_key).map_err(|error| {
-                        UnlockError::VolumeKey {
-                            keyslot: number,
-                            error,
-                        }
-                    })?;
-                return Ok(Unlocked {
-                    keyslot: number,
-                    digest: digest_number,
-                    volume_key,
-                });
-            }
-            Ok(None) => tried.push(number),
-            Err(error) => skipped.push(Skipped {
-                keyslot: number,
-                error,
-            }),
-        }
-    }
-    if tried.is_empty() {
-        // The one that its owner can do most about.
-        skipped.sort_by_key(|skipped| (skipped.error.rank(), skipped.keyslot));
-        let Some(Skipped { keyslot, error }) = skipped.into_iter().next() else {
-            return Err(UnlockError::NoKeyslots);
-        };
-        return Err(UnlockError::Keyslot { keyslot, error });
-    }
-    Err(UnlockError::WrongSecret { tried, skipped })
-}
-
-/// The keyslots to try, in order.
-fn candidates<'a>(
-    keyslots: &'a BTreeMap<u32, Keyslot>,
-    digest: &Digest,
-    wanted: Option<u32>,
-) -> Result<Vec<(u32, &'a Keyslot)>, UnlockError> {
-    if let Some(number) = wanted {
-        let Some(keyslot) = keyslots.get(&number) else {
-            let existing = keyslots.keys().copied().collect();
-            return Err(UnlockError::NoSuchKeyslot {
-                keyslot: number,
-                existing,
-            });
-        };
-        if !digest.keyslots.contains(&number) {
-            return Err(UnlockError::Unbound { keyslot: number });
-        }
-        return Ok(vec![(number, keyslot)]);
-    }
-    let mut candidates: Vec<_> = keyslots
-        .iter()
-        .map(|(&number, keyslot)| (number, keyslot))
-        .filter(|(number, _)| digest.keyslots.contains(number))
-        .filter(|(_, keyslot)| keyslot.priority != Priority::Ignore)
-        .collect();
-    candidates.sort_by_key(|(number, keyslot)| (Reverse(keyslot.priority), *number));
-    Ok(candidates)
-}
-
-/// The volume key, or `None` when the secret does not open the keyslot.
-fn attempt(
-    keyslot: &Keyslot,
-    digest: &Digest,
-    storage: &dyn Storage,
-    secret: &[u8],
-    backend: &dyn Backend,
-    options: &UnlockOptions,
-) -> Result<Option<SecretBytes>, KeyslotError> {
-    let (encryption, hash) = supported(keyslot)?;
-    keyslot
-        .kdf
-        .check_limits(options.memory_limit_kib, options.iterations_limit)?;
-
-    // Read before the key is derived: that it cannot be read is worth knowing early.
-    // The lengths are bounded by those of the keys that are supported.
-    let len = |bytes: u64| usize::try_from(bytes).expect("a split key has at most 256 KB");
-    let mut area = SecretBytes::zeroed(len(keyslot.split_len()));
-    storage
-        .read_exact_at(area.expose_mut(), keyslot.area.offset)
-        .map_err(|source| KeyslotError::Io {
-            offset: keyslot.area.offset,
-            source,
-        })?;
-
-    let mut area_key = SecretBytes::zeroed(len(keyslot.area.key_len.into()));
-    keyslot.kdf.derive(secret, area_key.expose_mut())?;
-    // What a secret derives is no choice of anybody's: equal halves do not matter.
-    let area_key = encryption.key_spec_permitting_equal_halves(area_key.expose())?;
-    crypt_area(
+    let mut opening = Opening {
+        keyslots,
+        foreign: &BTreeMap::new(),
+        storage,
+        secret,
         backend,
-        &area_key,
+        options,
+        budget: Budget::new(options),
+    };
+    let key = NeededKey {
+        number,
+        digest,
         encryption,
-        Direction::Decrypt,
-        area.expose_mut(),
-    )?;
+    };
+    Unlocked::of(opening.open_all(&[key])?)
+}
 
-    let key_len = len(keyslot.key_len.into());
-    let split = key_len * len(keyslot.stripes.into());
-    let key = af_merge(&area.expose()[..split], key_len, hash);
-    Ok((digest.verify(key.expose()) == Some(true)).then_some(key))
+/// The attempt to open a volume with one secret.
+struct Opening<'a> {
+    keyslots: &'a BTreeMap<u32, Keyslot>,
+    foreign: &'a BTreeMap<u32, Foreign>,
+    /// Has the areas.
+    storage: &'a dyn Storage,
+    secret: &'a [u8],
+    backend: &'a dyn Backend,
+    options: &'a UnlockOptions,
+    budget: Budget<'a>,
+}
+
+impl<'a> Opening<'a> {
+    fn open_all(&mut self, needed: &[NeededKey<'_>]) -> Result<Vec<OpenedKey>, UnlockError> {
+        if let Some(keyslot) = self.options.keyslot {
+            if !self.keyslots.contains_key(&keyslot) && !self.foreign.contains_key(&keyslot) {
+                let existing = self.keyslots.keys().copied().collect();
+                return Err(UnlockError::NoSuchKeyslot { keyslot, existing });
+            }
+            let holds = |key: &NeededKey<'_>| key.digest.keyslots.contains(&keyslot);
+            if !needed.iter().any(holds) {
+                return Err(UnlockError::Unbound { keyslot });
+            }
+        }
+        let mut keys: Vec<OpenedKey> = Vec::new();
+        for key in needed {
+            match (self.open(key), keys.first()) {
+                (Ok(key), _) => keys.push(key),
+                (Err(error), None) => return Err(error),
+                (Err(error), Some(first)) => {
+                    return Err(UnlockError::OtherKey {
+                        keyslot: first.keyslot,
+                        digest: key.number,
+                        error: Box::new(error),
+                    });
+                }
+            }
+        }
+        Ok(keys)
+    }
+
+    fn open(&mut self, needed: &NeededKey<'_>) -> Result<OpenedKey, UnlockError> {
+        let NeededKey { number, digest, .. } = *needed;
+        check_digest(number, digest, self.options)?;
+        let mut tried = Vec::new();
+        let mut skipped: Vec<Skipped> = Vec::new();
+        for (keyslot, candidate) in self.candidates(digest) {
+            let result = match candidate {
+                Candidate::Known(candidate) => self.attempt(candidate, digest),
+                Candidate::Foreign(foreign) => Err(KeyslotError::Unsupported {
+                    what: foreign.what.clone(),
+                }),
+            };
+            match result {
+                Ok(Some(key)) => {
+                    let allow_weak = self.options.allow_weak_key;
+                    let volume_key = VolumeKey::new(key, needed.encryption, allow_weak)
+                        .map_err(|error| UnlockError::VolumeKey { keyslot, error })?;
+                    return Ok(OpenedKey {
+                        keyslot,
+                        digest: number,
+                        volume_key,
+                    });
+                }
+                Ok(None) => tried.push(keyslot),
+                Err(error) => skipped.push(Skipped { keyslot, error }),
+            }
+        }
+        if tried.is_empty() {
+            // The one that its owner can do most about.
+            skipped.sort_by_key(|skipped| (skipped.error.rank(), skipped.keyslot));
+            let Some(Skipped { keyslot, error }) = skipped.into_iter().next() else {
+                return Err(UnlockError::NoKeyslots);
+            };
+            return Err(UnlockError::Keyslot { keyslot, error });
+        }
+        Err(UnlockError::WrongSecret { tried, skipped })
+    }
+
+    /// The keyslots to try for a digest's key, in order. Those that this version does
+    /// not open come last.
+    fn candidates(&self, digest: &Digest) -> Vec<(u32, Candidate<'a>)> {
+        let wanted = self.options.keyslot;
+        let only = wanted.filter(|number| digest.keyslots.contains(number));
+        let mut known: Vec<_> = self
+            .keyslots
+            .iter()
+            .map(|(&number, keyslot)| (number, keyslot))
+            .filter(|(number, _)| digest.keyslots.contains(number))
+            .filter(|&(number, keyslot)| match only {
+                Some(only) => only == number,
+                None => keyslot.priority != Priority::Ignore,
+            })
+            .collect();
+        known.sort_by_key(|(number, keyslot)| (Reverse(keyslot.priority), *number));
+        let foreign = self
+            .foreign
+            .iter()
+            .filter(|(number, _)| digest.keyslots.contains(number))
+            .filter(|&(&number, _)| only.is_none_or(|only| only == number))
+            .map(|(&number, foreign)| (number, Candidate::Foreign(foreign)));
+        known
+            .into_iter()
+            .map(|(number, keyslot)| (number, Candidate::Known(keyslot)))
+            .chain(foreign)
+            .collect()
+    }
+
+    /// The volume key, or `None` when the secret does not open the keyslot.
+    fn attempt(
+        &mut self,
+        keyslot: &Keyslot,
+        digest: &Digest,
+    ) -> Result<Option<SecretBytes>, KeyslotError> {
+        let (encryption, hash) = supported(keyslot)?;
+        self.budget.take(&keyslot.kdf, digest.iterations)?;
+
+        // Read before the key is derived: that it cannot be read is worth knowing early.
+        // The lengths are bounded by those of the keys that are supported.
+        let len = |bytes: u64| usize::try_from(bytes).expect("a split key has at most 256 KB");
+        let mut area = SecretBytes::zeroed(len(keyslot.split_len()));
+        self.storage
+            .read_exact_at(area.expose_mut(), keyslot.area.offset)
+            .map_err(|source| KeyslotError::Io {
+                offset: keyslot.area.offset,
+                source,
+            })?;
+
+        let mut area_key = SecretBytes::zeroed(len(keyslot.area.key_len.into()));
+        keyslot.kdf.derive(self.secret, area_key.expose_mut())?;
+        // What a secret derives is no choice of anybody's: equal halves do not matter.
+        let area_key = encryption.key_spec_permitting_equal_halves(area_key.expose())?;
+        crypt_area(
+            self.backend,
+            &area_key,
+            encryption,
+            Direction::Decrypt,
+            area.expose_mut(),
+        )?;
+
+        let key_len = len(keyslot.key_len.into());
+        let split = key_len * len(keyslot.stripes.into());
+        let key = af_merge(&area.expose()[..split], key_len, hash);
+        Ok((digest.verify(key.expose()) == Some(true)).then_some(key))
+    }
+}
+
+/// A keyslot to try, or why it cannot be.
+enum Candidate<'a> {
+    Known(&'a Keyslot),
+    Foreign(&'a Foreign),
 }
 
 /// The area's encryption and the hash between the stripes, when this version can open
@@ -301,6 +507,8 @@ impl KeyslotError {
     fn rank(&self) -> u8 {
         match self {
             Self::Derive(error) if error.is_out_of_memory() => 0,
+            // What comes before it has a reason of its own.
+            Self::Limit(CostError::Total { .. }) => 4,
             Self::Limit(_) => 1,
             Self::Io { .. } => 2,
             Self::Derive(_) | Self::Unsupported { .. } | Self::Key(_) | Self::Area(_) => 3,
@@ -351,13 +559,52 @@ pub enum UnlockError {
     NoKeyslots,
     /// The volume asks for something unknown.
     #[error(
-        "the volume requires {}, which this version does not have; if that is an unfinished \
-         re-encryption, let cryptsetup finish it",
+        "the volume requires {}, which this version does not have: it is neither opened nor changed",
         brief_list(names)
     )]
     Requirements {
         /// The names of the requirements.
         names: Vec<String>,
+    },
+    /// A part of the data cannot be read.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// A part of the data is not encrypted, and nothing says why.
+    #[error(
+        "segment {segment} is not encrypted, although the volume is in no re-encryption: what is \
+         there is anybody's. (When a volume has been decrypted for good, its data stand there as \
+         they are)"
+    )]
+    Linear {
+        /// The segment.
+        segment: u32,
+    },
+    /// The state of a re-encryption cannot be relied on.
+    #[error("the volume is in the midst of a re-encryption, and {0}")]
+    Reencryption(#[from] ReencryptionError),
+    /// Nothing in the volume is encrypted.
+    #[error("nothing in the volume is encrypted")]
+    NotEncrypted,
+    /// The data have two keys, and the secret gives one of them.
+    #[error(
+        "the volume is in the midst of a re-encryption and has two keys; keyslot {keyslot} gives \
+         one of them, and of the other (digest {digest}): {error}"
+    )]
+    OtherKey {
+        /// The keyslot that the secret opens.
+        keyslot: u32,
+        /// The digest of the other key.
+        digest: u32,
+        /// Why there is no other key.
+        error: Box<UnlockError>,
+    },
+    /// The digest is of a type that is not in this version.
+    #[error("digest {digest}: {what}, which this version does not have")]
+    ForeignDigest {
+        /// The digest.
+        digest: u32,
+        /// What it is, in words.
+        what: String,
     },
     /// The digest's hash is not in this version.
     #[error(
@@ -396,16 +643,24 @@ impl UnlockError {
     /// Whether another secret may help: the program's exit code 2.
     #[must_use]
     pub fn is_wrong_secret(&self) -> bool {
-        matches!(self, Self::WrongSecret { .. })
+        match self {
+            Self::WrongSecret { .. } => true,
+            Self::OtherKey { error, .. } => error.is_wrong_secret(),
+            _ => false,
+        }
     }
 
     /// Whether more memory would help: the program's exit code 3.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
-        matches!(
-            self,
-            Self::Keyslot { error: KeyslotError::Derive(error), .. } if error.is_out_of_memory()
-        )
+        match self {
+            Self::Keyslot {
+                error: KeyslotError::Derive(error),
+                ..
+            } => error.is_out_of_memory(),
+            Self::OtherKey { error, .. } => error.is_out_of_memory(),
+            _ => false,
+        }
     }
 }
 

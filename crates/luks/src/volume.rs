@@ -6,15 +6,17 @@ mod change;
 use std::collections::BTreeMap;
 
 use luxor_engine::Backend;
-use luxor_sector::Storage;
+use luxor_sector::{SectorSize, Storage};
 
 use crate::{
+    cipher::Encryption,
     digest::Digest,
     header::{Header, ReadError, Warning},
     header_digest::HeaderDigest,
     keyslot::Keyslot,
     luks1::{self, Luks1Error, Luks1Header},
-    segment::Segment,
+    segment::{Segment, SegmentError},
+    segments::Extent,
     unlock::{UnlockError, UnlockOptions, Unlocked},
 };
 
@@ -68,12 +70,61 @@ impl VolumeHeader {
         }
     }
 
-    /// Where the data are, and how they are encrypted.
+    /// The one segment of a volume whose data are all encrypted alike:
+    /// [`Header::segment`].
     #[must_use]
-    pub fn segment(&self) -> &Segment {
+    pub fn segment(&self) -> Option<&Segment> {
         match self {
-            Self::Luks1(header) => header.segment(),
+            Self::Luks1(header) => Some(header.segment()),
             Self::Luks2(header) => header.segment(),
+        }
+    }
+
+    /// How the data are encrypted, part by part; `None` for a part that is not, or in a
+    /// way that this version does not know.
+    #[must_use]
+    pub fn encryptions(&self) -> Vec<Option<Encryption>> {
+        match self {
+            Self::Luks1(header) => vec![Some(header.segment().encryption)],
+            Self::Luks2(header) => header
+                .segments()
+                .values()
+                .filter(|entry| entry.role.is_data())
+                .map(|entry| entry.crypt().map(|segment| segment.encryption))
+                .collect(),
+        }
+    }
+
+    /// Where the first byte of the data is: [`Header::data_offset`].
+    #[must_use]
+    pub fn data_offset(&self) -> u64 {
+        match self {
+            Self::Luks1(header) => header.segment().offset,
+            Self::Luks2(header) => header.data_offset(),
+        }
+    }
+
+    /// The plaintext, part by part, in a storage of `storage_len` bytes that has the
+    /// data: [`Header::extents`].
+    ///
+    /// # Errors
+    /// [`SegmentError`].
+    pub fn extents(&self, storage_len: u64) -> Result<Vec<Extent>, SegmentError> {
+        match self {
+            Self::Luks1(header) => Ok(vec![header.extent(storage_len)?]),
+            Self::Luks2(header) => header.extents(storage_len),
+        }
+    }
+
+    /// Whether somebody who has the secret can open the volume:
+    /// [`Header::check_openable`].
+    ///
+    /// # Errors
+    /// [`UnlockError`]; no secret helps against it.
+    pub fn check_openable(&self) -> Result<(), UnlockError> {
+        match self {
+            Self::Luks1(_) => Ok(()),
+            Self::Luks2(header) => header.check_openable(),
         }
     }
 
@@ -130,23 +181,22 @@ impl VolumeHeader {
         match self {
             Self::Luks1(header) => Some(header.describe().key_len),
             Self::Luks2(header) => {
-                let (_, digest) = header.metadata().segment_digest();
-                let keyslot = digest.keyslots.first()?;
-                header
-                    .metadata()
-                    .keyslots
-                    .get(keyslot)
-                    .map(|one| one.key_len)
+                let metadata = header.metadata();
+                let (_, digest) = metadata.data_digest()?;
+                let mut keyslots = digest.keyslots.iter();
+                keyslots.find_map(|number| Some(metadata.keyslots.get(number)?.key_len))
             }
         }
     }
 
-    /// What tells the key of the data from all others.
+    /// What tells the key of the data from all others: in the midst of a re-encryption
+    /// the key that they will have. `None` when nothing is encrypted, or the digest of a
+    /// type that this version does not have.
     #[must_use]
-    pub fn volume_key_digest(&self) -> &Digest {
+    pub fn volume_key_digest(&self) -> Option<&Digest> {
         match self {
-            Self::Luks1(header) => header.describe().digest,
-            Self::Luks2(header) => header.metadata().segment_digest().1,
+            Self::Luks1(header) => Some(header.describe().digest),
+            Self::Luks2(header) => Some(header.metadata().data_digest()?.1),
         }
     }
 
@@ -156,6 +206,15 @@ impl VolumeHeader {
         match self {
             Self::Luks1(header) => header.digest(),
             Self::Luks2(header) => header.digest(),
+        }
+    }
+
+    /// What a file's length was padded to: [`Header::file_sector_size`].
+    #[must_use]
+    pub fn file_sector_size(&self) -> SectorSize {
+        match self {
+            Self::Luks1(header) => header.segment().geometry.sector_size,
+            Self::Luks2(header) => header.file_sector_size(),
         }
     }
 

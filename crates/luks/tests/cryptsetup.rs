@@ -185,9 +185,10 @@ fn what_cryptsetup_makes_is_opened() {
         let storage = open(&path);
         let header = Header::read(&storage).unwrap();
         assert!(header.warnings().is_empty(), "{:?}", header.warnings());
-        assert_eq!(header.segment().geometry.sector_size, sector_size);
-        assert_eq!(header.segment().offset, 16 << 20);
-        assert_eq!(header.segment().size, SegmentSize::Dynamic);
+        let segment = header.segment().unwrap();
+        assert_eq!(segment.geometry.sector_size, sector_size);
+        assert_eq!(segment.offset, 16 << 20);
+        assert_eq!(segment.size, SegmentSize::Dynamic);
         assert_eq!(
             header.plaintext_len(storage.len().unwrap()).unwrap(),
             4 << 20
@@ -325,7 +326,7 @@ fn segments_of_a_fixed_size_are_cryptsetups() {
     assert!(dump.contains("length: 8192 [bytes]"), "{dump}");
     scratch.succeed("open --test-passphrase --key-file secret fixed");
     let header = Header::read(&open(&path)).unwrap();
-    assert_eq!(header.segment(), volume.segment());
+    assert_eq!(header.segment(), Some(volume.segment()));
     assert_eq!(header.plaintext_len(20 << 20).unwrap(), 5000);
 }
 

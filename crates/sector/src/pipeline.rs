@@ -81,15 +81,41 @@ fn run_in_pieces(
         threads: job.threads,
         cancel: job.cancel,
     };
-    copier
-        .run(source, sink, &|piece| job.crypt(piece), progress)
-        .map_err(|error| match error {
-            CopyError::Read { offset, source } => PipelineError::Read { offset, source },
-            CopyError::Write { offset, source } => PipelineError::Write { offset, source },
+    let copied = copier.run(source, sink, &|piece| job.crypt(piece), progress);
+    Ok(copied?)
+}
+
+/// Copies all of `source` into `sink` as it is: a part of a volume that is not
+/// encrypted. Otherwise as [`run`].
+///
+/// # Errors
+/// The [`PipelineError`] that comes first in the source.
+pub fn pass(
+    threads: NonZeroUsize,
+    source: Source<'_>,
+    sink: &mut (dyn Write + Send),
+    cancel: &AtomicBool,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Copied, PipelineError> {
+    let copier = Copier {
+        piece_len: const { NonZeroUsize::new(PIECE_LEN).expect("not zero") },
+        threads,
+        cancel,
+    };
+    let copied = copier.run::<PipelineError>(source, sink, &|piece| Ok(piece.len), progress);
+    Ok(copied?)
+}
+
+impl From<CopyError<Self>> for PipelineError {
+    fn from(error: CopyError<Self>) -> Self {
+        match error {
+            CopyError::Read { offset, source } => Self::Read { offset, source },
+            CopyError::Write { offset, source } => Self::Write { offset, source },
             CopyError::Work(error) => error,
-            CopyError::Memory => PipelineError::Memory,
-            CopyError::Cancelled => PipelineError::Cancelled,
-        })
+            CopyError::Memory => Self::Memory,
+            CopyError::Cancelled => Self::Cancelled,
+        }
+    }
 }
 
 impl Job<'_> {

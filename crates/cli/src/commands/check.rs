@@ -8,7 +8,7 @@ use luxor_luks::VolumeHeader;
 
 use crate::{
     args::{CheckArgs, GlobalArgs},
-    commands::inputs,
+    commands::{dump::Escaped, inputs},
     console::{self, Console},
     engine::Engine,
     error::{Error, Result},
@@ -62,6 +62,25 @@ pub fn run(args: &CheckArgs, global: &GlobalArgs, console: Console) -> Result<()
             }
         }
     }
+    if let VolumeHeader::Luks2(header) = &volume.header {
+        let description = header.describe();
+        for name in description.config.unknown_requirements() {
+            let _ = writeln!(
+                good,
+                "requirement {}: unknown to this version, which shows the metadata and no more",
+                Escaped(name)
+            );
+        }
+        if let Some((number, keyslot)) = description.reencrypt {
+            let _ = writeln!(
+                good,
+                "re-encryption: under way (keyslot {number}, mode {}, {}, resilience {})",
+                keyslot.mode.name(),
+                keyslot.direction.name(),
+                keyslot.resilience.name()
+            );
+        }
+    }
     if damage.is_empty() {
         damage.extend(volume.header.warnings().iter().map(ToString::to_string));
     }
@@ -84,10 +103,16 @@ pub fn run(args: &CheckArgs, global: &GlobalArgs, console: Console) -> Result<()
         let progress = ProgressStyleArgs::new(global, console, false);
         let unlocked = volume.unlock(&secrets, &*engine.backend, &args.unlock, progress, console);
         match unlocked {
-            Ok((unlocked, _)) => console::print(&format!(
-                "keyslot {}: good (the key agrees with digest {})\n",
-                unlocked.keyslot, unlocked.digest
-            ))?,
+            Ok((unlocked, _)) => {
+                let others = unlocked.others.iter().map(|key| (key.keyslot, key.digest));
+                let all = [(unlocked.keyslot, unlocked.digest)]
+                    .into_iter()
+                    .chain(others);
+                let lines = all.map(|(keyslot, digest)| {
+                    format!("keyslot {keyslot}: good (the key agrees with digest {digest})\n")
+                });
+                console::print(&lines.collect::<String>())?;
+            }
             Err(error) => {
                 for damage in damage {
                     console.warn(damage);

@@ -3,8 +3,12 @@
 
 use std::{path::Path, sync::atomic::AtomicBool};
 
-use luxor_engine::{Direction, Mode};
-use luxor_sector::pipeline::{self, Job};
+use luxor_engine::{Direction, LoadedKey, Mode};
+use luxor_luks::{Encryption, Extent, VolumeKey};
+use luxor_sector::{
+    Geometry,
+    pipeline::{self, Job, PipelineError, Region, Source},
+};
 
 use crate::{
     args::{DecryptArgs, GlobalArgs, Sparse},
@@ -16,7 +20,7 @@ use crate::{
     output::{Output, OutputOptions},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
-    volume::Volume,
+    volume::{Payload, Volume},
 };
 
 /// Decrypts a volume into a file.
@@ -61,34 +65,151 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
     let progress = ProgressStyleArgs::new(global, console, args.output == Path::new("-"));
     let (unlocked, _) =
         volume.unlock(&secrets, &*engine.backend, &args.unlock, progress, console)?;
-    let encryption = volume.header.segment().encryption;
-    let key = unlocked
-        .volume_key
-        .key_spec(encryption)
-        .map_err(|error| Error::failure(format!("{input_name}: {error}")))?;
-    let key = engine.load(&key)?;
-
-    let geometry = volume.header.segment().geometry;
-    let mut payload = volume.into_payload(data)?;
+    let payload = volume.into_payload(data)?;
     output.begin(0, plaintext_len)?;
-    let job = Job {
+    let bar = progress.bytes("Decrypting", name(&args.input), plaintext_len);
+    let output_name = output.name();
+    let failed = |error: &PipelineError| stream_error(error, &input_name, &output_name);
+    match payload {
+        Payload::Stream {
+            mut stream,
+            segment,
+        } => {
+            let key = load(&engine, Some(&unlocked.volume_key), segment.encryption)?;
+            let job = job(&engine, segment.geometry, &*key, plaintext_len);
+            let copied = pipeline::run(&job, Source::Stream(&mut stream), &mut output, &|done| {
+                bar.at(done);
+            })
+            .map_err(|error| failed(&error))?;
+            if copied.read == 0 {
+                return Err(Error::failure(format!(
+                    "{input_name} ends before the data: it was cut off"
+                )));
+            }
+        }
+        Payload::At { input, extents } => {
+            let mut written = 0;
+            for (extent, len) in parts(&extents, plaintext_len) {
+                let region = |len| {
+                    Source::At(Region {
+                        storage: &input,
+                        offset: extent.offset,
+                        len,
+                    })
+                };
+                let progress = |done| bar.at(written + done);
+                let copied = match extent.cipher {
+                    Some(cipher) => {
+                        let key = unlocked.key(cipher.digest);
+                        let key = load(&engine, key, cipher.encryption)?;
+                        let job = job(&engine, cipher.geometry, &*key, Some(len));
+                        let sector = cipher.geometry.sector_size.bytes() as u64;
+                        let source = region(len.max(1).next_multiple_of(sector));
+                        pipeline::run(&job, source, &mut output, &progress)
+                    }
+                    None => pipeline::pass(
+                        engine.threads,
+                        region(len),
+                        &mut output,
+                        &NEVER_CANCELLED,
+                        &progress,
+                    ),
+                };
+                written += copied.map_err(|error| failed(&error))?.written;
+            }
+        }
+    }
+    drop(bar);
+    output.finish()?;
+    Ok(())
+}
+
+/// Signals end the process without asking anybody.
+static NEVER_CANCELLED: AtomicBool = AtomicBool::new(false);
+
+fn load(
+    engine: &Engine,
+    key: Option<&VolumeKey>,
+    encryption: Encryption,
+) -> Result<Box<dyn LoadedKey>> {
+    // Unlocking gives the key of each part of the data.
+    let key = key.ok_or_else(|| Error::failure("a part of the volume has no key"))?;
+    let key = key
+        .key_spec(encryption)
+        .map_err(|error| Error::failure(error.to_string()))?;
+    engine.load(&key)
+}
+
+fn job<'a>(
+    engine: &Engine,
+    geometry: Geometry,
+    key: &'a dyn LoadedKey,
+    plaintext_len: Option<u64>,
+) -> Job<'a> {
+    Job {
         geometry,
-        key: &*key,
+        key,
         threads: engine.threads,
         direction: Direction::Decrypt,
         plaintext_len,
-        // Signals end the process without asking anybody.
-        cancel: &AtomicBool::new(false),
-    };
-    let bar = progress.bytes("Decrypting", name(&args.input), plaintext_len);
-    let copied = pipeline::run(&job, payload.source(), &mut output, &|done| bar.at(done))
-        .map_err(|error| stream_error(&error, &input_name, &output.name()))?;
-    drop(bar);
-    if copied.read == 0 {
-        return Err(Error::failure(format!(
-            "{input_name} ends before the data: it was cut off"
-        )));
+        cancel: &NEVER_CANCELLED,
     }
-    output.finish()?;
-    Ok(())
+}
+
+/// The extents that have plaintext, and how many bytes of it: all of them, but for what
+/// pads the file at the end. There is always one.
+fn parts(extents: &[Extent], plaintext_len: Option<u64>) -> Vec<(&Extent, u64)> {
+    let mut left = plaintext_len.unwrap_or(u64::MAX);
+    let mut parts = Vec::new();
+    for extent in extents {
+        let len = extent.len.min(left);
+        if len > 0 || parts.is_empty() {
+            parts.push((extent, len));
+        }
+        left -= len;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use luxor_luks::{Header, Luks2Options, NewVolume, PbkdfKind, PbkdfOptions};
+    use luxor_sector::MemoryStorage;
+
+    use super::*;
+
+    /// Three extents of one sector each, as the library makes them.
+    fn extents() -> Vec<Extent> {
+        let options = Luks2Options {
+            pbkdf: PbkdfOptions {
+                kind: PbkdfKind::Pbkdf2,
+                force_iterations: Some(1000),
+                ..PbkdfOptions::default()
+            },
+            ..Luks2Options::default()
+        };
+        let backend = crate::engine::registry().best(Mode::Xts).unwrap();
+        let volume = NewVolume::create(&options, b"secret", &*backend).unwrap();
+        let storage = MemoryStorage::default();
+        volume.write_to(&storage).unwrap();
+        let offset = volume.segment().offset;
+        let header = Header::read(&storage).unwrap();
+        let extent = header.extents(offset + 4096).unwrap().remove(0);
+        vec![extent; 3]
+    }
+
+    #[test]
+    fn padding_may_be_whole_extents() {
+        let extents = extents();
+        let lens = |len| -> Vec<u64> {
+            let parts = parts(&extents, len);
+            parts.into_iter().map(|(_, len)| len).collect()
+        };
+        assert_eq!(lens(None), [4096, 4096, 4096]);
+        assert_eq!(lens(Some(12288)), [4096, 4096, 4096]);
+        assert_eq!(lens(Some(8193)), [4096, 4096, 1]);
+        assert_eq!(lens(Some(8192)), [4096, 4096]);
+        assert_eq!(lens(Some(5)), [5]);
+        assert_eq!(lens(Some(0)), [0]);
+    }
 }

@@ -2,6 +2,7 @@
 //! `luxor dump`.
 
 use std::{
+    collections::BTreeMap,
     fmt::{self, Display, Write as _},
     io::Write as _,
     path::Path,
@@ -9,8 +10,8 @@ use std::{
 
 use luxor_engine::SecretBytes;
 use luxor_luks::{
-    Description, Digest, Kdf, Keyslot, Luks1Description, Priority, Segment, SegmentSize, Token,
-    VolumeHeader,
+    Description, Digest, Foreign, Kdf, Keyslot, Luks1Description, Priority, ReencryptKeyslot,
+    Segment, SegmentEntry, SegmentKind, SegmentRole, SegmentSize, Token, VolumeHeader,
 };
 
 use crate::{
@@ -53,7 +54,13 @@ fn volume_key(
     global: &GlobalArgs,
     console: Console,
 ) -> Result<()> {
-    let encryption = volume.header.segment().encryption;
+    let Some(segment) = volume.header.segment() else {
+        return Err(Error::failure(format!(
+            "{} has several keys, or none: it is in the midst of a re-encryption, or decrypted",
+            volume.name()
+        )));
+    };
+    let encryption = segment.encryption;
     let engine = Engine::select(global, encryption.mode(), console)?;
     let secrets = SecretSource::new(global, &inputs("VOLUME", &args.volume, global), console)?;
     let mut file = match &args.volume_key_file {
@@ -152,9 +159,9 @@ fn text(name: &str, volume: &Description<'_>) -> String {
         format_args!("{} bytes", volume.config.keyslots_size),
     );
 
-    let segment = volume.segment;
-    text.title(format_args!("Data (segment {})", volume.segment_number));
-    text.segment(segment);
+    for (&number, entry) in volume.segments {
+        text.entry(number, entry);
+    }
     if let Some(length) = volume.tokens.values().find_map(|token| token.file_length) {
         text.line("File length", format_args!("{length} bytes"));
     }
@@ -162,6 +169,11 @@ fn text(name: &str, volume: &Description<'_>) -> String {
     for (number, keyslot) in volume.keyslots {
         text.keyslot(*number, keyslot);
     }
+    if let Some((number, keyslot)) = volume.reencrypt {
+        text.reencrypt(*number, keyslot);
+    }
+    text.foreign("Keyslot", volume.foreign_keyslots);
+    text.foreign("Digest", volume.foreign_digests);
     for (number, digest) in volume.digests {
         text.title(format_args!("Digest {number}"));
         text.line(
@@ -202,12 +214,66 @@ impl Text {
             format_args!("{} bytes", segment.geometry.sector_size),
         );
         self.line("Begins at", format_args!("byte {}", segment.offset));
-        match segment.size {
+        self.size(segment.size);
+        if segment.geometry.iv_offset != 0 {
+            self.line("First number", segment.geometry.iv_offset);
+        }
+    }
+
+    fn size(&mut self, size: SegmentSize) {
+        match size {
             SegmentSize::Dynamic => self.line("Length", "to the end of the file or device"),
             SegmentSize::Fixed(size) => self.line("Length", format_args!("{size} bytes")),
         }
-        if segment.geometry.iv_offset != 0 {
-            self.line("First number", segment.geometry.iv_offset);
+    }
+
+    /// A segment of whatever type.
+    fn entry(&mut self, number: u32, entry: &SegmentEntry) {
+        let title = match entry.role {
+            SegmentRole::Regular => "Data",
+            SegmentRole::InReencryption => "Data, half re-encrypted",
+            SegmentRole::BackupPrevious => "Data before the re-encryption",
+            SegmentRole::BackupFinal => "Data after the re-encryption",
+            SegmentRole::BackupMoved => "Data moved out of the way",
+            _ => "Not data",
+        };
+        self.title(format_args!("{title} (segment {number})"));
+        let what = match &entry.kind {
+            SegmentKind::Crypt(segment) => return self.segment(segment),
+            SegmentKind::Foreign { what, .. } => &what.what,
+            _ => "none",
+        };
+        self.line("Encryption", Escaped(what));
+        self.line("Begins at", format_args!("byte {}", entry.offset()));
+        self.size(entry.size());
+    }
+
+    fn reencrypt(&mut self, number: u32, keyslot: &ReencryptKeyslot) {
+        self.title(format_args!(
+            "Keyslot {number}, the state of a re-encryption"
+        ));
+        self.line("Mode", keyslot.mode.name());
+        self.line("Direction", keyslot.direction.name());
+        self.line("Resilience", keyslot.resilience.name());
+        if let Some((hash, unit)) = keyslot.resilience.checksum() {
+            let unit = format_args!("{}, {unit} bytes each", Escaped(hash));
+            self.line("Checksums", unit);
+        }
+        if let Some(shift) = keyslot.resilience.shift() {
+            self.line("Data shift", format_args!("{shift} bytes"));
+        }
+        self.line(
+            "Area",
+            format_args!("{} bytes from byte {}", keyslot.size, keyslot.offset),
+        );
+    }
+
+    /// What this version does not know.
+    fn foreign(&mut self, what: &str, objects: &BTreeMap<u32, Foreign>) {
+        for (number, foreign) in objects {
+            self.title(format_args!("{what} {number}, unknown to this version"));
+            self.line("Type", Escaped(&foreign.kind));
+            self.line("Unknown", Escaped(&foreign.what));
         }
     }
 

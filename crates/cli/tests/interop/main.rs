@@ -10,6 +10,7 @@ mod headers;
 mod keys;
 mod luks1;
 mod programs;
+mod reencryption;
 mod scripts;
 
 use std::{

@@ -74,8 +74,9 @@ impl Header {
     ) -> Result<u32, ChangeError> {
         let mut draft = self.begin(storage)?;
         let digest = self.digest_of(new)?;
-        let keyslots = &self.metadata().keyslots;
-        let number = free_number("keyslot", number, |number| keyslots.contains_key(&number))?;
+        // Also those of types that this version does not open.
+        let taken = &self.metadata().areas;
+        let number = free_number("keyslot", number, |number| taken.contains_key(&number))?;
         let offset = self.write_area(storage, new)?;
 
         let name = number.to_string();
@@ -228,9 +229,9 @@ impl Header {
     pub(super) fn free_area(&self, size: u64) -> Result<u64, ChangeError> {
         let mut areas: Vec<_> = self
             .metadata()
-            .keyslots
+            .areas
             .values()
-            .map(|keyslot| (keyslot.area.offset, keyslot.area.size))
+            .map(|area| (area.offset, area.size))
             .collect();
         areas.sort_unstable();
         let mut offset = 2 * self.binary().size;

@@ -794,3 +794,28 @@ fn what_is_not_durable_is_not_built_on() {
         assert!(storage.to_bytes() == image, "{what}");
     }
 }
+
+#[test]
+fn a_keyslot_of_an_unknown_type_keeps_its_number_and_its_area() {
+    let (storage, mut header) = volume();
+    let offset = 2 * HEADER + AREA;
+    edited(&storage, &mut header, |draft| {
+        let area = json!({"type": "raw", "offset": offset.to_string(), "size": "4096"});
+        let foreign = json!({"type": "new", "key_size": 32, "area": area});
+        draft
+            .root
+            .edit(&["keyslots"], |keyslots| keyslots.set("1", &foreign));
+        draft.root.edit(&["digests", "0"], |digest| {
+            digest.set("keyslots", &["0", "1"]);
+        });
+    });
+    let new = new_keyslot(&storage, &header, b"two");
+    let error = header.add_keyslot(&storage, &new, Some(1)).unwrap_err();
+    assert!(
+        matches!(error, ChangeError::Taken { number: 1, .. }),
+        "{error}"
+    );
+    assert_eq!(header.add_keyslot(&storage, &new, None).unwrap(), 2);
+    let area = &header.describe().keyslots[&2].area;
+    assert_eq!(area.offset, (offset + 4096) as u64);
+}

@@ -83,10 +83,19 @@ impl Header {
     /// The LUKS1 header that says the same.
     fn phdr(&self) -> Result<Phdr, ConvertError> {
         let metadata = self.metadata();
-        let (_, digest) = metadata.segment_digest();
+        if let Some((number, foreign)) = metadata.foreign_keyslots.first_key_value() {
+            let found = format!("keyslot {number}: {}", foreign.what);
+            return Err(not_in_luks1("keyslots of one type", found));
+        }
+        let Some(segment) = self.segment() else {
+            return Err(not_in_luks1("one segment", "data in several parts".into()));
+        };
+        let Some((_, digest)) = metadata.data_digest() else {
+            return Err(not_in_luks1("digests by PBKDF2", "another one".into()));
+        };
         let hash = HashAlgorithm::by_name(&digest.hash)
             .ok_or_else(|| not_in_luks1("hashes of its time", brief(&digest.hash)))?;
-        let payload_offset = check_segment(self.segment())?;
+        let payload_offset = check_segment(segment)?;
         let Some(first) = metadata.keyslots.values().next() else {
             return Err(not_in_luks1("volumes with keyslots", "none".into()));
         };
@@ -100,7 +109,7 @@ impl Header {
                 format!("a digest's salt of {}", digest.salt.len()),
             )
         })?;
-        let (cipher_name, cipher_mode) = self.segment().encryption.cipher_and_mode();
+        let (cipher_name, cipher_mode) = segment.encryption.cipher_and_mode();
 
         let mut keyslots: [Option<RawKeyslot>; KEYSLOTS] = Default::default();
         for (&number, keyslot) in &metadata.keyslots {
@@ -111,7 +120,7 @@ impl Header {
             if !digest.keyslots.contains(&number) {
                 return Err(ConvertError::Unbound { keyslot: number });
             }
-            keyslots[slot] = Some(raw_keyslot(number, keyslot, first, hash, self.segment())?);
+            keyslots[slot] = Some(raw_keyslot(number, keyslot, first, hash, segment)?);
         }
         let taken = keyslots
             .iter()
@@ -119,7 +128,7 @@ impl Header {
             .map(|keyslot| u64::from(keyslot.key_material_offset) * UNIT)
             .collect();
         let len = layout::area_len(first.key_len);
-        let limit = match self.segment().offset {
+        let limit = match segment.offset {
             // Where the file would end if these were all.
             0 => self.metadata_len(),
             offset => offset,

@@ -597,3 +597,22 @@ fn a_panic_in_any_stage_ends_all() {
         })
     })));
 }
+
+#[test]
+fn what_is_not_encrypted_passes_as_it_is() {
+    let threads = NonZeroUsize::new(2).unwrap();
+    for len in [0, 1, 511, PIECE_LEN - 1, PIECE_LEN, 3 * PIECE_LEN + 17] {
+        let bytes: Vec<u8> = (0..len).map(|i| i.to_le_bytes()[i % 3]).collect();
+        let storage = MemoryStorage::new([&[9; 5][..], &bytes, &[9; 5]].concat());
+        let source = Source::At(Region {
+            storage: &storage,
+            offset: 5,
+            len: len as u64,
+        });
+        let mut out = Vec::new();
+        let cancel = AtomicBool::new(false);
+        let copied = pass(threads, source, &mut out, &cancel, &|_| ()).unwrap();
+        assert!(out == bytes, "{len}");
+        assert_eq!((copied.read, copied.written), (len as u64, len as u64));
+    }
+}

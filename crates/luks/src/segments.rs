@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All segments of a LUKS2 volume together: the rules that hold between them, and the
+//! plaintext that they make up.
+//!
+//! ```text
+//! 0 … n−1   the data, in this order (their bytes may lie in any order)
+//! n …       backup segments: what a re-encryption began with and will end with
+//! ```
+
+use std::collections::BTreeMap;
+
+use luxor_sector::Geometry;
+
+use crate::{
+    cipher::Encryption,
+    metadata::MetadataError,
+    segment::{Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize},
+};
+
+/// All segments by number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Segments(BTreeMap<u32, SegmentEntry>);
+
+/// A stretch of a volume's plaintext, and where its bytes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Extent {
+    /// The segment's number.
+    pub segment: u32,
+    /// The first byte, counted from the beginning of the storage that has the data.
+    pub offset: u64,
+    /// The length in bytes.
+    pub len: u64,
+    /// How it is encrypted; `None` where the plaintext stands as it is.
+    pub cipher: Option<ExtentCipher>,
+}
+
+/// How an extent is encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExtentCipher {
+    /// The digest of its key: [`Unlocked::key`](crate::Unlocked::key).
+    pub digest: u32,
+    /// The encryption.
+    pub encryption: Encryption,
+    /// How its bytes become data units.
+    pub geometry: Geometry,
+}
+
+impl Segments {
+    /// Checks the rules between segments.
+    pub(crate) fn new(segments: BTreeMap<u32, SegmentEntry>) -> Result<Self, MetadataError> {
+        let mut numbers = segments.keys().zip(0..);
+        if let Some((_, number)) = numbers.find(|(found, expected)| *found != expected) {
+            return Err(MetadataError::SegmentGap { number });
+        }
+        let segments = Self(segments);
+        segments.check_roles()?;
+        segments.check_order()?;
+        Ok(segments)
+    }
+
+    fn check_roles(&self) -> Result<(), MetadataError> {
+        let mut backup = None;
+        let mut flagged: Vec<(SegmentRole, u32)> = Vec::new();
+        for (&number, SegmentEntry { role, .. }) in &self.0 {
+            match backup {
+                _ if !role.is_data() => backup = backup.or(Some(number)),
+                Some(backup) => {
+                    return Err(MetadataError::BackupFirst {
+                        backup,
+                        regular: number,
+                    });
+                }
+                None => {}
+            }
+            let Some(flag) = role.flag() else { continue };
+            if let Some(&(_, first)) = flagged.iter().find(|(other, _)| other == role) {
+                return Err(MetadataError::DoubleSegmentFlag {
+                    first,
+                    second: number,
+                    flag,
+                });
+            }
+            flagged.push((*role, number));
+        }
+        match self.data().next() {
+            Some(_) => Ok(()),
+            None => Err(MetadataError::NoSegment),
+        }
+    }
+
+    /// Only the last part of the data may have no end, and no two share bytes.
+    fn check_order(&self) -> Result<(), MetadataError> {
+        let mut parts = Vec::new();
+        let mut endless = None;
+        for (number, entry) in self.data() {
+            if let Some(segment) = endless {
+                return Err(MetadataError::DynamicSegment { segment });
+            }
+            let end = match entry.size() {
+                SegmentSize::Fixed(size) => entry.offset() + size,
+                SegmentSize::Dynamic => {
+                    endless = Some(number);
+                    u64::MAX
+                }
+            };
+            parts.push((entry.offset(), end, number));
+        }
+        parts.sort_unstable();
+        for pair in parts.windows(2) {
+            let [(_, first_end, first), (second_begin, _, second)] = [pair[0], pair[1]];
+            if second_begin < first_end {
+                return Err(MetadataError::SegmentOverlap {
+                    first,
+                    second,
+                    byte: second_begin,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> &BTreeMap<u32, SegmentEntry> {
+        &self.0
+    }
+
+    /// The data, part by part.
+    pub(crate) fn data(&self) -> impl Iterator<Item = (u32, &SegmentEntry)> {
+        self.0
+            .iter()
+            .filter(|(_, entry)| entry.role.is_data())
+            .map(|(&number, entry)| (number, entry))
+    }
+
+    /// The one that is there for that purpose. There is at most one with a flag.
+    pub(crate) fn of_role(&self, role: SegmentRole) -> Option<(u32, &SegmentEntry)> {
+        self.0
+            .iter()
+            .find(|(_, entry)| entry.role == role)
+            .map(|(&number, entry)| (number, entry))
+    }
+
+    /// The one that has all the data, when they are encrypted and there are no backups.
+    pub(crate) fn single(&self) -> Option<(u32, &Segment)> {
+        let (&number, entry) = self.0.first_key_value()?;
+        let segment = entry.crypt()?;
+        (self.0.len() == 1 && entry.role == SegmentRole::Regular).then_some((number, segment))
+    }
+
+    /// Where the first byte of the data is, or will be after a re-encryption: 0 when
+    /// the header is detached.
+    pub(crate) fn data_offset(&self) -> u64 {
+        let backup = self.of_role(SegmentRole::BackupFinal);
+        self.data()
+            .chain(backup)
+            .map(|(_, entry)| entry.offset())
+            .min()
+            .expect("there is at least one segment")
+    }
+
+    /// Whether all of the data can be read, given the keys.
+    pub(crate) fn check_readable(&self) -> Result<(), SegmentError> {
+        for (segment, entry) in self.data() {
+            if entry.role == SegmentRole::InReencryption {
+                return Err(SegmentError::HotZone { segment });
+            }
+            if let SegmentKind::Foreign { what, .. } = &entry.kind {
+                return Err(SegmentError::Foreign {
+                    segment,
+                    what: what.what.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The plaintext, part by part, in a storage of `storage_len` bytes. `digest` knows
+    /// a segment's.
+    pub(crate) fn extents(
+        &self,
+        storage_len: u64,
+        digest: impl Fn(u32) -> u32,
+    ) -> Result<Vec<Extent>, SegmentError> {
+        self.check_readable()?;
+        self.data()
+            .map(|(segment, entry)| {
+                let cipher = entry.crypt().map(|crypt| ExtentCipher {
+                    digest: digest(segment),
+                    encryption: crypt.encryption,
+                    geometry: crypt.geometry,
+                });
+                Ok(Extent {
+                    segment,
+                    offset: entry.offset(),
+                    len: entry.payload_len(storage_len)?,
+                    cipher,
+                })
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which of the two copies counts.
+
+use luxor_luks::{CopyKind, Header, PbkdfKind, ReadError, Warning};
+use luxor_sector::{MemoryStorage, Storage};
+use serde_json::json;
+
+use crate::support::{AREA_END, SIZE, changed, json_text, seal, unlock, volume};
+
+#[test]
+fn a_truncated_header_is_told() {
+    let volume = volume(PbkdfKind::Pbkdf2);
+    for len in (0..=volume.len()).step_by(512) {
+        let storage = MemoryStorage::new(volume[..len].to_vec());
+        match Header::read(&storage) {
+            Err(error) => {
+                assert!(len < SIZE, "{len}: {error}");
+                let expected = if len == 0 {
+                    "no LUKS header"
+                } else {
+                    "cut off"
+                };
+                assert!(error.to_string().contains(expected), "{len}: {error}");
+            }
+            Ok(header) => {
+                assert!(len >= SIZE, "{len}");
+                assert_eq!(header.warnings().len(), usize::from(len < 2 * SIZE));
+                match unlock(&header, &storage) {
+                    Ok(_) => assert_eq!(len, AREA_END),
+                    Err(error) => {
+                        assert!(len < AREA_END, "{len}: {error}");
+                        let words = error.to_string();
+                        assert!(
+                            words.contains("keyslot 0: its area at byte 32768"),
+                            "{words}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_any_byte_leaves_the_other_copy() {
+    let volume = volume(PbkdfKind::Pbkdf2);
+    let storage = MemoryStorage::new(volume.clone());
+    let intact = Header::read(&storage).unwrap();
+    assert!(intact.warnings().is_empty());
+    let flip = |at: usize| {
+        let mut byte = [0];
+        storage.read_exact_at(&mut byte, at as u64).unwrap();
+        storage
+            .write_all_at(&[byte[0] ^ (1 << (at % 8))], at as u64)
+            .unwrap();
+    };
+    for at in 0..2 * SIZE {
+        flip(at);
+        // A SHA-256 checksum leaves half of its field unused.
+        if (480..512).contains(&(at % SIZE)) {
+            assert!(Header::read(&storage).unwrap().warnings().is_empty());
+            flip(at);
+            continue;
+        }
+        let header = Header::read(&storage).unwrap_or_else(|error| panic!("byte {at}: {error}"));
+        let expected = if at < SIZE {
+            CopyKind::Primary
+        } else {
+            CopyKind::Secondary
+        };
+        match header.warnings() {
+            [Warning::Damaged { kind, .. }] => assert_eq!(*kind, expected, "byte {at}"),
+            warnings => panic!("byte {at}: {warnings:?}"),
+        }
+        assert_eq!(header.metadata_json(), intact.metadata_json());
+        if at < SIZE {
+            // The same byte of the other copy too: nothing valid is left.
+            flip(at + SIZE);
+            let error = Header::read(&storage).unwrap_err();
+            match (at, &error) {
+                (0..6, ReadError::NotLuks) | (6.., ReadError::Damaged { .. }) => {}
+                _ => panic!("byte {at}: {error}"),
+            }
+            flip(at + SIZE);
+        }
+        flip(at);
+    }
+    assert_eq!(storage.into_bytes(), volume);
+}
+
+#[test]
+fn the_newer_copy_counts() {
+    let volume = volume(PbkdfKind::Pbkdf2);
+    for (primary, secondary, used) in [
+        (1, 1, CopyKind::Primary),
+        (2, 1, CopyKind::Primary),
+        (1, 2, CopyKind::Secondary),
+        (0, u64::MAX, CopyKind::Secondary),
+    ] {
+        let mut bytes = volume.clone();
+        for (copy, seqid) in [(0, primary), (SIZE, secondary)] {
+            bytes[copy + 16..copy + 24].copy_from_slice(&u64::to_be_bytes(seqid));
+            seal(&mut bytes[copy..copy + SIZE]);
+        }
+        let header = Header::read(&MemoryStorage::new(bytes)).unwrap();
+        assert_eq!(header.describe().seqid, primary.max(secondary));
+        let status = header.describe().copies.clone();
+        assert!(status.iter().all(|copy| copy.used == (copy.kind == used)));
+        assert_eq!(header.warnings().len(), usize::from(primary != secondary));
+    }
+}
+
+#[test]
+fn a_secondary_copy_is_found_at_each_of_its_nine_places() {
+    let volume = volume(PbkdfKind::Pbkdf2);
+    for shift in 14..=22 {
+        let size = 1_usize << shift;
+        let json = json_text(&volume)
+            .replace("\"12288\"", &format!("\"{}\"", size - 4096))
+            .replace(
+                "\"offset\":\"32768\"",
+                &format!("\"offset\":\"{}\"", 2 * size),
+            )
+            .replace(
+                "\"keyslots_size\":\"16744448\"",
+                "\"keyslots_size\":\"1048576\"",
+            );
+        let mut bytes = vec![0; size];
+        bytes.extend(&volume[SIZE..SIZE + 4096]);
+        bytes[size + 8..size + 16].copy_from_slice(&(size as u64).to_be_bytes());
+        bytes[size + 256..size + 264].copy_from_slice(&(size as u64).to_be_bytes());
+        bytes.extend(json.as_bytes());
+        bytes.resize(2 * size, 0);
+        seal(&mut bytes[size..]);
+        bytes.extend(&volume[2 * SIZE..]);
+        let storage = MemoryStorage::new(bytes);
+        let header = Header::read(&storage).unwrap();
+        assert_eq!(header.describe().header_size, size as u64);
+        unlock(&header, &storage).unwrap();
+    }
+}
+
+/// A copy that this version does not understand is newer, or older, than one that it
+/// does: in both cases the newer one is what the owner has left there.
+#[test]
+fn the_newer_copy_counts_even_if_it_is_not_understood() {
+    let volume = volume(PbkdfKind::Pbkdf2);
+    let refused = changed(
+        &volume,
+        &[("keyslots/0/area/encryption", Some(json!("cipher_null")))],
+    );
+    let of = |kind| match kind {
+        CopyKind::Primary => 0..SIZE,
+        CopyKind::Secondary => SIZE..2 * SIZE,
+    };
+    for kind in [CopyKind::Primary, CopyKind::Secondary] {
+        for (seqid, is_used) in [(6, true), (5, kind == CopyKind::Primary), (4, false)] {
+            let mut bytes = volume.clone();
+            bytes[of(kind)].copy_from_slice(&refused[of(kind)]);
+            for copy in [CopyKind::Primary, CopyKind::Secondary] {
+                let seqid = if copy == kind { seqid } else { 5_u64 };
+                let copy = &mut bytes[of(copy)];
+                copy[16..24].copy_from_slice(&seqid.to_be_bytes());
+                seal(copy);
+            }
+            let words = format!("{} copy, seqid {seqid} and 5", kind.name());
+            match Header::read(&MemoryStorage::new(bytes.clone())) {
+                Err(ReadError::Unsupported { .. }) => assert!(is_used, "{words}"),
+                Err(error) => panic!("{words}: {error}"),
+                Ok(header) => {
+                    assert!(!is_used, "{words}");
+                    assert_eq!(header.warnings().len(), 1, "{words}");
+                }
+            }
+            // Whatever its age, when the other one is damaged.
+            for copy in [CopyKind::Primary, CopyKind::Secondary] {
+                if copy != kind {
+                    bytes[of(copy)][600] ^= 1;
+                }
+            }
+            let error = Header::read(&MemoryStorage::new(bytes)).unwrap_err();
+            assert!(
+                matches!(error, ReadError::Unsupported { .. }),
+                "{words}: {error}"
+            );
+        }
+    }
+}

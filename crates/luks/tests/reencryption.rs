@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Volumes that `cryptsetup reencrypt` left in the midst of its work: every byte reads
+//! right, or the volume is refused in words. A missing `cryptsetup` is a failure.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use luxor_engine::{Backend, Direction, Mode, Registry};
+use luxor_luks::{
+    Header, ReencryptDirection, ReencryptMode, ReencryptionError, SegmentError, SegmentKind,
+    SegmentRole, UnlockError, UnlockOptions, Unlocked,
+};
+use luxor_sector::{MemoryStorage, Storage};
+use sha2::{Digest, Sha256};
+
+const SECRET: &[u8] = b"correct horse";
+const CHEAP: &str = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
+const MIB: usize = 1 << 20;
+/// The plaintext in a test.
+const LEN: usize = 12 * MIB;
+
+struct Scratch {
+    folder: tempfile::TempDir,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("secret"), SECRET).unwrap();
+        fs::write(folder.path().join("other"), b"other").unwrap();
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new("cryptsetup");
+        command
+            .args(arguments.split_whitespace())
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command
+    }
+
+    fn succeed(&self, arguments: &str) {
+        let mut command = self.command(arguments);
+        let output = command.stderr(Stdio::piped()).output();
+        let output = output.expect("cryptsetup must be installed");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "cryptsetup {arguments}: {errors}");
+    }
+
+    /// Runs a re-encryption until the header `name` is as it should be, and then sends
+    /// it a signal, more than once: early ones it forgets.
+    fn interrupt(
+        &self,
+        arguments: &str,
+        name: &str,
+        signal: &str,
+        until: &dyn Fn(&Header) -> bool,
+    ) -> ExitStatus {
+        let arguments =
+            format!("reencrypt -q --force-offline-reencrypt --key-file secret {CHEAP} {arguments}");
+        let child = self.command(&arguments).spawn();
+        let mut child = Guard(child.expect("cryptsetup must be installed"));
+        let mut reached = false;
+        loop {
+            if let Some(status) = child.0.try_wait().unwrap() {
+                return status;
+            }
+            // What it is writing just now may be in pieces.
+            let header = File::open(self.path(name)).ok();
+            let header = header.and_then(|file| Header::read(&file).ok());
+            reached = reached || header.is_some_and(|header| until(&header));
+            if reached {
+                let kill = format!("kill -{signal} {}", child.0.id());
+                let _ = Command::new("sh").args(["-c", &kill]).status();
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+struct Guard(Child);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn backend() -> Arc<dyn Backend> {
+    Registry::cpu().best(Mode::Xts).unwrap()
+}
+
+fn open(path: &Path) -> File {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap()
+}
+
+/// Bytes that are nowhere the same.
+fn plaintext(len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    for (i, block) in bytes.chunks_mut(8).enumerate() {
+        let number = (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+        block.copy_from_slice(&number[..block.len()]);
+    }
+    bytes
+}
+
+fn unlock(header: &Header, storage: &dyn Storage, secret: &[u8]) -> Result<Unlocked, UnlockError> {
+    header.unlock(storage, secret, &*backend(), &UnlockOptions::default())
+}
+
+/// En- or decrypts all the data in place, and returns them.
+fn crypt(header: &dyn Storage, data: &dyn Storage, direction: Direction) -> Vec<u8> {
+    let metadata = Header::read(header).unwrap();
+    let unlocked = unlock(&metadata, header, SECRET).unwrap();
+    let mut all = Vec::new();
+    for extent in metadata.extents(data.len().unwrap()).unwrap() {
+        let mut bytes = vec![0; usize::try_from(extent.len).unwrap()];
+        data.read_exact_at(&mut bytes, extent.offset).unwrap();
+        if let Some(cipher) = extent.cipher {
+            let key = unlocked.key(cipher.digest).unwrap();
+            let key = key.key_spec(cipher.encryption).unwrap();
+            let mut runs = cipher.geometry.runs(0, bytes.as_mut_slice()).unwrap();
+            let key = backend().load_key(&key).unwrap();
+            key.crypt(direction, &mut runs).unwrap();
+        }
+        if direction == Direction::Encrypt {
+            data.write_all_at(&bytes, extent.offset).unwrap();
+        }
+        all.extend(bytes);
+    }
+    all
+}
+
+/// A volume with [`LEN`] bytes of plaintext, in one file with its header or in two.
+fn volume(scratch: &Scratch, arguments: &str, offset: usize, detached: bool) {
+    let data = File::create(scratch.path("data")).unwrap();
+    data.set_len((offset + LEN) as u64).unwrap();
+    let header = if detached {
+        let header = File::create(scratch.path("header")).unwrap();
+        header.set_len(4 * MIB as u64).unwrap();
+        "--header header"
+    } else {
+        "--offset 8192"
+    };
+    scratch.succeed(&format!(
+        "luksFormat -q --type luks2 --key-file secret {CHEAP} --luks2-keyslots-size 2M {header} \
+         {arguments} data"
+    ));
+    let header = open(&scratch.path(if detached { "header" } else { "data" }));
+    let data = MemoryStorage::new(fs::read(scratch.path("data")).unwrap());
+    let metadata = Header::read(&header).unwrap();
+    let [extent] = &metadata.extents(data.len().unwrap()).unwrap()[..] else {
+        panic!("a new volume has one segment");
+    };
+    data.write_all_at(&plaintext(LEN), extent.offset).unwrap();
+    crypt(&header, &data, Direction::Encrypt);
+    fs::write(scratch.path("data"), data.into_bytes()).unwrap();
+}
+
+/// So many parts of the data are there.
+fn in_parts(parts: usize) -> impl Fn(&Header) -> bool {
+    move |header| {
+        let data = header.segments().values();
+        header.describe().reencrypt.is_some()
+            && data.filter(|entry| entry.role.is_data()).count() >= parts
+    }
+}
+
+/// Makes a volume, interrupts a re-encryption, and reads what there is.
+fn half_way(make: &dyn Fn(&Scratch), arguments: &str, header: &str, parts: usize) -> Scratch {
+    for _ in 0..10 {
+        let scratch = Scratch::new();
+        make(&scratch);
+        scratch.interrupt(arguments, header, "INT", &in_parts(parts));
+        let storage = open(&scratch.path(header));
+        let metadata = Header::read(&storage).unwrap();
+        // It may have been faster than the signal.
+        if !in_parts(2)(&metadata) {
+            continue;
+        }
+        let data = open(&scratch.path("data"));
+        let read = crypt(&storage, &data, Direction::Decrypt);
+        assert!(read == plaintext(LEN), "{arguments}: wrong bytes");
+        assert_eq!(
+            metadata
+                .plaintext_len(Storage::len(&data).unwrap())
+                .unwrap(),
+            LEN as u64
+        );
+        assert!(metadata.segment().is_none());
+        is_held_to_its_digest(&storage);
+        let error = unlock(&metadata, &storage, b"wrong").unwrap_err();
+        assert!(error.is_wrong_secret(), "{error}");
+        println!("{arguments}: ok");
+        return scratch;
+    }
+    panic!("cryptsetup was never interrupted in the midst of it");
+}
+
+/// Each change of the state that its digest covers is noticed.
+fn is_held_to_its_digest(storage: &dyn Storage) {
+    let header = Header::read(storage).unwrap();
+    let size = usize::try_from(header.describe().header_size).unwrap();
+    let mut bytes = vec![0; usize::try_from(header.metadata_len()).unwrap()];
+    let there = bytes
+        .len()
+        .min(usize::try_from(storage.len().unwrap()).unwrap());
+    storage.read_exact_at(&mut bytes[..there], 0).unwrap();
+    let text_len = bytes[4096..size].iter().position(|&b| b == 0).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&bytes[4096..][..text_len]).unwrap();
+    let (keyslot, _) = header.describe().reencrypt.unwrap();
+    let keyslot = format!("/keyslots/{keyslot}");
+    let backup = |role: SegmentRole| {
+        let mut segments = header.segments().iter();
+        let found = segments.find(|(_, entry)| entry.role == role);
+        found.map(|(number, _)| format!("/segments/{number}"))
+    };
+    let mut changes = vec![
+        (format!("{keyslot}/mode"), ["encrypt", "decrypt"]),
+        (format!("{keyslot}/direction"), ["forward", "backward"]),
+        (
+            "/config/requirements/mandatory/0".into(),
+            ["online-reencrypt-v2", "online-reencrypt-v3"],
+        ),
+    ];
+    for role in [
+        SegmentRole::BackupPrevious,
+        SegmentRole::BackupFinal,
+        SegmentRole::BackupMoved,
+    ] {
+        if let Some(segment) = backup(role) {
+            changes.push((format!("{segment}/offset"), ["4096", "8192"]));
+            changes.push((format!("{segment}/size"), ["4096", "8192"]));
+            if json.pointer(&format!("{segment}/iv_tweak")).is_some() {
+                changes.push((format!("{segment}/iv_tweak"), ["1", "2"]));
+            }
+        }
+    }
+    for (path, values) in changes {
+        let mut json = json.clone();
+        let place = json.pointer_mut(&path).unwrap();
+        let other = values.into_iter().find(|value| place != value).unwrap();
+        *place = other.into();
+        let mut changed = bytes.clone();
+        let copy = &mut changed[..size];
+        copy[4096..].fill(0);
+        let text = json.to_string();
+        copy[4096..][..text.len()].copy_from_slice(text.as_bytes());
+        copy[448..512].fill(0);
+        let sum = Sha256::digest(&*copy);
+        copy[448..480].copy_from_slice(&sum);
+        let storage = MemoryStorage::new(changed);
+        let header = Header::read(&storage).unwrap();
+        let error = unlock(&header, &storage, SECRET).unwrap_err();
+        let expected = UnlockError::Reencryption(ReencryptionError::Digest { digest: 0 });
+        assert_eq!(
+            std::mem::discriminant(&error),
+            std::mem::discriminant(&expected),
+            "{path}: {error}"
+        );
+        assert!(
+            error.to_string().contains("does not agree with its digest"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn another_key_or_sector_size_or_cipher() {
+    for (before, after) in [
+        (
+            "--sector-size 4096",
+            "--resilience checksum --hotzone-size 64k",
+        ),
+        (
+            "--sector-size 4096",
+            "--resilience journal --hotzone-size 64k --sector-size 512",
+        ),
+        (
+            "--sector-size 512",
+            "--resilience checksum --hotzone-size 64k --sector-size 4096",
+        ),
+        (
+            "--sector-size 512 --key-size 256",
+            "--resilience none --hotzone-size 64k --key-size 512",
+        ),
+        (
+            "--sector-size 512 --cipher aes-cbc-essiv:sha256 --key-size 256",
+            "--hotzone-size 64k --cipher aes-xts-plain64 --key-size 512",
+        ),
+        (
+            "--sector-size 512 --cipher aes-xts-plain --key-size 512",
+            "--hotzone-size 64k --cipher aes-xts-plain64 --resilience-hash sha512",
+        ),
+    ] {
+        let make = |scratch: &Scratch| volume(scratch, before, 4 * MIB, false);
+        // Without resilience the metadata tell of no progress before the end.
+        let parts = if after.contains("none") { 1 } else { 2 };
+        let scratch = half_way(&make, &format!("{after} data"), "data", parts);
+        let storage = open(&scratch.path("data"));
+        let header = Header::read(&storage).unwrap();
+        let (_, keyslot) = header.describe().reencrypt.unwrap();
+        assert_eq!(keyslot.mode, ReencryptMode::Reencrypt);
+        let unlocked = unlock(&header, &storage, SECRET).unwrap();
+        assert_eq!(unlocked.others.len(), 1);
+        assert_ne!(
+            unlocked.volume_key.expose(),
+            unlocked.others[0].volume_key.expose()
+        );
+
+        // Each keyslot can be asked for; the other is found.
+        for keyslot in [unlocked.keyslot, unlocked.others[0].keyslot] {
+            let options = UnlockOptions {
+                keyslot: Some(keyslot),
+                ..UnlockOptions::default()
+            };
+            header
+                .unlock(&storage, SECRET, &*backend(), &options)
+                .unwrap();
+        }
+    }
+}
+
+#[test]
+fn encryption_under_a_detached_header() {
+    for resilience in ["journal", "checksum"] {
+        let make = |scratch: &Scratch| {
+            fs::write(scratch.path("data"), plaintext(LEN)).unwrap();
+            let header = File::create(scratch.path("header")).unwrap();
+            header.set_len(16 * MIB as u64).unwrap();
+        };
+        let arguments =
+            format!("--encrypt --resilience {resilience} --hotzone-size 64k --header header data");
+        let scratch = half_way(&make, &arguments, "header", 2);
+        let header = Header::read(&open(&scratch.path("header"))).unwrap();
+        let (_, keyslot) = header.describe().reencrypt.unwrap();
+        assert_eq!(keyslot.mode, ReencryptMode::Encrypt);
+        assert_eq!(header.data_offset(), 0);
+    }
+}
+
+#[test]
+fn encryption_that_shifts_the_data() {
+    let make = |scratch: &Scratch| {
+        let mut bytes = plaintext(LEN);
+        bytes.resize(LEN + 2 * MIB, 0);
+        fs::write(scratch.path("data"), bytes).unwrap();
+    };
+    let arguments = "--encrypt --luks2-keyslots-size 512k --reduce-device-size 2M data";
+    let scratch = half_way(&make, arguments, "data", 3);
+    let header = Header::read(&open(&scratch.path("data"))).unwrap();
+    let (_, keyslot) = header.describe().reencrypt.unwrap();
+    assert_eq!(keyslot.mode, ReencryptMode::Encrypt);
+    assert_eq!(keyslot.direction, ReencryptDirection::Backward);
+    assert_eq!(keyslot.resilience.shift(), Some(MIB as u64));
+    assert_eq!(header.data_offset(), MIB as u64);
+}
+
+#[test]
+fn decryption_under_a_detached_header() {
+    for resilience in ["journal", "checksum"] {
+        let make = |scratch: &Scratch| volume(scratch, "", 0, true);
+        let arguments =
+            format!("--decrypt --resilience {resilience} --hotzone-size 64k --header header data");
+        let scratch = half_way(&make, &arguments, "header", 2);
+        let header = Header::read(&open(&scratch.path("header"))).unwrap();
+        let (_, keyslot) = header.describe().reencrypt.unwrap();
+        assert_eq!(keyslot.mode, ReencryptMode::Decrypt);
+    }
+}
+
+#[test]
+fn decryption_that_shifts_the_data() {
+    let make = |scratch: &Scratch| volume(scratch, "", 4 * MIB, false);
+    // cryptsetup makes the header file.
+    let arguments = "--decrypt --hotzone-size 64k --header header data";
+    let scratch = half_way(&make, arguments, "header", 3);
+    let header = Header::read(&open(&scratch.path("header"))).unwrap();
+    let description = header.describe();
+    assert_eq!(description.config.reencrypt_version(), Some(3));
+    let (_, keyslot) = description.reencrypt.unwrap();
+    assert_eq!(keyslot.resilience.shift(), Some(4 * MIB as u64));
+}
+
+/// Killed in a hot zone, it is refused with what to do, and after that it opens.
+#[test]
+fn a_hot_zone_that_a_crash_left_is_refused() {
+    let is_hot = |header: &Header| {
+        let mut roles = header.segments().values().map(|entry| entry.role);
+        roles.any(|role| role == SegmentRole::InReencryption)
+    };
+    for resilience in ["checksum", "journal"] {
+        let mut found = false;
+        for _ in 0..20 {
+            let scratch = Scratch::new();
+            volume(&scratch, "", 4 * MIB, false);
+            let arguments = format!("--resilience {resilience} --hotzone-size 1M data");
+            scratch.interrupt(&arguments, "data", "KILL", &is_hot);
+            let storage = open(&scratch.path("data"));
+            let header = Header::read(&storage).unwrap();
+            if !is_hot(&header) {
+                continue;
+            }
+            found = true;
+            let error = unlock(&header, &storage, SECRET).unwrap_err();
+            assert!(
+                matches!(error, UnlockError::Segment(SegmentError::HotZone { .. })),
+                "{error}"
+            );
+            assert!(error.to_string().contains("cryptsetup repair"), "{error}");
+            assert!(header.extents(Storage::len(&storage).unwrap()).is_err());
+
+            scratch.succeed("repair -q --key-file secret data");
+            let header = Header::read(&storage).unwrap();
+            assert!(!is_hot(&header) && header.describe().reencrypt.is_some());
+            assert!(crypt(&storage, &storage, Direction::Decrypt) == plaintext(LEN));
+            scratch.succeed(
+                "reencrypt -q --force-offline-reencrypt --key-file secret --resume-only data",
+            );
+            assert!(Header::read(&storage).unwrap().segment().is_some());
+            assert!(crypt(&storage, &storage, Direction::Decrypt) == plaintext(LEN));
+            break;
+        }
+        assert!(found, "cryptsetup was never killed in a hot zone");
+    }
+}
+
+#[test]
+fn a_secret_of_one_key_only_is_told() {
+    let make = |scratch: &Scratch| volume(scratch, "", 4 * MIB, false);
+    let scratch = half_way(&make, "--hotzone-size 64k data", "data", 2);
+    let storage = open(&scratch.path("data"));
+    let header = Header::read(&storage).unwrap();
+    let mut bytes = fs::read(scratch.path("data")).unwrap();
+    let second = unlock(&header, &storage, SECRET).unwrap().others[0].keyslot;
+    let area = &header.describe().keyslots[&second].area;
+    bytes[usize::try_from(area.offset).unwrap()] ^= 1;
+    let storage = MemoryStorage::new(bytes);
+    match unlock(&header, &storage, SECRET).unwrap_err() {
+        error @ UnlockError::OtherKey { .. } => {
+            assert!(error.is_wrong_secret());
+            let words = error.to_string();
+            let tried = format!("(tried: {second})");
+            assert!(
+                words.contains("has two keys") && words.contains(&tried),
+                "{words}"
+            );
+        }
+        error => panic!("{error}"),
+    }
+}
+
+/// What is left of a volume that was decrypted for good: nobody opens it, and it is
+/// shown.
+#[test]
+fn a_header_of_decrypted_data_is_shown_only() {
+    let scratch = Scratch::new();
+    volume(&scratch, "", 0, true);
+    scratch.succeed(&format!(
+        "reencrypt -q --force-offline-reencrypt --key-file secret {CHEAP} --decrypt --header header \
+         data"
+    ));
+    let storage = open(&scratch.path("header"));
+    let header = Header::read(&storage).unwrap();
+    let entry = &header.segments()[&0];
+    assert!(matches!(entry.kind, SegmentKind::Linear { .. }));
+    assert!(header.describe().keyslots.is_empty());
+    let error = unlock(&header, &storage, SECRET).unwrap_err();
+    assert!(
+        matches!(error, UnlockError::Linear { segment: 0 }),
+        "{error}"
+    );
+}
