@@ -2,13 +2,14 @@
 //! Backups of a volume's metadata and keyslots: all bytes before the data, as
 //! `cryptsetup luksHeaderBackup` stores them.
 
-use std::{fmt, io, ops::Range, sync::Arc};
+use std::{borrow::Cow, fmt, io, ops::Range, sync::Arc};
 
 use luxor_sector::{MemoryStorage, Storage};
 
 use crate::{
-    CopyKind, binary_header,
-    header::{CopyError, ReadError},
+    CopyKind,
+    binary_header::{self, BinaryHeader},
+    header::{CopyError, ReadError, Warning},
     json::brief,
     luks1::Luks1Error,
     metadata::brief_list,
@@ -104,6 +105,10 @@ impl HeaderBackup {
         for (kind, error) in damaged_copies(&self.header) {
             misfits.push(Misfit::DamagedCopy { kind, error });
         }
+        let differs = |warning: &Warning| !matches!(warning, Warning::Damaged { .. });
+        if self.header.warnings().iter().any(differs) {
+            misfits.push(Misfit::CopiesDiffer);
+        }
         let mut check_requirements = |owner, header: &VolumeHeader| {
             let names = header.requirements();
             if !names.is_empty() {
@@ -166,10 +171,13 @@ impl HeaderBackup {
 
     /// Puts the backup at the beginning of `storage`, in place of what is there.
     ///
+    /// Of LUKS2's metadata it is the copy that counts: where the other one is damaged or
+    /// differs it is made anew.
+    ///
     /// A crash on the way leaves valid metadata where there were some, and it can be
     /// done again. The keyslots of the old header open until the new header counts,
     /// and those of the new one from then on, except those that lie where the other
-    /// header has a keyslot that is not the same.
+    /// header has a part of itself or a keyslot that is not the same.
     ///
     /// # Errors
     /// [`RestoreError`]: without `force` each [misfit](HeaderBackup::misfits) that
@@ -182,48 +190,79 @@ impl HeaderBackup {
         }
         let io = |source| RestoreError::Io { source };
         let live = present.map_or_else(|_| Vec::new(), |present| in_use(&present));
+        let bytes = self.checked_bytes().map_err(io)?;
+        let write = |range: Range<u64>| {
+            let bytes = &bytes[index(range.start)..index(range.end)];
+            storage.write_all_at(bytes, range.start).map_err(io)
+        };
 
+        // What is there may be what a process wrote that was killed before its sync.
+        storage.sync().map_err(io)?;
         // What the header that counts now does not need.
         for area in areas(&self.header) {
             if !live.iter().any(|range| overlap(range, &area)) {
-                self.write(storage, area).map_err(io)?;
+                write(area)?;
             }
         }
         storage.sync().map_err(io)?;
         // One part of the header at a time: the rest keeps the old one valid, or is
         // valid by itself.
         for part in self.header_parts() {
-            self.write(storage, part).map_err(io)?;
+            write(part)?;
             storage.sync().map_err(io)?;
         }
-        self.write(storage, self.header_end()..self.header.metadata_len())
-            .map_err(io)?;
+        write(self.header_end()..self.header.metadata_len())?;
         self.wipe_old_copies(storage).map_err(io)?;
         storage.sync().map_err(io)
     }
 
-    fn write(&self, storage: &dyn Storage, range: Range<u64>) -> io::Result<()> {
-        storage.write_all_at(
-            &self.bytes[index(range.start)..index(range.end)],
-            range.start,
-        )
+    /// The backup's bytes, with nothing in place of a second copy but what the copy
+    /// says that counts: the one that was looked at.
+    fn checked_bytes(&self) -> io::Result<Cow<'_, [u8]>> {
+        let VolumeHeader::Luks2(header) = &self.header else {
+            return Ok(Cow::Borrowed(&self.bytes));
+        };
+        if header.warnings().is_empty() {
+            return Ok(Cow::Borrowed(&self.bytes));
+        }
+        let mut bytes = self.bytes.clone();
+        for copy in header.copies().iter().filter(|copy| !copy.used) {
+            let mut salt = [0; 64];
+            getrandom::fill(&mut salt).map_err(|error| io::Error::other(error.to_string()))?;
+            let offset = match copy.kind {
+                CopyKind::Primary => 0,
+                CopyKind::Secondary => header.binary().size,
+            };
+            let made = BinaryHeader {
+                salt,
+                offset,
+                ..header.binary().clone()
+            }
+            .serialise(copy.kind, header.text());
+            bytes[index(offset)..][..made.len()].copy_from_slice(&made);
+        }
+        Ok(Cow::Owned(bytes))
     }
 
-    /// What is written at a time, in order. LUKS2: the copies. LUKS1 has one: first
-    /// its second sector, with nothing but keyslots 6 and 7, then all else.
-    fn header_parts(&self) -> [Range<u64>; 2] {
+    /// What is written at a time, in order. LUKS2: the secondary copy; the primary's
+    /// first sector, lest LUKS1's magic stand over a part of it; the primary. LUKS1 has
+    /// one copy: first its second sector, with nothing but keyslots 6 and 7, then all
+    /// else.
+    fn header_parts(&self) -> Vec<Range<u64>> {
         match &self.header {
-            VolumeHeader::Luks1(_) => [512..LUKS1_LEN as u64, 0..512],
+            VolumeHeader::Luks1(_) => vec![512..LUKS1_LEN as u64, 0..512],
             VolumeHeader::Luks2(header) => {
                 let size = header.describe().header_size;
-                [size..2 * size, 0..size]
+                vec![size..2 * size, 0..512, 0..size]
             }
         }
     }
 
     fn header_end(&self) -> u64 {
-        let [a, b] = self.header_parts();
-        a.end.max(b.end)
+        match &self.header {
+            VolumeHeader::Luks1(_) => LUKS1_LEN as u64,
+            VolumeHeader::Luks2(header) => 2 * header.describe().header_size,
+        }
     }
 
     /// A secondary copy of an earlier header, behind the backup, would count when the
@@ -330,6 +369,9 @@ pub enum Misfit {
         /// What is wrong with it.
         error: CopyError,
     },
+    /// Only one of them was looked at.
+    #[error("the two copies of the header in the backup differ")]
+    CopiesDiffer,
     /// Something is underway that only the volume's present header knows.
     #[error(
         "{owner} requires {}, which this version does not have",
@@ -401,6 +443,7 @@ impl Misfit {
     pub fn is_serious(&self) -> bool {
         match self {
             Self::DamagedCopy { .. }
+            | Self::CopiesDiffer
             | Self::Requirements { .. }
             | Self::Unsupported { .. }
             | Self::DataOffset { .. }

@@ -88,6 +88,11 @@ impl Header {
             && primary != secondary
         {
             warnings.push(Warning::Seqids { primary, secondary });
+        } else if let (Ok(primary), Ok(secondary)) = (&primary, &secondary)
+            && !primary.says_the_same(secondary)
+        {
+            let seqid = primary.binary.seqid;
+            warnings.push(Warning::Contents { seqid });
         }
         // `None` is less than any seqid; the primary counts when both are equal.
         let used = if seqids.1 > seqids.0 {
@@ -339,6 +344,16 @@ struct Copy {
 }
 
 impl Copy {
+    /// Whether only salts and places differ.
+    fn says_the_same(&self, other: &Self) -> bool {
+        let binary = BinaryHeader {
+            salt: self.binary.salt,
+            offset: self.binary.offset,
+            ..other.binary.clone()
+        };
+        self.binary == binary && self.text == other.text
+    }
+
     fn read(
         storage: &dyn Storage,
         head: &[u8; binary_header::LEN],
@@ -483,6 +498,15 @@ pub enum Warning {
         primary: u64,
         /// The secondary copy's seqid.
         secondary: u64,
+    },
+    /// The copies are of one time, and one of them was replaced.
+    #[error(
+        "both copies of the LUKS2 header are valid and have seqid {seqid}, but they differ: no \
+         change leaves that. The primary one is used"
+    )]
+    Contents {
+        /// Of both.
+        seqid: u64,
     },
 }
 

@@ -15,7 +15,7 @@ use std::{
 use luxor_engine::{Backend, Mode, Registry};
 use luxor_luks::{
     BackupError, CopyKind, Header, HeaderBackup, Misfit, ReadError, RestoreError, UnlockOptions,
-    VolumeHeader, VolumeReadError,
+    VolumeHeader, VolumeReadError, Warning,
 };
 use luxor_sector::{
     MemoryStorage, Storage,
@@ -87,6 +87,10 @@ const CHEAP: &str = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
 /// Room for two keyslots: the whole metadata have 288 KiB.
 const SMALL: &str = "--type luks2 --key-size 256 --luks2-keyslots-size 256k --offset 2048";
 const SMALL_LEN: usize = 288 << 10;
+/// The data begin where they begin in [`SAME_PLACE_LUKS1`].
+const SAME_PLACE_LUKS2: &str =
+    "--type luks2 --key-size 256 --luks2-keyslots-size 256k --offset 4096";
+const SAME_PLACE_LUKS1: &str = "--type luks1 --key-size 256 --offset 4096";
 
 fn backend() -> Arc<dyn Backend> {
     Registry::cpu().best(Mode::Xts).unwrap()
@@ -248,6 +252,9 @@ fn the_power_fails_while_a_keyslot_comes_back_over_another() {
     for (shape, now) in [
         (SMALL, SMALL),
         ("--type luks1 --key-size 256", "--type luks1 --key-size 256"),
+        // A change of version, and the copies lie where LUKS1 has keyslots.
+        (SAME_PLACE_LUKS2, SAME_PLACE_LUKS1),
+        (SAME_PLACE_LUKS1, SAME_PLACE_LUKS2),
         // The copies have another length, so that they lie over each other.
         (
             "--type luks2 --key-size 256 --luks2-metadata-size 16k --luks2-keyslots-size 256k --offset 2048",
@@ -259,12 +266,12 @@ fn the_power_fails_while_a_keyslot_comes_back_over_another() {
         ),
     ] {
         let scratch = Scratch::new();
-        scratch.format("volume", 2 << 20, shape);
+        scratch.format("volume", 3 << 20, shape);
         let ours = HeaderBackup::take(&scratch.open("volume")).unwrap();
-        scratch.format("volume", 2 << 20, now);
+        scratch.format("volume", 3 << 20, now);
         let image = scratch.read("volume");
         let cuts = PowerCuts {
-            image: &image[..1 << 20],
+            image: &image[..(1 << 20) + (64 << 10)],
             ..PowerCuts::default()
         };
         let check = |after: MemoryStorage, _: &Cut<'_>| {
@@ -417,6 +424,39 @@ fn what_does_not_fit_is_named() {
     ));
     damaged.restore(&storage, true).unwrap();
     assert_eq!(opened(&storage, KEY), Some(0));
+}
+
+/// Of the two copies one is looked at. What the other one says is never written.
+#[test]
+fn a_replaced_copy_is_not_restored() {
+    let scratch = Scratch::new();
+    scratch.format("volume", 2 << 20, SMALL);
+    let good = scratch.read("volume");
+    scratch.format("other-volume", 2 << 20, SMALL);
+    let mut replaced = good.clone();
+    replaced[0x4000..0x8000].copy_from_slice(&scratch.read("other-volume")[0x4000..0x8000]);
+    let replaced = backup(&replaced);
+    assert_eq!(replaced.header().digest(), backup(&good).header().digest());
+    assert!(matches!(
+        replaced.header().warnings(),
+        [Warning::Contents { .. }]
+    ));
+
+    let storage = MemoryStorage::new(good.clone());
+    let error = replaced.restore(&storage, false).unwrap_err();
+    assert!(matches!(
+        error,
+        RestoreError::Misfit {
+            misfit: Misfit::CopiesDiffer
+        }
+    ));
+    assert!(storage.to_bytes() == good);
+
+    replaced.restore(&storage, true).unwrap();
+    let mut restored = storage.into_bytes();
+    assert!(backup(&restored).header().warnings().is_empty());
+    restored[0] ^= 1;
+    assert_eq!(backup(&restored).header().uuid(), replaced.header().uuid());
 }
 
 #[test]

@@ -63,8 +63,9 @@ pub struct FormatArgs {
 
     /// How many bytes it shall hold: a number, with K, M, G or T for powers of 1024
     ///
-    /// A new file is 16 MiB longer: the header. Of a file or device that exists it can
-    /// be left out; then the volume is as large as that.
+    /// A new file is longer by the header, where that is not detached: 16 MiB, or 2 MiB
+    /// for LUKS1. Of a file or device that exists it can be left out; then the volume is
+    /// as large as that.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub size: Option<u64>,
 

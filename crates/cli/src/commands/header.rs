@@ -70,21 +70,30 @@ fn restore(args: &HeaderRestoreArgs, global: &GlobalArgs, console: Console) -> R
 
     // Asked about what is there, without keeping others from it meanwhile.
     let present = Input::open(target, Role::Metadata)?;
-    let misfits = {
+    let asked = {
         let _lock = lock(&present)?;
         let storage = present.as_storage().ok_or_else(|| no_storage(&present))?;
         backup.misfits(VolumeHeader::read(storage).as_ref())
     };
     if !args.force {
-        if let Some(misfit) = misfits.iter().find(|misfit| misfit.is_serious()) {
+        if let Some(misfit) = asked.iter().find(|misfit| misfit.is_serious()) {
             return Err(does_not_fit(target, misfit));
         }
         if !args.batch_mode {
-            confirm(&warning(target, &misfits), "--batch-mode")?;
+            confirm(&warning(target, &asked), "--batch-mode")?;
         }
     }
 
     let change = Change::begin(target)?;
+    // Under that name there may be something else by now.
+    let misfits = backup.misfits(VolumeHeader::read(change.storage()).as_ref());
+    if !args.force && warning(target, &misfits) != warning(target, &asked) {
+        return Err(Error::failure(format!(
+            "{} has changed since it was looked at; nothing is written",
+            name(target)
+        ))
+        .hint("Restore once more."));
+    }
     if misfits.iter().any(is_no_header) {
         change.check_unused()?;
     }

@@ -116,6 +116,31 @@ fn a_restored_header_opens_with_the_old_key_only() {
     }
 }
 
+/// A digest is of one copy of two. The other one cannot bring another header along.
+#[test]
+fn a_pinned_backup_with_a_replaced_copy_is_refused() {
+    let folder = prepared();
+    run(&folder, "encrypt --key-file key plain attacker")
+        .args(FAST)
+        .ok();
+    run(&folder, "header backup luks2 backup").ok();
+    let digest = run(&folder, "header digest backup").ok().stdout;
+    let digest = String::from_utf8(digest).unwrap();
+    let mut replaced = fs::read(folder.join("backup")).unwrap();
+    let attacker = fs::read(folder.join("attacker")).unwrap();
+    replaced[0x4000..0x8000].copy_from_slice(&attacker[0x4000..0x8000]);
+    folder.write("replaced", replaced);
+
+    let before = fs::read(folder.join("luks2")).unwrap();
+    let restore = format!(
+        "header restore --batch-mode --header-digest {} luks2 replaced",
+        digest.trim()
+    );
+    run(&folder, &restore).fails(1, "differ");
+    assert!(fs::read(folder.join("luks2")).unwrap() == before);
+    run(&folder, "check replaced").fails(1, "differ");
+}
+
 #[test]
 fn a_detached_header_is_the_one_that_is_meant() {
     let folder = prepared();
