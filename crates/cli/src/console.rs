@@ -62,11 +62,16 @@ pub fn say(line: &str) {
 /// # Errors
 /// Any other failure to write, such as a full disk.
 pub fn print(text: &str) -> Result<()> {
+    print_with(|stdout| stdout.write_all(text.as_bytes()))
+}
+
+/// The same of a result that `write` makes bit by bit.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_with(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut stdout = io::stdout().lock();
-    match stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
+    match write(&mut stdout).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::io("cannot write standard output", &error))
         }

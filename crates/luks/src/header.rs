@@ -230,6 +230,15 @@ impl Header {
         json::pretty(&self.text)
     }
 
+    /// Writes what [`Header::metadata_json`] returns, which may be some hundred times as
+    /// long as the header, without ever having all of it.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_metadata_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        json::write_pretty(&self.text, &mut |piece| out.write_all(piece.as_bytes()))
+    }
+
     /// All that the metadata say, as typed values.
     #[must_use]
     pub fn describe(&self) -> Description<'_> {

@@ -5,7 +5,7 @@
 //! hold 4 MiB of hostile JSON), and refuses what parsers disagree about: a key
 //! that an object has twice.
 
-use std::{collections::HashSet, fmt};
+use std::{collections::HashSet, fmt, io};
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
@@ -123,17 +123,43 @@ pub(crate) fn brief(text: &str) -> String {
 /// colon, a line break even in empty arrays and objects, slashes and non-ASCII
 /// characters as they are, fractions as written, and whole numbers cut to 64 bits.
 pub(crate) fn pretty(text: &str) -> String {
-    rewrite(text, push_line)
+    let mut all = String::new();
+    write_pretty(text, &mut |piece| {
+        all.push_str(piece);
+        Ok(())
+    })
+    .expect("a text takes any piece");
+    all
+}
+
+/// The same in pieces, none of which is longer than a page and the longest token:
+/// indentation makes a hostile text some hundred times as long.
+pub(crate) fn write_pretty(
+    text: &str,
+    sink: &mut dyn FnMut(&str) -> io::Result<()>,
+) -> io::Result<()> {
+    rewrite(text, push_line, sink)
 }
 
 /// The text of valid JSON on one line without spaces, as cryptsetup writes it to disk.
 pub(crate) fn plain(text: &str) -> String {
-    rewrite(text, |_, _| {})
+    let mut all = String::with_capacity(text.len());
+    rewrite(text, |_, _| {}, &mut |piece| {
+        all.push_str(piece);
+        Ok(())
+    })
+    .expect("a text takes any piece");
+    all
 }
 
-/// Writes the text anew as json-c does. `push_line` begins a line of a given depth.
-fn rewrite(text: &str, push_line: impl Fn(&mut String, usize)) -> String {
-    let mut out = String::with_capacity(text.len());
+/// Writes the text anew as json-c does, piece by piece. `push_line` begins a line of a
+/// given depth.
+fn rewrite(
+    text: &str,
+    push_line: impl Fn(&mut String, usize),
+    sink: &mut dyn FnMut(&str) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut out = String::new();
     let mut depth = 0;
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -169,9 +195,16 @@ fn rewrite(text: &str, push_line: impl Fn(&mut String, usize)) -> String {
             c if c.is_whitespace() => {}
             _ => push_scalar(&mut out, token),
         }
+        if out.len() >= PIECE {
+            sink(&out)?;
+            out.clear();
+        }
     }
-    out
+    sink(&out)
 }
+
+/// How much text is gathered before it is passed on, in bytes.
+const PIECE: usize = 4096;
 
 /// The length of the string literal at the beginning of `text`, quotes included.
 fn string_len(text: &str) -> usize {
@@ -258,6 +291,30 @@ mod tests {
             r#"{"a":[],"b":{},"c":[1,-2.50,{"d/A":null}],"é":true}"#
         );
         assert_eq!(Node::parse(text).unwrap(), Node::parse(expected).unwrap());
+    }
+
+    /// A line a number, each indented by 120 levels: 4 MiB of it would be 500.
+    #[test]
+    fn a_text_that_grows_a_hundredfold_is_never_whole_in_memory() {
+        let text = format!(
+            "{}{}0{}",
+            "[".repeat(120),
+            "0,".repeat(50_000),
+            "]".repeat(120)
+        );
+        let (mut len, mut longest) = (0, 0);
+        write_pretty(&text, &mut |piece| {
+            len += piece.len();
+            longest = longest.max(piece.len());
+            Ok(())
+        })
+        .unwrap();
+        assert!(len > 100 * text.len(), "{len}");
+        assert!(longest < 2 * PIECE, "{longest}");
+        assert_eq!(len, pretty(&text).len());
+
+        let full = write_pretty(&text, &mut |_| Err(io::ErrorKind::StorageFull.into()));
+        assert_eq!(full.unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 
     #[test]

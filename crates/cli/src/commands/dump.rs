@@ -38,13 +38,17 @@ pub fn run(args: &DumpArgs, global: &GlobalArgs, console: Console) -> Result<()>
         return volume_key(args, &volume, global, console);
     }
     let name = volume.name();
-    console::print(&match (&volume.header, args.json) {
-        (VolumeHeader::Luks1(header), true) => header.metadata_json() + "\n",
-        (VolumeHeader::Luks1(header), false) => luks1_text(&name, &header.describe()),
+    match (&volume.header, args.json) {
+        (VolumeHeader::Luks1(header), true) => console::print(&(header.metadata_json() + "\n")),
+        (VolumeHeader::Luks1(header), false) => {
+            console::print(&luks1_text(&name, &header.describe()))
+        }
         // To the byte as cryptsetup prints them.
-        (VolumeHeader::Luks2(header), true) => header.metadata_json(),
-        (VolumeHeader::Luks2(header), false) => text(&name, &header.describe()),
-    })
+        (VolumeHeader::Luks2(header), true) => {
+            console::print_with(|stdout| header.write_metadata_json(stdout))
+        }
+        (VolumeHeader::Luks2(header), false) => console::print(&text(&name, &header.describe())),
+    }
 }
 
 /// Gives the volume key out, on standard output or in a file.
