@@ -22,8 +22,8 @@ use clap::{
 
 pub use self::{
     header::{
-        EraseArgs, HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs, HeaderRepairArgs,
-        HeaderRestoreArgs, PolicyArgs,
+        ConvertArgs, EraseArgs, HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs,
+        HeaderRepairArgs, HeaderRestoreArgs, PolicyArgs,
     },
     keys::{
         KeyAddArgs, KeyArgs, KeyChangeArgs, KeyCommand, KeyConvertArgs, KeyRemoveArgs, KeyTestArgs,
@@ -164,6 +164,7 @@ pub enum Command {
     Dump(DumpArgs),
     Check(CheckArgs),
     Header(HeaderArgs),
+    Convert(ConvertArgs),
     Erase(EraseArgs),
     Key(KeyArgs),
     Token(TokenArgs),
@@ -191,6 +192,7 @@ pub fn definition() -> clap::Command {
         ("dump", &["threads", "progress_json"][..]),
         ("check", &["threads", "progress_json"]),
         ("header", NO_KEY),
+        ("convert", NO_KEY),
         ("erase", NO_KEY),
         ("key", &["threads", "progress_json"]),
         ("token", NO_KEY),

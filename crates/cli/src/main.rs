@@ -68,6 +68,7 @@ fn run(cli: &Cli) -> Result<()> {
         Command::Dump(args) => commands::dump::run(args, &cli.global, console),
         Command::Check(args) => commands::check::run(args, &cli.global, console),
         Command::Header(args) => commands::header::run(args, &cli.global, console),
+        Command::Convert(args) => commands::convert::run(args, &cli.global, console),
         Command::Erase(args) => commands::erase::run(args, &cli.global, console),
         Command::Key(args) => commands::key::run(args, &cli.global, console),
         Command::Token(args) => commands::token::run(args, &cli.global, console),
@@ -89,6 +90,7 @@ fn check_policy_is_used(cli: &Cli) -> Result<()> {
         | Command::Dump(_)
         | Command::Check(_)
         | Command::Header(_)
+        | Command::Convert(_)
         | Command::Erase(_)
         | Command::Key(_)
         | Command::Token(_)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueHint};
 use luxor_luks::{Encryption, HeaderDigest, HeaderPolicy};
 
-use super::{AnyLuks, keys::PbkdfName};
+use super::{AnyLuks, VolumeType, keys::PbkdfName};
 
 /// What the header of a volume that is read must be.
 #[derive(Args, Clone, Debug)]
@@ -170,6 +170,35 @@ pub struct HeaderDigestArgs {
     /// The volume, a detached header or a backup
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
+}
+
+/// Make a LUKS1 volume a LUKS2 volume, or the other way round
+///
+/// The header is written anew in place; keyslots, UUID and data stay, and no key is
+/// needed. A crash in between leaves a volume of one version or the other that opens
+/// with every key.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor convert --type luks2 old.luks
+  luxor convert --type luks1 --batch-mode photos.luks")]
+pub struct ConvertArgs {
+    /// The volume, or its detached header
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+
+    /// The format that it shall have: luks2 or luks1
+    #[arg(long = "type", value_name = "TYPE", value_enum)]
+    #[arg(hide_possible_values = true)]
+    pub volume_type: VolumeType,
+
+    /// Ask nothing
+    #[arg(long)]
+    pub batch_mode: bool,
+
+    /// Also when LUKS1 has no place for something: tokens, labels, flags, priorities
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Destroy all keyslots: the data can never be read again

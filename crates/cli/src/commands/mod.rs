@@ -19,6 +19,7 @@ use crate::{
 pub mod bench;
 pub mod check;
 pub mod config;
+pub mod convert;
 pub mod decrypt;
 pub mod dump;
 pub mod encrypt;

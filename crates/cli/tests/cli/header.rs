@@ -412,6 +412,44 @@ fn a_damaged_copy_is_made_anew() {
 }
 
 #[test]
+fn a_converted_volume_opens_and_converts_back() {
+    let folder = prepared();
+    let before = fs::read(folder.join("luks1")).unwrap();
+    run(&folder, "convert --type luks1 luks1").fails(1, "LUKS1 volume already");
+    let outcome = without_terminal("convert", &["--type", "luks2", "luks1"], folder.path());
+    outcome.assert_code(1);
+    assert!(outcome.stderr.contains("--batch-mode"), "{outcome:#?}");
+    assert!(fs::read(folder.join("luks1")).unwrap() == before);
+
+    let (code, screen) = terminal("convert --type luks2 luks1", &["YES\n"], folder.path());
+    assert_eq!(code, 0, "{screen}");
+    assert!(
+        run(&folder, "dump luks1")
+            .ok()
+            .text()
+            .contains("LUKS2 volume")
+    );
+    cryptsetup(&folder, "open --test-passphrase --key-file key luks1");
+    run(&folder, "check --key-file key luks1").ok();
+    run(&folder, "convert --type luks1 --batch-mode luks1").ok();
+    assert!(
+        run(&folder, "dump luks1")
+            .ok()
+            .text()
+            .contains("LUKS1 volume")
+    );
+    cryptsetup(&folder, "open --test-passphrase --key-file key luks1");
+    let after = fs::read(folder.join("luks1")).unwrap();
+    assert!(after[2 << 20..] == before[2 << 20..]);
+
+    // The token with the file's length has no place in LUKS1, nor have sectors of 4096.
+    let before = fs::read(folder.join("luks2")).unwrap();
+    run(&folder, "convert --type luks1 --batch-mode luks2").fails(1, "LUKS1 has");
+    assert!(fs::read(folder.join("luks2")).unwrap() == before);
+    run(&folder, "convert --type luks2 --batch-mode none").fails(4, "does not exist");
+}
+
+#[test]
 fn nothing_opens_what_is_erased() {
     let folder = prepared();
     let before = fs::read(folder.join("luks2")).unwrap();
