@@ -445,7 +445,12 @@ impl Line {
         } else if !self.has("help") {
             return Err(self.error("it needs a volume and the number of a keyslot"));
         }
-        ours.same(KEY).confirmed(&["--force", "--last"]).finish(1)
+        // A key that is given has to open another keyslot, batch mode or not.
+        let without_key: &[_] = match self.has("key-file") {
+            true => &["--last"],
+            false => &["--force", "--last"],
+        };
+        ours.same(KEY).confirmed(without_key).finish(1)
     }
 
     fn token(&self) -> Result<Vec<OsString>> {

@@ -188,7 +188,33 @@ impl Metadata {
         metadata.check_areas(header_size)?;
         metadata.check_references()?;
         metadata.check_bindings()?;
+        metadata.check_reencryption()?;
         Ok(metadata)
+    }
+
+    /// What belongs to a re-encryption is there only while one is required: else nobody
+    /// would look at the digest of its state.
+    fn check_reencryption(&self) -> Result<(), MetadataError> {
+        if !self.config.requirements.is_empty() {
+            return Ok(());
+        }
+        let known = self.reencrypt.as_ref().map(|(number, _)| *number);
+        let foreign = || {
+            let mut all = self.foreign_keyslots.iter();
+            all.find_map(|(&number, foreign)| (foreign.kind == "reencrypt").then_some(number))
+        };
+        let segment = || {
+            let mut all = self.segments.all().iter();
+            all.find_map(|(&number, entry)| (entry.role != SegmentRole::Regular).then_some(number))
+        };
+        let place = match known.or_else(foreign) {
+            Some(keyslot) => format!("keyslot {keyslot}"),
+            None => match segment() {
+                Some(segment) => format!("segment {segment}"),
+                None => return Ok(()),
+            },
+        };
+        Err(MetadataError::NoReencryption { place })
     }
 
     fn parse_keyslot(&mut self, number: u32, object: &Object<'_>) -> Result<(), MetadataError> {

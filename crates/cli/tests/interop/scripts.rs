@@ -68,6 +68,7 @@ const BOTH: &[Line] = &[
     ("luksKillSlot -d FIRST VOLUME 5", "", 1),
     ("luksKillSlot -q VOLUME 6", "", 0),
     ("luksKillSlot -d LONG VOLUME 1", "", 2),
+    ("luksKillSlot -q -d LONG VOLUME 1", "", 2),
     ("luksRemoveKey VOLUME", "typed\n", 0),
     ("luksRemoveKey VOLUME", "typed\n", 2),
     ("luksRemoveKey VOLUME SECOND", "", 0),

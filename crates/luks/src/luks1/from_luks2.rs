@@ -74,10 +74,13 @@ impl Header {
             let names = requirements.clone();
             return Err(ChangeError::Requirements { names });
         }
-        match now.binary() == self.binary() && now.text() == self.text() {
-            true => Ok(()),
-            false => Err(ChangeError::ChangedMeanwhile),
+        if now.binary() != self.binary() || now.text() != self.text() {
+            return Err(ChangeError::ChangedMeanwhile);
         }
+        // What was read may be in memory only, and be lost after the first write.
+        storage
+            .sync()
+            .map_err(|source| ChangeError::Sync { source })
     }
 
     /// The LUKS1 header that says the same.

@@ -56,8 +56,8 @@ impl Luks1Header {
         if encryption.mode() != Mode::Xts {
             return Err(ConvertError::Cipher { encryption });
         }
-        // Not so in text that is no UTF-8.
-        if self.uuid.len() > MAX_UUID_LEN {
+        // Bytes that are no UTF-8 were replaced.
+        if self.uuid.len() > MAX_UUID_LEN || self.uuid.contains(char::REPLACEMENT_CHARACTER) {
             return Err(ConvertError::Uuid);
         }
         if matches!(self.segment.offset, 1..HEADERS_AND_PAGE) {

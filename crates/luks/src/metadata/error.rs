@@ -274,6 +274,12 @@ pub enum MetadataError {
         /// The number of its digests.
         found: usize,
     },
+    /// Part of a re-encryption that is not required.
+    #[error("{place} belongs to a re-encryption, and config.requirements names none")]
+    NoReencryption {
+        /// The keyslot or segment.
+        place: String,
+    },
     /// Two lengths for one file.
     #[error("tokens {first} and {second} are both of type {LUXOR_FILE}, and there may be one only")]
     TwoFileTokens {

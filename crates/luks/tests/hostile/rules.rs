@@ -122,7 +122,7 @@ fn each_rule_is_named_with_its_place() {
         ),
         (
             one("segments/0/flags", json!(["in-reencryption"])),
-            "segment 0: a re-encryption was interrupted while it worked on this part",
+            "segment 0 belongs to a re-encryption, and config.requirements names none",
         ),
         (
             one("segments/0/flags", json!(["backup-final"])),
@@ -378,13 +378,7 @@ fn each_rule_is_named_with_its_place() {
         ),
         second_keyslot("290816").to_vec(),
         one("keyslots/0/unknown", json!({"a": 1})),
-        segments(&[
-            (0, "1048576", &[]),
-            (1, "4096", &[]),
-            (2, "dynamic", &[]),
-            (3, "dynamic", &["backup-previous"]),
-            (4, "4096", &["backup-new"]),
-        ]),
+        segments(&[(0, "1048576", &[]), (1, "4096", &[]), (2, "dynamic", &[])]),
     ] {
         let result = attempt(changed(&volume, &changes));
         assert!(result.is_ok(), "{changes:?}: {result:?}");
@@ -528,18 +522,30 @@ fn the_state_of_a_re_encryption_has_rules() {
             },
         })
     };
-    let read = |kind: &str, member: &str, value: Value| {
+    let required = || Some(json!({ "mandatory": ["online-reencrypt-v2"] }));
+    let read_required = |kind: &str, member: &str, value: Value, required: Option<Value>| {
         let member = format!("keyslots/1/{member}");
         let bytes = changed(
             &volume,
             &[
                 ("keyslots/1", Some(keyslot(kind))),
                 ("digests/0/keyslots", Some(json!(["0", "1"]))),
+                ("config/requirements", required),
                 (&member, Some(value)),
             ],
         );
         Header::read(&MemoryStorage::new(bytes)).map_err(|error| error.to_string())
     };
+    let read =
+        |kind: &str, member: &str, value: Value| read_required(kind, member, value, required());
+    // Nobody would look at the digest of the state then.
+    for kind in ["checksum", "new-kind"] {
+        let error = read_required(kind, "unknown", json!(1), Some(json!({}))).unwrap_err();
+        assert!(
+            error.contains("keyslot 1 belongs to a re-encryption"),
+            "{error}"
+        );
+    }
     for kind in [
         "none",
         "journal",
