@@ -324,7 +324,7 @@ impl AnyName {
     }
 
     fn of_bench() -> Self {
-        Self(|| vec!["cpu", "file"])
+        Self(|| vec!["cpu", "file", "unlock"])
     }
 }
 

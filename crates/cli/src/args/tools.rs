@@ -22,8 +22,9 @@ pub struct EnginesArgs {
 /// Runs the program luxor-bench, which is built apart: `cargo xtask bench` in Luxor's
 /// source. Everything is timed in alternation, and answers are compared first.
 ///
-/// NAME is cpu (the kernels, in the cache and over memory) or file (`encrypt`,
-/// `decrypt` and `dump` beside `cp`, in a memory file system). Without one, all.
+/// NAME is cpu (the kernels, in the cache and over memory), file (`encrypt`, `decrypt`
+/// and `dump` beside `cp`, in a memory file system) or unlock (keyslots, beside
+/// cryptsetup). Without one, all.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -32,7 +33,7 @@ Examples:
   luxor bench file --size 1G
   luxor bench cpu -- --unit 512 --call 64K        see luxor-bench --help")]
 pub struct BenchArgs {
-    /// What to measure: cpu, file (default: all)
+    /// What to measure: cpu, file, unlock (default: all)
     #[arg(value_name = "NAME", value_parser = AnyName::of_bench(), hide_possible_values = true)]
     pub names: Vec<String>,
 
