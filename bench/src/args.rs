@@ -13,7 +13,7 @@ use crate::{
     },
     file,
     rivals::Rival,
-    size,
+    size, unlock,
 };
 
 const AFTER_HELP: &str = "\
@@ -71,12 +71,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
-    /// The program of `file` (default: luxor beside this one, else on PATH)
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = FILE)]
+    /// The program to measure (default: luxor beside this one, else on PATH)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = PROGRAMS)]
     luxor: Option<PathBuf>,
 
-    /// Where its files go, which needs room for two: a file system in memory
-    #[arg(long, value_name = "DIR", default_value = "/dev/shm", help_heading = FILE)]
+    /// Where files go, in `file` with room for two: a file system in memory
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm", help_heading = PROGRAMS)]
     #[arg(value_hint = ValueHint::DirPath)]
     dir: PathBuf,
 
@@ -107,7 +107,7 @@ pub(crate) struct Args {
     calls: Vec<usize>,
 }
 
-const FILE: &str = "Only for file";
+const PROGRAMS: &str = "Only for file and unlock";
 const CPU: &str = "Only for cpu, each may be given several times";
 
 /// What there is to measure.
@@ -117,6 +117,8 @@ pub(crate) enum Bench {
     Cpu,
     /// luxor encrypt, decrypt and dump of a file in memory, beside cp
     File,
+    /// luxor and cryptsetup opening the same keyslots
+    Unlock,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -197,22 +199,38 @@ impl Args {
     /// # Errors
     /// When this program cannot find itself.
     pub(crate) fn file(&self) -> Result<file::Plan, String> {
-        let own = std::env::current_exe().map_err(|e| e.to_string())?;
-        let beside = own.with_file_name("luxor");
         let mut options = vec![format!("--engine={}", self.engine)];
         options.extend(self.threads.map(|n| format!("--threads={n}")));
         Ok(file::Plan {
-            luxor: match &self.luxor {
-                Some(luxor) => luxor.clone(),
-                None if beside.is_file() => beside,
-                None => "luxor".into(),
-            },
+            luxor: self.luxor()?,
             folder: self.dir.clone(),
             bytes: self
                 .size
                 .unwrap_or(if self.quick { 1 << 30 } else { 4 << 30 }),
             quick: self.quick,
             options,
+        })
+    }
+
+    /// The plan for `unlock`.
+    ///
+    /// # Errors
+    /// When this program cannot find itself.
+    pub(crate) fn unlock(&self) -> Result<unlock::Plan, String> {
+        Ok(unlock::Plan {
+            luxor: self.luxor()?,
+            folder: self.dir.clone(),
+            quick: self.quick,
+        })
+    }
+
+    fn luxor(&self) -> Result<PathBuf, String> {
+        let own = std::env::current_exe().map_err(|e| e.to_string())?;
+        let beside = own.with_file_name("luxor");
+        Ok(match &self.luxor {
+            Some(luxor) => luxor.clone(),
+            None if beside.is_file() => beside,
+            None => "luxor".into(),
         })
     }
 }

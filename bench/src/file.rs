@@ -6,28 +6,18 @@
 //! the next round's input. In the round before the first it is compared, byte by byte.
 
 use std::{
-    env,
     ffi::{OsStr, OsString},
     fs::{self, File},
     io::{BufReader, BufWriter, Read, Write},
-    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
-    process::{Command, ExitCode, Stdio},
-    thread,
-    time::Instant,
+    process::Command,
 };
 
-use nix::sys::{
-    resource::{UsageWho, getrusage},
-    statfs::{TMPFS_MAGIC, statfs},
-};
+use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use serde::Serialize;
-use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM},
-    iterator::Signals,
-};
 
 use crate::{
+    program::{Folder, Lane},
     size,
     stats::{self, Summary},
 };
@@ -67,13 +57,6 @@ struct Row {
     peak_bytes: u64,
 }
 
-/// One program, over the rounds.
-#[derive(Default)]
-struct Lane {
-    seconds: Vec<Option<f64>>,
-    peak: u64,
-}
-
 /// Dumps in a round: 56 in all of 7.
 const DUMPS: usize = 8;
 
@@ -85,7 +68,8 @@ const DUMPS: usize = 8;
 pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     let in_memory = check_room(plan)?;
     let folder = Folder::new(&plan.folder)?;
-    let [plain, copy, volume, key] = ["plain", "copy", "volume", "key"].map(|f| folder.0.join(f));
+    let [plain, copy, volume, key] =
+        ["plain", "copy", "volume", "key"].map(|f| folder.path().join(f));
     fs::write(&key, [0x4b; 32]).map_err(|e| format!("{}: {e}", key.display()))?;
     make(&plain, plan.bytes)?;
 
@@ -194,102 +178,6 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
         qemu,
         rows,
     })
-}
-
-impl Lane {
-    /// Runs a program to its end, by way of [`child`].
-    fn run(&mut self, words: &[OsString], timed: bool) -> Result<(), String> {
-        let line = || {
-            let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-            words.join(" ")
-        };
-        let own = env::current_exe().map_err(|e| e.to_string())?;
-        let output = Command::new(own)
-            .arg(CHILD)
-            .args(words)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|e| format!("{}: {e}", line()))?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        let mut numbers = said.split_whitespace();
-        match (
-            numbers.next().map(str::parse),
-            numbers.next().map(str::parse),
-        ) {
-            (Some(Ok(seconds)), Some(Ok(peak))) if output.status.success() => {
-                if timed {
-                    self.seconds.push(Some(seconds));
-                    self.peak = self.peak.max(peak);
-                }
-                Ok(())
-            }
-            _ => Err(format!(
-                "`{}` failed: {}",
-                line(),
-                String::from_utf8_lossy(&output.stderr).trim()
-            )),
-        }
-    }
-}
-
-/// The argument that makes this program run another one and tell of it.
-pub(crate) const CHILD: &str = "--run-and-tell";
-
-/// Runs a program, and prints the seconds it took and its peak memory in bytes. A
-/// process of its own, since the peak counts what the parent had when it made the
-/// child: this one has nothing.
-pub(crate) fn child(words: &[OsString]) -> ExitCode {
-    let [program, arguments @ ..] = words else {
-        return ExitCode::FAILURE;
-    };
-    let start = Instant::now();
-    let status = Command::new(program)
-        .args(arguments)
-        .stdout(Stdio::null())
-        .status();
-    let seconds = start.elapsed().as_secs_f64();
-    match (status, getrusage(UsageWho::RUSAGE_CHILDREN)) {
-        (Ok(status), Ok(usage)) if status.success() => {
-            // The kernel counts in KiB.
-            println!("{seconds} {}", usage.max_rss().unsigned_abs() << 10);
-            ExitCode::SUCCESS
-        }
-        (Err(error), _) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-        _ => ExitCode::FAILURE,
-    }
-}
-
-/// A folder of our own, which goes away with this value or by a signal.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(inside: &Path) -> Result<Self, String> {
-        let path = inside.join(format!("luxor-bench-{}", std::process::id()));
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .map_err(|e| format!("cannot make {}: {e}; see --dir", path.display()))?;
-        let folder = Self(path.clone());
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-            .map_err(|e| format!("cannot install the signal handlers: {e}"))?;
-        thread::spawn(move || {
-            if signals.forever().next().is_some() {
-                // What a program still writes has no name any more.
-                let _ = fs::remove_dir_all(&path);
-                std::process::exit(130);
-            }
-        });
-        Ok(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Whether the folder is in memory.
@@ -453,12 +341,14 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
+    use std::env;
+
     use super::*;
 
     #[test]
     fn another_file_is_noticed() {
         let folder = Folder::new(&env::temp_dir()).unwrap();
-        let file = folder.0.join("file");
+        let file = folder.path().join("file");
         let len = PIECE + 13;
         make(&file, len).unwrap();
         assert_eq!(compare(&file, len), Ok(()));

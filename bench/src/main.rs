@@ -11,10 +11,12 @@ mod cpu;
 mod file;
 mod limit;
 mod machine;
+mod program;
 mod report;
 mod rivals;
 mod size;
 mod stats;
+mod unlock;
 
 use std::process::ExitCode;
 
@@ -27,8 +29,8 @@ use crate::{
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    if words.get(1).is_some_and(|word| word == file::CHILD) {
-        return file::child(&words[2..]);
+    if words.get(1).is_some_and(|word| word == program::CHILD) {
+        return program::child(&words[2..]);
     }
     let args = match args::parse(words) {
         Ok(args) => args,
@@ -74,6 +76,10 @@ fn run(args: &Args) -> Result<(), String> {
             Bench::File => {
                 let file = file::measure(&args.file()?)?;
                 format!("\n{}", report.file.insert(file).text())
+            }
+            Bench::Unlock => {
+                let unlock = unlock::measure(&args.unlock()?)?;
+                format!("\n{}", report.unlock.insert(unlock).text())
             }
         };
         print!("{table}");

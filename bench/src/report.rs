@@ -13,6 +13,7 @@ use crate::{
     cpu, file,
     machine::Machine,
     rivals::{self, About, Rival},
+    unlock,
 };
 
 /// What `--json` writes; `docs/examples/bench.json` is one.
@@ -29,6 +30,8 @@ pub(crate) struct Report {
     pub(crate) cpu: Option<cpu::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) file: Option<file::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) unlock: Option<unlock::Report>,
 }
 
 #[derive(Debug, Serialize)]
@@ -58,6 +61,7 @@ impl Report {
             rivals: rivals.iter().map(|rival| rival.about().clone()).collect(),
             cpu: None,
             file: None,
+            unlock: None,
         }
     }
 
