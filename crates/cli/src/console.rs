@@ -68,7 +68,7 @@ pub fn print(text: &str) -> Result<()> {
 /// The same of a result that `write` makes bit by bit.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_with(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut stdout = io::stdout().lock();
     match write(&mut stdout).and_then(|()| stdout.flush()) {
