@@ -31,6 +31,7 @@ use std::io;
 
 use luxor_sector::Storage;
 
+pub(crate) use self::keyslots::free_number;
 use self::members::Members;
 pub use self::{
     repair::Overwrite,
@@ -38,6 +39,7 @@ pub use self::{
 };
 use crate::{
     binary_header::{BinaryHeader, CopyKind},
+    durable,
     header::{CopyError, CopyStatus, Header, ReadError},
     luks1::Luks1Error,
     metadata::{Metadata, MetadataError, brief_list, json_size},
@@ -63,6 +65,20 @@ impl Header {
         storage: &dyn Storage,
         overwrite: Overwrite,
     ) -> Result<Draft, ChangeError> {
+        self.read_again(storage, overwrite)?;
+        Ok(Draft {
+            binary: self.binary().clone(),
+            root: Members::parse(self.text()),
+        })
+    }
+
+    /// Reads the metadata again, and makes sure that they are what was read before, are
+    /// durable, and may be changed by this version.
+    pub(crate) fn read_again(
+        &mut self,
+        storage: &dyn Storage,
+        overwrite: Overwrite,
+    ) -> Result<(), ChangeError> {
         let now = Self::read(storage)?;
         if overwrite == Overwrite::Damaged {
             repair::check_places(storage, now.copies())?;
@@ -80,10 +96,7 @@ impl Header {
             .sync()
             .map_err(|source| ChangeError::Sync { source })?;
         *self = now;
-        Ok(Draft {
-            binary: self.binary().clone(),
-            root: Members::parse(self.text()),
-        })
+        Ok(())
     }
 
     /// Validates and writes what `draft` has become, and reads it again.
@@ -146,9 +159,7 @@ fn write_copy(
         ..binary.clone()
     }
     .serialise(kind, text);
-    storage
-        .write_all_at(&bytes, offset)
-        .and_then(|()| storage.sync())
+    durable::write(storage, &bytes, offset)
         .map_err(|source| ChangeError::WriteCopy { kind, source })
 }
 

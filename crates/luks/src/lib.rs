@@ -74,6 +74,7 @@ mod cipher;
 mod config;
 mod create;
 mod digest;
+mod durable;
 mod edit;
 mod field;
 mod hash;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Keyslots that come, change and go.
 
-use std::{io, ops::Range};
+use std::ops::Range;
 
 use luxor_engine::Backend;
 use luxor_sector::Storage;
@@ -10,6 +10,7 @@ use super::{ChangeError, Draft, Members};
 use crate::{
     benchmark::{PbkdfOptions, SALT_BYTES},
     cipher::Encryption,
+    durable,
     hash::HashAlgorithm,
     header::Header,
     keyslot::Priority,
@@ -24,7 +25,7 @@ const ENCRYPTION: Encryption = Encryption::AesXtsPlain64;
 /// Between the stripes.
 const HASH: HashAlgorithm = HashAlgorithm::Sha256;
 /// There can be 32 keyslots and 32 tokens.
-const MAX_NUMBER: u32 = 31;
+pub(super) const MAX_NUMBERS: u32 = 32;
 
 impl Header {
     /// Puts the volume key under `secret`: the slow part of adding or changing a
@@ -76,7 +77,9 @@ impl Header {
         let digest = self.digest_of(new)?;
         // Also those of types that this version does not open.
         let taken = &self.metadata().areas;
-        let number = free_number("keyslot", number, |number| taken.contains_key(&number))?;
+        let number = free_number("keyslot", number, MAX_NUMBERS, |number| {
+            taken.contains_key(&number)
+        })?;
         let offset = self.write_area(storage, new)?;
 
         let name = number.to_string();
@@ -136,7 +139,7 @@ impl Header {
             ChangeError::Unfinished { error } => left(*error),
             error => error,
         })?;
-        overwrite(storage, old).map_err(left)
+        durable::overwrite(storage, old).map_err(left)
     }
 
     /// Removes keyslot `number`, which may be the last one. Its area is overwritten
@@ -151,7 +154,7 @@ impl Header {
     ) -> Result<(), ChangeError> {
         let mut draft = self.begin(storage)?;
         let area = self.area_of(number)?;
-        overwrite(storage, area)?;
+        durable::overwrite(storage, area)?;
         let name = number.to_string();
         draft
             .root
@@ -168,7 +171,7 @@ impl Header {
     pub fn erase(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
         let mut draft = self.begin(storage)?;
         let begin = 2 * self.binary().size;
-        overwrite(storage, begin..self.metadata_len())?;
+        durable::overwrite(storage, begin..self.metadata_len())?;
         draft.root.set("keyslots", &Members::default());
         draft.forget_keyslots(|_| true);
         self.commit(storage, draft)
@@ -217,10 +220,7 @@ impl Header {
     /// durable.
     fn write_area(&self, storage: &dyn Storage, new: &NewKeyslot) -> Result<u64, ChangeError> {
         let offset = self.free_area(new.area_size())?;
-        storage
-            .write_all_at(&new.encrypted, offset)
-            .and_then(|()| storage.sync())
-            .map_err(|source| ChangeError::WriteArea { offset, source })?;
+        durable::write_area(storage, &new.encrypted, offset)?;
         Ok(offset)
     }
 
@@ -280,41 +280,23 @@ fn area_encryption(key: &VolumeKey) -> (Encryption, u32) {
     (ENCRYPTION, len)
 }
 
-/// `wanted`, if it is a number and free, or else the first that is free.
-pub(super) fn free_number(
+/// `wanted`, if it is one of the `count` numbers and free, or else the first that is free.
+pub(crate) fn free_number(
     what: &'static str,
     wanted: Option<u32>,
+    count: u32,
     is_taken: impl Fn(u32) -> bool,
 ) -> Result<u32, ChangeError> {
     match wanted {
-        Some(number) if number > MAX_NUMBER => Err(ChangeError::Number {
+        Some(number) if number >= count => Err(ChangeError::Number {
             what,
             number,
-            max: MAX_NUMBER,
+            max: count - 1,
         }),
         Some(number) if is_taken(number) => Err(ChangeError::Taken { what, number }),
         Some(number) => Ok(number),
-        None => (0..=MAX_NUMBER)
+        None => (0..count)
             .find(|&number| !is_taken(number))
-            .ok_or(ChangeError::AllTaken {
-                what,
-                max: MAX_NUMBER + 1,
-            }),
+            .ok_or(ChangeError::AllTaken { what, max: count }),
     }
-}
-
-/// Puts random bytes over what is there of `range`, and returns when they are durable.
-fn overwrite(storage: &dyn Storage, range: Range<u64>) -> Result<(), ChangeError> {
-    let write = || -> io::Result<()> {
-        // A file may end within the keyslots area.
-        let end = range.end.min(storage.len()?);
-        noise::write(range.start..end, |bytes, offset| {
-            storage.write_all_at(bytes, offset)
-        })?;
-        storage.sync()
-    };
-    write().map_err(|source| ChangeError::WriteArea {
-        offset: range.start,
-        source,
-    })
 }

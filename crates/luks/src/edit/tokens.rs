@@ -3,7 +3,11 @@
 
 use luxor_sector::Storage;
 
-use super::{ChangeError, keyslots::free_number, members::Members};
+use super::{
+    ChangeError,
+    keyslots::{MAX_NUMBERS, free_number},
+    members::Members,
+};
 use crate::{
     header::Header,
     json::{Node, plain},
@@ -31,7 +35,9 @@ impl Header {
         number: Option<u32>,
     ) -> Result<u32, ChangeError> {
         let tokens = &self.metadata().tokens;
-        let number = free_number("token", number, |number| tokens.contains_key(&number))?;
+        let number = free_number("token", number, MAX_NUMBERS, |number| {
+            tokens.contains_key(&number)
+        })?;
         self.write_token(storage, json, number)?;
         Ok(number)
     }

@@ -26,7 +26,8 @@ use super::{
 };
 use crate::{
     benchmark::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
-    edit::ChangeError,
+    durable,
+    edit::{ChangeError, free_number},
     new_keyslot::{NewKeyslot, NewKeyslotError},
     noise,
     pbkdf::PbkdfKind,
@@ -92,16 +93,7 @@ impl Luks1Header {
     ) -> Result<u32, ChangeError> {
         self.begin(storage)?;
         self.check_key(new)?;
-        let number = match number {
-            Some(number) => {
-                slot(number)?;
-                if self.keyslots.contains_key(&number) {
-                    return Err(ChangeError::Taken { what: WHAT, number });
-                }
-                number
-            }
-            None => self.empty_keyslot()?,
-        };
+        let number = self.free_keyslot(number)?;
         self.put_key(storage, number, new)?;
         Ok(number)
     }
@@ -122,7 +114,7 @@ impl Luks1Header {
         self.begin(storage)?;
         self.check_key(new)?;
         self.require(number)?;
-        let other = self.empty_keyslot()?;
+        let other = self.free_keyslot(None)?;
         self.put_key(storage, other, new)?;
         let offset = self.area(slot(number)?).start;
         self.put_key(storage, number, new)
@@ -157,14 +149,9 @@ impl Luks1Header {
     /// [`ChangeError`].
     pub fn erase(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
         self.begin(storage)?;
-        let len = storage
-            .len()
-            .map_err(|source| ChangeError::ReadBeginning { source })?;
         let mut bytes = *self.bytes;
         for number in 0..KEYSLOTS {
-            let area = self.area(number);
-            // A detached header need not be so long.
-            overwrite(storage, area.start..area.end.min(len))?;
+            durable::overwrite(storage, self.area(number))?;
             RawKeyslot::empty(self.raw(number).key_material_offset).put(&mut bytes, number);
         }
         self.write(storage, bytes, Order::FirstFirst)
@@ -210,9 +197,7 @@ impl Luks1Header {
             if bytes[sector.clone()] == self.bytes[sector.clone()] {
                 continue;
             }
-            storage
-                .write_all_at(&bytes[sector.clone()], sector.start as u64)
-                .and_then(|()| storage.sync())
+            durable::write(storage, &bytes[sector.clone()], sector.start as u64)
                 .map_err(|source| ChangeError::WriteHeader { source })?;
         }
         *self = new;
@@ -234,13 +219,10 @@ impl Luks1Header {
         }
     }
 
-    fn empty_keyslot(&self) -> Result<u32, ChangeError> {
-        (0..MAX)
-            .find(|number| !self.keyslots.contains_key(number))
-            .ok_or(ChangeError::AllTaken {
-                what: WHAT,
-                max: MAX,
-            })
+    fn free_keyslot(&self, wanted: Option<u32>) -> Result<u32, ChangeError> {
+        free_number(WHAT, wanted, MAX, |number| {
+            self.keyslots.contains_key(&number)
+        })
     }
 
     fn put_key(
@@ -251,10 +233,7 @@ impl Luks1Header {
     ) -> Result<(), ChangeError> {
         let slot = slot(number)?;
         let offset = self.area(slot).start;
-        storage
-            .write_all_at(&new.encrypted, offset)
-            .and_then(|()| storage.sync())
-            .map_err(|source| ChangeError::WriteArea { offset, source })?;
+        durable::write_area(storage, &new.encrypted, offset)?;
         let mut bytes = *self.bytes;
         let mut keyslot = self.raw(slot);
         keyslot.fill(&new.kdf);
@@ -264,7 +243,7 @@ impl Luks1Header {
 
     fn take_key(&mut self, storage: &dyn Storage, number: u32) -> Result<(), ChangeError> {
         let slot = slot(number)?;
-        overwrite(storage, self.area(slot))?;
+        durable::overwrite(storage, self.area(slot))?;
         let mut bytes = *self.bytes;
         RawKeyslot::empty(self.raw(slot).key_material_offset).put(&mut bytes, slot);
         self.write(storage, bytes, Order::FirstFirst)
@@ -295,12 +274,4 @@ fn slot(number: u32) -> Result<usize, ChangeError> {
             number,
             max: MAX - 1,
         })
-}
-
-/// Puts random bytes in the place of a key, and returns when they are durable.
-pub(super) fn overwrite(storage: &dyn Storage, area: Range<u64>) -> Result<(), ChangeError> {
-    let offset = area.start;
-    noise::write(area, |bytes, at| storage.write_all_at(bytes, at))
-        .and_then(|()| storage.sync())
-        .map_err(|source| ChangeError::WriteArea { offset, source })
 }

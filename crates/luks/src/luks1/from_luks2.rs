@@ -11,14 +11,14 @@ use luxor_sector::{SectorSize, Storage};
 
 use super::{
     Luks1Header, UNIT,
-    change::overwrite,
     convert::{ConvertError, MAX_UUID_LEN},
     layout::{self, AREA_ALIGNMENT},
     phdr::{self, KEYSLOTS, Phdr, RawKeyslot},
     relocate::places,
 };
 use crate::{
-    edit::ChangeError,
+    durable,
+    edit::{ChangeError, Overwrite},
     hash::HashAlgorithm,
     header::Header,
     json::brief,
@@ -38,11 +38,11 @@ impl Header {
     /// # Errors
     /// [`ConvertError`].
     pub fn convert_to_luks1(
-        self,
+        mut self,
         storage: &dyn Storage,
         lose_rest: bool,
     ) -> Result<Luks1Header, ConvertError> {
-        self.check_unchanged(storage)?;
+        self.read_again(storage, Overwrite::Damaged)?;
         if !self.warnings().is_empty() {
             return Err(ConvertError::Damaged);
         }
@@ -56,31 +56,13 @@ impl Header {
 
         let (first, second) = bytes.split_at(phdr::FIRST_SECTOR);
         for (sector, offset) in [(second, phdr::FIRST_SECTOR as u64), (first, 0)] {
-            storage
-                .write_all_at(sector, offset)
-                .and_then(|()| storage.sync())
+            durable::write(storage, sector, offset)
                 .map_err(|source| ChangeError::WriteHeader { source })?;
         }
-        overwrite(storage, phdr::LEN as u64..2 * self.binary().size)?;
+        durable::overwrite(storage, phdr::LEN as u64..2 * self.binary().size)?;
         let mut header = Luks1Header::read(storage).map_err(ChangeError::from)?;
         header.settle(storage)?;
         Ok(header)
-    }
-
-    fn check_unchanged(&self, storage: &dyn Storage) -> Result<(), ChangeError> {
-        let now = Self::read(storage)?;
-        let requirements = &now.metadata().config.requirements;
-        if !requirements.is_empty() {
-            let names = requirements.clone();
-            return Err(ChangeError::Requirements { names });
-        }
-        if now.binary() != self.binary() || now.text() != self.text() {
-            return Err(ChangeError::ChangedMeanwhile);
-        }
-        // What was read may be in memory only, and be lost after the first write.
-        storage
-            .sync()
-            .map_err(|source| ChangeError::Sync { source })
     }
 
     /// The LUKS1 header that says the same.

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Luks1Header, UNIT,
-    change::{Order, overwrite},
+    change::Order,
     convert::{ConvertError, MAX_UUID_LEN},
     layout,
     phdr::{self, KEYSLOTS, RawKeyslot},
@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     binary_header::{BinaryHeader, CopyKind, TextField},
+    durable,
     edit::ChangeError,
     hash::HashAlgorithm,
     header::Header,
@@ -80,9 +81,7 @@ impl Luks1Header {
             self.take(storage, step)?;
         }
         let write = |kind, bytes: &[u8], offset| {
-            storage
-                .write_all_at(bytes, offset)
-                .and_then(|()| storage.sync())
+            durable::write(storage, bytes, offset)
                 .map_err(|source| ChangeError::WriteCopy { kind, source })
         };
         if end > len {
@@ -161,7 +160,7 @@ impl Luks1Header {
                 after.put(&mut bytes, slot);
                 self.write(storage, bytes, Order::SecondFirst)?;
                 if is_used {
-                    overwrite(storage, old)?;
+                    durable::overwrite(storage, old)?;
                 }
             }
             Step::Move { from, to } => {
@@ -177,7 +176,7 @@ impl Luks1Header {
                 let mut bytes = *self.bytes;
                 RawKeyslot::empty(old.key_material_offset).put(&mut bytes, from);
                 self.write(storage, bytes, Order::FirstFirst)?;
-                overwrite(storage, self.area(from))?;
+                durable::overwrite(storage, self.area(from))?;
             }
         }
         Ok(())
@@ -292,9 +291,5 @@ fn copy(storage: &dyn Storage, from: std::ops::Range<u64>, to: u64) -> Result<()
             offset: from.start,
             source,
         })?;
-    storage
-        .write_all_at(&area, to)
-        .and_then(|()| storage.sync())
-        .map_err(|source| ChangeError::WriteArea { offset: to, source })?;
-    Ok(())
+    Ok(durable::write_area(storage, &area, to)?)
 }

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Writes that are durable when they return: the steps of every change.
+
+use std::{io, ops::Range};
+
+use luxor_sector::Storage;
+
+use crate::{edit::ChangeError, noise};
+
+/// Writes `bytes` from byte `offset` on.
+///
+/// # Errors
+/// The storage's.
+pub(crate) fn write(storage: &dyn Storage, bytes: &[u8], offset: u64) -> io::Result<()> {
+    storage.write_all_at(bytes, offset)?;
+    storage.sync()
+}
+
+/// Writes a keyslot's area, or a part of one, from byte `offset` on.
+///
+/// # Errors
+/// [`ChangeError::WriteArea`].
+pub(crate) fn write_area(
+    storage: &dyn Storage,
+    bytes: &[u8],
+    offset: u64,
+) -> Result<(), ChangeError> {
+    write(storage, bytes, offset).map_err(|source| ChangeError::WriteArea { offset, source })
+}
+
+/// Puts random bytes over what is there of `range`: a storage that ends within it, as a
+/// detached header may, does not grow.
+///
+/// # Errors
+/// [`ChangeError::WriteArea`].
+pub(crate) fn overwrite(storage: &dyn Storage, range: Range<u64>) -> Result<(), ChangeError> {
+    let write = || -> io::Result<()> {
+        let end = range.end.min(storage.len()?);
+        noise::write(range.start..end, |bytes, offset| {
+            storage.write_all_at(bytes, offset)
+        })?;
+        storage.sync()
+    };
+    write().map_err(|source| ChangeError::WriteArea {
+        offset: range.start,
+        source,
+    })
+}
