@@ -18,6 +18,8 @@
 //!
 //! Read from what cryptsetup does: the specification leaves it open.
 
+mod parts;
+
 use luxor_engine::SecretBytes;
 
 use crate::{
@@ -271,6 +273,8 @@ struct Backup<'a> {
 
 impl<'a> Reencryption<'a> {
     /// `None` when the metadata ask for nothing of the kind.
+    ///
+    /// The parts of the data have been checked: each is where the state puts it.
     pub(crate) fn of(metadata: &'a Metadata) -> Result<Option<Self>, ReencryptionError> {
         let Some(version) = metadata.config.reencrypt_version() else {
             return Ok(None);
@@ -279,7 +283,14 @@ impl<'a> Reencryption<'a> {
             return Err(ReencryptionError::NoDigest);
         }
         let Some((number, keyslot)) = &metadata.reencrypt else {
-            return Err(ReencryptionError::NoKeyslot);
+            let mut foreign = metadata.foreign_keyslots.iter();
+            return Err(match foreign.find(|(_, found)| found.kind == "reencrypt") {
+                Some((&keyslot, found)) => ReencryptionError::ForeignKeyslot {
+                    keyslot,
+                    what: found.what.clone(),
+                },
+                None => ReencryptionError::NoKeyslot,
+            });
         };
         let find = |role: SegmentRole| {
             let Some((number, entry)) = metadata.segments.of_role(role) else {
@@ -306,27 +317,8 @@ impl<'a> Reencryption<'a> {
             last: find_required(SegmentRole::BackupFinal)?,
             moved: find(SegmentRole::BackupMoved)?,
         };
-        state.check_data(metadata)?;
+        state.check_parts(metadata)?;
         Ok(Some(state))
-    }
-
-    /// The digest does not cover the data's segments, which change all the time: each
-    /// must be as the data were or as they will be.
-    fn check_data(&self, metadata: &Metadata) -> Result<(), ReencryptionError> {
-        let how = |entry: &SegmentEntry, digest: Option<u32>| {
-            entry.crypt().map(|segment| {
-                let sector_size = segment.geometry.sector_size;
-                (segment.encryption, sector_size, digest)
-            })
-        };
-        let known = [self.previous, self.last].map(|backup| how(backup.entry, backup.digest));
-        for (segment, entry) in metadata.segments.data() {
-            let digest = entry.crypt().map(|_| metadata.digest_of_segment(segment));
-            if !known.contains(&how(entry, digest)) {
-                return Err(ReencryptionError::Neither { segment });
-            }
-        }
-        Ok(())
     }
 
     /// The keys that the state's digest covers, by their digests and in its order, and
@@ -385,6 +377,16 @@ fn push_segment(out: &mut Vec<u8>, entry: &SegmentEntry) {
     }
 }
 
+const FORGED: &str = "somebody else than cryptsetup changed the metadata";
+
+/// The length of all the data, in words.
+fn all(size: SegmentSize) -> String {
+    match size {
+        SegmentSize::Dynamic => "all that there are".into(),
+        SegmentSize::Fixed(size) => size.to_string(),
+    }
+}
+
 /// Why a volume in the midst of re-encryption is not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -412,22 +414,102 @@ pub enum ReencryptionError {
         /// What it is, in words.
         what: String,
     },
+    /// The keyslot with the state is of a kind that is not in this version.
+    #[error("its state is in keyslot {keyslot}: {what}, which this version does not open")]
+    ForeignKeyslot {
+        /// The keyslot.
+        keyslot: u32,
+        /// What it is, in words.
+        what: String,
+    },
     /// A part of the data is as nothing says that it could be.
     #[error(
         "segment {segment} is encrypted neither as the data were before nor as they will be after: \
-         somebody else than cryptsetup changed the metadata"
+         {FORGED}"
     )]
     Neither {
         /// The segment.
         segment: u32,
     },
+    /// A part of the data is not where its place in the plaintext has it.
+    #[error(
+        "segment {segment} has the data from byte {position} on, which lie at byte {expected} of \
+         the storage, and begins at byte {found}: {FORGED}"
+    )]
+    Offset {
+        /// The segment.
+        segment: u32,
+        /// Where it begins in the plaintext, in bytes.
+        position: u64,
+        /// Where it begins in the storage, in bytes.
+        found: u64,
+        /// Where it must begin, in bytes.
+        expected: u64,
+    },
+    /// A part of the data counts its IVs from somewhere else.
+    #[error(
+        "segment {segment} has the data from byte {position} on, so that its iv_tweak must be \
+         {expected}, and is {found}: {FORGED}"
+    )]
+    IvTweak {
+        /// The segment.
+        segment: u32,
+        /// Where it begins in the plaintext, in bytes.
+        position: u64,
+        /// Its first IV's number.
+        found: u64,
+        /// What that must be.
+        expected: u64,
+    },
+    /// A part of the data goes further than what was moved there.
+    #[error(
+        "segment {segment} has the data from byte {position} on, and goes further than what was \
+         moved there: {FORGED}"
+    )]
+    TooLong {
+        /// The segment.
+        segment: u32,
+        /// Where it begins in the plaintext, in bytes.
+        position: u64,
+    },
+    /// A part of the data stands where the re-encryption has not come to, or was before.
+    #[error(
+        "segment {segment} stands on the wrong side of what the re-encryption has come to: {FORGED}"
+    )]
+    Order {
+        /// The segment.
+        segment: u32,
+    },
+    /// The data have become shorter, or longer.
+    #[error(
+        "the segments have {found} bytes of data in all, and must have {}: {FORGED}",
+        all(*expected)
+    )]
+    Len {
+        /// Their length in bytes.
+        found: u64,
+        /// The length that they must have.
+        expected: SegmentSize,
+    },
     /// Not the state that cryptsetup left.
     #[error(
-        "its state does not agree with its digest ({digest}): somebody else than cryptsetup changed \
-         the metadata. Restore the header from a backup that was made meanwhile"
+        "its state does not agree with its digest ({digest}): {FORGED}. Restore the header from a \
+         backup that was made meanwhile"
     )]
     Digest {
         /// The digest.
         digest: u32,
     },
+}
+
+impl ReencryptionError {
+    /// Whether cryptsetup could have left the metadata so: then nothing is damaged, and
+    /// only this version does not open them.
+    #[must_use]
+    pub fn is_unsupported(&self) -> bool {
+        matches!(
+            self,
+            Self::NoDigest | Self::ForeignKeyslot { .. } | Self::Foreign { .. }
+        )
+    }
 }

@@ -35,6 +35,14 @@ pub enum SegmentSize {
 }
 
 impl SegmentSize {
+    /// Whether the byte `position`, counted from the beginning, is in it.
+    pub(crate) fn reaches(self, position: u64) -> bool {
+        match self {
+            Self::Dynamic => true,
+            Self::Fixed(size) => position < size,
+        }
+    }
+
     fn parse(field: Field<'_>) -> Result<Self, MetadataError> {
         match field.clone().text()? {
             "dynamic" => Ok(Self::Dynamic),

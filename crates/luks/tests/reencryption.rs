@@ -17,6 +17,7 @@ use luxor_luks::{
     SegmentRole, UnlockError, UnlockOptions, Unlocked,
 };
 use luxor_sector::{MemoryStorage, Storage};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 const SECRET: &[u8] = b"correct horse";
@@ -215,8 +216,14 @@ fn half_way(make: &dyn Fn(&Scratch), arguments: &str, header: &str, parts: usize
     panic!("cryptsetup was never interrupted in the midst of it");
 }
 
-/// Each change of the state that its digest covers is noticed.
-fn is_held_to_its_digest(storage: &dyn Storage) {
+/// The metadata as JSON.
+fn metadata_of(storage: &dyn Storage) -> Value {
+    let header = Header::read(storage).unwrap();
+    serde_json::from_str(&header.metadata_json()).unwrap()
+}
+
+/// The metadata area of `storage`, with this JSON in the first copy.
+fn with_json(storage: &dyn Storage, json: &Value) -> MemoryStorage {
     let header = Header::read(storage).unwrap();
     let size = usize::try_from(header.describe().header_size).unwrap();
     let mut bytes = vec![0; usize::try_from(header.metadata_len()).unwrap()];
@@ -224,8 +231,24 @@ fn is_held_to_its_digest(storage: &dyn Storage) {
         .len()
         .min(usize::try_from(storage.len().unwrap()).unwrap());
     storage.read_exact_at(&mut bytes[..there], 0).unwrap();
-    let text_len = bytes[4096..size].iter().position(|&b| b == 0).unwrap();
-    let json: serde_json::Value = serde_json::from_slice(&bytes[4096..][..text_len]).unwrap();
+    let copy = &mut bytes[..size];
+    copy[4096..].fill(0);
+    let text = json.to_string();
+    copy[4096..][..text.len()].copy_from_slice(text.as_bytes());
+    copy[448..512].fill(0);
+    let sum = Sha256::digest(&*copy);
+    copy[448..480].copy_from_slice(&sum);
+    MemoryStorage::new(bytes)
+}
+
+/// Each change of the state that its digest covers is noticed.
+fn is_held_to_its_digest(storage: &dyn Storage) {
+    // Data that fit, whatever the state is.
+    let through: &[Stretch] = &[(FINAL, 0, 0)];
+    is_accepted(storage, through);
+    let storage = &with_data(storage, through, None);
+    let header = Header::read(storage).unwrap();
+    let json = metadata_of(storage);
     let (keyslot, _) = header.describe().reencrypt.unwrap();
     let keyslot = format!("/keyslots/{keyslot}");
     let backup = |role: SegmentRole| {
@@ -247,7 +270,7 @@ fn is_held_to_its_digest(storage: &dyn Storage) {
         SegmentRole::BackupMoved,
     ] {
         if let Some(segment) = backup(role) {
-            changes.push((format!("{segment}/offset"), ["4096", "8192"]));
+            changes.push((format!("{segment}/offset"), ["134217728", "268435456"]));
             changes.push((format!("{segment}/size"), ["4096", "8192"]));
             if json.pointer(&format!("{segment}/iv_tweak")).is_some() {
                 changes.push((format!("{segment}/iv_tweak"), ["1", "2"]));
@@ -259,15 +282,7 @@ fn is_held_to_its_digest(storage: &dyn Storage) {
         let place = json.pointer_mut(&path).unwrap();
         let other = values.into_iter().find(|value| place != value).unwrap();
         *place = other.into();
-        let mut changed = bytes.clone();
-        let copy = &mut changed[..size];
-        copy[4096..].fill(0);
-        let text = json.to_string();
-        copy[4096..][..text.len()].copy_from_slice(text.as_bytes());
-        copy[448..512].fill(0);
-        let sum = Sha256::digest(&*copy);
-        copy[448..480].copy_from_slice(&sum);
-        let storage = MemoryStorage::new(changed);
+        let storage = with_data(&with_json(storage, &json), through, None);
         let header = Header::read(&storage).unwrap();
         let error = unlock(&header, &storage, SECRET).unwrap_err();
         let expected = UnlockError::Reencryption(ReencryptionError::Digest { digest: 0 });
@@ -281,6 +296,227 @@ fn is_held_to_its_digest(storage: &dyn Storage) {
             "{error}"
         );
     }
+}
+
+/// Like which backup segment a part of the data is, from which byte of the plaintext on,
+/// and how long; 0 is to the end.
+type Stretch = (SegmentRole, u64, u64);
+
+/// The volume with other data: stretches of its backup segments. What is changed
+/// besides is a member of a segment's, and how much it grows.
+fn with_data(
+    storage: &dyn Storage,
+    stretches: &[Stretch],
+    change: Option<(usize, &str, i64)>,
+) -> MemoryStorage {
+    let header = Header::read(storage).unwrap();
+    let mut json = metadata_of(storage);
+    let of_role = |role: SegmentRole| {
+        let mut segments = header.segments().iter();
+        let (number, _) = segments.find(|(_, entry)| entry.role == role)?;
+        Some(number.to_string())
+    };
+    let grown = |value: &Value, by: u64| {
+        let value: u64 = value.as_str().unwrap().parse().unwrap();
+        json!((value + by).to_string())
+    };
+    // What they are made of, then what keeps them.
+    let mut parts: Vec<(String, Value)> = Vec::new();
+    for &(role, from, len) in stretches {
+        let number = of_role(role).unwrap();
+        let mut part = json["segments"][&number].clone();
+        part.as_object_mut().unwrap().remove("flags");
+        part["offset"] = grown(&part["offset"], from);
+        if part["type"] == "crypt" {
+            part["iv_tweak"] = grown(&part["iv_tweak"], from / 512);
+        }
+        part["size"] = match len {
+            0 => json!("dynamic"),
+            len => json!(len.to_string()),
+        };
+        parts.push((number, part));
+    }
+    if let Some((part, member, by)) = change {
+        let member = &mut parts[part].1[member];
+        let value: u64 = member.as_str().unwrap().parse().unwrap();
+        *member = json!(value.checked_add_signed(by).unwrap().to_string());
+    }
+    for role in [
+        SegmentRole::BackupMoved,
+        SegmentRole::BackupPrevious,
+        SegmentRole::BackupFinal,
+    ] {
+        let number = of_role(role);
+        parts.extend(number.map(|n| (n.clone(), json["segments"][&n].clone())));
+    }
+    for digest in json["digests"].as_object_mut().unwrap().values_mut() {
+        let mine = digest["segments"].clone();
+        let mine = mine.as_array().unwrap();
+        let now = parts.iter().zip(0..);
+        let now = now.filter(|((number, _), _)| mine.contains(&json!(number)));
+        digest["segments"] = now.map(|(_, at): (_, u32)| at.to_string()).collect();
+    }
+    let numbered = parts.into_iter().zip(0..);
+    json["segments"] = numbered
+        .map(|((_, part), at): (_, u32)| (at.to_string(), part))
+        .collect();
+    with_json(storage, &json)
+}
+
+const PREVIOUS: SegmentRole = SegmentRole::BackupPrevious;
+const FINAL: SegmentRole = SegmentRole::BackupFinal;
+const MOVED: SegmentRole = SegmentRole::BackupMoved;
+
+#[track_caller]
+fn is_accepted(storage: &dyn Storage, stretches: &[Stretch]) {
+    let changed = with_data(storage, stretches, None);
+    let header = Header::read(&changed).unwrap();
+    if let Err(error) = unlock(&header, &changed, SECRET) {
+        panic!("{stretches:?}: {error}");
+    }
+}
+
+#[track_caller]
+fn is_refused(
+    storage: &dyn Storage,
+    stretches: &[Stretch],
+    change: Option<(usize, &str, i64)>,
+    words: &str,
+) {
+    let changed = with_data(storage, stretches, change);
+    let header = Header::read(&changed).unwrap_or_else(|e| panic!("{stretches:?}: {e}"));
+    let error = unlock(&header, &changed, SECRET).expect_err(words);
+    assert!(
+        matches!(error, UnlockError::Reencryption(_)),
+        "{stretches:?}: {error}"
+    );
+    let error = error.to_string();
+    assert!(error.contains(words), "{stretches:?}: {error}");
+    assert!(error.contains("somebody else"), "{stretches:?}: {error}");
+}
+
+/// The digest of the state says nothing of the parts that the data are in.
+#[test]
+fn parts_of_the_data_lie_where_the_state_has_them() {
+    let (mib, all) = (MIB as u64, LEN as u64);
+    let scratch = Scratch::new();
+    volume(&scratch, "", 4 * MIB, false);
+    scratch.succeed(&format!(
+        "reencrypt -q --init-only --key-file secret {CHEAP} --sector-size 512 data"
+    ));
+    let storage = open(&scratch.path("data"));
+    for good in [
+        &[(PREVIOUS, 0, 0)][..],
+        &[(FINAL, 0, mib), (PREVIOUS, mib, 0)],
+        &[(FINAL, 0, 0)],
+        // As `--device-size` has it.
+        &[(FINAL, 0, mib), (PREVIOUS, mib, mib)],
+    ] {
+        is_accepted(&storage, good);
+    }
+    // Exchanged, left out, from before the beginning of another.
+    let half = all / 2;
+    let exchanged = [(PREVIOUS, half, half), (PREVIOUS, 0, half)];
+    let place = "lie at byte";
+    is_refused(&storage, &exchanged, None, place);
+    is_refused(
+        &storage,
+        &[(FINAL, 0, mib), (PREVIOUS, 2 * mib, 0)],
+        None,
+        place,
+    );
+    is_refused(
+        &storage,
+        &[(FINAL, mib, mib), (PREVIOUS, 2 * mib, 0)],
+        None,
+        place,
+    );
+    is_refused(
+        &storage,
+        &[(PREVIOUS, 0, 0)],
+        Some((0, "offset", 4096)),
+        place,
+    );
+    // Another IV in either part.
+    let good = [(FINAL, 0, mib), (PREVIOUS, mib, 0)];
+    for part in [0, 1] {
+        is_refused(
+            &storage,
+            &good,
+            Some((part, "iv_tweak", 1)),
+            "its iv_tweak must be",
+        );
+    }
+    // What is new where the re-encryption has not been.
+    is_refused(
+        &storage,
+        &[(PREVIOUS, 0, mib), (FINAL, mib, 0)],
+        None,
+        "wrong side",
+    );
+    let both = [(FINAL, 0, mib), (PREVIOUS, mib, mib), (FINAL, 2 * mib, 0)];
+    is_refused(&storage, &both, None, "wrong side");
+    // Cut off, before anything is done and after all is.
+    is_refused(
+        &storage,
+        &[(PREVIOUS, 0, mib)],
+        None,
+        "bytes of data in all",
+    );
+    is_refused(&storage, &[(FINAL, 0, mib)], None, "bytes of data in all");
+}
+
+#[test]
+fn what_is_not_encrypted_yet_lies_where_it_was() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path("data"), plaintext(LEN)).unwrap();
+    let header = File::create(scratch.path("header")).unwrap();
+    header.set_len(16 * MIB as u64).unwrap();
+    scratch.succeed(&format!(
+        "reencrypt -q --encrypt --init-only --key-file secret {CHEAP} --header header data"
+    ));
+    let storage = open(&scratch.path("header"));
+    is_accepted(&storage, &[(PREVIOUS, 0, 0)]);
+    is_accepted(&storage, &[(FINAL, 0, 8192), (PREVIOUS, 8192, 0)]);
+    let cut = "bytes of data in all";
+    is_refused(&storage, &[(PREVIOUS, 0, 4096)], None, cut);
+    is_refused(&storage, &[(PREVIOUS, 4096, 0)], None, "lie at byte 0");
+}
+
+#[test]
+fn data_that_are_shifted_lie_where_they_were_moved() {
+    let (mib, all) = (MIB as u64, LEN as u64);
+    let scratch = Scratch::new();
+    let mut bytes = plaintext(LEN);
+    bytes.resize(LEN + 2 * MIB, 0);
+    fs::write(scratch.path("data"), bytes).unwrap();
+    scratch.succeed(&format!(
+        "reencrypt -q --encrypt --init-only --key-file secret {CHEAP} \
+         --luks2-keyslots-size 512k --reduce-device-size 2M data"
+    ));
+    let storage = open(&scratch.path("data"));
+    for good in [
+        &[(MOVED, 0, mib), (PREVIOUS, mib, all - mib)][..],
+        &[
+            (MOVED, 0, mib),
+            (PREVIOUS, mib, mib),
+            (FINAL, 2 * mib, all - 2 * mib),
+        ],
+        &[(MOVED, 0, mib), (FINAL, mib, all - mib)],
+        &[(FINAL, 0, 0)],
+    ] {
+        is_accepted(&storage, good);
+    }
+    is_refused(&storage, &[(MOVED, 0, 0)], None, "goes further");
+    is_refused(&storage, &[(MOVED, 0, mib)], None, "bytes of data in all");
+    is_refused(
+        &storage,
+        &[(MOVED, 0, mib), (PREVIOUS, mib, mib)],
+        None,
+        "bytes of data",
+    );
+    // Where the header is now.
+    is_refused(&storage, &[(PREVIOUS, 0, all)], None, "lie at byte");
 }
 
 #[test]
@@ -372,6 +608,22 @@ fn encryption_that_shifts_the_data() {
     assert_eq!(keyslot.direction, ReencryptDirection::Backward);
     assert_eq!(keyslot.resilience.shift(), Some(MIB as u64));
     assert_eq!(header.data_offset(), MIB as u64);
+}
+
+#[test]
+fn reencryption_that_shifts_the_data() {
+    let make = |scratch: &Scratch| {
+        volume(scratch, "", 4 * MIB, false);
+        let data = open(&scratch.path("data"));
+        data.set_len((16 + 2) * MIB as u64).unwrap();
+    };
+    let arguments = "--hotzone-size 64k --reduce-device-size 2M data";
+    let scratch = half_way(&make, arguments, "data", 2);
+    let header = Header::read(&open(&scratch.path("data"))).unwrap();
+    let (_, keyslot) = header.describe().reencrypt.unwrap();
+    assert_eq!(keyslot.mode, ReencryptMode::Reencrypt);
+    assert_eq!(keyslot.direction, ReencryptDirection::Backward);
+    assert_eq!(keyslot.resilience.shift(), Some(2 * MIB as u64));
 }
 
 #[test]
