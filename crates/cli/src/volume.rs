@@ -117,8 +117,8 @@ impl Volume {
         progress: ProgressStyleArgs,
         console: Console,
     ) -> Result<(Unlocked, SecretBytes)> {
-        let keyslots: Vec<_> = args.key_slot.into_iter().collect();
-        self.unlock_one_of(&keyslots, secrets, backend, &args.limits, progress, console)
+        let keyslots = args.key_slot.into_iter().collect();
+        self.unlock_one_of(keyslots, secrets, backend, &args.limits, progress, console)
     }
 
     /// As [`Volume::unlock`], with one of these keyslots; of all when there are none.
@@ -127,18 +127,52 @@ impl Volume {
     /// As [`Volume::unlock`].
     pub fn unlock_one_of(
         &self,
-        keyslots: &[u32],
+        keyslots: Vec<u32>,
         secrets: &SecretSource,
         backend: &dyn Backend,
         limits: &LimitArgs,
         progress: ProgressStyleArgs,
         console: Console,
     ) -> Result<(Unlocked, SecretBytes)> {
-        let mut attempts = secrets.attempts(limits.tries);
+        let options = unlock_options(keyslots, limits);
+        let storage = self.metadata.storage();
+        let attempt = |secret: &_| self.header.unlock(storage, secret, backend, &options);
+        self.ask(&attempt, secrets, limits.tries, progress, console)
+    }
+
+    /// As [`Volume::unlock`], also when the data cannot be read because a re-encryption
+    /// was interrupted.
+    ///
+    /// # Errors
+    /// As [`Volume::unlock`].
+    pub fn test(
+        &self,
+        secrets: &SecretSource,
+        backend: &dyn Backend,
+        args: &UnlockArgs,
+        progress: ProgressStyleArgs,
+        console: Console,
+    ) -> Result<Unlocked> {
+        let options = unlock_options(args.key_slot.into_iter().collect(), &args.limits);
+        let storage = self.metadata.storage();
+        let attempt = |secret: &_| self.header.test(storage, secret, backend, &options);
+        let (unlocked, _) = self.ask(&attempt, secrets, args.limits.tries, progress, console)?;
+        Ok(unlocked)
+    }
+
+    fn ask(
+        &self,
+        attempt: &dyn Fn(&[u8]) -> Result<Unlocked, UnlockError>,
+        secrets: &SecretSource,
+        tries: u32,
+        progress: ProgressStyleArgs,
+        console: Console,
+    ) -> Result<(Unlocked, SecretBytes)> {
+        let mut attempts = secrets.attempts(tries);
         loop {
             let secret = secrets.existing(&self.path)?;
             let step = progress.step("Opening the volume");
-            let result = self.attempt(keyslots, secret.expose(), backend, limits);
+            let result = attempt(secret.expose());
             drop(step);
             attempts -= 1;
             match result {
@@ -159,43 +193,6 @@ impl Volume {
                     return Err(Error::new(exit, format!("{}: {error}", self.name())));
                 }
             }
-        }
-    }
-
-    fn attempt(
-        &self,
-        keyslots: &[u32],
-        secret: &[u8],
-        backend: &dyn Backend,
-        limits: &LimitArgs,
-    ) -> Result<Unlocked, UnlockError> {
-        let unlock = |keyslot| {
-            let options = UnlockOptions {
-                keyslot,
-                memory_limit_kib: limits.pbkdf_memory_limit,
-                iterations_limit: limits.pbkdf_iterations_limit,
-                allow_weak_key: limits.allow_weak_key,
-            };
-            self.header
-                .unlock(self.metadata.storage(), secret, backend, &options)
-        };
-        if keyslots.is_empty() {
-            return unlock(None);
-        }
-        let (mut tried, mut failed) = (Vec::new(), None);
-        for &keyslot in keyslots {
-            match unlock(Some(keyslot)) {
-                Ok(unlocked) => return Ok(unlocked),
-                Err(error) if error.is_wrong_secret() => tried.push(keyslot),
-                Err(error) => failed = failed.or(Some(error)),
-            }
-        }
-        match failed {
-            Some(error) if tried.is_empty() => Err(error),
-            _ => Err(UnlockError::WrongSecret {
-                tried,
-                skipped: Vec::new(),
-            }),
         }
     }
 
@@ -245,8 +242,13 @@ impl Volume {
         Ok(Some(len))
     }
 
-    /// Where the data are, part by part, if it is known where they end.
-    fn extents(&self, data: Option<&Input>) -> Result<Option<Vec<Extent>>> {
+    /// Where the data are, part by part, if it is known where they end; `data` has them
+    /// when the header is detached.
+    ///
+    /// # Errors
+    /// When they are cut off or cannot be read; when the header is detached and there
+    /// are no `data`.
+    pub fn extents(&self, data: Option<&Input>) -> Result<Option<Vec<Extent>>> {
         if data.is_none() && self.is_detached_header() {
             return Err(Error::failure(format!(
                 "{} is a detached header: the data are in another file",
@@ -387,5 +389,14 @@ fn shown(path: &Path) -> String {
         "standard input".into()
     } else {
         name(path)
+    }
+}
+
+fn unlock_options(keyslots: Vec<u32>, limits: &LimitArgs) -> UnlockOptions {
+    UnlockOptions {
+        keyslots,
+        memory_limit_kib: limits.pbkdf_memory_limit,
+        iterations_limit: limits.pbkdf_iterations_limit,
+        allow_weak_key: limits.allow_weak_key,
     }
 }

@@ -160,20 +160,27 @@ impl Segments {
             .expect("there is at least one segment")
     }
 
+    /// Whether each part of the data is of a kind that this version knows.
+    pub(crate) fn check_known(&self) -> Result<(), SegmentError> {
+        let mut foreign = self
+            .data()
+            .filter_map(|(segment, entry)| match &entry.kind {
+                SegmentKind::Foreign { what, .. } => Some((segment, what.what.clone())),
+                _ => None,
+            });
+        match foreign.next() {
+            Some((segment, what)) => Err(SegmentError::Foreign { segment, what }),
+            None => Ok(()),
+        }
+    }
+
     /// Whether all of the data can be read, given the keys.
     pub(crate) fn check_readable(&self) -> Result<(), SegmentError> {
-        for (segment, entry) in self.data() {
-            if entry.role == SegmentRole::InReencryption {
-                return Err(SegmentError::HotZone { segment });
-            }
-            if let SegmentKind::Foreign { what, .. } = &entry.kind {
-                return Err(SegmentError::Foreign {
-                    segment,
-                    what: what.what.clone(),
-                });
-            }
+        self.check_known()?;
+        match self.of_role(SegmentRole::InReencryption) {
+            Some((segment, _)) => Err(SegmentError::HotZone { segment }),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// The plaintext, part by part, in a storage of `storage_len` bytes. `digest` knows

@@ -28,8 +28,9 @@ use crate::{
 /// How a volume is to be unlocked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnlockOptions {
-    /// Only this keyslot; otherwise all but those of priority "ignore".
-    pub keyslot: Option<u32>,
+    /// Only these keyslots, whatever their priority; when none is named, all but those
+    /// of priority "ignore".
+    pub keyslots: Vec<u32>,
     /// The most KiB of memory that a keyslot may ask for;
     /// [`DEFAULT_MEMORY_LIMIT_KIB`](crate::DEFAULT_MEMORY_LIMIT_KIB) when not given.
     pub memory_limit_kib: Option<u64>,
@@ -120,8 +121,36 @@ impl Header {
         options: &UnlockOptions,
     ) -> Result<Unlocked, UnlockError> {
         let reencryption = self.openable()?;
+        self.open_keys(reencryption.as_ref(), storage, secret, backend, options)
+    }
+
+    /// Finds a keyslot that `secret` opens, as [`Header::unlock`] does, also when the data
+    /// cannot be read because a re-encryption was interrupted while it worked on a part of
+    /// them.
+    ///
+    /// # Errors
+    /// [`UnlockError`].
+    pub fn test(
+        &self,
+        storage: &dyn Storage,
+        secret: &[u8],
+        backend: &dyn Backend,
+        options: &UnlockOptions,
+    ) -> Result<Unlocked, UnlockError> {
+        let reencryption = self.state()?;
+        self.open_keys(reencryption.as_ref(), storage, secret, backend, options)
+    }
+
+    fn open_keys(
+        &self,
+        reencryption: Option<&Reencryption<'_>>,
+        storage: &dyn Storage,
+        secret: &[u8],
+        backend: &dyn Backend,
+        options: &UnlockOptions,
+    ) -> Result<Unlocked, UnlockError> {
         let metadata = self.metadata();
-        let needed = needed_keys(metadata, reencryption.as_ref())?;
+        let needed = needed_keys(metadata, reencryption)?;
         let mut opening = Opening {
             keyslots: &metadata.keyslots,
             foreign: &metadata.foreign_keyslots,
@@ -133,7 +162,7 @@ impl Header {
         };
         let keys = opening.open_all(&needed)?;
         if let Some(reencryption) = reencryption {
-            verify(&reencryption, metadata, &keys, options)?;
+            verify(reencryption, metadata, &keys, options)?;
         }
         Unlocked::of(keys)
     }
@@ -149,13 +178,20 @@ impl Header {
     }
 
     fn openable(&self) -> Result<Option<Reencryption<'_>>, UnlockError> {
+        let reencryption = self.state()?;
+        self.metadata().segments.check_readable()?;
+        Ok(reencryption)
+    }
+
+    /// The re-encryption that there may be. A part of the data may be half re-encrypted.
+    fn state(&self) -> Result<Option<Reencryption<'_>>, UnlockError> {
         let metadata = self.metadata();
         let unknown: Vec<_> = metadata.config.unknown_requirements().collect();
         if !unknown.is_empty() {
             let names = unknown.into_iter().map(str::to_owned).collect();
             return Err(UnlockError::Requirements { names });
         }
-        metadata.segments.check_readable()?;
+        metadata.segments.check_known()?;
         let reencryption = Reencryption::of(metadata)?;
         let mut data = metadata.segments.data();
         if reencryption.is_none()
@@ -284,15 +320,22 @@ struct Opening<'a> {
 
 impl<'a> Opening<'a> {
     fn open_all(&mut self, needed: &[NeededKey<'_>]) -> Result<Vec<OpenedKey>, UnlockError> {
-        if let Some(keyslot) = self.options.keyslot {
-            if !self.keyslots.contains_key(&keyslot) && !self.foreign.contains_key(&keyslot) {
-                let existing = self.keyslots.keys().copied().collect();
-                return Err(UnlockError::NoSuchKeyslot { keyslot, existing });
-            }
-            let holds = |key: &NeededKey<'_>| key.digest.keyslots.contains(&keyslot);
-            if !needed.iter().any(holds) {
-                return Err(UnlockError::Unbound { keyslot });
-            }
+        let wanted = &self.options.keyslots;
+        let exists =
+            |number| self.keyslots.contains_key(number) || self.foreign.contains_key(number);
+        if let Some(&keyslot) = wanted.iter().find(|number| !exists(*number)) {
+            let existing = self.keyslots.keys().copied().collect();
+            return Err(UnlockError::NoSuchKeyslot { keyslot, existing });
+        }
+        let holds = |number| {
+            needed
+                .iter()
+                .any(|key| key.digest.keyslots.contains(number))
+        };
+        if let Some(&keyslot) = wanted.first()
+            && !wanted.iter().any(holds)
+        {
+            return Err(UnlockError::Unbound { keyslot });
         }
         let mut keys: Vec<OpenedKey> = Vec::new();
         for key in needed {
@@ -352,16 +395,19 @@ impl<'a> Opening<'a> {
     /// The keyslots to try for a digest's key, in order. Those that this version does
     /// not open come last.
     fn candidates(&self, digest: &Digest) -> Vec<(u32, Candidate<'a>)> {
-        let wanted = self.options.keyslot;
-        let only = wanted.filter(|number| digest.keyslots.contains(number));
+        // Of a digest that none of the wanted ones has the key of, any will do.
+        let wanted = self.options.keyslots.iter().copied();
+        let only: Vec<u32> = wanted
+            .filter(|number| digest.keyslots.contains(number))
+            .collect();
         let mut known: Vec<_> = self
             .keyslots
             .iter()
             .map(|(&number, keyslot)| (number, keyslot))
             .filter(|(number, _)| digest.keyslots.contains(number))
-            .filter(|&(number, keyslot)| match only {
-                Some(only) => only == number,
-                None => keyslot.priority != Priority::Ignore,
+            .filter(|(number, keyslot)| match only.is_empty() {
+                true => keyslot.priority != Priority::Ignore,
+                false => only.contains(number),
             })
             .collect();
         known.sort_by_key(|(number, keyslot)| (Reverse(keyslot.priority), *number));
@@ -369,7 +415,7 @@ impl<'a> Opening<'a> {
             .foreign
             .iter()
             .filter(|(number, _)| digest.keyslots.contains(number))
-            .filter(|&(&number, _)| only.is_none_or(|only| only == number))
+            .filter(|(number, _)| only.is_empty() || only.contains(number))
             .map(|(&number, foreign)| (number, Candidate::Foreign(foreign)));
         known
             .into_iter()

@@ -15,6 +15,7 @@ use crate::{
     header_digest::HeaderDigest,
     keyslot::Keyslot,
     luks1::{self, Luks1Error, Luks1Header},
+    metadata::Metadata,
     segment::{Segment, SegmentError},
     segments::Extent,
     unlock::{UnlockError, UnlockOptions, Unlocked},
@@ -68,6 +69,51 @@ impl VolumeHeader {
             Self::Luks1(header) => header.unlock(storage, secret, backend, options),
             Self::Luks2(header) => header.unlock(storage, secret, backend, options),
         }
+    }
+
+    /// Tells whether `secret` opens a keyslot, also when the data cannot be read:
+    /// [`Header::test`].
+    ///
+    /// # Errors
+    /// [`UnlockError`].
+    pub fn test(
+        &self,
+        storage: &dyn Storage,
+        secret: &[u8],
+        backend: &dyn Backend,
+        options: &UnlockOptions,
+    ) -> Result<Unlocked, UnlockError> {
+        match self {
+            Self::Luks1(header) => header.unlock(storage, secret, backend, options),
+            Self::Luks2(header) => header.test(storage, secret, backend, options),
+        }
+    }
+
+    /// Whether both say the same of the data: where they are, how they are encrypted and
+    /// with which keys, what is being done with them, and how long a file in them is.
+    /// Keyslots, tokens and labels may differ.
+    #[must_use]
+    pub fn has_same_data(&self, other: &Self) -> bool {
+        let (ours, theirs) = match (self, other) {
+            (Self::Luks1(ours), Self::Luks1(theirs)) => {
+                let key = |header: &Luks1Header| header.describe().digest.value.clone();
+                return ours.segment() == theirs.segment() && key(ours) == key(theirs);
+            }
+            (Self::Luks2(ours), Self::Luks2(theirs)) => (ours.metadata(), theirs.metadata()),
+            _ => return false,
+        };
+        let keys = |metadata: &Metadata| -> Vec<_> {
+            let digests = metadata.digests.iter();
+            let of_data = digests.filter(|(_, digest)| !digest.segments.is_empty());
+            of_data
+                .map(|(&number, digest)| (number, digest.segments.clone(), digest.value.clone()))
+                .collect()
+        };
+        ours.segments == theirs.segments
+            && keys(ours) == keys(theirs)
+            && ours.reencrypt == theirs.reencrypt
+            && ours.config.requirements == theirs.config.requirements
+            && ours.file_length() == theirs.file_length()
     }
 
     /// The one segment of a volume whose data are all encrypted alike:

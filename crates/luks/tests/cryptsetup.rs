@@ -397,7 +397,7 @@ fn keyslots_are_tried_by_priority() {
     let header = Header::read(&storage).unwrap();
     let try_only = |keyslot, secret: &[u8]| {
         let options = UnlockOptions {
-            keyslot: Some(keyslot),
+            keyslots: vec![keyslot],
             ..UnlockOptions::default()
         };
         header

@@ -228,7 +228,7 @@ impl Opened {
         }
         *self.0.entry(hasher.finish()).or_insert_with(|| {
             let options = UnlockOptions {
-                keyslot: Some(keyslot),
+                keyslots: vec![keyslot],
                 ..UnlockOptions::default()
             };
             header.unlock(image, secret, &*backend(), &options).is_ok()

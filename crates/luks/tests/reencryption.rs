@@ -565,7 +565,7 @@ fn another_key_or_sector_size_or_cipher() {
         // Each keyslot can be asked for; the other is found.
         for keyslot in [unlocked.keyslot, unlocked.others[0].keyslot] {
             let options = UnlockOptions {
-                keyslot: Some(keyslot),
+                keyslots: vec![keyslot],
                 ..UnlockOptions::default()
             };
             header
@@ -679,6 +679,11 @@ fn a_hot_zone_that_a_crash_left_is_refused() {
             );
             assert!(error.to_string().contains("cryptsetup repair"), "{error}");
             assert!(header.extents(Storage::len(&storage).unwrap()).is_err());
+            // The keys can be told all the same, and the state is held to its digest.
+            let options = UnlockOptions::default();
+            let test = |secret| header.test(&storage, secret, &*backend(), &options);
+            assert_eq!(test(SECRET).unwrap().others.len(), 1);
+            assert!(test(b"wrong").unwrap_err().is_wrong_secret());
 
             scratch.succeed("repair -q --key-file secret data");
             let header = Header::read(&storage).unwrap();

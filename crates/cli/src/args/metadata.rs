@@ -50,7 +50,8 @@ pub struct DumpArgs {
 /// Looks at the header (LUKS2: both copies and their checksums) and every rule that the
 /// metadata must keep. With --key-file or --passphrase it also opens a keyslot and
 /// compares the key with its digest. Exit code 1 tells that something is damaged, even
-/// when the volume can still be opened from its other copy. Nothing is changed.
+/// when the volume can still be opened from its other copy. Data that cannot be read for
+/// another reason are told, and no damage. Nothing is changed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

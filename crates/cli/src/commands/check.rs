@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use luxor_engine::Mode;
-use luxor_luks::VolumeHeader;
+use luxor_luks::{UnlockError, VolumeHeader};
 
 use crate::{
     args::{CheckArgs, GlobalArgs},
@@ -84,16 +84,26 @@ pub fn run(args: &CheckArgs, global: &GlobalArgs, console: Console) -> Result<()
     if damage.is_empty() {
         damage.extend(volume.header.warnings().iter().map(ToString::to_string));
     }
-    match volume.payload_len(data.as_ref()) {
-        _ if data.is_none() && volume.is_detached_header() => {
-            good.push_str("data: in another file (the header is detached); not checked\n");
-        }
-        Ok(Some(len)) => {
-            let _ = writeln!(good, "data: {len} bytes in whole sectors");
-        }
-        // From a pipe nobody knows before the end.
-        Ok(None) => {}
-        Err(error) => damage.push(error.message().to_owned()),
+    match state(&volume.header) {
+        State::Good => match volume.payload_len(data.as_ref()) {
+            _ if data.is_none() && volume.is_detached_header() => {
+                good.push_str("data: in another file (the header is detached); not checked\n");
+            }
+            Ok(Some(len)) => {
+                let _ = write!(good, "data: {len} bytes in whole sectors");
+                let extents = volume.extents(data.as_ref())?.unwrap_or_default();
+                let linear = extents.iter().filter(|extent| extent.cipher.is_none());
+                match linear.map(|extent| extent.len).sum() {
+                    0_u64 => good.push('\n'),
+                    linear => drop(writeln!(good, ", {linear} of them not encrypted")),
+                }
+            }
+            // From a pipe nobody knows before the end.
+            Ok(None) => {}
+            Err(error) => damage.push(error.message().to_owned()),
+        },
+        State::Unreadable(error) => drop(writeln!(good, "data: {error}")),
+        State::Damaged(error) => damage.push(error.to_string()),
     }
     console::print(&good)?;
 
@@ -101,9 +111,9 @@ pub fn run(args: &CheckArgs, global: &GlobalArgs, console: Console) -> Result<()
     if let Some(secrets) = secrets {
         let engine = Engine::select(global, Mode::Xts, console)?;
         let progress = ProgressStyleArgs::new(global, console, false);
-        let unlocked = volume.unlock(&secrets, &*engine.backend, &args.unlock, progress, console);
+        let unlocked = volume.test(&secrets, &*engine.backend, &args.unlock, progress, console);
         match unlocked {
-            Ok((unlocked, _)) => {
+            Ok(unlocked) => {
                 let others = unlocked.others.iter().map(|key| (key.keyslot, key.digest));
                 let all = [(unlocked.keyslot, unlocked.digest)]
                     .into_iter()
@@ -128,5 +138,24 @@ pub fn run(args: &CheckArgs, global: &GlobalArgs, console: Console) -> Result<()
             volume.name(),
             damage.join("; ")
         ))),
+    }
+}
+
+/// What there is to say of the data, before anybody looks at them.
+enum State {
+    Good,
+    /// Nothing is wrong with the metadata, and the data cannot be read all the same.
+    Unreadable(UnlockError),
+    Damaged(UnlockError),
+}
+
+fn state(header: &VolumeHeader) -> State {
+    match header.check_openable() {
+        // The requirement has been told.
+        Ok(()) | Err(UnlockError::Requirements { .. }) => State::Good,
+        Err(UnlockError::Reencryption(error)) if !error.is_unsupported() => {
+            State::Damaged(error.into())
+        }
+        Err(error) => State::Unreadable(error),
     }
 }

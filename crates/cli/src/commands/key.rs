@@ -117,7 +117,13 @@ fn remove(args: &KeyRemoveArgs, mut session: Session<'_>) -> Result<()> {
 
 fn test(args: &KeyTestArgs, session: &Session<'_>) -> Result<()> {
     let secrets = session.secrets()?;
-    let (unlocked, _) = session.unlock(&secrets, &args.unlock)?;
+    let unlocked = session.volume.test(
+        &secrets,
+        &*session.engine.backend,
+        &args.unlock,
+        session.progress(),
+        session.console,
+    )?;
     if session.console.is_quiet() {
         return Ok(());
     }
@@ -231,7 +237,7 @@ impl<'a> Session<'a> {
             others.push(number);
         }
         self.volume.unlock_one_of(
-            &others,
+            others,
             &self.secrets()?,
             &*self.engine.backend,
             limits,

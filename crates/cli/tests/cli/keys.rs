@@ -121,6 +121,35 @@ fn convert_changes_the_derivation_and_not_the_key() {
         .fails(1, "pbkdf2");
 }
 
+/// All keyslots that may open are tried, and those that are not are told.
+#[test]
+fn remove_tells_which_keyslots_were_not_tried() {
+    let folder = prepared();
+    for (key, iterations) in [("third", "1000"), ("fourth", "2000")] {
+        folder.write(key, key);
+        luxor("key add --key-file key volume --pbkdf pbkdf2 --new-key-file")
+            .args([key, "--pbkdf-force-iterations", iterations])
+            .current_dir(folder.path())
+            .ok();
+    }
+    let remove = |key: &str| {
+        luxor("key remove --key-slot 0 --pbkdf-iterations-limit 1500 volume --key-file")
+            .arg(key)
+            .current_dir(folder.path())
+    };
+    for key in ["other", "fourth"] {
+        let outcome = remove(key).run();
+        outcome.assert_code(2);
+        let words = "(tried: 1); not tried: keyslot 2: ";
+        assert!(outcome.stderr.contains(words), "{outcome:#?}");
+        assert!(
+            outcome.stderr.contains("--pbkdf-iterations-limit 2000"),
+            "{outcome:#?}"
+        );
+    }
+    remove("third").ok();
+}
+
 #[test]
 fn the_last_keyslot_goes_only_when_it_is_said() {
     let folder = prepared();

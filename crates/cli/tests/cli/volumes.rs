@@ -207,6 +207,58 @@ fn check_opens_a_keyslot_with_a_key() {
         .assert_code(2);
 }
 
+/// A volume with another JSON text in both copies.
+fn with_text(folder: &Folder, volume: &[u8], old: &str, new: &str) -> Vec<u8> {
+    let mut volume = volume.to_vec();
+    for begin in [0, 0x4000] {
+        let copy = &mut volume[begin..begin + 0x4000];
+        let text = String::from_utf8_lossy(&copy[4096..]).into_owned();
+        let text = text.trim_end_matches('\0').replace(old, new);
+        copy[4096..].fill(0);
+        copy[4096..][..text.len()].copy_from_slice(text.as_bytes());
+        copy[448..512].fill(0);
+        let sum = tool("sha256sum", [folder.write("copy", &*copy)]);
+        for (byte, digits) in copy[448..480].iter_mut().zip(sum.stdout.chunks(2)) {
+            let digits = std::str::from_utf8(digits).unwrap();
+            *byte = u8::from_str_radix(digits, 16).unwrap();
+        }
+    }
+    volume
+}
+
+/// Nothing is wrong with such metadata, and nobody opens the volume all the same.
+#[test]
+fn check_says_why_a_volume_that_is_not_damaged_does_not_open() {
+    let folder = prepared();
+    let volume = fs::read(folder.join("ours")).unwrap();
+    let crypt = "\"type\":\"crypt\"";
+    let integrity = format!("{crypt},\"integrity\":{{\"type\":\"hmac(sha256)\"}}");
+    for (new, words) in [
+        (
+            "\"type\":\"linear\"",
+            "data: segment 0 is not encrypted, although",
+        ),
+        (&integrity, "data: segment 0: it has integrity tags, which"),
+        (
+            "\"type\":\"striped\"",
+            "data: segment 0: it is of type \"striped\", which",
+        ),
+    ] {
+        let changed = with_text(&folder, &volume, crypt, new);
+        assert!(changed != volume);
+        folder.write("changed", &changed);
+        let outcome = luxor("check changed").current_dir(folder.path()).ok();
+        assert!(outcome.text().contains(words), "{outcome:#?}");
+        assert!(outcome.stderr.is_empty(), "{outcome:#?}");
+        // The key cannot be checked then.
+        let outcome = luxor("check --key-file key changed")
+            .current_dir(folder.path())
+            .run();
+        outcome.assert_code(1);
+        assert!(!outcome.stderr.contains("damaged"), "{outcome:#?}");
+    }
+}
+
 /// cryptsetup locks a volume while it changes the metadata; then is no time to read it.
 #[test]
 fn metadata_are_not_read_while_they_are_changed() {

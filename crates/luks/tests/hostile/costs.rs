@@ -160,9 +160,32 @@ fn many_keyslots_cost_no_more_than_one_may() {
         };
         assert!(expected, "{keyslot}: {error}");
     }
+    // A choice of them costs no more.
+    let error = unlock(UnlockOptions {
+        keyslots: (1..32).collect(),
+        ..UnlockOptions::default()
+    })
+    .unwrap_err();
+    let UnlockError::Keyslot { keyslot: 1, error } = error else {
+        panic!("{error}")
+    };
+    assert!(matches!(error, KeyslotError::Limit(_)), "{error}");
+    let error = unlock(UnlockOptions {
+        keyslots: [0].into_iter().chain(3..32).collect(),
+        ..UnlockOptions::default()
+    })
+    .unwrap_err();
+    let UnlockError::WrongSecret { tried, skipped } = error else {
+        panic!("{error}")
+    };
+    assert_eq!((tried, skipped.len()), (vec![0], 29));
+    let of_total = skipped
+        .iter()
+        .filter(|skipped| matches!(skipped.error, KeyslotError::Limit(CostError::Total { .. })));
+    assert_eq!(of_total.count(), 27);
     // As the message says.
     let error = unlock(UnlockOptions {
-        keyslot: Some(31),
+        keyslots: vec![31],
         ..UnlockOptions::default()
     })
     .unwrap_err();

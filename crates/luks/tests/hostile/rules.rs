@@ -492,7 +492,7 @@ fn what_is_not_known_is_shown_and_not_opened() {
         "{error}"
     );
     let only = UnlockOptions {
-        keyslot: Some(3),
+        keyslots: vec![3],
         ..UnlockOptions::default()
     };
     let error = header
