@@ -39,6 +39,13 @@ const USED: i64 = 100;
 const REFUSED: i64 = 200;
 
 impl Access {
+    fn flock(self) -> FlockArg {
+        match self {
+            Self::Read => FlockArg::LockShared,
+            Self::Write => FlockArg::LockExclusive,
+        }
+    }
+
     fn uses(self) -> &'static [i64] {
         match self {
             Self::Read => &[CONSISTENT_READ],
@@ -145,19 +152,8 @@ impl MetadataLock {
         if metadata.file_type().is_block_device() {
             let device = metadata.rdev();
             let name = format!("L_{}:{}", major(device), minor(device));
-            // Others than root may not, and a container can lack the folder: they
-            // do without.
-            return match Self::of_device(Path::new("/run/cryptsetup"), &name, access) {
-                Err(e)
-                    if matches!(
-                        e.kind(),
-                        io::ErrorKind::PermissionDenied
-                            | io::ErrorKind::NotFound
-                            | io::ErrorKind::ReadOnlyFilesystem
-                    ) =>
-                {
-                    Ok(Self { _held: None })
-                }
+            return match Self::of_device(Path::new(FOLDER), &name, access) {
+                Err(e) if is_not_for_us(&e) => Ok(Self { _held: None }),
                 result => result,
             };
         }
@@ -165,47 +161,94 @@ impl MetadataLock {
             return Ok(Self { _held: None });
         }
         Ok(Self {
-            _held: flock(file.try_clone()?, access)?,
+            _held: flock(file.try_clone()?, access.flock())?,
         })
     }
 
     fn of_device(folder: &Path, name: &str, access: Access) -> io::Result<Self> {
-        match DirBuilder::new().mode(0o700).create(folder) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
-            _ => {}
+        let _held = lock_named(folder, name, access.flock())?;
+        Ok(Self { _held })
+    }
+}
+
+/// cryptsetup's lock on the re-encryption of a volume, shared with other readers and held
+/// until dropped. cryptsetup has it exclusively while it re-encrypts, and does not wait.
+#[derive(Debug)]
+pub struct ReencryptionLock {
+    _held: Option<Flock<File>>,
+}
+
+impl ReencryptionLock {
+    /// The lock for the volume with this UUID; `None` when a re-encryption has it.
+    /// Without an effect for users other than root, who cannot have it.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn acquire(uuid: &str) -> io::Result<Option<Self>> {
+        Self::within(Path::new(FOLDER), uuid)
+    }
+
+    fn within(folder: &Path, uuid: &str) -> io::Result<Option<Self>> {
+        let none = Self { _held: None };
+        // It becomes the name of a file.
+        if !uuid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
+            return Ok(Some(none));
         }
-        let path = folder.join(name);
-        loop {
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .custom_flags(libc::O_NOFOLLOW)
-                .open(&path)?;
-            let held = flock(file, access)?;
-            // Who releases the last lock removes the file: what was locked here
-            // may be one that nobody else will see.
-            let Some(held) = held else {
-                return Ok(Self { _held: None });
-            };
-            let Ok(named) = fs::metadata(&path) else {
-                continue;
-            };
-            let locked = held.metadata()?;
-            if (locked.dev(), locked.ino()) == (named.dev(), named.ino()) {
-                return Ok(Self { _held: Some(held) });
-            }
+        let name = format!("LN_LUKS2-reencryption-{uuid}");
+        match lock_named(folder, &name, FlockArg::LockSharedNonblock) {
+            Ok(_held) => Ok(Some(Self { _held })),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(e) if is_not_for_us(&e) => Ok(Some(none)),
+            Err(e) => Err(e),
         }
     }
 }
 
-fn flock(file: File, access: Access) -> io::Result<Option<Flock<File>>> {
-    let how = match access {
-        Access::Read => FlockArg::LockShared,
-        Access::Write => FlockArg::LockExclusive,
-    };
+/// Where cryptsetup has the files that stand for what is locked.
+const FOLDER: &str = "/run/cryptsetup";
+
+/// Others than root may not, and a container can lack the folder: they do without.
+fn is_not_for_us(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::PermissionDenied
+            | io::ErrorKind::NotFound
+            | io::ErrorKind::ReadOnlyFilesystem
+    )
+}
+
+/// Locks a file that stands for something else; `None` where locks are not supported.
+fn lock_named(folder: &Path, name: &str, how: FlockArg) -> io::Result<Option<Flock<File>>> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+        _ => {}
+    }
+    let path = folder.join(name);
+    loop {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&path)?;
+        // Who releases the last lock removes the file: what was locked here may be one
+        // that nobody else will see.
+        let Some(held) = flock(file, how)? else {
+            return Ok(None);
+        };
+        let Ok(named) = fs::metadata(&path) else {
+            continue;
+        };
+        let locked = held.metadata()?;
+        if (locked.dev(), locked.ino()) == (named.dev(), named.ino()) {
+            return Ok(Some(held));
+        }
+    }
+}
+
+fn flock(file: File, how: FlockArg) -> io::Result<Option<Flock<File>>> {
     let mut file = file;
     loop {
         match Flock::lock(file, how) {
@@ -238,6 +281,11 @@ mod tests {
             .write(true)
             .open(path)
             .unwrap()
+    }
+
+    fn opened_new(path: &Path) -> File {
+        File::create_new(path).unwrap();
+        opened(path)
     }
 
     #[test]
@@ -365,6 +413,33 @@ mod tests {
         assert!(!flock("-s"));
         drop(exclusive);
         assert!(flock("-s"));
+    }
+
+    #[test]
+    fn readers_keep_reencryptions_out() {
+        let _alone = alone();
+        let folder = tempfile::tempdir().unwrap();
+        let uuid = "11111111-2222-4333-8444-555555555555";
+        let lock = || ReencryptionLock::within(folder.path(), uuid).unwrap();
+        let name = format!("LN_LUKS2-reencryption-{uuid}");
+        let file = opened_new(&folder.path().join(&name));
+        let (first, second) = (lock().unwrap(), lock().unwrap());
+        assert!(file.try_lock().is_err());
+        drop(first);
+        assert!(file.try_lock().is_err());
+        drop(second);
+        file.try_lock().unwrap();
+        assert!(lock().is_none(), "it does not wait");
+        file.unlock().unwrap();
+        assert!(lock().is_some());
+        // No name of a file elsewhere.
+        let uuid = "../../elsewhere";
+        assert!(
+            ReencryptionLock::within(folder.path(), uuid)
+                .unwrap()
+                .is_some()
+        );
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::{
     console::{Console, say},
     error::{Error, Exit, Result, name},
     input::{Input, Role},
-    locks::{Access, MetadataLock},
+    locks::{Access, MetadataLock, ReencryptionLock},
     prefix::Prefix,
     progress::ProgressStyleArgs,
     secrets::SecretSource,
@@ -74,21 +74,12 @@ impl Volume {
     /// As [`Volume::open`].
     pub fn read(input: Input, global: &GlobalArgs) -> Result<Self> {
         let path = input.path().to_owned();
-        // cryptsetup must not be in the middle of changing them.
-        let lock = MetadataLock::acquire(input.file(), Access::Read)
-            .map_err(|error| Error::io(format!("cannot lock {}", input.name()), &error))?;
+        let lock = lock_to_read(&input)?;
         let metadata = match input.as_storage() {
             Some(_) => Metadata::Seekable(input),
             None => Metadata::Stream(Prefix::of(Box::new(input))),
         };
-        let header = VolumeHeader::read(metadata.storage()).map_err(|error| {
-            let message = format!("{}: {error}", shown(&path));
-            match &error {
-                VolumeReadError::Luks2(ReadError::Damaged { .. }) => Error::failure(message)
-                    .hint("A backup of the header would help: luxor header restore."),
-                _ => Error::failure(message),
-            }
-        })?;
+        let header = read_header(metadata.storage(), &path)?;
         drop(lock);
         check_policy(&header, global, &shown(&path))?;
         Ok(Self {
@@ -217,6 +208,29 @@ impl Volume {
             .map_err(|error| Error::failure(format!("{}: {error}", shown(&self.path))))
     }
 
+    /// Keeps cryptsetup from going on with a re-encryption, where there is one: without
+    /// resilience it tells of its progress only at its end.
+    ///
+    /// # Errors
+    /// When it is at work.
+    pub fn lock_reencryption(&self) -> Result<Option<ReencryptionLock>> {
+        let VolumeHeader::Luks2(header) = &self.header else {
+            return Ok(None);
+        };
+        let config = header.describe().config;
+        if config.reencrypt_version().is_none() {
+            return Ok(None);
+        }
+        match ReencryptionLock::acquire(self.header.uuid()) {
+            Ok(Some(lock)) => Ok(Some(lock)),
+            Ok(None) => Err(Error::new(
+                Exit::Busy,
+                format!("{}: cryptsetup is re-encrypting it just now", self.name()),
+            )),
+            Err(error) => Err(Error::io(format!("cannot lock {}", self.name()), &error)),
+        }
+    }
+
     /// Whether the data are in a file of their own: this one has the metadata where
     /// they would begin.
     #[must_use]
@@ -263,7 +277,7 @@ impl Volume {
         };
         let storage_len = match storage_len {
             Some(len) => len,
-            None => match self.stream_segment(&name)? {
+            None => match stream_segment(&self.header, &name)? {
                 Segment {
                     size: SegmentSize::Fixed(size),
                     offset,
@@ -276,16 +290,6 @@ impl Volume {
             Ok(extents) => Ok(Some(extents)),
             Err(error) => Err(Error::failure(format!("{name}: {error}"))),
         }
-    }
-
-    /// The one segment of a volume that comes through a pipe.
-    fn stream_segment(&self, name: &str) -> Result<&Segment> {
-        self.header.segment().ok_or_else(|| {
-            Error::failure(format!(
-                "{name}: the volume's data lie in several parts, which cannot be read from a pipe"
-            ))
-            .hint("Give a file or a device.")
-        })
     }
 
     fn data_name(&self, data: Option<&Input>) -> String {
@@ -303,18 +307,29 @@ impl Volume {
             (Some(input), _) | (None, Metadata::Seekable(input)) => input.as_storage().is_some(),
             (None, Metadata::Stream(_)) => false,
         };
+        let Self {
+            header,
+            path,
+            metadata,
+        } = self;
         if let (Some(extents), true) = (&extents, is_storage) {
-            let input = match (data, self.metadata) {
-                (Some(input), _) | (None, Metadata::Seekable(input)) => input,
+            let (input, detached) = match (data, metadata) {
+                (Some(input), Metadata::Seekable(metadata)) => (input, Some(metadata)),
+                (Some(input), Metadata::Stream(_)) | (None, Metadata::Seekable(input)) => {
+                    (input, None)
+                }
                 (None, Metadata::Stream(_)) => unreachable!("a pipe is no storage"),
             };
-            return Ok(Payload::At {
-                input,
-                extents: extents.clone(),
+            let extents = extents.clone();
+            return Ok(Payload {
+                header,
+                path,
+                detached,
+                place: Place::At { input, extents },
             });
         }
 
-        let segment = self.stream_segment(&name)?.clone();
+        let segment = stream_segment(&header, &name)?.clone();
         let offset = segment.offset;
         let failed = |error| {
             Error::io(
@@ -324,16 +339,30 @@ impl Volume {
         };
         let len = extents.map(|extents| extents.iter().map(|extent| extent.len).sum());
         let limit = len.unwrap_or(u64::MAX);
-        let stream: Box<dyn Read + Send> = match (data, self.metadata) {
+        let (stream, detached): (Box<dyn Read + Send>, _) = match (data, metadata) {
             (None, Metadata::Stream(prefix)) => {
-                Box::new(prefix.into_stream_at(offset).map_err(failed)?.take(limit))
+                let stream = prefix.into_stream_at(offset).map_err(failed)?;
+                (Box::new(stream.take(limit)), None)
             }
-            (Some(mut input), _) | (None, Metadata::Seekable(mut input)) => {
+            (Some(mut input), metadata) => {
                 input.skip_to(offset).map_err(failed)?;
-                Box::new(input.take(limit))
+                let detached = match metadata {
+                    Metadata::Seekable(metadata) => Some(metadata),
+                    Metadata::Stream(_) => None,
+                };
+                (Box::new(input.take(limit)), detached)
+            }
+            (None, Metadata::Seekable(mut input)) => {
+                input.skip_to(offset).map_err(failed)?;
+                (Box::new(input.take(limit)), None)
             }
         };
-        Ok(Payload::Stream { stream, segment })
+        Ok(Payload {
+            header,
+            path,
+            detached,
+            place: Place::Stream { stream, segment },
+        })
     }
 }
 
@@ -357,8 +386,19 @@ pub fn check_policy(header: &VolumeHeader, global: &GlobalArgs, volume: &str) ->
         .map_err(|error| Error::failure(format!("{volume} is refused: {error}")))
 }
 
+/// The encrypted data, and the metadata that say so.
+pub struct Payload {
+    header: VolumeHeader,
+    /// What has the metadata, for messages.
+    path: PathBuf,
+    /// What has the metadata, when it is not what has the data, and no pipe.
+    detached: Option<Input>,
+    /// Where the data are.
+    pub place: Place,
+}
+
 /// Where the encrypted data are.
-pub enum Payload {
+pub enum Place {
     /// In a file or on a device.
     At {
         /// Which one.
@@ -373,6 +413,59 @@ pub enum Payload {
         /// How they are encrypted.
         segment: Segment,
     },
+}
+
+impl Payload {
+    /// Reads the metadata again, and refuses others than those that the data are read
+    /// by: a re-encryption has worked on the data meanwhile, or somebody else. What
+    /// comes through a pipe comes once.
+    ///
+    /// # Errors
+    /// When they say something else of the data, or cannot be read any more.
+    pub fn check_unchanged(&self) -> Result<()> {
+        let input = match (&self.detached, &self.place) {
+            (Some(input), _) | (None, Place::At { input, .. }) => input,
+            (None, Place::Stream { .. }) => return Ok(()),
+        };
+        let _lock = lock_to_read(input)?;
+        let now = read_header(input, &self.path)?;
+        if now.has_same_data(&self.header) {
+            return Ok(());
+        }
+        Err(Error::failure(format!(
+            "{}: the metadata were changed while the data were read: they are not where they were, \
+             or encrypted otherwise",
+            shown(&self.path)
+        ))
+        .hint("Nobody may re-encrypt a volume or restore its header meanwhile. Try again."))
+    }
+}
+
+/// cryptsetup must not be in the middle of changing the metadata.
+fn lock_to_read(input: &Input) -> Result<MetadataLock> {
+    MetadataLock::acquire(input.file(), Access::Read)
+        .map_err(|error| Error::io(format!("cannot lock {}", input.name()), &error))
+}
+
+fn read_header(storage: &dyn Storage, path: &Path) -> Result<VolumeHeader> {
+    VolumeHeader::read(storage).map_err(|error| {
+        let message = format!("{}: {error}", shown(path));
+        match &error {
+            VolumeReadError::Luks2(ReadError::Damaged { .. }) => Error::failure(message)
+                .hint("A backup of the header would help: luxor header restore."),
+            _ => Error::failure(message),
+        }
+    })
+}
+
+/// The one segment of a volume that comes through a pipe.
+fn stream_segment<'a>(header: &'a VolumeHeader, name: &str) -> Result<&'a Segment> {
+    header.segment().ok_or_else(|| {
+        Error::failure(format!(
+            "{name}: the volume's data lie in several parts, which cannot be read from a pipe"
+        ))
+        .hint("Give a file or a device.")
+    })
 }
 
 impl Metadata {

@@ -20,7 +20,7 @@ use crate::{
     output::{Output, OutputOptions},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
-    volume::{Payload, Volume},
+    volume::{Place, Volume},
 };
 
 /// Decrypts a volume into a file.
@@ -65,19 +65,20 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
     let progress = ProgressStyleArgs::new(global, console, args.output == Path::new("-"));
     let (unlocked, _) =
         volume.unlock(&secrets, &*engine.backend, &args.unlock, progress, console)?;
-    let payload = volume.into_payload(data)?;
+    let _lock = volume.lock_reencryption()?;
+    let mut payload = volume.into_payload(data)?;
+    // Somebody may have typed for hours.
+    payload.check_unchanged()?;
     output.begin(0, plaintext_len)?;
     let bar = progress.bytes("Decrypting", name(&args.input), plaintext_len);
     let output_name = output.name();
     let failed = |error: &PipelineError| stream_error(error, &input_name, &output_name);
-    match payload {
-        Payload::Stream {
-            mut stream,
-            segment,
-        } => {
+    let mut linear = 0;
+    match &mut payload.place {
+        Place::Stream { stream, segment } => {
             let key = load(&engine, Some(&unlocked.volume_key), segment.encryption)?;
             let job = job(&engine, segment.geometry, &*key, plaintext_len);
-            let copied = pipeline::run(&job, Source::Stream(&mut stream), &mut output, &|done| {
+            let copied = pipeline::run(&job, Source::Stream(stream), &mut output, &|done| {
                 bar.at(done);
             })
             .map_err(|error| failed(&error))?;
@@ -87,12 +88,12 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
                 )));
             }
         }
-        Payload::At { input, extents } => {
+        Place::At { input, extents } => {
             let mut written = 0;
-            for (extent, len) in parts(&extents, plaintext_len) {
+            for (extent, len) in parts(extents, plaintext_len) {
                 let region = |len| {
                     Source::At(Region {
-                        storage: &input,
+                        storage: &*input,
                         offset: extent.offset,
                         len,
                     })
@@ -107,20 +108,30 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
                         let source = region(len.max(1).next_multiple_of(sector));
                         pipeline::run(&job, source, &mut output, &progress)
                     }
-                    None => pipeline::pass(
-                        engine.threads,
-                        region(len),
-                        &mut output,
-                        &NEVER_CANCELLED,
-                        &progress,
-                    ),
+                    None => {
+                        linear += len;
+                        pipeline::pass(
+                            engine.threads,
+                            region(len),
+                            &mut output,
+                            &NEVER_CANCELLED,
+                            &progress,
+                        )
+                    }
                 };
                 written += copied.map_err(|error| failed(&error))?.written;
             }
         }
     }
     drop(bar);
+    payload.check_unchanged()?;
     output.finish()?;
+    if linear > 0 {
+        console.warn(format!(
+            "{input_name}: {linear} bytes of the data are not encrypted, because a re-encryption is \
+             under way: whoever can write there can have changed them"
+        ));
+    }
     Ok(())
 }
 

@@ -6,6 +6,7 @@ mod format;
 mod header;
 mod keys;
 mod luks1;
+mod meanwhile;
 mod outputs;
 mod raw;
 mod roundtrip;

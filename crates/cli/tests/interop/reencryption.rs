@@ -4,7 +4,8 @@
 
 use std::{
     fs,
-    path::Path,
+    io::{Read, Write},
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
     time::Duration,
@@ -12,7 +13,10 @@ use std::{
 
 use crate::{
     SecretKind,
-    programs::{Bench, Outcome, Secret, cryptsetup, metadata, pattern, text},
+    programs::{
+        Bench, Outcome, Secret, cryptsetup, cryptsetup_tries, metadata, must, must_equal, pattern,
+        text,
+    },
 };
 
 const LEN: usize = 12 << 20;
@@ -27,26 +31,39 @@ fn every_byte_comes_back_from_any_state() -> Outcome<()> {
         bench.clear()?;
         let secret = bench.secret(b"secret", SecretKind::KeyFile);
         let payload = pattern(attempt, LEN);
-        let (volume, header) = (bench.file(&payload), bench.file(&vec![0; 16 << 20]));
-        let header_option = ["--header".to_owned(), text(&header)];
-
         // Nothing is encrypted yet.
-        let mut start = words("--encrypt --init-only --hotzone-size 64k --pbkdf pbkdf2");
-        start.extend(words("--pbkdf-force-iterations 1000"));
-        start.extend(header_option.clone());
-        cryptsetup("reencrypt", &start, &volume, Some(&secret))?.must_exit(0)?;
+        let (volume, header) = begun(&mut bench, &secret, &payload)?;
+        let header_option = ["--header".to_owned(), text(&header)];
         bench.luxor_decrypts(&volume, &header_option, &secret, &payload)?;
         bench.luxor_finds_no_key(&volume, &header_option, &secret.wrong()?)?;
 
-        resume_and_interrupt(&volume, &header, &secret)?;
+        resume_until(&volume, &header, &secret, "\"131072\"", "INT")?;
         let segments = metadata(&header)?["segments"].clone();
         if segments["0"]["type"] != "crypt" || segments["1"]["type"] != "linear" {
             continue;
         }
-        bench.luxor_decrypts(&volume, &header_option, &secret, &payload)?;
-        bench
-            .luxor("check", &[&volume], &header_option, &secret)?
-            .must_exit(0)?;
+        let size = segments["0"]["size"].as_str().ok_or("no size")?;
+        let linear = LEN - size.parse::<usize>().map_err(|e| e.to_string())?;
+        let back = bench.new_path();
+        let ran = bench.luxor("decrypt", &[&volume, &back], &header_option, &secret)?;
+        ran.must_exit(0)?;
+        must_equal(
+            "what Luxor decrypts",
+            &fs::read(&back).map_err(|e| e.to_string())?,
+            &payload,
+        )?;
+        let said = String::from_utf8_lossy(&ran.output.stderr).into_owned();
+        must(
+            said.contains(&format!("{linear} bytes of the data are not encrypted")),
+            &said,
+        )?;
+        let ran = bench.luxor("check", &[&volume], &header_option, &secret)?;
+        ran.must_exit(0)?;
+        must(
+            ran.stdout()
+                .contains(&format!("sectors, {linear} of them not encrypted")),
+            &ran.stdout(),
+        )?;
         bench
             .luxor("dump", &[&header], &[], &secret)?
             .must_exit(0)?;
@@ -70,12 +87,132 @@ fn every_byte_comes_back_from_any_state() -> Outcome<()> {
     unreachable!("the attempts are counted")
 }
 
+/// Two programs that take each other for nobody would give wrong bytes.
+#[test]
+fn decryption_and_reencryption_keep_out_of_each_other() -> Outcome<()> {
+    let mut bench = Bench::new();
+    let secret = bench.secret(b"secret", SecretKind::KeyFile);
+    let payload = pattern(1, LEN);
+    let (volume, header) = begun(&mut bench, &secret, &payload)?;
+    let key = secret.key_file.as_ref().ok_or("no key file")?;
+    let resume = |hotzone: &str| {
+        let mut options = words("--resume-only --force-offline-reencrypt --hotzone-size");
+        options.extend([hotzone.to_owned(), "--header".to_owned(), text(&header)]);
+        cryptsetup("reencrypt", &options, &volume, Some(&secret))
+    };
+    let luxor = |key: &Path, output: &str| {
+        let mut luxor = Command::new(env!("CARGO_BIN_EXE_luxor"));
+        luxor
+            .args(["decrypt", "--header"])
+            .args([&header, Path::new("--key-file"), key, &volume])
+            .arg(output)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        luxor.spawn().map_err(|e| e.to_string())
+    };
+
+    // Who reads keeps the other out. (A pipe holds less than the data.)
+    let mut child = luxor(key, "-")?;
+    let mut pipe = child.stdout.take().ok_or("no pipe")?;
+    let mut back = vec![0];
+    pipe.read_exact(&mut back).map_err(|e| e.to_string())?;
+    resume("64k")?.must_exit(5)?;
+    pipe.read_to_end(&mut back).map_err(|e| e.to_string())?;
+    must(
+        child.wait().is_ok_and(|s| s.success()),
+        "it does not end well",
+    )?;
+    must_equal("what Luxor decrypts", &back, &payload)?;
+
+    // Nobody reads before the key is there.
+    let fifo = bench.new_path();
+    let made = Command::new("mkfifo").arg(&fifo).status();
+    must(made.is_ok_and(|status| status.success()), "no mkfifo")?;
+    let back = bench.new_path();
+    let child = luxor(&fifo, &text(&back))?;
+    let mut pipe = fs::OpenOptions::new()
+        .write(true)
+        .open(&fifo)
+        .map_err(|e| e.to_string())?;
+    resume("64k")?.must_exit(0)?;
+    pipe.write_all(b"secret").map_err(|e| e.to_string())?;
+    drop(pipe);
+    let output = child.wait_with_output().map_err(|e| e.to_string())?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    must(
+        output.status.code() == Some(1) && said.contains("the metadata were changed"),
+        &said,
+    )?;
+    must(!back.exists(), "wrong bytes are left")
+}
+
+/// What a crash left: the keys can be told, and it is no damage.
+#[test]
+fn a_hot_zone_is_told_and_its_keys_are() -> Outcome<()> {
+    let mut bench = Bench::new();
+    for _ in 0..20 {
+        bench.clear()?;
+        let secret = bench.secret(b"secret", SecretKind::KeyFile);
+        let payload = pattern(1, LEN);
+        let (volume, header) = begun(&mut bench, &secret, &payload)?;
+        resume_until(&volume, &header, &secret, "in-reencryption", "KILL")?;
+        let json = metadata(&header)?["segments"].to_string();
+        if !json.contains("in-reencryption") {
+            continue;
+        }
+        let options = ["--header".to_owned(), text(&header)];
+        let ran = bench.luxor("check", &[&volume], &options, &secret)?;
+        ran.must_exit(0)?;
+        let said = ran.stdout();
+        for words in [
+            "data: segment",
+            "was interrupted",
+            "cryptsetup repair",
+            "keyslot 0: good",
+        ] {
+            must(said.contains(words), &said)?;
+        }
+        let wrong = secret.wrong()?;
+        for (secret, code) in [(&secret, 0), (&wrong, 2)] {
+            cryptsetup_tries(&volume, &options, secret)?.must_exit(code)?;
+            for action in ["open", "luksOpen"] {
+                let options = [&options[..], &["--test-passphrase".to_owned()]].concat();
+                bench
+                    .luxor(action, &[&volume], &options, secret)?
+                    .must_exit(code)?;
+            }
+        }
+        let back = bench.new_path();
+        bench
+            .luxor("decrypt", &[&volume, &back], &options, &secret)?
+            .must_exit(1)?;
+        return must(!back.exists(), "a hot zone is read");
+    }
+    Err("cryptsetup was never killed in a hot zone".to_owned())
+}
+
+/// Data, and a header in which their encryption has been begun and is nowhere yet.
+fn begun(bench: &mut Bench, secret: &Secret, payload: &[u8]) -> Outcome<(PathBuf, PathBuf)> {
+    let (volume, header) = (bench.file(payload), bench.file(&vec![0; 16 << 20]));
+    let mut start = words("--encrypt --init-only --pbkdf pbkdf2 --pbkdf-force-iterations 1000");
+    start.extend(["--header".to_owned(), text(&header)]);
+    cryptsetup("reencrypt", &start, &volume, Some(secret))?.must_exit(0)?;
+    Ok((volume, header))
+}
+
 fn words(arguments: &str) -> Vec<String> {
     arguments.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Lets the encryption begin, and sends SIGINT until it has ended.
-fn resume_and_interrupt(volume: &Path, header: &Path, secret: &Secret) -> Outcome<()> {
+/// Lets the encryption begin, and sends a signal once the header has these `words`, until
+/// it has ended.
+fn resume_until(
+    volume: &Path,
+    header: &Path,
+    secret: &Secret,
+    words: &str,
+    signal: &str,
+) -> Outcome<()> {
     let mut child = Command::new("cryptsetup")
         .args([
             "reencrypt",
@@ -94,8 +231,8 @@ fn resume_and_interrupt(volume: &Path, header: &Path, secret: &Secret) -> Outcom
     while child.try_wait().map_err(|e| e.to_string())?.is_none() {
         let bytes = fs::read(header).map_err(|e| e.to_string())?;
         let json = String::from_utf8_lossy(&bytes[4096..16 << 10]);
-        if json.contains("\"131072\"") {
-            let kill = format!("kill -INT {}", child.id());
+        if json.contains(words) {
+            let kill = format!("kill -{signal} {}", child.id());
             let _ = Command::new("sh").args(["-c", &kill]).status();
         }
         thread::sleep(Duration::from_millis(1));

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What others do to a volume while `decrypt` reads it.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{Read, Write},
+    process::{Child, Stdio},
+};
+
+use crate::support::{FAST, Folder, Outcome, bytes, luxor, tool};
+
+const CHANGED: &str = "the metadata were changed while the data were read";
+
+/// A folder with a volume whose plaintext does not fit into a pipe.
+fn prepared() -> (Folder, Vec<u8>) {
+    let folder = Folder::new();
+    let plain = bytes((4 << 20) + 5, 1);
+    folder.write("key", b"key");
+    folder.write("plain", &plain);
+    luxor("encrypt --key-file key plain volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok();
+    (folder, plain)
+}
+
+/// `decrypt`, waiting for its key in a named pipe: it has read the metadata.
+fn waiting(folder: &Folder) -> (Child, File) {
+    tool("mkfifo", [folder.join("fifo")]);
+    let child = luxor("decrypt --key-file fifo volume back")
+        .current_dir(folder.path())
+        .spawn();
+    let key = OpenOptions::new()
+        .write(true)
+        .open(folder.join("fifo"))
+        .unwrap();
+    (child, key)
+}
+
+fn with_key(child: Child, mut key: File) -> Outcome {
+    key.write_all(b"key").unwrap();
+    drop(key);
+    Outcome::new("decrypt".into(), child.wait_with_output().unwrap())
+}
+
+/// The length of the file in the volume is gone, and what is left is something else.
+fn change_the_data(folder: &Folder) {
+    luxor("token remove --token-id 0 volume")
+        .current_dir(folder.path())
+        .ok();
+}
+
+/// A name and a key more say nothing of the data.
+fn change_the_rest(folder: &Folder) {
+    luxor("config --label name volume")
+        .current_dir(folder.path())
+        .ok();
+    folder.write("other", b"other");
+    luxor("key add --key-file key --new-key-file other volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok();
+}
+
+#[test]
+fn metadata_that_change_before_the_key_comes_are_not_used() {
+    let (folder, _) = prepared();
+    let (child, key) = waiting(&folder);
+    change_the_data(&folder);
+    let outcome = with_key(child, key);
+    outcome.assert_code(1);
+    assert!(outcome.stderr.contains(CHANGED), "{outcome:#?}");
+    assert!(!folder.join("back").exists());
+}
+
+#[test]
+fn metadata_that_change_while_the_data_are_read_leave_no_output() {
+    let (folder, plain) = prepared();
+    let begun = |header: &str| {
+        let mut child = luxor("decrypt --key-file key")
+            .args(header.split_whitespace())
+            .args(["volume", "-"])
+            .current_dir(folder.path())
+            .stdout_to(Stdio::piped())
+            .spawn();
+        let mut pipe = child.stdout.take().unwrap();
+        let mut back = vec![0; 1];
+        pipe.read_exact(&mut back).unwrap();
+        (child, pipe, back)
+    };
+    let (child, mut pipe, mut back) = begun("");
+    change_the_rest(&folder);
+    pipe.read_to_end(&mut back).unwrap();
+    let outcome = Outcome::new("decrypt".into(), child.wait_with_output().unwrap());
+    outcome.assert_code(0);
+    assert!(back == plain, "wrong bytes");
+
+    for header in ["", "--header header"] {
+        // A file with the header and no more has the metadata too.
+        let volume = fs::read(folder.join("volume")).unwrap();
+        if !header.is_empty() {
+            folder.write("header", &volume);
+        }
+        let (child, mut pipe, mut back) = begun(header);
+        let name = if header.is_empty() {
+            "volume"
+        } else {
+            "header"
+        };
+        luxor("token remove --token-id 0")
+            .arg(name)
+            .current_dir(folder.path())
+            .ok();
+        pipe.read_to_end(&mut back).unwrap();
+        let outcome = Outcome::new("decrypt".into(), child.wait_with_output().unwrap());
+        outcome.assert_code(1);
+        assert!(outcome.stderr.contains(CHANGED), "{outcome:#?}");
+        assert!(outcome.stderr.contains(name), "{outcome:#?}");
+        folder.write("volume", &volume);
+    }
+}
+
+#[test]
+fn keys_and_names_may_change_meanwhile() {
+    let (folder, plain) = prepared();
+    let (child, key) = waiting(&folder);
+    change_the_rest(&folder);
+    with_key(child, key).assert_code(0);
+    assert!(fs::read(folder.join("back")).unwrap() == plain);
+}
