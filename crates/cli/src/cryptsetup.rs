@@ -445,12 +445,13 @@ impl Line {
         } else if !self.has("help") {
             return Err(self.error("it needs a volume and the number of a keyslot"));
         }
-        // A key that is given has to open another keyslot, batch mode or not.
-        let without_key: &[_] = match self.has("key-file") {
-            true => &["--last"],
-            false => &["--force", "--last"],
+        // A key that is given has to open another keyslot, batch mode or not. What is not
+        // there is not missed in batch mode.
+        let confirmed: &[_] = match self.value("key-file") {
+            Some(file) if file != "-" => &["--last"],
+            _ => &["--if-given", "--last"],
         };
-        ours.same(KEY).confirmed(without_key).finish(1)
+        ours.same(KEY).confirmed(confirmed).finish(1)
     }
 
     fn token(&self) -> Result<Vec<OsString>> {

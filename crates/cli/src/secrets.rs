@@ -40,6 +40,8 @@ enum From {
     Prompt(File),
     /// The next line of standard input.
     StdinLine,
+    /// It has been read.
+    Known(SecretBytes),
 }
 
 /// A key file as the command line names it, or does not.
@@ -198,9 +200,28 @@ impl SecretSource {
         let secret = match &self.from {
             From::Prompt(tty) => prompt(tty, &format!("Passphrase for {}: ", shown(volume)))?,
             From::KeyFile(file) => file.read()?,
-            From::StdinLine => stdin_line()?,
+            From::StdinLine => stdin_line()?.ok_or_else(no_line)?,
+            From::Known(secret) => secret.clone(),
         };
         Ok(self.noted(secret))
+    }
+
+    /// The same, if its secret comes without that anybody is asked: not when standard
+    /// input is a terminal, or at its end.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn if_given(self) -> Result<Option<Self>> {
+        let secret = match &self.from {
+            From::Prompt(_) => None,
+            From::StdinLine => stdin_line()?,
+            From::KeyFile(file) if is_stdin(&file.path) => {
+                Some(file.read()?).filter(|secret| !secret.is_empty())
+            }
+            From::KeyFile(_) | From::Known(_) => return Ok(Some(self)),
+        };
+        let from = secret.map(From::Known);
+        Ok(from.map(|from| Self { from, ..self }))
     }
 
     /// The secret of a volume that is to be made; a typed one is asked for twice.
@@ -221,12 +242,13 @@ impl SecretSource {
                 secret
             }
             From::StdinLine => {
-                let secret = stdin_line()?;
+                let secret = stdin_line()?.ok_or_else(no_line)?;
                 if secret.is_empty() {
                     return Err(Error::failure(EMPTY));
                 }
                 secret
             }
+            From::Known(secret) => secret.clone(),
         };
         Ok(self.noted(secret))
     }
@@ -298,8 +320,9 @@ impl KeyFile {
     }
 }
 
-/// One line of standard input without its newline; not a byte more is read.
-fn stdin_line() -> Result<SecretBytes> {
+/// One line of standard input without its newline; not a byte more is read. `None` at its
+/// end.
+fn stdin_line() -> Result<Option<SecretBytes>> {
     let read = stdin().and_then(|mut file| {
         let mut first = SecretBytes::zeroed(1);
         match fill(&mut file, first.expose_mut())? {
@@ -313,15 +336,17 @@ fn stdin_line() -> Result<SecretBytes> {
             "cannot read the passphrase from standard input",
             &error,
         )),
-        Ok(Some(Some(secret))) => Ok(secret),
         Ok(Some(None)) => Err(Error::failure(format!(
             "a line of standard input is longer than {KEY_FILE_MAX} bytes (8 MiB)"
         ))),
-        Ok(None) => Err(Error::failure(
-            "standard input is empty, or at its end: there is no passphrase",
-        )
-        .hint("Give the secret as a line of it, with --key-file FILE, or on a terminal.")),
+        Ok(Some(Some(secret))) => Ok(Some(secret)),
+        Ok(None) => Ok(None),
     }
+}
+
+fn no_line() -> Error {
+    Error::failure("standard input is empty, or at its end: there is no passphrase")
+        .hint("Give the secret as a line of it, with --key-file FILE, or on a terminal.")
 }
 
 /// Asks for a new passphrase until it was typed twice alike.

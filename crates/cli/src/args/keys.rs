@@ -117,6 +117,12 @@ pub struct KeyRemoveArgs {
     #[arg(long, requires = "key_slot")]
     pub force: bool,
 
+    /// With --key-slot: ask for no passphrase, but try one that standard input brings
+    ///
+    /// What cryptsetup's batch mode does.
+    #[arg(long, requires = "key_slot", conflicts_with = "force", hide = true)]
+    pub if_given: bool,
+
     /// Remove the last keyslot too: nobody can open the volume then
     #[arg(long)]
     pub last: bool,

@@ -92,8 +92,13 @@ fn remove(args: &KeyRemoveArgs, mut session: Session<'_>) -> Result<()> {
                 return Err(session.failure(format!("there is no keyslot {number}")));
             }
             session.check_not_last(number, args.last)?;
-            if !args.force {
-                session.open_another(number, &args.limits)?;
+            let secrets = match (args.force, args.if_given) {
+                (true, _) => None,
+                (false, true) => session.secrets()?.if_given()?,
+                (false, false) => Some(session.secrets()?),
+            };
+            if let Some(secrets) = secrets {
+                session.open_another(number, &secrets, &args.limits)?;
             }
             number
         }
@@ -230,7 +235,7 @@ impl<'a> Session<'a> {
 
     /// Wants a secret that opens a keyslot other than `number`; the secret of that one
     /// when there is no other.
-    fn open_another(&self, number: u32, limits: &LimitArgs) -> Result<()> {
+    fn open_another(&self, number: u32, secrets: &SecretSource, limits: &LimitArgs) -> Result<()> {
         let others = self.data_keyslots().into_iter().filter(|&n| n != number);
         let mut others: Vec<_> = others.collect();
         if others.is_empty() {
@@ -238,7 +243,7 @@ impl<'a> Session<'a> {
         }
         self.volume.unlock_one_of(
             others,
-            &self.secrets()?,
+            secrets,
             &*self.engine.backend,
             limits,
             self.progress(),

@@ -86,7 +86,7 @@ fn actions_become_commands() {
         ),
         (
             "luxor --batch-mode luksKillSlot v 3",
-            "luxor key remove --key-slot=3 --force --last -- v",
+            "luxor key remove --key-slot=3 --if-given --last -- v",
         ),
         (
             "luxor open --test-passphrase v name -r --type luks",
