@@ -414,6 +414,16 @@ fn parts_of_the_data_lie_where_the_state_has_them() {
     ] {
         is_accepted(&storage, good);
     }
+    // A kind of state that this version does not know is told as that.
+    let mut json = metadata_of(&storage);
+    let header = Header::read(&storage).unwrap();
+    let (keyslot, _) = header.describe().reencrypt.unwrap();
+    json["keyslots"][keyslot.to_string()]["area"]["type"] = json!("magic");
+    let changed = with_json(&storage, &json);
+    let error = unlock(&Header::read(&changed).unwrap(), &changed, SECRET).unwrap_err();
+    let words = format!("its state is in keyslot {keyslot}: area.type: it is \"magic\", which");
+    assert!(error.to_string().contains(&words), "{error}");
+
     // Exchanged, left out, from before the beginning of another.
     let half = all / 2;
     let exchanged = [(PREVIOUS, half, half), (PREVIOUS, 0, half)];
