@@ -4,6 +4,7 @@
 use std::{
     io::Read,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use luxor_engine::{Backend, SecretBytes};
@@ -313,18 +314,21 @@ impl Volume {
             metadata,
         } = self;
         if let (Some(extents), true) = (&extents, is_storage) {
-            let (input, detached) = match (data, metadata) {
-                (Some(input), Metadata::Seekable(metadata)) => (input, Some(metadata)),
-                (Some(input), Metadata::Stream(_)) | (None, Metadata::Seekable(input)) => {
-                    (input, None)
-                }
+            let (input, again) = match (data, metadata) {
+                (Some(input), metadata) => (input, metadata.again()),
+                (None, Metadata::Seekable(input)) => (input, Again::WithData),
                 (None, Metadata::Stream(_)) => unreachable!("a pipe is no storage"),
+            };
+            let changed = match header.requirements() {
+                [] => None,
+                _ => last_change(&input),
             };
             let extents = extents.clone();
             return Ok(Payload {
                 header,
                 path,
-                detached,
+                again,
+                changed,
                 place: Place::At { input, extents },
             });
         }
@@ -339,28 +343,25 @@ impl Volume {
         };
         let len = extents.map(|extents| extents.iter().map(|extent| extent.len).sum());
         let limit = len.unwrap_or(u64::MAX);
-        let (stream, detached): (Box<dyn Read + Send>, _) = match (data, metadata) {
+        let (stream, again): (Box<dyn Read + Send>, _) = match (data, metadata) {
             (None, Metadata::Stream(prefix)) => {
                 let stream = prefix.into_stream_at(offset).map_err(failed)?;
-                (Box::new(stream.take(limit)), None)
+                (Box::new(stream.take(limit)), Again::Never)
             }
             (Some(mut input), metadata) => {
                 input.skip_to(offset).map_err(failed)?;
-                let detached = match metadata {
-                    Metadata::Seekable(metadata) => Some(metadata),
-                    Metadata::Stream(_) => None,
-                };
-                (Box::new(input.take(limit)), detached)
+                (Box::new(input.take(limit)), metadata.again())
             }
             (None, Metadata::Seekable(mut input)) => {
                 input.skip_to(offset).map_err(failed)?;
-                (Box::new(input.take(limit)), None)
+                (Box::new(input.take(limit)), Again::Never)
             }
         };
         Ok(Payload {
             header,
             path,
-            detached,
+            again,
+            changed: None,
             place: Place::Stream { stream, segment },
         })
     }
@@ -391,10 +392,22 @@ pub struct Payload {
     header: VolumeHeader,
     /// What has the metadata, for messages.
     path: PathBuf,
-    /// What has the metadata, when it is not what has the data, and no pipe.
-    detached: Option<Input>,
+    again: Again,
+    /// When the data were last written to, where a re-encryption may do that without
+    /// telling: without resilience, and unseen by those who may not have its lock.
+    changed: Option<SystemTime>,
     /// Where the data are.
     pub place: Place,
+}
+
+/// Where the metadata can be read again.
+enum Again {
+    /// Where the data are.
+    WithData,
+    /// In a file of their own.
+    Detached(Input),
+    /// They came through a pipe, or the data do, which come once.
+    Never,
 }
 
 /// Where the encrypted data are.
@@ -423,22 +436,38 @@ impl Payload {
     /// # Errors
     /// When they say something else of the data, or cannot be read any more.
     pub fn check_unchanged(&self) -> Result<()> {
-        let input = match (&self.detached, &self.place) {
-            (Some(input), _) | (None, Place::At { input, .. }) => input,
-            (None, Place::Stream { .. }) => return Ok(()),
+        let refuse = |what: &str| {
+            let message = format!(
+                "{}: {what} while the data were read, which may be no more where they were, or \
+                 encrypted otherwise",
+                shown(&self.path)
+            );
+            let hint = "Nobody may re-encrypt a volume or restore its header meanwhile. Try again.";
+            Err(Error::failure(message).hint(hint))
         };
-        let _lock = lock_to_read(input)?;
-        let now = read_header(input, &self.path)?;
-        if now.has_same_data(&self.header) {
-            return Ok(());
+        let input = match (&self.again, &self.place) {
+            (Again::Detached(input), _) | (Again::WithData, Place::At { input, .. }) => Some(input),
+            _ => None,
+        };
+        if let Some(input) = input {
+            let _lock = lock_to_read(input)?;
+            if !read_header(input, &self.path)?.has_same_data(&self.header) {
+                return refuse("the metadata were changed");
+            }
         }
-        Err(Error::failure(format!(
-            "{}: the metadata were changed while the data were read: they are not where they were, \
-             or encrypted otherwise",
-            shown(&self.path)
-        ))
-        .hint("Nobody may re-encrypt a volume or restore its header meanwhile. Try again."))
+        if let (Some(changed), Place::At { input, .. }) = (self.changed, &self.place)
+            && last_change(input) != Some(changed)
+        {
+            return refuse("the data were written to");
+        }
+        Ok(())
     }
+}
+
+/// When a file was last written to. A device does not tell.
+fn last_change(input: &Input) -> Option<SystemTime> {
+    let metadata = input.file().metadata().ok()?;
+    metadata.is_file().then(|| metadata.modified().ok())?
 }
 
 /// cryptsetup must not be in the middle of changing the metadata.
@@ -469,6 +498,14 @@ fn stream_segment<'a>(header: &'a VolumeHeader, name: &str) -> Result<&'a Segmen
 }
 
 impl Metadata {
+    /// Where metadata can be read again that are not where the data are.
+    fn again(self) -> Again {
+        match self {
+            Self::Seekable(input) => Again::Detached(input),
+            Self::Stream(_) => Again::Never,
+        }
+    }
+
     fn storage(&self) -> &dyn Storage {
         match self {
             Self::Seekable(input) => input,

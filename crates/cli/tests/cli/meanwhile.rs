@@ -25,9 +25,11 @@ fn prepared() -> (Folder, Vec<u8>) {
 }
 
 /// `decrypt`, waiting for its key in a named pipe: it has read the metadata.
-fn waiting(folder: &Folder) -> (Child, File) {
+fn waiting(folder: &Folder, output: &str) -> (Child, File) {
+    let _ = fs::remove_file(folder.join("fifo"));
     tool("mkfifo", [folder.join("fifo")]);
-    let child = luxor("decrypt --key-file fifo volume back")
+    let child = luxor("decrypt --key-file fifo volume")
+        .arg(output)
         .current_dir(folder.path())
         .spawn();
     let key = OpenOptions::new()
@@ -65,12 +67,17 @@ fn change_the_rest(folder: &Folder) {
 #[test]
 fn metadata_that_change_before_the_key_comes_are_not_used() {
     let (folder, _) = prepared();
-    let (child, key) = waiting(&folder);
-    change_the_data(&folder);
-    let outcome = with_key(child, key);
-    outcome.assert_code(1);
-    assert!(outcome.stderr.contains(CHANGED), "{outcome:#?}");
-    assert!(!folder.join("back").exists());
+    let volume = fs::read(folder.join("volume")).unwrap();
+    for output in ["back", "-"] {
+        let (child, key) = waiting(&folder, output);
+        change_the_data(&folder);
+        let outcome = with_key(child, key);
+        outcome.assert_code(1);
+        assert!(outcome.stderr.contains(CHANGED), "{outcome:#?}");
+        assert!(outcome.stdout.is_empty(), "the data have been read");
+        assert!(!folder.join("back").exists());
+        folder.write("volume", &volume);
+    }
 }
 
 #[test]
@@ -123,8 +130,23 @@ fn metadata_that_change_while_the_data_are_read_leave_no_output() {
 #[test]
 fn keys_and_names_may_change_meanwhile() {
     let (folder, plain) = prepared();
-    let (child, key) = waiting(&folder);
+    let (child, key) = waiting(&folder, "back");
     change_the_rest(&folder);
     with_key(child, key).assert_code(0);
+    assert!(fs::read(folder.join("back")).unwrap() == plain);
+}
+
+/// A pipe is read once, and the data are no header.
+#[test]
+fn a_header_from_a_pipe_is_read_once() {
+    let (folder, plain) = prepared();
+    let volume = fs::read(folder.join("volume")).unwrap();
+    let mut data = volume.clone();
+    data[..32768].fill(0);
+    folder.write("data", data);
+    luxor("decrypt --key-file key --header - data back")
+        .stdin(volume)
+        .current_dir(folder.path())
+        .ok();
     assert!(fs::read(folder.join("back")).unwrap() == plain);
 }

@@ -124,6 +124,20 @@ fn decryption_and_reencryption_keep_out_of_each_other() -> Outcome<()> {
     )?;
     must_equal("what Luxor decrypts", &back, &payload)?;
 
+    // What was written unseen is seen: without resilience the header tells of nothing.
+    let mut child = luxor(key, "-")?;
+    let mut pipe = child.stdout.take().ok_or("no pipe")?;
+    let mut back = vec![0];
+    pipe.read_exact(&mut back).map_err(|e| e.to_string())?;
+    fs::write(&volume, &payload).map_err(|e| e.to_string())?;
+    pipe.read_to_end(&mut back).map_err(|e| e.to_string())?;
+    let output = child.wait_with_output().map_err(|e| e.to_string())?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    must(
+        output.status.code() == Some(1) && said.contains("the data were written to"),
+        &said,
+    )?;
+
     // Nobody reads before the key is there.
     let fifo = bench.new_path();
     let made = Command::new("mkfifo").arg(&fifo).status();
