@@ -115,7 +115,13 @@ impl Header {
             .checked_add(1)
             .ok_or(ChangeError::SeqidExhausted)?;
         let [first, second] = write_order(self.copies());
-        write_copy(storage, first, &binary, &text)?;
+        write_copy(storage, first, &binary, &text).map_err(|error| match Self::read(storage) {
+            Ok(now) if now.binary().seqid < binary.seqid => error,
+            // It was written before it failed.
+            _ => ChangeError::Unsettled {
+                error: Box::new(error),
+            },
+        })?;
         let mut finish = || -> Result<(), ChangeError> {
             write_copy(storage, second, &binary, &text)?;
             *self = Self::read(storage)?;
@@ -299,6 +305,17 @@ pub enum ChangeError {
         kind: CopyKind,
         /// The system's reason.
         source: io::Error,
+    },
+    /// The header was not written as it should have been, and yet what is read now is the
+    /// new one, or nothing.
+    #[error(
+        "{error}. The change may be made nevertheless, or come to nothing when the computer is \
+         started again: when writing works, see what counts (`luxor dump`, `luxor key test`) and \
+         make the change again. Do not rely on an old secret being worthless, or on a new one"
+    )]
+    Unsettled {
+        /// What failed.
+        error: Box<ChangeError>,
     },
     /// The change is made, in one copy of the header at least.
     #[error(

@@ -274,6 +274,10 @@ fn no_error_loses_a_key() {
                 all_good &= result.is_ok();
                 failed += u32::from(result.is_err());
                 let now = MemoryStorage::new(storage.to_bytes());
+                if let Err(ChangeError::WriteHeader { .. }) = result {
+                    let header = |bytes: &[u8]| bytes[..592].to_vec();
+                    assert_eq!(header(&storage.to_bytes()), header(image), "{}", case.name);
+                }
                 opened
                     .check(&case, &now, result.is_ok())
                     .unwrap_or_else(|error| panic!("{}, {faults:?}: {error}", case.name));

@@ -378,6 +378,23 @@ fn an_error_leaves_the_old_or_the_new() {
                 let words = error.to_string();
                 let says = ["cannot be written", "cannot be made durable"];
                 assert!(says.iter().any(|what| words.contains(what)), "{words}");
+                let seqid = |image| {
+                    let storage = MemoryStorage::new(image);
+                    Header::read(&storage).unwrap().describe().seqid
+                };
+                let before = seqid(image.clone());
+                let tells = matches!(
+                    error,
+                    ChangeError::Unfinished { .. }
+                        | ChangeError::OldKeyLeft { .. }
+                        | ChangeError::Unsettled { .. }
+                );
+                let counts = seqid(storage.to_bytes()) > before;
+                assert_eq!(
+                    tells, counts,
+                    "{beginning}, {}, {faults:?}: {words}",
+                    case.name
+                );
                 cut(&mut opened, &case, &image, faults, true)
                     .unwrap_or_else(|error| panic!("{beginning}, {faults:?}: {error}"));
             }

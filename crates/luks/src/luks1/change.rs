@@ -197,8 +197,18 @@ impl Luks1Header {
             if bytes[sector.clone()] == self.bytes[sector.clone()] {
                 continue;
             }
-            durable::write(storage, &bytes[sector.clone()], sector.start as u64)
-                .map_err(|source| ChangeError::WriteHeader { source })?;
+            if let Err(source) =
+                durable::write(storage, &bytes[sector.clone()], sector.start as u64)
+            {
+                let error = ChangeError::WriteHeader { source };
+                return Err(match Self::read(storage) {
+                    Ok(now) if now.bytes == self.bytes => error,
+                    // Something was written before it failed.
+                    _ => ChangeError::Unsettled {
+                        error: Box::new(error),
+                    },
+                });
+            }
         }
         *self = new;
         Ok(())
