@@ -71,6 +71,15 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// A text that names something: not empty, and with no zero character, where C would
+    /// end it.
+    pub(crate) fn name(self) -> Result<&'a str, MetadataError> {
+        match self.node {
+            Node::Text(text) if !text.is_empty() && !text.contains('\0') => Ok(text),
+            _ => Err(self.wrong("a name")),
+        }
+    }
+
     /// A JSON number in `range`.
     pub(crate) fn number(self, range: RangeInclusive<u32>) -> Result<u32, MetadataError> {
         match self.node {
@@ -137,22 +146,36 @@ impl<'a> Field<'a> {
     pub(crate) fn references(self) -> Result<Vec<u32>, MetadataError> {
         let mut numbers = Vec::new();
         for item in self.items()? {
-            let number = match item.node {
-                Node::Text(text) => parse_object_number(text),
-                _ => None,
-            };
-            match number {
-                Some(number) if !numbers.contains(&number) => numbers.push(number),
-                Some(number) => {
-                    return Err(MetadataError::DoubleReference {
-                        place: item.place.to_string(),
-                        number,
-                    });
-                }
-                None => return Err(item.wrong("an object's number as a text")),
+            let number = item.object_number()?;
+            if numbers.contains(&number) {
+                return Err(MetadataError::DoubleReference {
+                    place: item.place.to_string(),
+                    number,
+                });
+            }
+            numbers.push(number);
+        }
+        Ok(numbers)
+    }
+
+    /// The same where one may be there twice, as in the tokens that cryptsetup takes.
+    pub(crate) fn repeated_references(self) -> Result<Vec<u32>, MetadataError> {
+        let mut numbers = Vec::new();
+        for item in self.items()? {
+            let number = item.object_number()?;
+            if !numbers.contains(&number) {
+                numbers.push(number);
             }
         }
         Ok(numbers)
+    }
+
+    fn object_number(&self) -> Result<u32, MetadataError> {
+        match self.node {
+            Node::Text(text) => parse_object_number(text),
+            _ => None,
+        }
+        .ok_or_else(|| self.wrong("an object's number as a text"))
     }
 
     fn items(&self) -> Result<Vec<Field<'a>>, MetadataError> {

@@ -3,11 +3,16 @@
 //!
 //! The tree is this crate's own, smaller than `serde_json::Value` (a header may
 //! hold 4 MiB of hostile JSON), and refuses what parsers disagree about: a key
-//! that an object has twice.
+//! that an object has twice or that has a zero character in it (C ends a text there),
+//! and what json-c, and so cryptsetup, finds nested too deep.
 
 use std::{collections::HashSet, fmt, io};
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+/// The most levels that json-c reads, the outermost object and the innermost value
+/// included.
+const MAX_LEVELS: u32 = 32;
 
 /// A JSON value. Objects keep the order of their keys.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,9 +29,12 @@ pub(crate) enum Node {
 }
 
 impl Node {
-    /// Parses a whole text. Nesting deeper than `serde_json`'s 128 levels is an error.
+    /// Parses a whole text.
     pub(crate) fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text)
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let node = Level(1).deserialize(&mut deserializer)?;
+        deserializer.end()?;
+        Ok(node)
     }
 
     /// The value in a few words, for error messages.
@@ -43,15 +51,24 @@ impl Node {
     }
 }
 
-impl<'de> Deserialize<'de> for Node {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NodeVisitor)
+/// The level of a value: 1 for the outermost.
+#[derive(Clone, Copy)]
+struct Level(u32);
+
+impl<'de> DeserializeSeed<'de> for Level {
+    type Value = Node;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        if self.0 > MAX_LEVELS {
+            return Err(D::Error::custom(format_args!(
+                "it is nested deeper than {MAX_LEVELS} levels"
+            )));
+        }
+        deserializer.deserialize_any(self)
     }
 }
 
-struct NodeVisitor;
-
-impl<'de> Visitor<'de> for NodeVisitor {
+impl<'de> Visitor<'de> for Level {
     type Value = Node;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -86,7 +103,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
         let mut array = Vec::new();
-        while let Some(item) = items.next_element()? {
+        while let Some(item) = items.next_element_seed(Self(self.0 + 1))? {
             array.push(item);
         }
         Ok(Node::Array(array))
@@ -95,13 +112,19 @@ impl<'de> Visitor<'de> for NodeVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
         let mut keys = HashSet::new();
         let mut object = Vec::new();
-        while let Some((key, value)) = items.next_entry::<String, Node>()? {
-            if !keys.insert(key.clone()) {
-                return Err(A::Error::custom(format_args!(
-                    "the key {key:?} is there twice"
-                )));
-            }
-            object.push((key, value));
+        while let Some(key) = items.next_key::<String>()? {
+            let refused = match () {
+                () if key.contains('\0') => "has a zero character",
+                () if !keys.insert(key.clone()) => "is there twice",
+                () => {
+                    object.push((key, items.next_value_seed(Self(self.0 + 1))?));
+                    continue;
+                }
+            };
+            return Err(A::Error::custom(format_args!(
+                "the key {} {refused}",
+                brief(&key)
+            )));
         }
         Ok(Node::Object(object))
     }
@@ -274,10 +297,37 @@ mod tests {
     }
 
     #[test]
+    fn a_zero_character_in_a_key_is_refused() {
+        let error = Node::parse(r#"{"a":1,"a\u0000":2}"#)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(r#""a\0" has a zero"#), "{error}");
+        assert!(Node::parse(r#"{"a":"\u0000"}"#).is_ok());
+    }
+
+    /// As json-c counts: `cryptsetup` reads what has 32 levels.
+    #[test]
     fn deep_nesting_is_an_error() {
-        for open in ["[", "{\"a\":"] {
+        for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+            let parse = |levels, inner: &str| {
+                let [open, close] = [open, close].map(|bracket| bracket.repeat(levels));
+                Node::parse(&format!("{open}{inner}{close}"))
+            };
+            assert!(parse(31, "1").is_ok());
+            assert!(parse(31, "[]").is_ok());
+            for (levels, inner) in [(32, "1"), (32, "[]"), (33, "1")] {
+                let error = parse(levels, inner).unwrap_err().to_string();
+                assert!(error.contains("deeper than 32 levels"), "{error}");
+            }
             assert!(Node::parse(&open.repeat(1 << 20)).is_err());
         }
+    }
+
+    #[test]
+    fn a_long_key_does_not_make_a_long_error() {
+        let key = "k".repeat(1 << 20);
+        let error = Node::parse(&format!(r#"{{"{key}":1,"{key}":2}}"#)).unwrap_err();
+        assert!(error.to_string().len() < 200);
     }
 
     #[test]

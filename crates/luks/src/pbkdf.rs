@@ -373,7 +373,11 @@ pub enum DeriveError {
         message: String,
     },
     /// A hash that this version does not have.
-    #[error("its hash is {}; this version has sha256 and sha512", brief(name))]
+    #[error(
+        "its hash is {}; this version has {}",
+        brief(name),
+        HashAlgorithm::NAMES
+    )]
     Hash {
         /// The name.
         name: String,

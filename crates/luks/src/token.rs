@@ -24,8 +24,8 @@ pub struct Token {
 
 impl Token {
     pub(crate) fn parse(object: &Object<'_>) -> Result<Self, MetadataError> {
-        let kind = object.required("type")?.text()?;
-        let keyslots = object.required("keyslots")?.references()?;
+        let kind = object.required("type")?.name()?;
+        let keyslots = object.required("keyslots")?.repeated_references()?;
         let file_length = match kind {
             LUXOR_FILE => Some(object.required("length")?.decimal()?),
             _ => None,

@@ -539,6 +539,19 @@ fn tokens_are_kept_as_they_are() {
         ("{", "no JSON"),
         ("[]", "no JSON"),
         (r#"{"type":"t","keyslots":[],"a":1,"a":2}"#, "there twice"),
+        (
+            r#"{"type":"t","keyslots":[],"a\u0000":1}"#,
+            "zero character",
+        ),
+        (r#"{"type":"","keyslots":[]}"#, "token 0: type"),
+        (
+            &format!(
+                r#"{{"type":"t","keyslots":[],"a":{}{}}}"#,
+                "[".repeat(30),
+                "]".repeat(30)
+            ),
+            "deeper than 32 levels",
+        ),
         (r#"{"keyslots":[]}"#, "token 0: type"),
         (r#"{"type":"t"}"#, "token 0: keyslots"),
         (
@@ -553,6 +566,11 @@ fn tokens_are_kept_as_they_are() {
             .to_string();
         assert!(error.contains(words), "{json}: {error}");
     }
+    // `cryptsetup token import` takes that.
+    header
+        .replace_token(&storage, r#"{"type":"u","keyslots":["0","0"]}"#, 5)
+        .unwrap();
+    assert_eq!(header.describe().tokens[&5].keyslots, [0]);
     header.remove_token(&storage, 5).unwrap();
     assert!(
         header.text().contains(r#""tokens":{}"#),

@@ -229,6 +229,22 @@ fn each_rule_is_named_with_its_place() {
             "token 0 refers to keyslot 8, which does not exist",
         ),
         (
+            one("tokens/0/type", json!("")),
+            "token 0: type must be a name, and is \"\"",
+        ),
+        (
+            one("tokens/0/type", json!("luks2-keyring\0")),
+            "token 0: type must be a name, and is \"luks2-keyring\\0\"",
+        ),
+        (
+            one("tokens/32", json!({"type": "x", "keyslots": []})),
+            "token 32: the numbers of tokens go from 0 to 31",
+        ),
+        (
+            one("keyslots/0/kdf/salt\0", json!("")),
+            "the key \"salt\\0\" has a zero character",
+        ),
+        (
             one("digests/0/keyslots", json!(["0", "0"])),
             "digest 0: keyslots.1 refers to 0 for the second time",
         ),
