@@ -130,7 +130,6 @@ const PBKDF: &[&str] = &[
 /// Actions that Luxor has, under these names or others.
 const ACTIONS: &[&str] = &[
     "config",
-    "erase",
     "isLuks",
     "luksAddKey",
     "luksChangeKey",
@@ -150,7 +149,7 @@ const ACTIONS: &[&str] = &[
 ];
 
 /// Those that are also names of commands of ours.
-const SHARED: &[&str] = &["config", "erase", "token"];
+const SHARED: &[&str] = &["config", "token"];
 
 /// Actions that have no counterpart here.
 const OTHERS: &[&str] = &[
@@ -363,7 +362,7 @@ impl Line {
             "luksHeaderBackup" => self.header("header backup", &[]),
             "luksHeaderRestore" => self.header("header restore", &["--batch-mode"]),
             "repair" => Ours::new(self, "header repair").finish(1),
-            "erase" | "luksErase" => Ours::new(self, "erase")
+            "luksErase" => Ours::new(self, "erase")
                 .confirmed(&["--batch-mode"])
                 .finish(1),
             _ => Err(self.error("it has no counterpart here")),

@@ -120,9 +120,17 @@ pub fn io_words(error: &io::Error) -> String {
 #[must_use]
 pub fn name(path: &Path) -> String {
     match path.to_str() {
-        Some(text) if !text.is_empty() && !text.chars().any(char::is_control) => text.to_owned(),
+        Some(text) if !text.is_empty() && text.chars().all(is_shown) => text.to_owned(),
         _ => format!("{path:?}"),
     }
+}
+
+/// Whether a terminal shows it as it is: no control character, and none that is
+/// invisible or turns the direction of writing round.
+#[must_use]
+pub fn is_shown(c: char) -> bool {
+    // A letter before it, since what combines with one is escaped only where none is.
+    matches!(c, '"' | '\'' | '\\') || format!("x{c}").escape_debug().count() == 2
 }
 
 #[cfg(test)]
@@ -137,6 +145,15 @@ mod tests {
         assert_eq!(name(Path::new("a\u{1b}[2Jb")), r#""a\u{1b}[2Jb""#);
         assert_eq!(name(Path::new(OsStr::from_bytes(b"a\xffb"))), r#""a\xFFb""#);
         assert_eq!(name(Path::new("")), r#""""#);
+        assert_eq!(
+            name(Path::new("e\u{301}'s \\ \"ü\"")),
+            "e\u{301}'s \\ \"ü\""
+        );
+        for c in [
+            '\u{9b}', '\u{202e}', '\u{2066}', '\u{200f}', '\u{2028}', '\u{feff}',
+        ] {
+            assert!(!is_shown(c), "{c:?}");
+        }
     }
 
     #[test]

@@ -76,10 +76,7 @@ impl Volume {
     pub fn read(input: Input, global: &GlobalArgs) -> Result<Self> {
         let path = input.path().to_owned();
         let lock = lock_to_read(&input)?;
-        let metadata = match input.as_storage() {
-            Some(_) => Metadata::Seekable(input),
-            None => Metadata::Stream(Prefix::of(Box::new(input))),
-        };
+        let metadata = Metadata::of(input);
         let header = read_header(metadata.storage(), &path)?;
         drop(lock);
         check_policy(&header, global, &shown(&path))?;
@@ -88,6 +85,35 @@ impl Volume {
             path,
             metadata,
         })
+    }
+
+    /// 1 or 2, also for a volume that Luxor does not open; `None` when it is none.
+    ///
+    /// # Errors
+    /// As [`Volume::open`], but for these.
+    pub fn version(input: Input, global: &GlobalArgs, console: Console) -> Result<Option<u32>> {
+        let path = input.path().to_owned();
+        let lock = lock_to_read(&input)?;
+        let metadata = Metadata::of(input);
+        let header = VolumeHeader::read(metadata.storage());
+        drop(lock);
+        match header {
+            Ok(header) => {
+                check_policy(&header, global, &shown(&path))?;
+                Ok(Some(header.version()))
+            }
+            Err(error) if error.is_not_luks() => {
+                console.note(format!("{}: {error}", shown(&path)));
+                Ok(None)
+            }
+            Err(error) => match error.version() {
+                Some(version) if global.policy.is_empty() => {
+                    console.note(format!("{}: {error}", shown(&path)));
+                    Ok(Some(version))
+                }
+                _ => Err(unreadable(&error, &path)),
+            },
+        }
     }
 
     /// Its name for messages.
@@ -374,7 +400,7 @@ impl Volume {
 /// When they are something else.
 pub fn check_policy(header: &VolumeHeader, global: &GlobalArgs, volume: &str) -> Result<()> {
     if let Some(required) = global.policy.require_type
-        && !required.is(header)
+        && !required.is(header.version())
     {
         return Err(Error::failure(format!(
             "{volume} is refused: it is a LUKS{} volume",
@@ -477,14 +503,17 @@ fn lock_to_read(input: &Input) -> Result<MetadataLock> {
 }
 
 fn read_header(storage: &dyn Storage, path: &Path) -> Result<VolumeHeader> {
-    VolumeHeader::read(storage).map_err(|error| {
-        let message = format!("{}: {error}", shown(path));
-        match &error {
-            VolumeReadError::Luks2(ReadError::Damaged { .. }) => Error::failure(message)
-                .hint("A backup of the header would help: luxor header restore."),
-            _ => Error::failure(message),
+    VolumeHeader::read(storage).map_err(|error| unreadable(&error, path))
+}
+
+fn unreadable(error: &VolumeReadError, path: &Path) -> Error {
+    let failure = Error::failure(format!("{}: {error}", shown(path)));
+    match error {
+        VolumeReadError::Luks2(ReadError::Damaged { .. }) => {
+            failure.hint("A backup of the header would help: luxor header restore.")
         }
-    })
+        _ => failure,
+    }
 }
 
 /// The one segment of a volume that comes through a pipe.
@@ -498,6 +527,13 @@ fn stream_segment<'a>(header: &'a VolumeHeader, name: &str) -> Result<&'a Segmen
 }
 
 impl Metadata {
+    fn of(input: Input) -> Self {
+        match input.as_storage() {
+            Some(_) => Self::Seekable(input),
+            None => Self::Stream(Prefix::of(Box::new(input))),
+        }
+    }
+
     /// Where metadata can be read again that are not where the data are.
     fn again(self) -> Again {
         match self {

@@ -295,3 +295,27 @@ pub enum VolumeReadError {
     #[error(transparent)]
     Luks2(#[from] ReadError),
 }
+
+impl VolumeReadError {
+    /// 1 or 2, when it is a whole volume all the same, with something that this version
+    /// does not have or refuses.
+    #[must_use]
+    pub fn version(&self) -> Option<u32> {
+        match self {
+            Self::Luks1(
+                Luks1Error::CipherNull
+                | Luks1Error::Cipher { .. }
+                | Luks1Error::Hash { .. }
+                | Luks1Error::KeyLen { .. },
+            ) => Some(1),
+            Self::Luks2(ReadError::Unsupported { .. }) => Some(2),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing there begins as a volume does.
+    #[must_use]
+    pub fn is_not_luks(&self) -> bool {
+        matches!(self, Self::Luks2(ReadError::NotLuks))
+    }
+}

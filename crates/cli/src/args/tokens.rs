@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
-use luxor_luks::VolumeHeader;
 
 /// List, add and remove the tokens of a LUKS2 volume
 ///
@@ -202,11 +201,11 @@ pub enum AnyLuks {
 impl AnyLuks {
     /// Whether a volume is of this type.
     #[must_use]
-    pub fn is(self, header: &VolumeHeader) -> bool {
+    pub fn is(self, version: u32) -> bool {
         match self {
             Self::Luks => true,
-            Self::Luks1 => matches!(header, VolumeHeader::Luks1(_)),
-            Self::Luks2 => matches!(header, VolumeHeader::Luks2(_)),
+            Self::Luks1 => version == 1,
+            Self::Luks2 => version == 2,
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     confirm::confirm,
     console::{self, Console},
     engine::Engine,
-    error::{Error, Result},
+    error::{Error, Result, is_shown},
     input::Role,
     output::{Output, OutputOptions},
     progress::ProgressStyleArgs,
@@ -364,10 +364,10 @@ impl Display for Escaped<'_> {
             return f.write_str("none");
         }
         for c in self.0.chars() {
-            if c.is_control() {
-                write!(f, "{}", c.escape_default())?;
-            } else {
+            if is_shown(c) {
                 f.write_char(c)?;
+            } else {
+                write!(f, "{}", c.escape_default())?;
             }
         }
         Ok(())

@@ -19,18 +19,18 @@ pub fn uuid(args: &UuidArgs, global: &GlobalArgs, console: Console) -> Result<()
     console::print(&format!("{uuid}\n"))
 }
 
-/// Succeeds for volumes of the type asked for.
+/// Succeeds for volumes of the type asked for, also for those that Luxor does not open:
+/// scripts format what is none.
 ///
 /// # Errors
-/// For everything else: silently, but for `-v` and for files that cannot be read.
+/// For everything else: silently when it is no volume or one of another type.
 pub fn is_luks(args: &IsLuksArgs, global: &GlobalArgs, console: Console) -> Result<()> {
     let path = global.header.as_deref().unwrap_or(&args.volume);
     let input = Input::open(path, Role::Metadata)?;
-    let volume = Volume::read(input, global).map_err(|error| {
-        console.note(error.message());
-        Error::silent()
-    })?;
-    match args.volume_type.is(&volume.header) {
+    let Some(version) = Volume::version(input, global, console)? else {
+        return Err(Error::silent());
+    };
+    match args.volume_type.is(version) {
         true => Ok(()),
         false => Err(Error::silent()),
     }

@@ -26,7 +26,7 @@ fn actions_become_commands() {
         ),
         ("luxor repair v", "luxor header repair -- v"),
         ("luxor luksErase v", "luxor erase -- v"),
-        ("luxor erase -q v", "luxor erase --batch-mode -- v"),
+        ("luxor luksErase -q v", "luxor erase --batch-mode -- v"),
         (
             "luxor luksFormat -q v k --type luks1 -c aes-xts-plain64 -s 256 -h sha1 -i 9",
             "luxor format --key-file=k --iter-time=9 --hash=sha1 --key-size=256 --force \
@@ -178,7 +178,7 @@ fn other_lines_are_ours() {
         "luxor config --help-me v",
         "luxor token list v",
         "luxor config -h",
-        "luxor erase --force v",
+        "luxor erase -q v",
     ] {
         assert_eq!(translate(&words(line)).unwrap(), None, "{line}");
     }

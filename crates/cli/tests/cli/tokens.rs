@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `token` and `config`, and what scripts ask.
 
-use std::fs;
+use std::{ffi::OsStr, fs};
 
 use serde_json::Value;
 
 use crate::{
     keys::prepared,
-    support::{Folder, Outcome, luxor},
+    support::{Folder, Outcome, luxor, tool},
 };
 
 const TOKEN: &str =
@@ -226,6 +226,33 @@ fn settings_that_cannot_be_are_refused_before_any_is_made() {
         command.current_dir(folder.path()).run().assert_code(1);
     }
     assert!(fs::read(folder.join("volume")).unwrap() == before);
+}
+
+/// `luxor isLuks $D || luxor luksFormat $D` shall not destroy a volume.
+#[test]
+fn a_volume_that_luxor_does_not_open_is_one() {
+    let folder = prepared();
+    for format in ["-h sha224", "-c aes-cbc-essiv:sha256 -s 192"] {
+        folder.write("luks1", vec![0; 4 << 20]);
+        let [volume, key] = ["luks1", "key"].map(|name| folder.join(name));
+        let line = format!("luksFormat -q --type luks1 {format} --pbkdf-force-iterations 1000");
+        let words = line.split(' ').map(OsStr::new);
+        tool("cryptsetup", words.chain([volume.as_ref(), key.as_ref()])).assert_code(0);
+
+        let ask = |line: &str| luxor(line).current_dir(folder.path());
+        assert!(ask("isLuks luks1").ok().stderr.is_empty());
+        ask("isLuks --type luks1 luks1").ok();
+        ask("isLuks --type luks2 luks1").run().assert_code(1);
+        ask("isLuks --require-cipher aes-xts-plain64 luks1").fails(1, "luks1");
+        ask("dump luks1").fails(1, "not accepted");
+    }
+
+    let mut damaged = fs::read(folder.join("volume")).unwrap();
+    damaged[4200] ^= 1;
+    damaged[16384 + 4200] ^= 1;
+    folder.write("damaged", damaged);
+    let outcome = luxor("isLuks damaged").current_dir(folder.path());
+    outcome.fails(1, "both copies");
 }
 
 #[test]
