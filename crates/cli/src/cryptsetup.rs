@@ -115,6 +115,14 @@ const SO_ANYWAY: &[&str] = &[
     "verify-passphrase",
 ];
 
+/// Options of ours that our messages recommend, and whether they have values: here too.
+const RECOMMENDED: &[(&str, bool)] = &[
+    ("force", false),
+    ("last", false),
+    ("pbkdf-iterations-limit", true),
+    ("pbkdf-memory-limit", true),
+];
+
 /// What opens a volume.
 const KEY: &[&str] = &["key-file", "keyfile-offset", "keyfile-size", "tries"];
 
@@ -197,7 +205,7 @@ struct Line {
     operands: Vec<OsString>,
     /// By their long names; the last one of a name counts.
     options: BTreeMap<&'static str, Option<OsString>>,
-    /// General options of ours, as they are.
+    /// Options of ours, as they are.
     general: Vec<OsString>,
     /// The first word that is no option of either program, or lacks its value.
     bad: Option<OsString>,
@@ -255,7 +263,10 @@ impl Line {
             }
             return;
         }
-        let Some(has_value) = args::general_option(name) else {
+        let recommended = RECOMMENDED.iter();
+        let recommended = recommended.filter(|(ours, _)| ours.as_bytes() == name);
+        let mut recommended = recommended.map(|&(_, has_value)| has_value);
+        let Some(has_value) = args::general_option(name).or_else(|| recommended.next()) else {
             self.bad(word);
             return;
         };
@@ -410,10 +421,11 @@ impl Line {
         }
         let ours = Ours::new(self, "format")
             .operand_is("key-file")
-            .same(KEY)
+            .same(&["key-file", "keyfile-offset", "keyfile-size"])
             .same(PBKDF)
             .same(&["hash", "key-size", "label", "sector-size", "uuid"])
-            .ignored(&["cipher"])
+            // There is no wrong passphrase to try again after.
+            .ignored(&["cipher", "tries"])
             .confirmed(&["--force"]);
         match self.value("type").and_then(OsStr::to_str) {
             Some("luks") => ours.ignored(&["type"]),
@@ -564,7 +576,10 @@ impl<'a> Ours<'a> {
     /// What batch mode answers unasked takes these words here.
     fn confirmed(mut self, words: &[&'static str]) -> Self {
         if self.line.has("batch-mode") {
-            self.words.extend(words.iter().map(OsString::from));
+            let given = &self.line.general;
+            let words = words.iter().map(OsString::from);
+            self.words
+                .extend(words.filter(|word| !given.contains(word)));
         }
         self
     }

@@ -36,6 +36,14 @@ fn actions_become_commands() {
             "luxor luksFormat --type luks --label x v -d k",
             "luxor format --key-file=k --label=x -- v",
         ),
+        (
+            "luxor luksFormat -T 3 --force v",
+            "luxor format --force -- v",
+        ),
+        (
+            "luxor luksRemoveKey -q --last v --pbkdf-memory-limit 5",
+            "luxor key remove --last --pbkdf-memory-limit 5 -- v",
+        ),
         ("luxor isLuks v", "luxor is-luks -- v"),
         (
             "luxor isLuks --type luks2 v",
