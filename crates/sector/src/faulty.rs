@@ -9,6 +9,7 @@
 //! | see how code takes an error, a full disk or short transfers | [`FaultyStorage::with_faults`] |
 //! | see in what order something was written and synced | [`FaultyStorage::operations`] |
 //! | cut the power of a storage with a history of its own | [`FaultyStorage::cut_power`] |
+//! | go on after a program that was killed | [`Killed::after_syncs`] |
 //!
 //! What a disk may hold after a power cut, and what it may not:
 //!
@@ -52,6 +53,7 @@
 //! # Ok::<(), luxor_sector::faulty::Broken>(())
 //! ```
 
+mod killed;
 mod power_cut;
 #[cfg(test)]
 mod tests;
@@ -63,7 +65,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-pub use power_cut::{Broken, Cut, PowerCuts};
+pub use self::{
+    killed::Killed,
+    power_cut::{Broken, Cut, PowerCuts},
+};
 
 use crate::{
     MemoryStorage,

@@ -564,3 +564,23 @@ fn a_cut_can_be_compared_with_what_was_acknowledged() {
     let broken = run(true).unwrap_err().to_string();
     assert!(broken.contains("after operation 3 of 4"), "{broken}");
 }
+
+#[test]
+fn a_killed_program_does_nothing_more() {
+    let storage = FaultyStorage::new(both(1));
+    let killed = Killed::after_syncs(&storage, 1);
+    killed.write_all_at(&copy(2), 0).unwrap();
+    killed.sync().unwrap();
+    killed.write_all_at(&copy(3), COPY as u64).unwrap();
+    assert_eq!(killed.len().unwrap(), 2 * COPY as u64);
+    killed.sync().unwrap_err();
+    killed.write_all_at(&copy(4), 0).unwrap_err();
+    killed.read_exact_at(&mut [0], 0).unwrap_err();
+    killed.len().unwrap_err();
+    killed.sync().unwrap_err();
+    // The next one reads all of it; durable is what was synced.
+    assert_eq!(storage.to_bytes(), [copy(2), copy(3)].concat());
+    let syncs = storage.operations().into_iter();
+    let syncs = syncs.filter(|operation| matches!(operation, Operation::Sync(_)));
+    assert_eq!(syncs.count(), 1);
+}

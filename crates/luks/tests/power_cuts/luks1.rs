@@ -2,42 +2,22 @@
 //! Every change of a LUKS1 header, with the power cut at each of its writes and syncs and
 //! with errors: no key is lost that is not to go, and what was done stays done.
 
-use std::{
-    collections::HashMap,
-    hash::{DefaultHasher, Hash, Hasher},
-    io,
-    num::NonZeroUsize,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-};
+use std::num::NonZeroUsize;
 
-use luxor_engine::{Backend, KeySize, Mode, Registry};
+use luxor_engine::KeySize;
 use luxor_luks::{
-    ChangeError, Luks1Header, Luks1Options, NewKeyslot, NewLuks1Volume, PbkdfKind, PbkdfOptions,
-    UnlockOptions, Uuid,
+    ChangeError, Luks1Header, Luks1Options, NewKeyslot, NewLuks1Volume, UnlockOptions, Uuid,
 };
 use luxor_sector::{
     MemoryStorage, Storage,
-    faulty::{Cut, Faults, FaultyStorage, PowerCuts},
+    faulty::{Cut, Faults, FaultyStorage, Killed, PowerCuts},
 };
+
+use crate::{Answers, backend, cheap, sync_fails, without_syncs, write_fails};
 
 /// In keyslots 0, 6 and 7: the first sector, both, and the second.
 const SECRETS: [(u32, &[u8]); 3] = [(0, b"zero"), (6, b"six"), (7, b"seven")];
 const NEW: &[u8] = b"a new one";
-
-fn backend() -> Arc<dyn Backend> {
-    Registry::cpu().best(Mode::Xts).unwrap()
-}
-
-fn cheap() -> PbkdfOptions {
-    PbkdfOptions {
-        kind: PbkdfKind::Pbkdf2,
-        force_iterations: Some(1000),
-        ..PbkdfOptions::default()
-    }
-}
 
 /// A header with its areas, apart from data.
 fn volume() -> Vec<u8> {
@@ -156,21 +136,20 @@ fn one_key() -> Vec<u8> {
     storage.into_bytes()
 }
 
-/// What opens an image, found once for each header with its used areas.
+/// What opens an image.
 #[derive(Default)]
-struct Opened(HashMap<u64, Vec<&'static [u8]>>);
+struct Opened(Answers<Vec<&'static [u8]>>);
 
 impl Opened {
     fn secrets(&mut self, image: &MemoryStorage) -> Result<Vec<&'static [u8]>, String> {
         let header = Luks1Header::read(image).map_err(|error| error.to_string())?;
         let bytes = image.to_bytes();
-        let mut hasher = DefaultHasher::new();
-        bytes[..592].hash(&mut hasher);
-        for keyslot in header.describe().keyslots.values() {
+        let areas = header.describe().keyslots.values().map(|keyslot| {
             let begin = usize::try_from(keyslot.area.offset).unwrap();
-            bytes[begin..][..128_000].hash(&mut hasher);
-        }
-        let find = || {
+            &bytes[begin..][..128_000]
+        });
+        let question = (&bytes[..592], areas.collect::<Vec<_>>());
+        Ok(self.0.to(question, || {
             let all = SECRETS.map(|(_, secret)| secret);
             let options = UnlockOptions::default();
             [&all[..], &[NEW]]
@@ -178,8 +157,7 @@ impl Opened {
                 .into_iter()
                 .filter(|secret| header.unlock(image, secret, &*backend(), &options).is_ok())
                 .collect()
-        };
-        Ok(self.0.entry(hasher.finish()).or_insert_with(find).clone())
+        }))
     }
 
     fn check(&mut self, case: &Case, image: &MemoryStorage, is_done: bool) -> Result<(), String> {
@@ -221,14 +199,10 @@ fn cut(case: &Case, image: &[u8]) {
         .check(|storage| run(case, storage).unwrap(), &mut check)
         .unwrap_or_else(|broken| panic!("{}: {broken}", case.name));
     assert!(seen >= 4, "{}: {seen}", case.name);
-    let faults = Faults {
-        ignore_syncs: true,
-        ..Faults::default()
-    };
-    let noticed = PowerCuts { faults, ..cuts }
-        .check(|storage| run(case, storage).unwrap(), &mut check)
-        .err();
-    assert!(noticed.is_some(), "{}: missing syncs pass", case.name);
+    let faults = without_syncs();
+    let noticed =
+        PowerCuts { faults, ..cuts }.check(|storage| run(case, storage).unwrap(), &mut check);
+    assert!(noticed.is_err(), "{}: missing syncs pass", case.name);
 }
 
 #[test]
@@ -259,16 +233,7 @@ fn no_error_loses_a_key() {
         let mut failed = 0;
         for after in 0.. {
             let mut all_good = true;
-            for faults in [
-                Faults {
-                    fail_write_after: Some(after),
-                    ..Faults::default()
-                },
-                Faults {
-                    fail_sync_after: Some(after),
-                    ..Faults::default()
-                },
-            ] {
+            for faults in [write_fails(after), sync_fails(after)] {
                 let storage = FaultyStorage::with_faults(image.clone(), faults);
                 let result = run(&case, &storage);
                 all_good &= result.is_ok();
@@ -313,11 +278,7 @@ fn what_fails_after_the_key_has_changed_says_so() {
     let new = new_keyslot(&Luks1Header::read(&storage).unwrap(), &storage, NEW);
     let mut seen = [0; 2];
     for writes in 0.. {
-        let faults = Faults {
-            fail_write_after: Some(writes),
-            ..Faults::default()
-        };
-        let storage = FaultyStorage::with_faults(image.clone(), faults);
+        let storage = FaultyStorage::with_faults(image.clone(), write_fails(writes));
         let mut header = Luks1Header::read(&storage).unwrap();
         let Err(error) = header.replace_keyslot(&storage, 0, &new) else {
             break;
@@ -340,33 +301,6 @@ fn what_fails_after_the_key_has_changed_says_so() {
     assert!(seen[0] >= 2 && seen[1] >= 3, "{seen:?}");
 }
 
-/// The syncs of a program up to one at which it is killed.
-struct Killed<'a> {
-    storage: &'a dyn Storage,
-    syncs_left: AtomicU64,
-}
-
-impl Storage for Killed<'_> {
-    fn len(&self) -> io::Result<u64> {
-        self.storage.len()
-    }
-
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.storage.read_exact_at(buf, offset)
-    }
-
-    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.storage.write_all_at(buf, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        if self.syncs_left.fetch_sub(1, Relaxed) == 0 {
-            return Err(io::Error::other("killed"));
-        }
-        self.storage.sync()
-    }
-}
-
 /// What a killed program has written is read from memory by the next one, and may not be
 /// on the disk: here a new key, whose predecessor then goes.
 #[test]
@@ -377,10 +311,7 @@ fn a_change_after_one_that_was_killed() {
     let mut opened = Opened::default();
     let changes = |storage: &FaultyStorage| {
         // Before anything, after the area; the third sync is the header's.
-        let killed = Killed {
-            storage,
-            syncs_left: AtomicU64::new(2),
-        };
+        let killed = Killed::after_syncs(storage, 2);
         let mut header = Luks1Header::read(storage).unwrap();
         header.add_keyslot(&killed, &new, Some(1)).unwrap_err();
         let mut header = Luks1Header::read(storage).unwrap();

@@ -3,27 +3,19 @@
 //! with errors, and from volumes one of whose copies is damaged or older: afterwards the
 //! volume is what it was or what it was to become, and opens.
 
-use std::{
-    cell::Cell,
-    collections::HashMap,
-    hash::{DefaultHasher, Hash, Hasher},
-    io,
-    num::NonZeroUsize,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-};
+use std::{cell::Cell, io, num::NonZeroUsize};
 
-use luxor_engine::{Backend, KeySize, Mode, Registry};
+use luxor_engine::KeySize;
 use luxor_luks::{
-    ActivationFlag, ChangeError, Header, Luks2Options, NewKeyslot, NewVolume, Overwrite, PbkdfKind,
-    PbkdfOptions, Priority, UnlockOptions, Uuid,
+    ActivationFlag, ChangeError, Header, Luks2Options, NewKeyslot, NewVolume, Overwrite, Priority,
+    UnlockOptions, Uuid,
 };
 use luxor_sector::{
     MemoryStorage, Storage,
-    faulty::{Cut, Faults, FaultyStorage, Operation, PowerCuts},
+    faulty::{Cut, Faults, FaultyStorage, Killed, Operation, PowerCuts},
 };
+
+use crate::{Answers, backend, cheap, sync_fails, without_syncs, write_fails};
 
 const HEADER: usize = 16 << 10;
 /// Of a keyslot with a key of 32 bytes, in whole pages.
@@ -32,18 +24,6 @@ const AREA: usize = 128 << 10;
 const A: &[u8] = b"of keyslot 0";
 const B: &[u8] = b"of keyslot 1";
 const C: &[u8] = b"a new one";
-
-fn backend() -> Arc<dyn Backend> {
-    Registry::cpu().best(Mode::Xts).unwrap()
-}
-
-fn cheap() -> PbkdfOptions {
-    PbkdfOptions {
-        kind: PbkdfKind::Pbkdf2,
-        force_iterations: Some(1000),
-        ..PbkdfOptions::default()
-    }
-}
 
 /// A volume with two keyslots and a token, up to the end of the fourth area.
 fn volume() -> Vec<u8> {
@@ -204,9 +184,9 @@ impl State {
     }
 }
 
-/// Whether keyslots open, by all that this depends on: many images differ elsewhere.
+/// Whether keyslots open.
 #[derive(Default)]
-struct Opened(HashMap<u64, bool>);
+struct Opened(Answers<bool>);
 
 impl Opened {
     fn opens(
@@ -217,16 +197,14 @@ impl Opened {
         secret: &[u8],
     ) -> bool {
         let described = header.describe();
-        let mut hasher = DefaultHasher::new();
         let (description, digests) = (described.keyslots.get(&keyslot), described.digests);
-        format!("{description:?} {digests:?}").hash(&mut hasher);
-        secret.hash(&mut hasher);
-        if let Some(keyslot) = description {
+        let area = description.map(|keyslot| {
             let mut area = vec![0; AREA];
             image.read_exact_at(&mut area, keyslot.area.offset).unwrap();
-            area.hash(&mut hasher);
-        }
-        *self.0.entry(hasher.finish()).or_insert_with(|| {
+            area
+        });
+        let question = (format!("{description:?} {digests:?}"), secret, area);
+        self.0.to(question, || {
             let options = UnlockOptions {
                 keyslots: vec![keyslot],
                 ..UnlockOptions::default()
@@ -329,10 +307,6 @@ fn a_power_cut_leaves_the_old_or_the_new() {
 #[test]
 fn without_syncs_that_would_fail() {
     let volume = volume();
-    let faults = Faults {
-        ignore_syncs: true,
-        ..Faults::default()
-    };
     let damaged = &beginnings(&volume)[1].1;
     for case in cases(&volume) {
         let image = if case.name == "repair" {
@@ -340,13 +314,13 @@ fn without_syncs_that_would_fail() {
         } else {
             &volume
         };
-        let lost = cut(&mut Opened::default(), &case, image, faults, true).unwrap_err();
+        let lost = cut(&mut Opened::default(), &case, image, without_syncs(), true).unwrap_err();
         assert!(lost.contains(case.name), "{lost}");
 
         // Not only is it not durable: what is there is of no use. But the text stays when a
         // name changes, and so does all but one sector, which is never torn; and only one
         // copy is made anew.
-        let broken = cut(&mut Opened::default(), &case, image, faults, false);
+        let broken = cut(&mut Opened::default(), &case, image, without_syncs(), false);
         let is_atomic = ["set_label", "set_subsystem", "set_uuid", "repair"].contains(&case.name);
         assert_eq!(broken.is_ok(), is_atomic, "{}", case.name);
         if let Err(words) = broken {
@@ -363,15 +337,8 @@ fn an_error_leaves_the_old_or_the_new() {
     for (beginning, image) in beginnings(&volume) {
         for case in cases(&volume) {
             let (writes, syncs) = operations(&case, &image);
-            let faults = (0..writes).map(|k| Faults {
-                fail_write_after: Some(k),
-                ..Faults::default()
-            });
-            let faults = faults.chain((0..syncs).map(|k| Faults {
-                fail_sync_after: Some(k),
-                ..Faults::default()
-            }));
-            for faults in faults {
+            let faults = (0..writes).map(write_fails);
+            for faults in faults.chain((0..syncs).map(sync_fails)) {
                 let storage = FaultyStorage::with_faults(image.clone(), faults);
                 let mut header = Header::read(&storage).unwrap();
                 let error = (case.change)(&mut header, &storage).unwrap_err();
@@ -456,33 +423,6 @@ fn short_transfers_and_read_errors_do_no_harm() {
     }
 }
 
-/// The syncs of a program up to one at which it is killed.
-struct Killed<'a> {
-    storage: &'a dyn Storage,
-    syncs_left: AtomicU64,
-}
-
-impl Storage for Killed<'_> {
-    fn len(&self) -> io::Result<u64> {
-        self.storage.len()
-    }
-
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.storage.read_exact_at(buf, offset)
-    }
-
-    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.storage.write_all_at(buf, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        if self.syncs_left.fetch_sub(1, Relaxed) == 0 {
-            return Err(io::Error::other("killed"));
-        }
-        self.storage.sync()
-    }
-}
-
 /// What a killed program has written is read from memory by the next one, and may not be
 /// on the disk.
 #[test]
@@ -496,11 +436,7 @@ fn a_change_after_one_that_was_killed() {
     for case in cases(&volume) {
         for syncs in 0..5 {
             let changes = |storage: &FaultyStorage| {
-                let syncs_left = AtomicU64::new(syncs);
-                let killed = Killed {
-                    storage,
-                    syncs_left,
-                };
+                let killed = Killed::after_syncs(storage, syncs);
                 let mut header = Header::read(storage).unwrap();
                 header.replace_keyslot(&killed, 0, &new).unwrap_err();
                 run(&case, storage).unwrap();

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every change of a volume's metadata, with the power cut at each of its writes and
+//! syncs, and with errors.
+
+mod luks1;
+mod luks2;
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+use luxor_engine::{Backend, Mode, Registry};
+use luxor_luks::{PbkdfKind, PbkdfOptions};
+use luxor_sector::faulty::Faults;
+
+/// What every test must notice.
+fn without_syncs() -> Faults {
+    Faults {
+        ignore_syncs: true,
+        ..Faults::default()
+    }
+}
+
+fn write_fails(after: u64) -> Faults {
+    Faults {
+        fail_write_after: Some(after),
+        ..Faults::default()
+    }
+}
+
+fn sync_fails(after: u64) -> Faults {
+    Faults {
+        fail_sync_after: Some(after),
+        ..Faults::default()
+    }
+}
+
+fn backend() -> Arc<dyn Backend> {
+    Registry::cpu().best(Mode::Xts).unwrap()
+}
+
+fn cheap() -> PbkdfOptions {
+    PbkdfOptions {
+        kind: PbkdfKind::Pbkdf2,
+        force_iterations: Some(1000),
+        ..PbkdfOptions::default()
+    }
+}
+
+/// Answers by all that they depend on: many images differ elsewhere.
+struct Answers<T>(HashMap<u64, T>);
+
+impl<T> Default for Answers<T> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T: Clone> Answers<T> {
+    fn to(&mut self, question: impl Hash, find: impl FnOnce() -> T) -> T {
+        let mut hasher = DefaultHasher::new();
+        question.hash(&mut hasher);
+        self.0.entry(hasher.finish()).or_insert_with(find).clone()
+    }
+}
