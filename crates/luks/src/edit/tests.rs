@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What changes do to the metadata, and each reason not to make them.
 
-use std::{collections::HashSet, ops::Range, sync::Arc};
+mod repair;
+
+use std::{ops::Range, sync::Arc};
 
 use luxor_engine::{Backend, KeySize, Mode, Registry};
 use luxor_sector::{
@@ -323,7 +325,6 @@ fn a_replaced_keyslot_keeps_all_but_its_key() {
     );
 }
 
-/// No sector of `range` is as it was.
 /// Once the metadata have changed, an error says so, and where the old bytes may be.
 #[test]
 fn what_fails_after_the_key_has_changed_says_so() {
@@ -360,6 +361,7 @@ fn what_fails_after_the_key_has_changed_says_so() {
     assert!(seen[0] >= 2 && seen[1] >= 2, "{seen:?}");
 }
 
+/// No sector of `range` is as it was.
 fn overwritten(before: &[u8], after: &[u8], range: Range<usize>) {
     let sectors = before[range.clone()]
         .chunks(512)
@@ -637,163 +639,6 @@ fn names_and_flags_are_set() {
         matches!(error, ChangeError::Missing { number: 1, .. }),
         "{error}"
     );
-}
-
-#[test]
-fn the_bad_copy_is_made_anew() {
-    let (storage, header) = volume();
-    let good = storage.into_bytes();
-    let mut salts = HashSet::new();
-    for (at, kind) in [(0, CopyKind::Primary), (HEADER, CopyKind::Secondary)] {
-        for damage in [0, 100, 5000] {
-            let mut bytes = good.clone();
-            bytes[at + damage] ^= 1;
-            let storage = MemoryStorage::new(bytes);
-            let mut damaged = Header::read(&storage).unwrap();
-            assert_eq!(damaged.warnings().len(), 1);
-            assert_eq!(
-                damaged.repair(&storage, Overwrite::Damaged).unwrap(),
-                Some(kind)
-            );
-            assert!(damaged.warnings().is_empty());
-            assert_eq!(damaged.repair(&storage, Overwrite::Damaged).unwrap(), None);
-            assert_eq!(damaged.binary().seqid, header.binary().seqid);
-            assert_eq!(damaged.text(), header.text());
-            let bytes = storage.into_bytes();
-            assert_ne!(bytes[at + 104..][..64], good[at + 104..][..64]);
-            assert!(
-                salts.insert(bytes[at + 104..][..64].to_vec()),
-                "an old salt"
-            );
-            let other = HEADER - at;
-            assert_eq!(bytes[other..][..HEADER], good[other..][..HEADER]);
-        }
-    }
-}
-
-#[test]
-fn the_older_copy_is_made_anew() {
-    let (storage, mut header) = volume();
-    let old = storage.to_bytes();
-    header.set_uuid(&storage, Uuid::from_u128(7)).unwrap();
-    let new = storage.into_bytes();
-    for (at, kind) in [(0, CopyKind::Primary), (HEADER, CopyKind::Secondary)] {
-        let mut bytes = new.clone();
-        bytes[at..at + HEADER].copy_from_slice(&old[at..at + HEADER]);
-        let storage = MemoryStorage::new(bytes);
-        let mut mixed = Header::read(&storage).unwrap();
-        assert_eq!(
-            mixed.repair(&storage, Overwrite::Damaged).unwrap(),
-            Some(kind)
-        );
-        assert!(mixed.warnings().is_empty(), "{:?}", mixed.warnings());
-        assert_eq!(mixed.describe().uuid, Uuid::from_u128(7).to_string());
-        assert_eq!(mixed.describe().seqid, header.describe().seqid);
-    }
-}
-
-#[test]
-fn what_begins_like_something_else_is_left_alone() {
-    let (storage, _, changes) = changeable();
-    let good = storage.into_bytes();
-    let mut refused = 0;
-    for (offset, magic, name) in repair::SIGNATURES {
-        let offset = usize::try_from(offset).unwrap();
-        let mut bytes = good.clone();
-        bytes[..8].fill(0);
-        bytes[offset..][..magic.len()].copy_from_slice(magic);
-        let storage = MemoryStorage::new(bytes.clone());
-        let header = Header::read(&storage).unwrap();
-        for (what, change) in &changes {
-            let error = change(&mut header.clone(), &storage).unwrap_err();
-            assert!(
-                matches!(&error, ChangeError::ForeignSignature { found } if *found == name),
-                "{what}: {error}"
-            );
-            assert!(error.to_string().contains("luxor header repair --force"));
-            assert!(storage.to_bytes() == bytes, "{what}, {name}");
-            refused += 1;
-        }
-        let repaired = header.clone().repair(&storage, Overwrite::Anything);
-        assert_eq!(repaired.unwrap(), Some(CopyKind::Primary));
-        assert_eq!(Header::read(&storage).unwrap().text(), header.text());
-    }
-    assert_eq!(refused, repair::SIGNATURES.len() * changes.len());
-    // Names may say what they like.
-    let storage = MemoryStorage::new(good.clone());
-    let mut header = Header::read(&storage).unwrap();
-    let label = format!("{:x<30}FAT16", "").parse().unwrap();
-    header.set_label(&storage, &label).unwrap();
-    let mut bytes = storage.into_bytes();
-    assert_eq!(bytes[54..58], *b"FAT1");
-    bytes[..8].fill(0);
-    let storage = MemoryStorage::new(bytes);
-    let mut header = Header::read(&storage).unwrap();
-    let repaired = header.repair(&storage, Overwrite::Damaged).unwrap();
-    assert_eq!(repaired, Some(CopyKind::Primary));
-    // LUKS1 there, too: it is read as what it begins like.
-    let mut bytes = good;
-    bytes[7] = 1;
-    let error = Header::read(&MemoryStorage::new(bytes)).unwrap_err();
-    assert!(matches!(error, ReadError::Luks1), "{error}");
-}
-
-/// One copy cannot be read.
-struct Unreadable {
-    storage: MemoryStorage,
-    at: u64,
-}
-
-impl Storage for Unreadable {
-    fn len(&self) -> io::Result<u64> {
-        self.storage.len()
-    }
-
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        if (self.at..self.at + HEADER as u64).contains(&offset) {
-            return Err(io::Error::other("a bad sector"));
-        }
-        self.storage.read_exact_at(buf, offset)
-    }
-
-    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.storage.write_all_at(buf, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.storage.sync()
-    }
-}
-
-#[test]
-fn a_copy_that_cannot_be_read_is_not_overwritten() {
-    let (storage, good, changes) = changeable();
-    let image = storage.into_bytes();
-    for (at, which) in [(0, CopyKind::Primary), (HEADER, CopyKind::Secondary)] {
-        let storage = Unreadable {
-            storage: MemoryStorage::new(image.clone()),
-            at: at as u64,
-        };
-        let header = Header::read(&storage).unwrap();
-        // What was read before, and what is read now.
-        for header in [&header, &good] {
-            for (what, change) in &changes {
-                let error = change(&mut header.clone(), &storage).unwrap_err();
-                assert!(
-                    matches!(&error, ChangeError::ReadCopy { kind, .. } if *kind == which),
-                    "{what}: {error}"
-                );
-                assert!(error.to_string().contains("luxor header repair --force"));
-                assert!(storage.storage.to_bytes() == image, "{what}");
-            }
-        }
-        let repaired = header.clone().repair(&storage, Overwrite::Anything);
-        assert_eq!(repaired.unwrap(), Some(which));
-        let bytes = storage.storage.into_bytes();
-        assert!(bytes[at..][..HEADER] != image[at..][..HEADER]);
-        let whole = Header::read(&MemoryStorage::new(bytes)).unwrap();
-        assert!(whole.warnings().is_empty() && whole.text() == good.text());
-    }
 }
 
 #[test]
