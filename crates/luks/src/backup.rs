@@ -189,6 +189,7 @@ impl HeaderBackup {
             return Err(RestoreError::Misfit { misfit });
         }
         let io = |source| RestoreError::Io { source };
+        let parts = self.header_parts(present.as_ref().ok());
         let live = present.map_or_else(|_| Vec::new(), |present| in_use(&present));
         let bytes = self.checked_bytes().map_err(io)?;
         let write = |range: Range<u64>| {
@@ -207,7 +208,7 @@ impl HeaderBackup {
         storage.sync().map_err(io)?;
         // One part of the header at a time: the rest keeps the old one valid, or is
         // valid by itself.
-        for part in self.header_parts() {
+        for part in parts {
             write(part)?;
             storage.sync().map_err(io)?;
         }
@@ -245,15 +246,22 @@ impl HeaderBackup {
     }
 
     /// What is written at a time, in order. LUKS2: the secondary copy; the primary's
-    /// first sector, lest LUKS1's magic stand over a part of it; the primary. LUKS1 has
-    /// one copy: first its second sector, with nothing but keyslots 6 and 7, then all
-    /// else.
-    fn header_parts(&self) -> Vec<Range<u64>> {
+    /// first sector, lest LUKS1's magic stand over a part of it; the primary. The secondary
+    /// comes last when the one that is `present` there counts, since the primary is damaged
+    /// or older. LUKS1 has one copy: first its second sector, with nothing but keyslots 6
+    /// and 7, then all else.
+    fn header_parts(&self, present: Option<&VolumeHeader>) -> Vec<Range<u64>> {
         match &self.header {
             VolumeHeader::Luks1(_) => vec![512..LUKS1_LEN as u64, 0..512],
             VolumeHeader::Luks2(header) => {
                 let size = header.describe().header_size;
-                vec![size..2 * size, 0..512, 0..size]
+                let (primary, secondary) = (0..size, size..2 * size);
+                match present.and_then(counting_secondary) {
+                    Some(stands) if overlap(&stands, &secondary) => {
+                        vec![0..512, primary, secondary]
+                    }
+                    _ => vec![secondary, 0..512, primary],
+                }
             }
         }
     }
@@ -309,6 +317,17 @@ fn in_use(header: &VolumeHeader) -> Vec<Range<u64>> {
         VolumeHeader::Luks2(header) => 0..2 * header.describe().header_size,
     };
     [copies].into_iter().chain(areas(header)).collect()
+}
+
+/// Where the secondary copy is, if it is the one that counts.
+fn counting_secondary(header: &VolumeHeader) -> Option<Range<u64>> {
+    let VolumeHeader::Luks2(header) = header else {
+        return None;
+    };
+    let mut used = header.copies().iter().filter(|copy| copy.used);
+    let is_secondary = used.any(|copy| copy.kind == CopyKind::Secondary);
+    let size = header.describe().header_size;
+    is_secondary.then_some(size..2 * size)
 }
 
 /// The areas of all keyslots, those that this version does not open included.

@@ -14,12 +14,12 @@ use std::{
 
 use luxor_engine::{Backend, Mode, Registry};
 use luxor_luks::{
-    BackupError, CopyKind, Header, HeaderBackup, Misfit, ReadError, RestoreError, UnlockOptions,
-    VolumeHeader, VolumeReadError, Warning,
+    BackupError, CopyKind, Header, HeaderBackup, Misfit, PbkdfKind, PbkdfOptions, ReadError,
+    RestoreError, UnlockOptions, VolumeHeader, VolumeReadError, Warning,
 };
 use luxor_sector::{
     MemoryStorage, Storage,
-    faulty::{Cut, Faults, FaultyStorage, PowerCuts},
+    faulty::{Cut, Faults, FaultyStorage, Killed, PowerCuts},
 };
 
 const KEY: &[u8] = b"key";
@@ -218,30 +218,40 @@ fn the_power_fails_while_another_keyslot_comes_back() {
             "luksAddKey --key-file key --key-slot 1 {CHEAP} volume other"
         ));
         scratch.cryptsetup("luksRemoveKey --key-file key volume");
-        let image = scratch.read("volume");
-        let cuts = PowerCuts {
-            image: &image,
-            ..PowerCuts::default()
-        };
-        let check = |after: MemoryStorage, _: &Cut<'_>| {
-            match (opened(&after, KEY), opened(&after, OTHER)) {
-                (None, None) => return Err("no key opens it"),
-                (Some(slot), None) => assert_eq!(slot, 0),
-                (None, Some(slot)) => assert_eq!(slot, 1),
-                (Some(_), Some(_)) => panic!("both keys open it"),
-            }
-            repeated(&ours, &after)
-        };
-        let restore = |storage: &FaultyStorage| ours.restore(storage, false).unwrap();
-        let seen = cuts.check(restore, check).unwrap();
-        assert!(seen > 20, "{seen}");
-        // Without syncs this would be noticed.
-        let faults = Faults {
-            ignore_syncs: true,
-            ..Faults::default()
-        };
-        let broken = PowerCuts { faults, ..cuts }.check(restore, check);
-        assert!(broken.is_err(), "{shape}");
+        let whole = scratch.read("volume");
+        let mut images = vec![whole.clone()];
+        // One copy is damaged, and the other one stands until it has a successor.
+        for at in [100, 0x4000 + 100].into_iter().filter(|_| shape == SMALL) {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            images.push(damaged);
+        }
+        for image in images {
+            let cuts = PowerCuts {
+                image: &image,
+                ..PowerCuts::default()
+            };
+            let check = |after: MemoryStorage, _: &Cut<'_>| {
+                VolumeHeader::read(&after).map_err(|_| "no valid header")?;
+                match (opened(&after, KEY), opened(&after, OTHER)) {
+                    (None, None) => return Err("no key opens it"),
+                    (Some(slot), None) => assert_eq!(slot, 0),
+                    (None, Some(slot)) => assert_eq!(slot, 1),
+                    (Some(_), Some(_)) => panic!("both keys open it"),
+                }
+                repeated(&ours, &after)
+            };
+            let restore = |storage: &FaultyStorage| ours.restore(storage, false).unwrap();
+            let seen = cuts.check(restore, check).unwrap();
+            assert!(seen > 20, "{seen}");
+            // Without syncs this would be noticed.
+            let faults = Faults {
+                ignore_syncs: true,
+                ..Faults::default()
+            };
+            let broken = PowerCuts { faults, ..cuts }.check(restore, check);
+            assert!(broken.is_err(), "{shape}");
+        }
     }
 }
 
@@ -280,6 +290,56 @@ fn the_power_fails_while_a_keyslot_comes_back_over_another() {
         };
         cuts.check(|storage| ours.restore(storage, false).unwrap(), check)
             .unwrap();
+    }
+}
+
+/// The durable header's keyslot lies where the backup's does. A program that changed its key
+/// was killed: in memory the new header counts, which leaves that place free, and on the
+/// disk may be that one.
+#[test]
+fn the_power_fails_after_a_change_that_was_killed() {
+    let scratch = Scratch::new();
+    scratch.format("volume", 2 << 20, SMALL);
+    let storage = MemoryStorage::new(scratch.read("volume"));
+    let ours = HeaderBackup::take(&storage).unwrap();
+    let change = |storage: &dyn Storage, target: &dyn Storage, old: &[u8], new: &[u8]| {
+        let mut header = Header::read(storage).unwrap();
+        let options = UnlockOptions::default();
+        let unlocked = header.unlock(storage, old, &*backend(), &options).unwrap();
+        let cheap = PbkdfOptions {
+            kind: PbkdfKind::Pbkdf2,
+            force_iterations: Some(1000),
+            ..PbkdfOptions::default()
+        };
+        let new = header.new_keyslot(&unlocked, new, &cheap, &*backend());
+        header.replace_keyslot(target, unlocked.keyslot, &new.unwrap())
+    };
+    // There and back.
+    change(&storage, &storage, KEY, b"elsewhere").unwrap();
+    change(&storage, &storage, b"elsewhere", OTHER).unwrap();
+    let image = storage.into_bytes();
+
+    // From the first that comes after a copy of the new header.
+    for syncs in 2..5 {
+        let restored = |storage: &FaultyStorage| {
+            let killed = Killed::after_syncs(storage, syncs);
+            let error = change(storage, &killed, OTHER, b"new").unwrap_err();
+            assert!(error.to_string().contains("killed"), "{error}");
+            ours.restore(storage, false).unwrap();
+        };
+        let check = |after: MemoryStorage, _: &Cut<'_>| {
+            let opens = |secret| opened(&after, secret).is_some();
+            match [KEY, OTHER, b"new"].into_iter().any(opens) {
+                true => Ok(()),
+                false => Err("no key opens it"),
+            }
+        };
+        let cuts = PowerCuts {
+            image: &image,
+            ..PowerCuts::default()
+        };
+        cuts.check(restored, check)
+            .unwrap_or_else(|broken| panic!("{syncs} syncs: {broken}"));
     }
 }
 
