@@ -257,7 +257,9 @@ impl Metadata {
     fn check_areas(&self, header_size: u64) -> Result<(), MetadataError> {
         let begin = 2 * header_size;
         let end = begin + self.config.keyslots_size;
-        for (segment, entry) in self.segments.data() {
+        // Where the data are, and where they will be.
+        let last = self.segments.of_role(SegmentRole::BackupFinal);
+        for (segment, entry) in self.segments.data().chain(last) {
             let offset = entry.offset();
             if self.segments.data_offset() != 0 && offset < end {
                 return Err(MetadataError::SegmentOverKeyslots {

@@ -466,6 +466,18 @@ fn parts_of_the_data_lie_where_the_state_has_them() {
     );
     let both = [(FINAL, 0, mib), (PREVIOUS, mib, mib), (FINAL, 2 * mib, 0)];
     is_refused(&storage, &both, None, "wrong side");
+    // Where the data will be is behind the keyslots, too.
+    let mut json = metadata_of(&storage);
+    let mut segments = json["segments"].as_object_mut().unwrap().values_mut();
+    let last = segments.find(|segment| segment["flags"] == json!(["backup-final"]));
+    last.unwrap()["offset"] = "65536".into();
+    // Of the two copies this one is refused.
+    let header = Header::read(&with_json(&storage, &json)).unwrap();
+    let [warning] = header.warnings() else {
+        panic!("{:?}", header.warnings())
+    };
+    let words = "before the keyslots area's end";
+    assert!(warning.to_string().contains(words), "{warning}");
     // Cut off, before anything is done and after all is.
     is_refused(
         &storage,
