@@ -8,11 +8,11 @@
 use libfuzzer_sys::fuzz_target;
 use luxor_fuzz::{CHEAP_ITERATIONS, backend, header};
 use luxor_luks::{Kdf, Luks1Header, UnlockOptions};
-use luxor_sector::{MemoryStorage, SectorSize, Storage};
+use luxor_sector::{SectorSize, Storage};
 
 const LEN: usize = 592;
-/// The header, and the first keyslot with a key of 64 bytes.
-const STORAGE: usize = 4096 + 256_000;
+/// The header, and the first keyslot with a key of 32 bytes.
+const STORAGE: usize = 4096 + 128_000;
 
 fuzz_target!(|input: &[u8]| {
     header(
@@ -33,7 +33,7 @@ fn changed(changes: &[u8]) -> Vec<u8> {
     put(40, b"xts-plain64");
     put(72, b"sha256");
     put(104, &4096_u32.to_be_bytes());
-    put(108, &64_u32.to_be_bytes());
+    put(108, &32_u32.to_be_bytes());
     put(164, &1_u32.to_be_bytes());
     put(168, b"01234567-89ab-4def-8123-456789abcdef");
     for slot in 0..8_u32 {
@@ -41,7 +41,7 @@ fn changed(changes: &[u8]) -> Vec<u8> {
         let state = if slot == 0 { 0x00ac_71f3 } else { 0xdead_u32 };
         put(at, &state.to_be_bytes());
         put(at + 4, &1_u32.to_be_bytes());
-        put(at + 40, &(8 + 504 * slot).to_be_bytes());
+        put(at + 40, &(8 + 256 * slot).to_be_bytes());
         put(at + 44, &4000_u32.to_be_bytes());
     }
     for change in changes.chunks_exact(4) {
@@ -51,7 +51,7 @@ fn changed(changes: &[u8]) -> Vec<u8> {
     volume
 }
 
-fn check(header: &Luks1Header, storage: &MemoryStorage) {
+fn check(header: &Luks1Header, storage: &dyn Storage) {
     let description = header.describe();
     assert!(matches!(description.key_len, 16 | 32 | 64));
     let area = u64::from(description.key_len) * 4000;
