@@ -58,7 +58,10 @@ fn volume() -> (Vec<u8>, Vec<u8>) {
 }
 
 fn read(bytes: &[u8]) -> Result<Luks1Header, Luks1Error> {
-    Luks1Header::read(&MemoryStorage::new(bytes.to_vec()))
+    let storage = MemoryStorage::new(bytes.to_vec());
+    let header = Luks1Header::read(&storage);
+    assert!(storage.into_bytes() == bytes, "reading wrote");
+    header
 }
 
 fn unlock(header: &Luks1Header, bytes: &[u8]) -> Result<Unlocked, UnlockError> {
@@ -68,7 +71,9 @@ fn unlock(header: &Luks1Header, bytes: &[u8]) -> Result<Unlocked, UnlockError> {
         ..UnlockOptions::default()
     };
     let storage = MemoryStorage::new(bytes.to_vec());
-    header.unlock(&storage, SECRET, &*backend(), &options)
+    let unlocked = header.unlock(&storage, SECRET, &*backend(), &options);
+    assert!(storage.into_bytes() == bytes, "opening wrote");
+    unlocked
 }
 
 /// With `value` at byte `offset`.

@@ -5,7 +5,7 @@ use luxor_luks::{CopyKind, Header, PbkdfKind, ReadError, Warning};
 use luxor_sector::{MemoryStorage, Storage};
 use serde_json::json;
 
-use crate::support::{AREA_END, SIZE, changed, json_text, seal, unlock, volume};
+use crate::support::{AREA_END, SIZE, attempt, changed, json_text, seal, unlock, volume};
 
 #[test]
 fn a_truncated_header_is_told() {
@@ -73,6 +73,9 @@ fn a_flipped_bit_in_any_byte_leaves_the_other_copy() {
             warnings => panic!("byte {at}: {warnings:?}"),
         }
         assert_eq!(header.metadata_json(), intact.metadata_json());
+        if at % 997 == 0 {
+            unlock(&header, &storage).unwrap();
+        }
         if at < SIZE {
             // The same byte of the other copy too: nothing valid is left.
             flip(at + SIZE);
@@ -86,6 +89,33 @@ fn a_flipped_bit_in_any_byte_leaves_the_other_copy() {
         flip(at);
     }
     assert_eq!(storage.into_bytes(), volume);
+}
+
+/// What no checksum tells, in both copies: refused, or the key is the one that it was.
+#[test]
+fn a_flipped_bit_under_true_checksums_gives_no_other_key() {
+    let volume = volume(PbkdfKind::Pbkdf2);
+    let key = attempt(volume.clone()).unwrap().volume_key;
+    let fields = (0..448).chain(512..4096);
+    let text = 4096..4096 + json_text(&volume).len() + 2;
+    let (mut opened, mut refused) = (0, 0);
+    for at in fields.chain(text) {
+        let mut bytes = volume.clone();
+        for copy in [0, SIZE] {
+            bytes[copy + at] ^= 1 << (at % 8);
+            seal(&mut bytes[copy..copy + SIZE]);
+        }
+        match attempt(bytes) {
+            Ok(unlocked) => {
+                opened += 1;
+                assert_eq!(unlocked.volume_key.expose(), key.expose(), "byte {at}");
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    println!("{opened} opened, {refused} refused");
+    // Labels, salts of copies, padding; most of the text matters.
+    assert!(opened > 3000 && refused > 500, "{opened}, {refused}");
 }
 
 #[test]

@@ -88,8 +88,9 @@ pub fn cpu_time() -> Duration {
     Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
 }
 
-/// Reads and, if that succeeds, unlocks; both fast.
+/// Reads and, if that succeeds, unlocks; both fast, and neither writes.
 pub fn attempt(bytes: Vec<u8>) -> Result<Unlocked, String> {
+    let before = bytes.clone();
     let begin = cpu_time();
     let storage = MemoryStorage::new(bytes);
     let result = match Header::read(&storage) {
@@ -109,6 +110,7 @@ pub fn attempt(bytes: Vec<u8>) -> Result<Unlocked, String> {
     if let Err(words) = &result {
         assert!(words.len() > 15 && words.len() < 2000, "{words}");
     }
+    assert!(storage.into_bytes() == before, "reading wrote");
     result
 }
 
