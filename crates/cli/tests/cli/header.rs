@@ -3,12 +3,15 @@
 
 use std::{
     fs::{self, File},
+    iter,
     os::unix::fs::PermissionsExt,
     thread,
     time::Duration,
 };
 
-use crate::support::{FAST, Folder, Luxor, bytes, luxor, terminal, tool, without_terminal};
+use crate::support::{
+    FAST, Folder, Luxor, answered, bytes, luxor, terminal, tool, without_terminal,
+};
 
 /// A folder with a key, another one, and a volume of each version.
 fn prepared() -> Folder {
@@ -183,6 +186,52 @@ fn nothing_is_replaced_without_a_yes() {
     assert_eq!(code, 0, "{screen}");
     assert!(screen.contains("all keyslots"), "{screen}");
     run(&folder, "check --key-file key luks2").ok();
+}
+
+/// What was asked about is what is overwritten, or nothing is.
+#[test]
+fn nothing_is_restored_to_what_took_the_place_of_the_volume_meanwhile() {
+    let folder = prepared();
+    run(&folder, "header backup luks2 backup").ok();
+    folder.write("nothing", vec![0; 17 << 20]);
+    run(&folder, "encrypt --key-file other plain another")
+        .args(FAST)
+        .ok();
+    let restore = |swap: &dyn Fn()| {
+        let answers = iter::once_with(|| {
+            swap();
+            "YES\n"
+        });
+        answered(
+            "\"$luxor\" header restore luks2 backup",
+            answers,
+            folder.path(),
+        )
+    };
+    let volume = folder.join("luks2");
+    let before = fs::read(&volume).unwrap();
+    for other in ["another", "luks1", "nothing"] {
+        let (there, away) = (folder.join(other), folder.join("away"));
+        let (code, screen) = restore(&|| {
+            fs::rename(&volume, &away).unwrap();
+            fs::copy(&there, &volume).unwrap();
+        });
+        assert_eq!(code, 1, "{other}: {screen}");
+        assert!(
+            screen.contains("has changed since it was looked at"),
+            "{screen}"
+        );
+        assert!(
+            fs::read(&volume).unwrap() == fs::read(&there).unwrap(),
+            "{other}"
+        );
+        assert!(fs::read(&away).unwrap() == before, "{other}");
+        fs::rename(&away, &volume).unwrap();
+    }
+    let away = folder.join("away");
+    let (code, screen) = restore(&|| fs::rename(&volume, &away).unwrap());
+    assert_eq!(code, 4, "{screen}");
+    assert!(!volume.exists() && fs::read(&away).unwrap() == before);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::support::{FAST, Folder, Outcome, as_nobody, luxor, terminal};
+use crate::support::{FAST, Folder, Outcome, as_nobody, luxor, terminal, terminal_shell};
 
 /// A folder with a small volume of LUKS2 in which keyslot 0 opens with the file `key`.
 pub fn prepared() -> Folder {
@@ -241,6 +241,40 @@ fn both_secrets_may_be_lines_of_standard_input() {
         .stdin("one\n")
         .fails(1, "at its end: there is no passphrase");
     assert_eq!(keyslots(&folder), ["0", "1", "2"]);
+}
+
+/// It takes all of standard input: the new secret is asked for on the terminal.
+#[test]
+fn with_a_key_file_on_standard_input_the_new_key_is_typed() {
+    let folder = prepared();
+    let before = fs::read(folder.join("volume")).unwrap();
+    for action in ["add", "change"] {
+        luxor("key")
+            .args([action, "--key-file", "-", "volume"])
+            .args(FAST)
+            .current_dir(folder.path())
+            .stdin("one")
+            .fails(1, "no terminal");
+    }
+    assert!(fs::read(folder.join("volume")).unwrap() == before);
+
+    let line = |action: &str| {
+        let fast = FAST.join(" ");
+        format!("cat key | \"$luxor\" key {action} --key-file - volume {fast}")
+    };
+    let typed = ["typed\n", "typed\n"];
+    let (code, screen) = terminal_shell(&line("add"), &typed, folder.path());
+    assert_eq!(code, 0, "{screen}");
+    assert_eq!(screen.matches("New passphrase for volume: ").count(), 1);
+    folder.write("typed", b"typed");
+    assert_eq!(opens(&folder, "typed"), Some(1));
+    assert_eq!(opens(&folder, "key"), Some(0));
+    let typed = ["changed\n", "changed\n"];
+    let (code, screen) = terminal_shell(&line("change"), &typed, folder.path());
+    assert_eq!(code, 0, "{screen}");
+    folder.write("changed", b"changed");
+    assert_eq!(opens(&folder, "changed"), Some(0));
+    assert_eq!(opens(&folder, "key"), None);
 }
 
 #[test]

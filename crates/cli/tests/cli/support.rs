@@ -260,6 +260,16 @@ pub fn terminal(line: &str, answers: &[&str], dir: &Path) -> (i32, String) {
 /// `answers` typed at a prompt (a line that ends with a colon and a space). The exit
 /// code and all that was on the screen.
 pub fn terminal_shell(shell: &str, answers: &[&str], dir: &Path) -> (i32, String) {
+    answered(shell, answers.iter().copied(), dir)
+}
+
+/// The same with what happens while the program waits: an answer is made when it is asked
+/// for.
+pub fn answered<'a>(
+    shell: &str,
+    mut answers: impl Iterator<Item = &'a str>,
+    dir: &Path,
+) -> (i32, String) {
     let mut script = Command::new("script");
     script
         .args(["--quiet", "--return", "--command", shell, "/dev/null"])
@@ -275,7 +285,6 @@ pub fn terminal_shell(shell: &str, answers: &[&str], dir: &Path) -> (i32, String
 
     let mut screen = Vec::new();
     let mut seen = 0;
-    let mut answers = answers.iter();
     let mut buf = [0; 4096];
     loop {
         let count = display.read(&mut buf).unwrap();

@@ -67,6 +67,41 @@ fn dump_json_is_what_cryptsetup_prints() {
     }
 }
 
+/// Metadata of 4 MiB that are 400 MB with their indentation.
+#[test]
+fn hostile_metadata_are_dumped_in_bounded_memory() {
+    let folder = Folder::new();
+    folder.write("key", b"key");
+    folder.write("volume", vec![0; 17 << 20]);
+    let (depth, items) = (100, 2_000_000);
+    let zeros = "[".repeat(depth) + &"0,".repeat(items) + "0" + &"]".repeat(depth);
+    folder.write(
+        "token",
+        format!(r#"{{"type":"x","keyslots":[],"y":{zeros}}}"#),
+    );
+    let shell = |line: &str| {
+        let line = format!("cd '{}' && {line}", folder.path().display());
+        tool("sh", ["-c", &line])
+    };
+    shell(
+        "cryptsetup -q luksFormat --type luks2 --luks2-metadata-size 4m --luks2-keyslots-size 4m \
+         --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file key volume",
+    );
+    luxor("token add --json-file token volume")
+        .current_dir(folder.path())
+        .ok();
+    let program = env!("CARGO_BIN_EXE_luxor");
+    let dump = shell(&format!(
+        "ulimit -v 300000 && {{ '{program}' dump --json volume; echo $? >code; }} | \
+         wc -c"
+    ));
+    assert_eq!(fs::read_to_string(folder.join("code")).unwrap(), "0\n");
+    assert!(dump.text().trim().parse::<usize>().unwrap() > 100 * 2 * items);
+    for line in ["dump", "check"] {
+        shell(&format!("ulimit -v 300000 && '{program}' {line} volume"));
+    }
+}
+
 #[test]
 fn dump_tells_what_matters() {
     let folder = prepared();
