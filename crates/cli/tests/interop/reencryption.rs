@@ -129,7 +129,11 @@ fn decryption_and_reencryption_keep_out_of_each_other() -> Outcome<()> {
     let mut pipe = child.stdout.take().ok_or("no pipe")?;
     let mut back = vec![0];
     pipe.read_exact(&mut back).map_err(|e| e.to_string())?;
-    fs::write(&volume, &payload).map_err(|e| e.to_string())?;
+    fs::OpenOptions::new()
+        .write(true)
+        .open(&volume)
+        .and_then(|mut file| file.write_all(&payload[..512]))
+        .map_err(|e| e.to_string())?;
     pipe.read_to_end(&mut back).map_err(|e| e.to_string())?;
     let output = child.wait_with_output().map_err(|e| e.to_string())?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
