@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A volume whose metadata are changed in place.
 
-use std::{
-    fs::{File, OpenOptions},
-    io,
-    os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
-    path::{Path, PathBuf},
-};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use luxor_sector::Storage;
-use nix::libc;
 
 use crate::{
     block_device,
-    error::{Error, Exit, Result, name},
+    error::{Error, Exit, Result},
+    input::Input,
     locks::{Access, MetadataLock},
 };
 
@@ -22,50 +17,27 @@ use crate::{
 ///
 /// The data may be in use: they stay where they are.
 #[derive(Debug)]
-pub struct Change {
-    path: PathBuf,
-    file: File,
+pub struct Change<'a> {
+    input: &'a Input,
     _lock: MetadataLock,
 }
 
-impl Change {
-    /// Opens the file or device `path` for writing, and waits for the lock.
+impl<'a> Change<'a> {
+    /// Waits for the lock on `input`, which was opened with
+    /// [`Role::Change`](crate::input::Role::Change).
     ///
     /// # Errors
-    /// When there is none, or it cannot be opened or is something else.
-    pub fn begin(path: &Path) -> Result<Self> {
-        let failed = |error| Error::io(format!("cannot open {} for writing", name(path)), &error);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK)
-            .open(path)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-                    Error::new(Exit::Missing, format!("{} does not exist", name(path)))
-                }
-                _ => failed(error),
-            })?;
-        let metadata = file.metadata().map_err(failed)?;
-        if !metadata.is_file() && !metadata.file_type().is_block_device() {
-            return Err(Error::failure(format!(
-                "{} is neither a file nor a block device",
-                name(path)
-            )));
-        }
-        let lock = MetadataLock::acquire(&file, Access::Write)
-            .map_err(|error| Error::io(format!("cannot lock {}", name(path)), &error))?;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            _lock: lock,
-        })
+    /// When it cannot be locked.
+    pub fn begin(input: &'a Input) -> Result<Self> {
+        let lock = MetadataLock::acquire(input.file(), Access::Write)
+            .map_err(|error| Error::io(format!("cannot lock {}", input.name()), &error))?;
+        Ok(Self { input, _lock: lock })
     }
 
-    /// Its bytes.
+    /// Its bytes. A file grows when something is written behind its end.
     #[must_use]
     pub fn storage(&self) -> &dyn Storage {
-        &self.file
+        self.input.file()
     }
 
     /// Refuses a device that is mounted or that something else lies upon: for changes
@@ -74,8 +46,8 @@ impl Change {
     /// # Errors
     /// When it is in use.
     pub fn check_unused(&self) -> Result<()> {
-        let failed = |error| Error::io(format!("cannot read {}", name(&self.path)), &error);
-        let metadata = self.file.metadata().map_err(failed)?;
+        let failed = |error| Error::io(format!("cannot read {}", self.input.name()), &error);
+        let metadata = self.input.file().metadata().map_err(failed)?;
         let user = match metadata.file_type().is_block_device() {
             true => block_device::user(metadata.rdev()),
             false => block_device::Identity::of(&metadata)
@@ -86,7 +58,7 @@ impl Change {
             None => Ok(()),
             Some(user) => Err(Error::new(
                 Exit::Busy,
-                format!("{} is {user}", name(&self.path)),
+                format!("{} is {user}", self.input.name()),
             )),
         }
     }
@@ -96,8 +68,8 @@ impl Change {
     /// # Errors
     /// When it has.
     pub fn check_room(&self, len: u64) -> Result<()> {
-        let failed = |error| Error::io(format!("cannot read {}", name(&self.path)), &error);
-        if self.file.metadata().map_err(failed)?.is_file() {
+        let failed = |error| Error::io(format!("cannot read {}", self.input.name()), &error);
+        if self.input.file().metadata().map_err(failed)?.is_file() {
             return Ok(());
         }
         let there = self.storage().len().map_err(failed)?;
@@ -105,7 +77,7 @@ impl Change {
             false => Ok(()),
             true => Err(Error::failure(format!(
                 "{} has {there} bytes, and {len} are needed",
-                name(&self.path)
+                self.input.name()
             ))),
         }
     }

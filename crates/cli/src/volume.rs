@@ -16,6 +16,7 @@ use luxor_sector::Storage;
 
 use crate::{
     args::{GlobalArgs, LimitArgs, UnlockArgs},
+    change::Change,
     console::{Console, say},
     error::{Error, Exit, Result, name},
     input::{Input, Role},
@@ -226,13 +227,20 @@ impl Volume {
         &mut self,
         change: impl FnOnce(&mut VolumeHeader, &dyn Storage) -> Result<T, ChangeError>,
     ) -> Result<T> {
-        let Metadata::Seekable(input) = &self.metadata else {
-            panic!("what is changed is a file or a device");
-        };
-        let _lock = MetadataLock::acquire(input.file(), Access::Write)
-            .map_err(|error| Error::io(format!("cannot lock {}", input.name()), &error))?;
-        change(&mut self.header, input)
+        let lock = Change::begin(self.metadata.input())?;
+        change(&mut self.header, lock.storage())
             .map_err(|error| Error::failure(format!("{}: {error}", shown(&self.path))))
+    }
+
+    /// The same for who looks at more than the metadata.
+    ///
+    /// # Errors
+    /// Those of the lock.
+    ///
+    /// # Panics
+    /// When the volume was not opened with [`Role::Change`].
+    pub fn begin_change(&self) -> Result<Change<'_>> {
+        Change::begin(self.metadata.input())
     }
 
     /// Keeps cryptsetup from going on with a re-encryption, where there is one: without
@@ -539,6 +547,14 @@ impl Metadata {
         match self {
             Self::Seekable(input) => Again::Detached(input),
             Self::Stream(_) => Again::Never,
+        }
+    }
+
+    /// What [`Role::Change`] opens.
+    fn input(&self) -> &Input {
+        match self {
+            Self::Seekable(input) => input,
+            Self::Stream(_) => panic!("what is changed is a file or a device"),
         }
     }
 

@@ -5,11 +5,10 @@ use luxor_luks::{ConvertError, VolumeHeader};
 
 use crate::{
     args::{ConvertArgs, GlobalArgs, VolumeType},
-    change::Change,
     confirm::confirm,
     console::Console,
-    error::{Error, Result, name},
-    input::{Input, Role},
+    error::{Error, Result},
+    input::Role,
     volume::Volume,
 };
 
@@ -19,9 +18,8 @@ use crate::{
 /// When it is of that version, or has what the other version has not, is in use or
 /// cannot be written, and without a yes.
 pub fn run(args: &ConvertArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let path = global.header.as_ref().unwrap_or(&args.volume);
-    let shown = name(path);
-    let volume = Volume::open(Input::open(path, Role::Metadata)?, global, console)?;
+    let volume = Volume::open_metadata(&args.volume, Role::Change, global, console)?;
+    let shown = volume.name();
     let already = match (&volume.header, args.volume_type) {
         (VolumeHeader::Luks1(_), VolumeType::Luks1) => Some("LUKS1"),
         (VolumeHeader::Luks2(_), VolumeType::Luks2) => Some("LUKS2"),
@@ -39,9 +37,9 @@ pub fn run(args: &ConvertArgs, global: &GlobalArgs, console: Console) -> Result<
         );
         confirm(&warning, "--batch-mode")?;
     }
-    let change = Change::begin(path)?;
+    let change = volume.begin_change()?;
     change.check_unused()?;
-    let converted = match volume.header {
+    let converted = match volume.header.clone() {
         VolumeHeader::Luks1(header) => header.convert_to_luks2(change.storage()).map(drop),
         VolumeHeader::Luks2(header) => header
             .convert_to_luks1(change.storage(), args.force)

@@ -69,7 +69,7 @@ fn restore(args: &HeaderRestoreArgs, global: &GlobalArgs, console: Console) -> R
     check_policy(backup.header(), global, &input.name())?;
 
     // Asked about what is there, without keeping others from it meanwhile.
-    let present = Input::open(target, Role::Metadata)?;
+    let present = Input::open(target, Role::Change)?;
     let asked = {
         let _lock = lock(&present)?;
         let storage = present.as_storage().ok_or_else(|| no_storage(&present))?;
@@ -84,8 +84,8 @@ fn restore(args: &HeaderRestoreArgs, global: &GlobalArgs, console: Console) -> R
         }
     }
 
-    let change = Change::begin(target)?;
-    // Under that name there may be something else by now.
+    let change = Change::begin(&present)?;
+    // There may be something else by now.
     let misfits = backup.misfits(VolumeHeader::read(change.storage()).as_ref());
     if !args.force && warning(target, &misfits) != warning(target, &asked) {
         return Err(Error::failure(format!(
@@ -114,7 +114,8 @@ fn restore(args: &HeaderRestoreArgs, global: &GlobalArgs, console: Console) -> R
 
 fn repair(args: &HeaderRepairArgs, global: &GlobalArgs) -> Result<()> {
     let target = global.header.as_ref().unwrap_or(&args.volume);
-    let change = Change::begin(target)?;
+    let input = Input::open(target, Role::Change)?;
+    let change = Change::begin(&input)?;
     let failed = |error: &dyn Display| Error::failure(format!("{}: {error}", name(target)));
     let header = VolumeHeader::read(change.storage()).map_err(|error| failed(&error))?;
     check_policy(&header, global, &name(target))?;

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+use std::{fs, io::Write};
+
+use nix::{sys::stat::Mode, unistd::mkfifo};
+
+use super::*;
+use crate::{
+    block_device::tests::{Loop, alone},
+    change::Change,
+};
+
+fn data(path: &Path) -> Input {
+    Input::open(path, Role::Data).unwrap()
+}
+
+fn all(input: &mut Input) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    input.read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn a_file_is_read_and_is_storage() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let bytes: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
+    fs::write(&path, &bytes).unwrap();
+    let mut input = data(&path);
+    assert_eq!(input.len(), Some(400_000));
+    assert_eq!(all(&mut input), bytes);
+    input.skip_to(399_990).unwrap();
+    assert_eq!(all(&mut input), bytes[399_990..]);
+    input.skip_to(5).unwrap();
+    let mut buf = [0; 3];
+    input.read_exact(&mut buf).unwrap();
+    assert_eq!(buf, bytes[5..8]);
+    let error = input.skip_to(400_001).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+
+    let storage = input.as_storage().unwrap();
+    assert_eq!(storage.len().unwrap(), 400_000);
+    storage.read_exact_at(&mut buf, 1000).unwrap();
+    assert_eq!(buf, bytes[1000..1003]);
+    assert!(storage.read_exact_at(&mut buf, 399_998).is_err());
+    assert!(storage.write_all_at(&buf, 0).is_err());
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+}
+
+#[test]
+fn only_what_is_opened_for_changes_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, "0123456789").unwrap();
+    let input = Input::open(&path, Role::Change).unwrap();
+    let change = Change::begin(&input).unwrap();
+    change.storage().write_all_at(b"xy", 8).unwrap();
+    change.storage().sync().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"01234567xy");
+    // The data may be in use.
+    assert!(lock_data(&File::open(&path).unwrap(), Access::Read).unwrap());
+    drop(change);
+    for role in [Role::Change, Role::Metadata] {
+        let input = Input::open(&path, role).unwrap();
+        assert!(input.write_all_at(b"x", 0).is_err());
+    }
+    let input = Input::open(&path, Role::Metadata).unwrap();
+    assert!(Storage::write_all_at(input.file(), b"x", 0).is_err());
+
+    mkfifo(&folder.path().join("pipe"), Mode::S_IRWXU).unwrap();
+    for name in ["pipe", "-"] {
+        let path = if name == "-" {
+            name.into()
+        } else {
+            folder.path().join(name)
+        };
+        let error = Input::open(&path, Role::Change).unwrap_err();
+        assert!(matches!(error, InputError::Unchangeable { .. }), "{error}");
+    }
+    let error = Input::open(folder.path(), Role::Change).unwrap_err();
+    assert!(matches!(error, InputError::Folder { .. }), "{error}");
+}
+
+#[test]
+fn holes_are_zeros_wherever_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sparse");
+    let file = File::create(&path).unwrap();
+    file.set_len(3 << 30).unwrap();
+    let marks = [
+        (1_u64 << 20, b"one".as_slice()),
+        (2 << 30, b"two"),
+        ((3 << 30) - 5, b"three"),
+    ];
+    for (at, mark) in marks {
+        Storage::write_all_at(&file, mark, at).unwrap();
+    }
+    let mut input = data(&path);
+    let mut buf = vec![1; 4 << 20];
+    let (mut position, mut found) = (0, Vec::new());
+    loop {
+        let read = input.read(&mut buf).unwrap();
+        if read == 0 {
+            break;
+        }
+        for (at, mark) in marks {
+            let Some(begin) = at.checked_sub(position) else {
+                continue;
+            };
+            if let Ok(begin) = usize::try_from(begin)
+                && begin < read
+            {
+                assert_eq!(&buf[begin..][..mark.len()], mark);
+                buf[begin..][..mark.len()].fill(0);
+                found.push(at);
+            }
+        }
+        assert!(buf[..read].iter().fold(0, |a, b| a | b) == 0);
+        position += read as u64;
+    }
+    assert_eq!(position, 3 << 30);
+    assert_eq!(found, marks.map(|(at, _)| at));
+}
+
+#[test]
+fn a_file_that_changes_its_length_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    for (sparse, before, now, word) in [
+        (false, 10_000, 9_999, "shorter"),
+        (false, 10_000, 0, "shorter"),
+        (false, 10_000, 10_001, "longer"),
+        (false, 0, 1, "longer"),
+        (true, 10_000_000, 9_999_999, "shorter"),
+        (true, 10_000_000, 100, "shorter"),
+        (true, 10_000_000, 10_000_001, "longer"),
+    ] {
+        let path = folder.path().join("file");
+        fs::write(&path, vec![7; if sparse { 0 } else { before }]).unwrap();
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(before as u64).unwrap();
+        let mut input = data(&path);
+        file.set_len(now).unwrap();
+        // Also for somebody who stops at the length that was announced.
+        for limit in [before as u64, u64::MAX] {
+            if limit == 0 {
+                continue;
+            }
+            input.skip_to(0).unwrap();
+            let result = input.by_ref().take(limit).read_to_end(&mut Vec::new());
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains(word), "{before}, then {now}: {error}");
+            assert!(error.contains(&before.to_string()), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_change_in_the_middle_of_reading_is_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, vec![7; 1 << 20]).unwrap();
+    let mut input = data(&path);
+    input.read_exact(&mut [0; 100_000]).unwrap();
+    OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(50_000)
+        .unwrap();
+    let error = input.read_to_end(&mut Vec::new()).unwrap_err();
+    assert!(error.to_string().contains("shorter"), "{error}");
+}
+
+#[test]
+fn a_change_is_seen_by_who_reads_at_offsets() {
+    let folder = tempfile::tempdir().unwrap();
+    for sparse in [false, true] {
+        let path = folder.path().join("file");
+        fs::write(&path, vec![7; if sparse { 0 } else { 1 << 20 }]).unwrap();
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(1 << 20).unwrap();
+        let input = data(&path);
+        let storage = input.as_storage().unwrap();
+        let mut buf = [1; 4096];
+        let mut read = |offset| match storage.read_exact_at(&mut buf, offset) {
+            Ok(()) => {
+                assert_eq!(buf, [if sparse { 0 } else { 7 }; 4096]);
+                "good".into()
+            }
+            Err(error) => error.to_string(),
+        };
+        let last = (1 << 20) - 4096;
+        assert_eq!([0, 50_000, last].map(&mut read), ["good"; 3]);
+        for (now, word) in [(50_000, "shorter"), ((1 << 20) + 1, "longer")] {
+            file.set_len(now).unwrap();
+            assert!(read(last).contains(word), "{sparse}, {now}: {}", read(last));
+        }
+        // What is missing is nothing but missing, also before the end.
+        file.set_len(50_000).unwrap();
+        for offset in [50_000, 48_000, 500_000] {
+            assert!(read(offset).contains("shorter"), "{}", read(offset));
+        }
+    }
+}
+
+/// As standard input is after a header was read from it.
+#[test]
+fn an_open_file_is_read_from_its_position_on() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, "0123456789").unwrap();
+    for (position, expected) in [(0, "0123456789"), (4, "456789"), (10, ""), (11, "")] {
+        let mut file = File::open(&path).unwrap();
+        file.seek(io::SeekFrom::Start(position)).unwrap();
+        let shared = file.try_clone().unwrap();
+        let mut input = Input::of_file(file, Path::new("-"), Role::Data).unwrap();
+        assert_eq!(input.len(), Some(expected.len() as u64));
+        assert_eq!(all(&mut input), expected.as_bytes());
+        if position == 4 {
+            let mut buf = [0; 2];
+            let storage = input.as_storage().unwrap();
+            storage.read_exact_at(&mut buf, 4).unwrap();
+            assert_eq!(&buf, b"89");
+            assert!(storage.read_exact_at(&mut buf, 5).is_err());
+            input.skip_to(5).unwrap();
+            assert_eq!(all(&mut input), b"9");
+        }
+        // Another process has it open still, and no locks with it.
+        drop(input);
+        let writer = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .unwrap();
+        assert!(lock_data(&writer, Access::Write).unwrap());
+        drop(shared);
+    }
+}
+
+#[test]
+fn streams_have_no_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    mkfifo(&path, Mode::S_IRWXU).unwrap();
+    let writer = thread::spawn({
+        let path = path.clone();
+        move || {
+            OpenOptions::new()
+                .write(true)
+                .open(path)
+                .unwrap()
+                .write_all(b"0123456789")
+        }
+    });
+    let mut input = data(&path);
+    assert_eq!(input.len(), None);
+    assert!(input.as_storage().is_none());
+    let mut buf = [0; 2];
+    input.read_exact(&mut buf).unwrap();
+    input.skip_to(2).unwrap();
+    input.skip_to(5).unwrap();
+    let error = input.skip_to(4).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    assert_eq!(all(&mut input), b"56789");
+    assert_eq!(
+        input.skip_to(11).unwrap_err().kind(),
+        io::ErrorKind::UnexpectedEof
+    );
+    writer.join().unwrap().unwrap();
+
+    // A file that says it is empty, and is not.
+    let mut version = data(Path::new("/proc/version"));
+    assert_eq!(version.len(), None);
+    assert!(all(&mut version).starts_with(b"Linux"));
+}
+
+#[test]
+fn a_block_device_is_as_long_as_it_is() {
+    let _alone = alone();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let bytes: Vec<u8> = (0..1 << 20).map(|i: u32| i.to_le_bytes()[1]).collect();
+    fs::write(file.path(), &bytes).unwrap();
+    let device = Loop::over(file.path());
+    let mut input = data(&device.0);
+    assert_eq!(input.len(), Some(1 << 20));
+    assert_eq!(all(&mut input), bytes);
+    let mut buf = [0; 4];
+    input
+        .as_storage()
+        .unwrap()
+        .read_exact_at(&mut buf, 256)
+        .unwrap();
+    assert_eq!(buf, bytes[256..260]);
+}
+
+#[test]
+fn what_cannot_be_opened_is_told_in_words() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("no such file");
+    let error = Input::open(&path, Role::Data).unwrap_err();
+    assert!(matches!(error, InputError::Missing { .. }));
+    assert!(
+        error.to_string().ends_with("no such file does not exist"),
+        "{error}"
+    );
+    assert_eq!(Error::from(error).exit(), Exit::Missing);
+
+    let error = Input::open(folder.path(), Role::Data).unwrap_err();
+    assert!(matches!(error, InputError::Folder { .. }));
+    assert_eq!(Error::from(error).exit(), Exit::Failure);
+
+    fs::write(&path, "x").unwrap();
+    let writer = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    assert!(lock_data(&writer, Access::Write).unwrap());
+    let error = Input::open(&path, Role::Data).unwrap_err();
+    assert!(matches!(error, InputError::Locked { .. }));
+    assert_eq!(Error::from(error).exit(), Exit::Busy);
+    Input::open(&path, Role::Metadata).unwrap();
+    drop(writer);
+
+    let first = data(&path);
+    let second = data(&path);
+    drop((first, second));
+    let writer = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    assert!(lock_data(&writer, Access::Write).unwrap());
+}
