@@ -511,7 +511,8 @@ pub enum Warning {
     /// The copies are of one time, and one of them was replaced.
     #[error(
         "both copies of the LUKS2 header are valid and have seqid {seqid}, but they differ: no \
-         change leaves that. The primary one is used"
+         change leaves that. The primary one is used, and `luxor header repair` makes the secondary \
+         one like it"
     )]
     Contents {
         /// Of both.

@@ -37,12 +37,12 @@ fn run(folder: &Folder, line: &str) -> Luxor {
 }
 
 /// In the folder.
-fn cryptsetup(folder: &Folder, line: &str) {
+fn cryptsetup(folder: &Folder, line: &str) -> String {
     let shell = format!(
         "cd '{}' && exec cryptsetup -q {line}",
         folder.path().display()
     );
-    tool("sh", ["-c", &shell]);
+    tool("sh", ["-c", &shell]).text().to_owned()
 }
 
 /// Only `other` opens the volume then, with keyslot 1.
@@ -458,6 +458,55 @@ fn a_damaged_copy_is_made_anew() {
     run(&folder, "header repair luks1").ok();
     run(&folder, "header repair missing").fails(4, "missing");
     run(&folder, "header repair plain").fails(1, "LUKS");
+}
+
+#[test]
+fn of_two_copies_that_differ_the_primary_stays() {
+    let folder = prepared();
+    let before = fs::read(folder.join("luks2")).unwrap();
+    let labelled = |label: &str| {
+        folder.write("luks2", &before);
+        run(&folder, &format!("config --label {label} luks2")).ok();
+        fs::read(folder.join("luks2")).unwrap()
+    };
+    let (good, twin) = (labelled("first"), labelled("second"));
+    let mut mixed = good.clone();
+    mixed[0x4000..0x8000].copy_from_slice(&twin[0x4000..0x8000]);
+    for name in ["ours", "theirs"] {
+        folder.write(name, &mixed);
+    }
+    // It takes the primary, too, and leaves both as they are.
+    cryptsetup(&folder, "repair -q theirs");
+    assert!(fs::read(folder.join("theirs")).unwrap() == mixed);
+    let label = |name: &str| {
+        let dump = cryptsetup(&folder, &format!("luksDump {name}"));
+        dump.lines()
+            .find(|line| line.starts_with("Label"))
+            .unwrap()
+            .to_owned()
+    };
+    assert!(label("theirs").contains("first"));
+
+    let outcome = run(&folder, "check ours").run();
+    outcome.assert_code(1);
+    assert!(
+        outcome.stderr.contains("luxor header repair"),
+        "{outcome:#?}"
+    );
+    let outcome = run(&folder, "header repair ours").ok();
+    assert!(outcome.text().contains("secondary"), "{outcome:#?}");
+    run(&folder, "check --key-file key ours").ok();
+    let repaired = fs::read(folder.join("ours")).unwrap();
+    assert!(repaired[..0x4000] == good[..0x4000] && repaired[0x8000..] == good[0x8000..]);
+    assert_eq!(label("ours"), label("theirs"));
+    // And with the primary one lost, the same is read.
+    let mut lost = repaired;
+    lost[..0x4000].fill(0);
+    folder.write("ours", lost);
+    let outcome = run(&folder, "dump ours").ok();
+    assert!(outcome.text().contains("first"), "{outcome:#?}");
+    let outcome = run(&folder, "header repair ours").ok();
+    assert!(outcome.text().contains("primary"), "{outcome:#?}");
 }
 
 #[test]

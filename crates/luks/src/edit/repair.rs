@@ -8,7 +8,7 @@ use luxor_sector::Storage;
 use super::{ChangeError, write_copy};
 use crate::{
     binary_header::CopyKind,
-    header::{CopyError, CopyStatus, Header},
+    header::{CopyError, CopyStatus, Header, Warning},
 };
 
 /// What [`Header::repair`] may overwrite.
@@ -25,6 +25,7 @@ pub enum Overwrite {
 impl Header {
     /// Makes the copy of the metadata anew that is damaged or older than the other one,
     /// with a new salt, and returns which one that was; `None` when both are in order.
+    /// Of two that are of one time and differ, the primary counts.
     ///
     /// # Errors
     /// [`ChangeError`], also when `overwrite` does not permit it: where the primary copy
@@ -35,12 +36,15 @@ impl Header {
         overwrite: Overwrite,
     ) -> Result<Option<CopyKind>, ChangeError> {
         let draft = self.begin_over(storage, overwrite)?;
-        let seqid = self.binary().seqid;
-        let is_good = |copy: &&CopyStatus| matches!(&copy.found, Ok(facts) if facts.seqid == seqid);
-        let Some(bad) = self.copies().iter().find(|copy| !is_good(copy)) else {
+        // There is at most one: the copy that counts is good.
+        let mut bad = self.warnings().iter().map(|warning| match *warning {
+            Warning::Damaged { kind, .. } => kind,
+            Warning::Seqids { primary, secondary } if primary < secondary => CopyKind::Primary,
+            Warning::Seqids { .. } | Warning::Contents { .. } => CopyKind::Secondary,
+        });
+        let Some(kind) = bad.next() else {
             return Ok(None);
         };
-        let kind = bad.kind;
         write_copy(storage, kind, &draft.binary, self.text())?;
         *self = Self::read(storage)?;
         Ok(Some(kind))
