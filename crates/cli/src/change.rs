@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A volume whose metadata are changed in place.
 
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::{
+    os::unix::fs::{FileTypeExt, MetadataExt},
+    path::Path,
+};
 
 use luxor_sector::Storage;
 
@@ -32,6 +35,12 @@ impl<'a> Change<'a> {
         let lock = MetadataLock::acquire(input.file(), Access::Write)
             .map_err(|error| Error::io(format!("cannot lock {}", input.name()), &error))?;
         Ok(Self { input, _lock: lock })
+    }
+
+    /// As it was named.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.input.path()
     }
 
     /// Its bytes. A file grows when something is written behind its end.

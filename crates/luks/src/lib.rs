@@ -115,7 +115,8 @@ pub use header_digest::{HeaderDigest, HeaderDigestError};
 pub use keyslot::{Keyslot, KeyslotArea, Priority};
 pub use label::{Label, LabelError};
 pub use luks1::{
-    ConvertError, Luks1Description, Luks1Error, Luks1Header, Luks1Options, NewLuks1Volume,
+    ConvertError, Luks1Description, Luks1Error, Luks1Header, Luks1Options, Luks1Repair,
+    Luks1RepairError, Luks1Restored, NewLuks1Volume,
 };
 pub use memory::MemoryBound;
 pub use metadata::{Foreign, MetadataError};

@@ -15,6 +15,7 @@ mod from_luks2;
 mod layout;
 mod phdr;
 mod relocate;
+mod repair;
 mod to_luks2;
 
 use std::{collections::BTreeMap, io, sync::Arc};
@@ -25,6 +26,7 @@ pub use create::{Luks1Options, NewLuks1Volume};
 use luxor_engine::Backend;
 use luxor_sector::{Geometry, SectorSize, Storage};
 use phdr::{Phdr, RawKeyslot};
+pub use repair::{Luks1Repair, Luks1RepairError, Luks1Restored};
 use serde_json::{Map, Value, json};
 
 use crate::{

@@ -137,11 +137,14 @@ pub struct HeaderRestoreArgs {
     pub force: bool,
 }
 
-/// Make a damaged copy of a LUKS2 header anew from the other one
+/// Restore a damaged header, from its other copy or as far as it can be known
 ///
-/// Also one that is older than the other, as a crash leaves it. Nothing is changed when
-/// both copies are in order. When something else, such as a file system, begins where the
-/// damaged one should be, or when a copy cannot be read, it takes --force.
+/// LUKS2: the copy that is damaged, or older than the other as a crash leaves it, is made
+/// anew from the other one. LUKS1 has one copy, of which the places of keyslots, the
+/// signature and more can be known for certain; it is restored whole or not at all.
+/// Nothing is changed when all is in order. When something else, such as a file system,
+/// begins where the damaged header should be, or when a copy cannot be read, it takes
+/// --force.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -152,7 +155,8 @@ pub struct HeaderRepairArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
 
-    /// Overwrite what begins in the damaged copy's place, and a copy that cannot be read
+    /// Overwrite what begins in its place, and a copy that cannot be read; empty keyslots
+    /// of LUKS1 of which nobody can know what they were
     #[arg(long)]
     pub force: bool,
 }

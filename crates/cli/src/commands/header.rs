@@ -3,7 +3,10 @@
 
 use std::{fmt::Display, io::Write, path::Path};
 
-use luxor_luks::{BackupError, HeaderBackup, Misfit, Overwrite, RestoreError, VolumeHeader};
+use luxor_luks::{
+    BackupError, Header, HeaderBackup, Luks1Error, Luks1Repair, Luks1RepairError, Misfit,
+    Overwrite, ReadError, RestoreError, VolumeHeader, VolumeReadError,
+};
 use luxor_sector::Storage;
 
 use crate::{
@@ -116,23 +119,64 @@ fn repair(args: &HeaderRepairArgs, global: &GlobalArgs) -> Result<()> {
     let target = global.header.as_ref().unwrap_or(&args.volume);
     let input = Input::open(target, Role::Change)?;
     let change = Change::begin(&input)?;
-    let failed = |error: &dyn Display| Error::failure(format!("{}: {error}", name(target)));
-    let header = VolumeHeader::read(change.storage()).map_err(|error| failed(&error))?;
-    check_policy(&header, global, &name(target))?;
-    let VolumeHeader::Luks2(mut header) = header else {
-        return console::print("the header is good (LUKS1: one copy, no checksum)\n");
-    };
     let overwrite = match args.force {
         true => Overwrite::Anything,
         false => Overwrite::Damaged,
     };
+    match VolumeHeader::read(change.storage()) {
+        Ok(header) => {
+            check_policy(&header, global, &name(target))?;
+            if let VolumeHeader::Luks2(header) = header {
+                return repair_luks2(header, &change, overwrite);
+            }
+        }
+        Err(VolumeReadError::Luks1(_)) => {}
+        // Of a LUKS1 header the beginning may be lost.
+        Err(VolumeReadError::Luks2(ReadError::NotLuks))
+            if !matches!(
+                Luks1Repair::plan(change.storage(), overwrite),
+                Err(Luks1RepairError::Damaged(Luks1Error::Magic))
+            ) => {}
+        Err(error) => return Err(failed(target, &error)),
+    }
+    repair_luks1(&change, overwrite, global)
+}
+
+fn repair_luks1(change: &Change<'_>, overwrite: Overwrite, global: &GlobalArgs) -> Result<()> {
+    let path = change.path();
+    let plan = Luks1Repair::plan(change.storage(), overwrite).map_err(|error| {
+        let failure = failed(path, &error);
+        match error {
+            Luks1RepairError::Damaged(_) | Luks1RepairError::Unknown { .. } => {
+                failure.hint("A backup of the header would help: luxor header restore.")
+            }
+            _ => failure,
+        }
+    })?;
+    let header = VolumeHeader::Luks1(plan.header().clone());
+    check_policy(&header, global, &name(path))?;
+    if plan.restored().is_empty() {
+        return console::print("the header is good (LUKS1: one copy, no checksum)\n");
+    }
+    let lines = plan.restored().iter().map(|what| format!("{what}\n"));
+    let said = lines.collect::<String>() + "the header is restored\n";
+    plan.write(change.storage())
+        .map_err(|error| failed(path, &error))?;
+    console::print(&said)
+}
+
+fn repair_luks2(mut header: Header, change: &Change<'_>, overwrite: Overwrite) -> Result<()> {
     let repaired = header
         .repair(change.storage(), overwrite)
-        .map_err(|error| failed(&error))?;
+        .map_err(|error| failed(change.path(), &error))?;
     console::print(&match repaired {
         Some(kind) => format!("the {} header is made anew\n", kind.name()),
         None => "both copies of the header are good\n".into(),
     })
+}
+
+fn failed(path: &Path, error: &dyn Display) -> Error {
+    Error::failure(format!("{}: {error}", name(path)))
 }
 
 fn digest(args: &HeaderDigestArgs, global: &GlobalArgs, console: Console) -> Result<()> {

@@ -461,6 +461,73 @@ fn a_damaged_copy_is_made_anew() {
 }
 
 #[test]
+fn a_damaged_luks1_header_is_restored() {
+    let folder = prepared();
+    let good = fs::read(folder.join("luks1")).unwrap();
+    let outcome = run(&folder, "header repair luks1").ok();
+    assert!(outcome.text().contains("is good"), "{outcome:#?}");
+    let digest = run(&folder, "header digest luks1").ok();
+    let digest = digest.text().trim().to_owned();
+
+    // The place of keyslot 0, which is used, and the stripes of keyslot 1.
+    let mut damaged = good.clone();
+    damaged[208 + 40..208 + 44].fill(0xff);
+    damaged[256 + 44..256 + 48].fill(0);
+    folder.write("luks1", &damaged);
+    run(&folder, "check luks1").fails(1, "LUKS1 header");
+    let other = "0".repeat(64);
+    run(
+        &folder,
+        &format!("header repair --header-digest {other} luks1"),
+    )
+    .fails(1, "refused");
+    assert!(fs::read(folder.join("luks1")).unwrap() == damaged);
+    let line = format!("header repair --header-digest {digest} luks1");
+    let outcome = run(&folder, &line).ok();
+    for words in [
+        "keyslot 0: its area begins at byte 4096, not ",
+        "keyslot 1: it has 4000 stripes, not 0",
+        "the header is restored",
+    ] {
+        assert!(outcome.text().contains(words), "{outcome:#?}");
+    }
+    assert!(fs::read(folder.join("luks1")).unwrap() == good);
+
+    // By cryptsetup's name.
+    tool(
+        "wipefs",
+        ["--all".as_ref(), folder.join("luks1").as_os_str()],
+    );
+    assert!(fs::read(folder.join("luks1")).unwrap() != good);
+    run(&folder, "check luks1").fails(1, "LUKS");
+    run(&folder, "repair luks1").ok();
+    assert!(fs::read(folder.join("luks1")).unwrap() == good);
+
+    // Nobody knows what keyslot 5 was, except who made the volume.
+    let mut damaged = good.clone();
+    damaged[208 + 5 * 48..][..48].fill(0xa5);
+    folder.write("luks1", &damaged);
+    run(&folder, "header repair luks1").fails(1, "keyslots 5");
+    assert!(fs::read(folder.join("luks1")).unwrap() == damaged);
+    let outcome = run(&folder, "header repair --force luks1").ok();
+    assert!(
+        outcome.text().contains("keyslot 5: it is empty now"),
+        "{outcome:#?}"
+    );
+    assert!(fs::read(folder.join("luks1")).unwrap() == good);
+    run(&folder, "check --key-file key luks1").ok();
+
+    let mut lost = good;
+    lost[8] ^= 1;
+    folder.write("luks1", &lost);
+    let outcome = run(&folder, "header repair luks1").fails(1, "encrypted with");
+    assert!(
+        outcome.stderr.contains("luxor header restore"),
+        "{outcome:#?}"
+    );
+}
+
+#[test]
 fn of_two_copies_that_differ_the_primary_stays() {
     let folder = prepared();
     let before = fs::read(folder.join("luks2")).unwrap();

@@ -110,7 +110,11 @@ pub(super) const SIGNATURES: [(u64, &[u8], &str); 20] = [
     (65588, b"ReIsEr", "a ReiserFS file system"),
 ];
 
-fn foreign_signature(storage: &dyn Storage) -> io::Result<Option<&'static str>> {
+/// The first of [`SIGNATURES`] that is there, in words.
+///
+/// # Errors
+/// The storage's.
+pub(crate) fn foreign_signature(storage: &dyn Storage) -> io::Result<Option<&'static str>> {
     let len = storage.len()?;
     for (offset, magic, name) in SIGNATURES {
         let mut found = vec![0; magic.len()];

@@ -189,27 +189,15 @@ impl Luks1Header {
         order: Order,
     ) -> Result<(), ChangeError> {
         let new = Self::parse(&bytes)?;
-        let mut sectors = [0..phdr::FIRST_SECTOR, phdr::FIRST_SECTOR..phdr::LEN];
-        if order == Order::SecondFirst {
-            sectors.reverse();
-        }
-        for sector in sectors {
-            if bytes[sector.clone()] == self.bytes[sector.clone()] {
-                continue;
+        write_sectors(storage, &self.bytes, &bytes, order).map_err(|error| {
+            match Self::read(storage) {
+                Ok(now) if now.bytes == self.bytes => error,
+                // Something was written before it failed.
+                _ => ChangeError::Unsettled {
+                    error: Box::new(error),
+                },
             }
-            if let Err(source) =
-                durable::write(storage, &bytes[sector.clone()], sector.start as u64)
-            {
-                let error = ChangeError::WriteHeader { source };
-                return Err(match Self::read(storage) {
-                    Ok(now) if now.bytes == self.bytes => error,
-                    // Something was written before it failed.
-                    _ => ChangeError::Unsettled {
-                        error: Box::new(error),
-                    },
-                });
-            }
-        }
+        })?;
         *self = new;
         Ok(())
     }
@@ -269,6 +257,27 @@ impl Luks1Header {
         let begin = u64::from(self.raw(slot).key_material_offset) * super::UNIT;
         begin..begin + super::layout::area_len(self.key_len)
     }
+}
+
+/// Writes what differs of a header, each sector durably before the other.
+pub(super) fn write_sectors(
+    storage: &dyn Storage,
+    old: &phdr::Bytes,
+    new: &phdr::Bytes,
+    order: Order,
+) -> Result<(), ChangeError> {
+    let mut sectors = [0..phdr::FIRST_SECTOR, phdr::FIRST_SECTOR..phdr::LEN];
+    if order == Order::SecondFirst {
+        sectors.reverse();
+    }
+    for sector in sectors {
+        let (old, new) = (&old[sector.clone()], &new[sector.clone()]);
+        if old != new {
+            durable::write(storage, new, sector.start as u64)
+                .map_err(|source| ChangeError::WriteHeader { source })?;
+        }
+    }
+    Ok(())
 }
 
 const WHAT: &str = "keyslot";

@@ -43,7 +43,10 @@ pub(super) const DISABLED: u32 = 0x0000_dead;
 
 const KEYSLOTS_AT: usize = 208;
 const KEYSLOT_LEN: usize = 48;
-const UUID: Range<usize> = 168..208;
+/// Where the name of the hash is.
+pub(super) const HASH_SPEC: Range<usize> = 72..104;
+/// Where the UUID is.
+pub(super) const UUID: Range<usize> = 168..208;
 
 /// The header's bytes.
 pub(super) type Bytes = [u8; LEN];
@@ -115,15 +118,20 @@ impl Phdr {
         put(&mut bytes, 40, self.cipher_mode.as_bytes());
         put(&mut bytes, 72, self.hash_spec.as_bytes());
         put(&mut bytes, 104, &self.payload_offset.to_be_bytes());
-        put(&mut bytes, 108, &self.key_bytes.to_be_bytes());
         put(&mut bytes, 112, &self.mk_digest);
         put(&mut bytes, 132, &self.mk_digest_salt);
         put(&mut bytes, 164, &self.mk_digest_iter.to_be_bytes());
         put_uuid(&mut bytes, &self.uuid);
-        for (slot, keyslot) in self.keyslots.iter().enumerate() {
-            keyslot.put(&mut bytes, slot);
-        }
+        self.put_numbers(&mut bytes);
         bytes
+    }
+
+    /// Replaces the key's length and the keyslots of a header.
+    pub(super) fn put_numbers(&self, bytes: &mut Bytes) {
+        put(bytes, 108, &self.key_bytes.to_be_bytes());
+        for (slot, keyslot) in self.keyslots.iter().enumerate() {
+            keyslot.put(bytes, slot);
+        }
     }
 }
 
