@@ -421,8 +421,9 @@ fn read_head(
     Ok(head)
 }
 
-/// The valid secondary copy with the highest seqid among `places`, or what is
-/// wrong with the one that is most like a header.
+/// The first whole secondary copy among `places`, or what is wrong with the one that is
+/// most like a header. No other one counts: all places before the right one are the
+/// primary copy's, and those behind it may have kept an older volume's, of whatever seqid.
 fn find_secondary(storage: &dyn Storage, places: &[u64], len: u64) -> Result<Copy, CopyError> {
     let mut best: Option<Result<Copy, CopyError>> = None;
     for &offset in places {
@@ -436,13 +437,14 @@ fn find_secondary(storage: &dyn Storage, places: &[u64], len: u64) -> Result<Cop
             read_head(storage, offset, len)
                 .and_then(|head| Copy::read(storage, &head, CopyKind::Secondary, offset, len))
         };
-        let better = match (&best, &found) {
-            (None, _) | (Some(Err(_)), Ok(_)) => true,
-            (Some(Ok(old)), Ok(new)) => new.binary.seqid > old.binary.seqid,
-            (Some(Err(old)), Err(new)) => !old.has_magic() && new.has_magic(),
-            (Some(Ok(_)), Err(_)) => false,
-        };
-        if better {
+        // Its checksum is right then.
+        let is_whole = !matches!(found, Err(CopyError::Io { .. } | CopyError::Binary(_)));
+        if is_whole {
+            return found;
+        }
+        let has_magic =
+            |found: &Result<Copy, CopyError>| matches!(found, Err(error) if error.has_magic());
+        if best.is_none() || (has_magic(&found) && !best.as_ref().is_some_and(has_magic)) {
             best = Some(found);
         }
     }

@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     benchmark::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
+    binary_header::{self, CopyKind},
     durable,
     edit::{ChangeError, free_number},
     new_keyslot::{NewKeyslot, NewKeyslotError},
@@ -170,18 +171,63 @@ impl Luks1Header {
 
     /// Reads the header again: the caller holds the lock on the volume's metadata, so
     /// that it is this until it is written. What was read may be in memory only, when a
-    /// program was killed, and is made durable.
-    pub(super) fn begin(&self, storage: &dyn Storage) -> Result<(), ChangeError> {
+    /// program was killed, and is made durable. What an interrupted conversion has left
+    /// goes.
+    pub(super) fn begin(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
         let now = Self::read(storage)?;
         if now.bytes != self.bytes {
             return Err(ChangeError::ChangedMeanwhile);
         }
         storage
             .sync()
-            .map_err(|source| ChangeError::Sync { source })
+            .map_err(|source| ChangeError::Sync { source })?;
+        self.sweep(storage)?;
+        self.remove_luks2(storage)
     }
 
-    /// Writes what differs, each sector durably before the other.
+    /// Overwrites the areas of empty keyslots that have a salt: those between which a key
+    /// has moved, or was to move.
+    pub(super) fn sweep(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
+        for slot in 0..KEYSLOTS {
+            let keyslot = self.raw(slot);
+            let empty = RawKeyslot::empty(keyslot.key_material_offset);
+            if keyslot.active == phdr::DISABLED && keyslot != empty {
+                durable::overwrite(storage, self.area(slot))?;
+                let mut bytes = *self.bytes;
+                empty.put(&mut bytes, slot);
+                self.write(storage, bytes, Order::FirstFirst)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Overwrites a secondary header of LUKS2, which would be taken for the volume's when
+    /// a change of the first sector goes wrong.
+    fn remove_luks2(&self, storage: &dyn Storage) -> Result<(), ChangeError> {
+        let failed = |source| ChangeError::ReadBeginning { source };
+        let end = match self.segment.offset {
+            0 => u64::MAX,
+            offset => offset,
+        };
+        let end = end.min(storage.len().map_err(failed)?);
+        for offset in binary_header::SIZES {
+            let place = offset..offset + binary_header::LEN as u64;
+            let mut areas = self.keyslots.values().map(|keyslot| &keyslot.area);
+            let is_used =
+                areas.any(|area| area.offset < place.end && place.start < area.offset + area.size);
+            if is_used || place.end > end {
+                continue;
+            }
+            let mut magic = [0; 6];
+            storage.read_exact_at(&mut magic, offset).map_err(failed)?;
+            if magic == *CopyKind::Secondary.magic() {
+                durable::overwrite(storage, place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes `bytes` the header.
     pub(super) fn write(
         &mut self,
         storage: &dyn Storage,

@@ -41,6 +41,8 @@ const MAX_KEYSLOTS_SIZE: u64 = 128 << 20;
 /// What the keyslots area's length is a multiple of, in bytes.
 const PAGE: u64 = 4096;
 const HEADERS_AND_PAGE: u64 = HEADERS_END + PAGE;
+/// The keyslot whose state is in the header's second sector.
+const LAST: usize = KEYSLOTS - 1;
 
 impl Luks1Header {
     /// Makes the volume a LUKS2 volume, with the same keyslots, UUID and data, and no
@@ -80,6 +82,7 @@ impl Luks1Header {
         for step in plan.steps {
             self.take(storage, step)?;
         }
+        self.overwrite_old_place(storage)?;
         let write = |kind, bytes: &[u8], offset| {
             durable::write(storage, bytes, offset)
                 .map_err(|source| ChangeError::WriteCopy { kind, source })
@@ -164,22 +167,46 @@ impl Luks1Header {
                 }
             }
             Step::Move { from, to } => {
-                let (old, new) = (self.raw(from), self.raw(to));
-                copy(storage, self.area(from), self.area(to).start)?;
-                let mut bytes = *self.bytes;
-                let moved = RawKeyslot {
-                    key_material_offset: new.key_material_offset,
-                    ..old.clone()
+                let key = self.raw(from);
+                let offset = self.raw(to).key_material_offset;
+                let at = |active, key_material_offset| RawKeyslot {
+                    active,
+                    key_material_offset,
+                    ..key.clone()
                 };
-                moved.put(&mut bytes, to);
-                self.write(storage, bytes, Order::SecondFirst)?;
+                // An empty one with a salt: until the key is there, and of the other from
+                // then on.
                 let mut bytes = *self.bytes;
-                RawKeyslot::empty(old.key_material_offset).put(&mut bytes, from);
+                at(phdr::DISABLED, offset).put(&mut bytes, to);
                 self.write(storage, bytes, Order::FirstFirst)?;
-                durable::overwrite(storage, self.area(from))?;
+                copy(storage, self.area(from), self.area(to).start)?;
+                at(phdr::ACTIVE, offset).put(&mut bytes, to);
+                at(phdr::DISABLED, key.key_material_offset).put(&mut bytes, from);
+                // What becomes valid comes first; the states are in one sector otherwise.
+                let order = match to {
+                    LAST => Order::SecondFirst,
+                    _ => Order::FirstFirst,
+                };
+                self.write(storage, bytes, order)?;
+                self.sweep(storage)?;
             }
         }
         Ok(())
+    }
+
+    /// Where an area was that an interrupted conversion has copied: behind the headers.
+    fn overwrite_old_place(&self, storage: &dyn Storage) -> Result<(), ChangeError> {
+        let data = match self.segment.offset {
+            0 => u64::MAX,
+            offset => offset,
+        };
+        let used = self.keyslots.values().map(|keyslot| keyslot.area.offset);
+        let end = used.fold(data, u64::min);
+        let end = end.min(HEADERS_END + layout::area_len(self.key_len));
+        match HEADERS_END < end {
+            true => durable::overwrite(storage, HEADERS_END..end),
+            false => Ok(()),
+        }
     }
 
     fn binary_header(&self, kind: CopyKind) -> Result<BinaryHeader, ConvertError> {

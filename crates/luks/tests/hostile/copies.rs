@@ -145,29 +145,69 @@ fn a_secondary_copy_is_found_at_each_of_its_nine_places() {
     let volume = volume(PbkdfKind::Pbkdf2);
     for shift in 14..=22 {
         let size = 1_usize << shift;
-        let json = json_text(&volume)
-            .replace("\"12288\"", &format!("\"{}\"", size - 4096))
-            .replace(
-                "\"offset\":\"32768\"",
-                &format!("\"offset\":\"{}\"", 2 * size),
-            )
-            .replace(
-                "\"keyslots_size\":\"16744448\"",
-                "\"keyslots_size\":\"1048576\"",
-            );
         let mut bytes = vec![0; size];
-        bytes.extend(&volume[SIZE..SIZE + 4096]);
-        bytes[size + 8..size + 16].copy_from_slice(&(size as u64).to_be_bytes());
-        bytes[size + 256..size + 264].copy_from_slice(&(size as u64).to_be_bytes());
-        bytes.extend(json.as_bytes());
-        bytes.resize(2 * size, 0);
-        seal(&mut bytes[size..]);
+        bytes.extend(secondary(&volume, size, 7));
         bytes.extend(&volume[2 * SIZE..]);
         let storage = MemoryStorage::new(bytes);
         let header = Header::read(&storage).unwrap();
         assert_eq!(header.describe().header_size, size as u64);
         unlock(&header, &storage).unwrap();
     }
+}
+
+/// An older volume's may have stayed in the keyslots area or the data, and have changed
+/// more often.
+#[test]
+fn of_two_secondary_copies_the_first_one_counts() {
+    let volume = volume(PbkdfKind::Pbkdf2);
+    let intact = Header::read(&MemoryStorage::new(volume.clone())).unwrap();
+    for (seqid, damaged) in [(0, 0), (u64::MAX, 0), (u64::MAX, SIZE + 600)] {
+        let mut bytes = volume.clone();
+        bytes.resize(4 << 20, 0);
+        for shift in 16..=20 {
+            let size = 1_usize << shift;
+            bytes[size..2 * size].copy_from_slice(&secondary(&volume, size, seqid));
+        }
+        bytes[0] ^= 1;
+        bytes[damaged] ^= u8::from(damaged > 0);
+        let header = Header::read(&MemoryStorage::new(bytes)).unwrap();
+        let size = if damaged == 0 { SIZE } else { 1 << 16 };
+        assert_eq!(header.describe().header_size, size as u64);
+        let is_intact = header.metadata_json() == intact.metadata_json();
+        assert_eq!(is_intact, damaged == 0);
+    }
+    // Nor is one that is read instead of one that this version does not understand.
+    let mut refused = changed(
+        &volume,
+        &[("keyslots/0/area/encryption", Some(json!("cipher_null")))],
+    );
+    refused.resize(1 << 20, 0);
+    refused[1 << 16..1 << 17].copy_from_slice(&secondary(&volume, 1 << 16, u64::MAX));
+    refused[0] ^= 1;
+    let error = Header::read(&MemoryStorage::new(refused)).unwrap_err();
+    assert!(matches!(error, ReadError::Unsupported { .. }), "{error}");
+}
+
+/// A secondary copy of another size.
+fn secondary(volume: &[u8], size: usize, seqid: u64) -> Vec<u8> {
+    let json = json_text(volume)
+        .replace("\"12288\"", &format!("\"{}\"", size - 4096))
+        .replace(
+            "\"offset\":\"32768\"",
+            &format!("\"offset\":\"{}\"", 2 * size),
+        )
+        .replace(
+            "\"keyslots_size\":\"16744448\"",
+            "\"keyslots_size\":\"1048576\"",
+        );
+    let mut bytes = volume[SIZE..SIZE + 4096].to_vec();
+    bytes[8..16].copy_from_slice(&(size as u64).to_be_bytes());
+    bytes[16..24].copy_from_slice(&seqid.to_be_bytes());
+    bytes[256..264].copy_from_slice(&(size as u64).to_be_bytes());
+    bytes.extend(json.as_bytes());
+    bytes.resize(size, 0);
+    seal(&mut bytes);
+    bytes
 }
 
 /// A copy that this version does not understand is newer, or older, than one that it

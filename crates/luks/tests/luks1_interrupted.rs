@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Conversions between LUKS1 and LUKS2 that a crash has interrupted, and what is done
+//! next: nothing of theirs stays that could open anything, or be taken for the header.
+
+use std::{
+    collections::HashSet,
+    fs::{self, File},
+    process::Command,
+    sync::Arc,
+};
+
+use luxor_engine::{Backend, KeySize, Mode, Registry};
+use luxor_luks::{
+    ConvertError, Luks1Options, NewLuks1Volume, PbkdfKind, PbkdfOptions, UnlockOptions, Uuid,
+    VolumeHeader,
+};
+use luxor_sector::{
+    MemoryStorage, Storage,
+    faulty::{Cut, Faults, FaultyStorage, PowerCuts},
+};
+
+const SECTOR: usize = 512;
+
+fn backend() -> Arc<dyn Backend> {
+    Registry::cpu().best(Mode::Xts).unwrap()
+}
+
+fn cheap() -> PbkdfOptions {
+    PbkdfOptions {
+        kind: PbkdfKind::Pbkdf2,
+        force_iterations: Some(1000),
+        ..PbkdfOptions::default()
+    }
+}
+
+fn convert(storage: &dyn Storage) -> Result<(), ConvertError> {
+    match VolumeHeader::read(storage).unwrap() {
+        VolumeHeader::Luks1(header) => header.convert_to_luks2(storage).map(drop),
+        VolumeHeader::Luks2(header) => header.convert_to_luks1(storage, false).map(drop),
+    }
+}
+
+fn version(storage: &dyn Storage) -> u32 {
+    VolumeHeader::read(storage).unwrap().version()
+}
+
+fn opens(storage: &dyn Storage, secret: &[u8]) -> bool {
+    let header = VolumeHeader::read(storage).unwrap();
+    let options = UnlockOptions::default();
+    header
+        .unlock(storage, secret, &*backend(), &options)
+        .is_ok()
+}
+
+/// With `old` in keyslots to be replaced by `new` in the first free one; `old` goes.
+fn change_key(storage: &dyn Storage, old: &[u8], new: &[u8]) {
+    let mut header = VolumeHeader::read(storage).unwrap();
+    let options = UnlockOptions::default();
+    let unlocked = header.unlock(storage, old, &*backend(), &options).unwrap();
+    let keyslot = header
+        .new_keyslot(&unlocked, new, &cheap(), &*backend())
+        .unwrap();
+    header.add_keyslot(storage, &keyslot, None).unwrap();
+    header.remove_keyslot(storage, unlocked.keyslot).unwrap();
+}
+
+/// With keys under `0`, `1` and so on in these keyslots.
+fn luks1(key_size: KeySize, numbers: &[u32]) -> Vec<u8> {
+    let options = Luks1Options {
+        key_size,
+        pbkdf: cheap(),
+        ..Luks1Options::default()
+    };
+    let volume = NewLuks1Volume::create(&options, b"first", &*backend()).unwrap();
+    let storage = MemoryStorage::default();
+    volume.write_to(&storage).unwrap();
+    let mut header = VolumeHeader::read(&storage).unwrap();
+    let options = UnlockOptions::default();
+    let unlocked = header
+        .unlock(&storage, b"first", &*backend(), &options)
+        .unwrap();
+    header.remove_keyslot(&storage, 0).unwrap();
+    for &number in numbers {
+        let secret = number.to_string();
+        let new = header
+            .new_keyslot(&unlocked, secret.as_bytes(), &cheap(), &*backend())
+            .unwrap();
+        header.add_keyslot(&storage, &new, Some(number)).unwrap();
+    }
+    storage.into_bytes()
+}
+
+/// The sectors of all used areas.
+fn used_sectors(image: &[u8]) -> HashSet<Vec<u8>> {
+    let header = VolumeHeader::read(&MemoryStorage::new(image.to_vec())).unwrap();
+    let areas = header.keyslots().values().flat_map(|keyslot| {
+        let begin = usize::try_from(keyslot.area.offset).unwrap();
+        let len = keyslot.key_len as usize * 4000;
+        image[begin..begin + len].chunks(SECTOR)
+    });
+    areas.map(<[u8]>::to_vec).collect()
+}
+
+/// How many sectors of an image have a part of a key and are in no used keyslot, or in
+/// two.
+fn left_over(image: &[u8], of_keys: &HashSet<Vec<u8>>) -> usize {
+    let sectors = image.chunks(SECTOR);
+    let found = sectors.filter(|&sector| of_keys.contains(sector)).count();
+    let header = VolumeHeader::read(&MemoryStorage::new(image.to_vec())).unwrap();
+    let in_use: u32 = header.keyslots().values().map(|k| k.key_len * 4000).sum();
+    found - in_use as usize / SECTOR
+}
+
+/// Whatever moved: in each way in which the areas make room.
+#[test]
+fn nothing_of_a_key_is_left_in_an_empty_keyslot() {
+    for (key_size, numbers) in [
+        (KeySize::Aes256, &[0, 6][..]),
+        (KeySize::Aes128, &[0, 1, 2, 3, 4, 5, 6, 7]),
+    ] {
+        let image = luks1(key_size, numbers);
+        let of_keys = used_sectors(&image);
+        assert_eq!(left_over(&image, &of_keys), 0);
+        let cuts = PowerCuts {
+            image: &image,
+            ..PowerCuts::default()
+        };
+        let mut begun = 0;
+        let check = |after: MemoryStorage, _: &Cut<'_>| -> Result<(), String> {
+            let image = after.to_bytes();
+            begun += usize::from(left_over(&image, &of_keys) > 0);
+            if version(&after) == 1 && numbers.len() < 8 {
+                let VolumeHeader::Luks1(mut header) = VolumeHeader::read(&after).unwrap() else {
+                    unreachable!()
+                };
+                header.set_uuid(&after, Uuid::from_u128(7)).unwrap();
+                if left_over(&after.to_bytes(), &of_keys) > 0 {
+                    return Err("the next change leaves it".into());
+                }
+            }
+            let after = MemoryStorage::new(image);
+            if version(&after) == 1 {
+                convert(&after).map_err(|error| error.to_string())?;
+            }
+            match left_over(&after.to_bytes(), &of_keys) {
+                0 => Ok(()),
+                sectors => Err(format!("{sectors} sectors are left")),
+            }
+        };
+        cuts.check(|storage| convert(storage).unwrap(), check)
+            .unwrap();
+        assert!(begun > 0, "nothing was ever left");
+    }
+}
+
+/// LUKS2 with headers of 32 KiB that have changed some times, under `old`, in 2 MiB.
+fn luks2_with_longer_headers() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("old"), "old").unwrap();
+    let volume = File::create(folder.path().join("volume")).unwrap();
+    volume.set_len(3 << 20).unwrap();
+    let options = "luksFormat -q --type luks2 --luks2-metadata-size 32k --luks2-keyslots-size 1536k \
+                   --offset 4096 --sector-size 512 --key-size 256 --pbkdf pbkdf2 \
+                   --pbkdf-force-iterations 1000 --key-file old volume";
+    let output = Command::new("cryptsetup")
+        .args(options.split_whitespace())
+        .current_dir(folder.path())
+        .output()
+        .expect("cryptsetup must be installed");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let mut bytes = fs::read(folder.path().join("volume")).unwrap();
+    bytes.truncate((2 << 20) + SECTOR);
+    let storage = MemoryStorage::new(bytes);
+    let VolumeHeader::Luks2(mut header) = VolumeHeader::read(&storage).unwrap() else {
+        panic!("it is LUKS2")
+    };
+    for i in 0..5 {
+        header.set_uuid(&storage, Uuid::from_u128(i)).unwrap();
+    }
+    assert_eq!(header.describe().header_size, 32 << 10);
+    storage.into_bytes()
+}
+
+/// LUKS1 by its header, when the power fails before the rest of LUKS2's is overwritten.
+fn interrupted(image: &[u8]) -> MemoryStorage {
+    let faults = Faults {
+        fail_write_after: Some(2),
+        ..Faults::default()
+    };
+    let storage = FaultyStorage::with_faults(image.to_vec(), faults);
+    convert(&storage).unwrap_err();
+    let storage = MemoryStorage::new(storage.to_bytes());
+    assert_eq!(version(&storage), 1);
+    assert!(has_secondary(&storage.to_bytes()));
+    storage
+}
+
+fn has_secondary(image: &[u8]) -> bool {
+    image
+        .chunks(SECTOR)
+        .any(|sector| sector.starts_with(b"SKUL\xba\xbe"))
+}
+
+/// Two crashes, and a change of the key between them.
+#[test]
+fn an_old_secondary_header_is_not_taken_for_the_new_one() {
+    let image = luks2_with_longer_headers();
+    // As changes by other programs leave it: the old header stays.
+    let storage = interrupted(&image);
+    let old_header = storage.to_bytes()[32 << 10..64 << 10].to_vec();
+    change_key(&storage, b"old", b"new");
+    let image = storage.to_bytes();
+    let with_old_header = {
+        let mut image = image.clone();
+        image[32 << 10..64 << 10].copy_from_slice(&old_header);
+        image
+    };
+    for image in [&image, &with_old_header] {
+        let cuts = PowerCuts {
+            image,
+            ..PowerCuts::default()
+        };
+        let check = |after: MemoryStorage, cut: &Cut<'_>| match () {
+            () if !opens(&after, b"new") => Err("the key is lost"),
+            () if opens(&after, b"old") => Err("the old key is back"),
+            () if cut.after == cut.of && has_old_header(&after) => Err("it is still there"),
+            () => Ok(()),
+        };
+        cuts.check(|storage| convert(storage).unwrap(), check)
+            .unwrap();
+    }
+}
+
+fn has_old_header(storage: &MemoryStorage) -> bool {
+    let bytes = storage.to_bytes();
+    let both = [16 << 10, 32 << 10].map(|at| has_secondary(&bytes[at..at + SECTOR]));
+    both != [true, false]
+}
+
+#[test]
+fn the_next_change_removes_an_old_secondary_header() {
+    let storage = interrupted(&luks2_with_longer_headers());
+    let VolumeHeader::Luks1(mut header) = VolumeHeader::read(&storage).unwrap() else {
+        panic!("it is LUKS1")
+    };
+    header.set_uuid(&storage, Uuid::from_u128(7)).unwrap();
+    let mut bytes = storage.to_bytes();
+    assert!(!has_secondary(&bytes));
+    assert!(opens(&storage, b"old"));
+    // Damage to LUKS1's header does not bring it back.
+    bytes[0] ^= 1;
+    VolumeHeader::read(&MemoryStorage::new(bytes)).unwrap_err();
+}
