@@ -413,10 +413,11 @@ pub enum Luks1Error {
     },
     /// A key length that is not in this version.
     #[error(
-        "its volume key has {found} bytes, not {} or {} as {} needs",
+        "its volume key has {found} bytes, not {} or {} as {} needs{}",
         encryption.key_lens()[0],
         encryption.key_lens()[1],
-        encryption.name()
+        encryption.name(),
+        if_aes_192(*found, *encryption)
     )]
     KeyLen {
         /// The length in bytes.
@@ -477,6 +478,18 @@ pub enum Luks1Error {
         /// The first byte that both have.
         byte: u64,
     },
+}
+
+/// What helps against a cipher that is lawful, and not in this version.
+fn if_aes_192(key_len: u32, encryption: Encryption) -> &'static str {
+    let [aes_128, _] = encryption.key_lens();
+    match key_len == aes_128 * 3 / 2 {
+        true => {
+            ": that is AES-192. cryptsetup opens it, and `cryptsetup reencrypt --cipher \
+             aes-xts-plain64 --key-size 512` gives the volume another key"
+        }
+        false => "",
+    }
 }
 
 impl From<io::Error> for Luks1Error {
