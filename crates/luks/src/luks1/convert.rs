@@ -27,8 +27,8 @@ pub enum ConvertError {
     },
     /// There is no place for the areas that are in the way.
     #[error(
-        "there is no room between the headers and the data for all keyslots; remove one that is \
-         not needed"
+        "there is no room between the headers and the data for all keyslots, none of which may be \
+         lost in a crash; remove one that is not needed"
     )]
     NoRoom,
     /// A cipher that LUKS2 does not open with in this version.
