@@ -72,7 +72,7 @@ fn restore(args: &HeaderRestoreArgs, global: &GlobalArgs, console: Console) -> R
     check_policy(backup.header(), global, &input.name())?;
 
     // Asked about what is there, without keeping others from it meanwhile.
-    let present = Input::open(target, Role::Change)?;
+    let present = Input::open(target, Role::Metadata)?;
     let asked = {
         let _lock = lock(&present)?;
         let storage = present.as_storage().ok_or_else(|| no_storage(&present))?;
@@ -87,8 +87,9 @@ fn restore(args: &HeaderRestoreArgs, global: &GlobalArgs, console: Console) -> R
         }
     }
 
-    let change = Change::begin(&present)?;
-    // There may be something else by now.
+    let input = Input::open(target, Role::Change)?;
+    let change = Change::begin(&input)?;
+    // Under that name there may be something else by now.
     let misfits = backup.misfits(VolumeHeader::read(change.storage()).as_ref());
     if !args.force && warning(target, &misfits) != warning(target, &asked) {
         return Err(Error::failure(format!(
