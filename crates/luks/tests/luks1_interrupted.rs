@@ -153,13 +153,17 @@ fn nothing_of_a_key_is_left_in_an_empty_keyslot() {
     }
 }
 
-/// LUKS2 with headers of 32 KiB that have changed some times, under `old`, in 2 MiB.
+/// The length of each of LUKS2's headers before: farther than where the areas of LUKS1
+/// make room.
+const OLD_LEN: usize = 256 << 10;
+
+/// LUKS2 with such headers that have changed some times, under `old`, in 2 MiB.
 fn luks2_with_longer_headers() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("old"), "old").unwrap();
     let volume = File::create(folder.path().join("volume")).unwrap();
     volume.set_len(3 << 20).unwrap();
-    let options = "luksFormat -q --type luks2 --luks2-metadata-size 32k --luks2-keyslots-size 1536k \
+    let options = "luksFormat -q --type luks2 --luks2-metadata-size 256k --luks2-keyslots-size 1536k \
                    --offset 4096 --sector-size 512 --key-size 256 --pbkdf pbkdf2 \
                    --pbkdf-force-iterations 1000 --key-file old volume";
     let output = Command::new("cryptsetup")
@@ -178,7 +182,7 @@ fn luks2_with_longer_headers() -> Vec<u8> {
     for i in 0..5 {
         header.set_uuid(&storage, Uuid::from_u128(i)).unwrap();
     }
-    assert_eq!(header.describe().header_size, 32 << 10);
+    assert_eq!(header.describe().header_size, OLD_LEN as u64);
     storage.into_bytes()
 }
 
@@ -208,12 +212,12 @@ fn an_old_secondary_header_is_not_taken_for_the_new_one() {
     let image = luks2_with_longer_headers();
     // As changes by other programs leave it: the old header stays.
     let storage = interrupted(&image);
-    let old_header = storage.to_bytes()[32 << 10..64 << 10].to_vec();
+    let old_header = storage.to_bytes()[OLD_LEN..2 * OLD_LEN].to_vec();
     change_key(&storage, b"old", b"new");
     let image = storage.to_bytes();
     let with_old_header = {
         let mut image = image.clone();
-        image[32 << 10..64 << 10].copy_from_slice(&old_header);
+        image[OLD_LEN..2 * OLD_LEN].copy_from_slice(&old_header);
         image
     };
     for image in [&image, &with_old_header] {
@@ -234,7 +238,7 @@ fn an_old_secondary_header_is_not_taken_for_the_new_one() {
 
 fn has_old_header(storage: &MemoryStorage) -> bool {
     let bytes = storage.to_bytes();
-    let both = [16 << 10, 32 << 10].map(|at| has_secondary(&bytes[at..at + SECTOR]));
+    let both = [16 << 10, OLD_LEN].map(|at| has_secondary(&bytes[at..at + SECTOR]));
     both != [true, false]
 }
 
