@@ -9,25 +9,19 @@
 mod headers;
 mod keys;
 mod luks1;
+mod making;
+mod product;
 mod programs;
 mod reencryption;
 mod scripts;
 
-use std::{
-    env,
-    fmt::{self, Write as _},
-    fs,
-    io::{self, Write as _},
-    path::Path,
-};
+use std::{env, fmt, fs, io::Write as _};
 
-use programs::{
-    Bench, Outcome, Secret, cryptsetup, cryptsetup_tries, engines, metadata, must_be, must_equal,
-    pattern, text,
-};
+use product::{KEY_SIZES, SECTOR_SIZES};
+use programs::{Bench, Outcome, cryptsetup, cryptsetup_tries, engines, pattern, text};
 
-const SECTOR_SIZES: [usize; 4] = [512, 1024, 2048, 4096];
-const KEY_SIZES: [usize; 2] = [256, 512];
+/// How Luxor encrypts, and `cryptsetup` unless it is told otherwise.
+const XTS: &str = "aes-xts-plain64";
 const PBKDFS: [Pbkdf; 3] = [Pbkdf::Argon2id, Pbkdf::Argon2i, Pbkdf::Pbkdf2];
 const SECRETS: [SecretKind; 2] = [SecretKind::Passphrase, SecretKind::KeyFile];
 
@@ -35,46 +29,6 @@ const SECRETS: [SecretKind; 2] = [SecretKind::Passphrase, SecretKind::KeyFile];
 const PASSPHRASE: &[u8] = "correct höRse 鍵 🔑".as_bytes();
 /// Of the key file cells: neither a newline nor a NUL ends it.
 const KEY_FILE: &[u8] = b"\nline\0 one\nline two\xff\0\n";
-
-#[test]
-fn cryptsetup_makes_and_luxor_opens() {
-    run_product("cryptsetup makes, Luxor decrypts", cryptsetup_to_luxor);
-}
-
-#[test]
-fn luxor_makes_and_cryptsetup_opens() {
-    run_product("Luxor encrypts, cryptsetup opens", luxor_to_cryptsetup);
-}
-
-/// A volume that `cryptsetup` formats and Python fills.
-fn cryptsetup_to_luxor(bench: &mut Bench, cell: Cell, index: usize) -> Outcome<()> {
-    let secret = bench.secret(cell.secret.bytes(), cell.secret);
-    let payload = pattern(index, (1 + index % 40) * cell.sector_size);
-    let volume = bench.made_by_cryptsetup(cell, &secret, &payload)?;
-    bench.luxor_decrypts(&volume, &[], &secret, &payload)?;
-    bench.luxor_finds_no_key(&volume, &[], &secret.wrong()?)?;
-    headers::come_back(bench, &volume)
-}
-
-/// A volume that Luxor makes of a file whose length is no whole number of sectors.
-fn luxor_to_cryptsetup(bench: &mut Bench, cell: Cell, index: usize) -> Outcome<()> {
-    let payload = pattern(index, (2 + index % 40) * cell.sector_size + index * 7 + 1);
-    let secret = bench.secret(cell.secret.bytes(), cell.secret);
-    let volume = bench.made_by_luxor(cell, &secret, &payload)?;
-
-    let metadata = metadata(&volume)?;
-    let (segment, keyslot) = (&metadata["segments"]["0"], &metadata["keyslots"]["0"]);
-    must_be(&segment["sector_size"], cell.sector_size)?;
-    must_be(&segment["encryption"], "aes-xts-plain64")?;
-    must_be(&keyslot["key_size"], cell.key_size / 8)?;
-    must_be(&keyslot["kdf"]["type"], cell.pbkdf.name())?;
-
-    cryptsetup("luksDump", &[], &volume, None)?.must_exit(0)?;
-    cryptsetup_tries(&volume, &[], &secret)?.must_exit(0)?;
-    cryptsetup_tries(&volume, &[], &secret.wrong()?)?.must_exit(2)?;
-    holds(bench, cell, &volume, &secret, &payload)?;
-    headers::come_back(bench, &volume)
-}
 
 /// Each engine in turn, by force: no kernel may differ from the others.
 #[test]
@@ -92,9 +46,9 @@ fn every_engine_is_the_same_to_cryptsetup() -> Outcome<()> {
                     ..Cell::example()
                 };
                 let index = SECTOR_SIZES.len() * i + j;
-                cryptsetup_to_luxor(&mut bench, cell, index)
-                    .and_then(|()| luxor_to_cryptsetup(&mut bench, cell, index))
-                    .map_err(|e| format!("{engine}, {cell:?}: {e}"))?;
+                making::by_cryptsetup(&mut bench, cell, index)
+                    .and_then(|_| making::by_luxor(&mut bench, cell, index))
+                    .map_err(|e| format!("{engine}, {cell}: {e}"))?;
             }
             bench.clear()?;
         }
@@ -128,43 +82,12 @@ fn every_length_is_kept_and_padded() -> Outcome<()> {
         for len in [0, 1, sector_size - 1, sector_size, sector_size + 1] {
             let payload = pattern(len, len);
             let volume = bench.made_by_luxor(cell, &secret, &payload)?;
-            holds(&mut bench, cell, &volume, &secret, &payload)
+            making::holds(&mut bench, cell, &volume, &secret, &payload)
                 .map_err(|e| format!("{len} bytes in sectors of {sector_size}: {e}"))?;
         }
         bench.clear()?;
     }
     Ok(())
-}
-
-/// Luxor's volume must hold the payload for Python and for Luxor itself.
-fn holds(
-    bench: &mut Bench,
-    cell: Cell,
-    volume: &Path,
-    secret: &Secret,
-    payload: &[u8],
-) -> Outcome<()> {
-    let metadata = metadata(volume)?;
-    let tokens = metadata["tokens"].as_object().ok_or("no tokens")?;
-    let token = tokens.values().find(|token| token["type"] == "luxor-file");
-    must_be(
-        &token.ok_or("no luxor-file token")?["length"],
-        payload.len().to_string(),
-    )?;
-    let plain = bench.python_decrypts(cell, volume, volume, secret)?;
-    must_equal(
-        "what Python decrypts",
-        &plain,
-        &padded(payload, cell.sector_size),
-    )?;
-    bench.luxor_decrypts(volume, &[], secret, payload)
-}
-
-/// The payload and zeros up to whole sectors, at least one.
-fn padded(payload: &[u8], sector: usize) -> Vec<u8> {
-    let mut padded = payload.to_vec();
-    padded.resize(payload.len().max(1).next_multiple_of(sector), 0);
-    padded
 }
 
 #[test]
@@ -177,7 +100,7 @@ fn the_second_header_copy_is_enough() -> Outcome<()> {
         let volume = make(&mut bench, cell, &secret, &payload)?;
         let mut file = fs::OpenOptions::new()
             .write(true)
-            .open(&volume)
+            .open(&volume.data)
             .map_err(|e| e.to_string())?;
         // The binary header and the JSON area of the default size.
         file.write_all(&[0xa5; 16384]).map_err(|e| e.to_string())?;
@@ -187,48 +110,6 @@ fn the_second_header_copy_is_enough() -> Outcome<()> {
         cryptsetup_tries(&volume, &[], &secret)?.must_exit(0)?;
     }
     Ok(())
-}
-
-#[test]
-fn detached_headers_of_cryptsetup_open() -> Outcome<()> {
-    let mut bench = Bench::new();
-    let cell = Cell::example();
-    let secret = bench.secret(PASSPHRASE, SecretKind::Passphrase);
-    let payload = pattern(2, 9 * cell.sector_size);
-    let plain = bench.file(&payload);
-    let data = bench.file(&payload);
-    let header = bench.new_path();
-    let with_header = ["--header".to_owned(), text(&header)];
-    let options = [cell.cryptsetup_options(), with_header.to_vec()].concat();
-    cryptsetup("luksFormat", &options, &data, Some(&secret))?.must_exit(0)?;
-    let key = bench.volume_key(&header, &secret)?;
-    bench
-        .python
-        .crypt("encrypt", cell, &key, &plain, 0, payload.len(), &data)?;
-    bench.luxor_decrypts(&data, &with_header, &secret, &payload)
-}
-
-#[test]
-fn detached_headers_of_luxor_open() -> Outcome<()> {
-    let mut bench = Bench::new();
-    let cell = Cell::example();
-    let secret = bench.secret(PASSPHRASE, SecretKind::Passphrase);
-    let payload = pattern(2, 9 * cell.sector_size - 100);
-    let (plain, header, data) = (bench.file(&payload), bench.new_path(), bench.new_path());
-    let with_header = ["--header".to_owned(), text(&header)];
-    let options = [cell.luxor_options(), with_header.to_vec()].concat();
-    bench
-        .luxor("encrypt", &[&plain, &data], &options, &secret)?
-        .must_exit(0)?;
-    must_be(&metadata(&header)?["segments"]["0"]["offset"], "0")?;
-    cryptsetup_tries(&data, &with_header, &secret)?.must_exit(0)?;
-    let found = bench.python_decrypts(cell, &header, &data, &secret)?;
-    must_equal(
-        "what Python decrypts",
-        &found,
-        &padded(&payload, cell.sector_size),
-    )?;
-    bench.luxor_decrypts(&data, &with_header, &secret, &payload)
 }
 
 #[test]
@@ -283,105 +164,35 @@ fn a_volume_that_cryptsetup_has_changed_keeps_its_length() -> Outcome<()> {
     let volume = bench.made_by_luxor(cell, &first, &payload)?;
 
     let label = ["--label", "renamed"].map(str::to_owned);
-    cryptsetup("config", &label, &volume, None)?.must_exit(0)?;
+    cryptsetup("config", &label, volume.header(), None)?.must_exit(0)?;
     let new = second.key_file.as_deref().ok_or("no key file")?;
     let options = [
         cell.pbkdf_options(),
         vec!["--new-keyfile".to_owned(), text(new)],
     ]
     .concat();
-    cryptsetup("luksAddKey", &options, &volume, Some(&first))?.must_exit(0)?;
+    cryptsetup("luksAddKey", &options, volume.header(), Some(&first))?.must_exit(0)?;
     bench.luxor_decrypts(&volume, &[], &first, &payload)?;
     bench.luxor_decrypts(&volume, &[], &second, &payload)
 }
 
-/// Runs every cell of the product, prints the table, and fails if one failed or
-/// was not run.
-fn run_product(name: &str, run: fn(&mut Bench, Cell, usize) -> Outcome<()>) {
-    let mut bench = Bench::new();
-    let mut results: Vec<(Cell, Outcome<()>)> = Vec::new();
-    for sector_size in SECTOR_SIZES {
-        for key_size in KEY_SIZES {
-            for pbkdf in PBKDFS {
-                for secret in SECRETS {
-                    let cell = Cell {
-                        sector_size,
-                        key_size,
-                        pbkdf,
-                        secret,
-                    };
-                    let outcome = bench
-                        .clear()
-                        .and_then(|()| run(&mut bench, cell, results.len()));
-                    results.push((cell, outcome));
-                }
-            }
-        }
-    }
-
-    let mut table = format!("\n{name}\n{:24}", "");
-    for (pbkdf, secret) in columns() {
-        write!(table, "{:>22}", format!("{} {secret}", pbkdf.name())).unwrap();
-    }
-    let (mut missing, mut failures) = (0, Vec::new());
-    for sector_size in SECTOR_SIZES {
-        for key_size in KEY_SIZES {
-            write!(
-                table,
-                "\n{:24}",
-                format!("sector {sector_size}, key {key_size}")
-            )
-            .unwrap();
-            for (pbkdf, secret) in columns() {
-                let cell = Cell {
-                    sector_size,
-                    key_size,
-                    pbkdf,
-                    secret,
-                };
-                let word = match results.iter().find(|(ran, _)| *ran == cell) {
-                    Some((_, Ok(()))) => "passed",
-                    Some((_, Err(message))) => {
-                        failures.push(format!("{cell:?}: {message}"));
-                        "FAILED"
-                    }
-                    None => {
-                        missing += 1;
-                        "-"
-                    }
-                };
-                write!(table, "{word:>22}").unwrap();
-            }
-        }
-    }
-    // Past the test harness, which swallows what a passing test prints.
-    writeln!(
-        io::stderr().lock(),
-        "{table}\n{} cells were run\n",
-        results.len()
-    )
-    .unwrap();
-    assert_eq!(
-        (results.len(), missing),
-        (48, 0),
-        "every cell of the product must be run"
-    );
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
-}
-
-fn columns() -> impl Iterator<Item = (Pbkdf, SecretKind)> {
-    PBKDFS
-        .into_iter()
-        .flat_map(|pbkdf| SECRETS.map(|secret| (pbkdf, secret)))
-}
-
-/// One combination of what a volume is made with.
+/// What a volume is made with: a row of the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cell {
-    sector_size: usize,
+    format: Format,
+    encryption: &'static str,
+    /// In bits.
     key_size: usize,
-    pbkdf: Pbkdf,
+    /// In bytes.
+    sector_size: usize,
+    detached: bool,
     secret: SecretKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Luks1 { hash: &'static str },
+    Luks2 { pbkdf: Pbkdf },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -400,40 +211,87 @@ enum SecretKind {
 impl Cell {
     /// For the tests of something else.
     fn example() -> Self {
+        Self::of_version(false)
+    }
+
+    fn of_version(luks1: bool) -> Self {
         Self {
-            sector_size: 4096,
+            format: match luks1 {
+                true => Format::Luks1 { hash: "sha256" },
+                false => Format::Luks2 {
+                    pbkdf: Pbkdf::Pbkdf2,
+                },
+            },
+            encryption: XTS,
             key_size: 512,
-            pbkdf: Pbkdf::Pbkdf2,
+            sector_size: if luks1 { 512 } else { 4096 },
+            detached: false,
             secret: SecretKind::Passphrase,
         }
     }
 
+    fn is_luks1(self) -> bool {
+        matches!(self.format, Format::Luks1 { .. })
+    }
+
     /// The cheapest key derivation: Luxor and `cryptsetup` name it alike.
     fn pbkdf_options(self) -> Vec<String> {
-        let name = self.pbkdf.name();
-        let words = match self.pbkdf {
-            Pbkdf::Pbkdf2 => format!("--pbkdf {name} --pbkdf-force-iterations 1000"),
-            Pbkdf::Argon2id | Pbkdf::Argon2i => format!(
-                "--pbkdf {name} --pbkdf-force-iterations 4 --pbkdf-memory 32 --pbkdf-parallel 1"
-            ),
-        };
-        words.split(' ').map(str::to_owned).collect()
+        match self.format {
+            Format::Luks1 { .. } => words("--pbkdf-force-iterations 1000"),
+            Format::Luks2 { pbkdf } => pbkdf.options(),
+        }
     }
 
     fn luxor_options(self) -> Vec<String> {
-        let size = [
-            "--sector-size".to_owned(),
-            self.sector_size.to_string(),
-            "--key-size".to_owned(),
-            self.key_size.to_string(),
-        ];
-        [self.pbkdf_options(), size.to_vec()].concat()
+        let (key, sector) = (self.key_size, self.sector_size);
+        let more = match self.format {
+            Format::Luks1 { hash } => format!("--type luks1 --hash {hash} --key-size {key}"),
+            Format::Luks2 { .. } => {
+                format!("--type luks2 --sector-size {sector} --key-size {key}")
+            }
+        };
+        [self.pbkdf_options(), words(&more)].concat()
     }
 
     fn cryptsetup_options(self) -> Vec<String> {
-        let kind = ["--type", "luks2", "--cipher", "aes-xts-plain64"].map(str::to_owned);
-        [self.luxor_options(), kind.to_vec()].concat()
+        let cipher = ["--cipher".to_owned(), self.encryption.to_owned()];
+        [self.luxor_options(), cipher.to_vec()].concat()
     }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.format {
+            Format::Luks1 { hash } => write!(f, "LUKS1 {hash}")?,
+            Format::Luks2 { pbkdf } => write!(f, "LUKS2 {}", pbkdf.name())?,
+        }
+        if self.encryption != XTS {
+            write!(f, " {}", self.encryption)?;
+        }
+        let header = if self.detached {
+            "detached"
+        } else {
+            "attached"
+        };
+        write!(
+            f,
+            " key {} sector {} {header}",
+            self.key_size, self.sector_size
+        )
+    }
+}
+
+impl Format {
+    fn sector_sizes(self) -> &'static [usize] {
+        match self {
+            Self::Luks1 { .. } => &[512],
+            Self::Luks2 { .. } => &SECTOR_SIZES,
+        }
+    }
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
 }
 
 impl Pbkdf {
@@ -444,6 +302,25 @@ impl Pbkdf {
             Self::Pbkdf2 => "pbkdf2",
         }
     }
+
+    /// The next one, in a circle.
+    fn another(self) -> Self {
+        match self {
+            Self::Argon2id => Self::Argon2i,
+            Self::Argon2i => Self::Pbkdf2,
+            Self::Pbkdf2 => Self::Argon2id,
+        }
+    }
+
+    fn options(self) -> Vec<String> {
+        let name = self.name();
+        words(&match self {
+            Self::Pbkdf2 => format!("--pbkdf {name} --pbkdf-force-iterations 1000"),
+            Self::Argon2id | Self::Argon2i => format!(
+                "--pbkdf {name} --pbkdf-force-iterations 4 --pbkdf-memory 32 --pbkdf-parallel 1"
+            ),
+        })
+    }
 }
 
 impl SecretKind {
@@ -452,14 +329,5 @@ impl SecretKind {
             Self::Passphrase => PASSPHRASE,
             Self::KeyFile => KEY_FILE,
         }
-    }
-}
-
-impl fmt::Display for SecretKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Passphrase => "passphrase",
-            Self::KeyFile => "key file",
-        })
     }
 }

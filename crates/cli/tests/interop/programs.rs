@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Cell, SecretKind};
+use crate::{Cell, Format, SecretKind};
 
 pub type Outcome<T> = Result<T, String>;
 
@@ -74,23 +74,26 @@ impl Bench {
         cell: Cell,
         secret: &Secret,
         payload: &[u8],
-    ) -> Outcome<PathBuf> {
-        let volume = self.new_path();
-        let file = fs::File::create_new(&volume).map_err(|e| e.to_string())?;
+    ) -> Outcome<Volume> {
+        let volume = self.new_volume(cell.detached);
+        let file = fs::File::create_new(&volume.data).map_err(|e| e.to_string())?;
         // cryptsetup wants room for its header and some data.
-        file.set_len(17 << 20).map_err(|e| e.to_string())?;
-        cryptsetup(
-            "luksFormat",
-            &cell.cryptsetup_options(),
-            &volume,
-            Some(secret),
-        )?
-        .must_exit(0)?;
+        let len = if cell.is_luks1() { 3 } else { 17 };
+        file.set_len(len << 20).map_err(|e| e.to_string())?;
+        let options = [cell.cryptsetup_options(), volume.options()].concat();
+        cryptsetup("luksFormat", &options, &volume.data, Some(secret))?.must_exit(0)?;
 
-        let offset = data_offset(&metadata(&volume)?)?;
-        let key = self.volume_key(&volume, secret)?;
-        self.fill(cell, &key, payload, &volume, offset)?;
+        let offset = data_offset(cell, &volume)?;
+        let key = self.volume_key(volume.header(), secret)?;
+        self.fill(cell, &key, payload, &volume.data, offset)?;
         Ok(volume)
+    }
+
+    fn new_volume(&mut self, detached: bool) -> Volume {
+        Volume {
+            data: self.new_path(),
+            header: detached.then(|| self.new_path()),
+        }
     }
 
     /// Python encrypts the payload, which becomes the end of `volume`, from `offset` on.
@@ -130,15 +133,11 @@ impl Bench {
         cell: Cell,
         secret: &Secret,
         payload: &[u8],
-    ) -> Outcome<PathBuf> {
-        let (source, volume) = (self.file(payload), self.new_path());
-        self.luxor(
-            "encrypt",
-            &[&source, &volume],
-            &cell.luxor_options(),
-            secret,
-        )?
-        .must_exit(0)?;
+    ) -> Outcome<Volume> {
+        let (source, volume) = (self.file(payload), self.new_volume(cell.detached));
+        let options = [cell.luxor_options(), volume.options()].concat();
+        self.luxor("encrypt", &[&source, &volume.data], &options, secret)?
+            .must_exit(0)?;
         Ok(volume)
     }
 
@@ -162,13 +161,14 @@ impl Bench {
     /// What Luxor decrypts must be `payload`.
     pub fn luxor_decrypts(
         &mut self,
-        volume: &Path,
+        volume: &Volume,
         options: &[String],
         secret: &Secret,
         payload: &[u8],
     ) -> Outcome<()> {
         let back = self.new_path();
-        self.luxor("decrypt", &[volume, &back], options, secret)?
+        let options = [options, &volume.options()].concat();
+        self.luxor("decrypt", &[&volume.data, &back], &options, secret)?
             .must_exit(0)?;
         let found = fs::read(&back).map_err(|e| e.to_string())?;
         must_equal("what Luxor decrypts", &found, payload)
@@ -177,30 +177,40 @@ impl Bench {
     /// Luxor must find no key, and leave no output.
     pub fn luxor_finds_no_key(
         &mut self,
-        volume: &Path,
+        volume: &Volume,
         options: &[String],
         secret: &Secret,
     ) -> Outcome<()> {
         let back = self.new_path();
-        self.luxor("decrypt", &[volume, &back], options, secret)?
+        let options = [options, &volume.options()].concat();
+        self.luxor("decrypt", &[&volume.data, &back], &options, secret)?
             .must_exit(2)?;
         must(!back.exists(), "a wrong secret leaves an output behind")
+    }
+
+    /// Luxor must find the metadata in order, and a keyslot for the secret.
+    pub fn luxor_checks(&self, volume: &Volume, secret: &Secret) -> Outcome<()> {
+        let mut options = volume.options();
+        if secret.key_file.is_none() {
+            options.push("--passphrase".to_owned());
+        }
+        self.luxor("check", &[&volume.data], &options, secret)?
+            .must_exit(0)
     }
 
     /// The payload as Python decrypts it, with the padding.
     pub fn python_decrypts(
         &mut self,
         cell: Cell,
-        header: &Path,
-        data: &Path,
+        volume: &Volume,
         secret: &Secret,
     ) -> Outcome<Vec<u8>> {
-        let offset = data_offset(&metadata(header)?)?;
-        let len = fs::metadata(data).map_err(|e| e.to_string())?.len() - offset;
+        let offset = data_offset(cell, volume)?;
+        let len = fs::metadata(&volume.data).map_err(|e| e.to_string())?.len() - offset;
         let len = usize::try_from(len).map_err(|e| e.to_string())?;
-        let (key, plain) = (self.volume_key(header, secret)?, self.new_path());
+        let (key, plain) = (self.volume_key(volume.header(), secret)?, self.new_path());
         self.python
-            .crypt("decrypt", cell, &key, data, offset, len, &plain)?;
+            .crypt("decrypt", cell, &key, &volume.data, offset, len, &plain)?;
         fs::read(&plain).map_err(|e| e.to_string())
     }
 
@@ -214,6 +224,37 @@ impl Bench {
         ];
         cryptsetup("luksDump", &options, header, Some(secret))?.must_exit(0)?;
         Ok(key)
+    }
+}
+
+/// A volume's files.
+pub struct Volume {
+    pub data: PathBuf,
+    /// When it is not with the data.
+    pub header: Option<PathBuf>,
+}
+
+impl Volume {
+    pub fn attached(data: PathBuf) -> Self {
+        Self { data, header: None }
+    }
+
+    /// The file with the metadata.
+    pub fn header(&self) -> &Path {
+        self.header.as_ref().unwrap_or(&self.data)
+    }
+
+    /// The data's file becomes `len` bytes long.
+    pub fn grow(&self, len: u64) -> Outcome<()> {
+        let file = fs::OpenOptions::new().write(true).open(&self.data);
+        let grown = file.and_then(|file| file.set_len(len));
+        grown.map_err(|e| e.to_string())
+    }
+
+    /// What both programs are told of a header that is elsewhere.
+    pub fn options(&self) -> Vec<String> {
+        let option = |header: &PathBuf| vec!["--header".to_owned(), text(header)];
+        self.header.as_ref().map(option).unwrap_or_default()
     }
 }
 
@@ -256,9 +297,10 @@ pub fn luxor_header(command: &str, volume: &Path, file: &Path) -> Outcome<Ran> {
     run(luxor, None)
 }
 
-pub fn cryptsetup_tries(file: &Path, options: &[String], secret: &Secret) -> Outcome<Ran> {
-    let options = [&["--test-passphrase".to_owned()], options].concat();
-    cryptsetup("open", &options, file, Some(secret))
+pub fn cryptsetup_tries(volume: &Volume, options: &[String], secret: &Secret) -> Outcome<Ran> {
+    let test = ["--test-passphrase".to_owned()];
+    let options = [&test, options, &volume.options()].concat();
+    cryptsetup("open", &options, &volume.data, Some(secret))
 }
 
 /// The LUKS2 metadata as `cryptsetup` sees them.
@@ -273,15 +315,20 @@ pub fn metadata(volume: &Path) -> Outcome<Value> {
     serde_json::from_slice(&ran.output.stdout).map_err(|e| e.to_string())
 }
 
-fn data_offset(metadata: &Value) -> Outcome<u64> {
-    let offset = metadata["segments"]["0"]["offset"]
-        .as_str()
-        .ok_or("no segment")?;
-    offset.parse().map_err(|e| format!("{offset}: {e}"))
+/// Where the data begin, as `cryptsetup` sees it, in bytes.
+pub fn data_offset(cell: Cell, volume: &Volume) -> Outcome<u64> {
+    match cell.format {
+        Format::Luks1 { .. } => luks1_data_offset(volume.header()),
+        Format::Luks2 { .. } => {
+            let metadata = metadata(volume.header())?;
+            let offset = &metadata["segments"]["0"]["offset"];
+            let offset = offset.as_str().ok_or("no segment")?;
+            offset.parse().map_err(|e| format!("{offset}: {e}"))
+        }
+    }
 }
 
-/// Where the data of a LUKS1 volume begin, as `cryptsetup` sees it, in bytes.
-pub fn luks1_data_offset(header: &Path) -> Outcome<u64> {
+fn luks1_data_offset(header: &Path) -> Outcome<u64> {
     let ran = cryptsetup("luksDump", &[], header, None)?;
     ran.must_exit(0)?;
     let dump = String::from_utf8_lossy(&ran.output.stdout).into_owned();
@@ -405,7 +452,7 @@ pub struct Sectors {
 impl From<Cell> for Sectors {
     fn from(cell: Cell) -> Self {
         Self {
-            encryption: "aes-xts-plain64",
+            encryption: cell.encryption,
             size: cell.sector_size,
         }
     }

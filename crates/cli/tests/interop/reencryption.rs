@@ -14,9 +14,10 @@ use std::{
 use crate::{
     SecretKind,
     programs::{
-        Bench, Outcome, Secret, cryptsetup, cryptsetup_tries, metadata, must, must_equal, pattern,
-        text,
+        Bench, Outcome, Secret, Volume, cryptsetup, cryptsetup_tries, metadata, must, must_equal,
+        pattern, text,
     },
+    words,
 };
 
 const LEN: usize = 12 << 20;
@@ -33,9 +34,13 @@ fn every_byte_comes_back_from_any_state() -> Outcome<()> {
         let payload = pattern(attempt, LEN);
         // Nothing is encrypted yet.
         let (volume, header) = begun(&mut bench, &secret, &payload)?;
-        let header_option = ["--header".to_owned(), text(&header)];
-        bench.luxor_decrypts(&volume, &header_option, &secret, &payload)?;
-        bench.luxor_finds_no_key(&volume, &header_option, &secret.wrong()?)?;
+        let both = Volume {
+            data: volume.clone(),
+            header: Some(header.clone()),
+        };
+        let header_option = both.options();
+        bench.luxor_decrypts(&both, &[], &secret, &payload)?;
+        bench.luxor_finds_no_key(&both, &[], &secret.wrong()?)?;
 
         resume_until(&volume, &header, &secret, "\"131072\"", "INT")?;
         let segments = metadata(&header)?["segments"].clone();
@@ -192,7 +197,8 @@ fn a_hot_zone_is_told_and_its_keys_are() -> Outcome<()> {
         }
         let wrong = secret.wrong()?;
         for (secret, code) in [(&secret, 0), (&wrong, 2)] {
-            cryptsetup_tries(&volume, &options, secret)?.must_exit(code)?;
+            let data = Volume::attached(volume.clone());
+            cryptsetup_tries(&data, &options, secret)?.must_exit(code)?;
             for action in ["open", "luksOpen"] {
                 let options = [&options[..], &["--test-passphrase".to_owned()]].concat();
                 bench
@@ -216,10 +222,6 @@ fn begun(bench: &mut Bench, secret: &Secret, payload: &[u8]) -> Outcome<(PathBuf
     start.extend(["--header".to_owned(), text(&header)]);
     cryptsetup("reencrypt", &start, &volume, Some(secret))?.must_exit(0)?;
     Ok((volume, header))
-}
-
-fn words(arguments: &str) -> Vec<String> {
-    arguments.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Lets the encryption begin, and sends a signal once the header has these `words`, until

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The full product of what volumes are made with and of what both programs do to each:
+//! a table, in which no cell may be empty.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+    io::{self, Write as _},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+    time::Instant,
+};
+
+use crate::{
+    Cell, Format, PBKDFS, SECRETS, XTS, headers,
+    keys::{self, OPERATIONS},
+    making,
+    programs::{Bench, Outcome},
+};
+
+pub const SECTOR_SIZES: [usize; 4] = [512, 1024, 2048, 4096];
+pub const KEY_SIZES: [usize; 2] = [256, 512];
+pub const HASHES: [&str; 5] = ["sha1", "sha256", "sha512", "ripemd160", "whirlpool"];
+
+/// What is done with a volume that is made with these values, the row's number among
+/// them, and how it ends.
+pub type Deed<'a> = Box<dyn Fn(&mut Bench, Cell, usize) -> Outcome<Word> + Sync + 'a>;
+
+/// How a cell ends that is not an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    Passed,
+    /// There is no such thing with these values: both programs refuse, and change nothing.
+    Refused,
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Passed => "passed",
+            Self::Refused => "refused",
+        })
+    }
+}
+
+#[test]
+fn everything_is_done_with_everything() {
+    let mut columns: Vec<(&str, Deed<'_>)> = vec![
+        ("cryptsetup makes", Box::new(making::by_cryptsetup)),
+        ("Luxor makes", Box::new(making::by_luxor)),
+        ("backup", Box::new(headers::backup_and_restore)),
+        ("repair", Box::new(headers::repair)),
+        ("convert", Box::new(headers::convert)),
+    ];
+    for operation in OPERATIONS.iter().filter(|operation| operation.is_of_keys) {
+        let deed = |bench: &mut Bench, cell, _| keys::both_ways(bench, cell, operation);
+        columns.push((operation.name, Box::new(deed)));
+    }
+    let rows = rows();
+    // 5 hashes of LUKS1 and 3 key derivations of LUKS2 with 4 sector sizes; 2 key sizes,
+    // attached and detached.
+    assert_eq!((rows.len(), columns.len()), ((5 + 3 * 4) * 2 * 2, 9));
+    run("all that both programs do to volumes", &rows, &columns);
+}
+
+/// The product of all values. Each kind of secret meets every other value.
+pub fn rows() -> Vec<Cell> {
+    let luks1 = HASHES.map(|hash| Format::Luks1 { hash });
+    let luks2 = PBKDFS.map(|pbkdf| Format::Luks2 { pbkdf });
+    let mut rows = Vec::new();
+    for (i, format) in luks1.into_iter().chain(luks2).enumerate() {
+        for (j, key_size) in KEY_SIZES.into_iter().enumerate() {
+            for (k, &sector_size) in format.sector_sizes().iter().enumerate() {
+                for detached in [false, true] {
+                    let parity = match format {
+                        // qemu takes UTF-8 only, and no detached headers.
+                        Format::Luks1 { .. } => 0,
+                        Format::Luks2 { .. } => i + j + k,
+                    };
+                    rows.push(Cell {
+                        format,
+                        encryption: XTS,
+                        key_size,
+                        sector_size,
+                        detached,
+                        secret: SECRETS[(parity + usize::from(detached)) % 2],
+                    });
+                }
+            }
+        }
+    }
+    rows
+}
+
+/// Runs every cell of a table, prints the table, and fails if one failed or is empty.
+pub fn run(name: &str, rows: &[Cell], columns: &[(&str, Deed<'_>)]) {
+    let begun = Instant::now();
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let work = || {
+        let mut bench = Bench::new();
+        loop {
+            let row = next.fetch_add(1, Relaxed);
+            let Some(&cell) = rows.get(row) else { break };
+            for (column, (_, deed)) in columns.iter().enumerate() {
+                let outcome = bench.clear().and_then(|()| deed(&mut bench, cell, row));
+                results.lock().unwrap().insert((row, column), outcome);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let results = results.into_inner().unwrap();
+
+    let width = |name: &str| name.chars().count().max(7) + 2;
+    let label = rows.iter().map(|cell| cell.to_string().len()).max();
+    let label = label.unwrap_or(0);
+    let mut table = format!("\n{name}\n{:label$}", "");
+    for (column, _) in columns {
+        write!(table, "{column:>0$}", width(column)).unwrap();
+    }
+    let (mut empty, mut failures) = (0, Vec::new());
+    for (row, cell) in rows.iter().enumerate() {
+        write!(table, "\n{:label$}", cell.to_string()).unwrap();
+        for (column, (deed, _)) in columns.iter().enumerate() {
+            let word = match results.get(&(row, column)) {
+                Some(Ok(word)) => word.to_string(),
+                Some(Err(message)) => {
+                    failures.push(format!("{cell}, {deed}: {message}"));
+                    "FAILED".to_owned()
+                }
+                None => {
+                    empty += 1;
+                    "-".to_owned()
+                }
+            };
+            write!(table, "{word:>0$}", width(deed)).unwrap();
+        }
+    }
+    // Past the test harness, which swallows what a passing test prints.
+    writeln!(
+        io::stderr().lock(),
+        "{table}\n{} cells, {} failed, {empty} empty, {:.1} s\n",
+        rows.len() * columns.len(),
+        failures.len(),
+        begun.elapsed().as_secs_f64()
+    )
+    .unwrap();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert_eq!(empty, 0, "no cell may be empty");
+}
