@@ -405,22 +405,25 @@ fn either_program_converts_and_the_other_converts_back() {
 fn a_luks2_volume_of_cryptsetup_becomes_luks1_and_luks2_again() {
     for key_size in [256, 512] {
         for sizes in ["", "--luks2-metadata-size 64k --luks2-keyslots-size 4m"] {
-            let words = format!("{key_size}, {sizes}");
-            let shared = Shared::new(false);
-            let options = format!("--type luks2 --sector-size 512 --key-size {key_size} {sizes}");
-            shared.format(&options, &[0, 4]);
-            let key = shared.check("luks2", &[0, 4], &words);
-            convert(&shared.storage()).unwrap();
-            assert_eq!(shared.check("luks1", &[0, 4], &words), key);
-            shared.convert_by_cryptsetup("luks2");
-            assert_eq!(shared.check("luks2", &[0, 4], &words), key);
-            convert(&shared.storage()).unwrap();
-            convert(&shared.storage()).unwrap();
-            assert_eq!(shared.check("luks2", &[0, 4], &words), key);
-            // There is room for more.
-            let file = shared.header;
-            shared.cryptsetup(&format!("luksAddKey --key-file 0 {file} 6"));
-            assert!(opens(&shared.storage(), 6).is_some());
+            for numbers in [&[0, 4][..], &[0, 1, 2, 3, 4, 5, 6, 7]] {
+                let words = format!("{key_size}, {sizes}, {numbers:?}");
+                let shared = Shared::new(false);
+                let options =
+                    format!("--type luks2 --sector-size 512 --key-size {key_size} {sizes}");
+                shared.format(&options, numbers);
+                let key = shared.check("luks2", numbers, &words);
+                convert(&shared.storage()).unwrap();
+                assert_eq!(shared.check("luks1", numbers, &words), key);
+                shared.convert_by_cryptsetup("luks2");
+                assert_eq!(shared.check("luks2", numbers, &words), key);
+                convert(&shared.storage()).unwrap();
+                convert(&shared.storage()).unwrap();
+                assert_eq!(shared.check("luks2", numbers, &words), key);
+                // There is room for more.
+                let file = shared.header;
+                shared.cryptsetup(&format!("luksAddKey --key-file 0 --key-slot 9 {file} 6"));
+                assert!(opens(&shared.storage(), 6).is_some());
+            }
         }
     }
 }

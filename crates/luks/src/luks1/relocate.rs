@@ -113,14 +113,15 @@ fn move_only(areas: &Areas, begin: u64) -> Option<Plan> {
 }
 
 /// What it takes that the first area begins right behind the header, where cryptsetup
-/// wants it before it makes the volume LUKS2; keys keep their numbers. `None` when no
-/// keyslot is empty that could hold a key meanwhile.
+/// wants it before it makes the volume LUKS2; keys keep their numbers. `None` when there
+/// is neither an empty keyslot that could hold a key meanwhile nor room behind the areas.
 ///
 /// An area that is not used goes there if it has room; otherwise all go so far down, the
 /// first one first.
 pub(super) fn settle(areas: &Areas) -> Option<Plan> {
     let mut plan = Plan::new(areas);
     let lowest = *areas.offsets.iter().min()?;
+    let highest = *areas.offsets.iter().max()?;
     let Some(by) = lowest.checked_sub(AREA_ALIGNMENT).filter(|&by| by > 0) else {
         return Some(plan);
     };
@@ -138,7 +139,18 @@ pub(super) fn settle(areas: &Areas) -> Option<Plan> {
     for slot in slots {
         let offset = plan.end.offsets[slot] - by;
         if plan.end.used[slot] {
-            let to = areas.of(false).next()?;
+            let Some(to) = areas.of(false).next() else {
+                let behind = (highest + areas.len).next_multiple_of(AREA_ALIGNMENT);
+                if behind + areas.len > areas.limit {
+                    return None;
+                }
+                plan.take(Step::Place {
+                    slot,
+                    offset: behind,
+                });
+                plan.take(Step::Place { slot, offset });
+                continue;
+            };
             plan.take(Step::Move { from: slot, to });
             plan.take(Step::Place { slot, offset });
             plan.take(Step::Move { from: to, to: slot });
@@ -302,12 +314,13 @@ mod tests {
     #[test]
     fn what_goes_down_keeps_its_number() {
         for key_len in [16, 32, 64] {
-            for up in [0, 28 << 10, 1 << 20] {
-                let limit = layout::data_offset(key_len) + (1 << 20);
-                for mut areas in every(key_len, limit) {
+            let end = layout::areas_end(key_len).next_multiple_of(AREA_ALIGNMENT);
+            let len = layout::area_len(key_len);
+            for (up, room) in [(0, 0), (28 << 10, 0), (28 << 10, len), (1 << 20, len)] {
+                for mut areas in every(key_len, end + up + room) {
                     areas.offsets.iter_mut().for_each(|offset| *offset += up);
                     let Some(plan) = settle(&areas) else {
-                        assert!(up > 0 && areas.of(false).count() == 0);
+                        assert!(up > 0 && room == 0 && areas.of(false).count() == 0);
                         continue;
                     };
                     check(&areas, &plan, 0);

@@ -115,7 +115,9 @@ impl Luks1Header {
     /// Has the first area begin where cryptsetup's does, if there is an empty keyslot for
     /// that: `cryptsetup convert` wants it so.
     pub(super) fn settle(&mut self, storage: &dyn Storage) -> Result<(), ConvertError> {
-        let plan = relocate::settle(&self.areas(u64::MAX));
+        // A detached header does not grow, and where it ends is not known here.
+        let limit = self.segment.offset;
+        let plan = relocate::settle(&self.areas(limit));
         for step in plan.into_iter().flat_map(|plan| plan.steps) {
             self.take(storage, step)?;
         }
