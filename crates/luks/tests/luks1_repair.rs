@@ -200,8 +200,35 @@ fn what_is_restored_is_what_cryptsetup_restores_or_what_was_there() {
         (
             "all of an empty one zero",
             &[(keyslot(5), ZEROS)],
+            WholeByForce,
             Whole,
-            Whole,
+        ),
+        (
+            "all of a used one zero",
+            &[(keyslot(3), ZEROS)],
+            LostByForce,
+            LostByForce,
+        ),
+        (
+            "all but its place, empty",
+            &[(keyslot(5), &GARBAGE[..OFFSET])],
+            WholeByForce,
+            Unnoticed,
+        ),
+        (
+            "all but its place, empty, no pattern",
+            &[(
+                keyslot(5),
+                &b"Neither a state word nor iterations nor salt"[..OFFSET],
+            )],
+            WholeByForce,
+            Unnoticed,
+        ),
+        (
+            "half a salt, place and stripes",
+            &[(keyslot(3) + 16, &ZEROS[..32])],
+            LostByForce,
+            Refused,
         ),
         (
             "all of an empty one",
@@ -235,11 +262,17 @@ fn what_is_restored_is_what_cryptsetup_restores_or_what_was_there() {
             Whole,
             Refused,
         ),
-        ("state, used", &[(keyslot(3), ONES)], Whole, Unnoticed),
+        ("state, used", &[(keyslot(3), &ONES[..1])], Whole, Unnoticed),
         (
             "state, used, second sector",
-            &[(keyslot(7), &ZEROS[..4])],
+            &[(keyslot(7) + 2, &ZEROS[..1])],
             Whole,
+            Unnoticed,
+        ),
+        (
+            "all of the state, used",
+            &[(keyslot(3), ONES)],
+            LostByForce,
             Unnoticed,
         ),
         (
@@ -547,7 +580,7 @@ fn what_is_something_else_by_now_is_left_alone() {
 fn damaged_twice(scratch: &Scratch) -> Vec<u8> {
     let damage = [
         (keyslot(1) + OFFSET, ONES),
-        (keyslot(3), ONES),
+        (keyslot(3), &ONES[..1]),
         (keyslot(6) + STRIPES, ONES),
         (keyslot(7) + OFFSET, ONES),
     ];

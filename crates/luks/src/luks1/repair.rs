@@ -10,7 +10,8 @@
 //! a keyslot's area     most others lie where cryptsetup puts them; one of an empty
 //!                      keyslot can be wherever there is room
 //! its stripes          4000
-//! its state            used with salt, iterations and area; empty without
+//! its state            the word that it is near to, if the rest of the keyslot is of
+//!                      that kind; empty too if only the word is damaged
 //! ```
 //!
 //! Salts, digest and iterations are said once, and so is where the data begin.
@@ -342,18 +343,35 @@ fn differences(number: u32, before: &RawKeyslot, after: &RawKeyslot) -> Vec<Luks
 impl RawKeyslot {
     /// What it is. Once it is said to be used and once to be empty, its key is lost: of
     /// two guesses the wrong one gives the area to another key.
+    ///
+    /// Iterations and salt alone say little: garbage has them too. Nothing at all says
+    /// nothing either: a used keyslot may have been written over with zeros.
     fn state(&self, is_in_place: bool, is_marked: bool) -> State {
         let is_whole = is_in_place && self.stripes == STRIPES && !is_marked;
-        match (self.active, self.iterations, self.salt) {
-            (phdr::DISABLED, ..) => State::Empty,
-            (phdr::ACTIVE, 0, _) => State::Unknown,
-            (phdr::ACTIVE, ..) => State::Used,
-            (_, 0, NO_SALT) => State::Empty,
-            (_, 0, _) | (_, _, NO_SALT) => State::Unknown,
-            _ if is_whole => State::Used,
+        let is_blank = self.iterations == 0 && self.salt == NO_SALT;
+        let has_secret = self.iterations != 0 && !is_overwritten(&self.salt);
+        match self.active {
+            phdr::DISABLED => State::Empty,
+            phdr::ACTIVE if has_secret => State::Used,
+            phdr::ACTIVE => State::Unknown,
+            word if has_secret && is_whole && is_near(word, phdr::ACTIVE) => State::Used,
+            word if is_blank && (is_whole || is_near(word, phdr::DISABLED)) => State::Empty,
             _ => State::Unknown,
         }
     }
+}
+
+/// Whether one byte or a few bits are damaged, of 15 bits in which the two words differ.
+fn is_near(found: u32, word: u32) -> bool {
+    let difference = found ^ word;
+    let bytes = difference.to_be_bytes();
+    difference.count_ones() <= 4 || bytes.iter().filter(|&&byte| byte != 0).count() == 1
+}
+
+/// No salt has eight times the same byte in a row.
+fn is_overwritten(salt: &[u8]) -> bool {
+    salt.windows(8)
+        .any(|run| run.iter().all(|&byte| byte == run[0]))
 }
 
 fn is_marked(keyslot: &RawKeyslot, slot: usize) -> bool {
