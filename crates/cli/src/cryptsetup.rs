@@ -460,6 +460,7 @@ impl Line {
         // there is not missed in batch mode.
         let confirmed: &[_] = match self.value("key-file") {
             Some(file) if file != "-" => &["--last"],
+            _ if self.general.iter().any(|word| word == "--force") => &["--last"],
             _ => &["--if-given", "--last"],
         };
         ours.same(KEY).confirmed(confirmed).finish(1)

@@ -71,11 +71,11 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A text that names something: not empty, and with no zero character, where C would
-    /// end it.
+    /// A text that names something: not empty, not even in C, where a zero character ends
+    /// it.
     pub(crate) fn name(self) -> Result<&'a str, MetadataError> {
         match self.node {
-            Node::Text(text) if !text.is_empty() && !text.contains('\0') => Ok(text),
+            Node::Text(text) if !text.is_empty() && !text.starts_with('\0') => Ok(text),
             _ => Err(self.wrong("a name")),
         }
     }

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The most keyslots, segments and tokens that there can be.
-pub(crate) const MAX_OBJECTS: usize = 32;
+const MAX_OBJECTS: usize = 32;
 /// The most digests that there can be.
 const MAX_DIGESTS: usize = 8;
 
@@ -157,12 +157,6 @@ impl Metadata {
             |name: &str, head: &str, max: usize| root.required(name)?.object()?.numbered(head, max);
         let keyslots = objects("keyslots", "keyslot", MAX_OBJECTS)?;
         let tokens = objects("tokens", "token", MAX_OBJECTS)?;
-        if let Some(&number) = tokens
-            .keys()
-            .find(|&&number| number as usize >= MAX_OBJECTS)
-        {
-            return Err(MetadataError::TokenNumber { number });
-        }
         let digests = objects("digests", "digest", MAX_DIGESTS)?;
         let segments = objects("segments", "segment", MAX_OBJECTS)?;
 

@@ -97,6 +97,10 @@ fn actions_become_commands() {
             "luxor key remove --key-slot=3 --if-given --last -- v",
         ),
         (
+            "luxor luksKillSlot -q --force v 3",
+            "luxor key remove --force --key-slot=3 --last -- v",
+        ),
+        (
             "luxor open --test-passphrase v name -r --type luks",
             "luxor key test -- v",
         ),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules of the JSON area, each by the error that tells it is broken.
 
-use super::{MAX_OBJECTS, brief_list};
+use super::brief_list;
 use crate::token::LUXOR_FILE;
 
 /// The rule that the JSON area breaks, and where.
@@ -279,12 +279,6 @@ pub enum MetadataError {
     NoReencryption {
         /// The keyslot or segment.
         place: String,
-    },
-    /// A token that `cryptsetup` has no place for.
-    #[error("token {number}: the numbers of tokens go from 0 to {}", MAX_OBJECTS - 1)]
-    TokenNumber {
-        /// Its number.
-        number: u32,
     },
     /// Two lengths for one file.
     #[error("tokens {first} and {second} are both of type {LUXOR_FILE}, and there may be one only")]
