@@ -7,8 +7,7 @@ use std::{borrow::Cow, fmt, io, ops::Range, sync::Arc};
 use luxor_sector::{MemoryStorage, Storage};
 
 use crate::{
-    CopyKind,
-    binary_header::{self, BinaryHeader},
+    CopyKind, binary_header,
     header::{CopyError, ReadError, Warning},
     json::brief,
     luks1::Luks1Error,
@@ -228,19 +227,10 @@ impl HeaderBackup {
         }
         let mut bytes = self.bytes.clone();
         for copy in header.copies().iter().filter(|copy| !copy.used) {
-            let mut salt = [0; 64];
-            getrandom::fill(&mut salt).map_err(|error| io::Error::other(error.to_string()))?;
-            let offset = match copy.kind {
-                CopyKind::Primary => 0,
-                CopyKind::Secondary => header.binary().size,
-            };
-            let made = BinaryHeader {
-                salt,
-                offset,
-                ..header.binary().clone()
-            }
-            .serialise(copy.kind, header.text());
-            bytes[index(offset)..][..made.len()].copy_from_slice(&made);
+            let binary = header.binary();
+            let made = binary.copy(copy.kind, header.text());
+            let made = made.map_err(|error| io::Error::other(error.to_string()))?;
+            bytes[index(binary.place(copy.kind))..][..made.len()].copy_from_slice(&made);
         }
         Ok(Cow::Owned(bytes))
     }

@@ -158,6 +158,30 @@ impl BinaryHeader {
         Ok(())
     }
 
+    /// Where the copy `kind` of this header begins, in bytes.
+    pub(crate) fn place(&self, kind: CopyKind) -> u64 {
+        match kind {
+            CopyKind::Primary => 0,
+            CopyKind::Secondary => self.size,
+        }
+    }
+
+    /// The whole copy `kind` in its place and with a new salt.
+    ///
+    /// # Errors
+    /// When the system gives no random bytes.
+    pub(crate) fn copy(&self, kind: CopyKind, json: &str) -> Result<Vec<u8>, getrandom::Error> {
+        let mut salt = [0; 64];
+        getrandom::fill(&mut salt)?;
+        let offset = self.place(kind);
+        let header = Self {
+            salt,
+            offset,
+            ..self.clone()
+        };
+        Ok(header.serialise(kind, json))
+    }
+
     /// The whole copy, `size` bytes: header, JSON text, zeros, and the checksum
     /// over them.
     ///

@@ -153,19 +153,8 @@ fn write_copy(
     binary: &BinaryHeader,
     text: &str,
 ) -> Result<(), ChangeError> {
-    let mut salt = [0; 64];
-    getrandom::fill(&mut salt)?;
-    let offset = match kind {
-        CopyKind::Primary => 0,
-        CopyKind::Secondary => binary.size,
-    };
-    let bytes = BinaryHeader {
-        salt,
-        offset,
-        ..binary.clone()
-    }
-    .serialise(kind, text);
-    durable::write(storage, &bytes, offset)
+    let bytes = binary.copy(kind, text)?;
+    durable::write(storage, &bytes, binary.place(kind))
         .map_err(|source| ChangeError::WriteCopy { kind, source })
 }
 
