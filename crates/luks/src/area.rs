@@ -19,6 +19,7 @@ pub(crate) fn crypt_area(
         sector_size: SectorSize::B512,
         iv_mode: encryption.iv_mode(),
         iv_offset: 0,
+        iv_large_sectors: false,
     };
     let mut runs = geometry.runs(0, bytes)?;
     backend.load_key(key)?.crypt(direction, &mut runs)?;

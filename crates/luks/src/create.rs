@@ -167,6 +167,7 @@ impl NewVolume {
                     sector_size: options.sector_size,
                     iv_mode: ENCRYPTION.iv_mode(),
                     iv_offset: 0,
+                    iv_large_sectors: false,
                 },
             },
             volume_key,

@@ -177,6 +177,7 @@ impl Luks1Header {
                     sector_size: SectorSize::B512,
                     iv_mode: encryption.iv_mode(),
                     iv_offset: 0,
+                    iv_large_sectors: false,
                 },
             },
             digest: Digest {

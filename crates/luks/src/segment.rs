@@ -300,6 +300,7 @@ impl Segment {
             sector_size,
             iv_mode: encryption.iv_mode(),
             iv_offset: object.required("iv_tweak")?.decimal()?,
+            iv_large_sectors: false,
         };
         Ok(Self {
             offset,
@@ -408,6 +409,7 @@ mod tests {
             sector_size: SectorSize::B4096,
             iv_mode: IvMode::Plain64,
             iv_offset: 0,
+            iv_large_sectors: false,
         };
         let mut segment = Segment {
             offset: 1 << 24,

@@ -37,10 +37,9 @@ impl SectorSize {
         }
     }
 
-    /// By how much the data unit number grows from sector to sector: 1, 2, 4
-    /// or 8, the sector size in 512-byte units.
+    /// The sector size in 512-byte units: 1, 2, 4 or 8.
     #[must_use]
-    pub const fn stride(self) -> u64 {
+    pub const fn units(self) -> u64 {
         self.bytes() as u64 / IV_UNIT
     }
 }
@@ -112,19 +111,45 @@ pub struct Geometry {
     pub sector_size: SectorSize,
     /// How units are numbered.
     pub iv_mode: IvMode,
-    /// The number of the segment's first data unit: LUKS2's `iv_tweak`, in
-    /// 512-byte units.
+    /// The place of the segment's first data unit for its number, in 512-byte units:
+    /// LUKS2's `iv_tweak`, dm-crypt's `iv_offset`.
     pub iv_offset: u64,
+    /// Whether numbers count sectors instead of 512-byte units (dm-crypt's
+    /// `iv_large_sectors`). The plain type only has that; LUKS never.
+    pub iv_large_sectors: bool,
 }
 
 impl Geometry {
+    /// By how much the number grows from sector to sector: 1, 2, 4 or 8, the sector size
+    /// in 512-byte units; 1 when sectors are counted.
+    #[must_use]
+    pub const fn stride(&self) -> u64 {
+        match self.iv_large_sectors {
+            true => 1,
+            false => self.sector_size.units(),
+        }
+    }
+
+    /// How many 512-byte units one step of the number is.
+    const fn iv_unit(&self) -> u64 {
+        self.sector_size.units() / self.stride()
+    }
+
+    /// The greatest number, after which comes 0. All bits below its highest are set.
+    ///
+    /// The count of 512-byte units wraps at 2⁶⁴ before it is divided.
+    fn max_number(&self) -> u64 {
+        self.iv_mode.max().min(u64::MAX / self.iv_unit())
+    }
+
     /// The runs for the whole sectors `buf` that begin at byte `offset` of the
     /// segment's plaintext: one, or more where the number starts again at 0.
     /// None for no bytes.
     ///
     /// # Errors
     /// [`GeometryError`], when `offset` or `buf` is not aligned to sectors, lies
-    /// beyond 2⁶⁴ bytes, or input and output differ in length.
+    /// beyond 2⁶⁴ bytes, or input and output differ in length; when sectors are counted
+    /// and [`Geometry::iv_offset`] is no whole number of them.
     pub fn runs<'a>(
         &self,
         offset: u64,
@@ -156,10 +181,17 @@ impl Geometry {
             return Err(GeometryError::Overflow { offset, len });
         }
 
-        let stride = sector_size.stride();
+        if !self.iv_offset.is_multiple_of(self.iv_unit()) {
+            return Err(GeometryError::IvOffset {
+                iv_offset: self.iv_offset,
+                sector_size,
+            });
+        }
+
+        let stride = self.stride();
         let unit_len = DataUnitLen::new(sector_size.bytes())?;
-        let max = self.iv_mode.max();
-        let mut first = self.iv_offset.wrapping_add(offset / IV_UNIT) & max;
+        let max = self.max_number();
+        let mut first = (self.iv_offset.wrapping_add(offset / IV_UNIT) / self.iv_unit()) & max;
         let mut rest = buf;
         let mut runs = Vec::with_capacity(1);
         while !rest.is_empty() {
@@ -204,6 +236,17 @@ pub enum GeometryError {
         /// How many bytes there are.
         len: usize,
     },
+    /// Sectors are counted from the midst of one.
+    #[error(
+        "an IV offset of {iv_offset} units of 512 bytes is no whole number of sectors of \
+         {sector_size} bytes"
+    )]
+    IvOffset {
+        /// The offset, in 512-byte units.
+        iv_offset: u64,
+        /// The segment's sector size.
+        sector_size: SectorSize,
+    },
     /// The engine accepts no such run.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -220,6 +263,7 @@ mod tests {
             sector_size,
             iv_mode: IvMode::Plain64,
             iv_offset,
+            iv_large_sectors: false,
         }
     }
 
@@ -246,7 +290,7 @@ mod tests {
             assert_eq!(size.to_string(), bytes.to_string());
             assert!(SectorSize::try_from(bytes + 1).is_err());
         }
-        assert_eq!(SectorSize::ALL.map(SectorSize::stride), [1, 2, 4, 8]);
+        assert_eq!(SectorSize::ALL.map(SectorSize::units), [1, 2, 4, 8]);
         for found in [0, 256, 8192, u32::MAX] {
             assert_eq!(SectorSize::try_from(found), Err(SectorSizeError { found }));
         }
@@ -276,7 +320,7 @@ mod tests {
     fn numbers_start_again_at_0_after_the_greatest() {
         for (iv_mode, max) in MODES {
             for size in SectorSize::ALL {
-                let stride = size.stride();
+                let stride = size.units();
                 // Every place of the wrap within five units, and every remainder
                 // of the numbers modulo the stride.
                 for before in 0..=5 * stride {
@@ -341,6 +385,111 @@ mod tests {
             let expected: Vec<u8> = expected
                 .into_iter()
                 .zip(plain.chunks(512))
+                .flat_map(|(number, sector)| luxor_reference::xts_encrypt(&key, number, sector))
+                .collect();
+            assert!(bytes == expected, "{iv_mode}");
+        }
+    }
+
+    /// As dm-crypt has it: 64 bits of 512-byte units are shifted, then cut to the mode's
+    /// width.
+    #[test]
+    fn large_sectors_are_counted_one_by_one() {
+        for (iv_mode, width) in MODES {
+            for size in SectorSize::ALL {
+                let units = size.units();
+                let last = (u64::MAX / units).min(width);
+                for before in 0..=6 {
+                    // The first byte of the volume so many sectors before number 0.
+                    let iv_offset = 0_u64.wrapping_sub(before * units);
+                    let geometry = Geometry {
+                        iv_mode,
+                        iv_large_sectors: true,
+                        ..geometry(size, iv_offset)
+                    };
+                    assert_eq!(geometry.stride(), 1);
+                    let expected: Vec<u128> = (0..5)
+                        .map(|k| {
+                            let place = iv_offset.wrapping_add((k + 1) * units);
+                            u128::from((place / units) & width)
+                        })
+                        .collect();
+                    let words = format!("{iv_mode}, sectors of {size}, {before} before 0");
+                    let found = numbers(&geometry, size.bytes() as u64, 5);
+                    assert_eq!(found, expected, "{words}");
+                    assert_eq!(before > 1, expected.contains(&last.into()), "{words}");
+                }
+                // Where 32 bits end and 64 do not.
+                let geometry = Geometry {
+                    iv_mode,
+                    iv_large_sectors: true,
+                    ..geometry(size, 3 * units)
+                };
+                let offset = ((1_u64 << 32) - 5) * size.bytes() as u64;
+                let first = 0xffff_fffe_u128;
+                let expected = [first, first + 1, first + 2, first + 3];
+                let expected = expected.map(|number| number & u128::from(width));
+                assert_eq!(numbers(&geometry, offset, 4), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn large_sectors_are_counted_from_the_beginning_of_one() {
+        for size in SectorSize::ALL {
+            for iv_offset in 0..=2 * size.units() {
+                let geometry = Geometry {
+                    iv_large_sectors: true,
+                    ..geometry(size, iv_offset)
+                };
+                let mut buf = vec![0; size.bytes()];
+                let runs = geometry.runs(0, buf.as_mut_slice());
+                match iv_offset % size.units() {
+                    0 => {
+                        let number = runs.unwrap()[0].first().get();
+                        assert_eq!(number, u128::from(iv_offset / size.units()));
+                    }
+                    _ => assert_eq!(
+                        runs.unwrap_err(),
+                        GeometryError::IvOffset {
+                            iv_offset,
+                            sector_size: size
+                        }
+                    ),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ciphertext_of_large_sectors_is_the_references() {
+        let key: Vec<u8> = (0..64).collect();
+        let loaded = Registry::cpu()
+            .best(Mode::Xts)
+            .unwrap()
+            .load_key(&KeySpec::Xts(XtsKey::new(&key).unwrap()))
+            .unwrap();
+        let plain: Vec<u8> = (0..4 * 4096_u32).map(|i| i.to_le_bytes()[1]).collect();
+        let offset = (1 << 32) * 4096 - 2 * 4096;
+        for (iv_mode, expected) in [
+            (
+                IvMode::Plain64,
+                [0xffff_ffff, 0x1_0000_0000, 0x1_0000_0001, 0x1_0000_0002],
+            ),
+            (IvMode::Plain, [0xffff_ffff, 0, 1, 2]),
+        ] {
+            let geometry = Geometry {
+                iv_mode,
+                iv_large_sectors: true,
+                ..geometry(SectorSize::B4096, 8)
+            };
+            let mut bytes = plain.clone();
+            let mut runs = geometry.runs(offset, bytes.as_mut_slice()).unwrap();
+            loaded.crypt(Direction::Encrypt, &mut runs).unwrap();
+            drop(runs);
+            let expected: Vec<u8> = expected
+                .into_iter()
+                .zip(plain.chunks(4096))
                 .flat_map(|(number, sector)| luxor_reference::xts_encrypt(&key, number, sector))
                 .collect();
             assert!(bytes == expected, "{iv_mode}");

@@ -19,8 +19,12 @@
 //! let key = Registry::cpu().best(Mode::Xts)?.load_key(&key)?;
 //!
 //! // The second MiB of a LUKS2 volume's plaintext.
-//! let geometry =
-//!     Geometry { sector_size: SectorSize::B4096, iv_mode: IvMode::Plain64, iv_offset: 0 };
+//! let geometry = Geometry {
+//!     sector_size: SectorSize::B4096,
+//!     iv_mode: IvMode::Plain64,
+//!     iv_offset: 0,
+//!     iv_large_sectors: false,
+//! };
 //! let mut bytes = vec![0; 1 << 20];
 //! let mut runs = geometry.runs(1 << 20, bytes.as_mut_slice())?;
 //! key.crypt(Direction::Encrypt, &mut runs)?;

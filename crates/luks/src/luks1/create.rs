@@ -152,6 +152,7 @@ impl NewLuks1Volume {
                     sector_size: SectorSize::B512,
                     iv_mode: ENCRYPTION.iv_mode(),
                     iv_offset: 0,
+                    iv_large_sectors: false,
                 },
             },
             volume_key,

@@ -27,6 +27,7 @@ fn geometry(sector_size: SectorSize) -> Geometry {
         sector_size,
         iv_mode: IvMode::Plain64,
         iv_offset: u64::MAX - 100,
+        iv_large_sectors: false,
     }
 }
 
@@ -87,6 +88,7 @@ impl Setup {
     fn failing(fails_at: Option<u128>) -> Self {
         let geometry = Geometry {
             iv_offset: 0,
+            iv_large_sectors: false,
             ..geometry(SectorSize::B512)
         };
         let threads = NonZeroUsize::MIN;
