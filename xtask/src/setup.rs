@@ -49,10 +49,20 @@ impl Need {
             ),
             Self::programs(&["flock", "wipefs"], Packages::same("util-linux")),
             Self::programs(
-                &["qemu-io"],
+                &["qemu-img", "qemu-io", "qemu-nbd"],
                 Packages::same("qemu-img").debian("qemu-utils"),
             ),
-            Self::programs(&["mkfs.ext4"], Packages::same("e2fsprogs")),
+            Self::programs(
+                &["nbdcopy", "nbdinfo"],
+                Packages::same("libnbd").debian("libnbd-bin"),
+            ),
+            Self {
+                what: "fio with the engine nbd".to_owned(),
+                is_there: Box::new(|| process::succeeds(command("fio").arg("--enghelp=nbd"))),
+                packages: Packages::same("fio").fedora("fio fio-engine-nbd"),
+            },
+            Self::programs(&["fusermount3"], Packages::same("fuse3")),
+            Self::programs(&["e2fsck", "mkfs.ext4"], Packages::same("e2fsprogs")),
             Self::programs(&["bash"], Packages::same("bash")),
         ]
     }
@@ -98,6 +108,11 @@ impl Packages {
 
     const fn debian(mut self, name: &'static str) -> Self {
         self.debian = name;
+        self
+    }
+
+    const fn fedora(mut self, name: &'static str) -> Self {
+        self.fedora = name;
         self
     }
 
