@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A disk for other programs, with no root and no kernel module of its own.
+//!
+//! | to do this | use |
+//! |---|---|
+//! | understand what an NBD client asks for | [`nbd::Request::parse`], then [`nbd::Agreed::judge`] |
+//! | answer it | [`nbd::reply`] |
+//! | look up a constant of the NBD protocol | [`nbd::wire`] |
+//!
+//! What comes from a client is hostile until it is parsed.
+//!
+//! ```
+//! use luxor_serve::nbd::{Agreed, Command, Request, reply, wire::TransmissionFlags};
+//!
+//! let agreed = Agreed {
+//!     size: 1 << 20,
+//!     flags: TransmissionFlags::HAS_FLAGS.with(TransmissionFlags::READ_ONLY),
+//!     structured_replies: true,
+//!     base_allocation: false,
+//! };
+//! // What a client sends to write 512 bytes at byte 4096.
+//! let bytes = *b"\x25\x60\x95\x13\0\0\0\x01COOKIE78\0\0\0\0\0\0\x10\0\0\0\x02\0";
+//! let request = Request::parse(&bytes)?;
+//! assert_eq!((request.command, request.offset, request.len), (Command::Write, 4096, 512));
+//!
+//! let refusal = agreed.judge(&request).unwrap_err();
+//! let mut answer = Vec::new();
+//! reply::error(&mut answer, &agreed, request.cookie, refusal.error, refusal.message);
+//! # Ok::<(), luxor_serve::nbd::BadMagic>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod nbd;

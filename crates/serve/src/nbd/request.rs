@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The request message.
+//!
+//! ```text
+//! offset length
+//!      0      4  magic
+//!      4      2  command flags
+//!      6      2  type
+//!      8      8  cookie: the client's name for the request
+//!     16      8  offset
+//!     24      4  length
+//!     28         `length` bytes to be written, if it is a write
+//! ```
+
+use thiserror::Error;
+
+use super::wire::{CommandFlags, REQUEST_MAGIC};
+
+/// The length of a request without its payload, in bytes.
+pub const REQUEST_LEN: usize = 28;
+
+/// A request as it was sent: well-formed, and no more than that
+/// ([`Agreed::judge`](super::Agreed::judge)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What the reply has to carry.
+    pub cookie: u64,
+    /// What to do.
+    pub command: Command,
+    /// How.
+    pub flags: CommandFlags,
+    /// Where in the export, in bytes.
+    pub offset: u64,
+    /// How many bytes.
+    pub len: u32,
+}
+
+impl Request {
+    /// The first [`REQUEST_LEN`] bytes of a request. A payload may follow
+    /// ([`Request::payload_len`]).
+    ///
+    /// # Errors
+    /// [`BadMagic`]: the connection is of no more use.
+    pub fn parse(bytes: &[u8; REQUEST_LEN]) -> Result<Self, BadMagic> {
+        let magic = u32::from_be_bytes(field(bytes, 0));
+        if magic != REQUEST_MAGIC {
+            return Err(BadMagic { found: magic });
+        }
+        Ok(Self {
+            cookie: u64::from_be_bytes(field(bytes, 8)),
+            command: Command::from_code(u16::from_be_bytes(field(bytes, 6))),
+            flags: CommandFlags::from_bits(u16::from_be_bytes(field(bytes, 4))),
+            offset: u64::from_be_bytes(field(bytes, 16)),
+            len: u32::from_be_bytes(field(bytes, 24)),
+        })
+    }
+
+    /// How many bytes follow the request, whether or not it is refused: what is not
+    /// written has to be skipped.
+    #[must_use]
+    pub const fn payload_len(&self) -> u32 {
+        match self.command {
+            Command::Write => self.len,
+            _ => 0,
+        }
+    }
+}
+
+/// What a client can ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Command {
+    /// Bytes.
+    Read,
+    /// Bytes follow.
+    Write,
+    /// The client leaves, when all that it asked for is done. There is no reply.
+    Disconnect,
+    /// What was acknowledged becomes durable.
+    Flush,
+    /// The bytes are no longer needed.
+    Trim,
+    /// The bytes will soon be needed.
+    Cache,
+    /// The bytes become zeros.
+    WriteZeroes,
+    /// What the chosen metadata contexts say.
+    BlockStatus,
+    /// Anything else.
+    Other(u16),
+}
+
+impl Command {
+    /// From the wire.
+    #[must_use]
+    pub const fn from_code(code: u16) -> Self {
+        match code {
+            0 => Self::Read,
+            1 => Self::Write,
+            2 => Self::Disconnect,
+            3 => Self::Flush,
+            4 => Self::Trim,
+            5 => Self::Cache,
+            6 => Self::WriteZeroes,
+            7 => Self::BlockStatus,
+            other => Self::Other(other),
+        }
+    }
+
+    /// Whether it changes what is in the export.
+    #[must_use]
+    pub const fn writes(self) -> bool {
+        matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
+    }
+}
+
+/// Where a request should begin there is something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("no NBD request: it begins with {found:#010x} instead of {REQUEST_MAGIC:#010x}")]
+pub struct BadMagic {
+    /// The first four bytes.
+    pub found: u32,
+}
+
+fn field<const N: usize>(bytes: &[u8; REQUEST_LEN], offset: usize) -> [u8; N] {
+    std::array::from_fn(|i| bytes[offset + i])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(magic: u32, flags: u16, code: u16) -> [u8; REQUEST_LEN] {
+        let mut bytes = Vec::new();
+        bytes.extend(magic.to_be_bytes());
+        bytes.extend(flags.to_be_bytes());
+        bytes.extend(code.to_be_bytes());
+        bytes.extend(0x0102_0304_0506_0708_u64.to_be_bytes());
+        bytes.extend(0x1112_1314_1516_1718_u64.to_be_bytes());
+        bytes.extend(0x2122_2324_u32.to_be_bytes());
+        bytes.try_into().expect("28 bytes")
+    }
+
+    #[test]
+    fn every_field_is_where_the_document_has_it() {
+        let commands = [
+            Command::Read,
+            Command::Write,
+            Command::Disconnect,
+            Command::Flush,
+            Command::Trim,
+            Command::Cache,
+            Command::WriteZeroes,
+            Command::BlockStatus,
+            Command::Other(8),
+            Command::Other(9),
+        ];
+        for (code, command) in (0..).zip(commands) {
+            let request = Request::parse(&message(0x2560_9513, 0x8003, code)).expect("a request");
+            assert_eq!(
+                request,
+                Request {
+                    cookie: 0x0102_0304_0506_0708,
+                    command,
+                    flags: CommandFlags::from_bits(0x8003),
+                    offset: 0x1112_1314_1516_1718,
+                    len: 0x2122_2324,
+                }
+            );
+            let payload = if code == 1 { 0x2122_2324 } else { 0 };
+            assert_eq!(request.payload_len(), payload);
+        }
+    }
+
+    #[test]
+    fn another_magic_is_no_request() {
+        for bit in 0..32 {
+            let found = REQUEST_MAGIC ^ (1 << bit);
+            assert_eq!(
+                Request::parse(&message(found, 0, 0)),
+                Err(BadMagic { found })
+            );
+        }
+        assert_eq!(
+            BadMagic { found: 0x16 }.to_string(),
+            "no NBD request: it begins with 0x00000016 instead of 0x25609513"
+        );
+    }
+}
