@@ -5,6 +5,7 @@
 //! |---|---|
 //! | read and write a file or a block device at offsets | [`Storage`], on [`std::fs::File`] |
 //! | the same in memory | [`MemoryStorage`] |
+//! | have a volume's plaintext as a disk, read and written at any byte | [`Disk`] |
 //! | number the sectors of a volume | [`Geometry::runs`] |
 //! | encrypt or decrypt a file or a stream of any length | [`pipeline::run`] |
 //! | do something else to one on its way | [`copy::Copier`] |
@@ -34,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 pub mod copy;
+mod disk;
 #[cfg(feature = "faulty")]
 pub mod faulty;
 mod geometry;
@@ -41,6 +43,7 @@ mod memory;
 pub mod pipeline;
 mod storage;
 
+pub use disk::{Disk, DiskError, DiskOptions, EngineTime, Part, Transfer, TransferData};
 pub use geometry::{Geometry, GeometryError, IvMode, SectorSize, SectorSizeError};
 pub use memory::MemoryStorage;
-pub use storage::Storage;
+pub use storage::{Extent, ReadAt, Storage, WriteAt};

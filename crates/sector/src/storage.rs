@@ -7,6 +7,12 @@ use std::{
     os::unix::fs::FileExt,
 };
 
+use nix::{
+    errno::Errno,
+    fcntl::{FallocateFlags, PosixFadviseAdvice, fallocate, posix_fadvise},
+    unistd::{Whence, lseek},
+};
+
 /// Bytes at offsets: a file, a block device, memory.
 ///
 /// Every call blocks until all its bytes are transferred, or fails; short
@@ -48,13 +54,88 @@ pub trait Storage: Send + Sync {
     /// Those of the system. What was written since the last success may then
     /// be lost, and another call does not bring it back.
     fn sync(&self) -> io::Result<()>;
+
+    /// Makes each of `reads`, in any order, as many at a time as the system takes.
+    fn read_batch(&self, reads: &mut [ReadAt<'_>]) {
+        for read in reads {
+            read.result = self.read_exact_at(read.buf, read.offset);
+        }
+    }
+
+    /// Makes each of `writes`, in any order, as many at a time as the system takes.
+    /// They do not overlap.
+    fn write_batch(&self, writes: &mut [WriteAt<'_>]) {
+        for write in writes {
+            write.result = self.write_all_at(write.buf, write.offset);
+        }
+    }
+
+    /// Gives the room of `len` bytes from `offset` on back, where that can be done.
+    /// What is read there afterwards is unspecified. The length stays.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] where there is no such thing, which is the
+    /// default. Else those of the system.
+    fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        let _ = (offset, len);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// What is at `offset`, and for how many of `len` bytes, at least one of them.
+    /// Storage that does not know has data everywhere, which is the default.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn extent(&self, offset: u64, len: u64) -> io::Result<Extent> {
+        let _ = offset;
+        Ok(Extent { len, hole: false })
+    }
+
+    /// A hint that `len` bytes from `offset` on will be read.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn will_need(&self, offset: u64, len: u64) -> io::Result<()> {
+        let _ = (offset, len);
+        Ok(())
+    }
+}
+
+/// One of many reads: [`Storage::read_exact_at`].
+#[derive(Debug)]
+pub struct ReadAt<'a> {
+    /// Where its bytes go.
+    pub buf: &'a mut [u8],
+    /// Where they come from.
+    pub offset: u64,
+    /// How it went.
+    pub result: io::Result<()>,
+}
+
+/// One of many writes: [`Storage::write_all_at`].
+#[derive(Debug)]
+pub struct WriteAt<'a> {
+    /// The bytes.
+    pub buf: &'a [u8],
+    /// Where they go.
+    pub offset: u64,
+    /// How it went.
+    pub result: io::Result<()>,
+}
+
+/// Consecutive bytes that all have room of their own, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// How many bytes; not 0.
+    pub len: u64,
+    /// Whether nothing was ever written there, or has been discarded.
+    pub hole: bool,
 }
 
 /// Regular files and block devices.
 ///
-/// [`Storage::len`] of a block device moves the file's position (to the end):
-/// that is how a device tells its length. The other methods neither use the
-/// position nor move it.
+/// [`Storage::len`] of a block device and [`Storage::extent`] move the file's position:
+/// that is how the system tells. The other methods neither use the position nor move it.
 impl Storage for File {
     fn len(&self) -> io::Result<u64> {
         let metadata = self.metadata()?;
@@ -78,6 +159,60 @@ impl Storage for File {
 
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let mode = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        loop {
+            match fallocate(self, mode, offset, len) {
+                Err(Errno::EINTR) => {}
+                Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::ENODEV) => {
+                    return Err(io::ErrorKind::Unsupported.into());
+                }
+                result => return Ok(result?),
+            }
+        }
+    }
+
+    fn extent(&self, offset: u64, len: u64) -> io::Result<Extent> {
+        let from = i64::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let next = |what| match lseek(self, from, what) {
+            Ok(found) => Ok(u64::try_from(found).ok().filter(|&found| found > offset)),
+            // Nothing of that kind up to the end.
+            Err(Errno::ENXIO) => Ok(None),
+            Err(errno) => Err(errno),
+        };
+        // At a hole's first byte the next hole is that byte: nothing is further on.
+        let at_hole = match lseek(self, from, Whence::SeekHole) {
+            Ok(found) => found == from,
+            // Behind the end, or a file system or device without holes.
+            Err(_) => return Ok(Extent { len, hole: false }),
+        };
+        let end = next(if at_hole {
+            Whence::SeekData
+        } else {
+            Whence::SeekHole
+        })?;
+        let found = end.map_or(len, |end| (end - offset).min(len));
+        Ok(Extent {
+            len: found,
+            hole: at_hole,
+        })
+    }
+
+    fn will_need(&self, offset: u64, len: u64) -> io::Result<()> {
+        let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        Ok(posix_fadvise(
+            self,
+            offset,
+            len,
+            PosixFadviseAdvice::POSIX_FADV_WILLNEED,
+        )?)
     }
 }
 

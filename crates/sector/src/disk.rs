@@ -1,0 +1,841 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A volume's plaintext as a disk: reads and writes at any byte.
+
+mod durability;
+mod ranges;
+mod staging;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt, io,
+    num::NonZeroUsize,
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use luxor_engine::{Buffer, Direction, Executor, LoadedKey, Run};
+
+use self::{
+    durability::Durability,
+    ranges::Ranges,
+    staging::{Plaintext, Staging},
+};
+use crate::{
+    geometry::Geometry,
+    storage::{Extent, ReadAt, Storage, WriteAt},
+};
+
+/// What is longer is worked on in pieces, each of which is encrypted while it is in a
+/// core's own cache. A multiple of every sector size.
+const PIECE: usize = 1 << 20;
+
+/// A stretch of the plaintext, and where its bytes are.
+#[derive(Clone)]
+pub struct Part {
+    /// Its first byte in the storage.
+    pub offset: u64,
+    /// How many bytes of plaintext it has. Only the last part's may be no multiple of
+    /// its sector size; the rest of that sector is in the storage and is not shown.
+    pub len: u64,
+    /// The key, and how the bytes are numbered; the part's first is byte 0. `None`: the
+    /// plaintext stands as it is.
+    pub crypt: Option<(Arc<dyn LoadedKey>, Geometry)>,
+}
+
+/// What a [`Disk`] allows, and how it works.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiskOptions {
+    /// Refuse all writes.
+    pub read_only: bool,
+    /// Pass discards on, which tell who sees the storage which sectors are unused.
+    pub allow_discards: bool,
+    /// How many threads may encrypt one request; `None`: the one that makes it.
+    pub threads: Option<NonZeroUsize>,
+    /// For measuring: the most bytes that one call of the engine gets, as if requests
+    /// ended there. Less than a sector is a sector.
+    pub request_limit: Option<NonZeroUsize>,
+}
+
+/// A volume's plaintext as a disk: reads and writes of any length at any byte, from any
+/// number of threads.
+///
+/// Requests that overlap are made one after the other, in the order in which they came;
+/// sectors of which a write covers a part are read, changed and written in one such
+/// step. So nobody sees a sector half written.
+///
+/// Every error leaves what the request did not cover as it was; what it did cover may be
+/// written in part.
+pub struct Disk {
+    storage: Arc<dyn Storage>,
+    parts: Vec<Placed>,
+    len: u64,
+    options: DiskOptions,
+    executor: Executor,
+    ranges: Ranges,
+    durability: Durability,
+    counters: Counters,
+    staging: Staging,
+}
+
+struct Placed {
+    /// Its first byte in the plaintext.
+    begin: u64,
+    part: Part,
+}
+
+impl Placed {
+    /// The unit in which its bytes can be written.
+    fn sector(&self) -> usize {
+        let crypt = self.part.crypt.as_ref();
+        crypt.map_or(1, |(_, geometry)| geometry.sector_size.bytes())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    bytes: AtomicU64,
+    calls: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+/// What the engine has done for a [`Disk`] so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EngineTime {
+    /// Bytes encrypted and decrypted.
+    pub bytes: u64,
+    /// Calls of the engine.
+    pub calls: u64,
+    /// The time they took, summed over threads.
+    pub nanoseconds: u64,
+}
+
+/// One of many requests: [`Disk::transfer`].
+#[derive(Debug)]
+pub struct Transfer<'a> {
+    /// The first byte.
+    pub offset: u64,
+    /// What is read or written.
+    pub data: TransferData<'a>,
+    /// How it went.
+    pub result: io::Result<()>,
+}
+
+/// The bytes of a [`Transfer`].
+#[derive(Debug)]
+pub enum TransferData<'a> {
+    /// Where plaintext goes. After an error its content is unspecified.
+    Read(&'a mut [u8]),
+    /// The plaintext, whose place the ciphertext may take: afterwards the content is
+    /// unspecified.
+    Write(&'a mut [u8]),
+}
+
+impl TransferData<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Read(buf) | Self::Write(buf) => buf.len(),
+        }
+    }
+
+    fn is_write(&self) -> bool {
+        matches!(self, Self::Write(_))
+    }
+}
+
+/// Where a stretch of the plaintext lies: never in more than one part.
+struct Piece<'a> {
+    placed: &'a Placed,
+    /// Its first byte, counted from the part's.
+    offset: u64,
+    len: usize,
+}
+
+impl Piece<'_> {
+    fn is_whole_sectors(&self) -> bool {
+        let sector = self.placed.sector();
+        self.offset.is_multiple_of(sector as u64) && self.len.is_multiple_of(sector)
+    }
+
+    fn in_storage(&self) -> u64 {
+        self.placed.part.offset + self.offset
+    }
+}
+
+impl Disk {
+    /// The plaintext that `parts` of `storage` make up, one after the other.
+    ///
+    /// # Errors
+    /// [`DiskError`] when they are not all there.
+    pub fn new(
+        storage: Arc<dyn Storage>,
+        parts: Vec<Part>,
+        options: DiskOptions,
+    ) -> Result<Self, DiskError> {
+        let found = storage
+            .len()
+            .map_err(|source| DiskError::Length { source })?;
+        let mut begin = 0_u64;
+        let mut placed = Vec::with_capacity(parts.len());
+        let last = parts.len().saturating_sub(1);
+        for (number, part) in parts.into_iter().enumerate() {
+            let (offset, len) = (part.offset, part.len);
+            let next = Placed { begin, part };
+            let sector = next.sector() as u64;
+            let stored = len.checked_next_multiple_of(sector);
+            let needed = stored.and_then(|len| offset.checked_add(len));
+            let needed = needed.ok_or(DiskError::Overflow { offset, len })?;
+            if number != last && stored != Some(len) {
+                return Err(DiskError::PartSector { number, len });
+            }
+            if needed > found {
+                return Err(DiskError::Short { needed, found });
+            }
+            begin = begin
+                .checked_add(len)
+                .ok_or(DiskError::Overflow { offset, len })?;
+            placed.push(next);
+        }
+        Ok(Self {
+            storage,
+            parts: placed,
+            len: begin,
+            options,
+            executor: Executor::new(options.threads.unwrap_or(NonZeroUsize::MIN)),
+            ranges: Ranges::default(),
+            durability: Durability::default(),
+            counters: Counters::default(),
+            staging: Staging::default(),
+        })
+    }
+
+    /// The bytes of plaintext. They need be no whole number of sectors.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether all writes are refused.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.options.read_only
+    }
+
+    /// Whether [`Disk::discard`] passes anything on.
+    #[must_use]
+    pub fn allows_discards(&self) -> bool {
+        self.options.allow_discards && !self.options.read_only
+    }
+
+    /// The largest sector size of its parts: requests of whole such sectors are fastest.
+    #[must_use]
+    pub fn sector_size(&self) -> usize {
+        self.parts.iter().map(Placed::sector).max().unwrap_or(1)
+    }
+
+    /// What the engine has done so far.
+    #[must_use]
+    pub fn engine_time(&self) -> EngineTime {
+        let counters = &self.counters;
+        EngineTime {
+            bytes: counters.bytes.load(Ordering::Relaxed),
+            calls: counters.calls.load(Ordering::Relaxed),
+            nanoseconds: counters.nanoseconds.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Fills `buf` with the plaintext from byte `offset` on.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] beyond the end; else those of the storage and the
+    /// engine. The content of `buf` is then unspecified.
+    pub fn read(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let range = self.check(offset, buf.len() as u64)?;
+        let _claimed = self.ranges.claim(self.whole_sectors(range), false);
+        self.read_claimed(buf, offset)
+    }
+
+    /// Writes `buf` from byte `offset` on. It is durable after the next
+    /// [`Disk::flush`].
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] beyond the end,
+    /// [`io::ErrorKind::PermissionDenied`] on a read-only disk; else those of the storage
+    /// and the engine. A part may have been written.
+    pub fn write(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.write_from(Plaintext::Bytes(buf), offset, buf.len() as u64)
+    }
+
+    /// Writes zeros: encrypted ones, so that the storage does not show them.
+    ///
+    /// # Errors
+    /// Those of [`Disk::write`].
+    pub fn write_zeroes(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.write_from(Plaintext::Zeros, offset, len)
+    }
+
+    /// Makes all of `batch`, in any order, and says of each how it went. Overlapping ones
+    /// among them are made in their order.
+    ///
+    /// This is the way of many small requests: their sectors go through the engine in one
+    /// call, and to the storage together.
+    pub fn transfer(&self, batch: &mut [Transfer<'_>]) {
+        let mut claims = Vec::with_capacity(batch.len());
+        for transfer in &mut *batch {
+            let write = transfer.data.is_write();
+            let range = self.check(transfer.offset, transfer.data.len() as u64);
+            transfer.result = match range {
+                Ok(_) if write && self.options.read_only => Err(read_only()),
+                Ok(range) => {
+                    claims.push((self.whole_sectors(range), write));
+                    Ok(())
+                }
+                Err(error) => Err(error),
+            };
+        }
+        if exclude_each_other(&claims) {
+            for transfer in batch.iter_mut().filter(|transfer| transfer.result.is_ok()) {
+                let write = transfer.data.is_write();
+                let range = transfer.offset..transfer.offset + transfer.data.len() as u64;
+                let _claimed = self.ranges.claim(self.whole_sectors(range), write);
+                self.transfer_claimed(std::slice::from_mut(transfer));
+            }
+        } else {
+            let _claimed = self.ranges.claim_all(claims);
+            self.transfer_claimed(batch);
+        }
+    }
+
+    /// Returns when all is durable whose write had returned before.
+    ///
+    /// # Errors
+    /// Those of the storage. What was written since the last success may be lost then,
+    /// and nothing brings it back: all later calls fail too.
+    pub fn flush(&self) -> io::Result<()> {
+        self.durability.flush(&*self.storage)
+    }
+
+    /// Whether [`Disk::flush`] has something to do.
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        self.durability.is_dirty()
+    }
+
+    /// Gives the room of the sectors that lie wholly in the `len` bytes from `offset` on
+    /// back to the storage. What is read there afterwards is unspecified.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] unless the options allow it; else as
+    /// [`Disk::write`]. A storage that cannot do it is none: nothing happens then.
+    pub fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        let range = self.check(offset, len)?;
+        if self.options.read_only {
+            return Err(read_only());
+        }
+        if !self.options.allow_discards {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let _claimed = self.ranges.claim(self.whole_sectors(range.clone()), true);
+        let mut result = Ok(());
+        for (placed, part) in self.within(range) {
+            let sector = placed.sector() as u64;
+            let begin = part.start.next_multiple_of(sector);
+            // The last sector of all may show a part of itself only, its whole self here.
+            let end = match part.end {
+                end if end == placed.part.len => end.next_multiple_of(sector),
+                end => end - end % sector,
+            };
+            if begin < end && result.is_ok() {
+                result = self
+                    .storage
+                    .discard(placed.part.offset + begin, end - begin);
+            }
+        }
+        self.durability.note_write();
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Where the storage has holes in the `len` bytes from `offset` on: extents in order
+    /// that cover them all, neighbours different. A hole is not zeros: it decrypts to
+    /// noise.
+    ///
+    /// At most `max` of them; the rest is then not covered.
+    ///
+    /// # Errors
+    /// As [`Disk::read`].
+    pub fn extents(&self, offset: u64, len: u64, max: usize) -> io::Result<Vec<Extent>> {
+        let range = self.check(offset, len)?;
+        let mut extents: Vec<Extent> = Vec::new();
+        for (placed, part) in self.within(range) {
+            let mut at = part.start;
+            while at < part.end {
+                let left = part.end - at;
+                let mut found = self.storage.extent(placed.part.offset + at, left)?;
+                found.len = found.len.clamp(1, left);
+                // A sector of which a part is a hole has data.
+                let sector = placed.sector() as u64;
+                let end = at + found.len;
+                let whole = if end == part.end {
+                    end
+                } else {
+                    end - end % sector
+                };
+                if whole <= at {
+                    found = Extent {
+                        len: (at + 1).next_multiple_of(sector).min(part.end) - at,
+                        hole: false,
+                    };
+                } else if found.hole {
+                    found.len = whole - at;
+                }
+                at += found.len;
+                let full = extents.len() == max;
+                match extents.last_mut() {
+                    Some(last) if last.hole == found.hole => last.len += found.len,
+                    _ if full => return Ok(extents),
+                    _ => extents.push(found),
+                }
+            }
+        }
+        Ok(extents)
+    }
+
+    /// A hint that `len` bytes from `offset` on will be read.
+    ///
+    /// # Errors
+    /// As [`Disk::read`].
+    pub fn will_need(&self, offset: u64, len: u64) -> io::Result<()> {
+        let range = self.check(offset, len)?;
+        for (placed, part) in self.within(range) {
+            let begin = placed.part.offset + part.start;
+            self.storage.will_need(begin, part.end - part.start)?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, offset: u64, len: u64) -> io::Result<Range<u64>> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.len => Ok(offset..end),
+            _ => {
+                let message = format!(
+                    "{len} bytes at byte {offset} of a disk of {} bytes",
+                    self.len
+                );
+                Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+            }
+        }
+    }
+
+    /// The parts that `range` of the plaintext lies in, each with the bytes of it.
+    fn within(&self, range: Range<u64>) -> impl Iterator<Item = (&Placed, Range<u64>)> {
+        let first = self
+            .parts
+            .partition_point(|placed| placed.begin + placed.part.len <= range.start);
+        self.parts[first..]
+            .iter()
+            .take_while(move |placed| placed.begin < range.end)
+            .map(move |placed| {
+                let end = placed.begin + placed.part.len;
+                let begin = range.start.max(placed.begin) - placed.begin;
+                (placed, begin..range.end.min(end) - placed.begin)
+            })
+            .filter(|(_, part)| !part.is_empty())
+    }
+
+    /// The sectors that `range` touches, in bytes of the plaintext.
+    fn whole_sectors(&self, range: Range<u64>) -> Range<u64> {
+        if range.is_empty() {
+            return range;
+        }
+        let mut whole = range.clone();
+        for (placed, part) in self.within(range) {
+            let sector = placed.sector() as u64;
+            whole.start = whole.start.min(placed.begin + part.start / sector * sector);
+            whole.end = whole
+                .end
+                .max(placed.begin + part.end.next_multiple_of(sector));
+        }
+        whole
+    }
+
+    /// Those of `batch` that are not refused, which do not exclude each other.
+    fn transfer_claimed(&self, batch: &mut [Transfer<'_>]) {
+        // Whole sectors of one part go together; all else alone.
+        let mut together: Vec<(&Placed, u64, &mut Transfer<'_>)> = Vec::with_capacity(batch.len());
+        for transfer in batch {
+            if transfer.result.is_err() || transfer.data.len() == 0 {
+                continue;
+            }
+            let range = transfer.offset..transfer.offset + transfer.data.len() as u64;
+            let mut parts = self.within(range);
+            let (placed, part) = parts.next().expect("it is checked, and not empty");
+            let piece = Piece {
+                placed,
+                offset: part.start,
+                len: transfer.data.len(),
+            };
+            let one = parts.next().is_none();
+            if one && piece.is_whole_sectors() && piece.len <= PIECE {
+                together.push((placed, piece.offset, transfer));
+            } else {
+                transfer.result = match &mut transfer.data {
+                    TransferData::Read(buf) => self.read_claimed(buf, transfer.offset),
+                    TransferData::Write(buf) => {
+                        let len = buf.len() as u64;
+                        self.write_claimed(Plaintext::Lent(buf), transfer.offset, len)
+                    }
+                };
+            }
+        }
+        let mut reads = Vec::new();
+        let mut writes = Vec::new();
+        for entry in together {
+            if entry.2.data.is_write() {
+                writes.push(entry);
+            } else {
+                reads.push(entry);
+            }
+        }
+        if !writes.is_empty() {
+            self.write_together(writes);
+        }
+        if !reads.is_empty() {
+            self.read_together(reads);
+        }
+    }
+
+    fn read_together(&self, mut batch: Vec<(&Placed, u64, &mut Transfer<'_>)>) {
+        let mut reads: Vec<_> = batch
+            .iter_mut()
+            .map(|(placed, offset, transfer)| {
+                let (TransferData::Read(buf) | TransferData::Write(buf)) = &mut transfer.data;
+                ReadAt {
+                    buf,
+                    offset: placed.part.offset + *offset,
+                    result: Ok(()),
+                }
+            })
+            .collect();
+        self.storage.read_batch(&mut reads);
+        let results: Vec<_> = reads.into_iter().map(|read| read.result).collect();
+        for ((_, _, transfer), result) in batch.iter_mut().zip(results) {
+            transfer.result = result;
+        }
+        self.crypt_together(Direction::Decrypt, &mut batch);
+    }
+
+    fn write_together(&self, mut batch: Vec<(&Placed, u64, &mut Transfer<'_>)>) {
+        self.crypt_together(Direction::Encrypt, &mut batch);
+        let (mut writes, mut results): (Vec<_>, Vec<_>) = batch
+            .iter_mut()
+            .filter(|(_, _, transfer)| transfer.result.is_ok())
+            .map(|(placed, offset, transfer)| {
+                let Transfer { data, result, .. } = &mut **transfer;
+                let (TransferData::Read(buf) | TransferData::Write(buf)) = data;
+                let write = WriteAt {
+                    buf,
+                    offset: placed.part.offset + *offset,
+                    result: Ok(()),
+                };
+                (write, result)
+            })
+            .unzip();
+        self.storage.write_batch(&mut writes);
+        self.durability.note_write();
+        for (write, result) in writes.into_iter().zip(&mut results) {
+            **result = write.result;
+        }
+    }
+
+    /// Those of `batch` that have not failed, in one call for each part.
+    fn crypt_together(
+        &self,
+        direction: Direction,
+        batch: &mut [(&Placed, u64, &mut Transfer<'_>)],
+    ) {
+        batch.sort_unstable_by_key(|(placed, _, _)| placed.begin);
+        for same in batch.chunk_by_mut(|(a, _, _), (b, _, _)| a.begin == b.begin) {
+            let Some((key, geometry)) = &same[0].0.part.crypt else {
+                continue;
+            };
+            let mut runs = Vec::with_capacity(same.len());
+            for (_, offset, transfer) in &mut *same {
+                if transfer.result.is_ok() {
+                    let (TransferData::Read(buf) | TransferData::Write(buf)) = &mut transfer.data;
+                    let found = geometry.runs(*offset, &mut **buf);
+                    runs.extend(found.expect("these are whole sectors"));
+                }
+            }
+            let result = self.crypt(&**key, direction, runs);
+            if let Err(error) = result {
+                for (_, _, transfer) in same {
+                    if transfer.result.is_ok() {
+                        transfer.result = Err(io::Error::other(error.to_string()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn crypt(
+        &self,
+        key: &dyn LoadedKey,
+        direction: Direction,
+        mut runs: Vec<Run<'_>>,
+    ) -> io::Result<()> {
+        let begun = Instant::now();
+        let bytes: usize = runs.iter().map(Run::len).sum();
+        let (calls, result) = match self.options.request_limit {
+            None => (1, self.executor.crypt(key, direction, &mut runs)),
+            Some(limit) => crypt_in_requests(key, direction, runs, limit.get()),
+        };
+        let taken = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let counters = &self.counters;
+        counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        counters.calls.fetch_add(calls, Ordering::Relaxed);
+        counters.nanoseconds.fetch_add(taken, Ordering::Relaxed);
+        result.map_err(io::Error::other)
+    }
+
+    fn read_claimed(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let mut rest = buf;
+        for piece in self.pieces(offset, rest.len() as u64) {
+            let (buf, later) = rest.split_at_mut(piece.len);
+            rest = later;
+            if piece.is_whole_sectors() {
+                self.storage.read_exact_at(buf, piece.in_storage())?;
+                self.crypt_piece(Direction::Decrypt, &piece, buf)?;
+            } else {
+                let sector = self.read_sector(&piece)?;
+                let begin = piece.begin_in_sector();
+                buf.copy_from_slice(&sector[begin..begin + piece.len]);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_from(&self, source: Plaintext<'_>, offset: u64, len: u64) -> io::Result<()> {
+        let range = self.check(offset, len)?;
+        if self.options.read_only {
+            return Err(read_only());
+        }
+        let _claimed = self.ranges.claim(self.whole_sectors(range), true);
+        self.write_claimed(source, offset, len)
+    }
+
+    fn write_claimed(&self, source: Plaintext<'_>, offset: u64, len: u64) -> io::Result<()> {
+        let result = self.write_pieces(source, offset, len);
+        self.durability.note_write();
+        result
+    }
+
+    fn write_pieces(&self, mut source: Plaintext<'_>, offset: u64, len: u64) -> io::Result<()> {
+        let room = usize::try_from(len).map_or(PIECE, |len| len.min(PIECE));
+        let mut staging = None;
+        for piece in self.pieces(offset, len) {
+            if !piece.is_whole_sectors() {
+                let mut sector = self.read_sector(&piece)?;
+                let begin = piece.begin_in_sector();
+                source.fill(&mut sector[begin..begin + piece.len]);
+                let whole = piece.sector();
+                self.crypt_piece(Direction::Encrypt, &whole, &mut sector)?;
+                self.storage.write_all_at(&sector, whole.in_storage())?;
+                continue;
+            }
+            let bytes = match &mut source {
+                Plaintext::Lent(bytes) => bytes.split_off_mut(..piece.len).expect("there is more"),
+                _ => {
+                    if staging.is_none() {
+                        staging = Some(self.staging.take(room)?);
+                    }
+                    let staging: &mut Buffer = staging.as_mut().expect("it is taken");
+                    source.fill(&mut staging[..piece.len]);
+                    &mut staging[..piece.len]
+                }
+            };
+            self.crypt_piece(Direction::Encrypt, &piece, bytes)?;
+            self.storage.write_all_at(bytes, piece.in_storage())?;
+        }
+        if let Some(buffer) = staging {
+            self.staging.give_back(buffer);
+        }
+        Ok(())
+    }
+
+    /// The plaintext of the sector in which `piece` lies.
+    fn read_sector(&self, piece: &Piece<'_>) -> io::Result<Buffer> {
+        let whole = piece.sector();
+        let mut sector = Buffer::zeroed(whole.len);
+        self.storage
+            .read_exact_at(&mut sector, whole.in_storage())?;
+        self.crypt_piece(Direction::Decrypt, &whole, &mut sector)?;
+        Ok(sector)
+    }
+
+    fn crypt_piece(
+        &self,
+        direction: Direction,
+        piece: &Piece<'_>,
+        bytes: &mut [u8],
+    ) -> io::Result<()> {
+        let Some((key, geometry)) = &piece.placed.part.crypt else {
+            return Ok(());
+        };
+        let runs = geometry.runs(piece.offset, bytes);
+        self.crypt(&**key, direction, runs.map_err(io::Error::other)?)
+    }
+
+    /// `len` bytes from `offset` on, cut into whole sectors and parts of one sector.
+    fn pieces(&self, offset: u64, len: u64) -> impl Iterator<Item = Piece<'_>> {
+        self.within(offset..offset + len)
+            .flat_map(|(placed, range)| {
+                let sector = placed.sector();
+                let mut at = range.start;
+                std::iter::from_fn(move || {
+                    let left = range.end - at;
+                    if left == 0 {
+                        return None;
+                    }
+                    let inside = usize::try_from(at % sector as u64).expect("less than a sector");
+                    let left = usize::try_from(left).unwrap_or(usize::MAX);
+                    let len = match left.min(PIECE) {
+                        left if inside > 0 => left.min(sector - inside),
+                        left if left < sector => left,
+                        left => left - left % sector,
+                    };
+                    let piece = Piece {
+                        placed,
+                        offset: at,
+                        len,
+                    };
+                    at += len as u64;
+                    Some(piece)
+                })
+            })
+    }
+}
+
+impl<'a> Piece<'a> {
+    /// The sector in which it lies.
+    fn sector(&self) -> Piece<'a> {
+        let len = self.placed.sector();
+        Piece {
+            placed: self.placed,
+            offset: self.offset - self.offset % len as u64,
+            len,
+        }
+    }
+
+    fn begin_in_sector(&self) -> usize {
+        let begin = self.offset % self.placed.sector() as u64;
+        usize::try_from(begin).expect("less than a sector")
+    }
+}
+
+/// One call for at most `limit` bytes each, or one unit.
+fn crypt_in_requests(
+    key: &dyn LoadedKey,
+    direction: Direction,
+    runs: Vec<Run<'_>>,
+    limit: usize,
+) -> (u64, Result<(), luxor_engine::CryptError>) {
+    let mut calls = 0;
+    for mut run in runs {
+        let units = (limit / run.unit_len().get()).max(1);
+        while !run.is_empty() {
+            let fitting = units.min(run.units());
+            let (now, later) = run.split_at(fitting);
+            calls += 1;
+            if let Err(error) = key.crypt(direction, &mut [now]) {
+                return (calls, Err(error));
+            }
+            run = later;
+        }
+    }
+    (calls, Ok(()))
+}
+
+/// Whether two of the claims overlap and one of them writes.
+fn exclude_each_other(claims: &[(Range<u64>, bool)]) -> bool {
+    if claims.len() < 2 || !claims.iter().any(|(_, write)| *write) {
+        return false;
+    }
+    let mut sorted: Vec<_> = claims.iter().collect();
+    sorted.sort_unstable_by_key(|(range, _)| range.start);
+    // The farthest ends so far, of all and of those that write.
+    let (mut end, mut written) = (0, 0);
+    for (range, write) in sorted {
+        if range.start < written || (*write && range.start < end) {
+            return true;
+        }
+        end = end.max(range.end);
+        if *write {
+            written = written.max(range.end);
+        }
+    }
+    false
+}
+
+fn read_only() -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, "the disk is read-only")
+}
+
+impl fmt::Debug for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Disk")
+            .field("len", &self.len)
+            .field("parts", &self.parts.len())
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why parts of a storage are no disk.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DiskError {
+    /// The storage does not tell its length.
+    #[error("the length cannot be found out: {source}")]
+    Length {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The storage ends before a part does.
+    #[error("the data end at byte {needed}, and there are {found} bytes: the rest was cut off")]
+    Short {
+        /// Where the part ends.
+        needed: u64,
+        /// The storage's length in bytes.
+        found: u64,
+    },
+    /// A part that is not the last ends within a sector.
+    #[error("part {number} has {len} bytes, which is no whole number of sectors")]
+    PartSector {
+        /// Which one, counted from 0.
+        number: usize,
+        /// Its length in bytes.
+        len: u64,
+    },
+    /// Beyond 2⁶⁴ bytes.
+    #[error("{len} bytes at byte {offset} lie beyond the end of any storage")]
+    Overflow {
+        /// Where the part begins.
+        offset: u64,
+        /// Its length in bytes.
+        len: u64,
+    },
+}

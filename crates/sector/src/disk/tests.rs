@@ -1,0 +1,748 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A disk against a vector of bytes, and its storage against the slow reference.
+
+use std::{collections::BTreeMap, sync::Mutex, thread};
+
+use luxor_conformance::Random;
+use luxor_engine::{CryptError, CryptErrorKind, KeySpec, Mode, Registry, XtsKey};
+
+use super::*;
+use crate::{
+    MemoryStorage, SectorSize,
+    faulty::{Faults, FaultyStorage, Operation},
+    geometry::IvMode,
+};
+
+fn key_bytes(number: u8) -> Vec<u8> {
+    (0..64).map(|i: u8| i.wrapping_mul(3) ^ number).collect()
+}
+
+fn key(number: u8) -> Arc<dyn LoadedKey> {
+    let spec = KeySpec::Xts(XtsKey::new(&key_bytes(number)).unwrap());
+    let backend = Registry::cpu().best(Mode::Xts).unwrap();
+    Arc::from(backend.load_key(&spec).unwrap())
+}
+
+fn part(offset: u64, len: u64, sector_size: SectorSize, number: u8) -> Part {
+    let geometry = Geometry {
+        sector_size,
+        iv_mode: IvMode::Plain64,
+        iv_offset: 1000,
+    };
+    Part {
+        offset,
+        len,
+        crypt: Some((key(number), geometry)),
+    }
+}
+
+/// Zeros between and behind what a disk of one part uses: 4096 bytes before it, and as
+/// many behind.
+fn single(len: u64, sector_size: SectorSize) -> (Arc<FaultyStorage>, Disk) {
+    with_faults(len, sector_size, Faults::default())
+}
+
+fn with_faults(len: u64, sector_size: SectorSize, faults: Faults) -> (Arc<FaultyStorage>, Disk) {
+    let stored = usize::try_from(len).unwrap().next_multiple_of(4096) + 2 * 4096;
+    let storage = Arc::new(FaultyStorage::with_faults(vec![0; stored], faults));
+    let parts = vec![part(4096, len, sector_size, 1)];
+    let disk = Disk::new(storage.clone(), parts, DiskOptions::default()).unwrap();
+    (storage, disk)
+}
+
+/// What the storage has to hold for `plain`, a whole number of sectors.
+fn encrypted(plain: &[u8], sector: usize, number: u8) -> Vec<u8> {
+    let numbers = (1000..).step_by(sector / 512);
+    plain
+        .chunks(sector)
+        .zip(numbers)
+        .flat_map(|(bytes, i)| luxor_reference::xts_encrypt(&key_bytes(number), i, bytes))
+        .collect()
+}
+
+/// The whole sectors of `plain` when the rest of the last one, in a storage that was all
+/// zeros, stayed as it was.
+fn padded(plain: &[u8], sector: usize, number: u8) -> Vec<u8> {
+    let mut padded = plain.to_vec();
+    let over = plain.len() % sector;
+    if over > 0 {
+        let i = 1000 + plain.len() / sector * (sector / 512);
+        let noise = luxor_reference::xts_decrypt(&key_bytes(number), i as u128, &vec![0; sector]);
+        padded.extend(&noise[over..]);
+    }
+    padded
+}
+
+/// Lengths and offsets about every edge there is: of sectors, of pieces, of parts.
+#[test]
+fn requests_of_any_kind_do_what_a_vector_does() {
+    let mut random = Random::for_test("disk::requests_of_any_kind");
+    for (round, limit) in [None, Some(512), Some(4096), Some(100)]
+        .into_iter()
+        .enumerate()
+    {
+        // In the storage: the second part, plaintext as it is, the first, the last.
+        let parts = vec![
+            part(20480, 8192, SectorSize::B4096, 1),
+            Part {
+                offset: 16384,
+                len: 1000,
+                crypt: None,
+            },
+            part(0, 16384, SectorSize::B512, 2),
+            part(28672, 2 * 1024 + 7, SectorSize::B1024, 3),
+        ];
+        let lens: Vec<_> = parts
+            .iter()
+            .map(|part| usize::try_from(part.len).unwrap())
+            .collect();
+        let storage = Arc::new(MemoryStorage::new(vec![0; 28672 + 3 * 1024]));
+        let options = DiskOptions {
+            request_limit: limit.and_then(NonZeroUsize::new),
+            threads: NonZeroUsize::new(2),
+            ..DiskOptions::default()
+        };
+        let disk = Disk::new(storage.clone(), parts, options).unwrap();
+        let len = lens.iter().sum::<usize>();
+        assert_eq!(disk.len(), len as u64);
+        let mut model = random.bytes(len);
+        disk.write(&model, 0).unwrap();
+        let edges: Vec<usize> = lens
+            .iter()
+            .scan(0, |sum, len| {
+                *sum += len;
+                Some(*sum)
+            })
+            .chain([0, 512, 4096, 8192 + 500, 8192 + 1000 + 512])
+            .collect();
+        for _ in 0..600 {
+            let near = |random: &mut Random| {
+                let edge = edges[random.below(edges.len())];
+                let by = [0, 0, 1, 511, 512, 513, 4095][random.below(7)];
+                let around = if random.below(2) == 0 {
+                    edge + by
+                } else {
+                    edge.saturating_sub(by)
+                };
+                if random.below(4) == 0 {
+                    random.below(len + 1)
+                } else {
+                    around.min(len)
+                }
+            };
+            let (a, b) = (near(&mut random), near(&mut random));
+            let range = a.min(b)..a.max(b);
+            let at = range.start as u64;
+            match random.below(4) {
+                0 => {
+                    let mut buf = vec![0xaa; range.len()];
+                    disk.read(&mut buf, at).unwrap();
+                    assert!(buf == model[range.clone()], "{range:?} in round {round}");
+                }
+                1 => {
+                    let bytes = random.bytes(range.len());
+                    disk.write(&bytes, at).unwrap();
+                    model[range].copy_from_slice(&bytes);
+                }
+                2 => {
+                    disk.write_zeroes(at, range.len() as u64).unwrap();
+                    model[range].fill(0);
+                }
+                _ => batch(&disk, &mut model, &mut random, &edges),
+            }
+        }
+        let mut all = vec![0; len];
+        disk.read(&mut all, 0).unwrap();
+        assert!(all == model);
+
+        let stored = storage.to_bytes();
+        assert!(stored[20480..28672] == encrypted(&model[..8192], 4096, 1));
+        assert!(stored[16384..17384] == model[8192..9192]);
+        assert!(stored[..16384] == encrypted(&model[9192..9192 + 16384], 512, 2));
+        let last = padded(&model[9192 + 16384..], 1024, 3);
+        assert!(stored[28672..] == encrypted(&last, 1024, 3));
+        assert!(stored[17384..20480].iter().all(|&b| b == 0));
+    }
+}
+
+/// A batch of reads and writes, overlapping ones among them, on disk and model.
+fn batch(disk: &Disk, model: &mut [u8], random: &mut Random, edges: &[usize]) {
+    let count = random.below(12);
+    let mut buffers = Vec::new();
+    for _ in 0..count {
+        let begin = edges[random.below(edges.len())] / 512 * 512;
+        let len = [0, 1, 512, 512, 1024, 4096, 5000][random.below(7)].min(model.len() - begin);
+        let write = random.below(2) == 0;
+        let bytes = if write {
+            random.bytes(len)
+        } else {
+            vec![0xaa; len]
+        };
+        buffers.push((begin, write, bytes));
+    }
+    let mut before = buffers.clone();
+    let mut transfers: Vec<_> = buffers
+        .iter_mut()
+        .map(|(begin, write, bytes)| Transfer {
+            offset: *begin as u64,
+            data: if *write {
+                TransferData::Write(bytes)
+            } else {
+                TransferData::Read(bytes)
+            },
+            result: Err(io::Error::other("not done")),
+        })
+        .collect();
+    disk.transfer(&mut transfers);
+    for transfer in &transfers {
+        assert!(transfer.result.is_ok(), "{transfer:?}");
+    }
+    drop(transfers);
+    // Where they overlap, in their order.
+    for ((begin, write, bytes), (_, _, done)) in before.iter_mut().zip(&buffers) {
+        let range = *begin..*begin + bytes.len();
+        if *write {
+            model[range].copy_from_slice(bytes);
+        } else {
+            assert!(*done == model[range.clone()], "{range:?}");
+        }
+    }
+}
+
+#[test]
+fn long_requests_go_in_pieces() {
+    let len = 2 * PIECE + 5000;
+    let mut random = Random::for_test("disk::long_requests");
+    let (storage, disk) = single(len as u64, SectorSize::B512);
+    let mut model = random.bytes(len);
+    disk.write(&model, 0).unwrap();
+    for (offset, len) in [
+        (0, len),
+        (1, len - 1),
+        (511, 2 * PIECE),
+        (PIECE - 1, PIECE + 2),
+    ] {
+        let mut bytes = random.bytes(len);
+        model[offset..offset + len].copy_from_slice(&bytes);
+        let mut lent = [Transfer {
+            offset: offset as u64,
+            data: TransferData::Write(&mut bytes),
+            result: Ok(()),
+        }];
+        disk.transfer(&mut lent);
+        assert!(lent[0].result.is_ok());
+        let mut found = vec![0; len];
+        disk.read(&mut found, offset as u64).unwrap();
+        assert!(found == model[offset..offset + len]);
+    }
+    let padded = padded(&model, 512, 1);
+    let stored = storage.to_bytes();
+    assert!(stored[4096..4096 + padded.len()] == encrypted(&padded, 512, 1));
+    assert!(stored[4096 + padded.len()..].iter().all(|&b| b == 0));
+}
+
+/// Who writes a part of a sector does not undo what another writes into the rest.
+#[test]
+fn writers_of_one_sector_do_not_lose_bytes() {
+    let (_, disk) = single(64 * 1024, SectorSize::B4096);
+    thread::scope(|scope| {
+        for k in 0..4_usize {
+            let disk = &disk;
+            scope.spawn(move || {
+                for i in (0..64 * 1024 / 64).filter(|i| i % 4 == k) {
+                    let bytes = [i.to_le_bytes()[0]; 64];
+                    disk.write(&bytes, (i * 64) as u64).unwrap();
+                    let mut found = [0; 64];
+                    disk.read(&mut found, (i * 64) as u64).unwrap();
+                    assert_eq!(found, bytes);
+                }
+            });
+        }
+    });
+    let mut all = vec![0; 64 * 1024];
+    disk.read(&mut all, 0).unwrap();
+    for (i, bytes) in all.chunks(64).enumerate() {
+        assert_eq!(bytes, [i.to_le_bytes()[0]; 64]);
+    }
+}
+
+/// A reader sees each sector as one writer left it.
+#[test]
+fn readers_see_no_half_written_request() {
+    let (_, disk) = single(8192, SectorSize::B512);
+    disk.write_zeroes(0, 8192).unwrap();
+    thread::scope(|scope| {
+        for k in 1..3_u8 {
+            let disk = &disk;
+            scope.spawn(move || (0..500).for_each(|_| disk.write(&[k; 8192], 0).unwrap()));
+        }
+        for _ in 0..500 {
+            let mut buf = vec![9; 4096];
+            disk.read(&mut buf, 2048).unwrap();
+            assert!(buf.iter().all(|&b| b == buf[0] && b < 3));
+        }
+    });
+}
+
+#[test]
+fn what_is_beyond_the_end_is_refused() {
+    let (storage, disk) = single(1000, SectorSize::B512);
+    for (offset, len) in [
+        (1000, 1),
+        (0, 1001),
+        (999, 2),
+        (u64::MAX, 1),
+        (u64::MAX, usize::MAX),
+    ] {
+        let refused = |result: io::Result<()>| {
+            assert_eq!(result.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        };
+        if len < 2000 {
+            let mut buf = vec![0; len];
+            refused(disk.read(&mut buf, offset));
+            refused(disk.write(&buf, offset));
+            let mut batch = [Transfer {
+                offset,
+                data: TransferData::Write(&mut buf),
+                result: Ok(()),
+            }];
+            disk.transfer(&mut batch);
+            refused(std::mem::replace(&mut batch[0].result, Ok(())));
+        }
+        refused(disk.write_zeroes(offset, len as u64));
+        refused(disk.discard(offset, len as u64));
+        refused(disk.will_need(offset, len as u64));
+        refused(disk.extents(offset, len as u64, 10).map(|_| ()));
+    }
+    disk.read(&mut [], 1000).unwrap();
+    disk.write(&[], 1000).unwrap();
+    assert_eq!(storage.operations(), []);
+}
+
+#[test]
+fn a_read_only_disk_is_not_written() {
+    let storage = Arc::new(FaultyStorage::new(vec![0; 8192]));
+    let options = DiskOptions {
+        read_only: true,
+        allow_discards: true,
+        ..DiskOptions::default()
+    };
+    let parts = vec![part(0, 8192, SectorSize::B512, 1)];
+    let disk = Disk::new(storage.clone(), parts, options).unwrap();
+    let refused = |result: io::Result<()>| {
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    };
+    assert!(disk.is_read_only() && !disk.allows_discards());
+    refused(disk.write(&[1], 0));
+    refused(disk.write_zeroes(0, 512));
+    refused(disk.discard(0, 512));
+    let mut bytes = [1; 512];
+    let mut batch = [Transfer {
+        offset: 0,
+        data: TransferData::Write(&mut bytes),
+        result: Ok(()),
+    }];
+    disk.transfer(&mut batch);
+    refused(std::mem::replace(&mut batch[0].result, Ok(())));
+    disk.flush().unwrap();
+    assert_eq!(storage.operations(), []);
+}
+
+#[test]
+fn parts_that_are_not_there_are_no_disk() {
+    let new = |parts| {
+        let storage = Arc::new(MemoryStorage::new(vec![0; 8192]));
+        Disk::new(storage, parts, DiskOptions::default()).map(|disk| disk.len())
+    };
+    let b512 = SectorSize::B512;
+    assert_eq!(new(vec![part(0, 8192, b512, 1)]).unwrap(), 8192);
+    assert_eq!(new(vec![part(512, 7680 - 5, b512, 1)]).unwrap(), 7675);
+    assert_eq!(new(vec![]).unwrap(), 0);
+    let error = new(vec![part(512, 7681, b512, 1)]).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            DiskError::Short {
+                needed: 8704,
+                found: 8192
+            }
+        ),
+        "{error}"
+    );
+    let error = new(vec![part(0, 511, b512, 1), part(512, 512, b512, 1)]).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            DiskError::PartSector {
+                number: 0,
+                len: 511
+            }
+        ),
+        "{error}"
+    );
+    for (offset, len) in [(u64::MAX, 512), (512, u64::MAX), (u64::MAX - 511, 512)] {
+        let error = new(vec![part(offset, len, b512, 1)]).unwrap_err();
+        assert!(matches!(error, DiskError::Overflow { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_flush_makes_durable_what_was_written_before_it() {
+    let (storage, disk) = single(8192, SectorSize::B512);
+    let syncs = || {
+        let operations = storage.operations();
+        operations
+            .iter()
+            .filter(|done| matches!(done, Operation::Sync(_)))
+            .count()
+    };
+    disk.flush().unwrap();
+    assert_eq!(syncs(), 0, "there is nothing to make durable");
+    for (count, write) in [
+        (1, &(|| disk.write(&[1; 100], 3).unwrap()) as &dyn Fn()),
+        (2, &|| disk.write_zeroes(0, 512).unwrap()),
+        (3, &|| {
+            let mut bytes = [1; 512];
+            disk.transfer(&mut [Transfer {
+                offset: 512,
+                data: TransferData::Write(&mut bytes),
+                result: Ok(()),
+            }]);
+        }),
+    ] {
+        assert!(!disk.is_dirty());
+        write();
+        assert!(disk.is_dirty());
+        disk.flush().unwrap();
+        disk.flush().unwrap();
+        assert_eq!(syncs(), count);
+    }
+    assert!(matches!(
+        storage.operations().last(),
+        Some(Operation::Sync(_))
+    ));
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_called_durable() {
+    let faults = Faults {
+        fail_sync_after: Some(1),
+        ..Faults::default()
+    };
+    let (_, disk) = with_faults(8192, SectorSize::B512, faults);
+    disk.write(&[1], 0).unwrap();
+    disk.flush().unwrap();
+    disk.write(&[1], 0).unwrap();
+    assert_eq!(disk.flush().unwrap_err().raw_os_error(), Some(5));
+    // The system's next sync succeeds, and means nothing.
+    for _ in 0..2 {
+        let error = disk.flush().unwrap_err();
+        assert!(error.to_string().contains("may be lost"), "{error}");
+    }
+    // What is there can still be had.
+    disk.read(&mut [0; 512], 0).unwrap();
+}
+
+/// Only what the fault hits fails, in a batch too.
+#[test]
+fn one_bad_sector_fails_one_request() {
+    for bad in 0..4 {
+        let faults = Faults {
+            fail_read_after: Some(bad),
+            fail_write_after: Some(4 + bad),
+            ..Faults::default()
+        };
+        let (_, disk) = with_faults(8192, SectorSize::B512, faults);
+        let mut plain: Vec<Vec<u8>> = (0..4).map(|k| vec![k + 1; 512]).collect();
+        for write in [true, false] {
+            // Of the first round of writes all succeed.
+            for last in if write {
+                [false, true].as_slice()
+            } else {
+                &[true]
+            } {
+                let mut buffers = plain.clone();
+                let mut batch: Vec<_> = (0..)
+                    .zip(&mut buffers)
+                    .map(|(k, bytes)| Transfer {
+                        offset: k * 1024,
+                        data: if write {
+                            TransferData::Write(bytes)
+                        } else {
+                            TransferData::Read(bytes)
+                        },
+                        result: Ok(()),
+                    })
+                    .collect();
+                disk.transfer(&mut batch);
+                for (k, transfer) in (0..).zip(&batch) {
+                    let expected = (*last && k == bad).then_some(5);
+                    let found = transfer.result.as_ref().err();
+                    assert_eq!(found.and_then(io::Error::raw_os_error), expected);
+                }
+                drop(batch);
+                if !write {
+                    plain[usize::try_from(bad).unwrap()]
+                        .clone_from(&buffers[usize::try_from(bad).unwrap()]);
+                    assert!(buffers == plain);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_is_named_and_short_transfers_are_completed() {
+    // A storage that shrank: writing beyond its end needs room.
+    let storage = Arc::new(MemoryStorage::new(vec![0; 8192]));
+    let parts = vec![part(0, 8192, SectorSize::B512, 1)];
+    drop(Disk::new(storage, parts, DiskOptions::default()).unwrap());
+    for longest in [1, 7, 511] {
+        let faults = Faults {
+            longest_transfer: NonZeroUsize::new(longest),
+            ..Faults::default()
+        };
+        let (storage, disk) = with_faults(4096, SectorSize::B512, faults);
+        disk.write(&[7; 4096], 0).unwrap();
+        let mut buf = [0; 3000];
+        disk.read(&mut buf, 17).unwrap();
+        assert_eq!(buf, [7; 3000]);
+        assert!(storage.to_bytes()[4096..8192] == encrypted(&[7; 4096], 512, 1));
+    }
+}
+
+/// A key that fails.
+struct Broken;
+
+impl LoadedKey for Broken {
+    fn crypt(&self, _: Direction, _: &mut [Run<'_>]) -> Result<(), CryptError> {
+        let kind = CryptErrorKind::Device {
+            backend: "test",
+            message: "on fire".into(),
+        };
+        Err(CryptError::new(0, kind))
+    }
+}
+
+#[test]
+fn what_cannot_be_encrypted_is_not_written() {
+    let storage = Arc::new(FaultyStorage::new(vec![0; 8192]));
+    let mut parts = vec![part(0, 8192, SectorSize::B512, 1)];
+    let geometry = parts[0].crypt.take().unwrap().1;
+    parts[0].crypt = Some((Arc::new(Broken), geometry));
+    let disk = Disk::new(storage.clone(), parts, DiskOptions::default()).unwrap();
+    for offset in [0, 3] {
+        for error in [
+            disk.write(&[1; 512], offset).unwrap_err(),
+            disk.write_zeroes(offset, 512).unwrap_err(),
+            disk.read(&mut [1; 512], offset).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains("on fire"), "{error}");
+        }
+        let mut bytes = [1; 512];
+        let mut batch = [Transfer {
+            offset,
+            data: TransferData::Write(&mut bytes),
+            result: Ok(()),
+        }];
+        disk.transfer(&mut batch);
+        assert!(batch[0].result.is_err());
+    }
+    assert_eq!(storage.operations(), []);
+}
+
+/// Storage with holes, which remembers what was discarded.
+struct Holes {
+    len: u64,
+    /// Where holes begin and end.
+    edges: BTreeMap<u64, bool>,
+    discarded: Mutex<Vec<(u64, u64)>>,
+}
+
+impl Storage for Holes {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.len)
+    }
+
+    fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
+        unreachable!()
+    }
+
+    fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        unreachable!()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.discarded.lock().unwrap().push((offset, len));
+        Ok(())
+    }
+
+    fn extent(&self, offset: u64, len: u64) -> io::Result<Extent> {
+        let (_, &hole) = self.edges.range(..=offset).next_back().unwrap();
+        let next = self.edges.range(offset + 1..).next();
+        let len = next.map_or(len, |(end, _)| len.min(end - offset));
+        Ok(Extent { len, hole })
+    }
+}
+
+fn holes(edges: &[(u64, bool)], parts: Vec<Part>) -> (Arc<Holes>, Disk) {
+    let storage = Arc::new(Holes {
+        len: 1 << 20,
+        edges: edges.iter().copied().collect(),
+        discarded: Mutex::default(),
+    });
+    let options = DiskOptions {
+        allow_discards: true,
+        ..DiskOptions::default()
+    };
+    let disk = Disk::new(storage.clone(), parts, options).unwrap();
+    (storage, disk)
+}
+
+#[test]
+fn discards_are_rounded_inward() {
+    let parts = vec![
+        part(4096, 8192, SectorSize::B4096, 1),
+        part(65536, 1000, SectorSize::B512, 2),
+    ];
+    let (storage, disk) = holes(&[(0, false)], parts);
+    for (offset, len, expected) in [
+        (0, 4096, vec![(4096, 4096)]),
+        (1, 4096, vec![]),
+        (1, 8191, vec![(8192, 4096)]),
+        (4095, 4098, vec![(8192, 4096)]),
+        (0, 8192 + 511, vec![(4096, 8192)]),
+        (0, 8192 + 512, vec![(4096, 8192), (65536, 512)]),
+        // The last sector shows 488 bytes only, and these are all of it.
+        (8192 + 512, 488, vec![(65536 + 512, 512)]),
+        (8192 + 512, 487, vec![]),
+        (8192 + 513, 487, vec![]),
+        (8192, 0, vec![]),
+    ] {
+        disk.discard(offset, len).unwrap();
+        let found = std::mem::take(&mut *storage.discarded.lock().unwrap());
+        assert_eq!(found, expected, "{len} bytes at {offset}");
+    }
+}
+
+#[test]
+fn discards_need_leave_and_a_storage_that_can() {
+    let (storage, disk) = single(8192, SectorSize::B512);
+    let error = disk.discard(0, 512).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+    drop(disk);
+    let options = DiskOptions {
+        allow_discards: true,
+        ..DiskOptions::default()
+    };
+    let parts = vec![part(0, 8192, SectorSize::B512, 1)];
+    let disk = Disk::new(storage, parts, options).unwrap();
+    disk.discard(0, 512).unwrap();
+}
+
+#[test]
+fn extents_cover_whole_sectors_and_zeros_are_never_promised() {
+    let hole = |len| Extent { len, hole: true };
+    let data = |len| Extent { len, hole: false };
+    let parts = || {
+        vec![
+            part(4096, 8192, SectorSize::B4096, 1),
+            part(65536, 1000, SectorSize::B512, 2),
+        ]
+    };
+    for (edges, offset, len, expected) in [
+        (vec![(0, false)], 0, 9192, vec![data(9192)]),
+        (vec![(0, true)], 0, 9192, vec![hole(9192)]),
+        (vec![(0, true)], 100, 50, vec![hole(50)]),
+        // A hole that ends, or begins, within a sector.
+        (
+            vec![(0, true), (8193, false)],
+            0,
+            9192,
+            vec![hole(4096), data(5096)],
+        ),
+        (
+            vec![(0, false), (4097, true)],
+            0,
+            8192,
+            vec![data(4096), hole(4096)],
+        ),
+        (
+            vec![(0, true), (4097, false), (4098, true)],
+            0,
+            8192,
+            vec![data(4096), hole(4096)],
+        ),
+        (
+            vec![(0, false), (65536, true)],
+            0,
+            9192,
+            vec![data(8192), hole(1000)],
+        ),
+        (
+            vec![(0, false), (65536, true), (65536 + 600, false)],
+            8192,
+            1000,
+            vec![hole(512), data(488)],
+        ),
+        (vec![(0, true)], 0, 0, vec![]),
+    ] {
+        let (_, disk) = holes(&edges, parts());
+        let found = disk.extents(offset, len, usize::MAX).unwrap();
+        assert_eq!(found, expected, "{edges:?}, {len} bytes at {offset}");
+    }
+    let (_, disk) = holes(&[(0, true), (8192, false)], parts());
+    assert_eq!(disk.extents(0, 9192, 1).unwrap(), [hole(4096)]);
+}
+
+#[test]
+fn files_tell_their_holes_and_give_room_back() {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(1 << 20).unwrap();
+    let file = Arc::new(file);
+    let options = DiskOptions {
+        allow_discards: true,
+        ..DiskOptions::default()
+    };
+    let parts = vec![part(65536, 512 << 10, SectorSize::B512, 1)];
+    let disk = Disk::new(file.clone(), parts, options).unwrap();
+    let extents = || {
+        let found = disk.extents(0, disk.len(), usize::MAX).unwrap();
+        assert_eq!(
+            found.iter().map(|extent| extent.len).sum::<u64>(),
+            disk.len()
+        );
+        found.iter().map(|extent| extent.hole).collect::<Vec<_>>()
+    };
+    assert_eq!(extents(), [true]);
+    disk.write(&[1; 65536], 131_072).unwrap();
+    assert_eq!(extents(), [true, false, true]);
+    disk.discard(131_072, 65536).unwrap();
+    assert_eq!(extents(), [true]);
+    disk.will_need(0, 65536).unwrap();
+    let mut buf = [0; 512];
+    disk.read(&mut buf, 131_072).unwrap();
+    assert_ne!(buf, [0; 512], "a hole is not zeros");
+}
+
+#[test]
+fn a_limit_makes_more_calls_of_the_engine_and_the_same_bytes() {
+    for (limit, calls) in [(None, 1), (Some(512), 16), (Some(4096), 2), (Some(1), 16)] {
+        let storage = Arc::new(MemoryStorage::new(vec![0; 8192]));
+        let options = DiskOptions {
+            request_limit: limit.and_then(NonZeroUsize::new),
+            ..DiskOptions::default()
+        };
+        let parts = vec![part(0, 8192, SectorSize::B512, 1)];
+        let disk = Disk::new(storage.clone(), parts, options).unwrap();
+        disk.write(&[5; 8192], 0).unwrap();
+        let time = disk.engine_time();
+        assert_eq!((time.bytes, time.calls), (8192, calls));
+        assert!(time.nanoseconds > 0);
+        assert!(storage.to_bytes() == encrypted(&[5; 8192], 512, 1));
+    }
+}
