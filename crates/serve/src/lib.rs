@@ -6,6 +6,8 @@
 //! | understand what an NBD client asks for | [`nbd::Request::parse`], then [`nbd::Agreed::judge`] |
 //! | answer it | [`nbd::reply`] |
 //! | look up a constant of the NBD protocol | [`nbd::wire`] |
+//! | receive and send at the same time, on any socket | [`Channel`] |
+//! | limit how long a handshake may take | [`Timed`] |
 //!
 //! What comes from a client is hostile until it is parsed.
 //!
@@ -31,4 +33,7 @@
 
 #![forbid(unsafe_code)]
 
+mod channel;
 pub mod nbd;
+
+pub use channel::{Channel, Timed};

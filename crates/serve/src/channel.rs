@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A connection's bytes, in both directions at once.
+
+use std::{
+    io::{self, IoSlice, Read, Write},
+    net::{Shutdown, TcpStream},
+    os::{fd::AsRawFd, unix::net::UnixStream},
+    time::{Duration, Instant},
+};
+
+use nix::sys::socket::{MsgFlags, sendmsg};
+
+/// A stream of bytes in each direction, for two threads and more: one may send while
+/// another waits for bytes.
+///
+/// [`Channel::recv`] at the same time from two threads gives each some of the bytes, and
+/// [`Channel::send`] may mix those of both: the caller sees to it that one thread
+/// receives and one sends.
+pub trait Channel: Send + Sync {
+    /// Waits until there are bytes, and gives those that are there, as many as `buf` has
+    /// room for: 0 when the other end will send no more.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] after the time of [`Channel::set_timeout`], else those
+    /// of the system. A call that a signal interrupts goes on.
+    fn recv(&self, buf: &mut [u8]) -> io::Result<usize>;
+
+    /// Sends all of the buffers, one after the other, with as few system calls as
+    /// possible.
+    ///
+    /// # Errors
+    /// Those of [`Channel::recv`]. How much was sent is unknown, so that the channel can
+    /// only be shut down.
+    fn send(&self, bufs: &[IoSlice<'_>]) -> io::Result<()>;
+
+    /// Ends both directions and waits for nothing: calls that wait return, and later
+    /// ones fail or give 0.
+    fn shutdown(&self);
+
+    /// How long each call may wait without a byte having moved; `None`, as it is in the
+    /// beginning, is for ever.
+    ///
+    /// # Errors
+    /// Those of the system, and [`io::ErrorKind::InvalidInput`] for no time at all.
+    fn set_timeout(&self, limit: Option<Duration>) -> io::Result<()>;
+}
+
+/// What must be over by a certain time, however slowly the other end sends: a handshake.
+/// Calls fail with [`io::ErrorKind::TimedOut`] afterwards. When dropped, the channel has
+/// no time limit any more.
+pub struct Timed<'a> {
+    channel: &'a dyn Channel,
+    until: Instant,
+}
+
+impl<'a> Timed<'a> {
+    /// The channel, until then.
+    pub fn new(channel: &'a dyn Channel, until: Instant) -> Self {
+        Self { channel, until }
+    }
+
+    fn arm(&self) -> io::Result<()> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.channel.set_timeout(Some(left))
+    }
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.arm()?;
+        self.channel.recv(buf)
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.arm()?;
+        self.channel.send(&[IoSlice::new(buf)])?;
+        Ok(buf.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Timed<'_> {
+    fn drop(&mut self) {
+        // Fails on no socket that can still be used.
+        let _ = self.channel.set_timeout(None);
+    }
+}
+
+macro_rules! socket {
+    ($socket:ty) => {
+        impl Channel for $socket {
+            fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+                let mut socket = self;
+                loop {
+                    match socket.read(buf) {
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        received => return received.map_err(timed_out),
+                    }
+                }
+            }
+
+            fn send(&self, bufs: &[IoSlice<'_>]) -> io::Result<()> {
+                send_all(bufs, |bufs| {
+                    // A signal for a connection that is gone would end the process.
+                    let flags = MsgFlags::MSG_NOSIGNAL;
+                    Ok(sendmsg::<()>(self.as_raw_fd(), bufs, &[], flags, None)?)
+                })
+            }
+
+            fn shutdown(&self) {
+                // Fails when the other end was faster.
+                let _ = Self::shutdown(self, Shutdown::Both);
+            }
+
+            fn set_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
+                self.set_read_timeout(limit)?;
+                self.set_write_timeout(limit)
+            }
+        }
+    };
+}
+
+socket!(UnixStream);
+socket!(TcpStream);
+
+/// `IOV_MAX` of Linux: what one call takes.
+const MOST_BUFFERS: usize = 1024;
+
+/// Sends all of `bufs`; `send` sends some of what it is given, and says how much.
+fn send_all(
+    bufs: &[IoSlice<'_>],
+    mut send: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
+) -> io::Result<()> {
+    let mut bufs = bufs;
+    // Bytes at the beginning of `bufs` that are sent already.
+    let mut sent = 0;
+    loop {
+        while let Some(first) = bufs.first()
+            && sent >= first.len()
+        {
+            sent -= first.len();
+            bufs = &bufs[1..];
+        }
+        let batch = &bufs[..bufs.len().min(MOST_BUFFERS)];
+        let Some(first) = batch.first() else {
+            return Ok(());
+        };
+        let result = if sent == 0 {
+            send(batch)
+        } else {
+            let mut rest = batch.to_vec();
+            rest[0] = IoSlice::new(&first[sent..]);
+            send(&rest)
+        };
+        match result {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(more) => sent += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(timed_out(error)),
+        }
+    }
+}
+
+/// A socket with a time limit says that it would block.
+fn timed_out(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::WouldBlock {
+        io::ErrorKind::TimedOut.into()
+    } else {
+        error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::TcpListener, sync::Mutex, thread};
+
+    use super::*;
+
+    fn tcp() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let client = TcpStream::connect(listener.local_addr().expect("its address"));
+        (listener.accept().expect("a client").0, client.expect("it"))
+    }
+
+    fn pairs() -> [(Box<dyn Channel>, Box<dyn Channel>); 2] {
+        let unix = UnixStream::pair().expect("a pair");
+        let tcp = tcp();
+        [
+            (Box::new(unix.0), Box::new(unix.1)),
+            (Box::new(tcp.0), Box::new(tcp.1)),
+        ]
+    }
+
+    fn slices(bufs: &[Vec<u8>]) -> Vec<IoSlice<'_>> {
+        bufs.iter().map(|buf| IoSlice::new(buf)).collect()
+    }
+
+    fn receive(channel: &dyn Channel, len: usize) -> Vec<u8> {
+        let mut all = vec![0; len];
+        let mut done = 0;
+        while done < len {
+            let received = channel.recv(&mut all[done..]).expect("bytes");
+            assert!(received > 0, "the end after {done} of {len} bytes");
+            done += received;
+        }
+        all
+    }
+
+    /// More buffers than one call takes, empty ones too, and more bytes than the socket
+    /// holds.
+    #[test]
+    fn all_buffers_arrive_in_order() {
+        let bufs: Vec<Vec<u8>> = (0..3000_usize)
+            .map(|i| vec![i.to_le_bytes()[0]; i % 7 * 400])
+            .collect();
+        let expected = bufs.concat();
+        for (ours, theirs) in pairs() {
+            thread::scope(|scope| {
+                let reader = scope.spawn(|| receive(&*theirs, expected.len()));
+                ours.send(&slices(&bufs)).expect("it is taken");
+                assert!(reader.join().expect("it is read") == expected);
+            });
+        }
+    }
+
+    /// However little each call takes, and whatever interrupts it.
+    #[test]
+    fn short_and_interrupted_calls_are_continued() {
+        let lens = [0, 5, 0, 0, 1, 700, 3, 0, 64, 0];
+        let bufs: Vec<Vec<u8>> = (1..).zip(lens).map(|(byte, len)| vec![byte; len]).collect();
+        let expected = bufs.concat();
+        for most in (1..expected.len() + 2).step_by(3) {
+            let mut taken = Vec::new();
+            let mut calls = 0;
+            send_all(&slices(&bufs), |bufs| {
+                calls += 1;
+                if calls % 3 == 0 {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
+                let all: Vec<u8> = bufs.iter().flat_map(|buf| buf.iter().copied()).collect();
+                let len = all.len().min(most);
+                taken.extend_from_slice(&all[..len]);
+                Ok(len)
+            })
+            .expect("all is sent");
+            assert_eq!(taken, expected, "{most} bytes at most");
+        }
+    }
+
+    #[test]
+    fn no_call_has_too_many_buffers_and_none_more_than_needed() {
+        let bufs = vec![vec![7; 3]; 2049];
+        let mut calls = Vec::new();
+        send_all(&slices(&bufs), |bufs| {
+            calls.push(bufs.len());
+            Ok(bufs.iter().map(|buf| buf.len()).sum())
+        })
+        .expect("all is sent");
+        assert_eq!(calls, [1024, 1024, 1]);
+
+        send_all(&[IoSlice::new(&[]), IoSlice::new(&[])], |_| {
+            panic!("a call for nothing")
+        })
+        .expect("nothing to send");
+        let error = send_all(&slices(&bufs), |_| Ok(0)).expect_err("nothing moves");
+        assert_eq!(error.kind(), io::ErrorKind::WriteZero);
+    }
+
+    #[test]
+    fn one_thread_sends_while_another_waits() {
+        for (ours, theirs) in pairs() {
+            thread::scope(|scope| {
+                let waiting = scope.spawn(|| receive(&*ours, 1));
+                ours.send(&[IoSlice::new(b"ping")]).expect("it is taken");
+                assert_eq!(receive(&*theirs, 4), b"ping");
+                theirs.send(&[IoSlice::new(b"!")]).expect("it is taken");
+                assert_eq!(waiting.join().expect("it is read"), b"!");
+            });
+        }
+    }
+
+    #[test]
+    fn a_shutdown_ends_what_waits() {
+        for (ours, theirs) in pairs() {
+            thread::scope(|scope| {
+                let receiver = scope.spawn(|| ours.recv(&mut [0; 16]));
+                ours.shutdown();
+                let received = receiver.join().expect("it ends");
+                assert_eq!(received.expect("no error"), 0);
+            });
+            assert_eq!(theirs.recv(&mut [0; 16]).expect("the end"), 0);
+        }
+        for (ours, theirs) in pairs() {
+            thread::scope(|scope| {
+                let sender = scope.spawn(|| {
+                    let buf = vec![0; 1 << 20];
+                    while ours.send(&[IoSlice::new(&buf)]).is_ok() {}
+                });
+                receive(&*theirs, 1);
+                ours.shutdown();
+                sender.join().expect("it ends");
+            });
+        }
+    }
+
+    #[test]
+    fn a_handshake_has_its_time() {
+        for (ours, theirs) in pairs() {
+            let until = Instant::now() + Duration::from_millis(30);
+            let mut timed = Timed::new(&*ours, until);
+            theirs.send(&[IoSlice::new(b"ab")]).expect("it is taken");
+            let mut two = [0; 2];
+            timed.read_exact(&mut two).expect("in time");
+            assert_eq!(&two, b"ab");
+            timed.write_all(b"ok").expect("in time");
+            let error = timed.read_exact(&mut two).expect_err("nobody answers");
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            assert!(Instant::now() >= until);
+            // Bytes that come too late are not read, nor is anything said.
+            theirs.send(&[IoSlice::new(b"cd")]).expect("it is taken");
+            let error = timed.read(&mut two).expect_err("too late");
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            let error = timed.write(b"late").expect_err("too late");
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            drop(timed);
+            assert_eq!(receive(&*ours, 2), b"cd");
+            assert_eq!(receive(&*theirs, 2), b"ok");
+            ours.shutdown();
+            assert_eq!(theirs.recv(&mut two).expect("the end"), 0);
+        }
+    }
+
+    #[test]
+    fn after_a_handshake_nothing_is_limited() {
+        struct Limits(Mutex<Vec<Option<Duration>>>);
+        impl Channel for Limits {
+            fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+                Ok(buf.len())
+            }
+            fn send(&self, _: &[IoSlice<'_>]) -> io::Result<()> {
+                Ok(())
+            }
+            fn shutdown(&self) {}
+            fn set_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
+                self.0.lock().expect("no panic").push(limit);
+                Ok(())
+            }
+        }
+        let limits = Limits(Mutex::default());
+        let hour = Duration::from_secs(3600);
+        let mut timed = Timed::new(&limits, Instant::now() + hour);
+        timed.read_exact(&mut [0; 4]).expect("bytes");
+        timed.write_all(b"four").expect("they are taken");
+        drop(timed);
+        let limits = limits.0.into_inner().expect("no panic");
+        assert_eq!(limits.len(), 3);
+        assert!(limits[1] <= limits[0] && limits[0] <= Some(hour) && limits[1].is_some());
+        assert_eq!(limits[2], None);
+    }
+}
