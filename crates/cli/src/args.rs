@@ -2,6 +2,7 @@
 //! What can be said on the command line: the one definition behind parsing,
 //! help, shell completions and man pages.
 
+mod export;
 mod header;
 mod keys;
 mod metadata;
@@ -21,6 +22,7 @@ use clap::{
 };
 
 pub use self::{
+    export::{ExportArgs, PlainArgs},
     header::{
         ConvertArgs, EraseArgs, HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs,
         HeaderRepairArgs, HeaderRestoreArgs, PolicyArgs,

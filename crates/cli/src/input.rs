@@ -102,8 +102,11 @@ impl Input {
         Self::of_file(file, path, role)
     }
 
-    /// What is left of `file` from its position on.
-    fn of_file(file: File, path: &Path, role: Role) -> Result<Self, InputError> {
+    /// What is left of `file` from its position on, as [`Input::open`] with its errors.
+    ///
+    /// # Errors
+    /// [`InputError`].
+    pub fn of_file(file: File, path: &Path, role: Role) -> Result<Self, InputError> {
         let path_of = || path.to_owned();
         let failed = |source| InputError::Open {
             path: path_of(),

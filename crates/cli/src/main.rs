@@ -10,8 +10,11 @@ mod commands;
 mod confirm;
 mod console;
 mod cryptsetup;
+mod data_file;
 mod engine;
 mod error;
+#[allow(dead_code, reason = "the commands that give a disk out come next")]
+mod export;
 mod input;
 mod locks;
 mod new_volume;

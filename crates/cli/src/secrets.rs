@@ -95,6 +95,34 @@ impl SecretSource {
         Self::of(KeyFileOptions::existing(global), inputs, console)
     }
 
+    /// A key of `len` bytes in a key file: the key itself, and no passphrase.
+    ///
+    /// # Errors
+    /// As [`SecretSource::new`], and when no key file is named.
+    pub fn of_key(
+        global: &GlobalArgs,
+        len: usize,
+        inputs: &[(&str, &Path)],
+        console: Console,
+    ) -> Result<Self> {
+        if global.key_file.is_none() {
+            return Err(Error::failure(
+                "--type plain needs --key-file: the key itself, not a passphrase",
+            ));
+        }
+        if global.keyfile_size.is_some() {
+            return Err(Error::failure(
+                "--keyfile-size has no meaning for --type plain: --key-size says how much is read",
+            ));
+        }
+        let options = KeyFileOptions {
+            size: Some(len as u64),
+            names: ["--key-file", "--keyfile-offset", "--key-size"],
+            ..KeyFileOptions::existing(global)
+        };
+        Self::of(options, inputs, console)
+    }
+
     /// The sources of a secret that opens a volume and of one that shall open it from
     /// now on. Both may be lines of standard input, in this order.
     ///

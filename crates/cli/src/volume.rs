@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A volume that is read: where its metadata are, and where its data.
 
+mod plaintext;
+
 use std::{
     io::Read,
     path::{Path, PathBuf},
@@ -9,8 +11,8 @@ use std::{
 
 use luxor_engine::{Backend, SecretBytes};
 use luxor_luks::{
-    ChangeError, Extent, ReadError, Segment, SegmentSize, UnlockError, UnlockOptions, Unlocked,
-    VolumeHeader, VolumeReadError, check_file_length,
+    ActivationFlag, ChangeError, Extent, ReadError, Segment, SegmentSize, UnlockError,
+    UnlockOptions, Unlocked, VolumeHeader, VolumeReadError, check_file_length,
 };
 use luxor_sector::Storage;
 
@@ -25,6 +27,8 @@ use crate::{
     progress::ProgressStyleArgs,
     secrets::SecretSource,
 };
+
+pub use self::plaintext::{load, parts};
 
 /// A volume whose metadata have been read.
 pub struct Volume {
@@ -243,17 +247,47 @@ impl Volume {
         Change::begin(self.metadata.input())
     }
 
+    /// Whether the data are being re-encrypted: some parts are done and others are not.
+    #[must_use]
+    pub fn is_reencrypting(&self) -> bool {
+        match &self.header {
+            VolumeHeader::Luks1(_) => false,
+            VolumeHeader::Luks2(header) => header.describe().config.reencrypt_version().is_some(),
+        }
+    }
+
+    /// Whether the volume itself says that discards may reach the storage.
+    #[must_use]
+    pub fn allows_discards(&self) -> bool {
+        match &self.header {
+            VolumeHeader::Luks1(_) => false,
+            VolumeHeader::Luks2(header) => {
+                let flags = &header.describe().config.flags;
+                flags
+                    .iter()
+                    .any(|flag| flag == ActivationFlag::AllowDiscards.name())
+            }
+        }
+    }
+
     /// Keeps cryptsetup from going on with a re-encryption, where there is one: without
     /// resilience it tells of its progress only at its end.
     ///
     /// # Errors
     /// When it is at work.
     pub fn lock_reencryption(&self) -> Result<Option<ReencryptionLock>> {
-        let VolumeHeader::Luks2(header) = &self.header else {
-            return Ok(None);
-        };
-        let config = header.describe().config;
-        if config.reencrypt_version().is_none() {
+        match self.is_reencrypting() {
+            true => self.keep_reencryptions_out(),
+            false => Ok(None),
+        }
+    }
+
+    /// The same, and also keeps it from beginning with one. LUKS1 has no such lock.
+    ///
+    /// # Errors
+    /// When it is at work.
+    pub fn keep_reencryptions_out(&self) -> Result<Option<ReencryptionLock>> {
+        if let VolumeHeader::Luks1(_) = self.header {
             return Ok(None);
         }
         match ReencryptionLock::acquire(self.header.uuid()) {

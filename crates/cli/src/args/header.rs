@@ -55,7 +55,7 @@ impl PolicyArgs {
     }
 }
 
-fn encryption(name: &str) -> Result<Encryption, String> {
+pub(super) fn encryption(name: &str) -> Result<Encryption, String> {
     Encryption::by_name(name).ok_or_else(|| {
         format!(
             "this version has {}",

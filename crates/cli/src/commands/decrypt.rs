@@ -4,7 +4,6 @@
 use std::{path::Path, sync::atomic::AtomicBool};
 
 use luxor_engine::{Direction, LoadedKey, Mode};
-use luxor_luks::{Encryption, Extent, VolumeKey};
 use luxor_sector::{
     Geometry,
     pipeline::{self, Job, PipelineError, Region, Source},
@@ -20,7 +19,7 @@ use crate::{
     output::{Output, OutputOptions},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
-    volume::{Place, Volume},
+    volume::{Place, Volume, load, parts},
 };
 
 /// Decrypts a volume into a file.
@@ -138,19 +137,6 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
 /// Signals end the process without asking anybody.
 static NEVER_CANCELLED: AtomicBool = AtomicBool::new(false);
 
-fn load(
-    engine: &Engine,
-    key: Option<&VolumeKey>,
-    encryption: Encryption,
-) -> Result<Box<dyn LoadedKey>> {
-    // Unlocking gives the key of each part of the data.
-    let key = key.ok_or_else(|| Error::failure("a part of the volume has no key"))?;
-    let key = key
-        .key_spec(encryption)
-        .map_err(|error| Error::failure(error.to_string()))?;
-    engine.load(&key)
-}
-
 fn job<'a>(
     engine: &Engine,
     geometry: Geometry,
@@ -164,63 +150,5 @@ fn job<'a>(
         direction: Direction::Decrypt,
         plaintext_len,
         cancel: &NEVER_CANCELLED,
-    }
-}
-
-/// The extents that have plaintext, and how many bytes of it: all of them, but for what
-/// pads the file at the end. There is always one.
-fn parts(extents: &[Extent], plaintext_len: Option<u64>) -> Vec<(&Extent, u64)> {
-    let mut left = plaintext_len.unwrap_or(u64::MAX);
-    let mut parts = Vec::new();
-    for extent in extents {
-        let len = extent.len.min(left);
-        if len > 0 || parts.is_empty() {
-            parts.push((extent, len));
-        }
-        left -= len;
-    }
-    parts
-}
-
-#[cfg(test)]
-mod tests {
-    use luxor_luks::{Header, Luks2Options, NewVolume, PbkdfKind, PbkdfOptions};
-    use luxor_sector::MemoryStorage;
-
-    use super::*;
-
-    /// Three extents of one sector each, as the library makes them.
-    fn extents() -> Vec<Extent> {
-        let options = Luks2Options {
-            pbkdf: PbkdfOptions {
-                kind: PbkdfKind::Pbkdf2,
-                force_iterations: Some(1000),
-                ..PbkdfOptions::default()
-            },
-            ..Luks2Options::default()
-        };
-        let backend = crate::engine::registry().best(Mode::Xts).unwrap();
-        let volume = NewVolume::create(&options, b"secret", &*backend).unwrap();
-        let storage = MemoryStorage::default();
-        volume.write_to(&storage).unwrap();
-        let offset = volume.segment().offset;
-        let header = Header::read(&storage).unwrap();
-        let extent = header.extents(offset + 4096).unwrap().remove(0);
-        vec![extent; 3]
-    }
-
-    #[test]
-    fn padding_may_be_whole_extents() {
-        let extents = extents();
-        let lens = |len| -> Vec<u64> {
-            let parts = parts(&extents, len);
-            parts.into_iter().map(|(_, len)| len).collect()
-        };
-        assert_eq!(lens(None), [4096, 4096, 4096]);
-        assert_eq!(lens(Some(12288)), [4096, 4096, 4096]);
-        assert_eq!(lens(Some(8193)), [4096, 4096, 1]);
-        assert_eq!(lens(Some(8192)), [4096, 4096]);
-        assert_eq!(lens(Some(5)), [5]);
-        assert_eq!(lens(Some(0)), [0]);
     }
 }

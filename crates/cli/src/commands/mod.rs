@@ -53,7 +53,11 @@ fn stream_error(error: &PipelineError, input: &str, output: &str) -> Error {
 /// The files that a command reads a volume from, as
 /// [`SecretSource::new`](crate::secrets::SecretSource::new) wants them: `volume`,
 /// which is called `what`, and a detached header.
-fn inputs<'a>(what: &'a str, volume: &'a Path, global: &'a GlobalArgs) -> Vec<(&'a str, &'a Path)> {
+pub fn inputs<'a>(
+    what: &'a str,
+    volume: &'a Path,
+    global: &'a GlobalArgs,
+) -> Vec<(&'a str, &'a Path)> {
     let header = global.header.as_deref().map(|header| ("--header", header));
     [(what, volume)].into_iter().chain(header).collect()
 }

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is given out as a disk, and how it is opened.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+use luxor_luks::Encryption;
+
+use super::{AnyLuks, UnlockArgs, header::encryption};
+
+/// The volume that is given out as a disk.
+#[derive(Args, Clone, Debug)]
+pub struct ExportArgs {
+    /// The volume: a file or a block device
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+
+    /// What it is: luks, luks1, luks2, or plain, which has no header
+    #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t)]
+    #[arg(hide_possible_values = true)]
+    pub kind: ExportType,
+
+    /// Refuse writes; others may read the volume at the same time
+    #[arg(long)]
+    pub read_only: bool,
+
+    /// Pass discards on to the file or device, as the volume's own flag allow-discards does
+    ///
+    /// Who sees the encrypted file then sees where there are no data.
+    #[arg(long)]
+    pub allow_discards: bool,
+
+    /// What the header of a plain volume would say.
+    #[command(flatten)]
+    pub plain: PlainArgs,
+
+    /// How to open the volume.
+    #[command(flatten)]
+    pub unlock: UnlockArgs,
+}
+
+/// `--type` of a volume that is given out as a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ExportType {
+    /// A LUKS volume of any version
+    #[default]
+    Luks,
+    /// LUKS1
+    Luks1,
+    /// LUKS2
+    Luks2,
+    /// Encrypted data with no header
+    Plain,
+}
+
+impl ExportType {
+    /// Which version the header must have; `None` when there is no header.
+    #[must_use]
+    pub fn luks(self) -> Option<AnyLuks> {
+        match self {
+            Self::Luks => Some(AnyLuks::Luks),
+            Self::Luks1 => Some(AnyLuks::Luks1),
+            Self::Luks2 => Some(AnyLuks::Luks2),
+            Self::Plain => None,
+        }
+    }
+}
+
+/// What nothing but the command line says of a plain volume.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Plain volumes (--type plain)")]
+pub struct PlainArgs {
+    /// How the data are encrypted (default: aes-xts-plain64)
+    ///
+    /// One of aes-xts-plain64, aes-xts-plain, aes-cbc-essiv:sha256, aes-cbc-plain64,
+    /// aes-cbc-plain.
+    #[arg(long, value_name = "NAME", value_parser = encryption)]
+    pub cipher: Option<Encryption>,
+
+    /// The length of the key in bits (default: 256, as in cryptsetup)
+    ///
+    /// So many bits of the key file are the key; what follows them is ignored. 256 bits
+    /// are AES-128 in XTS, which needs two keys, and AES-256 in CBC.
+    #[arg(long, value_name = "BITS")]
+    pub key_size: Option<u32>,
+
+    /// Where the data begin in VOLUME, in units of 512 bytes (default: 0)
+    #[arg(long, value_name = "UNITS")]
+    pub offset: Option<u64>,
+
+    /// What the IVs of the data begin at, in units of 512 bytes (default: 0)
+    #[arg(long, value_name = "UNITS")]
+    pub skip: Option<u64>,
+
+    /// How long the data are, in units of 512 bytes (default: to the end of VOLUME)
+    #[arg(long, value_name = "UNITS")]
+    pub size: Option<u64>,
+
+    /// The unit of encryption in bytes: 512, 1024, 2048 or 4096 (default: 512)
+    #[arg(long, value_name = "BYTES")]
+    pub sector_size: Option<u32>,
+
+    /// IVs count sectors of --sector-size, not units of 512 bytes
+    #[arg(long)]
+    pub iv_large_sectors: bool,
+}
+
+impl PlainArgs {
+    /// The name of an option that was given; `None` when there is none.
+    #[must_use]
+    pub fn given(&self) -> Option<&'static str> {
+        [
+            ("--cipher", self.cipher.is_some()),
+            ("--key-size", self.key_size.is_some()),
+            ("--offset", self.offset.is_some()),
+            ("--skip", self.skip.is_some()),
+            ("--size", self.size.is_some()),
+            ("--sector-size", self.sector_size.is_some()),
+            ("--iv-large-sectors", self.iv_large_sectors),
+        ]
+        .into_iter()
+        .find_map(|(name, given)| given.then_some(name))
+    }
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A volume whose plaintext is given out as a disk, for as long as somebody uses it.
+
+mod plain;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::HashMap, num::NonZeroUsize, sync::Arc};
+
+use luxor_engine::{LoadedKey, Mode};
+use luxor_luks::{Extent, Unlocked};
+use luxor_sector::{Disk, DiskOptions, Part};
+
+use crate::{
+    args::{AnyLuks, ExportArgs, GlobalArgs},
+    commands::inputs,
+    console::Console,
+    data_file::DataFile,
+    engine::Engine,
+    error::{Error, Result, name},
+    input::{Input, Role},
+    locks::{Access, ReencryptionLock},
+    progress::ProgressStyleArgs,
+    secrets::SecretSource,
+    volume::{Place, Volume, load, parts},
+};
+
+/// A volume that is open, and locked against whoever would do harm meanwhile.
+pub struct Export {
+    /// Its plaintext. The file or device stays locked until the last user drops it.
+    pub disk: Arc<Disk>,
+    /// The volume's name for messages.
+    pub name: String,
+    /// Keeps cryptsetup from encrypting the data otherwise.
+    _reencryption: Option<ReencryptionLock>,
+}
+
+impl Export {
+    /// Opens what `args` name. Asks for the secret where one has to be asked for.
+    ///
+    /// # Errors
+    /// When the volume or the secret is not usable, when somebody else uses the volume,
+    /// and when options do not fit together.
+    pub fn open(args: &ExportArgs, global: &GlobalArgs, console: Console) -> Result<Self> {
+        match args.kind.luks() {
+            Some(kind) => open_luks(kind, args, global, console),
+            None => plain::open(args, global, console),
+        }
+    }
+}
+
+fn open_luks(
+    kind: AnyLuks,
+    args: &ExportArgs,
+    global: &GlobalArgs,
+    console: Console,
+) -> Result<Export> {
+    if let Some(option) = args.plain.given() {
+        return Err(Error::failure(format!(
+            "{option} is for --type plain: of a LUKS volume the header says it"
+        )));
+    }
+    let shown = name(&args.volume);
+    let engine = Engine::select(global, Mode::Xts, console)?;
+    let data = DataFile::open(&args.volume, access(args))?;
+    let secrets = SecretSource::new(global, &inputs("VOLUME", &args.volume, global), console)?;
+    let input = data.input()?;
+    let (volume, data_input) = match &global.header {
+        Some(header) => {
+            let header = Input::open(header, Role::Metadata)?;
+            (Volume::open(header, global, console)?, Some(input))
+        }
+        None => (Volume::open(input, global, console)?, None),
+    };
+
+    // What is wrong with the volume is told before the secret is asked for.
+    let version = volume.header.version();
+    if !kind.is(version) {
+        return Err(Error::failure(format!(
+            "{} is not what --type says: it is a LUKS{version} volume",
+            volume.name()
+        )));
+    }
+    let payload_len = volume.payload_len(data_input.as_ref())?;
+    let plaintext_len = volume.header.file_length().or(payload_len);
+    if volume.is_reencrypting() && !args.read_only {
+        return Err(Error::failure(format!(
+            "{shown}: a re-encryption is under way, and until it ends nothing can be written"
+        ))
+        .hint("Use --read-only, or let cryptsetup finish it: cryptsetup reencrypt."));
+    }
+    let options = DiskOptions {
+        allow_discards: args.allow_discards || volume.allows_discards(),
+        ..options(args, engine.threads)
+    };
+
+    let progress = ProgressStyleArgs::new(global, console, false);
+    let (unlocked, _) =
+        volume.unlock(&secrets, &*engine.backend, &args.unlock, progress, console)?;
+    let reencryption = volume.keep_reencryptions_out()?;
+    let payload = volume.into_payload(data_input)?;
+    // Somebody may have typed for hours.
+    payload.check_unchanged()?;
+    let Place::At { extents, .. } = &payload.place else {
+        unreachable!("a file or device is no pipe");
+    };
+    let parts = disk_parts(&engine, &unlocked, extents, plaintext_len)?;
+    let linear = parts.iter().filter(|part| part.crypt.is_none());
+    let linear: u64 = linear.map(|part| part.len).sum();
+    if linear > 0 {
+        console.warn(format!(
+            "{shown}: {linear} bytes of the data are not encrypted, because a re-encryption is \
+             under way: whoever can write there can have changed them"
+        ));
+    }
+    Ok(Export {
+        disk: disk(data, parts, options, &shown)?,
+        name: shown,
+        _reencryption: reencryption,
+    })
+}
+
+fn access(args: &ExportArgs) -> Access {
+    match args.read_only {
+        true => Access::Read,
+        false => Access::Write,
+    }
+}
+
+fn options(args: &ExportArgs, threads: NonZeroUsize) -> DiskOptions {
+    DiskOptions {
+        read_only: args.read_only,
+        allow_discards: args.allow_discards,
+        threads: Some(threads),
+        ..DiskOptions::default()
+    }
+}
+
+fn disk(data: DataFile, parts: Vec<Part>, options: DiskOptions, name: &str) -> Result<Arc<Disk>> {
+    let disk = Disk::new(Arc::new(data.into_storage()), parts, options);
+    match disk {
+        Ok(disk) => Ok(Arc::new(disk)),
+        Err(error) => Err(Error::failure(format!("{name}: {error}"))),
+    }
+}
+
+/// The plaintext of a volume as a disk has it. Each key is loaded once.
+fn disk_parts(
+    engine: &Engine,
+    unlocked: &Unlocked,
+    extents: &[Extent],
+    plaintext_len: Option<u64>,
+) -> Result<Vec<Part>> {
+    let mut keys: HashMap<_, Arc<dyn LoadedKey>> = HashMap::new();
+    let mut found = Vec::new();
+    for (extent, len) in parts(extents, plaintext_len) {
+        let crypt = match extent.cipher {
+            None => None,
+            Some(cipher) => {
+                let which = (cipher.digest, cipher.encryption);
+                let key = match keys.get(&which) {
+                    Some(key) => Arc::clone(key),
+                    None => {
+                        let key = unlocked.key(cipher.digest);
+                        let key: Arc<dyn LoadedKey> =
+                            Arc::from(load(engine, key, cipher.encryption)?);
+                        keys.insert(which, Arc::clone(&key));
+                        key
+                    }
+                };
+                Some((key, cipher.geometry))
+            }
+        };
+        found.push(Part {
+            offset: extent.offset,
+            len,
+            crypt,
+        });
+    }
+    Ok(found)
+}

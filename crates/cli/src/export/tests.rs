@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+use std::{ffi::OsString, fs, path::Path};
+
+use clap::Parser;
+use luxor_sector::Disk;
+use nix::{sys::stat::Mode as FileMode, unistd::mkfifo};
+
+use super::*;
+use crate::{
+    args::{self, Command},
+    block_device::tests::{Loop, alone},
+    commands,
+    error::Exit,
+};
+
+/// A command line of nothing but what is to be opened.
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    global: GlobalArgs,
+    #[command(flatten)]
+    export: ExportArgs,
+}
+
+fn words(folder: &Path, line: &str) -> Vec<OsString> {
+    let words = line.split_whitespace();
+    let path = |word: &str| folder.join(word.trim_start_matches('@')).into();
+    words
+        .map(|word| match word.starts_with('@') {
+            true => path(word),
+            false => word.into(),
+        })
+        .collect()
+}
+
+/// Opens what a line says; `@name` is a file in `folder`.
+fn open(folder: &Path, line: &str) -> Result<Export> {
+    let line = words(folder, &format!("x -q {line}"));
+    let line = Line::try_parse_from(line).unwrap_or_else(|error| panic!("{error}"));
+    let console = Console::new(&line.global);
+    Export::open(&line.export, &line.global, console)
+}
+
+#[track_caller]
+fn refused(folder: &Path, line: &str, exit: Exit, words: &str) {
+    let error = open(folder, line).err().expect("it is refused");
+    assert!(error.to_string().contains(words), "{error}");
+    assert_eq!(error.exit(), exit, "{error}");
+}
+
+/// `luxor` with a line that makes or changes a volume.
+fn luxor(folder: &Path, line: &str) {
+    let cli = args::parse(words(folder, &format!("luxor -q {line}"))).unwrap();
+    let console = Console::new(&cli.global);
+    match &cli.command {
+        Command::Encrypt(args) => commands::encrypt::run(args, &cli.global, console),
+        Command::Decrypt(args) => commands::decrypt::run(args, &cli.global, console),
+        Command::Config(args) => commands::config::run(args, &cli.global, console),
+        _ => panic!("{line}"),
+    }
+    .unwrap_or_else(|error| panic!("{line}: {error}"));
+}
+
+const MAKE: &str = "encrypt --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file @key";
+
+/// A folder with a key and a volume that holds `plain`.
+fn folder(plain: &[u8], options: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("key"), "correct horse").unwrap();
+    fs::write(folder.path().join("plain"), plain).unwrap();
+    luxor(folder.path(), &format!("{MAKE} {options} @plain @volume"));
+    folder
+}
+
+fn all(disk: &Disk) -> Vec<u8> {
+    let mut bytes = vec![0; usize::try_from(disk.len()).unwrap()];
+    disk.read(&mut bytes, 0).unwrap();
+    bytes
+}
+
+#[test]
+fn a_volume_has_the_bytes_and_the_length_of_its_file() {
+    let _alone = alone();
+    for (len, options) in [
+        (10_000, ""),
+        (10_000, "--header @header"),
+        (10_000, "--sector-size 512 --key-size 256"),
+        (4096, ""),
+        (1, ""),
+        (0, ""),
+        (5 * 512, "--type luks1"),
+    ] {
+        let mut plain: Vec<u8> = (0..len).map(|i: u32| i.to_le_bytes()[0]).collect();
+        let folder = folder(&plain, options);
+        let folder = folder.path();
+        let header = match options.contains("header") {
+            true => "--header @header",
+            false => "",
+        };
+        let line = format!("--key-file @key {header} @volume");
+        let export = open(folder, &line).unwrap();
+        assert_eq!(all(&export.disk), plain, "{len} {options}");
+        for at in [0, 700, 4095, 9_999] {
+            if let Some(byte) = plain.get_mut(at) {
+                *byte ^= 0xff;
+                export.disk.write(&[*byte], at as u64).unwrap();
+            }
+        }
+        let end = u64::from(len);
+        assert!(export.disk.write(b"x", end).is_err(), "{len} {options}");
+        export.disk.flush().unwrap();
+        drop(export);
+
+        luxor(
+            folder,
+            &format!("decrypt --force --key-file @key {header} @volume @plain"),
+        );
+        let back = fs::read(folder.join("plain")).unwrap();
+        assert_eq!(back, plain, "{len} {options}");
+        let export = open(folder, &format!("--read-only {line}")).unwrap();
+        assert!(export.disk.is_read_only() && export.disk.write(b"", 0).is_err());
+        assert_eq!(all(&export.disk), plain, "{len} {options}");
+    }
+}
+
+#[test]
+fn writers_are_alone_and_readers_are_not() {
+    let _alone = alone();
+    let folder = folder(b"attack at dawn", "");
+    let folder = folder.path();
+    for kind in ["", "--type plain --allow-weak-key"] {
+        let key = if kind.is_empty() {
+            "@key"
+        } else {
+            "@plain-key"
+        };
+        fs::write(folder.join("plain-key"), [7; 32]).unwrap();
+        let read = format!("{kind} --key-file {key} --read-only @volume");
+        let write = format!("{kind} --key-file {key} @volume");
+        let reader = open(folder, &read).unwrap();
+        let other = open(folder, &read).unwrap();
+        refused(folder, &write, Exit::Busy, "is using it");
+        drop(reader);
+        refused(folder, &write, Exit::Busy, "--read-only");
+        let disk = other.disk.clone();
+        drop(other);
+        refused(folder, &write, Exit::Busy, "is using it");
+        drop(disk);
+        let writer = open(folder, &write).unwrap();
+        refused(folder, &read, Exit::Busy, "is writing to it");
+        refused(folder, &write, Exit::Busy, "is using it");
+        // The metadata are nobody's.
+        luxor(folder, "config --label name @volume");
+        drop(writer);
+        open(folder, &read).unwrap();
+    }
+}
+
+#[test]
+fn discards_reach_the_storage_when_asked_for() {
+    let _alone = alone();
+    let folder = folder(b"attack at dawn", "");
+    let folder = folder.path();
+    let allows = |options: &str| {
+        let line = format!("--key-file @key {options} @volume");
+        open(folder, &line).unwrap().disk.allows_discards()
+    };
+    assert!(!allows(""));
+    assert!(allows("--allow-discards"));
+    luxor(folder, "config --flags same-cpu-crypt @volume");
+    assert!(!allows(""));
+    luxor(folder, "config --flags allow-discards @volume");
+    assert!(allows(""));
+    assert!(!allows("--read-only"));
+}
+
+#[test]
+fn what_is_no_storage_is_refused() {
+    let _alone = alone();
+    let folder = folder(b"attack at dawn", "");
+    let folder = folder.path();
+    mkfifo(&folder.join("pipe"), FileMode::S_IRWXU).unwrap();
+    for (volume, exit, words) in [
+        ("@missing", Exit::Missing, "does not exist"),
+        ("@key/x", Exit::Missing, "does not exist"),
+        ("-", Exit::Failure, "standard input"),
+        ("@pipe", Exit::Failure, "no file and no block device"),
+        ("/dev/null", Exit::Failure, "no file and no block device"),
+        ("@", Exit::Failure, "is a folder"),
+        ("@key", Exit::Failure, "LUKS"),
+    ] {
+        for read_only in ["", "--read-only"] {
+            let line = format!("{read_only} --key-file @key {volume}");
+            refused(folder, &line, exit, words);
+        }
+    }
+    fs::write(folder.join("wrong"), "wrong").unwrap();
+    refused(folder, "--key-file @wrong @volume", Exit::NoKey, "");
+}
+
+#[test]
+fn a_file_under_a_loop_device_is_not_written() {
+    let _alone = alone();
+    let folder = folder(b"attack at dawn", "");
+    let folder = folder.path();
+    let device = Loop::over(&folder.join("volume"));
+    let user = format!("in use by {}", device.0.display());
+    refused(folder, "--key-file @key @volume", Exit::Busy, &user);
+    open(folder, "--key-file @key --read-only @volume").unwrap();
+
+    let line = format!("--key-file @key {}", device.0.display());
+    let export = open(folder, &line).unwrap();
+    assert_eq!(all(&export.disk), b"attack at dawn");
+    refused(folder, &line, Exit::Busy, "use");
+    export.disk.write(b"A", 0).unwrap();
+    export.disk.flush().unwrap();
+    drop(export);
+    let above = Loop::over(&device.0);
+    let user = format!("in use by {}", above.0.display());
+    refused(folder, &line, Exit::Busy, &user);
+    drop(above);
+    drop(device);
+    let export = open(folder, "--key-file @key @volume").unwrap();
+    assert_eq!(all(&export.disk), b"Attack at dawn");
+}
+
+#[test]
+fn the_type_is_what_it_is_said_to_be() {
+    let _alone = alone();
+    let folder = folder(b"attack at dawn", "");
+    let folder = folder.path();
+    for (kind, accepted) in [("luks", true), ("luks1", false), ("luks2", true)] {
+        let line = format!("--type {kind} --key-file @key @volume");
+        match accepted {
+            true => assert!(open(folder, &line).is_ok(), "{kind}"),
+            false => refused(folder, &line, Exit::Failure, "it is a LUKS2 volume"),
+        }
+    }
+    for option in [
+        "--cipher aes-xts-plain64",
+        "--key-size 256",
+        "--offset 0",
+        "--skip 0",
+        "--size 1",
+        "--sector-size 512",
+        "--iv-large-sectors",
+    ] {
+        let name = option.split(' ').next().unwrap();
+        let line = format!("{option} --key-file @key @volume");
+        refused(folder, &line, Exit::Failure, name);
+    }
+    let digest = "0".repeat(64);
+    for option in [
+        "--header @plain",
+        "--require-type luks",
+        "--require-cipher aes-xts-plain64",
+        "--require-pbkdf pbkdf2",
+        &format!("--header-digest {digest}"),
+        "--key-slot 0",
+        "--pbkdf-memory-limit 1",
+        "--pbkdf-iterations-limit 1",
+    ] {
+        let name = option.split(' ').next().unwrap();
+        let line = format!("--type plain {option} --key-file @key @volume");
+        refused(folder, &line, Exit::Failure, name);
+    }
+}
+
+#[test]
+fn a_plain_volumes_key_is_what_the_file_begins_with() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("data"), [1; 4096]).unwrap();
+    let key: Vec<u8> = (0..70).collect();
+    for (name, bytes) in [("key", &key[..64]), ("long", &key), ("short", &key[..63])] {
+        fs::write(folder.join(name), bytes).unwrap();
+    }
+    fs::write(folder.join("shifted"), [&[9; 5], &key[..]].concat()).unwrap();
+    let plain = |line: &str| {
+        let line = format!("--type plain --key-size 512 {line} @data");
+        open(folder, &line).map(|export| all(&export.disk))
+    };
+    let expected = plain("--key-file @key").unwrap();
+    assert_eq!(plain("--key-file @long").unwrap(), expected);
+    let shifted = plain("--key-file @shifted --keyfile-offset 5").unwrap();
+    assert_eq!(shifted, expected);
+    for (line, words) in [
+        ("--key-file @short", "63 of the 64 bytes of --key-size"),
+        ("", "needs --key-file"),
+        ("--key-file @key --keyfile-size 64", "--keyfile-size"),
+        ("--key-file @data", "data key and the tweak key are equal"),
+    ] {
+        let error = plain(line).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    plain("--key-file @data --allow-weak-key").unwrap();
+}
