@@ -3,6 +3,7 @@
 //!
 //! | to do this | use |
 //! |---|---|
+//! | agree with an NBD client on an export | [`nbd::Handshake`] |
 //! | understand what an NBD client asks for | [`nbd::Request::parse`], then [`nbd::Agreed::judge`] |
 //! | answer it | [`nbd::reply`] |
 //! | look up a constant of the NBD protocol | [`nbd::wire`] |

@@ -4,9 +4,14 @@
 //! document" here). Integers on the wire are big-endian.
 
 mod agreed;
+mod negotiate;
 pub mod reply;
 mod request;
 pub mod wire;
 
 pub use agreed::{Agreed, MAX_PAYLOAD, Refusal};
+pub use negotiate::{
+    Handshake, InTls, MAX_OPTION_DATA, MAX_OPTIONS, MAX_SKIPPED, NegotiateError, Offer, Outcome,
+    Text, TextError, TlsPolicy,
+};
 pub use request::{BadMagic, Command, REQUEST_LEN, Request};

@@ -1,0 +1,610 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The fixed newstyle handshake.
+//!
+//! ```text
+//! server: NBDMAGIC IHAVEOPT, handshake flags         client: its flags
+//! client: IHAVEOPT, option, length, data             server: reply, again and again
+//!                                                            magic, option, type, length, data
+//! ```
+//!
+//! It ends with an export, with TLS and another round, or with the session. What a client
+//! can make the server hold is bounded ([`MAX_OPTION_DATA`]), and so is how much it can
+//! ask for.
+
+use std::{
+    io::{self, Read, Write},
+    str::FromStr,
+};
+
+use thiserror::Error;
+
+use super::{
+    agreed::{Agreed, MAX_PAYLOAD},
+    reply::BASE_ALLOCATION_ID,
+    wire::{
+        BASE_ALLOCATION, ClientFlags, HandshakeFlags, INIT_PASSWD, InfoType, MAX_STRING,
+        OPTION_MAGIC, OPTION_REPLY_MAGIC, OptionReplyType, OptionType, TransmissionFlags,
+    },
+};
+
+/// The most bytes of an option's data that are looked at: 32 KiB, room for a name and
+/// some queries of the greatest length.
+pub const MAX_OPTION_DATA: u32 = 32 << 10;
+/// The most bytes of an option's data that are skipped: 1 MiB. With more the session ends.
+pub const MAX_SKIPPED: u32 = 1 << 20;
+/// The most options in one session; clients send less than ten.
+pub const MAX_OPTIONS: u32 = 256;
+
+const OPTION_LEN: usize = 16;
+const RESERVED_LEN: usize = 124;
+
+/// What a server offers: one export, which is the default one, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The export's name. Clients may also leave the name empty.
+    pub name: Text,
+    /// For people; may be empty.
+    pub description: Text,
+    /// In bytes.
+    pub size: u64,
+    /// What the export can do. [`TransmissionFlags::HAS_FLAGS`] is added, and
+    /// [`TransmissionFlags::SEND_DF`] when it is due.
+    pub flags: TransmissionFlags,
+    /// The shortest requests that are efficient, in bytes: a power of two from 512 to
+    /// [`MAX_PAYLOAD`]. Those of any length are served, from 1 byte to [`MAX_PAYLOAD`].
+    pub preferred_block_size: u32,
+    /// Whether TLS is due.
+    pub tls: TlsPolicy,
+}
+
+/// Whether a client can, or must, use TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsPolicy {
+    /// There is none.
+    Off,
+    /// Nothing is told or served without (the document's FORCEDTLS).
+    Required,
+}
+
+/// A string of the protocol: at most [`MAX_STRING`] bytes, none of them zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Text(String);
+
+impl Text {
+    /// The string.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Text {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        if text.len() > MAX_STRING {
+            return Err(TextError::Long { len: text.len() });
+        }
+        if text.contains('\0') {
+            return Err(TextError::Zero);
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// What the NBD protocol has no strings for.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum TextError {
+    /// Too long.
+    #[error("a name in the NBD protocol has at most {MAX_STRING} bytes, and this one {len}")]
+    Long {
+        /// In bytes.
+        len: usize,
+    },
+    /// A zero byte.
+    #[error("a name in the NBD protocol cannot have zero bytes")]
+    Zero,
+}
+
+/// The server's side of a handshake.
+#[derive(Debug)]
+pub struct Handshake<'a> {
+    offer: &'a Offer,
+    tls: bool,
+    no_zeroes: bool,
+    structured_replies: bool,
+    base_allocation: bool,
+    options_left: u32,
+}
+
+/// A handshake that goes on inside TLS.
+#[derive(Debug)]
+pub struct InTls<'a>(Handshake<'a>);
+
+/// How a handshake, or its round without TLS, ended.
+#[derive(Debug)]
+pub enum Outcome<'a> {
+    /// The client took the export: requests follow.
+    Agreed(Agreed),
+    /// TLS begins, and the client expects the server to speak it at once. The handshake
+    /// goes on inside.
+    StartTls(InTls<'a>),
+    /// The client wanted no more.
+    Ended,
+}
+
+/// Why a session ended in the handshake with no chance to tell the client.
+#[non_exhaustive]
+#[derive(Debug, Error)]
+pub enum NegotiateError {
+    /// The connection failed, or ended in the midst of a message.
+    #[error("the connection failed in the NBD handshake: {0}")]
+    Io(#[from] io::Error),
+    /// Flags that were not offered.
+    #[error("the client answered with unknown flags: {flags:?}")]
+    ClientFlags {
+        /// All that it sent.
+        flags: ClientFlags,
+    },
+    /// No option where one must be.
+    #[error("the client sent {found:#018x} where an NBD option must be")]
+    NoOption {
+        /// The first eight bytes.
+        found: u64,
+    },
+    /// An option that needs an answer, from a client that did not say that it expects one.
+    #[error("the client sent the option {option:?} without fixed newstyle negotiation")]
+    NotFixed {
+        /// Which.
+        option: OptionType,
+    },
+    /// An option longer than anybody needs.
+    #[error("the client sent the option {option:?} with {len} bytes, over {MAX_SKIPPED}")]
+    TooLong {
+        /// Which.
+        option: OptionType,
+        /// Of its data, in bytes.
+        len: u32,
+    },
+    /// A client that does not come to an end.
+    #[error("the client sent more than {MAX_OPTIONS} options")]
+    TooManyOptions,
+    /// An old client asked for another export, and there is no reply that says so.
+    #[error("the client asked for another export, in a way that has no answer")]
+    UnknownExport,
+    /// An old client asked for the export without TLS, and there is no reply that says so.
+    #[error("the client asked for the export without TLS, in a way that has no answer")]
+    TlsRequired,
+}
+
+impl<'a> Handshake<'a> {
+    /// # Panics
+    /// When the preferred block size is none.
+    #[must_use]
+    pub fn new(offer: &'a Offer) -> Self {
+        let preferred = offer.preferred_block_size;
+        assert!(
+            preferred.is_power_of_two() && (512..=MAX_PAYLOAD).contains(&preferred),
+            "a preferred block size of {preferred} bytes"
+        );
+        Self {
+            offer,
+            tls: false,
+            no_zeroes: false,
+            structured_replies: false,
+            base_allocation: false,
+            options_left: MAX_OPTIONS,
+        }
+    }
+
+    /// Greets the client and answers its options. Nothing is read beyond the handshake.
+    ///
+    /// # Errors
+    /// [`NegotiateError`]: the connection can only be closed.
+    pub fn run<S: Read + Write + ?Sized>(
+        mut self,
+        stream: &mut S,
+    ) -> Result<Outcome<'a>, NegotiateError> {
+        let flags = HandshakeFlags::FIXED_NEWSTYLE.with(HandshakeFlags::NO_ZEROES);
+        let mut greeting = Vec::with_capacity(18);
+        greeting.extend_from_slice(&INIT_PASSWD.to_be_bytes());
+        greeting.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
+        greeting.extend_from_slice(&flags.bits().to_be_bytes());
+        stream.write_all(&greeting)?;
+
+        let Some(flags) = read_or_end::<4>(stream)? else {
+            return Ok(Outcome::Ended);
+        };
+        let flags = ClientFlags::from_bits(u32::from_be_bytes(flags));
+        let known = ClientFlags::FIXED_NEWSTYLE.with(ClientFlags::NO_ZEROES);
+        if !known.contains(flags) {
+            return Err(NegotiateError::ClientFlags { flags });
+        }
+        self.no_zeroes = flags.contains(ClientFlags::NO_ZEROES);
+        if flags.contains(ClientFlags::FIXED_NEWSTYLE) {
+            self.options(stream)
+        } else {
+            self.only_option(stream)
+        }
+    }
+
+    /// Newstyle that is not fixed: one option, and no replies.
+    fn only_option<S: Read + Write + ?Sized>(
+        self,
+        stream: &mut S,
+    ) -> Result<Outcome<'a>, NegotiateError> {
+        match read_option(stream)? {
+            None => Ok(Outcome::Ended),
+            Some((OptionType::ExportName, len)) => self.export_name(stream, len),
+            Some((option, _)) => Err(NegotiateError::NotFixed { option }),
+        }
+    }
+
+    fn options<S: Read + Write + ?Sized>(
+        mut self,
+        stream: &mut S,
+    ) -> Result<Outcome<'a>, NegotiateError> {
+        loop {
+            let Some((option, len)) = read_option(stream)? else {
+                return Ok(Outcome::Ended);
+            };
+            self.options_left = self
+                .options_left
+                .checked_sub(1)
+                .ok_or(NegotiateError::TooManyOptions)?;
+            if len > MAX_SKIPPED {
+                return Err(NegotiateError::TooLong { option, len });
+            }
+            let mut replies = Replies::to(option);
+            match option {
+                OptionType::ExportName => return self.export_name(stream, len),
+                OptionType::Abort => {
+                    skip(stream, len)?;
+                    replies.ack();
+                    // The client may be gone already, as older ones are.
+                    let _ = stream.write_all(&replies.bytes);
+                    return Ok(Outcome::Ended);
+                }
+                OptionType::StartTls => {
+                    skip(stream, len)?;
+                    if len > 0 {
+                        replies.error(OptionReplyType::ErrInvalid, NO_DATA);
+                    } else if self.tls {
+                        replies.error(OptionReplyType::ErrInvalid, "TLS is there already");
+                    } else if self.offer.tls == TlsPolicy::Off {
+                        replies.error(OptionReplyType::ErrPolicy, "there is no TLS");
+                    } else {
+                        replies.ack();
+                        stream.write_all(&replies.bytes)?;
+                        return Ok(Outcome::StartTls(InTls(self)));
+                    }
+                }
+                _ if self.needs_tls() => {
+                    skip(stream, len)?;
+                    replies.error(OptionReplyType::ErrTlsReqd, "TLS is required");
+                }
+                OptionType::Other(_) => {
+                    skip(stream, len)?;
+                    replies.error(OptionReplyType::ErrUnsup, "unknown option");
+                }
+                OptionType::List | OptionType::StructuredReply if len > 0 => {
+                    skip(stream, len)?;
+                    replies.error(OptionReplyType::ErrInvalid, NO_DATA);
+                }
+                OptionType::List => {
+                    replies.server(self.offer);
+                    replies.ack();
+                }
+                OptionType::StructuredReply => {
+                    self.structured_replies = true;
+                    replies.ack();
+                }
+                _ if len > MAX_OPTION_DATA => {
+                    skip(stream, len)?;
+                    self.base_allocation &= option != OptionType::SetMetaContext;
+                    replies.error(OptionReplyType::ErrTooBig, "longer than 32 KiB");
+                }
+                OptionType::Info | OptionType::Go => {
+                    let data = read_data(stream, len)?;
+                    let known = self.info(&data, &mut replies);
+                    if known && option == OptionType::Go {
+                        stream.write_all(&replies.bytes)?;
+                        return Ok(Outcome::Agreed(self.agreed()));
+                    }
+                }
+                OptionType::ListMetaContext | OptionType::SetMetaContext => {
+                    let data = read_data(stream, len)?;
+                    self.meta_context(option, &data, &mut replies);
+                }
+            }
+            stream.write_all(&replies.bytes)?;
+        }
+    }
+
+    fn needs_tls(&self) -> bool {
+        self.offer.tls == TlsPolicy::Required && !self.tls
+    }
+
+    /// Answers with the export, or ends the session: there are no other answers.
+    fn export_name<S: Read + Write + ?Sized>(
+        &self,
+        stream: &mut S,
+        len: u32,
+    ) -> Result<Outcome<'a>, NegotiateError> {
+        if self.needs_tls() {
+            return Err(NegotiateError::TlsRequired);
+        }
+        if len > MAX_OPTION_DATA || !self.knows(&read_data(stream, len)?) {
+            return Err(NegotiateError::UnknownExport);
+        }
+        let agreed = self.agreed();
+        let mut answer = Vec::with_capacity(10 + RESERVED_LEN);
+        answer.extend_from_slice(&agreed.size.to_be_bytes());
+        answer.extend_from_slice(&agreed.flags.bits().to_be_bytes());
+        if !self.no_zeroes {
+            answer.extend_from_slice(&[0; RESERVED_LEN]);
+        }
+        stream.write_all(&answer)?;
+        Ok(Outcome::Agreed(agreed))
+    }
+
+    /// Whether the answer is the export.
+    fn info(&self, data: &[u8], replies: &mut Replies) -> bool {
+        let Some((name, requests)) = parse_info(data) else {
+            replies.error(OptionReplyType::ErrInvalid, "no name and list of requests");
+            return false;
+        };
+        if !self.knows(name) {
+            replies.error(OptionReplyType::ErrUnknown, NO_SUCH_EXPORT);
+            return false;
+        }
+        let agreed = self.agreed();
+        let size = agreed.size.to_be_bytes();
+        let flags = agreed.flags.bits().to_be_bytes();
+        replies.info(InfoType::Export, &[&size, &flags]);
+        let wants = |info: InfoType| requests.as_chunks().0.contains(&info.code().to_be_bytes());
+        if wants(InfoType::Name) {
+            replies.info(InfoType::Name, &[self.offer.name.0.as_bytes()]);
+        }
+        if wants(InfoType::Description) && !self.offer.description.0.is_empty() {
+            let description = self.offer.description.0.as_bytes();
+            replies.info(InfoType::Description, &[description]);
+        }
+        let sizes = [1, self.offer.preferred_block_size, MAX_PAYLOAD].map(u32::to_be_bytes);
+        replies.info(InfoType::BlockSize, &[sizes.as_flattened()]);
+        replies.ack();
+        true
+    }
+
+    fn meta_context(&mut self, option: OptionType, data: &[u8], replies: &mut Replies) {
+        let set = option == OptionType::SetMetaContext;
+        if set {
+            // Whatever comes of it.
+            self.base_allocation = false;
+        }
+        let Some((name, queries)) = parse_meta_context(data) else {
+            replies.error(OptionReplyType::ErrInvalid, "no name and list of queries");
+            return;
+        };
+        if !self.structured_replies {
+            replies.error(OptionReplyType::ErrInvalid, "without structured replies");
+            return;
+        }
+        if !self.knows(name) {
+            replies.error(OptionReplyType::ErrUnknown, NO_SUCH_EXPORT);
+            return;
+        }
+        if set && queries.allocation {
+            self.base_allocation = true;
+            replies.meta_context(BASE_ALLOCATION_ID);
+        } else if !set && (queries.allocation || queries.all) {
+            replies.meta_context(0);
+        }
+        replies.ack();
+    }
+
+    fn knows(&self, name: &[u8]) -> bool {
+        name.is_empty() || name == self.offer.name.0.as_bytes()
+    }
+
+    fn agreed(&self) -> Agreed {
+        let mut flags = self.offer.flags.with(TransmissionFlags::HAS_FLAGS);
+        flags = if self.structured_replies {
+            flags.with(TransmissionFlags::SEND_DF)
+        } else {
+            flags.without(TransmissionFlags::SEND_DF)
+        };
+        Agreed {
+            size: self.offer.size,
+            flags,
+            structured_replies: self.structured_replies,
+            base_allocation: self.base_allocation,
+        }
+    }
+}
+
+impl<'a> InTls<'a> {
+    /// Answers the client's options, with nothing kept of what was agreed before.
+    ///
+    /// # Errors
+    /// [`NegotiateError`]: the connection can only be closed.
+    pub fn run<S: Read + Write + ?Sized>(
+        self,
+        stream: &mut S,
+    ) -> Result<Outcome<'a>, NegotiateError> {
+        let handshake = Handshake {
+            tls: true,
+            structured_replies: false,
+            base_allocation: false,
+            ..self.0
+        };
+        handshake.options(stream)
+    }
+}
+
+const NO_DATA: &str = "this option has no data";
+const NO_SUCH_EXPORT: &str = "there is no export of this name";
+
+/// The replies to one option, sent together.
+struct Replies {
+    option: OptionType,
+    bytes: Vec<u8>,
+}
+
+impl Replies {
+    fn to(option: OptionType) -> Self {
+        let bytes = Vec::new();
+        Self { option, bytes }
+    }
+
+    fn ack(&mut self) {
+        self.push(OptionReplyType::Ack, &[]);
+    }
+
+    fn error(&mut self, error: OptionReplyType, message: &str) {
+        self.push(error, &[message.as_bytes()]);
+    }
+
+    fn server(&mut self, offer: &Offer) {
+        let name = offer.name.0.as_bytes();
+        let name_len = u32::try_from(name.len()).expect("at most 4096 bytes");
+        let description = offer.description.0.as_bytes();
+        let data = [&name_len.to_be_bytes(), name, description];
+        self.push(OptionReplyType::Server, &data);
+    }
+
+    fn info(&mut self, info: InfoType, payload: &[&[u8]]) {
+        let payload = payload.concat();
+        let data = [&info.code().to_be_bytes(), payload.as_slice()];
+        self.push(OptionReplyType::Info, &data);
+    }
+
+    fn meta_context(&mut self, id: u32) {
+        let data = [&id.to_be_bytes(), BASE_ALLOCATION.as_bytes()];
+        self.push(OptionReplyType::MetaContext, &data);
+    }
+
+    fn push(&mut self, kind: OptionReplyType, data: &[&[u8]]) {
+        let data = data.concat();
+        let len = u32::try_from(data.len()).expect("strings of at most 4096 bytes");
+        let bytes = &mut self.bytes;
+        bytes.extend_from_slice(&OPTION_REPLY_MAGIC.to_be_bytes());
+        bytes.extend_from_slice(&self.option.code().to_be_bytes());
+        bytes.extend_from_slice(&kind.code().to_be_bytes());
+        bytes.extend_from_slice(&len.to_be_bytes());
+        bytes.extend_from_slice(&data);
+    }
+}
+
+/// The name, and the list of information requests, two bytes each.
+fn parse_info(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (name, rest) = string(data)?;
+    let (count, requests) = rest.split_first_chunk()?;
+    let count = usize::from(u16::from_be_bytes(*count));
+    (requests.len() == 2 * count).then_some((name, requests))
+}
+
+/// What a client asks of the metadata contexts. Namespaces and names that nobody here
+/// knows have to be ignored.
+struct Queries {
+    /// `base:allocation` by its name.
+    allocation: bool,
+    /// All that there are, if it is about a list: no queries, or `base:`.
+    all: bool,
+}
+
+/// The export's name and the queries.
+fn parse_meta_context(data: &[u8]) -> Option<(&[u8], Queries)> {
+    let (name, rest) = string(data)?;
+    let (count, mut rest) = rest.split_first_chunk()?;
+    let count = u32::from_be_bytes(*count);
+    let mut queries = Queries {
+        allocation: false,
+        all: count == 0,
+    };
+    // Ends with the data, whatever the count says.
+    for _ in 0..count {
+        let (query, after) = string(rest)?;
+        queries.allocation |= query == BASE_ALLOCATION.as_bytes();
+        queries.all |= query == b"base:";
+        rest = after;
+    }
+    rest.is_empty().then_some((name, queries))
+}
+
+/// A string after its length, and what follows it.
+fn string(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = data.split_first_chunk()?;
+    rest.split_at_checked(usize::try_from(u32::from_be_bytes(*len)).ok()?)
+}
+
+/// The next option and the length of its data; `None` when the client is gone.
+fn read_option<S: Read + ?Sized>(
+    stream: &mut S,
+) -> Result<Option<(OptionType, u32)>, NegotiateError> {
+    let Some(header) = read_or_end::<OPTION_LEN>(stream)? else {
+        return Ok(None);
+    };
+    let [
+        m0,
+        m1,
+        m2,
+        m3,
+        m4,
+        m5,
+        m6,
+        m7,
+        o0,
+        o1,
+        o2,
+        o3,
+        l0,
+        l1,
+        l2,
+        l3,
+    ] = header;
+    let magic = u64::from_be_bytes([m0, m1, m2, m3, m4, m5, m6, m7]);
+    if magic != OPTION_MAGIC {
+        return Err(NegotiateError::NoOption { found: magic });
+    }
+    let option = OptionType::from_code(u32::from_be_bytes([o0, o1, o2, o3]));
+    Ok(Some((option, u32::from_be_bytes([l0, l1, l2, l3]))))
+}
+
+/// `None` at an end before the first byte.
+fn read_or_end<const N: usize>(stream: &mut (impl Read + ?Sized)) -> io::Result<Option<[u8; N]>> {
+    let mut bytes = [0; N];
+    let first = loop {
+        match stream.read(&mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => break read?,
+        }
+    };
+    if first == 0 {
+        return Ok(None);
+    }
+    stream.read_exact(&mut bytes[first..])?;
+    Ok(Some(bytes))
+}
+
+/// The caller has compared `len` with [`MAX_OPTION_DATA`].
+fn read_data(stream: &mut (impl Read + ?Sized), len: u32) -> io::Result<Vec<u8>> {
+    let mut data = vec![0; usize::try_from(len).expect("32 KiB at most")];
+    stream.read_exact(&mut data)?;
+    Ok(data)
+}
+
+fn skip(mut stream: &mut (impl Read + ?Sized), len: u32) -> io::Result<()> {
+    let skipped = io::copy(
+        &mut Read::by_ref(&mut stream).take(len.into()),
+        &mut io::sink(),
+    )?;
+    if skipped < u64::from(len) {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
