@@ -6,6 +6,7 @@
 //! | agree with an NBD client on an export | [`nbd::Handshake`] |
 //! | understand what an NBD client asks for | [`nbd::Request::parse`], then [`nbd::Agreed::judge`] |
 //! | answer it | [`nbd::reply`] |
+//! | mount a disk as a file | [`fuse::Mounted`] |
 //! | look up a constant of the NBD protocol | [`nbd::wire`] |
 //! | receive and send at the same time, on any socket | [`Channel`] |
 //! | limit how long a handshake may take | [`Timed`] |
@@ -35,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod channel;
+pub mod fuse;
 pub mod nbd;
 
 pub use channel::{Channel, Timed};

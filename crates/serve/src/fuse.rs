@@ -1,0 +1,703 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A disk as one file of a FUSE file system.
+//!
+//! The file has the disk's exact length and keeps it: nothing is created, renamed,
+//! truncated or removed, as nothing is on a block device.
+//!
+//! **No page cache.** The file is opened with `FOPEN_DIRECT_IO`, so each read and write
+//! comes here as it was made, up to [`MAX_REQUEST`]. With the kernel's cache, reads in a
+//! row came in pieces of its readahead, 128 KiB, and each byte was copied once more: a
+//! first read of 1 GiB ran at a seventh of the speed, writes at a quarter. There is no
+//! second copy of the plaintext in memory either. What is read again and again has its
+//! ciphertext in the cache of the volume's own file, and whoever puts a file system on
+//! a loop device has that one's cache. `FUSE_DIRECT_IO_ALLOW_MMAP` lets the file be mapped
+//! all the same.
+//!
+//! **No writeback cache.** It would leave the file's length to the kernel, which would then
+//! take bytes beyond the end and lose them later. So a write that has returned is in the
+//! storage or has failed, and `fsync` has only [`Disk::flush`] to wait for.
+//!
+//! **No holes are punched.** `FALLOC_FL_PUNCH_HOLE` promises zeros, and discarded sectors do
+//! not read as such. A loop device uses the same call for discards and for zeros, so an
+//! answer that is right for the one destroys what relies on the other: `EOPNOTSUPP`, upon
+//! which the kernel writes zeros itself and stops discarding. `FALLOC_FL_ZERO_RANGE` means
+//! zeros and nothing else: [`Disk::write_zeroes`].
+//!
+//! What is not here is answered with `ENOSYS` by the library, and the kernel then does it
+//! by itself or says that it cannot be done: locks, `SEEK_HOLE` (at the end), extended
+//! attributes, `O_CREAT` (by `mknod`).
+
+use std::{
+    cell::RefCell,
+    ffi::{OsStr, OsString},
+    fs::{self, File},
+    io,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use fuser::{
+    Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
+    InitFlags, KernelConfig, LockOwner, MountOption, OpenAccMode, OpenFlags, RenameFlags,
+    ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs,
+    ReplyWrite, Request, Session, SessionACL, SessionUnmounter, TimeOrNow, WriteFlags,
+};
+use luxor_engine::Buffer;
+use luxor_sector::Disk;
+use nix::{
+    fcntl::{FallocateFlags, OFlag},
+    mount::{MntFlags, umount2},
+    unistd::{getegid, geteuid},
+};
+
+/// The longest read and write that the kernel sends: what it takes by default.
+pub const MAX_REQUEST: u32 = 1 << 20;
+
+/// The least and most requests that are worked on at a time. Storage that has to be waited
+/// for wants more than there are cores.
+const THREADS: std::ops::RangeInclusive<usize> = 8..=32;
+
+/// A name that a file can have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileName(OsString);
+
+impl FileName {
+    /// # Errors
+    /// [`MountError::Name`] when a folder can have no file of that name.
+    pub fn new(name: impl Into<OsString>) -> Result<Self, MountError> {
+        let name = name.into();
+        let bytes = name.as_bytes();
+        match bytes {
+            b"" | b"." | b".." => Err(MountError::Name { name }),
+            _ if bytes.len() > 255 || bytes.iter().any(|b| matches!(b, 0 | b'/')) => {
+                Err(MountError::Name { name })
+            }
+            _ => Ok(Self(name)),
+        }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_os_str(&self) -> &OsStr {
+        &self.0
+    }
+}
+
+/// An empty folder that can be mounted on.
+#[derive(Debug)]
+pub struct MountPoint {
+    /// Absolute: the working directory may change.
+    folder: PathBuf,
+}
+
+impl MountPoint {
+    /// Looks at `folder` and at the system, before a secret is asked for.
+    ///
+    /// # Errors
+    /// [`MountError`]: the folder is not there or not empty, or there is no FUSE.
+    pub fn new(folder: &Path) -> Result<Self, MountError> {
+        let failed = |source: io::Error| {
+            let folder = folder.to_owned();
+            match source.kind() {
+                io::ErrorKind::NotFound => MountError::NoFolder { folder },
+                io::ErrorKind::NotADirectory => MountError::NotAFolder { folder },
+                io::ErrorKind::NotConnected => MountError::LeftBehind { folder },
+                _ => MountError::Folder { folder, source },
+            }
+        };
+        // What is mounted there already shows its file, so this is no second mount either.
+        if fs::read_dir(folder).map_err(failed)?.next().is_some() {
+            let folder = folder.to_owned();
+            return Err(MountError::NotEmpty { folder });
+        }
+        let folder = folder.canonicalize().map_err(failed)?;
+        match File::options().read(true).write(true).open("/dev/fuse") {
+            Ok(_) => Ok(Self { folder }),
+            Err(source) => Err(match source.kind() {
+                io::ErrorKind::PermissionDenied => MountError::FuseNotAllowed,
+                _ => MountError::NoFuse { source },
+            }),
+        }
+    }
+}
+
+/// How a disk is mounted.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    /// The file's name.
+    pub name: FileName,
+    /// What is mounted, for `findmnt` and its like.
+    pub source: OsString,
+    /// Let other users in, as far as the file's mode does: so root only.
+    pub allow_other: bool,
+}
+
+/// A mounted disk; dropping it unmounts.
+#[derive(Debug)]
+pub struct Mounted {
+    session: Session<OneFile>,
+    disk: Arc<Disk>,
+    folder: PathBuf,
+}
+
+impl Mounted {
+    /// Mounts `disk` on `point`, as root or by way of `fusermount3`. The file is there when
+    /// this returns, and answers once [`Mounted::serve`] is called.
+    ///
+    /// # Errors
+    /// [`MountError`] when the system does not let it be mounted.
+    pub fn new(
+        disk: Arc<Disk>,
+        point: MountPoint,
+        options: &MountOptions,
+    ) -> Result<Self, MountError> {
+        let folder = point.folder;
+        let mut config = Config::default();
+        config.mount_options = vec![
+            MountOption::FSName(plain(&options.source)),
+            // The library's own option for it is heard by `fusermount3` only.
+            MountOption::CUSTOM("subtype=luxor".to_owned()),
+            MountOption::DefaultPermissions,
+            MountOption::NoDev,
+            MountOption::NoSuid,
+            MountOption::NoExec,
+        ];
+        if disk.is_read_only() {
+            config.mount_options.push(MountOption::RO);
+        }
+        config.acl = match options.allow_other {
+            true => SessionACL::All,
+            false => SessionACL::Owner,
+        };
+        let cores = thread::available_parallelism().map_or(1, Into::into);
+        config.n_threads = Some((2 * cores).clamp(*THREADS.start(), *THREADS.end()));
+        let file = OneFile::new(disk.clone(), options.name.clone());
+        let session =
+            Session::new(file, &folder, &config).map_err(|error| refused(&folder, &error))?;
+        Ok(Self {
+            session,
+            disk,
+            folder,
+        })
+    }
+
+    /// What unmounts it, from any thread.
+    #[must_use]
+    pub fn unmounter(&mut self) -> Unmounter {
+        Unmounter {
+            session: self.session.unmount_callable(),
+            folder: self.folder.clone(),
+        }
+    }
+
+    /// Answers until somebody unmounts it; then all that was written is durable.
+    ///
+    /// # Errors
+    /// Those of the connection to the kernel, and of [`Disk::flush`].
+    pub fn serve(self) -> io::Result<()> {
+        let ended = self.session.run();
+        self.disk.flush()?;
+        ended
+    }
+}
+
+/// Unmounts a [`Mounted`].
+#[derive(Debug)]
+pub struct Unmounter {
+    session: SessionUnmounter,
+    folder: PathBuf,
+}
+
+impl Unmounter {
+    /// Takes the folder off the file system. Who has the file open keeps it, and only when
+    /// the last one has closed it does [`Mounted::serve`] return. Does nothing when it is
+    /// unmounted already.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn unmount(&mut self) -> io::Result<()> {
+        match self.session.unmount() {
+            // Root's way; `fusermount3` is always asked for this one.
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                let flags = MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW;
+                Ok(umount2(&self.folder, flags)?)
+            }
+            result => result,
+        }
+    }
+}
+
+/// Without what would end an option or hide in a list.
+fn plain(source: &OsStr) -> String {
+    let shown = |c: char| match c {
+        ',' | '\\' => '_',
+        c if c.is_control() => '_',
+        c => c,
+    };
+    source.to_string_lossy().chars().map(shown).collect()
+}
+
+fn refused(folder: &Path, error: &io::Error) -> MountError {
+    let words = error.to_string();
+    match error.kind() {
+        // The folder and the device were there just now.
+        io::ErrorKind::NotFound => MountError::NoFusermount,
+        _ if words.contains("user_allow_other") => MountError::OthersNotAllowed,
+        _ => MountError::Refused {
+            folder: folder.to_owned(),
+            words: words.trim().to_owned(),
+        },
+    }
+}
+
+/// Why a disk is not mounted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MountError {
+    /// There is no such folder.
+    #[error("{folder:?} does not exist")]
+    NoFolder {
+        /// What was to be mounted on.
+        folder: PathBuf,
+    },
+    /// It is something else.
+    #[error("{folder:?} is not a folder")]
+    NotAFolder {
+        /// What was to be mounted on.
+        folder: PathBuf,
+    },
+    /// What is in the folder would be hidden, or something is mounted there.
+    #[error("the folder {folder:?} is not empty")]
+    NotEmpty {
+        /// What was to be mounted on.
+        folder: PathBuf,
+    },
+    /// Its process was killed: `fusermount3 -u` takes it away.
+    #[error("on {folder:?} there is still a mount whose process has ended")]
+    LeftBehind {
+        /// What was to be mounted on.
+        folder: PathBuf,
+    },
+    /// The folder cannot be looked at.
+    #[error("cannot look into {folder:?}: {source}")]
+    Folder {
+        /// What was to be mounted on.
+        folder: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel has no FUSE, or a container is not given it.
+    #[error("cannot open /dev/fuse: {source}")]
+    NoFuse {
+        /// Why.
+        source: io::Error,
+    },
+    /// The mode of `/dev/fuse`, or the rules of a container, keep this user out.
+    #[error("this user may not open /dev/fuse")]
+    FuseNotAllowed,
+    /// Who is not root mounts by `fusermount3`, which is in the package `fuse3`.
+    #[error("fusermount3 is not there")]
+    NoFusermount,
+    /// `/etc/fuse.conf` does not have `user_allow_other`.
+    #[error("other users may not be let in: /etc/fuse.conf has no user_allow_other")]
+    OthersNotAllowed,
+    /// The system's answer.
+    #[error("cannot mount on {folder:?}: {words}")]
+    Refused {
+        /// What was to be mounted on.
+        folder: PathBuf,
+        /// Of the kernel or of `fusermount3`.
+        words: String,
+    },
+    /// No file can have the name.
+    #[error("{name:?} is not a file's name")]
+    Name {
+        /// The name.
+        name: OsString,
+    },
+}
+
+/// Names and attributes change by requests to the kernel only, so it may keep them.
+const TTL: Duration = Duration::from_secs(3600);
+const BLOCK: u32 = 4096;
+const FILE: INodeNo = INodeNo(2);
+
+thread_local! {
+    /// What was read, on its way to the kernel.
+    static BUFFER: RefCell<Buffer> = RefCell::new(Buffer::zeroed(0));
+}
+
+struct OneFile {
+    disk: Arc<Disk>,
+    name: FileName,
+    mounted: SystemTime,
+    modified: Mutex<SystemTime>,
+}
+
+impl OneFile {
+    fn new(disk: Arc<Disk>, name: FileName) -> Self {
+        let now = SystemTime::now();
+        Self {
+            disk,
+            name,
+            mounted: now,
+            modified: Mutex::new(now),
+        }
+    }
+
+    /// Of the folder, or of the file in it.
+    fn attributes(&self, ino: INodeNo) -> FileAttr {
+        let is_file = ino == FILE;
+        let modified = *self.lock_modified();
+        let size = if is_file { self.disk.len() } else { 0 };
+        FileAttr {
+            ino,
+            size,
+            blocks: size.div_ceil(512),
+            atime: self.mounted,
+            mtime: if is_file { modified } else { self.mounted },
+            ctime: if is_file { modified } else { self.mounted },
+            crtime: self.mounted,
+            kind: match is_file {
+                true => FileType::RegularFile,
+                false => FileType::Directory,
+            },
+            perm: match (is_file, self.disk.is_read_only()) {
+                (true, false) => 0o600,
+                (true, true) => 0o400,
+                (false, _) => 0o500,
+            },
+            nlink: if is_file { 1 } else { 2 },
+            uid: geteuid().as_raw(),
+            gid: getegid().as_raw(),
+            rdev: 0,
+            blksize: BLOCK,
+            flags: 0,
+        }
+    }
+
+    fn lock_modified(&self) -> std::sync::MutexGuard<'_, SystemTime> {
+        self.modified.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As many of `len` bytes from `offset` on as there are.
+    fn until_end(&self, offset: u64, len: usize) -> usize {
+        let left = self.disk.len().saturating_sub(offset);
+        usize::try_from(left).map_or(len, |left| len.min(left))
+    }
+
+    fn modify(&self, change: impl FnOnce(&Disk) -> io::Result<()>) -> Result<(), Errno> {
+        change(&self.disk).map_err(|error| errno(&error))?;
+        *self.lock_modified() = SystemTime::now();
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for OneFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OneFile").finish_non_exhaustive()
+    }
+}
+
+impl Filesystem for OneFile {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // Older kernels know less, and do without: no mapping, one request of an
+        // asynchronous batch at a time.
+        for wanted in [
+            InitFlags::FUSE_ASYNC_DIO,
+            InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+        ] {
+            let _ = config.add_capabilities(wanted);
+        }
+        let taken = config.set_max_write(MAX_REQUEST);
+        taken.expect("from 1 byte to 16 MiB");
+        // Parts of larger reads and writes, more than there are threads.
+        let taken = config.set_max_background(64);
+        taken.expect("not 0");
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        if parent == INodeNo::ROOT && name == self.name.as_os_str() {
+            reply.entry(&TTL, &self.attributes(FILE), Generation(0));
+        } else {
+            reply.error(Errno::ENOENT);
+        }
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        reply.attr(&TTL, &self.attributes(ino));
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _mode: Option<u32>,
+        _uid: Option<u32>,
+        _gid: Option<u32>,
+        size: Option<u64>,
+        _atime: Option<TimeOrNow>,
+        _mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        _fh: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<fuser::BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        // The length that it has may be set: `truncate` to it is no change.
+        if ino == FILE && size == Some(self.disk.len()) {
+            reply.attr(&TTL, &self.attributes(ino));
+        } else {
+            reply.error(Errno::EPERM);
+        }
+    }
+
+    fn mknod(
+        &self,
+        _: &Request,
+        _parent: INodeNo,
+        _name: &OsStr,
+        _mode: u32,
+        _umask: u32,
+        _rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        reply.error(Errno::EPERM);
+    }
+
+    fn mkdir(
+        &self,
+        _: &Request,
+        _parent: INodeNo,
+        _name: &OsStr,
+        _mode: u32,
+        _umask: u32,
+        reply: ReplyEntry,
+    ) {
+        reply.error(Errno::EPERM);
+    }
+
+    fn unlink(&self, _: &Request, _parent: INodeNo, _name: &OsStr, reply: ReplyEmpty) {
+        reply.error(Errno::EPERM);
+    }
+
+    fn rmdir(&self, _: &Request, _parent: INodeNo, _name: &OsStr, reply: ReplyEmpty) {
+        reply.error(Errno::EPERM);
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        _parent: INodeNo,
+        _name: &OsStr,
+        _new_parent: INodeNo,
+        _new_name: &OsStr,
+        _flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        reply.error(Errno::EPERM);
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        if self.disk.is_read_only() && flags.acc_mode() != OpenAccMode::O_RDONLY {
+            return reply.error(Errno::EROFS);
+        }
+        // `Disk` puts overlapping writes in an order.
+        let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+        reply.opened(FileHandle(0), flags);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let len = self.until_end(offset, size as usize);
+        BUFFER.with_borrow_mut(|buffer| {
+            if buffer.len() < len {
+                match Buffer::try_zeroed(len.next_power_of_two()) {
+                    Ok(larger) => *buffer = larger,
+                    Err(_) => return reply.error(Errno::ENOMEM),
+                }
+            }
+            let offset = offset.min(self.disk.len());
+            match self.disk.read(&mut buffer[..len], offset) {
+                Ok(()) => reply.data(&buffer[..len]),
+                Err(error) => reply.error(errno(&error)),
+            }
+        });
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _write_flags: WriteFlags,
+        flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        // What is beyond the end is answered as a full device does: first a part is taken,
+        // then nothing.
+        let len = self.until_end(offset, data.len());
+        if len == 0 && !data.is_empty() {
+            return reply.error(Errno::ENOSPC);
+        }
+        // Without its cache, the kernel sends no `fsync` for files opened so.
+        let durable = OFlag::from_bits_retain(flags.0).contains(OFlag::O_DSYNC);
+        let written = self.modify(|disk| {
+            disk.write(&data[..len], offset)?;
+            if durable { disk.flush() } else { Ok(()) }
+        });
+        match written {
+            Ok(()) => reply.written(u32::try_from(len).expect("a request's length")),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    /// The file is closed: what was written is made durable, as it would be for a disk that
+    /// is unplugged next.
+    fn flush(
+        &self,
+        _: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        _lock_owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        answer(self.disk.flush(), reply);
+    }
+
+    fn fsync(
+        &self,
+        _: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        _datasync: bool,
+        reply: ReplyEmpty,
+    ) {
+        answer(self.disk.flush(), reply);
+    }
+
+    fn fsyncdir(
+        &self,
+        _: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        _datasync: bool,
+        reply: ReplyEmpty,
+    ) {
+        reply.ok();
+    }
+
+    fn readdir(
+        &self,
+        _: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let entries = [
+            (INodeNo::ROOT, FileType::Directory, OsStr::new(".")),
+            (INodeNo::ROOT, FileType::Directory, OsStr::new("..")),
+            (FILE, FileType::RegularFile, self.name.as_os_str()),
+        ];
+        for (next, (ino, kind, name)) in (1..).zip(entries) {
+            if next > offset && reply.add(ino, next, kind, name) {
+                break;
+            }
+        }
+        reply.ok();
+    }
+
+    fn statfs(&self, _: &Request, _ino: INodeNo, reply: ReplyStatfs) {
+        let blocks = self.disk.len().div_ceil(BLOCK.into());
+        reply.statfs(blocks, 0, 0, 1, 0, BLOCK, 255, BLOCK);
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        len: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let mode = FallocateFlags::from_bits_retain(mode);
+        let keep_size = mode.contains(FallocateFlags::FALLOC_FL_KEEP_SIZE);
+        if mode.difference(FallocateFlags::FALLOC_FL_KEEP_SIZE)
+            != FallocateFlags::FALLOC_FL_ZERO_RANGE
+        {
+            return reply.error(Errno::EOPNOTSUPP);
+        }
+        let left = self.disk.len().saturating_sub(offset);
+        if len > left && !keep_size {
+            return reply.error(Errno::ENOSPC);
+        }
+        match self.modify(|disk| disk.write_zeroes(offset.min(disk.len()), len.min(left))) {
+            Ok(()) => reply.ok(),
+            Err(errno) => reply.error(errno),
+        }
+    }
+}
+
+fn answer(result: io::Result<()>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+/// What a program that reads and writes a file knows; all else is an I/O error.
+fn errno(error: &io::Error) -> Errno {
+    match error.kind() {
+        io::ErrorKind::StorageFull => Errno::ENOSPC,
+        io::ErrorKind::QuotaExceeded => Errno::EDQUOT,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Errno::EROFS,
+        io::ErrorKind::OutOfMemory => Errno::ENOMEM,
+        _ => Errno::EIO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_files() {
+        for name in ["plaintext", "...", ".a", "a b", &"n".repeat(255)] {
+            assert_eq!(FileName::new(name).unwrap().as_os_str(), name);
+        }
+        for name in ["", ".", "..", "a/b", "/", "a\0b", &"n".repeat(256)] {
+            let error = FileName::new(name).unwrap_err();
+            assert!(
+                matches!(error, MountError::Name { .. }),
+                "{name:?}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_source_ends_an_option() {
+        let source = OsStr::new("disk,allow_other\\,suid\n");
+        assert_eq!(plain(source), "disk_allow_other__suid_");
+    }
+}
