@@ -28,6 +28,7 @@ fn part(offset: u64, len: u64, sector_size: SectorSize, number: u8) -> Part {
         sector_size,
         iv_mode: IvMode::Plain64,
         iv_offset: 1000,
+        iv_large_sectors: false,
     };
     Part {
         offset,
