@@ -37,6 +37,10 @@ pub trait Channel: Send + Sync {
     /// ones fail or give 0.
     fn shutdown(&self);
 
+    /// Receives nothing more than what has come already, then 0; what is sent still goes.
+    /// A call that waits returns.
+    fn stop_receiving(&self);
+
     /// How long each call may wait without a byte having moved; `None`, as it is in the
     /// beginning, is for ever.
     ///
@@ -118,6 +122,11 @@ macro_rules! socket {
             fn shutdown(&self) {
                 // Fails when the other end was faster.
                 let _ = Self::shutdown(self, Shutdown::Both);
+            }
+
+            fn stop_receiving(&self) {
+                // Fails when the other end was faster.
+                let _ = Self::shutdown(self, Shutdown::Read);
             }
 
             fn set_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
@@ -312,6 +321,27 @@ mod tests {
     }
 
     #[test]
+    fn what_has_come_is_received_and_answered_after_a_stop() {
+        for (ours, theirs) in pairs() {
+            theirs.send(&[IoSlice::new(b"ab")]).expect("it is taken");
+            // TCP has it when it is there.
+            assert_eq!(receive(&*ours, 1), b"a");
+            ours.stop_receiving();
+            assert_eq!(receive(&*ours, 1), b"b");
+            assert_eq!(ours.recv(&mut [0; 16]).expect("the end"), 0);
+            ours.send(&[IoSlice::new(b"cd")]).expect("it is taken");
+            assert_eq!(receive(&*theirs, 2), b"cd");
+        }
+        for (ours, _theirs) in pairs() {
+            thread::scope(|scope| {
+                let receiver = scope.spawn(|| ours.recv(&mut [0; 16]));
+                ours.stop_receiving();
+                assert_eq!(receiver.join().expect("it ends").expect("no error"), 0);
+            });
+        }
+    }
+
+    #[test]
     fn a_handshake_has_its_time() {
         for (ours, theirs) in pairs() {
             let until = Instant::now() + Duration::from_millis(30);
@@ -349,6 +379,7 @@ mod tests {
                 Ok(())
             }
             fn shutdown(&self) {}
+            fn stop_receiving(&self) {}
             fn set_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
                 self.0.lock().expect("no panic").push(limit);
                 Ok(())

@@ -3,6 +3,7 @@
 //!
 //! | to do this | use |
 //! |---|---|
+//! | serve a disk to NBD clients until told to stop | [`nbd::Server`], [`nbd::Stop`] |
 //! | agree with an NBD client on an export | [`nbd::Handshake`] |
 //! | understand what an NBD client asks for | [`nbd::Request::parse`], then [`nbd::Agreed::judge`] |
 //! | answer it | [`nbd::reply`] |

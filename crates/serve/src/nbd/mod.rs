@@ -4,9 +4,15 @@
 //! document" here). Integers on the wire are big-endian.
 
 mod agreed;
+mod buffers;
+mod connection;
+mod inbox;
 mod negotiate;
 pub mod reply;
 mod request;
+mod server;
+mod service;
+mod stats;
 pub mod wire;
 
 pub use agreed::{Agreed, MAX_PAYLOAD, Refusal};
@@ -15,3 +21,6 @@ pub use negotiate::{
     Text, TextError, TlsPolicy,
 };
 pub use request::{BadMagic, Command, REQUEST_LEN, Request};
+pub use server::{Listener, ServeError, Server, ServerOptions, Stop};
+pub use service::Notes;
+pub use stats::Stats;

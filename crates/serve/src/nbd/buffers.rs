@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Memory for the bytes of requests.
+
+use std::{
+    io,
+    sync::{Mutex, PoisonError},
+};
+
+use luxor_engine::Buffer;
+
+/// The length of the buffers that are kept: what the most clients send at most.
+const LEN: usize = 1 << 20;
+
+/// How many are kept, for as many requests at a time.
+const KEPT: usize = 16;
+
+/// Buffers of all connections. The one that was used last is the next that is taken: it
+/// is in a cache. A connection that waits for its client has none.
+#[derive(Default)]
+pub struct Buffers {
+    free: Mutex<Vec<Buffer>>,
+}
+
+impl Buffers {
+    /// A buffer of at least `len` bytes, whose content is unspecified.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::OutOfMemory`].
+    pub fn take(&self, len: usize) -> io::Result<Buffer> {
+        if len <= LEN
+            && let Some(buffer) = self.lock().pop()
+        {
+            return Ok(buffer);
+        }
+        Buffer::try_zeroed(len.max(LEN)).map_err(|_| io::ErrorKind::OutOfMemory.into())
+    }
+
+    /// For the next one. What is not kept is wiped.
+    pub fn give_back(&self, buffer: Buffer) {
+        let mut free = self.lock();
+        if buffer.len() == LEN && free.len() < KEPT {
+            free.push(buffer);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Buffer>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

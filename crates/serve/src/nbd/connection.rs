@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The transmission phase: requests of one client, and their replies.
+//!
+//! Any number of threads work for a connection; the one that holds the [`Inbox`]
+//! receives. It takes all requests that are there at once, lays the inbox down, has the
+//! disk make them in one go, answers with one write, and takes the inbox up again. With
+//! one request at a time that is one thread, one read and one write, and nobody is woken;
+//! with many, there are few system calls and few calls of the engine.
+//!
+//! Another thread takes the inbox up when the first is busy for longer: at once where
+//! that is foreseen (a flush, or so much data that a second core can help), otherwise
+//! when [`Connection::look`] finds that it still lies there.
+
+use std::{
+    io::{self, IoSlice},
+    mem,
+    ops::Range,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+use luxor_sector::{Disk, Transfer, TransferData};
+
+use super::{
+    agreed::{Agreed, Refusal},
+    inbox::{Batch, Entry, Inbox},
+    reply,
+    request::{Command, Request},
+    service::Service,
+    wire::{AllocationFlags, CommandFlags, ErrorValue},
+};
+use crate::channel::Channel;
+
+/// The most threads of one connection. Each may hold a buffer as long as the longest
+/// request.
+const THREADS: usize = 8;
+
+/// With so many bytes a second core is worth its waking.
+const WORTH_A_CALL: usize = 128 << 10;
+
+/// The most extents in one reply; a client asks again for the rest.
+const EXTENTS: usize = 1 << 14;
+
+/// A client with which everything is agreed.
+pub struct Connection {
+    channel: Arc<dyn Channel>,
+    agreed: Agreed,
+    service: Arc<Service>,
+    roles: Mutex<Roles>,
+    /// Wakes a parked thread: the inbox lies there, or all is over.
+    called: Condvar,
+    /// The last thread has ended.
+    ended: Condvar,
+    /// Replies are sent whole.
+    sending: Mutex<()>,
+}
+
+struct Roles {
+    /// `None` while somebody receives.
+    inbox: Option<Inbox>,
+    /// Nothing more is received, unless it is here already.
+    stopping: bool,
+    over: bool,
+    threads: usize,
+    parked: usize,
+    /// How many threads wait for the disk.
+    working: usize,
+    /// Counts how often the inbox was laid down, and what [`Connection::look`] saw of it.
+    turns: u64,
+    seen: u64,
+}
+
+impl Connection {
+    /// A connection whose handshake is over.
+    pub fn new(channel: Arc<dyn Channel>, agreed: Agreed, service: Arc<Service>) -> Arc<Self> {
+        Arc::new(Self {
+            channel,
+            agreed,
+            service,
+            roles: Mutex::new(Roles {
+                inbox: Some(Inbox::default()),
+                stopping: false,
+                over: false,
+                threads: 1,
+                parked: 0,
+                working: 0,
+                turns: 0,
+                seen: 0,
+            }),
+            called: Condvar::new(),
+            ended: Condvar::new(),
+            sending: Mutex::new(()),
+        })
+    }
+
+    /// Serves until the client leaves, or something is wrong with it, or
+    /// [`Connection::stop`]. Its helpers may then have something to answer yet.
+    pub fn serve(self: &Arc<Self>) {
+        let _end = End(self);
+        while let Some(mut inbox) = self.take_inbox() {
+            match inbox.receive(&*self.channel, &self.agreed, self.service.buffers()) {
+                Ok(Some(batch)) => {
+                    let foreseen = batch.is_slow(self.service.disk())
+                        || (batch.bytes() >= WORTH_A_CALL && inbox.has_request());
+                    self.lay_down(inbox, foreseen);
+                    let answered = self.answer(batch);
+                    if let Err(error) = answered {
+                        self.service
+                            .note(&format!("a client does not take its replies: {error}"));
+                        self.channel.shutdown();
+                        return;
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    self.service.note(&format!("a client is left: {error}"));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Waits until all is answered and no thread works for this connection any more.
+    pub fn wait(&self) {
+        let mut roles = self.lock();
+        while roles.threads > 0 {
+            let waited = self.ended.wait(roles);
+            roles = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Receives nothing more, and answers what came before.
+    pub fn stop(&self) {
+        self.lock().stopping = true;
+        self.channel.stop_receiving();
+    }
+
+    /// Ends everything, answers included.
+    pub fn shutdown(&self) {
+        self.channel.shutdown();
+    }
+
+    /// To be called now and then: has the inbox taken up when it has been lying there
+    /// since the last time, because whoever laid it down waits for the disk.
+    pub fn look(self: &Arc<Self>) {
+        let mut roles = self.lock();
+        let turns = roles.turns;
+        let stuck = roles.inbox.is_some() && roles.working > 0 && roles.seen == turns;
+        roles.seen = turns;
+        if stuck {
+            self.call(&mut roles);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Roles> {
+        self.roles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the inbox can be taken up; `None` when all is over.
+    fn take_inbox(&self) -> Option<Inbox> {
+        let mut roles = self.lock();
+        loop {
+            if roles.over {
+                return None;
+            }
+            if let Some(inbox) = roles.inbox.take() {
+                let more = !roles.stopping || inbox.has_request();
+                return more.then_some(inbox);
+            }
+            roles.parked += 1;
+            roles = self
+                .called
+                .wait(roles)
+                .unwrap_or_else(PoisonError::into_inner);
+            roles.parked -= 1;
+        }
+    }
+
+    fn lay_down(self: &Arc<Self>, inbox: Inbox, call: bool) {
+        let mut roles = self.lock();
+        roles.inbox = Some(inbox);
+        roles.turns += 1;
+        roles.working += 1;
+        if call {
+            self.call(&mut roles);
+        }
+        drop(roles);
+        self.service.watch().notice();
+    }
+
+    /// Has another thread take the inbox up. Without any more threads it waits.
+    fn call(self: &Arc<Self>, roles: &mut Roles) {
+        if roles.parked > 0 {
+            self.called.notify_one();
+        } else if roles.threads < THREADS {
+            let connection = Arc::clone(self);
+            let helper = thread::Builder::new()
+                .name("nbd helper".into())
+                .spawn(move || connection.serve());
+            if helper.is_ok() {
+                roles.threads += 1;
+            }
+        }
+    }
+
+    /// Carries a batch out and sends the replies.
+    fn answer(&self, mut batch: Batch) -> io::Result<()> {
+        let disk = self.service.disk();
+        transfer(disk, &mut batch);
+        make_durable(disk, &mut batch.entries);
+        let mut replies = Replies::default();
+        for entry in &mut batch.entries {
+            let outcome = mem::replace(&mut entry.outcome, Ok(()));
+            self.reply(&mut replies, entry, outcome);
+        }
+        self.lock().working -= 1;
+        let sent = {
+            let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+            let bytes = batch.buffer.as_deref().unwrap_or_default();
+            self.channel.send(&replies.slices(bytes))
+        };
+        let elapsed = batch.begun.elapsed();
+        for entry in &batch.entries {
+            self.service.stats().record(&entry.request, elapsed);
+        }
+        if let Some(buffer) = batch.buffer {
+            self.service.buffers().give_back(buffer);
+        }
+        sent
+    }
+
+    /// Does what is no transfer, and appends the reply.
+    fn reply(&self, replies: &mut Replies, entry: &Entry, outcome: Result<(), Failure>) {
+        let request = &entry.request;
+        let disk = self.service.disk();
+        let (offset, len) = (request.offset, u64::from(request.len));
+        let outcome = outcome.and_then(|()| {
+            let done = match request.command {
+                Command::Flush => disk.flush(),
+                Command::Cache => disk.will_need(offset, len),
+                Command::Trim => disk.discard(offset, len),
+                Command::WriteZeroes => disk.write_zeroes(offset, len),
+                Command::BlockStatus => return self.block_status(replies, request),
+                _ => return Ok(()),
+            };
+            let done = match request.command {
+                Command::Trim | Command::WriteZeroes if is_fua(request) => {
+                    done.and_then(|()| disk.flush())
+                }
+                _ => done,
+            };
+            done.map_err(Failure::Failed)
+        });
+        match outcome {
+            Ok(()) if request.command == Command::BlockStatus => {}
+            Ok(()) if request.command == Command::Read && self.agreed.structured_replies => {
+                let head = reply::data(request.cookie, offset, request.len, true);
+                replies.push(&head, entry.range.clone());
+            }
+            Ok(()) => {
+                let head = reply::simple(request.cookie, None);
+                let data = match request.command {
+                    Command::Read => entry.range.clone(),
+                    _ => 0..0,
+                };
+                replies.push(&head, data);
+            }
+            Err(failure) => {
+                self.service.stats().record_error(request);
+                self.refuse(replies, request, &failure);
+            }
+        }
+    }
+
+    fn block_status(&self, replies: &mut Replies, request: &Request) -> Result<(), Failure> {
+        let max = if request.flags.contains(CommandFlags::REQ_ONE) {
+            1
+        } else {
+            EXTENTS
+        };
+        let disk = self.service.disk();
+        let extents = disk
+            .extents(request.offset, request.len.into(), max)
+            .map_err(Failure::Failed)?;
+        let mut bytes = reply::block_status(request.cookie, extents.len()).to_vec();
+        for extent in extents {
+            let flags = if extent.hole {
+                AllocationFlags::HOLE
+            } else {
+                AllocationFlags::default()
+            };
+            let len = u32::try_from(extent.len).expect("no longer than the request");
+            bytes.extend(reply::descriptor(len, flags));
+        }
+        replies.push(&bytes, 0..0);
+        Ok(())
+    }
+
+    fn refuse(&self, replies: &mut Replies, request: &Request, failure: &Failure) {
+        let (agreed, cookie) = (&self.agreed, request.cookie);
+        let mut bytes = Vec::new();
+        match failure {
+            Failure::Refused(refusal) => {
+                reply::error(&mut bytes, agreed, cookie, refusal.error, refusal.message);
+            }
+            Failure::Failed(error) => {
+                let value = ErrorValue::from(error);
+                reply::error(&mut bytes, agreed, cookie, value, &error.to_string());
+            }
+        }
+        replies.push(&bytes, 0..0);
+    }
+}
+
+/// Nobody waits for a connection whose thread has ended, by a panic too.
+struct End<'a>(&'a Arc<Connection>);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.channel.shutdown();
+        }
+        let mut roles = self.0.lock();
+        roles.over = true;
+        roles.threads -= 1;
+        let last = roles.threads == 0;
+        drop(roles);
+        self.0.called.notify_all();
+        if last {
+            // What other threads had to send is sent.
+            self.0.channel.shutdown();
+            self.0.ended.notify_all();
+        }
+    }
+}
+
+/// Why a request was not done.
+#[derive(Debug)]
+pub enum Failure {
+    /// It should not have been sent.
+    Refused(Refusal),
+    /// The disk could not do it.
+    Failed(io::Error),
+}
+
+/// Reads and writes what is to be read and written.
+fn transfer(disk: &Disk, batch: &mut Batch) {
+    let Some(buffer) = &mut batch.buffer else {
+        return;
+    };
+    let mut rest: &mut [u8] = buffer;
+    let mut transfers = Vec::with_capacity(batch.entries.len());
+    for entry in &batch.entries {
+        let bytes = rest
+            .split_off_mut(..entry.range.len())
+            .expect("the entries' ranges follow each other");
+        let data = match (entry.request.command, &entry.outcome) {
+            (Command::Read, Ok(())) => TransferData::Read(bytes),
+            (Command::Write, Ok(())) => TransferData::Write(bytes),
+            _ => continue,
+        };
+        transfers.push(Transfer {
+            offset: entry.request.offset,
+            data,
+            result: Ok(()),
+        });
+    }
+    disk.transfer(&mut transfers);
+    let mut results = transfers.into_iter().map(|transfer| transfer.result);
+    for entry in &mut batch.entries {
+        if entry.is_transfer() {
+            let result = results.next().expect("one for each transfer");
+            entry.outcome = result.map_err(Failure::Failed);
+        }
+    }
+}
+
+/// What is to be durable before it is acknowledged.
+fn make_durable(disk: &Disk, entries: &mut [Entry]) {
+    let wants = |entry: &Entry| entry.request.command == Command::Write && is_fua(&entry.request);
+    let mut written = entries
+        .iter_mut()
+        .filter(|entry| wants(entry) && entry.outcome.is_ok())
+        .peekable();
+    if written.peek().is_none() {
+        return;
+    }
+    if let Err(error) = disk.flush() {
+        for entry in written {
+            let again = match error.raw_os_error() {
+                Some(code) => io::Error::from_raw_os_error(code),
+                None => io::Error::new(error.kind(), error.to_string()),
+            };
+            entry.outcome = Err(Failure::Failed(again));
+        }
+    }
+}
+
+fn is_fua(request: &Request) -> bool {
+    request.flags.contains(CommandFlags::FUA)
+}
+
+/// Replies to be sent in one go: bytes of their own, and those that were read.
+#[derive(Default)]
+struct Replies {
+    heads: Vec<u8>,
+    /// The end of each head, and the range of the buffer that follows it.
+    parts: Vec<(usize, Range<usize>)>,
+}
+
+impl Replies {
+    fn push(&mut self, head: &[u8], data: Range<usize>) {
+        self.heads.extend_from_slice(head);
+        self.parts.push((self.heads.len(), data));
+    }
+
+    fn slices<'a>(&'a self, buffer: &'a [u8]) -> Vec<IoSlice<'a>> {
+        let mut begin = 0;
+        let mut slices = Vec::with_capacity(2 * self.parts.len());
+        for (end, data) in &self.parts {
+            slices.push(IoSlice::new(&self.heads[begin..*end]));
+            if !data.is_empty() {
+                slices.push(IoSlice::new(&buffer[data.clone()]));
+            }
+            begin = *end;
+        }
+        slices
+    }
+}
+
+#[cfg(test)]
+mod tests;

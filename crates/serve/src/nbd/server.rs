@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Clients that come and go.
+
+use std::{
+    collections::HashMap,
+    fmt, io,
+    net::TcpListener,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::{UnixListener, UnixStream},
+    },
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use luxor_sector::Disk;
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::socket::{getsockopt, sockopt::PeerCredentials},
+    unistd::geteuid,
+};
+
+use super::{
+    agreed::Agreed,
+    connection::Connection,
+    negotiate::{Handshake, NegotiateError, Offer, Outcome, Text, TlsPolicy},
+    service::{Notes, Service},
+    stats::Stats,
+    wire::TransmissionFlags,
+};
+use crate::channel::{Channel, Timed};
+
+/// How long a handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+
+/// How long clients have, when the server stops, to take the answers to what they have
+/// asked for.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// How a [`Server`] works.
+#[derive(Default)]
+pub struct ServerOptions {
+    /// The export's name, beside the default export's, which is empty.
+    pub name: Text,
+    /// What it is, for people.
+    pub description: Text,
+    /// End when the last client has left.
+    pub exit_on_idle: bool,
+    /// How many clients there may be at a time; 0: 1024.
+    pub max_clients: usize,
+    /// Who is told what happens with clients.
+    pub notes: Option<Notes>,
+}
+
+/// Where clients come from.
+#[derive(Debug)]
+pub enum Listener {
+    /// A Unix socket. Its clients must be of the same user, or root.
+    Unix(UnixListener),
+    /// A TCP socket.
+    Tcp(TcpListener),
+}
+
+/// A disk that NBD clients can use.
+pub struct Server {
+    service: Arc<Service>,
+    options: ServerOptions,
+    clients: Mutex<Clients>,
+    /// One of the clients has left.
+    left: Condvar,
+}
+
+#[derive(Default)]
+struct Clients {
+    next: u64,
+    present: HashMap<u64, Client>,
+    /// Whether there has been one that got through its handshake.
+    any: bool,
+    /// No more are taken.
+    closed: bool,
+}
+
+enum Client {
+    /// In its handshake.
+    New(Arc<dyn Channel>),
+    /// All is agreed.
+    Served(Arc<Connection>),
+}
+
+impl Server {
+    /// A server for `disk`.
+    #[must_use]
+    pub fn new(disk: Arc<Disk>, mut options: ServerOptions) -> Self {
+        let notes = options.notes.take();
+        Self {
+            service: Arc::new(Service::new(disk, notes)),
+            options,
+            clients: Mutex::default(),
+            left: Condvar::new(),
+        }
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn stats(&self) -> &Arc<Stats> {
+        self.service.stats()
+    }
+
+    /// Serves clients that come to `listeners` until `stop` is requested: then what they
+    /// have asked for is done and answered, and everything is made durable.
+    ///
+    /// # Errors
+    /// Those of the listeners; and when what was written could not be made durable.
+    pub fn run(self: &Arc<Self>, listeners: &[Listener], stop: &Stop) -> Result<(), ServeError> {
+        let server = Arc::clone(self);
+        let watch = thread::Builder::new()
+            .name("nbd watch".into())
+            .spawn(move || server.service.watch().run(|| server.look()))
+            .map_err(|source| ServeError::Thread { source })?;
+        let accepted = self.accept(listeners, stop);
+        self.dismiss();
+        self.service.watch().end();
+        // It panics with what it calls only, which has said so.
+        let _ = watch.join();
+        let flushed = self.service.disk().flush();
+        accepted?;
+        flushed.map_err(|source| ServeError::Flush { source })
+    }
+
+    fn accept(self: &Arc<Self>, listeners: &[Listener], stop: &Stop) -> Result<(), ServeError> {
+        for listener in listeners {
+            listener
+                .prepare()
+                .map_err(|source| ServeError::Listen { source })?;
+        }
+        while !stop.is_requested() && !self.is_idle_and_done() {
+            let mut waiting: Vec<_> = listeners
+                .iter()
+                .map(|listener| PollFd::new(listener.as_fd(), PollFlags::POLLIN))
+                .collect();
+            waiting.push(PollFd::new(stop.woken.as_fd(), PollFlags::POLLIN));
+            match poll(&mut waiting, PollTimeout::NONE) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(errno) => {
+                    return Err(ServeError::Listen {
+                        source: errno.into(),
+                    });
+                }
+            }
+            let ready: Vec<bool> = waiting.iter().map(|fd| fd.any() == Some(true)).collect();
+            drop(waiting);
+            stop.clear();
+            for (listener, _) in listeners.iter().zip(ready).filter(|(_, ready)| *ready) {
+                match listener.accept() {
+                    Ok(Some(channel)) => self.welcome(channel, stop),
+                    Ok(None) => {}
+                    Err(error) => {
+                        self.service
+                            .note(&format!("a client cannot be taken: {error}"));
+                        // Mostly too many open files: it stays so for a while.
+                        thread::sleep(Duration::from_millis(10));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_idle_and_done(&self) -> bool {
+        let clients = self.lock();
+        self.options.exit_on_idle && clients.any && clients.present.is_empty()
+    }
+
+    /// Gives a client a thread of its own.
+    fn welcome(self: &Arc<Self>, channel: Arc<dyn Channel>, stop: &Stop) {
+        let max = match self.options.max_clients {
+            0 => 1024,
+            max => max,
+        };
+        let mut clients = self.lock();
+        if clients.present.len() >= max {
+            self.service
+                .note(&format!("a client is refused: there are {max} already"));
+            return;
+        }
+        let id = clients.next;
+        clients.next += 1;
+        clients
+            .present
+            .insert(id, Client::New(Arc::clone(&channel)));
+        drop(clients);
+        let (server, stop) = (Arc::clone(self), stop.clone());
+        let thread = thread::Builder::new()
+            .name("nbd client".into())
+            .spawn(move || {
+                let _leave = Leave {
+                    server: &server,
+                    id,
+                    stop,
+                };
+                server.attend(id, channel);
+            });
+        if let Err(error) = thread {
+            self.service.note(&format!("a client is refused: {error}"));
+            self.lock().present.remove(&id);
+        }
+    }
+
+    /// The handshake and all that follows.
+    fn attend(&self, id: u64, channel: Arc<dyn Channel>) {
+        let until = Instant::now() + HANDSHAKE;
+        let (channel, agreed) = match self.shake_hands(channel, until) {
+            Ok(Some(agreed)) => agreed,
+            Ok(None) => return,
+            Err(error) => {
+                self.service
+                    .note(&format!("no agreement with a client: {error}"));
+                return;
+            }
+        };
+        let connection = Connection::new(channel, agreed, Arc::clone(&self.service));
+        let mut clients = self.lock();
+        if clients.closed {
+            return;
+        }
+        clients.any = true;
+        let client = Client::Served(Arc::clone(&connection));
+        clients.present.insert(id, client);
+        drop(clients);
+        connection.serve();
+        connection.wait();
+    }
+
+    fn shake_hands(
+        &self,
+        channel: Arc<dyn Channel>,
+        until: Instant,
+    ) -> Result<Option<Welcomed>, NegotiateError> {
+        let disk = self.service.disk();
+        let offer = Offer {
+            name: self.options.name.clone(),
+            description: self.options.description.clone(),
+            size: disk.len(),
+            flags: offered(disk),
+            preferred_block_size: u32::try_from(disk.sector_size().max(4096)).unwrap_or(4096),
+            tls: TlsPolicy::Off,
+        };
+        let outcome = Handshake::new(&offer).run(&mut Timed::new(&*channel, until))?;
+        match outcome {
+            Outcome::Agreed(agreed) => Ok(Some((channel, agreed))),
+            Outcome::Ended => Ok(None),
+            Outcome::StartTls(_) => unreachable!("it is off"),
+        }
+    }
+
+    fn look(&self) {
+        let clients = self.lock();
+        for client in clients.present.values() {
+            if let Client::Served(connection) = client {
+                connection.look();
+            }
+        }
+    }
+
+    /// Sees all clients off.
+    fn dismiss(&self) {
+        let mut clients = self.lock();
+        clients.closed = true;
+        for client in clients.present.values() {
+            match client {
+                Client::New(channel) => channel.shutdown(),
+                Client::Served(connection) => connection.stop(),
+            }
+        }
+        let until = Instant::now() + FAREWELL;
+        while !clients.present.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.left.wait_timeout(clients, left);
+            clients = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        for client in clients.present.values() {
+            if let Client::Served(connection) = client {
+                self.service
+                    .note("a client does not take its replies, and is left");
+                connection.shutdown();
+            }
+        }
+        while !clients.present.is_empty() {
+            let waited = self.left.wait(clients);
+            clients = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Clients> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A client that took the export, and what was agreed with it.
+type Welcomed = (Arc<dyn Channel>, Agreed);
+
+/// A client leaves, in whatever way.
+struct Leave<'a> {
+    server: &'a Server,
+    id: u64,
+    stop: Stop,
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        let mut clients = self.server.lock();
+        clients.present.remove(&self.id);
+        let idle = clients.present.is_empty();
+        drop(clients);
+        self.server.left.notify_all();
+        if idle && self.server.options.exit_on_idle {
+            self.stop.wake();
+        }
+    }
+}
+
+/// What the export can do.
+fn offered(disk: &Disk) -> TransmissionFlags {
+    let flags = TransmissionFlags::HAS_FLAGS
+        .with(TransmissionFlags::SEND_FLUSH)
+        .with(TransmissionFlags::SEND_FUA)
+        .with(TransmissionFlags::SEND_DF)
+        .with(TransmissionFlags::SEND_CACHE)
+        .with(TransmissionFlags::CAN_MULTI_CONN);
+    if disk.is_read_only() {
+        return flags.with(TransmissionFlags::READ_ONLY);
+    }
+    let flags = flags.with(TransmissionFlags::SEND_WRITE_ZEROES);
+    if disk.allows_discards() {
+        flags.with(TransmissionFlags::SEND_TRIM)
+    } else {
+        flags
+    }
+}
+
+impl Listener {
+    /// One that is gone again when it is accepted must not hold up the others.
+    fn prepare(&self) -> io::Result<()> {
+        match self {
+            Self::Unix(listener) => listener.set_nonblocking(true),
+            Self::Tcp(listener) => listener.set_nonblocking(true),
+        }
+    }
+
+    /// `None` when there is nobody any more, or nobody who may come in.
+    fn accept(&self) -> io::Result<Option<Arc<dyn Channel>>> {
+        let accepted: io::Result<Option<Arc<dyn Channel>>> = match self {
+            Self::Unix(listener) => listener.accept().and_then(|(socket, _)| {
+                if !may_come_in(&socket)? {
+                    return Err(io::Error::new(
+                        io::ErrorKind::PermissionDenied,
+                        "it is of another user",
+                    ));
+                }
+                socket.set_nonblocking(false)?;
+                Ok(Some(Arc::new(socket) as Arc<dyn Channel>))
+            }),
+            Self::Tcp(listener) => listener.accept().and_then(|(socket, _)| {
+                socket.set_nonblocking(false)?;
+                // Replies are written whole.
+                socket.set_nodelay(true)?;
+                Ok(Some(Arc::new(socket) as Arc<dyn Channel>))
+            }),
+        };
+        match accepted {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock
+                        | io::ErrorKind::Interrupted
+                        | io::ErrorKind::ConnectionAborted
+                ) =>
+            {
+                Ok(None)
+            }
+            other => other,
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(listener) => listener.as_fd(),
+            Self::Tcp(listener) => listener.as_fd(),
+        }
+    }
+}
+
+/// A socket's mode says who can connect; not every system heeds it, nor every folder.
+fn may_come_in(socket: &UnixStream) -> io::Result<bool> {
+    let peer = getsockopt(socket, PeerCredentials)?.uid();
+    Ok(peer == 0 || peer == geteuid().as_raw())
+}
+
+/// Asks a server to stop, from any thread.
+#[derive(Clone, Debug)]
+pub struct Stop {
+    requested: Arc<AtomicBool>,
+    waker: Arc<UnixStream>,
+    woken: Arc<UnixStream>,
+}
+
+impl Stop {
+    /// One that is not yet requested.
+    ///
+    /// # Errors
+    /// Those of the system, which has no more files.
+    pub fn new() -> io::Result<Self> {
+        let (waker, woken) = UnixStream::pair()?;
+        waker.set_nonblocking(true)?;
+        woken.set_nonblocking(true)?;
+        Ok(Self {
+            requested: Arc::default(),
+            waker: Arc::new(waker),
+            woken: Arc::new(woken),
+        })
+    }
+
+    /// From now on no client is taken, and those that are there are seen off.
+    pub fn request(&self) {
+        self.requested.store(true, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// Whether it has been.
+    #[must_use]
+    pub fn is_requested(&self) -> bool {
+        self.requested.load(Ordering::SeqCst)
+    }
+
+    fn wake(&self) {
+        // When there is no room for another byte, there are enough.
+        let _ = io::Write::write(&mut &*self.waker, &[0]);
+    }
+
+    fn clear(&self) {
+        let mut bytes = [0; 64];
+        while matches!(io::Read::read(&mut &*self.woken, &mut bytes), Ok(1..)) {}
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("service", &self.service)
+            .field("options", &self.options)
+            .field("clients", &self.lock().present.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ServerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerOptions")
+            .field("name", &self.name.as_str())
+            .field("exit_on_idle", &self.exit_on_idle)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a server has ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The listening sockets are of no use.
+    #[error("no clients can be taken: {source}")]
+    Listen {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system makes no threads.
+    #[error("a thread cannot be started: {source}")]
+    Thread {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// What was written last may be lost.
+    #[error("what was written could not be made durable: {source}")]
+    Flush {
+        /// What the system said.
+        source: io::Error,
+    },
+}

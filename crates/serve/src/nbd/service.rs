@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the connections of a server share.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use luxor_sector::Disk;
+
+use super::{buffers::Buffers, stats::Stats};
+
+/// What the connections of a server share.
+pub struct Service {
+    disk: Arc<Disk>,
+    buffers: Buffers,
+    stats: Arc<Stats>,
+    watch: Watch,
+    notes: Option<Notes>,
+}
+
+/// Who is told what happens with clients.
+pub type Notes = Box<dyn Fn(&str) + Send + Sync>;
+
+impl Service {
+    pub fn new(disk: Arc<Disk>, notes: Option<Notes>) -> Self {
+        Self {
+            disk,
+            buffers: Buffers::default(),
+            stats: Arc::default(),
+            watch: Watch::default(),
+            notes,
+        }
+    }
+
+    pub fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    pub fn buffers(&self) -> &Buffers {
+        &self.buffers
+    }
+
+    pub fn stats(&self) -> &Arc<Stats> {
+        &self.stats
+    }
+
+    pub fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    pub fn note(&self, words: &str) {
+        if let Some(notes) = &self.notes {
+            notes(words);
+        }
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service").finish_non_exhaustive()
+    }
+}
+
+/// A clock that runs as long as there is something to do.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// Counts what was begun.
+    begun: AtomicU64,
+    asleep: AtomicBool,
+    over: Mutex<bool>,
+    woken: Condvar,
+}
+
+impl Watch {
+    /// How long a connection may wait for the disk until others of its requests are
+    /// received.
+    const TICK: Duration = Duration::from_millis(1);
+
+    /// After so many ticks without anything begun the clock stops.
+    const PATIENCE: u32 = 20;
+
+    /// To be called when something is begun.
+    pub fn notice(&self) {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        if self.asleep.load(Ordering::SeqCst) {
+            drop(self.lock());
+            self.woken.notify_one();
+        }
+    }
+
+    /// Calls `tick` every millisecond while there is something to do, until
+    /// [`Watch::end`].
+    pub fn run(&self, tick: impl Fn()) {
+        let mut seen = self.begun.load(Ordering::SeqCst);
+        let mut idle = 0;
+        let mut over = self.lock();
+        while !*over {
+            over = if idle < Self::PATIENCE {
+                let waited = self.woken.wait_timeout(over, Self::TICK);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            } else {
+                self.asleep.store(true, Ordering::SeqCst);
+                // Who begins something after this look sees that the clock sleeps.
+                if self.begun.load(Ordering::SeqCst) == seen {
+                    let waited = self.woken.wait(over);
+                    over = waited.unwrap_or_else(PoisonError::into_inner);
+                }
+                self.asleep.store(false, Ordering::SeqCst);
+                over
+            };
+            let now = self.begun.load(Ordering::SeqCst);
+            idle = if now == seen { idle + 1 } else { 0 };
+            seen = now;
+            drop(over);
+            tick();
+            over = self.lock();
+        }
+    }
+
+    /// Ends [`Watch::run`].
+    pub fn end(&self) {
+        *self.lock() = true;
+        self.woken.notify_all();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, bool> {
+        self.over.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
