@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The NBD server as a whole, by a client that sends what it likes.
+
+mod durability;
+mod server;
+mod support;
