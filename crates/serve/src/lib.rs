@@ -4,6 +4,7 @@
 //! | to do this | use |
 //! |---|---|
 //! | serve a disk to NBD clients until told to stop | [`nbd::Server`], [`nbd::Stop`] |
+//! | see what it has done so far | [`stats`], [`metrics`] |
 //! | agree with an NBD client on an export | [`nbd::Handshake`] |
 //! | understand what an NBD client asks for | [`nbd::Request::parse`], then [`nbd::Agreed::judge`] |
 //! | answer it | [`nbd::reply`] |
@@ -38,6 +39,8 @@
 
 mod channel;
 pub mod fuse;
+pub mod metrics;
 pub mod nbd;
+pub mod stats;
 
 pub use channel::{Channel, Timed};

@@ -29,7 +29,10 @@ use super::{
     service::Service,
     wire::{AllocationFlags, CommandFlags, ErrorValue},
 };
-use crate::channel::Channel;
+use crate::{
+    channel::Channel,
+    stats::{Done, Operation},
+};
 
 /// The most threads of one connection. Each may hold a buffer as long as the longest
 /// request.
@@ -209,9 +212,15 @@ impl Connection {
         transfer(disk, &mut batch);
         make_durable(disk, &mut batch.entries);
         let mut replies = Replies::default();
+        let mut done = Vec::with_capacity(batch.entries.len());
         for entry in &mut batch.entries {
             let outcome = mem::replace(&mut entry.outcome, Ok(()));
-            self.reply(&mut replies, entry, outcome);
+            let succeeded = self.reply(&mut replies, entry, outcome);
+            done.push(Done {
+                operation: operation(entry.request.command),
+                bytes: entry.request.len.into(),
+                succeeded,
+            });
         }
         self.lock().working -= 1;
         let sent = {
@@ -219,18 +228,15 @@ impl Connection {
             let bytes = batch.buffer.as_deref().unwrap_or_default();
             self.channel.send(&replies.slices(bytes))
         };
-        let elapsed = batch.begun.elapsed();
-        for entry in &batch.entries {
-            self.service.stats().record(&entry.request, elapsed);
-        }
+        self.service.stats().record(done, batch.begun.elapsed());
         if let Some(buffer) = batch.buffer {
             self.service.buffers().give_back(buffer);
         }
         sent
     }
 
-    /// Does what is no transfer, and appends the reply.
-    fn reply(&self, replies: &mut Replies, entry: &Entry, outcome: Result<(), Failure>) {
+    /// Does what is no transfer, and appends the reply. Returns whether all is well.
+    fn reply(&self, replies: &mut Replies, entry: &Entry, outcome: Result<(), Failure>) -> bool {
         let request = &entry.request;
         let disk = self.service.disk();
         let (offset, len) = (request.offset, u64::from(request.len));
@@ -251,6 +257,7 @@ impl Connection {
             };
             done.map_err(Failure::Failed)
         });
+        let succeeded = outcome.is_ok();
         match outcome {
             Ok(()) if request.command == Command::BlockStatus => {}
             Ok(()) if request.command == Command::Read && self.agreed.structured_replies => {
@@ -265,11 +272,9 @@ impl Connection {
                 };
                 replies.push(&head, data);
             }
-            Err(failure) => {
-                self.service.stats().record_error(request);
-                self.refuse(replies, request, &failure);
-            }
+            Err(failure) => self.refuse(replies, request, &failure),
         }
+        succeeded
     }
 
     fn block_status(&self, replies: &mut Replies, request: &Request) -> Result<(), Failure> {
@@ -393,6 +398,17 @@ fn make_durable(disk: &Disk, entries: &mut [Entry]) {
             };
             entry.outcome = Err(Failure::Failed(again));
         }
+    }
+}
+
+fn operation(command: Command) -> Operation {
+    match command {
+        Command::Read => Operation::Read,
+        Command::Write => Operation::Write,
+        Command::Flush => Operation::Flush,
+        Command::Trim => Operation::Discard,
+        Command::WriteZeroes => Operation::WriteZeroes,
+        _ => Operation::Other,
     }
 }
 

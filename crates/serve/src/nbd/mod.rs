@@ -12,7 +12,6 @@ pub mod reply;
 mod request;
 mod server;
 mod service;
-mod stats;
 pub mod wire;
 
 pub use agreed::{Agreed, MAX_PAYLOAD, Refusal};
@@ -23,4 +22,3 @@ pub use negotiate::{
 pub use request::{BadMagic, Command, REQUEST_LEN, Request};
 pub use server::{Listener, ServeError, Server, ServerOptions, Stop};
 pub use service::Notes;
-pub use stats::Stats;

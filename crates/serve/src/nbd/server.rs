@@ -30,10 +30,12 @@ use super::{
     connection::Connection,
     negotiate::{Handshake, NegotiateError, Offer, Outcome, Text, TlsPolicy},
     service::{Notes, Service},
-    stats::Stats,
     wire::TransmissionFlags,
 };
-use crate::channel::{Channel, Timed};
+use crate::{
+    channel::{Channel, Timed},
+    stats::Stats,
+};
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(30);

@@ -12,7 +12,8 @@ use std::{
 
 use luxor_sector::Disk;
 
-use super::{buffers::Buffers, stats::Stats};
+use super::buffers::Buffers;
+use crate::stats::Stats;
 
 /// What the connections of a server share.
 pub struct Service {
@@ -37,7 +38,7 @@ impl Service {
         }
     }
 
-    pub fn disk(&self) -> &Disk {
+    pub fn disk(&self) -> &Arc<Disk> {
         &self.disk
     }
 

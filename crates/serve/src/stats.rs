@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a server has done so far: operations, bytes, errors and how long they took.
+
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use hdrhistogram::Histogram;
+use luxor_sector::{Disk, EngineTime};
+
+/// What clients ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Bytes are read.
+    Read,
+    /// Bytes are written.
+    Write,
+    /// What was written becomes durable.
+    Flush,
+    /// Bytes are no longer needed.
+    Discard,
+    /// Zeros are written.
+    WriteZeroes,
+    /// Anything else: hints and questions.
+    Other,
+}
+
+impl Operation {
+    /// All of them, in the order of reports.
+    pub const ALL: [Self; 6] = [
+        Self::Read,
+        Self::Write,
+        Self::Flush,
+        Self::Discard,
+        Self::WriteZeroes,
+        Self::Other,
+    ];
+
+    /// In reports, and as a label of metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Flush => "flush",
+            Self::Discard => "discard",
+            Self::WriteZeroes => "write_zeroes",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Counters that any number of threads add to.
+#[derive(Debug)]
+pub struct Stats(Mutex<[OperationStats; Operation::ALL.len()]>);
+
+/// What one operation has done so far.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OperationStats {
+    /// How often it was asked for.
+    pub requests: u64,
+    /// How often it failed or was refused; these count as requests too.
+    pub errors: u64,
+    /// The bytes that were read, written, discarded.
+    pub bytes: u64,
+    /// In nanoseconds, from when the request had come to when its reply was sent. The two
+    /// leading digits are right; what took more than an hour counts as an hour.
+    pub latency: Histogram<u64>,
+}
+
+/// An hour, in nanoseconds.
+const LONGEST: u64 = 3_600_000_000_000;
+
+impl OperationStats {
+    fn new() -> Self {
+        Self {
+            requests: 0,
+            errors: 0,
+            bytes: 0,
+            latency: Histogram::new_with_bounds(1, LONGEST, 2).expect("these are bounds"),
+        }
+    }
+}
+
+impl Default for Stats {
+    fn default() -> Self {
+        Self(Mutex::new(Operation::ALL.map(|_| OperationStats::new())))
+    }
+}
+
+/// One request that is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    /// What it was.
+    pub operation: Operation,
+    /// How many bytes it was about.
+    pub bytes: u64,
+    /// Whether it did what it should.
+    pub succeeded: bool,
+}
+
+impl Stats {
+    /// Adds requests that took the same time, as those of a batch do.
+    pub fn record(&self, done: impl IntoIterator<Item = Done>, took: Duration) {
+        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for done in done {
+            let stats = &mut all[done.operation as usize];
+            stats.requests += 1;
+            if done.succeeded {
+                stats.bytes += done.bytes;
+            } else {
+                stats.errors += 1;
+            }
+            stats.latency.saturating_record(nanoseconds);
+        }
+    }
+
+    /// What each of [`Operation::ALL`] has done so far.
+    #[must_use]
+    pub fn all(&self) -> [(Operation, OperationStats); Operation::ALL.len()] {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Operation::ALL.map(|operation| (operation, all[operation as usize].clone()))
+    }
+
+    /// A table for people, with what the engine did for `disk`.
+    #[must_use]
+    pub fn report(&self, disk: &Disk) -> Report {
+        Report {
+            all: self.all(),
+            engine: disk.engine_time(),
+        }
+    }
+}
+
+/// A table of all operations that there were.
+#[derive(Debug)]
+pub struct Report {
+    all: [(Operation, OperationStats); Operation::ALL.len()],
+    engine: EngineTime,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cells = [
+            "operation",
+            "requests",
+            "errors",
+            "MiB",
+            "p50",
+            "p90",
+            "p99",
+            "p99.9",
+            "max",
+        ];
+        write_row(f, &cells.map(String::from))?;
+        for (operation, stats) in &self.all {
+            if stats.requests == 0 {
+                continue;
+            }
+            let percentile = |p| microseconds(stats.latency.value_at_percentile(p));
+            let cells = [
+                operation.name().into(),
+                stats.requests.to_string(),
+                stats.errors.to_string(),
+                mebibytes(stats.bytes),
+                percentile(50.0),
+                percentile(90.0),
+                percentile(99.0),
+                percentile(99.9),
+                microseconds(stats.latency.max()),
+            ];
+            write_row(f, &cells)?;
+        }
+        let EngineTime {
+            bytes,
+            calls,
+            nanoseconds,
+            ..
+        } = self.engine;
+        write!(
+            f,
+            "engine: {} MiB in {calls} calls, {} ms",
+            mebibytes(bytes),
+            thousandths(nanoseconds / 1000)
+        )
+    }
+}
+
+fn write_row(f: &mut fmt::Formatter<'_>, cells: &[String; 9]) -> fmt::Result {
+    let (name, rest) = cells.split_first().expect("nine cells");
+    write!(f, "{name:<12}")?;
+    for cell in rest {
+        write!(f, " {cell:>11}")?;
+    }
+    writeln!(f)
+}
+
+fn mebibytes(bytes: u64) -> String {
+    let tenths = u128::from(bytes) * 10 / (1 << 20);
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+fn microseconds(nanoseconds: u64) -> String {
+    let tenths = nanoseconds / 100;
+    format!("{}.{} us", tenths / 10, tenths % 10)
+}
+
+fn thousandths(number: u64) -> String {
+    format!("{}.{:03}", number / 1000, number % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use luxor_sector::{DiskOptions, MemoryStorage, Part};
+
+    use super::*;
+
+    fn done(operation: Operation, bytes: u64, succeeded: bool) -> Done {
+        Done {
+            operation,
+            bytes,
+            succeeded,
+        }
+    }
+
+    #[test]
+    fn requests_are_counted_where_they_belong() {
+        let stats = Stats::default();
+        let (read, flush) = (Operation::Read, Operation::Flush);
+        stats.record([done(read, 4096, true); 3], Duration::from_micros(7));
+        stats.record([done(read, 512, false)], Duration::from_millis(40));
+        stats.record([done(flush, 0, true)], Duration::MAX);
+        for (operation, found) in stats.all() {
+            let expected = match operation {
+                Operation::Read => (4, 1, 3 * 4096),
+                Operation::Flush => (1, 0, 0),
+                _ => (0, 0, 0),
+            };
+            let found = (found.requests, found.errors, found.bytes);
+            assert_eq!(found, expected, "{operation:?}");
+        }
+        let (_, reads) = &stats.all()[0];
+        let close = |found: u64, expected: u64| found.abs_diff(expected) <= expected / 100;
+        assert!(close(reads.latency.value_at_percentile(50.0), 7_000));
+        assert!(close(reads.latency.value_at_percentile(75.0), 7_000));
+        assert!(close(reads.latency.value_at_percentile(99.0), 40_000_000));
+    }
+
+    #[test]
+    fn a_report_has_what_there_was() {
+        let part = Part {
+            offset: 0,
+            len: 512,
+            crypt: None,
+        };
+        let storage = Arc::new(MemoryStorage::new(vec![0; 512]));
+        let disk = Disk::new(storage, vec![part], DiskOptions::default()).unwrap();
+        let stats = Stats::default();
+        let write = done(Operation::Write, 3 << 19, true);
+        stats.record([write; 2], Duration::from_nanos(1_500));
+        let report = stats.report(&disk).to_string();
+        let lines: Vec<_> = report.lines().collect();
+        assert_eq!(lines.len(), 3);
+        let cells: Vec<_> = lines[1].split_whitespace().collect();
+        assert_eq!(cells[..5], ["write", "2", "0", "3.0", "1.5"]);
+        assert_eq!(lines[2], "engine: 0.0 MiB in 0 calls, 0.000 ms");
+    }
+}
