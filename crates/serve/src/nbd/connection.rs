@@ -34,9 +34,12 @@ use crate::{
     stats::{Done, Operation},
 };
 
-/// The most threads of one connection. Each may hold a buffer as long as the longest
-/// request.
+/// The most threads of one connection.
 const THREADS: usize = 8;
+
+/// With so many bytes under way no other thread is called: a client that takes no replies
+/// has these and one more request, and no more of the memory.
+const UNDER_WAY: usize = 32 << 20;
 
 /// With so many bytes a second core is worth its waking.
 const WORTH_A_CALL: usize = 128 << 10;
@@ -68,6 +71,8 @@ struct Roles {
     parked: usize,
     /// How many threads wait for the disk.
     working: usize,
+    /// The bytes of requests that are received and not yet answered.
+    under_way: usize,
     /// Counts how often the inbox was laid down, and what [`Connection::look`] saw of it.
     turns: u64,
     seen: u64,
@@ -87,6 +92,7 @@ impl Connection {
                 threads: 1,
                 parked: 0,
                 working: 0,
+                under_way: 0,
                 turns: 0,
                 seen: 0,
             }),
@@ -100,14 +106,16 @@ impl Connection {
     /// [`Connection::stop`]. Its helpers may then have something to answer yet.
     pub fn serve(self: &Arc<Self>) {
         let _end = End(self);
-        while let Some(mut inbox) = self.take_inbox() {
+        let mut answered = 0;
+        while let Some(mut inbox) = self.take_inbox(mem::take(&mut answered)) {
             match inbox.receive(&*self.channel, &self.agreed, self.service.buffers()) {
                 Ok(Some(batch)) => {
                     let foreseen = batch.is_slow(self.service.disk())
                         || (batch.bytes() >= WORTH_A_CALL && inbox.has_request());
-                    self.lay_down(inbox, foreseen);
-                    let answered = self.answer(batch);
-                    if let Err(error) = answered {
+                    let bytes = batch.bytes();
+                    self.lay_down(inbox, bytes, foreseen);
+                    answered = bytes;
+                    if let Err(error) = self.answer(batch) {
                         self.service
                             .note(&format!("a client does not take its replies: {error}"));
                         self.channel.shutdown();
@@ -159,9 +167,11 @@ impl Connection {
         self.roles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the inbox can be taken up; `None` when all is over.
-    fn take_inbox(&self) -> Option<Inbox> {
+    /// Waits until the inbox can be taken up; `None` when all is over. So many bytes are
+    /// no longer under way.
+    fn take_inbox(&self, answered: usize) -> Option<Inbox> {
         let mut roles = self.lock();
+        roles.under_way -= answered;
         loop {
             if roles.over {
                 return None;
@@ -179,9 +189,10 @@ impl Connection {
         }
     }
 
-    fn lay_down(self: &Arc<Self>, inbox: Inbox, call: bool) {
+    fn lay_down(self: &Arc<Self>, inbox: Inbox, bytes: usize, call: bool) {
         let mut roles = self.lock();
         roles.inbox = Some(inbox);
+        roles.under_way += bytes;
         roles.turns += 1;
         roles.working += 1;
         if call {
@@ -193,6 +204,9 @@ impl Connection {
 
     /// Has another thread take the inbox up. Without any more threads it waits.
     fn call(self: &Arc<Self>, roles: &mut Roles) {
+        if roles.under_way >= UNDER_WAY {
+            return;
+        }
         if roles.parked > 0 {
             self.called.notify_one();
         } else if roles.threads < THREADS {

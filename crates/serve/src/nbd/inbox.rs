@@ -110,7 +110,13 @@ impl Inbox {
         let mut buffer: Option<Buffer> = None;
         let mut used = 0;
         while entries.len() < MOST && used < BATCH {
-            let Some(request) = self.peek()? else { break };
+            let request = match self.peek() {
+                Ok(Some(request)) => request,
+                Ok(None) => break,
+                // What came before it is answered.
+                Err(_) if !entries.is_empty() => break,
+                Err(error) => return Err(error),
+            };
             if let Some(first) = entries.first()
                 && !go_together(&first.request, &request)
             {

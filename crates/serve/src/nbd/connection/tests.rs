@@ -525,6 +525,38 @@ fn a_stop_answers_what_has_come() {
     session.thread.take().unwrap().join().unwrap();
 }
 
+/// A client that takes no replies keeps no more of the memory than it may.
+#[test]
+fn what_is_under_way_is_bounded() {
+    let mut session = Session::memory();
+    for _ in 0..20 {
+        session.send(READ, 0, 0, 16 << 20);
+    }
+    let begun = Instant::now();
+    let mut quiet = 0;
+    let mut before = 0;
+    // Until nothing moves any more, however often one looks.
+    while quiet < 50 {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        session.connection.look();
+        thread::sleep(Duration::from_millis(1));
+        let turns = session.connection.lock().turns;
+        quiet = if turns == before && turns > 0 {
+            quiet + 1
+        } else {
+            0
+        };
+        before = turns;
+    }
+    let under_way = session.connection.lock().under_way;
+    assert!((16 << 20..=48 << 20).contains(&under_way), "{under_way}");
+    for _ in 0..20 {
+        assert_eq!(session.reply().0, 0);
+        assert!(session.receive(16 << 20) == original(0, 16 << 20));
+    }
+    drop(session);
+}
+
 /// It waits in the midst of its reply, for as long as it likes, and no longer than until
 /// it is shut down.
 #[test]
