@@ -6,6 +6,7 @@ mod export;
 mod header;
 mod keys;
 mod metadata;
+mod mount;
 mod raw;
 mod tokens;
 mod tools;
@@ -32,6 +33,7 @@ pub use self::{
         LimitArgs, NewSecretArgs, PbkdfArgs, UnlockArgs,
     },
     metadata::{CheckArgs, DumpArgs},
+    mount::MountArgs,
     raw::{RawArgs, RawDirection, RawMode},
     tokens::{
         AnyLuks, ConfigArgs, IsLuksArgs, PriorityName, TokenAddArgs, TokenArgs, TokenCommand,
@@ -173,6 +175,7 @@ pub enum Command {
     Config(ConfigArgs),
     Uuid(UuidArgs),
     IsLuks(IsLuksArgs),
+    Mount(MountArgs),
     Raw(RawArgs),
     Engines(EnginesArgs),
     Bench(BenchArgs),
@@ -201,6 +204,7 @@ pub fn definition() -> clap::Command {
         ("config", NO_KEY),
         ("uuid", NO_KEY),
         ("is-luks", NO_KEY),
+        ("mount", &["progress_json"]),
         ("encrypt", POLICY),
         (
             "format",

@@ -43,7 +43,14 @@ impl Console {
         }
     }
 
-    /// A line for everybody who did not ask for silence with `-q`.
+    /// What happens, for everybody who did not ask for silence with `-q`.
+    pub fn tell(self, text: impl AsRef<str>) {
+        if !self.quiet {
+            say(&format!("luxor: {}", text.as_ref()));
+        }
+    }
+
+    /// A warning for everybody who did not ask for silence with `-q`.
     pub fn warn(self, text: impl AsRef<str>) {
         if !self.quiet {
             say(&format!("luxor: warning: {}", text.as_ref()));

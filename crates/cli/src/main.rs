@@ -13,7 +13,6 @@ mod cryptsetup;
 mod data_file;
 mod engine;
 mod error;
-#[allow(dead_code, reason = "the commands that give a disk out come next")]
 mod export;
 mod input;
 mod locks;
@@ -78,6 +77,7 @@ fn run(cli: &Cli) -> Result<()> {
         Command::Config(args) => commands::config::run(args, &cli.global, console),
         Command::Uuid(args) => commands::identify::uuid(args, &cli.global, console),
         Command::IsLuks(args) => commands::identify::is_luks(args, &cli.global, console),
+        Command::Mount(args) => commands::mount::run(args, &cli.global, console),
         Command::Raw(args) => commands::raw::run(args, &cli.global, console),
         Command::Engines(args) => commands::engines::run(args),
         Command::Bench(args) => commands::bench::run(args, &cli.global),
@@ -99,7 +99,8 @@ fn check_policy_is_used(cli: &Cli) -> Result<()> {
         | Command::Token(_)
         | Command::Config(_)
         | Command::Uuid(_)
-        | Command::IsLuks(_) => true,
+        | Command::IsLuks(_)
+        | Command::Mount(_) => true,
         Command::Encrypt(_)
         | Command::Format(_)
         | Command::Raw(_)

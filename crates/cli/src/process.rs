@@ -48,7 +48,8 @@ pub fn harden(console: Console) {
     }
 }
 
-/// Starts the thread that ends the program on SIGINT, SIGTERM, SIGHUP and SIGQUIT.
+/// Starts the thread that ends the program on SIGINT, SIGTERM, SIGHUP and SIGQUIT;
+/// [`StopOnSignal`] has the first three ask for a clean end instead.
 ///
 /// It does so by itself, wherever the other threads are: Argon2 cannot be
 /// interrupted, and a read from a pipe may block for ever. Outputs without a
@@ -73,7 +74,11 @@ pub fn handle_signals() -> Result<()> {
             for signal in &mut signals {
                 match signal {
                     SIGCONT => continued(),
-                    _ => interrupted(),
+                    SIGQUIT => interrupted(),
+                    _ => {
+                        let stop = lock(&STOP).take();
+                        stop.map_or_else(|| interrupted(), |stop| stop());
+                    }
                 }
             }
         })
@@ -148,6 +153,27 @@ impl Prompt {
     }
 }
 
+/// While this lives, the first SIGINT, SIGTERM or SIGHUP is a request to stop; the second
+/// ends the program at once, as does SIGQUIT.
+#[derive(Debug)]
+pub struct StopOnSignal(());
+
+impl StopOnSignal {
+    /// `stop` is called by the thread that waits for signals, which it must not hold up.
+    #[must_use]
+    pub fn new(stop: impl FnOnce() + Send + 'static) -> Self {
+        *lock(&STOP) = Some(Box::new(stop));
+        Self(())
+    }
+}
+
+impl Drop for StopOnSignal {
+    fn drop(&mut self) {
+        *lock(&STOP) = None;
+    }
+}
+
+static STOP: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 static TERMINAL: Mutex<Option<Prompt>> = Mutex::new(None);
 static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static LINE_OPEN: Mutex<bool> = Mutex::new(false);

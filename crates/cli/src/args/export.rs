@@ -30,13 +30,13 @@ pub struct ExportArgs {
     #[arg(long)]
     pub allow_discards: bool,
 
-    /// What the header of a plain volume would say.
-    #[command(flatten)]
-    pub plain: PlainArgs,
-
     /// How to open the volume.
     #[command(flatten)]
     pub unlock: UnlockArgs,
+
+    /// What the header of a plain volume would say. Last, since its heading goes on.
+    #[command(flatten)]
+    pub plain: PlainArgs,
 }
 
 /// `--type` of a volume that is given out as a disk.

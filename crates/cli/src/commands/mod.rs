@@ -30,6 +30,7 @@ pub mod generate;
 pub mod header;
 pub mod identify;
 pub mod key;
+pub mod mount;
 pub mod raw;
 pub mod token;
 

@@ -7,6 +7,7 @@ mod header;
 mod keys;
 mod luks1;
 mod meanwhile;
+mod mount;
 mod outputs;
 mod raw;
 mod roundtrip;

@@ -3,13 +3,14 @@
 //!
 //! What is encrypted is checked by a third party, Python's `cryptography`, with
 //! the volume key that `cryptsetup` gives out (`sectors.py`). All work is on plain
-//! files, so that neither root nor the kernel's dm-crypt is needed. The key
-//! derivations are the cheapest that `cryptsetup` permits.
+//! files, so that neither root (but for `mounting`) nor the kernel's dm-crypt is needed.
+//! The key derivations are the cheapest that `cryptsetup` permits.
 
 mod headers;
 mod keys;
 mod luks1;
 mod making;
+mod mounting;
 mod product;
 mod programs;
 mod reencryption;

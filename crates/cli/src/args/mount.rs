@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor mount`.
+
+use std::path::PathBuf;
+
+use clap::{
+    Args, ValueHint,
+    builder::{OsStringValueParser, TypedValueParser},
+};
+use luxor_serve::fuse::FileName;
+
+use super::ExportArgs;
+
+/// Show a volume's plaintext as a file, for losetup, mount and whatever reads files
+///
+/// DIR then has one file, the plaintext, named as VOLUME without `.luks`. It lasts until
+/// DIR is unmounted (`fusermount3 -u DIR`, or `umount DIR` as root) or SIGINT or SIGTERM
+/// comes. By FUSE: with no root where /dev/fuse allows, and with no dm-crypt.
+#[derive(Args, Debug)]
+// A file's holes are zeros, and discarded sectors are not.
+#[command(mut_arg("allow_discards", |arg| arg.hide(true)))]
+pub struct MountArgs {
+    /// The volume.
+    #[command(flatten)]
+    pub export: ExportArgs,
+
+    /// An empty folder
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = None)]
+    pub folder: PathBuf,
+
+    /// The file's name (default: that of VOLUME, without .luks)
+    #[arg(long, help_heading = "Mounting")]
+    #[arg(value_parser = OsStringValueParser::new().try_map(FileName::new))]
+    pub name: Option<FileName>,
+
+    /// Let root use the file too, for losetup; everybody else is kept out by its mode, 0600
+    ///
+    /// Unless it is root who mounts, /etc/fuse.conf must have `user_allow_other`.
+    #[arg(long, help_heading = "Mounting")]
+    pub allow_other: bool,
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor mount`.
+
+use std::{
+    ffi::OsStr,
+    io,
+    os::unix::ffi::OsStrExt,
+    path::Path,
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    thread,
+    time::Duration,
+};
+
+use luxor_serve::fuse::{FileName, MountError, MountOptions, MountPoint, Mounted, Unmounter};
+
+use crate::{
+    args::{GlobalArgs, MountArgs},
+    console::Console,
+    error::{Error, Exit, Result, name},
+    export::Export,
+    process::StopOnSignal,
+};
+
+/// Shows a volume's plaintext as a file until it is unmounted.
+///
+/// # Errors
+/// When the folder cannot be mounted on, when the volume or the secret is not usable, and
+/// when what was written cannot be made durable.
+pub fn run(args: &MountArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+    if args.export.allow_discards {
+        return Err(Error::failure("a file cannot pass discards on").hint(
+            "Whoever punches a hole into a file relies on zeros, which discarded sectors are \
+             not. `luxor serve` passes them on.",
+        ));
+    }
+    let volume = &args.export.volume;
+    let options = MountOptions {
+        name: args.name.clone().unwrap_or_else(|| file_name(volume)),
+        source: volume.as_os_str().to_owned(),
+        allow_other: args.allow_other,
+    };
+    let file = args.folder.join(options.name.as_os_str());
+    // What is wrong with the folder is told before the secret is asked for.
+    let point = MountPoint::new(&args.folder).map_err(|error| refused(&error))?;
+    let export = Export::open(&args.export, global, console)?;
+
+    let (stop, stopped) = mpsc::channel();
+    // It may come before there is anything to unmount.
+    let _signals = StopOnSignal::new(move || {
+        // Nobody listens any more once all is over.
+        let _ = stop.send(());
+    });
+    let mut mounted =
+        Mounted::new(export.disk.clone(), point, &options).map_err(|error| refused(&error))?;
+    let unmounter = mounted.unmounter();
+    let (end, ended) = mpsc::channel();
+    let shown = name(&file);
+    let said = format!("{shown} is still in use: this ends when nobody has it open any more");
+    thread::Builder::new()
+        .name("unmount".into())
+        .spawn(move || {
+            if stopped.recv().is_ok() {
+                unmount(unmounter, &ended, &said, console);
+            }
+        })
+        .map_err(|error| Error::io("cannot start a thread", &error))?;
+    console.tell(format!(
+        "the plaintext is {shown} until {} is unmounted",
+        name(&args.folder)
+    ));
+    let served = mounted.serve();
+    drop(end);
+    served.map_err(|error| {
+        Error::io(
+            format!("{}: what was written may be lost", export.name),
+            &error,
+        )
+    })
+}
+
+fn unmount(mut unmounter: Unmounter, ended: &Receiver<()>, still_used: &str, console: Console) {
+    /// What takes no longer is not worth a word.
+    const SOON: Duration = Duration::from_secs(1);
+
+    if let Err(error) = unmounter.unmount() {
+        console.warn(Error::io("cannot unmount", &error).message());
+    } else if ended.recv_timeout(SOON) == Err(RecvTimeoutError::Timeout) {
+        console.warn(still_used);
+    }
+}
+
+/// The volume's name, without `.luks`.
+fn file_name(volume: &Path) -> FileName {
+    let name = volume.file_name().unwrap_or_default();
+    let stem = name.as_bytes().strip_suffix(b".luks").unwrap_or_default();
+    [OsStr::from_bytes(stem), name, OsStr::new("plaintext")]
+        .into_iter()
+        .find_map(|name| FileName::new(name).ok())
+        .expect("the last one is a file's name")
+}
+
+fn refused(error: &MountError) -> Error {
+    match error {
+        MountError::NoFolder { folder } => {
+            Error::new(Exit::Missing, format!("{} does not exist", name(folder)))
+        }
+        MountError::NotAFolder { folder } => {
+            Error::failure(format!("{} is not a folder", name(folder)))
+        }
+        MountError::NotEmpty { folder } => {
+            Error::new(Exit::Busy, format!("{} is not empty", name(folder)))
+                .hint("What is in it could not be reached any more. Make a new folder.")
+        }
+        MountError::LeftBehind { folder } => {
+            let folder = name(folder);
+            let what = format!("{folder} is still the mount of a process that was killed");
+            Error::new(Exit::Busy, what).hint(format!("To take it away: fusermount3 -u {folder}"))
+        }
+        MountError::Folder { folder, source } => {
+            Error::io(format!("cannot look into {}", name(folder)), source)
+        }
+        MountError::NoFuse { source } => Error::io("cannot open /dev/fuse", source).hint(
+            "`modprobe fuse` loads it. A container must be given the device: --device /dev/fuse.",
+        ),
+        MountError::FuseNotAllowed => Error::io(
+            "cannot open /dev/fuse",
+            &io::ErrorKind::PermissionDenied.into(),
+        )
+        .hint("Its usual mode is 0666. A container must be given it: --device /dev/fuse."),
+        MountError::NoFusermount => Error::failure("fusermount3 is not there")
+            .hint("Who is not root mounts by it. It is in the package fuse3."),
+        MountError::OthersNotAllowed => {
+            Error::failure("--allow-other needs the line user_allow_other in /etc/fuse.conf")
+        }
+        MountError::Refused { folder, words } => {
+            Error::failure(format!("cannot mount on {}: {words}", name(folder)))
+        }
+        _ => Error::failure(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_named_after_the_volume() {
+        for (volume, expected) in [
+            ("photos.tar.luks", "photos.tar"),
+            ("/dev/sdb1", "sdb1"),
+            ("a/b/disk.img", "disk.img"),
+            (".luks", ".luks"),
+            ("...luks", "..."),
+            ("x.luks.luks", "x.luks"),
+            ("..", "plaintext"),
+            ("/", "plaintext"),
+        ] {
+            assert_eq!(
+                file_name(Path::new(volume)).as_os_str(),
+                expected,
+                "{volume}"
+            );
+        }
+    }
+}

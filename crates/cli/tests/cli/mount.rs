@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor mount`. Mounting takes root, or a `/dev/fuse` that is open to everybody.
+
+use std::{
+    fs::{self, File, Permissions},
+    io::{self, BufRead, BufReader, Read},
+    os::unix::fs::{FileExt, PermissionsExt},
+    path::PathBuf,
+    process::{Child, ChildStderr, Command},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::support::{FAST, Folder, Luxor, Outcome, as_nobody, bytes, luxor, tool};
+
+/// No multiple of a sector.
+const LEN: usize = 1_000_001;
+
+fn plain() -> Vec<u8> {
+    bytes(LEN, 1)
+}
+
+/// A folder with a key, a volume in which is [`plain`], and an empty folder `dir`.
+fn prepared() -> Folder {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("plain", plain());
+    luxor("encrypt --key-file key plain photos.tar.luks")
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok();
+    fs::remove_file(folder.join("plain")).unwrap();
+    fs::create_dir(folder.join("dir")).unwrap();
+    folder
+}
+
+/// `luxor mount --key-file key …`.
+fn mount(folder: &Folder, arguments: &str) -> Luxor {
+    luxor("mount --key-file key")
+        .args(arguments.split_whitespace())
+        .current_dir(folder.path())
+}
+
+/// A mount that is there.
+struct Mounted {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    /// What was said when it was there.
+    line: String,
+    folder: PathBuf,
+}
+
+impl Mounted {
+    fn new(folder: &Folder, arguments: &str) -> Self {
+        let mut child = mount(folder, arguments).spawn();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        assert!(line.starts_with("luxor: the plaintext is "), "{line}");
+        let dir = arguments.split_whitespace().last().unwrap();
+        Self {
+            child,
+            stderr,
+            line,
+            folder: folder.join(dir),
+        }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join("photos.tar")
+    }
+
+    fn send(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+    }
+
+    /// The exit code, and what was said after the first line.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut words = String::new();
+        self.stderr.read_to_string(&mut words).unwrap();
+        (self.child.wait().unwrap().code(), words)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = Command::new("umount")
+            .args(["--lazy", "--quiet"])
+            .arg(&self.folder)
+            .status();
+    }
+}
+
+#[test]
+fn the_plaintext_is_a_file_until_it_is_unmounted() {
+    let folder = prepared();
+    for (unmount, options, name) in [
+        ("umount", "photos.tar.luks dir", "photos.tar"),
+        (
+            "fusermount3 -u",
+            "--name=other photos.tar.luks dir",
+            "other",
+        ),
+    ] {
+        let mounted = Mounted::new(&folder, options);
+        let line = format!("luxor: the plaintext is dir/{name} until dir is unmounted\n");
+        assert_eq!(mounted.line, line);
+        let file = mounted.folder.join(name);
+        assert!(fs::read(&file).unwrap() == plain());
+        assert_eq!(
+            file.metadata().unwrap().permissions().mode() & 0o7777,
+            0o600
+        );
+        let mut words = unmount.split(' ').collect::<Vec<_>>();
+        words.push(mounted.folder.to_str().unwrap());
+        tool(words[0], &words[1..]);
+        assert_eq!(mounted.end(), (Some(0), String::new()));
+        assert_eq!(fs::read_dir(folder.join("dir")).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn what_is_written_is_in_the_volume() {
+    let folder = prepared();
+    let mounted = Mounted::new(&folder, "photos.tar.luks dir");
+    let file = File::options().write(true).open(mounted.file()).unwrap();
+    file.write_all_at(b"not what it was", 4090).unwrap();
+    drop(file);
+    mounted.send(Signal::SIGTERM);
+    assert_eq!(mounted.end(), (Some(0), String::new()));
+    luxor("decrypt --key-file key photos.tar.luks back")
+        .current_dir(folder.path())
+        .ok();
+    let mut changed = plain();
+    changed[4090..4105].copy_from_slice(b"not what it was");
+    assert!(fs::read(folder.join("back")).unwrap() == changed);
+}
+
+#[test]
+fn what_is_quiet_says_nothing() {
+    let folder = prepared();
+    let mut child = mount(&folder, "-q photos.tar.luks dir").spawn();
+    // Nobody else looks into this folder: the first event is the file.
+    let file = folder.join("dir/photos.tar");
+    while !file.exists() {
+        assert_eq!(child.try_wait().unwrap(), None);
+        std::thread::yield_now();
+    }
+    tool("umount", [folder.join("dir")]);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!((output.stdout, output.stderr), (vec![], vec![]));
+}
+
+#[test]
+fn signals_unmount() {
+    let folder = prepared();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let mounted = Mounted::new(&folder, "photos.tar.luks dir");
+        mounted.send(signal);
+        assert_eq!(mounted.end(), (Some(0), String::new()), "{signal}");
+        assert_eq!(fs::read_dir(folder.join("dir")).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn who_has_the_file_open_is_waited_for_until_a_second_signal() {
+    let folder = prepared();
+    for twice in [false, true] {
+        let mut mounted = Mounted::new(&folder, "photos.tar.luks dir");
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(mounted.file())
+            .unwrap();
+        mounted.send(Signal::SIGTERM);
+        let mut line = String::new();
+        mounted.stderr.read_line(&mut line).unwrap();
+        assert!(line.contains("dir/photos.tar is still in use"), "{line}");
+        assert!(!mounted.file().exists());
+        file.write_all_at(b"late", 0).unwrap();
+        if twice {
+            mounted.send(Signal::SIGTERM);
+            let (code, words) = mounted.end();
+            assert_eq!((code, words.trim_end()), (Some(130), "luxor: interrupted"));
+            let error = file.write_at(b"too late", 0).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotConnected);
+        } else {
+            drop(file);
+            assert_eq!(mounted.end(), (Some(0), String::new()));
+            luxor("decrypt --key-file key photos.tar.luks back")
+                .current_dir(folder.path())
+                .ok();
+            assert_eq!(fs::read(folder.join("back")).unwrap()[..4], *b"late");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_mounted_is_refused_before_the_secret_is_asked_for() {
+    let folder = prepared();
+    folder.write("full", b"");
+    fs::create_dir_all(folder.join("full-dir/x")).unwrap();
+    let fails = |arguments: &str, code, words: &str| {
+        // No key file: it would be the first thing to fail.
+        luxor("mount --key-file missing")
+            .args(arguments.split_whitespace())
+            .current_dir(folder.path())
+            .fails(code, words)
+    };
+    fails("photos.tar.luks missing", 4, "missing does not exist");
+    fails("photos.tar.luks full", 1, "full is not a folder");
+    fails("photos.tar.luks full-dir", 5, "full-dir is not empty");
+    let hint = fails("--allow-discards photos.tar.luks dir", 1, "discards");
+    assert!(hint.stderr.contains("luxor serve"), "{hint:?}");
+    for name in ["a/b", ".."] {
+        let refused = mount(&folder, &format!("--name={name} photos.tar.luks dir")).run();
+        refused.assert_code(1);
+        assert!(refused.stderr.contains("not a file's name"), "{refused:?}");
+    }
+    fails("missing dir", 4, "missing does not exist");
+
+    folder.write("wrong", b"wrong");
+    luxor("mount --key-file wrong photos.tar.luks dir")
+        .current_dir(folder.path())
+        .fails(2, "");
+    assert_eq!(fs::read_dir(folder.join("dir")).unwrap().count(), 0);
+}
+
+#[test]
+fn who_writes_is_alone_and_readers_are_not() {
+    let folder = prepared();
+    fs::create_dir(folder.join("other")).unwrap();
+    let writer = Mounted::new(&folder, "photos.tar.luks dir");
+    for options in ["", "--read-only"] {
+        let line = format!("{options} photos.tar.luks other");
+        mount(&folder, &line).fails(5, "photos.tar.luks");
+    }
+    writer.send(Signal::SIGTERM);
+    writer.end();
+
+    let reader = Mounted::new(&folder, "--read-only photos.tar.luks dir");
+    let other = Mounted::new(&folder, "--read-only photos.tar.luks other");
+    for mounted in [&reader, &other] {
+        assert!(fs::read(mounted.file()).unwrap() == plain());
+        let error = File::options()
+            .write(true)
+            .open(mounted.file())
+            .unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
+    }
+}
+
+#[test]
+fn the_mount_of_a_killed_process_is_told_from_others() {
+    let folder = prepared();
+    let mut mounted = Mounted::new(&folder, "photos.tar.luks dir");
+    mounted.child.kill().unwrap();
+    mounted.child.wait().unwrap();
+    let refused = mount(&folder, "photos.tar.luks dir").fails(5, "was killed");
+    assert!(refused.stderr.contains("fusermount3 -u dir"), "{refused:?}");
+    tool("fusermount3", ["-u".as_ref(), mounted.folder.as_os_str()]);
+    let again = Mounted::new(&folder, "photos.tar.luks dir");
+    assert!(fs::read(again.file()).unwrap() == plain());
+}
+
+/// `/dev/fuse` with another mode, until dropped.
+struct Fuse {
+    before: Permissions,
+}
+
+const FUSE: &str = "/dev/fuse";
+
+impl Fuse {
+    fn with_mode(mode: u32) -> Self {
+        let before = fs::metadata(FUSE).unwrap().permissions();
+        let set = fs::set_permissions(FUSE, Permissions::from_mode(mode));
+        set.expect("it takes root to change the mode of /dev/fuse");
+        Self { before }
+    }
+}
+
+impl Drop for Fuse {
+    fn drop(&mut self) {
+        let _ = fs::set_permissions(FUSE, self.before.clone());
+    }
+}
+
+#[test]
+fn an_ordinary_user_mounts_where_the_device_allows() {
+    let folder = prepared();
+    folder.open_to_everybody();
+    // What is the user's own: fusermount3 mounts on nothing else.
+    for name in ["key", "photos.tar.luks", "dir"] {
+        std::os::unix::fs::chown(folder.join(name), Some(65534), Some(65534)).unwrap();
+    }
+    let before = fs::metadata(FUSE).unwrap().permissions().mode();
+    {
+        let _fuse = Fuse::with_mode(0o600);
+        let refused = as_nobody(
+            "$luxor mount --key-file key photos.tar.luks dir",
+            folder.path(),
+        );
+        refused.assert_code(1);
+        assert!(
+            refused.stderr.contains("/dev/fuse: permission denied"),
+            "{refused:?}"
+        );
+        assert!(refused.stderr.contains("0666"), "{refused:?}");
+    }
+    let fuse = Fuse::with_mode(0o666);
+    let refused = as_nobody(
+        "FUSERMOUNT_PATH=/missing $luxor mount --key-file key photos.tar.luks dir",
+        folder.path(),
+    );
+    refused.assert_code(1);
+    assert!(refused.stderr.contains("fuse3"), "{refused:?}");
+
+    // The mount outlives the shell's wait for its line, and root is kept out.
+    let line = r#"
+        mkfifo line
+        $luxor mount --key-file key photos.tar.luks dir 2>line &
+        read -r words <line
+        stat -c '%U %a' dir/photos.tar
+        id -un
+        cat dir/photos.tar >copy
+        printf changed | dd of=dir/photos.tar bs=1 seek=500000 conv=notrunc,fsync status=none
+        echo now
+        read -r checked <checked
+        fusermount3 -u dir
+        wait $!"#;
+    tool("mkfifo", [folder.join("checked")]);
+    fs::set_permissions(folder.join("checked"), Permissions::from_mode(0o666)).unwrap();
+    let path = folder.path().to_owned();
+    let root = std::thread::spawn(move || {
+        // Opened by the shell when it has done its part.
+        let mut checked = File::options()
+            .write(true)
+            .open(path.join("checked"))
+            .unwrap();
+        let found = File::open(path.join("dir/photos.tar"));
+        io::Write::write_all(&mut checked, b"done\n").unwrap();
+        found.map(drop)
+    });
+    let outcome = as_nobody(line, folder.path());
+    outcome.assert_code(0);
+    let lines: Vec<_> = outcome.text().lines().collect();
+    assert_eq!(lines[0], format!("{} 600", lines[1]));
+    let error = root.join().unwrap().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+    assert!(fs::read(folder.join("copy")).unwrap() == plain());
+    luxor("decrypt --key-file key photos.tar.luks back")
+        .current_dir(folder.path())
+        .ok();
+    let back = fs::read(folder.join("back")).unwrap();
+    assert_eq!(&back[500_000..500_007], b"changed");
+
+    // Whatever this machine's /etc/fuse.conf says.
+    fs::copy(env!("CARGO_BIN_EXE_luxor"), folder.join("luxor-copy")).unwrap();
+    let mut unshare = Command::new("unshare");
+    let line = "mount --bind /dev/null /etc/fuse.conf && exec setpriv --reuid=65534 \
+                --regid=65534 --clear-groups ./luxor-copy mount --allow-other --key-file key \
+                photos.tar.luks dir";
+    unshare
+        .args(["--mount", "sh", "-c", line])
+        .current_dir(folder.path());
+    let outcome = Outcome::new(line.into(), unshare.output().unwrap());
+    outcome.assert_code(1);
+    assert!(outcome.stderr.contains("user_allow_other"), "{outcome:?}");
+    drop(fuse);
+    assert_eq!(fs::metadata(FUSE).unwrap().permissions().mode(), before);
+}
+
+#[test]
+fn others_are_let_in_when_asked_for_and_kept_out_by_the_mode() {
+    let folder = prepared();
+    folder.open_to_everybody();
+    for (options, word) in [("", false), ("--allow-other", true)] {
+        let mounted = Mounted::new(&folder, &format!("{options} photos.tar.luks dir"));
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let dir = mounted.folder.to_str().unwrap();
+        let line = mounts.lines().find(|line| line.contains(dir)).unwrap();
+        assert_eq!(line.contains("allow_other"), word, "{line}");
+        let outcome = as_nobody("cat dir/photos.tar", folder.path());
+        outcome.assert_code(1);
+        mounted.send(Signal::SIGTERM);
+        mounted.end();
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor mount`, with a file system of the kernel's in the volume.
+//!
+//! What ext4 wrote by way of FUSE and a loop device is decrypted by Python with the key that
+//! `cryptsetup` gives out, and is ext4 again. It takes root.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::{
+    Cell, PASSPHRASE, SecretKind,
+    programs::{Bench, Outcome, Secret, Volume, must, must_equal, run, text},
+    words,
+};
+
+#[test]
+fn ext4_lives_in_luks2_with_sectors_of_512_bytes() -> Outcome<()> {
+    ext4_lives_in(
+        Cell {
+            sector_size: 512,
+            ..Cell::example()
+        },
+        "--direct-io=on",
+    )
+}
+
+#[test]
+fn ext4_lives_in_luks2_with_sectors_of_4096_bytes() -> Outcome<()> {
+    ext4_lives_in(Cell::example(), "--direct-io=on")
+}
+
+#[test]
+fn ext4_lives_in_luks1() -> Outcome<()> {
+    ext4_lives_in(Cell::of_version(true), "--direct-io=off")
+}
+
+fn ext4_lives_in(cell: Cell, direct_io: &str) -> Outcome<()> {
+    must(
+        nix::unistd::geteuid().is_root(),
+        "loop devices and mounts need root: `cargo xtask test` runs the tests with sudo",
+    )?;
+    // The sources of this workspace.
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .ok_or("no folder crates")?;
+    let mut bench = Bench::new();
+    let secret = bench.secret(PASSPHRASE, SecretKind::KeyFile);
+    let volume = Volume::attached(bench.new_path());
+    let options = [cell.luxor_options(), words("--size 16M")].concat();
+    bench
+        .luxor("format", &[&volume.data], &options, &secret)?
+        .must_exit(0)?;
+
+    let mount = Mount::start(&mut bench, &volume, &secret, &[])?;
+    let device = Loop::of(&mount.file, direct_io)?;
+    tool("mkfs.ext4", &["-q", &device.0])?;
+    let folder = Folder::with(&mut bench, &device, "rw")?;
+    tool("cp", &["-a", &text(sources), &text(&folder.0)])?;
+    tool("umount", &[&text(&folder.0)])?;
+    tool("e2fsck", &["-f", "-n", &device.0])?;
+    drop(device);
+    mount.stop()?;
+
+    // Three ways to what ext4 wrote.
+    let image = bench.new_path();
+    bench
+        .luxor("decrypt", &[&volume.data, &image], &[], &secret)?
+        .must_exit(0)?;
+    let plaintext = fs::read(&image).map_err(|e| e.to_string())?;
+    let python = bench.python_decrypts(cell, &volume, &secret)?;
+    must_equal("what Luxor decrypts", &plaintext, &python)?;
+    let mount = Mount::start(&mut bench, &volume, &secret, &words("--read-only"))?;
+    let mounted = fs::read(&mount.file).map_err(|e| e.to_string())?;
+    must_equal("what Luxor mounts", &mounted, &python)?;
+
+    let device = Loop::of(&mount.file, "--read-only")?;
+    let folder = Folder::with(&mut bench, &device, "ro")?;
+    let copy = folder.0.join("crates");
+    tool("diff", &["--recursive", &text(sources), &text(&copy)])?;
+    drop((folder, device));
+    mount.stop()
+}
+
+fn tool(program: &str, arguments: &[&str]) -> Outcome<String> {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let ran = run(command, None)?;
+    ran.must_exit(0)?;
+    Ok(ran.stdout())
+}
+
+/// `luxor mount`, whose file is there.
+struct Mount {
+    child: Child,
+    folder: PathBuf,
+    file: PathBuf,
+}
+
+impl Mount {
+    fn start(
+        bench: &mut Bench,
+        volume: &Volume,
+        secret: &Secret,
+        options: &[String],
+    ) -> Outcome<Self> {
+        let folder = bench.new_path();
+        fs::create_dir(&folder).map_err(|e| e.to_string())?;
+        let mut luxor = Command::new(env!("CARGO_BIN_EXE_luxor"));
+        luxor
+            .args(["mount", "--name", "plaintext", "--key-file"])
+            .args(&secret.key_file)
+            .args(options)
+            .args([&volume.data, &folder])
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut child = luxor.spawn().map_err(|e| e.to_string())?;
+        let stderr = child.stderr.take().ok_or("no standard error")?;
+        let mut line = String::new();
+        BufReader::new(stderr)
+            .read_line(&mut line)
+            .map_err(|e| e.to_string())?;
+        let mount = Self {
+            child,
+            file: folder.join("plaintext"),
+            folder,
+        };
+        must(
+            line.contains("the plaintext is "),
+            &format!("{luxor:?}: {line}"),
+        )?;
+        Ok(mount)
+    }
+
+    /// A loop device may be a moment behind: a clean end waits for it.
+    fn stop(mut self) -> Outcome<()> {
+        let pid = Pid::from_raw(self.child.id().try_into().expect("a number of a process"));
+        kill(pid, Signal::SIGTERM).map_err(|e| e.to_string())?;
+        let status = self.child.wait().map_err(|e| e.to_string())?;
+        must(status.code() == Some(0), &format!("luxor mount: {status}"))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // When it had to be killed, the mount is still there.
+        unmount(&self.folder);
+    }
+}
+
+/// A loop device, given back at the end.
+struct Loop(String);
+
+impl Loop {
+    fn of(image: &Path, option: &str) -> Outcome<Self> {
+        let name = tool("losetup", &["--find", "--show", option, &text(image)])?;
+        Ok(Self(name.trim().to_owned()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+/// A folder with a mounted file system.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn with(bench: &mut Bench, device: &Loop, options: &str) -> Outcome<Self> {
+        let folder = Self(bench.new_path());
+        fs::create_dir(&folder.0).map_err(|e| e.to_string())?;
+        tool("mount", &["-o", options, &device.0, &text(&folder.0)])?;
+        Ok(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        unmount(&self.0);
+    }
+}
+
+fn unmount(folder: &Path) {
+    let _ = Command::new("umount")
+        .args(["--lazy", "--quiet"])
+        .arg(folder)
+        .status();
+}
