@@ -150,7 +150,7 @@ mod tests {
             ("/dev/sdb1", "sdb1"),
             ("a/b/disk.img", "disk.img"),
             (".luks", ".luks"),
-            ("...luks", "..."),
+            ("...luks", "...luks"),
             ("x.luks.luks", "x.luks"),
             ("..", "plaintext"),
             ("/", "plaintext"),
