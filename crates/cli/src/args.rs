@@ -8,6 +8,7 @@ mod keys;
 mod metadata;
 mod mount;
 mod raw;
+mod serve;
 mod tokens;
 mod tools;
 mod volume;
@@ -35,6 +36,7 @@ pub use self::{
     metadata::{CheckArgs, DumpArgs},
     mount::MountArgs,
     raw::{RawArgs, RawDirection, RawMode},
+    serve::ServeArgs,
     tokens::{
         AnyLuks, ConfigArgs, IsLuksArgs, PriorityName, TokenAddArgs, TokenArgs, TokenCommand,
         TokenListArgs, TokenRemoveArgs, UuidArgs,
@@ -48,6 +50,7 @@ const AFTER_HELP: &str = "\
 Examples:
   luxor encrypt photos.tar photos.luks        asks for a new passphrase
   luxor decrypt photos.luks photos.tar        asks for it, gives the same bytes back
+  luxor serve --socket disk.sock disk.luks    a volume as a disk, for qemu and others
   sudo cryptsetup open photos.luks photos     the result is an ordinary LUKS2 volume
 
 `luxor help COMMAND` or `luxor COMMAND --help` tells more about one command.
@@ -62,6 +65,7 @@ Exit codes:
     4  the volume or the input does not exist
     5  the output exists (see --force), is locked or is mounted
   130  interrupted by SIGINT, SIGTERM, SIGHUP or SIGQUIT; no half-written file is left
+       (`serve` and `mount` stop cleanly at the first three, with 0)
 
 XTS-AES keeps data secret. It does not notice changes: who can write to a volume can
 garble it, in units of 16 bytes, without Luxor or the kernel finding out.";
@@ -176,6 +180,7 @@ pub enum Command {
     Uuid(UuidArgs),
     IsLuks(IsLuksArgs),
     Mount(MountArgs),
+    Serve(ServeArgs),
     Raw(RawArgs),
     Engines(EnginesArgs),
     Bench(BenchArgs),
@@ -205,6 +210,7 @@ pub fn definition() -> clap::Command {
         ("uuid", NO_KEY),
         ("is-luks", NO_KEY),
         ("mount", &["progress_json"]),
+        ("serve", &["progress_json"]),
         ("encrypt", POLICY),
         (
             "format",

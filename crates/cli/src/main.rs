@@ -15,9 +15,11 @@ mod engine;
 mod error;
 mod export;
 mod input;
+mod listen;
 mod locks;
 mod new_volume;
 mod output;
+mod pid_file;
 mod prefix;
 mod process;
 mod progress;
@@ -78,6 +80,7 @@ fn run(cli: &Cli) -> Result<()> {
         Command::Uuid(args) => commands::identify::uuid(args, &cli.global, console),
         Command::IsLuks(args) => commands::identify::is_luks(args, &cli.global, console),
         Command::Mount(args) => commands::mount::run(args, &cli.global, console),
+        Command::Serve(args) => commands::serve::run(args, &cli.global, console),
         Command::Raw(args) => commands::raw::run(args, &cli.global, console),
         Command::Engines(args) => commands::engines::run(args),
         Command::Bench(args) => commands::bench::run(args, &cli.global),
@@ -100,7 +103,8 @@ fn check_policy_is_used(cli: &Cli) -> Result<()> {
         | Command::Config(_)
         | Command::Uuid(_)
         | Command::IsLuks(_)
-        | Command::Mount(_) => true,
+        | Command::Mount(_)
+        | Command::Serve(_) => true,
         Command::Encrypt(_)
         | Command::Format(_)
         | Command::Raw(_)

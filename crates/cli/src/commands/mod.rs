@@ -32,6 +32,7 @@ pub mod identify;
 pub mod key;
 pub mod mount;
 pub mod raw;
+pub mod serve;
 pub mod token;
 
 /// What went wrong on the way from `input` to `output`, as the user knows them.

@@ -12,6 +12,7 @@ mod outputs;
 mod raw;
 mod roundtrip;
 mod secrets;
+mod serve;
 mod signals;
 mod support;
 mod tokens;

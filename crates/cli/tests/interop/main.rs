@@ -15,6 +15,7 @@ mod product;
 mod programs;
 mod reencryption;
 mod scripts;
+mod serving;
 
 use std::{env, fmt, fs, io::Write as _};
 

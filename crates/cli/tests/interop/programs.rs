@@ -447,6 +447,10 @@ pub struct Sectors {
     pub encryption: &'static str,
     /// Of a sector, in bytes.
     pub size: usize,
+    /// What IVs begin at, in units of 512 bytes.
+    pub first: u64,
+    /// Whether IVs count sectors, not units of 512 bytes.
+    pub large: bool,
 }
 
 impl From<Cell> for Sectors {
@@ -454,6 +458,8 @@ impl From<Cell> for Sectors {
         Self {
             encryption: cell.encryption,
             size: cell.sector_size,
+            first: 0,
+            large: false,
         }
     }
 }
@@ -498,9 +504,15 @@ impl Python {
         target: &Path,
     ) -> Outcome<()> {
         let (key, source, target) = (text(key), text(source), text(target));
-        let Sectors { encryption, size } = sectors.into();
+        let Sectors {
+            encryption,
+            size,
+            first,
+            large,
+        } = sectors.into();
+        let unit = if large { size } else { 512 };
         let job = format!(
-            "{direction}\t{encryption}\t{size}\t{key}\t{source}\t{offset}\t{len}\t{target}\n"
+            "{direction}\t{encryption}\t{size}\t{first}\t{unit}\t{key}\t{source}\t{offset}\t{len}\t{target}\n"
         );
         let fail = |error: io::Error| format!("sectors.py: {error}");
         self.jobs

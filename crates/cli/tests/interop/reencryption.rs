@@ -17,6 +17,7 @@ use crate::{
         Bench, Outcome, Secret, Volume, cryptsetup, cryptsetup_tries, metadata, must, must_equal,
         pattern, text,
     },
+    serving::Server,
     words,
 };
 
@@ -72,6 +73,7 @@ fn every_byte_comes_back_from_any_state() -> Outcome<()> {
         bench
             .luxor("dump", &[&header], &[], &secret)?
             .must_exit(0)?;
+        served_for_reading(&mut bench, &both, &secret, &payload)?;
 
         // What a pipe brings cannot be read in another order.
         let mut piped = Command::new("sh");
@@ -90,6 +92,29 @@ fn every_byte_comes_back_from_any_state() -> Outcome<()> {
         return Ok(());
     }
     unreachable!("the attempts are counted")
+}
+
+fn served_for_reading(
+    bench: &mut Bench,
+    volume: &Volume,
+    secret: &Secret,
+    payload: &[u8],
+) -> Outcome<()> {
+    let mut options = volume.options();
+    let socket = text(&bench.new_path());
+    let with_socket = [&options[..], &["--socket".to_owned(), socket]].concat();
+    let ran = bench.luxor("serve", &[&volume.data], &with_socket, secret)?;
+    ran.must_exit(1)?;
+    let said = String::from_utf8_lossy(&ran.output.stderr).into_owned();
+    must(said.contains("Use --read-only"), &said)?;
+    let key = secret.key_file.as_ref().ok_or("no key file")?;
+    options.extend(["--read-only".to_owned(), "--key-file".to_owned(), text(key)]);
+    let server = Server::start(bench, &options, &volume.data)?;
+    let resume = words("--resume-only --force-offline-reencrypt");
+    let resume = [resume, volume.options()].concat();
+    cryptsetup("reencrypt", &resume, &volume.data, Some(secret))?.must_exit(5)?;
+    must_equal("what is served", &server.read(bench)?, payload)?;
+    server.stop()
 }
 
 /// Two programs that take each other for nobody would give wrong bytes.

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor serve`.
+
+use std::{path::Path, sync::Arc};
+
+use luxor_serve::nbd::{Listener, ServeError, Server, ServerOptions, Stop, Text};
+
+use crate::{
+    args::{GlobalArgs, ServeArgs},
+    console::Console,
+    error::{Error, Exit, Result},
+    export::Export,
+    listen::{self, SocketFile},
+    pid_file::PidFile,
+    process::StopOnSignal,
+};
+
+/// Serves a volume until a signal comes, or the last client has left.
+///
+/// # Errors
+/// When the volume, the secret or a socket is not usable, and when what clients wrote
+/// could not be made durable.
+pub fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+    // What can be refused already is, before a secret is asked for. Clients can come
+    // when the volume is open, and not before: what is there to be seen works.
+    let places = Places::of(args)?;
+    let name: Text = args
+        .export_name
+        .parse()
+        .map_err(|error| Error::failure(format!("--export-name: {error}")))?;
+    if let Some(path) = &args.pid_file {
+        PidFile::check(path)?;
+    }
+    let stop = Stop::new().map_err(|error| Error::io("cannot make a socket", &error))?;
+    let export = Export::open(&args.export, global, console)?;
+
+    let (listeners, _socket) = places.listen()?;
+    let options = ServerOptions {
+        name,
+        exit_on_idle: args.exit_on_idle,
+        notes: Some(Box::new(move |words| console.note(words))),
+        ..ServerOptions::default()
+    };
+    let server = Arc::new(Server::new(Arc::clone(&export.disk), options));
+    let _signals = {
+        let stop = stop.clone();
+        StopOnSignal::new(move || stop.request())
+    };
+    let _pid_file = args.pid_file.as_deref().map(PidFile::create).transpose()?;
+    for listener in &listeners {
+        let read_only = match export.disk.is_read_only() {
+            true => ", read-only",
+            false => "",
+        };
+        let uri = listen::uri(listener, &args.export_name);
+        console.tell(format!("serving {}{read_only}, at {uri}", export.name));
+    }
+    let served = server.run(&listeners, &stop).map_err(|error| {
+        let exit = match error {
+            ServeError::Thread { .. } => Exit::OutOfMemory,
+            _ => Exit::Failure,
+        };
+        Error::new(exit, format!("{}: {error}", export.name))
+    });
+    // Before the socket and the pid file go: who waits for that can have the volume.
+    drop((server, export));
+    served
+}
+
+/// Where clients are to come from.
+enum Places<'a> {
+    /// `--socket`.
+    Socket(&'a Path),
+    /// `--listen`.
+    Tcp(&'a str),
+    /// Systemd's, which listen already.
+    Inherited(Vec<Listener>),
+}
+
+impl<'a> Places<'a> {
+    fn of(args: &'a ServeArgs) -> Result<Self> {
+        let inherited = listen::inherited()?;
+        let places = match (&args.socket, &args.listen) {
+            (Some(_), _) | (_, Some(_)) if !inherited.is_empty() => {
+                return Err(Error::failure(
+                    "--socket and --listen have no place beside the sockets of LISTEN_FDS",
+                ));
+            }
+            (Some(path), _) => {
+                SocketFile::check(path)?;
+                Self::Socket(path)
+            }
+            (None, Some(address)) => Self::Tcp(address),
+            (None, None) if inherited.is_empty() => {
+                return Err(Error::failure(
+                    "nobody could come: --socket PATH or --listen ADDRESS is needed",
+                ));
+            }
+            (None, None) => Self::Inherited(inherited),
+        };
+        let over_tcp = match &places {
+            Self::Socket(_) => false,
+            Self::Tcp(_) => true,
+            Self::Inherited(listeners) => listeners
+                .iter()
+                .any(|listener| matches!(listener, Listener::Tcp(_))),
+        };
+        if over_tcp && !args.insecure {
+            return Err(Error::failure(
+                "over TCP everybody who reaches the address could read the plaintext",
+            )
+            .hint("Use --socket, or say --insecure if that is meant."));
+        }
+        Ok(places)
+    }
+
+    fn listen(self) -> Result<(Vec<Listener>, Option<SocketFile>)> {
+        match self {
+            Self::Socket(path) => {
+                let (listener, file) = SocketFile::listen(path)?;
+                Ok((vec![Listener::Unix(listener)], Some(file)))
+            }
+            Self::Tcp(address) => {
+                let listeners = listen::listen_tcp(address)?.into_iter();
+                Ok((listeners.map(Listener::Tcp).collect(), None))
+            }
+            Self::Inherited(listeners) => Ok((listeners, None)),
+        }
+    }
+}

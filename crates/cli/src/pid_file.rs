@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A file with the number of a process that serves something.
+
+use std::{
+    fs::{self, File, Metadata, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    process,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, fcntl},
+    libc,
+};
+
+use crate::{
+    error::{Error, Exit, Result, name},
+    process::Temporary,
+};
+
+/// A pid file that is ours until this is dropped, which removes it.
+///
+/// It appears with its content, and is locked as long as its process lives: that is how
+/// a file that a dead process has left is told from another. (qemu-nbd locks its own the
+/// same way.)
+#[derive(Debug)]
+pub struct PidFile {
+    path: PathBuf,
+    file: File,
+    _temporary: Temporary,
+}
+
+impl PidFile {
+    /// Refuses a path that cannot be taken, before it is time to take it.
+    ///
+    /// # Errors
+    /// When a living process has it, or when it is something else.
+    pub fn check(path: &Path) -> Result<()> {
+        match open_old(path, false) {
+            Ok(file) => check_stale(&file, path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(unwritable(path, &error)),
+        }
+    }
+
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// Those of [`PidFile::check`], and those of the system.
+    pub fn create(path: &Path) -> Result<Self> {
+        let failed = |error: io::Error| unwritable(path, &error);
+        let mut hidden = path.as_os_str().to_owned();
+        hidden.push(format!(".{}", process::id()));
+        let hidden = PathBuf::from(hidden);
+        // What a process of the same number has left.
+        let _ = fs::remove_file(&hidden);
+        let under_work = Temporary::new(hidden.clone());
+        let made = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o644)
+            .open(&hidden)
+            .and_then(|mut file| {
+                set_lock(&file)?;
+                writeln!(file, "{}", process::id())?;
+                Ok(file)
+            });
+        let placed = made
+            .map_err(failed)
+            .and_then(|file| place(&hidden, path).map(|()| file));
+        let _ = fs::remove_file(&hidden);
+        drop(under_work);
+        Ok(Self {
+            path: path.to_owned(),
+            file: placed?,
+            _temporary: Temporary::new(path.to_owned()),
+        })
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        let ours = self.file.metadata();
+        if let (Ok(ours), Ok(named)) = (ours, fs::symlink_metadata(&self.path))
+            && is_same(&ours, &named)
+        {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Gives the file its name, in the place of one that a dead process has left.
+fn place(hidden: &Path, path: &Path) -> Result<()> {
+    let failed = |error: io::Error| unwritable(path, &error);
+    loop {
+        match fs::hard_link(hidden, path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            result => return result.map_err(failed),
+        }
+        let old = match open_old(path, true) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            old => old.map_err(failed)?,
+        };
+        check_stale(&old, path)?;
+        // Of those that come at the same time one replaces it; the others see another
+        // file there, and ask again whose it is.
+        match set_lock(&old) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            result => result.map_err(failed)?,
+        }
+        let locked = old.metadata().map_err(failed)?;
+        if fs::symlink_metadata(path).is_ok_and(|named| is_same(&locked, &named)) {
+            return fs::rename(hidden, path).map_err(failed);
+        }
+    }
+}
+
+/// What is there already: a pipe or a link to something else holds nobody up.
+fn open_old(path: &Path, write: bool) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(write)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
+}
+
+/// No pid file is so long.
+const LONGEST: usize = 32;
+
+/// Whether nobody has it any more, and it is nothing else than a pid file.
+fn check_stale(file: &File, path: &Path) -> Result<()> {
+    let failed = |error: io::Error| unwritable(path, &error);
+    let mut text = Vec::new();
+    let is_file = file.metadata().map_err(failed)?.is_file();
+    if is_file {
+        file.take(LONGEST as u64)
+            .read_to_end(&mut text)
+            .map_err(failed)?;
+    }
+    let number = text.trim_ascii();
+    // A number of 64 bits at most, and nothing behind it that was not read.
+    let is_number = number.iter().all(u8::is_ascii_digit) && text.len() < LONGEST;
+    if !is_file || !is_number {
+        return Err(Error::new(
+            Exit::Busy,
+            format!("{} exists and is no pid file", name(path)),
+        ));
+    }
+    let mut question = whole_file(libc::F_WRLCK);
+    match fcntl(file, FcntlArg::F_OFD_GETLK(&mut question)) {
+        // Where there are no locks nobody has one.
+        Ok(_) if i32::from(question.l_type) != libc::F_UNLCK => Err(Error::new(
+            Exit::Busy,
+            format!(
+                "{} belongs to a process that is running: {}",
+                name(path),
+                String::from_utf8_lossy(number)
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn set_lock(file: &File) -> io::Result<()> {
+    match fcntl(file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_WRLCK))) {
+        Ok(_) | Err(Errno::EINVAL | Errno::ENOLCK | Errno::ENOSYS | Errno::EOPNOTSUPP) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn whole_file(kind: i32) -> libc::flock {
+    libc::flock {
+        l_type: i16::try_from(kind).expect("a lock type is 0, 1 or 2"),
+        l_whence: i16::try_from(libc::SEEK_SET).expect("SEEK_SET is 0"),
+        l_start: 0,
+        l_len: 0,
+        // Must be 0 for open file description locks.
+        l_pid: 0,
+    }
+}
+
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Error {
+    Error::io(format!("cannot write the pid file {}", name(path)), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block_device::tests::alone;
+
+    #[test]
+    fn it_has_the_number_and_goes() {
+        let _alone = alone();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pid");
+        let ours = format!("{}\n", process::id());
+        // Nothing is there; then what dead processes, with and without a number, left.
+        for stale in [None, Some(""), Some("123"), Some("4294967295\n")] {
+            if let Some(stale) = stale {
+                fs::write(&path, stale).unwrap();
+            }
+            PidFile::check(&path).unwrap();
+            let file = PidFile::create(&path).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), ours);
+            let mode = fs::metadata(&path).unwrap().mode();
+            assert_eq!(mode & 0o777, 0o644 & !umask());
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+            drop(file);
+            assert!(!path.exists());
+        }
+    }
+
+    fn umask() -> u32 {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+        u32::from_str_radix(mask.unwrap().trim(), 8).unwrap()
+    }
+
+    #[test]
+    fn one_that_is_used_stays() {
+        let _alone = alone();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pid");
+        let first = PidFile::create(&path).unwrap();
+        for error in [
+            PidFile::check(&path).unwrap_err(),
+            PidFile::create(&path).unwrap_err(),
+        ] {
+            let words = error.to_string();
+            assert!(words.contains("running"), "{words}");
+            assert!(words.contains(&process::id().to_string()), "{words}");
+            assert_eq!(error.exit(), Exit::Busy);
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+
+        // What took its place is not ours to remove.
+        fs::remove_file(&path).unwrap();
+        let second = PidFile::create(&path).unwrap();
+        drop(first);
+        assert!(path.exists());
+        drop(second);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_no_pid_file_is_kept() {
+        let _alone = alone();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pid");
+        let many = "1".repeat(31) + "\nand more";
+        for content in ["photos", "12 13", "-1", &many] {
+            fs::write(&path, content).unwrap();
+            let errors = [PidFile::check(&path), PidFile::create(&path).map(drop)];
+            for error in errors {
+                let error = error.unwrap_err();
+                assert!(error.to_string().contains("no pid file"), "{error}");
+                assert_eq!(error.exit(), Exit::Busy);
+            }
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        }
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("nowhere", &path).unwrap();
+        assert!(PidFile::check(&path).is_err());
+        assert!(PidFile::create(&path).is_err());
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(PidFile::check(&path).is_err());
+        assert!(PidFile::create(&path).is_err());
+        assert!(PidFile::create(&path.join("no/folder")).is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    /// Of many that find a stale file one gets it.
+    #[test]
+    fn one_of_many_wins() {
+        let _alone = alone();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pid");
+        for _ in 0..100 {
+            // Each hides its file under the same name, as one process has one: so they
+            // take turns up to the place where it counts.
+            let hidden: Vec<PathBuf> = (0..8)
+                .map(|k| folder.path().join(format!("hidden{k}")))
+                .collect();
+            fs::write(&path, "1\n").unwrap();
+            let start = std::sync::Barrier::new(hidden.len());
+            let (start, path) = (&start, path.as_path());
+            let winners = std::thread::scope(|scope| {
+                let threads: Vec<_> = hidden
+                    .iter()
+                    .map(|hidden| {
+                        scope.spawn(move || {
+                            let file = File::create_new(hidden).unwrap();
+                            set_lock(&file).unwrap();
+                            (&file).write_all(b"2\n").unwrap();
+                            start.wait();
+                            // Held until all have tried.
+                            (place(hidden, path).is_ok(), file)
+                        })
+                    })
+                    .collect();
+                let ended: Vec<_> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+                ended.iter().filter(|(won, _)| *won).count()
+            });
+            assert_eq!(winners, 1);
+            fs::remove_file(path).unwrap();
+            for hidden in hidden {
+                let _ = fs::remove_file(hidden);
+            }
+        }
+    }
+}

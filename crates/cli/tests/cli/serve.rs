@@ -1,0 +1,592 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor serve`, with other people's clients.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::{
+        fs::{FileTypeExt, MetadataExt, PermissionsExt},
+        net::{UnixListener, UnixStream},
+    },
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::support::{FAST, Folder, Luxor, Outcome, bytes, luxor, tool};
+
+/// Longer than anything takes: only against waiting for ever.
+const FOR_EVER: Duration = Duration::from_secs(60);
+
+/// A folder with a key, and a volume in which is `plain`.
+fn prepared(plain: &[u8]) -> Folder {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("plain", plain);
+    luxor("encrypt --key-file key plain volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok();
+    folder
+}
+
+/// A server that listens.
+struct Server {
+    child: Child,
+    stderr: mpsc::Receiver<String>,
+    uri: String,
+}
+
+impl Server {
+    /// `luxor serve --key-file key ARGUMENTS`, once it says that it listens.
+    fn start(folder: &Folder, arguments: &str) -> Self {
+        Self::of(serve(folder, arguments))
+    }
+
+    fn of(luxor: Luxor) -> Self {
+        Self::of_child(luxor.spawn())
+    }
+
+    fn of_child(mut child: Child) -> Self {
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let (sender, stderr) = mpsc::channel();
+        thread::spawn(move || {
+            for line in lines {
+                let _ = sender.send(line.unwrap());
+            }
+        });
+        let said = stderr.recv_timeout(FOR_EVER).unwrap();
+        let (_, uri) = said.split_once(", at ").unwrap_or_else(|| {
+            child.kill().unwrap();
+            panic!("it does not listen: {said}");
+        });
+        Self {
+            child,
+            stderr,
+            uri: uri.to_owned(),
+        }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().try_into().unwrap())
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal).unwrap();
+    }
+
+    /// Waits for its end: the code, and what it said after that it listens.
+    fn ended(mut self) -> (Option<i32>, String) {
+        let start = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            if start.elapsed() > FOR_EVER {
+                self.child.kill().unwrap();
+                panic!("it does not end");
+            }
+            thread::sleep(Duration::from_millis(2));
+        };
+        let said: Vec<String> = self.stderr.iter().collect();
+        (status.code(), said.join("\n"))
+    }
+
+    #[track_caller]
+    fn stop(self) {
+        self.signal(Signal::SIGTERM);
+        assert_eq!(self.ended(), (Some(0), String::new()));
+    }
+}
+
+fn serve(folder: &Folder, arguments: &str) -> Luxor {
+    luxor("serve --key-file key")
+        .args(arguments.split_whitespace())
+        .current_dir(folder.path())
+}
+
+/// What another program reads of the export, in whole.
+fn read_all(uri: &str, folder: &Folder) -> Vec<u8> {
+    let copy = folder.join("copy");
+    tool("nbdcopy", [uri.as_ref(), copy.as_os_str()]);
+    let bytes = fs::read(&copy).unwrap();
+    fs::remove_file(copy).unwrap();
+    bytes
+}
+
+fn qemu_io(arguments: &[&str], folder: &Folder) -> Outcome {
+    let mut qemu = Command::new("qemu-io");
+    qemu.args(arguments).current_dir(folder.path());
+    let line = format!("{qemu:?}");
+    Outcome::new(line, qemu.output().expect("qemu-io is needed"))
+}
+
+/// The file in the volume, as `decrypt` has it.
+fn decrypted(folder: &Folder) -> Vec<u8> {
+    luxor("decrypt --force --key-file key volume back")
+        .current_dir(folder.path())
+        .ok();
+    fs::read(folder.join("back")).unwrap()
+}
+
+#[test]
+fn clients_read_and_write_the_file_in_the_volume() {
+    let mut plain = bytes((1 << 20) + 777, 1);
+    let folder = prepared(&plain);
+    let server = Server::start(&folder, "--socket socket volume");
+    let size = tool("nbdinfo", ["--size", &server.uri]);
+    assert_eq!(size.text().trim(), plain.len().to_string());
+    assert!(read_all(&server.uri, &folder) == plain);
+
+    // Neither a sector's beginning nor its end.
+    let write = "write -P 0x5a 5000 100001";
+    qemu_io(&["-f", "raw", "-c", write, &server.uri], &folder).assert_code(0);
+    plain[5000..105_001].fill(0x5a);
+    assert!(read_all(&server.uri, &folder) == plain);
+    let new = bytes(plain.len(), 2);
+    let source = folder.write("new", &new);
+    tool("nbdcopy", [source.as_os_str(), server.uri.as_ref()]);
+    server.stop();
+    assert!(decrypted(&folder) == new);
+
+    let server = Server::start(&folder, "--read-only --socket socket volume");
+    assert!(read_all(&server.uri, &folder) == new);
+    let written = qemu_io(&["-f", "raw", "-c", write, &server.uri], &folder);
+    assert_ne!(written.code, Some(0), "{written:?}");
+    server.stop();
+    assert!(decrypted(&folder) == new);
+}
+
+#[test]
+fn who_writes_is_alone_and_who_reads_is_not() {
+    let folder = prepared(&bytes(5000, 1));
+    let read = "--read-only --socket other volume";
+    let write = "--socket other volume";
+
+    let server = Server::start(&folder, "--socket socket volume");
+    serve(&folder, write).fails(5, "is locked");
+    serve(&folder, read).fails(5, "is locked");
+    luxor("decrypt --key-file key volume back")
+        .current_dir(folder.path())
+        .fails(5, "is locked");
+    let qemu = qemu_io(&["-r", "-f", "raw", "-c", "read 0 512", "volume"], &folder);
+    assert!(qemu.stderr.contains(" lock"), "{qemu:?}");
+    // The metadata are free for everybody.
+    tool(
+        "cryptsetup",
+        ["luksDump".as_ref(), folder.join("volume").as_os_str()],
+    );
+    luxor("config --label name volume")
+        .current_dir(folder.path())
+        .ok();
+    server.stop();
+
+    let server = Server::start(&folder, "--read-only --socket socket volume");
+    let other = Server::start(&folder, read);
+    assert_eq!(
+        read_all(&server.uri, &folder),
+        read_all(&other.uri, &folder)
+    );
+    serve(&folder, "--socket third volume").fails(5, "is locked");
+    qemu_io(&["-r", "-f", "raw", "-c", "read 0 512", "volume"], &folder).assert_code(0);
+    let qemu = qemu_io(&["-f", "raw", "-c", "read 0 512", "volume"], &folder);
+    assert!(qemu.stderr.contains(" lock"), "{qemu:?}");
+    server.stop();
+    other.stop();
+    assert!(!folder.join("third").exists());
+
+    // And the other way round.
+    for (how, reading_is_refused) in [(&["-r"][..], false), (&[], true)] {
+        let mut qemu = Command::new("stdbuf")
+            .args(["-oL", "qemu-io"])
+            .args(how)
+            .args(["-f", "raw", "-c", "length", "-c", "sleep 60000", "volume"])
+            .current_dir(folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Once it tells the length, it has the file.
+        let mut line = String::new();
+        let mut stdout = BufReader::new(qemu.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        serve(&folder, write).fails(5, "is locked");
+        if reading_is_refused {
+            serve(&folder, read).fails(5, "is locked");
+        } else {
+            Server::start(&folder, read).stop();
+        }
+        qemu.kill().unwrap();
+        qemu.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_socket_is_for_this_user_and_goes_in_the_end() {
+    let folder = prepared(b"attack at dawn");
+    let before = folder.names();
+    let server = Server::start(&folder, "--socket socket volume");
+    let metadata = fs::metadata(folder.join("socket")).unwrap();
+    assert!(metadata.file_type().is_socket());
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    serve(&folder, "--read-only --socket socket plain").fails(5, "another program listens");
+    assert!(folder.join("socket").exists());
+    server.stop();
+    assert_eq!(folder.names(), before);
+
+    // A crash leaves it; the next one replaces it.
+    let server = Server::start(&folder, "--socket socket volume");
+    server.signal(Signal::SIGKILL);
+    assert_eq!(server.ended().0, None);
+    assert!(folder.join("socket").exists());
+    Server::start(&folder, "--socket socket volume").stop();
+    assert_eq!(folder.names(), before);
+
+    // What is something else is never removed.
+    serve(&folder, "--socket plain volume").fails(5, "is no socket");
+    assert_eq!(fs::read(folder.join("plain")).unwrap(), b"attack at dawn");
+    let other = UnixListener::bind(folder.join("socket")).unwrap();
+    serve(&folder, "--socket socket volume").fails(5, "another program listens");
+    drop(other);
+    serve(&folder, &format!("--socket {} volume", "x".repeat(120))).fails(1, "too long");
+    serve(&folder, "--socket no/folder volume").fails(1, "cannot listen");
+}
+
+#[test]
+fn a_signal_stops_it_cleanly() {
+    let folder = prepared(&bytes(100_000, 1));
+    let before = folder.names();
+    let mut expected = bytes(100_000, 1);
+    for (k, signal) in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]
+        .into_iter()
+        .enumerate()
+    {
+        let server = Server::start(&folder, "--socket socket --pid-file pid volume");
+        let at = 1000 * k;
+        let write = format!("write -P {} {at} 10", k + 1);
+        qemu_io(&["-f", "raw", "-c", &write, &server.uri], &folder).assert_code(0);
+        expected[at..at + 10].fill(u8::try_from(k).unwrap() + 1);
+        // A client that is there does not hold it up.
+        let mut client = UnixStream::connect(folder.join("socket")).unwrap();
+        client.read_exact(&mut [0; 18]).unwrap();
+        server.signal(signal);
+        assert_eq!(server.ended(), (Some(0), String::new()), "{signal}");
+        assert_eq!(folder.names(), before, "{signal}");
+    }
+    assert!(decrypted(&folder) == expected);
+}
+
+/// Every other end is at once, and leaves as little.
+#[test]
+fn sigquit_and_a_second_signal_end_it_at_once() {
+    let folder = prepared(&bytes(8 << 20, 1));
+    let before = folder.names();
+    let server = Server::start(&folder, "--socket socket --pid-file pid volume");
+    server.signal(Signal::SIGQUIT);
+    assert_eq!(server.ended(), (Some(130), "luxor: interrupted".to_owned()));
+    assert_eq!(folder.names(), before);
+
+    let server = Server::start(&folder, "--socket socket --pid-file pid volume");
+    // A client that takes no replies.
+    let mut client = UnixStream::connect(folder.join("socket")).unwrap();
+    client.write_all(&lazy_client(64, 1 << 20)).unwrap();
+    client.read_exact(&mut [0; 18 + 10 + 16 + 1024]).unwrap();
+    let start = Instant::now();
+    server.signal(Signal::SIGTERM);
+    // It takes no more clients, and waits for this one.
+    while UnixStream::connect(folder.join("socket")).is_ok_and(|socket| is_served(&socket)) {
+        assert!(start.elapsed() < FOR_EVER);
+    }
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.ended(), (Some(130), "luxor: interrupted".to_owned()));
+    assert_eq!(folder.names(), before);
+}
+
+/// A handshake for the default export (`NBD_OPT_EXPORT_NAME`), and reads of `len` bytes
+/// from byte 0 on: what a client sends that waits for nothing.
+fn lazy_client(reads: u64, len: u32) -> Vec<u8> {
+    let mut sent = 3_u32.to_be_bytes().to_vec();
+    sent.extend(b"IHAVEOPT");
+    sent.extend([0, 0, 0, 1, 0, 0, 0, 0]);
+    for cookie in 0..reads {
+        sent.extend([0x25, 0x60, 0x95, 0x13, 0, 0, 0, 0]);
+        sent.extend(cookie.to_be_bytes());
+        sent.extend(0_u64.to_be_bytes());
+        sent.extend(len.to_be_bytes());
+    }
+    sent
+}
+
+fn is_served(mut socket: &UnixStream) -> bool {
+    socket
+        .set_read_timeout(Some(Duration::from_millis(50)))
+        .unwrap();
+    socket.read_exact(&mut [0; 18]).is_ok()
+}
+
+#[test]
+fn a_pid_file_is_there_when_clients_can_come() {
+    let folder = prepared(b"attack at dawn");
+    let before = folder.names();
+    folder.write("pid", "2147483647\n");
+    let server = Server::start(&folder, "--socket socket --pid-file pid volume");
+    let number = fs::read_to_string(folder.join("pid")).unwrap();
+    assert_eq!(number, format!("{}\n", server.pid()));
+    serve(&folder, "--read-only --socket other --pid-file pid plain").fails(5, "running");
+    server.stop();
+    assert_eq!(folder.names(), before);
+    serve(&folder, "--socket socket --pid-file plain volume").fails(5, "no pid file");
+    assert_eq!(fs::read(folder.join("plain")).unwrap(), b"attack at dawn");
+    // Nothing is left of one that came to nothing.
+    folder.write("wrong", "wrong");
+    let wrong = "serve --key-file wrong --socket socket --pid-file pid volume";
+    luxor(wrong).current_dir(folder.path()).fails(2, "volume");
+    fs::remove_file(folder.join("wrong")).unwrap();
+    assert_eq!(folder.names(), before);
+}
+
+#[test]
+fn it_ends_when_the_last_client_has_left() {
+    let folder = prepared(b"attack at dawn");
+    let before = folder.names();
+    let server = Server::start(&folder, "--exit-on-idle --socket socket volume");
+    assert_eq!(read_all(&server.uri, &folder), b"attack at dawn");
+    assert_eq!(server.ended(), (Some(0), String::new()));
+    assert_eq!(folder.names(), before);
+}
+
+#[test]
+fn an_export_has_the_name_that_it_is_given() {
+    let folder = prepared(b"attack at dawn");
+    let server = Server::start(&folder, "--export-name my-disk --socket socket volume");
+    let socket = folder.join("socket");
+    let uri = format!("nbd+unix:///my-disk?socket={}", socket.display());
+    assert_eq!(server.uri, uri);
+    assert_eq!(read_all(&server.uri, &folder), b"attack at dawn");
+    let other = server.uri.replace("my-disk", "your-disk");
+    let mut nbdinfo = Command::new("nbdinfo");
+    let output = nbdinfo.arg(other).current_dir(folder.path()).output();
+    assert!(!output.unwrap().status.success());
+    server.stop();
+    let long = format!("--export-name {} --socket socket volume", "x".repeat(5000));
+    serve(&folder, &long).fails(1, "--export-name");
+}
+
+#[test]
+fn tcp_needs_a_word() {
+    let folder = prepared(b"attack at dawn");
+    serve(&folder, "--listen 127.0.0.1:0 volume").fails(1, "--insecure");
+    let server = Server::start(&folder, "--listen 127.0.0.1:0 --insecure volume");
+    assert!(server.uri.starts_with("nbd://127.0.0.1:"), "{}", server.uri);
+    assert_eq!(read_all(&server.uri, &folder), b"attack at dawn");
+    let taken = server
+        .uri
+        .trim_start_matches("nbd://")
+        .trim_end_matches('/');
+    let again = format!("--read-only --listen {taken} --insecure --type plain volume");
+    folder.write(
+        "key32",
+        [1; 16].into_iter().chain([2; 16]).collect::<Vec<u8>>(),
+    );
+    luxor("serve --key-file key32")
+        .args(again.split_whitespace())
+        .current_dir(folder.path())
+        .fails(5, "is locked");
+    server.stop();
+    for address in ["nowhere.invalid", "127.0.0.1:port", ":1"] {
+        let line = format!("--listen {address} --insecure volume");
+        serve(&folder, &line).fails(1, "--listen");
+    }
+}
+
+#[test]
+fn options_that_do_not_fit_are_refused() {
+    let folder = prepared(b"attack at dawn");
+    for (line, code, words) in [
+        ("volume", 1, "--socket PATH or --listen ADDRESS"),
+        ("--socket a -", 1, "standard input"),
+        ("--socket a missing", 4, "does not exist"),
+        ("--socket a --type luks1 volume", 1, "it is a LUKS2 volume"),
+        (
+            "--socket a --cipher aes-cbc-plain volume",
+            1,
+            "--type plain",
+        ),
+        ("--socket a --type plain --header x volume", 1, "--header"),
+        ("--socket a --require-type luks1 volume", 1, "LUKS2"),
+        ("--socket a plain", 1, "plain"),
+    ] {
+        serve(&folder, line).fails(code, words);
+        assert!(!folder.join("a").exists(), "{line}");
+    }
+    for (line, words) in [
+        ("--socket a --listen b volume", "cannot be used with"),
+        ("--socket a", "required"),
+        ("--socket a --cipher serpent volume", "aes-xts-plain64"),
+    ] {
+        let outcome = serve(&folder, line).run();
+        outcome.assert_code(1);
+        assert!(outcome.stderr.contains(words), "{outcome:?}");
+    }
+    luxor("serve --type plain --socket a volume")
+        .current_dir(folder.path())
+        .fails(1, "needs --key-file");
+}
+
+/// Nothing is said with -q, and a script can wait for the socket.
+#[test]
+fn quiet_it_says_nothing() {
+    let folder = prepared(b"attack at dawn");
+    let child = serve(&folder, "-q --exit-on-idle --socket socket volume").spawn();
+    let start = Instant::now();
+    while !folder.join("socket").exists() {
+        assert!(start.elapsed() < FOR_EVER);
+        thread::sleep(Duration::from_millis(2));
+    }
+    let uri = "nbd+unix:///?socket=socket";
+    let mut nbdinfo = Command::new("nbdinfo");
+    nbdinfo.args(["--size", uri]).current_dir(folder.path());
+    assert!(nbdinfo.output().unwrap().status.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty() && output.stdout.is_empty());
+}
+
+/// Opens sockets as systemd does, and becomes the program: the arguments are what they
+/// are, and its line.
+const ACTIVATE: &str = r#"
+import os, socket, sys
+kinds = sys.argv[1].split(",")
+sockets = []
+for place, kind in enumerate(kinds):
+    if kind == "tcp":
+        s = socket.create_server(("127.0.0.1", 0))
+    elif kind == "unix":
+        s = socket.socket(socket.AF_UNIX)
+        s.bind("activated")
+        s.listen()
+    else:
+        s = socket.socket(socket.AF_UNIX)
+    sockets.append(s)
+for place, s in enumerate(sockets):
+    os.dup2(s.fileno(), 100 + place)
+for place in range(len(sockets)):
+    os.dup2(100 + place, 3 + place, inheritable=True)
+os.environ["LISTEN_FDS"] = str(len(sockets))
+os.environ["LISTEN_PID"] = str(os.getpid())
+os.execv(sys.argv[2], sys.argv[2:])
+"#;
+
+fn activated(folder: &Folder, kinds: &str, arguments: &str) -> Command {
+    let mut python = Command::new("/usr/bin/python3");
+    python
+        .args(["-c", ACTIVATE, kinds, env!("CARGO_BIN_EXE_luxor"), "serve"])
+        .args(["--key-file", "key"])
+        .args(arguments.split_whitespace())
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    python
+}
+
+#[test]
+fn systemds_sockets_are_served() {
+    let folder = prepared(b"attack at dawn");
+    let child = activated(&folder, "unix", "volume").spawn().unwrap();
+    let server = Server::of_child(child);
+    let uri = format!("nbd+unix:///?socket={}", folder.join("activated").display());
+    assert_eq!(server.uri, uri);
+    assert_eq!(read_all(&server.uri, &folder), b"attack at dawn");
+    server.stop();
+    // It is systemd's.
+    assert!(folder.join("activated").exists());
+    fs::remove_file(folder.join("activated")).unwrap();
+
+    let child = activated(&folder, "tcp,unix", "--insecure volume").spawn();
+    let server = Server::of_child(child.unwrap());
+    assert!(server.uri.starts_with("nbd://127.0.0.1:"), "{}", server.uri);
+    assert_eq!(read_all(&server.uri, &folder), b"attack at dawn");
+    let second = server.stderr.recv_timeout(FOR_EVER).unwrap();
+    assert!(second.ends_with(&uri), "{second}");
+    assert_eq!(read_all(&uri, &folder), b"attack at dawn");
+    server.stop();
+    fs::remove_file(folder.join("activated")).unwrap();
+
+    for (kinds, line, words) in [
+        ("tcp", "volume", "--insecure"),
+        ("unix", "--socket socket volume", "LISTEN_FDS"),
+        (
+            "tcp",
+            "--listen 127.0.0.1:0 --insecure volume",
+            "LISTEN_FDS",
+        ),
+        ("none", "volume", "socket 1 of LISTEN_FDS"),
+        ("tcp,none", "--insecure volume", "socket 2 of LISTEN_FDS"),
+    ] {
+        let mut command = activated(&folder, kinds, line);
+        let outcome = Outcome::new(line.into(), command.output().unwrap());
+        outcome.assert_code(1);
+        assert!(outcome.stderr.contains(words), "{outcome:?}");
+        let _ = fs::remove_file(folder.join("activated"));
+    }
+    // Meant for another process.
+    let mut luxor = Command::new(env!("CARGO_BIN_EXE_luxor"));
+    luxor
+        .args(["serve", "--key-file", "key", "volume"])
+        .envs([("LISTEN_FDS", "1"), ("LISTEN_PID", "1")])
+        .current_dir(folder.path());
+    let outcome = Outcome::new("serve".into(), luxor.output().unwrap());
+    outcome.assert_code(1);
+    assert!(outcome.stderr.contains("--socket PATH"), "{outcome:?}");
+}
+
+/// Before clients can come a signal is what it always is.
+#[test]
+fn a_signal_before_it_listens_leaves_nothing() {
+    let folder = prepared(b"attack at dawn");
+    tool("mkfifo", [folder.join("fifo")]);
+    let before = folder.names();
+    let child = luxor("serve --key-file fifo --socket socket --pid-file pid volume")
+        .current_dir(folder.path())
+        .spawn();
+    // It has read the metadata, and waits for its key.
+    let pipe = fs::OpenOptions::new().write(true).open(folder.join("fifo"));
+    kill(
+        Pid::from_raw(child.id().try_into().unwrap()),
+        Signal::SIGTERM,
+    )
+    .unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert_eq!(folder.names(), before);
+    drop(pipe);
+}
+
+#[test]
+fn discards_reach_the_file_when_they_are_allowed() {
+    let plain = bytes(4 << 20, 1);
+    let folder = prepared(&plain);
+    let room = |path: &Path| fs::metadata(path).unwrap().blocks();
+    let volume = folder.join("volume");
+    let full = room(&volume);
+    let discard = ["-f", "raw", "-c", "discard 0 2M", "-c", "flush"];
+    for (option, passes) in [("", false), ("--allow-discards", true)] {
+        let server = Server::start(&folder, &format!("{option} --socket socket volume"));
+        let uri = server.uri.clone();
+        let arguments: Vec<&str> = discard.iter().copied().chain([uri.as_str()]).collect();
+        qemu_io(&arguments, &folder).assert_code(0);
+        server.stop();
+        let freed = full - room(&volume);
+        assert_eq!(freed >= (1 << 20) / 512, passes, "{option}: {freed}");
+        let back = decrypted(&folder);
+        assert!(back[2 << 20..] == plain[2 << 20..]);
+        assert_eq!(back == plain, !passes);
+    }
+}
