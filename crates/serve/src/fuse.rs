@@ -41,9 +41,9 @@ use std::{
 
 use fuser::{
     Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, KernelConfig, LockOwner, MountOption, OpenAccMode, OpenFlags, RenameFlags,
-    ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs,
-    ReplyWrite, Request, Session, SessionACL, SessionUnmounter, TimeOrNow, WriteFlags,
+    InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr, ReplyData,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, Session,
+    SessionACL, SessionUnmounter, TimeOrNow, WriteFlags,
 };
 use luxor_engine::Buffer;
 use luxor_sector::Disk;
@@ -241,14 +241,12 @@ fn plain(source: &OsStr) -> String {
 }
 
 fn refused(folder: &Path, error: &io::Error) -> MountError {
-    let words = error.to_string();
     match error.kind() {
         // The folder and the device were there just now.
         io::ErrorKind::NotFound => MountError::NoFusermount,
-        _ if words.contains("user_allow_other") => MountError::OthersNotAllowed,
         _ => MountError::Refused {
             folder: folder.to_owned(),
-            words: words.trim().to_owned(),
+            words: error.to_string().trim().to_owned(),
         },
     }
 }
@@ -301,9 +299,6 @@ pub enum MountError {
     /// Who is not root mounts by `fusermount3`, which is in the package `fuse3`.
     #[error("fusermount3 is not there")]
     NoFusermount,
-    /// `/etc/fuse.conf` does not have `user_allow_other`.
-    #[error("other users may not be let in: /etc/fuse.conf has no user_allow_other")]
-    OthersNotAllowed,
     /// The system's answer.
     #[error("cannot mount on {folder:?}: {words}")]
     Refused {
@@ -504,10 +499,7 @@ impl Filesystem for OneFile {
         reply.error(Errno::EPERM);
     }
 
-    fn open(&self, _: &Request, _: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        if self.disk.is_read_only() && flags.acc_mode() != OpenAccMode::O_RDONLY {
-            return reply.error(Errno::EROFS);
-        }
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         // `Disk` puts overlapping writes in an order.
         let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
         reply.opened(FileHandle(0), flags);

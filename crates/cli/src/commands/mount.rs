@@ -129,9 +129,6 @@ fn refused(error: &MountError) -> Error {
         .hint("Its usual mode is 0666. A container must be given it: --device /dev/fuse."),
         MountError::NoFusermount => Error::failure("fusermount3 is not there")
             .hint("Who is not root mounts by it. It is in the package fuse3."),
-        MountError::OthersNotAllowed => {
-            Error::failure("--allow-other needs the line user_allow_other in /etc/fuse.conf")
-        }
         MountError::Refused { folder, words } => {
             Error::failure(format!("cannot mount on {}: {words}", name(folder)))
         }

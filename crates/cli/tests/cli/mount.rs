@@ -364,8 +364,8 @@ fn an_ordinary_user_mounts_where_the_device_allows() {
     fs::copy(env!("CARGO_BIN_EXE_luxor"), folder.join("luxor-copy")).unwrap();
     let mut unshare = Command::new("unshare");
     let line = "mount --bind /dev/null /etc/fuse.conf && exec setpriv --reuid=65534 \
-                --regid=65534 --clear-groups ./luxor-copy mount --allow-other --key-file key \
-                photos.tar.luks dir";
+                --regid=65534 --clear-groups timeout 60 ./luxor-copy mount --allow-other \
+                --key-file key photos.tar.luks dir";
     unshare
         .args(["--mount", "sh", "-c", line])
         .current_dir(folder.path());
