@@ -144,7 +144,7 @@ socket!(TcpStream);
 const MOST_BUFFERS: usize = 1024;
 
 /// Sends all of `bufs`; `send` sends some of what it is given, and says how much.
-fn send_all(
+pub(crate) fn send_all(
     bufs: &[IoSlice<'_>],
     mut send: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
 ) -> io::Result<()> {

@@ -11,6 +11,7 @@
 //! | mount a disk as a file | [`fuse::Mounted`] |
 //! | look up a constant of the NBD protocol | [`nbd::wire`] |
 //! | receive and send at the same time, on any socket | [`Channel`] |
+//! | do so inside mutual TLS | [`TlsServer::accept`] |
 //! | limit how long a handshake may take | [`Timed`] |
 //!
 //! What comes from a client is hostile until it is parsed.
@@ -42,5 +43,7 @@ pub mod fuse;
 pub mod metrics;
 pub mod nbd;
 pub mod stats;
+mod tls;
 
 pub use channel::{Channel, Timed};
+pub use tls::{TlsChannel, TlsConfigError, TlsServer};

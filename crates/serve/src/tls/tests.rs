@@ -1,0 +1,560 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+use std::{
+    collections::HashMap,
+    fs,
+    io::Write,
+    os::unix::net::UnixStream,
+    process::Command,
+    sync::OnceLock,
+    thread::{self, JoinHandle},
+};
+
+use rustls::{
+    ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion, pki_types::ServerName,
+};
+use tempfile::TempDir;
+
+use super::*;
+
+const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
+/// Against hanging.
+const LONG: Duration = Duration::from_secs(100);
+
+/// PEM files by their names, made once.
+fn pem() -> &'static HashMap<&'static str, Vec<u8>> {
+    static FILES: OnceLock<HashMap<&'static str, Vec<u8>>> = OnceLock::new();
+    FILES.get_or_init(|| {
+        let dir = TempDir::new().expect("a folder");
+        let config = "\
+            [req]\ndistinguished_name = name\n[name]\n\
+            [authority]\nbasicConstraints = critical,CA:TRUE\n\
+            [server]\nsubjectAltName = DNS:disk.test\nextendedKeyUsage = serverAuth\n\
+            [client]\nextendedKeyUsage = clientAuth\n";
+        fs::write(dir.path().join("config"), config).expect("a file");
+        let certify = |name: &str, extensions: &str, authority: Option<&str>| {
+            let mut openssl = Command::new("openssl");
+            openssl
+                .current_dir(&dir)
+                .args(["req", "-x509", "-config", "config"]);
+            openssl.args("-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2".split(' '));
+            openssl.args(["-extensions", extensions, "-subj", &format!("/CN={name}")]);
+            openssl.args([
+                "-keyout",
+                &format!("{name}.key"),
+                "-out",
+                &format!("{name}.pem"),
+            ]);
+            if let Some(authority) = authority {
+                openssl.args(["-CA", &format!("{authority}.pem")]);
+                openssl.args(["-CAkey", &format!("{authority}.key")]);
+            }
+            let output = openssl.output().expect("openssl is there");
+            assert!(output.status.success(), "{output:?}");
+        };
+        certify("authority", "authority", None);
+        certify("server", "server", Some("authority"));
+        certify("client", "client", Some("authority"));
+        certify("stranger", "authority", None);
+        certify("strange", "client", Some("stranger"));
+        let names = [
+            "authority.pem",
+            "server.pem",
+            "server.key",
+            "client.pem",
+            "client.key",
+            "stranger.pem",
+            "strange.pem",
+            "strange.key",
+        ];
+        let read = |name| fs::read(dir.path().join(name)).expect("it was made");
+        names.map(|name| (name, read(name))).into()
+    })
+}
+
+/// The files of a server.
+fn files(certificate: &[u8], key: &[u8], authorities: &[u8]) -> TempDir {
+    let dir = TempDir::new().expect("a folder");
+    fs::write(dir.path().join("certificate"), certificate).expect("a file");
+    fs::write(dir.path().join("key"), key).expect("a file");
+    fs::write(dir.path().join("authorities"), authorities).expect("a file");
+    dir
+}
+
+fn load(dir: &TempDir) -> Result<TlsServer, TlsConfigError> {
+    let path = |name| dir.path().join(name);
+    TlsServer::from_pem_files(&path("certificate"), &path("key"), &path("authorities"))
+}
+
+fn server() -> TlsServer {
+    let pem = pem();
+    let dir = files(
+        &pem["server.pem"],
+        &pem["server.key"],
+        &pem["authority.pem"],
+    );
+    load(&dir).expect("all is there")
+}
+
+fn client(
+    version: &'static SupportedProtocolVersion,
+    identity: Option<(&str, &str)>,
+    authority: &str,
+) -> ClientConnection {
+    let certificate = |name: &str| {
+        CertificateDer::from_pem_slice(&pem()[format!("{name}.pem").as_str()]).expect("it is PEM")
+    };
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate(authority)).expect("it is one");
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[version])
+        .expect("a version")
+        .with_root_certificates(roots);
+    let config = match identity {
+        None => builder.with_no_client_auth(),
+        Some((name, key)) => {
+            let key = PrivateKeyDer::from_pem_slice(&pem()[format!("{key}.key").as_str()]);
+            builder
+                .with_client_auth_cert(vec![certificate(name)], key.expect("it is PEM"))
+                .expect("they fit")
+        }
+    };
+    let name = ServerName::try_from("disk.test").expect("a name");
+    ClientConnection::new(Arc::new(config), name).expect("a connection")
+}
+
+fn good_client(version: &'static SupportedProtocolVersion) -> ClientConnection {
+    client(version, Some(("client", "client")), "authority")
+}
+
+fn accept(socket: UnixStream) -> JoinHandle<io::Result<TlsChannel>> {
+    let server = server();
+    thread::spawn(move || server.accept(Arc::new(socket), Instant::now() + LONG))
+}
+
+fn sockets() -> (UnixStream, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().expect("a pair");
+    theirs.set_read_timeout(Some(LONG)).expect("a limit");
+    (ours, theirs)
+}
+
+/// Both ends as channels.
+fn pair(version: &'static SupportedProtocolVersion) -> (TlsChannel, TlsChannel) {
+    let (ours, theirs) = sockets();
+    let ours = accept(ours);
+    let until = Instant::now() + LONG;
+    let theirs = TlsChannel::handshake(good_client(version).into(), Arc::new(theirs), until);
+    let theirs = theirs.expect("we are good");
+    (
+        ours.join().expect("no panic").expect("they are good"),
+        theirs,
+    )
+}
+
+/// The other end as rustls has it.
+fn stream(
+    version: &'static SupportedProtocolVersion,
+) -> (TlsChannel, StreamOwned<ClientConnection, UnixStream>) {
+    let (ours, mut theirs) = sockets();
+    let ours = accept(ours);
+    let mut client = good_client(version);
+    client.complete_io(&mut theirs).expect("a handshake");
+    let ours = ours.join().expect("no panic").expect("they are good");
+    (ours, StreamOwned::new(client, theirs))
+}
+
+fn receive(channel: &TlsChannel, len: usize) -> Vec<u8> {
+    let mut all = vec![0; len];
+    let mut done = 0;
+    while done < len {
+        let end = len.min(done + 40_000);
+        let received = channel.recv(&mut all[done..end]).expect("bytes");
+        assert!(received > 0, "the end after {done} of {len} bytes");
+        done += received;
+    }
+    all
+}
+
+fn pattern(len: usize, seed: u8) -> Vec<u8> {
+    let byte = |at: usize| (at >> 8).to_le_bytes()[0] ^ at.to_le_bytes()[0] ^ seed;
+    (0..len).map(byte).collect()
+}
+
+/// With another implementation of the channel at the other end.
+#[test]
+fn bytes_of_any_length_pass_in_both_versions() {
+    for version in VERSIONS {
+        let (ours, mut theirs) = stream(version);
+        for len in [1, 28, 16_383, 16_384, 16_385, 65_536, 65_537, 200_000] {
+            let bytes = pattern(len, 1);
+            let sender = thread::scope(|scope| {
+                let sender = scope.spawn(|| {
+                    let (head, tail) = bytes.split_at(len.min(28));
+                    ours.send(&[IoSlice::new(head), IoSlice::new(&[]), IoSlice::new(tail)])
+                });
+                let mut found = vec![0; len];
+                theirs.read_exact(&mut found).expect("bytes");
+                assert!(found == bytes, "{len} bytes");
+                sender.join().expect("no panic")
+            });
+            sender.expect("they are taken");
+            thread::scope(|scope| {
+                let receiver = scope.spawn(|| receive(&ours, len));
+                theirs.write_all(&bytes).expect("they are taken");
+                assert!(receiver.join().expect("no panic") == bytes, "{len} bytes");
+            });
+        }
+    }
+}
+
+#[test]
+fn what_is_there_is_received_at_once() {
+    let (ours, mut theirs) = stream(&TLS13);
+    for _ in 0..10 {
+        theirs.write_all(&[7; 28]).expect("they are taken");
+    }
+    let mut buf = [0; 4096];
+    // All records lie in the socket by now.
+    assert_eq!(ours.recv(&mut buf).expect("bytes"), 280);
+    theirs
+        .write_all(&pattern(10_000, 0))
+        .expect("they are taken");
+    assert_eq!(ours.recv(&mut buf[..3]).expect("bytes"), 3);
+    let rest = receive(&ours, 9_997);
+    assert!(rest == pattern(10_000, 0)[3..]);
+}
+
+/// Both ends send and receive all the time, and keep on while keys change.
+#[test]
+fn both_directions_are_busy_at_once() {
+    const LEN: usize = 12 << 20;
+    for version in VERSIONS {
+        let (ours, theirs) = pair(version);
+        let sends = |channel: &TlsChannel, seed| {
+            let bytes = pattern(LEN, seed);
+            for (i, part) in bytes.chunks(777_777).enumerate() {
+                let (head, tail) = part.split_at(part.len().min(i * 1000 + 28));
+                let bufs = [IoSlice::new(head), IoSlice::new(tail)];
+                channel.send(&bufs).expect("they are taken");
+                if version == &TLS13 {
+                    lock(&channel.state)
+                        .refresh_traffic_keys()
+                        .expect("they change");
+                }
+            }
+        };
+        let receives = |channel: &TlsChannel, seed| {
+            assert!(receive(channel, LEN) == pattern(LEN, seed));
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| sends(&ours, 1));
+            scope.spawn(|| receives(&ours, 2));
+            scope.spawn(|| sends(&theirs, 2));
+            scope.spawn(|| receives(&theirs, 1));
+        });
+    }
+}
+
+#[test]
+fn who_waits_for_bytes_is_in_nobodys_way() {
+    for version in VERSIONS {
+        let (ours, theirs) = pair(version);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0..200 {
+                    assert_eq!(receive(&ours, 1), [round]);
+                }
+            });
+            for round in 0..200 {
+                ours.send(&[IoSlice::new(&[round])]).expect("it is taken");
+                assert_eq!(receive(&theirs, 1), [round]);
+                theirs.send(&[IoSlice::new(&[round])]).expect("it is taken");
+            }
+        });
+    }
+}
+
+#[test]
+fn who_waits_for_room_is_in_no_receivers_way() {
+    for version in VERSIONS {
+        let (ours, theirs) = pair(version);
+        let bytes = pattern(8 << 20, 3);
+        thread::scope(|scope| {
+            let sender = scope.spawn(|| ours.send(&[IoSlice::new(&bytes)]));
+            // It is under way, and cannot end.
+            assert_eq!(receive(&theirs, 1), bytes[..1]);
+            for round in 0..10 {
+                theirs
+                    .send(&[IoSlice::new(&[round; 100])])
+                    .expect("they are taken");
+                assert_eq!(receive(&ours, 100), [round; 100]);
+            }
+            assert!(!sender.is_finished());
+            assert!(receive(&theirs, bytes.len() - 1) == bytes[1..]);
+            sender.join().expect("no panic").expect("all is taken");
+        });
+    }
+}
+
+#[test]
+fn both_ends_say_that_they_leave() {
+    for version in VERSIONS {
+        let (ours, mut theirs) = stream(version);
+        ours.send(&[IoSlice::new(b"last")]).expect("it is taken");
+        ours.shutdown();
+        let mut all = Vec::new();
+        // Fails where the end is not announced.
+        theirs.read_to_end(&mut all).expect("an orderly end");
+        assert_eq!(all, b"last");
+
+        let (ours, mut theirs) = stream(version);
+        theirs.write_all(b"last").expect("it is taken");
+        theirs.conn.send_close_notify();
+        theirs.flush().expect("it is taken");
+        assert_eq!(receive(&ours, 4), b"last");
+        for _ in 0..2 {
+            assert_eq!(ours.recv(&mut [0; 8]).expect("the end"), 0);
+        }
+        // In the one direction only.
+        ours.send(&[IoSlice::new(b"bye")]).expect("it is taken");
+    }
+}
+
+#[test]
+fn an_end_that_is_not_announced_is_an_error() {
+    for version in VERSIONS {
+        let (ours, mut theirs) = stream(version);
+        theirs.write_all(b"last").expect("it is taken");
+        drop(theirs);
+        assert_eq!(receive(&ours, 4), b"last");
+        let error = ours.recv(&mut [0; 8]).expect_err("who cut it off?");
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+}
+
+#[test]
+fn a_record_of_somebody_else_ends_the_connection() {
+    for version in VERSIONS {
+        let (ours, mut theirs) = stream(version);
+        theirs.write_all(b"good").expect("it is taken");
+        let mut forged = vec![0x17, 3, 3, 0, 64];
+        forged.extend([0x5a; 64]);
+        theirs.sock.write_all(&forged).expect("it is taken");
+        let mut buf = [0; 8];
+        assert_eq!(ours.recv(&mut buf).expect("what came before"), 4);
+        assert_eq!(&buf[..4], b"good");
+        for _ in 0..2 {
+            let error = ours.recv(&mut buf).expect_err("forged");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        }
+        let error = theirs.read(&mut [0; 8]).expect_err("an alert");
+        assert!(error.to_string().contains("alert"), "{error}");
+    }
+}
+
+#[test]
+fn a_shutdown_ends_what_waits() {
+    let (ours, theirs) = pair(&TLS13);
+    let bytes = vec![0; 8 << 20];
+    thread::scope(|scope| {
+        let receiver = scope.spawn(|| ours.recv(&mut [0; 8]));
+        let sender = scope.spawn(|| ours.send(&[IoSlice::new(&bytes)]));
+        receive(&theirs, 1);
+        ours.shutdown();
+        assert!(sender.join().expect("no panic").is_err());
+        // There was no room for a last word of either end.
+        assert!(receiver.join().expect("no panic").is_err());
+    });
+}
+
+#[test]
+fn what_has_come_is_received_after_a_stop_and_answered() {
+    for version in VERSIONS {
+        let (ours, mut theirs) = stream(version);
+        theirs.write_all(b"early").expect("it is taken");
+        ours.stop_receiving();
+        assert_eq!(receive(&ours, 5), b"early");
+        assert_eq!(ours.recv(&mut [0; 8]).expect("our own end"), 0);
+        ours.send(&[IoSlice::new(b"answer")]).expect("it is taken");
+        ours.shutdown();
+        let mut all = Vec::new();
+        theirs.read_to_end(&mut all).expect("an orderly end");
+        assert_eq!(all, b"answer");
+    }
+}
+
+#[test]
+fn nothing_follows_half_a_record() {
+    let (ours, _theirs) = pair(&TLS13);
+    ours.set_timeout(Some(Duration::from_millis(20)))
+        .expect("a limit");
+    let error = ours
+        .send(&[IoSlice::new(&[0; 1 << 20])])
+        .expect_err("no room");
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    let error = ours
+        .send(&[IoSlice::new(b"more")])
+        .expect_err("it is shut down");
+    assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+}
+
+fn refusal(client: ClientConnection) -> io::Error {
+    let (ours, mut theirs) = sockets();
+    let ours = accept(ours);
+    let mut client = client;
+    // With TLS 1.3 a client learns it with the first answer only.
+    if client.complete_io(&mut theirs).is_ok() {
+        let mut stream = StreamOwned::new(client, theirs);
+        assert!(stream.read(&mut [0; 8]).is_err(), "something was served");
+    }
+    ours.join()
+        .expect("no panic")
+        .err()
+        .expect("nobody is let in")
+}
+
+#[test]
+fn only_clients_with_a_good_certificate_are_let_in() {
+    for version in VERSIONS {
+        let cases = [
+            (None, "peer sent no certificates"),
+            (Some(("strange", "strange")), "UnknownIssuer"),
+            // A server's certificate is no client's.
+            (Some(("server", "server")), "certificate"),
+        ];
+        for (identity, expected) in cases {
+            let error = refusal(client(version, identity, "authority"));
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+        let distrustful = client(version, Some(("client", "client")), "stranger");
+        let error = refusal(distrustful);
+        assert!(error.to_string().contains("alert"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_no_tls_is_answered_with_an_alert() {
+    let (ours, mut theirs) = sockets();
+    let ours = accept(ours);
+    theirs
+        .write_all(b"IHAVEOPT\0\0\0\x07\0\0\0\0")
+        .expect("it is taken");
+    let error = ours.join().expect("no panic").err().expect("no TLS");
+    assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    let mut alert = Vec::new();
+    theirs.read_to_end(&mut alert).expect("the end");
+    assert_eq!(alert[..2], [0x15, 3]);
+}
+
+#[test]
+fn a_handshake_has_its_time() {
+    let (ours, theirs) = sockets();
+    let until = Instant::now() + Duration::from_millis(30);
+    let result = server().accept(Arc::new(ours), until);
+    let error = result.err().expect("nobody says anything");
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    drop(theirs);
+
+    let (ours, theirs) = sockets();
+    drop(theirs);
+    let result = server().accept(Arc::new(ours), Instant::now() + LONG);
+    let error = result.err().expect("nobody is there");
+    assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+}
+
+/// As the NBD handshake inside TLS has one.
+#[test]
+fn time_limits_pass_through() {
+    let (ours, mut theirs) = stream(&TLS13);
+    let mut timed = Timed::new(&ours, Instant::now() + Duration::from_millis(30));
+    let error = timed.read(&mut [0; 8]).expect_err("nobody says anything");
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    drop(timed);
+    theirs.write_all(b"late").expect("it is taken");
+    assert_eq!(receive(&ours, 4), b"late");
+}
+
+#[test]
+fn files_that_are_no_use_are_named() {
+    let pem = pem();
+    let (certificate, key) = (&pem["server.pem"], &pem["server.key"]);
+    let authority = &pem["authority.pem"];
+    let cut = &certificate[..certificate.len() / 2];
+    let no_certificate =
+        b"-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n".as_slice();
+    type Case<'a> = (&'a [u8], &'a [u8], &'a [u8], &'a str);
+    let cases: [Case<'_>; 9] = [
+        (
+            b"",
+            key,
+            authority,
+            "certificate has no certificate in PEM format",
+        ),
+        (
+            cut,
+            key,
+            authority,
+            "certificate has no certificate in PEM format",
+        ),
+        (
+            key,
+            key,
+            authority,
+            "certificate has no certificate in PEM format",
+        ),
+        (
+            certificate,
+            b"key",
+            authority,
+            "key has no private key in PEM format",
+        ),
+        (
+            certificate,
+            certificate,
+            authority,
+            "key has no private key in PEM format",
+        ),
+        (
+            certificate,
+            key,
+            b"\xff",
+            "authorities has no certificate in PEM format",
+        ),
+        (
+            certificate,
+            key,
+            no_certificate,
+            "authorities cannot vouch for clients",
+        ),
+        (
+            certificate,
+            &pem["client.key"],
+            authority,
+            "certificate cannot be used with the key",
+        ),
+        (
+            no_certificate,
+            key,
+            authority,
+            "certificate cannot be used with the key",
+        ),
+    ];
+    for (certificate, key, authorities, expected) in cases {
+        let dir = files(certificate, key, authorities);
+        let error = load(&dir).expect_err("of no use").to_string();
+        assert!(error.contains(expected), "{error}");
+        assert!(error.contains(&*dir.path().to_string_lossy()), "{error}");
+    }
+    for name in ["certificate", "key", "authorities"] {
+        let dir = files(certificate, key, authority);
+        fs::remove_file(dir.path().join(name)).expect("it is there");
+        let error = load(&dir).expect_err("nothing there");
+        match error {
+            TlsConfigError::Read { path, source } => {
+                assert_eq!(path, dir.path().join(name));
+                assert_eq!(source.kind(), io::ErrorKind::NotFound);
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
