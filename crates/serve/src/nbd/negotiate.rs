@@ -170,6 +170,12 @@ pub enum NegotiateError {
     /// A client that does not come to an end.
     #[error("the client sent more than {MAX_OPTIONS} options")]
     TooManyOptions,
+    /// TLS was agreed on, and did not begin: mostly for want of a certificate.
+    #[error("the client does not get into TLS: {source}")]
+    Tls {
+        /// Why.
+        source: io::Error,
+    },
     /// An old client asked for another export, and there is no reply that says so.
     #[error("the client asked for another export, in a way that has no answer")]
     UnknownExport,

@@ -35,6 +35,7 @@ use super::{
 use crate::{
     channel::{Channel, Timed},
     stats::Stats,
+    tls::TlsServer,
 };
 
 /// How long a handshake may take.
@@ -55,6 +56,9 @@ pub struct ServerOptions {
     pub exit_on_idle: bool,
     /// How many clients there may be at a time; 0: 1024.
     pub max_clients: usize,
+    /// What clients of TCP sockets have to begin TLS with. Those of Unix sockets are known
+    /// to be of the same user, and have none.
+    pub tls: Option<TlsServer>,
     /// Who is told what happens with clients.
     pub notes: Option<Notes>,
 }
@@ -159,7 +163,13 @@ impl Server {
             stop.clear();
             for (listener, _) in listeners.iter().zip(ready).filter(|(_, ready)| *ready) {
                 match listener.accept() {
-                    Ok(Some(channel)) => self.welcome(channel, stop),
+                    Ok(Some(channel)) => {
+                        let tls = match listener {
+                            Listener::Unix(_) => None,
+                            Listener::Tcp(_) => self.options.tls.clone(),
+                        };
+                        self.welcome(channel, tls, stop);
+                    }
                     Ok(None) => {}
                     Err(error) => {
                         self.service
@@ -179,7 +189,7 @@ impl Server {
     }
 
     /// Gives a client a thread of its own.
-    fn welcome(self: &Arc<Self>, channel: Arc<dyn Channel>, stop: &Stop) {
+    fn welcome(self: &Arc<Self>, channel: Arc<dyn Channel>, tls: Option<TlsServer>, stop: &Stop) {
         let max = match self.options.max_clients {
             0 => 1024,
             max => max,
@@ -205,7 +215,7 @@ impl Server {
                     id,
                     stop,
                 };
-                server.attend(id, channel);
+                server.attend(id, channel, tls.as_ref());
             });
         if let Err(error) = thread {
             self.service.note(&format!("a client is refused: {error}"));
@@ -214,9 +224,9 @@ impl Server {
     }
 
     /// The handshake and all that follows.
-    fn attend(&self, id: u64, channel: Arc<dyn Channel>) {
+    fn attend(&self, id: u64, channel: Arc<dyn Channel>, tls: Option<&TlsServer>) {
         let until = Instant::now() + HANDSHAKE;
-        let (channel, agreed) = match self.shake_hands(channel, until) {
+        let (channel, agreed) = match self.shake_hands(channel, tls, until) {
             Ok(Some(agreed)) => agreed,
             Ok(None) => return,
             Err(error) => {
@@ -241,6 +251,7 @@ impl Server {
     fn shake_hands(
         &self,
         channel: Arc<dyn Channel>,
+        tls: Option<&TlsServer>,
         until: Instant,
     ) -> Result<Option<Welcomed>, NegotiateError> {
         let disk = self.service.disk();
@@ -250,13 +261,30 @@ impl Server {
             size: disk.len(),
             flags: offered(disk),
             preferred_block_size: u32::try_from(disk.sector_size().max(4096)).unwrap_or(4096),
-            tls: TlsPolicy::Off,
+            tls: match tls {
+                None => TlsPolicy::Off,
+                Some(_) => TlsPolicy::Required,
+            },
         };
         let outcome = Handshake::new(&offer).run(&mut Timed::new(&*channel, until))?;
+        let (channel, outcome) = match (outcome, tls) {
+            (Outcome::StartTls(handshake), Some(tls)) => {
+                let channel = tls
+                    .accept(channel, until)
+                    .map_err(|source| NegotiateError::Tls { source })?;
+                let channel: Arc<dyn Channel> = Arc::new(channel);
+                let outcome = handshake.run(&mut Timed::new(&*channel, until))?;
+                (channel, outcome)
+            }
+            (outcome, _) => (channel, outcome),
+        };
         match outcome {
             Outcome::Agreed(agreed) => Ok(Some((channel, agreed))),
-            Outcome::Ended => Ok(None),
-            Outcome::StartTls(_) => unreachable!("it is off"),
+            Outcome::Ended => {
+                channel.shutdown();
+                Ok(None)
+            }
+            Outcome::StartTls(_) => unreachable!("where there is TLS it begins once"),
         }
     }
 
@@ -469,6 +497,7 @@ impl fmt::Debug for ServerOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerOptions")
             .field("name", &self.name.as_str())
+            .field("tls", &self.tls)
             .field("exit_on_idle", &self.exit_on_idle)
             .finish_non_exhaustive()
     }

@@ -4,7 +4,6 @@ use std::{
     fs,
     io::Write,
     os::unix::net::UnixStream,
-    process::Command,
     sync::OnceLock,
     thread::{self, JoinHandle},
 };
@@ -16,6 +15,9 @@ use tempfile::TempDir;
 
 use super::*;
 
+#[path = "../../tests/nbd/certificates.rs"]
+mod certificates;
+
 const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
 /// Against hanging.
 const LONG: Duration = Duration::from_secs(100);
@@ -25,37 +27,7 @@ fn pem() -> &'static HashMap<&'static str, Vec<u8>> {
     static FILES: OnceLock<HashMap<&'static str, Vec<u8>>> = OnceLock::new();
     FILES.get_or_init(|| {
         let dir = TempDir::new().expect("a folder");
-        let config = "\
-            [req]\ndistinguished_name = name\n[name]\n\
-            [authority]\nbasicConstraints = critical,CA:TRUE\n\
-            [server]\nsubjectAltName = DNS:disk.test\nextendedKeyUsage = serverAuth\n\
-            [client]\nextendedKeyUsage = clientAuth\n";
-        fs::write(dir.path().join("config"), config).expect("a file");
-        let certify = |name: &str, extensions: &str, authority: Option<&str>| {
-            let mut openssl = Command::new("openssl");
-            openssl
-                .current_dir(&dir)
-                .args(["req", "-x509", "-config", "config"]);
-            openssl.args("-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2".split(' '));
-            openssl.args(["-extensions", extensions, "-subj", &format!("/CN={name}")]);
-            openssl.args([
-                "-keyout",
-                &format!("{name}.key"),
-                "-out",
-                &format!("{name}.pem"),
-            ]);
-            if let Some(authority) = authority {
-                openssl.args(["-CA", &format!("{authority}.pem")]);
-                openssl.args(["-CAkey", &format!("{authority}.key")]);
-            }
-            let output = openssl.output().expect("openssl is there");
-            assert!(output.status.success(), "{output:?}");
-        };
-        certify("authority", "authority", None);
-        certify("server", "server", Some("authority"));
-        certify("client", "client", Some("authority"));
-        certify("stranger", "authority", None);
-        certify("strange", "client", Some("stranger"));
+        certificates::make(dir.path());
         let names = [
             "authority.pem",
             "server.pem",
