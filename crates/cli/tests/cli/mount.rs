@@ -4,9 +4,12 @@
 use std::{
     fs::{self, File, Permissions},
     io::{self, BufRead, BufReader, Read},
-    os::unix::fs::{FileExt, PermissionsExt},
+    os::unix::{
+        fs::{FileExt, PermissionsExt},
+        process::CommandExt,
+    },
     path::PathBuf,
-    process::{Child, ChildStderr, Command},
+    process::{Child, ChildStderr, Command, Stdio},
 };
 
 use nix::{
@@ -269,25 +272,32 @@ fn the_mount_of_a_killed_process_is_told_from_others() {
     assert!(fs::read(again.file()).unwrap() == plain());
 }
 
-/// `/dev/fuse` with another mode, until dropped.
+/// `/dev/fuse` with another mode, until this process drops it or ends in whatever way.
 struct Fuse {
-    before: Permissions,
+    /// Waits for the end of its standard input, and puts the mode back.
+    guard: Child,
 }
 
 const FUSE: &str = "/dev/fuse";
 
 impl Fuse {
     fn with_mode(mode: u32) -> Self {
-        let before = fs::metadata(FUSE).unwrap().permissions();
+        let before = fs::metadata(FUSE).unwrap().permissions().mode() & 0o7777;
+        let mut guard = Command::new("sh");
+        let line = format!("trap '' HUP INT TERM; cat; chmod {before:o} {FUSE}");
+        guard.args(["-c", &line]).stdin(Stdio::piped());
+        // What is sent to the group of the tests is not for it.
+        let guard = guard.process_group(0).spawn().unwrap();
         let set = fs::set_permissions(FUSE, Permissions::from_mode(mode));
         set.expect("it takes root to change the mode of /dev/fuse");
-        Self { before }
+        Self { guard }
     }
 }
 
 impl Drop for Fuse {
     fn drop(&mut self) {
-        let _ = fs::set_permissions(FUSE, self.before.clone());
+        // Its standard input is closed first.
+        let _ = self.guard.wait();
     }
 }
 
