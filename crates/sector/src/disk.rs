@@ -2,8 +2,9 @@
 //! A volume's plaintext as a disk: reads and writes at any byte.
 
 mod durability;
+mod error;
 mod ranges;
-mod staging;
+pub(crate) mod staging;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use std::{
 
 use luxor_engine::{Buffer, Direction, Executor, LoadedKey, Run};
 
+pub use self::error::DiskError;
 use self::{
     durability::Durability,
     ranges::Ranges,
@@ -86,12 +88,14 @@ struct Placed {
     /// Its first byte in the plaintext.
     begin: u64,
     part: Part,
+    /// The unit in which its bytes are read and written: its own sector, or the
+    /// storage's alignment where that is larger. Both are powers of two.
+    sector: usize,
 }
 
-impl Placed {
-    /// The unit in which its bytes can be written.
+impl Part {
     fn sector(&self) -> usize {
-        let crypt = self.part.crypt.as_ref();
+        let crypt = self.crypt.as_ref();
         crypt.map_or(1, |(_, geometry)| geometry.sector_size.bytes())
     }
 }
@@ -158,7 +162,7 @@ struct Piece<'a> {
 
 impl Piece<'_> {
     fn is_whole_sectors(&self) -> bool {
-        let sector = self.placed.sector();
+        let sector = self.placed.sector;
         self.offset.is_multiple_of(sector as u64) && self.len.is_multiple_of(sector)
     }
 
@@ -171,7 +175,7 @@ impl Disk {
     /// The plaintext that `parts` of `storage` make up, one after the other.
     ///
     /// # Errors
-    /// [`DiskError`] when they are not all there.
+    /// [`DiskError`] when they are not all there, or do not fit the storage's alignment.
     pub fn new(
         storage: Arc<dyn Storage>,
         parts: Vec<Part>,
@@ -180,14 +184,14 @@ impl Disk {
         let found = storage
             .len()
             .map_err(|source| DiskError::Length { source })?;
+        let alignment = storage.alignment();
         let mut begin = 0_u64;
         let mut placed = Vec::with_capacity(parts.len());
         let last = parts.len().saturating_sub(1);
         for (number, part) in parts.into_iter().enumerate() {
             let (offset, len) = (part.offset, part.len);
-            let next = Placed { begin, part };
-            let sector = next.sector() as u64;
-            let stored = len.checked_next_multiple_of(sector);
+            let sector = part.sector();
+            let stored = len.checked_next_multiple_of(sector as u64);
             let needed = stored.and_then(|len| offset.checked_add(len));
             let needed = needed.ok_or(DiskError::Overflow { offset, len })?;
             if number != last && stored != Some(len) {
@@ -196,6 +200,19 @@ impl Disk {
             if needed > found {
                 return Err(DiskError::Short { needed, found });
             }
+            // What is next to a part is never touched.
+            if !(offset | needed).is_multiple_of(alignment as u64) {
+                return Err(DiskError::Alignment {
+                    begin: offset,
+                    end: needed,
+                    alignment,
+                });
+            }
+            let next = Placed {
+                begin,
+                part,
+                sector: sector.max(alignment),
+            };
             begin = begin
                 .checked_add(len)
                 .ok_or(DiskError::Overflow { offset, len })?;
@@ -238,10 +255,15 @@ impl Disk {
         self.options.allow_discards && !self.options.read_only
     }
 
-    /// The largest sector size of its parts: requests of whole such sectors are fastest.
+    /// The largest sector size of its parts, or the storage's alignment where that is
+    /// larger: requests of whole such sectors are fastest.
     #[must_use]
     pub fn sector_size(&self) -> usize {
-        self.parts.iter().map(Placed::sector).max().unwrap_or(1)
+        self.parts
+            .iter()
+            .map(|placed| placed.sector)
+            .max()
+            .unwrap_or(1)
     }
 
     /// What the engine has done so far.
@@ -349,7 +371,7 @@ impl Disk {
         let _claimed = self.ranges.claim(self.whole_sectors(range.clone()), true);
         let mut result = Ok(());
         for (placed, part) in self.within(range) {
-            let sector = placed.sector() as u64;
+            let sector = placed.sector as u64;
             let begin = part.start.next_multiple_of(sector);
             // The last sector of all may show a part of itself only, its whole self here.
             let end = match part.end {
@@ -387,7 +409,7 @@ impl Disk {
                 let mut found = self.storage.extent(placed.part.offset + at, left)?;
                 found.len = found.len.clamp(1, left);
                 // A sector of which a part is a hole has data.
-                let sector = placed.sector() as u64;
+                let sector = placed.sector as u64;
                 let end = at + found.len;
                 let whole = if end == part.end {
                     end
@@ -463,7 +485,7 @@ impl Disk {
         }
         let mut whole = range.clone();
         for (placed, part) in self.within(range) {
-            let sector = placed.sector() as u64;
+            let sector = placed.sector as u64;
             whole.start = whole.start.min(placed.begin + part.start / sector * sector);
             whole.end = whole
                 .end
@@ -703,7 +725,7 @@ impl Disk {
     fn pieces(&self, offset: u64, len: u64) -> impl Iterator<Item = Piece<'_>> {
         self.within(offset..offset + len)
             .flat_map(|(placed, range)| {
-                let sector = placed.sector();
+                let sector = placed.sector;
                 let mut at = range.start;
                 std::iter::from_fn(move || {
                     let left = range.end - at;
@@ -732,7 +754,7 @@ impl Disk {
 impl<'a> Piece<'a> {
     /// The sector in which it lies.
     fn sector(&self) -> Piece<'a> {
-        let len = self.placed.sector();
+        let len = self.placed.sector;
         Piece {
             placed: self.placed,
             offset: self.offset - self.offset % len as u64,
@@ -741,7 +763,7 @@ impl<'a> Piece<'a> {
     }
 
     fn begin_in_sector(&self) -> usize {
-        let begin = self.offset % self.placed.sector() as u64;
+        let begin = self.offset % self.placed.sector as u64;
         usize::try_from(begin).expect("less than a sector")
     }
 }
@@ -802,40 +824,4 @@ impl fmt::Debug for Disk {
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
-}
-
-/// Why parts of a storage are no disk.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DiskError {
-    /// The storage does not tell its length.
-    #[error("the length cannot be found out: {source}")]
-    Length {
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The storage ends before a part does.
-    #[error("the data end at byte {needed}, and there are {found} bytes: the rest was cut off")]
-    Short {
-        /// Where the part ends.
-        needed: u64,
-        /// The storage's length in bytes.
-        found: u64,
-    },
-    /// A part that is not the last ends within a sector.
-    #[error("part {number} has {len} bytes, which is no whole number of sectors")]
-    PartSector {
-        /// Which one, counted from 0.
-        number: usize,
-        /// Its length in bytes.
-        len: u64,
-    },
-    /// Beyond 2⁶⁴ bytes.
-    #[error("{len} bytes at byte {offset} lie beyond the end of any storage")]
-    Overflow {
-        /// Where the part begins.
-        offset: u64,
-        /// Its length in bytes.
-        len: u64,
-    },
 }

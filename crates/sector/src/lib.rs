@@ -4,6 +4,7 @@
 //! | to do this | use |
 //! |---|---|
 //! | read and write a file or a block device at offsets | [`Storage`], on [`std::fs::File`] |
+//! | the same past the page cache, many transfers at a time | [`DirectFile`] |
 //! | the same in memory | [`MemoryStorage`] |
 //! | have a volume's plaintext as a disk, read and written at any byte | [`Disk`] |
 //! | number the sectors of a volume | [`Geometry::runs`] |
@@ -35,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 pub mod copy;
+mod direct;
 mod disk;
 #[cfg(feature = "faulty")]
 pub mod faulty;
@@ -43,6 +45,7 @@ mod memory;
 pub mod pipeline;
 mod storage;
 
+pub use direct::{DirectError, DirectFile};
 pub use disk::{Disk, DiskError, DiskOptions, EngineTime, Part, Transfer, TransferData};
 pub use geometry::{Geometry, GeometryError, IvMode, SectorSize, SectorSizeError};
 pub use memory::MemoryStorage;

@@ -74,36 +74,84 @@ fn padded(plain: &[u8], sector: usize, number: u8) -> Vec<u8> {
     padded
 }
 
+/// Storage that takes whole units only.
+struct Aligned<S> {
+    storage: S,
+    unit: usize,
+}
+
+impl<S: Storage> Storage for Aligned<S> {
+    fn alignment(&self) -> usize {
+        self.unit
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.storage.len()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        assert!((offset | buf.len() as u64).is_multiple_of(self.unit as u64));
+        self.storage.read_exact_at(buf, offset)
+    }
+
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        assert!((offset | buf.len() as u64).is_multiple_of(self.unit as u64));
+        self.storage.write_all_at(buf, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.storage.sync()
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        assert!((offset | len).is_multiple_of(self.unit as u64));
+        self.storage.discard(offset, len)
+    }
+}
+
 /// Lengths and offsets about every edge there is: of sectors, of pieces, of parts.
 #[test]
 fn requests_of_any_kind_do_what_a_vector_does() {
     let mut random = Random::for_test("disk::requests_of_any_kind");
-    for (round, limit) in [None, Some(512), Some(4096), Some(100)]
-        .into_iter()
-        .enumerate()
+    for (round, (limit, unit)) in [
+        (None, 1),
+        (Some(512), 1),
+        (Some(4096), 1),
+        (Some(100), 1),
+        (None, 512),
+        (None, 4096),
+        (Some(512), 4096),
+    ]
+    .into_iter()
+    .enumerate()
     {
         // In the storage: the second part, plaintext as it is, the first, the last.
+        let plain = 1000_usize.next_multiple_of(unit);
         let parts = vec![
             part(20480, 8192, SectorSize::B4096, 1),
             Part {
                 offset: 16384,
-                len: 1000,
+                len: plain as u64,
                 crypt: None,
             },
             part(0, 16384, SectorSize::B512, 2),
-            part(28672, 2 * 1024 + 7, SectorSize::B1024, 3),
+            part(28672, 3 * 1024 + 7, SectorSize::B1024, 3),
         ];
         let lens: Vec<_> = parts
             .iter()
             .map(|part| usize::try_from(part.len).unwrap())
             .collect();
-        let storage = Arc::new(MemoryStorage::new(vec![0; 28672 + 3 * 1024]));
+        let storage = Arc::new(Aligned {
+            storage: MemoryStorage::new(vec![0; 28672 + 4 * 1024]),
+            unit,
+        });
         let options = DiskOptions {
             request_limit: limit.and_then(NonZeroUsize::new),
             threads: NonZeroUsize::new(2),
             ..DiskOptions::default()
         };
         let disk = Disk::new(storage.clone(), parts, options).unwrap();
+        assert_eq!(disk.sector_size(), 4096);
         let len = lens.iter().sum::<usize>();
         assert_eq!(disk.len(), len as u64);
         let mut model = random.bytes(len);
@@ -114,7 +162,7 @@ fn requests_of_any_kind_do_what_a_vector_does() {
                 *sum += len;
                 Some(*sum)
             })
-            .chain([0, 512, 4096, 8192 + 500, 8192 + 1000 + 512])
+            .chain([0, 512, 4096, 8192 + 500, 8192 + plain + 512])
             .collect();
         for _ in 0..600 {
             let near = |random: &mut Random| {
@@ -156,13 +204,14 @@ fn requests_of_any_kind_do_what_a_vector_does() {
         disk.read(&mut all, 0).unwrap();
         assert!(all == model);
 
-        let stored = storage.to_bytes();
+        let stored = storage.storage.to_bytes();
+        let third = 8192 + plain;
         assert!(stored[20480..28672] == encrypted(&model[..8192], 4096, 1));
-        assert!(stored[16384..17384] == model[8192..9192]);
-        assert!(stored[..16384] == encrypted(&model[9192..9192 + 16384], 512, 2));
-        let last = padded(&model[9192 + 16384..], 1024, 3);
+        assert!(stored[16384..16384 + plain] == model[8192..third]);
+        assert!(stored[..16384] == encrypted(&model[third..third + 16384], 512, 2));
+        let last = padded(&model[third + 16384..], 1024, 3);
         assert!(stored[28672..] == encrypted(&last, 1024, 3));
-        assert!(stored[17384..20480].iter().all(|&b| b == 0));
+        assert!(stored[16384 + plain..20480].iter().all(|&b| b == 0));
     }
 }
 
@@ -385,6 +434,75 @@ fn parts_that_are_not_there_are_no_disk() {
         let error = new(vec![part(offset, len, b512, 1)]).unwrap_err();
         assert!(matches!(error, DiskError::Overflow { .. }), "{error}");
     }
+}
+
+/// Nothing next to a part is read or written, so it begins and ends where units do.
+#[test]
+fn parts_that_storage_cannot_move_are_no_disk() {
+    let b512 = SectorSize::B512;
+    for (unit, parts, expected) in [
+        (512, vec![part(512, 1024, b512, 1)], None),
+        (512, vec![part(512, 1000, b512, 1)], None),
+        (4096, vec![part(4096, 8192, b512, 1)], None),
+        (4096, vec![part(4096, 8000, b512, 1)], None),
+        (4096, vec![part(0, 5000, SectorSize::B4096, 1)], None),
+        (4096, vec![part(512, 4096, b512, 1)], Some((512, 4608))),
+        (4096, vec![part(0, 4000 - 512, b512, 1)], Some((0, 3584))),
+        (4096, vec![part(8192, 1, b512, 1)], Some((8192, 8704))),
+        (
+            4096,
+            vec![part(0, 512, b512, 1), part(4096, 4096, b512, 1)],
+            Some((0, 512)),
+        ),
+    ] {
+        let storage = Aligned {
+            storage: MemoryStorage::new(vec![0; 16384]),
+            unit,
+        };
+        let made = Disk::new(Arc::new(storage), parts, DiskOptions::default());
+        match (made, expected) {
+            (Ok(disk), None) => assert_eq!(disk.sector_size(), unit),
+            (Err(error), Some((from, to))) => {
+                assert!(
+                    matches!(error, DiskError::Alignment { begin, end, alignment }
+                        if (begin, end, alignment) == (from, to, unit)),
+                    "{error}"
+                );
+                assert!(error.to_string().contains("direct I/O"));
+            }
+            (made, expected) => panic!("{made:?}, and not {expected:?}"),
+        }
+    }
+}
+
+/// Writers of sectors that share a unit do not undo each other's.
+#[test]
+fn writers_of_one_unit_do_not_lose_sectors() {
+    let storage = Arc::new(Aligned {
+        storage: MemoryStorage::new(vec![0; 65536]),
+        unit: 4096,
+    });
+    let parts = vec![part(0, 65536, SectorSize::B512, 1)];
+    let disk = Disk::new(storage.clone(), parts, DiskOptions::default()).unwrap();
+    thread::scope(|scope| {
+        for k in 0..4_u8 {
+            let disk = &disk;
+            scope.spawn(move || {
+                for sector in (u64::from(k)..128).step_by(4) {
+                    let mut bytes = [k; 512];
+                    let mut batch = [Transfer {
+                        offset: sector * 512,
+                        data: TransferData::Write(&mut bytes),
+                        result: Ok(()),
+                    }];
+                    disk.transfer(&mut batch);
+                    batch[0].result.as_ref().unwrap();
+                }
+            });
+        }
+    });
+    let plain: Vec<u8> = (0..65536).map(|i| [0, 1, 2, 3][i / 512 % 4]).collect();
+    assert!(storage.storage.to_bytes() == encrypted(&plain, 512, 1));
 }
 
 #[test]
