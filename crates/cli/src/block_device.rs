@@ -224,8 +224,12 @@ pub mod tests {
 
     impl Loop {
         pub fn over(file: &Path) -> Self {
+            Self::with_sectors(file, 512)
+        }
+
+        pub fn with_sectors(file: &Path, bytes: u32) -> Self {
             let output = Command::new("losetup")
-                .args(["--find", "--show"])
+                .args(["--find", "--show", "--sector-size", &bytes.to_string()])
                 .arg(file)
                 .output();
             let output = output.unwrap();

@@ -5,11 +5,11 @@ mod plain;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, num::NonZeroUsize, sync::Arc};
+use std::{collections::HashMap, fmt, num::NonZeroUsize, sync::Arc};
 
 use luxor_engine::{LoadedKey, Mode};
 use luxor_luks::{Extent, Unlocked};
-use luxor_sector::{Disk, DiskOptions, Part};
+use luxor_sector::{DirectFile, Disk, DiskOptions, Part, Storage};
 
 use crate::{
     args::{AnyLuks, ExportArgs, GlobalArgs},
@@ -114,7 +114,7 @@ fn open_luks(
         ));
     }
     Ok(Export {
-        disk: disk(data, parts, options, &shown)?,
+        disk: disk(data, parts, options, args)?,
         name: shown,
         _reencryption: reencryption,
     })
@@ -136,11 +136,27 @@ fn options(args: &ExportArgs, threads: NonZeroUsize) -> DiskOptions {
     }
 }
 
-fn disk(data: DataFile, parts: Vec<Part>, options: DiskOptions, name: &str) -> Result<Arc<Disk>> {
-    let disk = Disk::new(Arc::new(data.into_storage()), parts, options);
-    match disk {
+fn disk(
+    data: DataFile,
+    parts: Vec<Part>,
+    options: DiskOptions,
+    args: &ExportArgs,
+) -> Result<Arc<Disk>> {
+    let failed = |error: &dyn fmt::Display| {
+        let failure = Error::failure(format!("{}: {error}", name(&args.volume)));
+        match args.direct {
+            true => failure.hint("It may work without --direct."),
+            false => failure,
+        }
+    };
+    let file = data.into_storage();
+    let storage: Arc<dyn Storage> = match args.direct {
+        true => Arc::new(DirectFile::new(file).map_err(|error| failed(&error))?),
+        false => Arc::new(file),
+    };
+    match Disk::new(storage, parts, options) {
         Ok(disk) => Ok(Arc::new(disk)),
-        Err(error) => Err(Error::failure(format!("{name}: {error}"))),
+        Err(error) => Err(failed(&error)),
     }
 }
 

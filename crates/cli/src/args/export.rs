@@ -30,6 +30,14 @@ pub struct ExportArgs {
     #[arg(long)]
     pub allow_discards: bool,
 
+    /// Direct I/O: read and write past the system's page cache
+    ///
+    /// For real disks whose clients have a cache of their own, as virtual machines do:
+    /// nothing is kept in memory twice, and of many requests the disk works on all at a
+    /// time. Slower for data that the page cache would have.
+    #[arg(long)]
+    pub direct: bool,
+
     /// How to open the volume.
     #[command(flatten)]
     pub unlock: UnlockArgs,

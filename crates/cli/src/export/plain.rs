@@ -47,7 +47,7 @@ pub(super) fn open(args: &ExportArgs, global: &GlobalArgs, console: Console) -> 
         crypt: Some((key, layout.geometry)),
     };
     Ok(Export {
-        disk: disk(data, vec![part], options(args, engine.threads), &shown)?,
+        disk: disk(data, vec![part], options(args, engine.threads), args)?,
         name: shown,
         _reencryption: None,
     })

@@ -124,6 +124,39 @@ fn a_volume_has_the_bytes_and_the_length_of_its_file() {
 }
 
 #[test]
+fn a_volume_is_given_out_past_the_page_cache() {
+    let _alone = alone();
+    let mut plain: Vec<u8> = (0..50_000).map(|i: u32| i.to_le_bytes()[0]).collect();
+    let folder = folder(&plain, "");
+    let folder = folder.path();
+    let export = open(folder, "--direct --key-file @key @volume").unwrap();
+    assert_eq!(all(&export.disk), plain);
+    plain[4000..9000].fill(7);
+    export.disk.write(&plain[4000..9000], 4000).unwrap();
+    export.disk.flush().unwrap();
+    drop(export);
+    luxor(folder, "decrypt --key-file @key @volume @back");
+    assert!(fs::read(folder.join("back")).unwrap() == plain);
+
+    fs::write(folder.join("disk"), [0; 65536]).unwrap();
+    fs::write(folder.join("plain-key"), [7; 32]).unwrap();
+    let device = Loop::with_sectors(&folder.join("disk"), 4096);
+    let device = device.0.to_str().unwrap();
+    for (offset, direct, fits) in [(8, "--direct", true), (1, "--direct", false), (1, "", true)] {
+        let line = format!(
+            "--type plain {direct} --offset {offset} --allow-weak-key --key-file @plain-key {device}"
+        );
+        match fits {
+            true => drop(open(folder, &line).unwrap()),
+            false => {
+                refused(folder, &line, Exit::Failure, "multiples of 4096");
+                refused(folder, &line, Exit::Failure, "without --direct");
+            }
+        }
+    }
+}
+
+#[test]
 fn writers_are_alone_and_readers_are_not() {
     let _alone = alone();
     let folder = folder(b"attack at dawn", "");
