@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can be said on the command line.
 
-use std::{ffi::OsString, num::NonZeroUsize, path::PathBuf, thread};
+use std::{ffi::OsString, num::NonZeroUsize, path::PathBuf, thread, time::Duration};
 
 use clap::{Parser, ValueEnum, ValueHint};
 use luxor_engine::{Direction, KeySize, Mode};
 
 use crate::{
+    block::{self, Contestant},
     cpu::{
         Plan,
         matrix::{Filter, Place},
     },
-    file,
+    demir, file,
+    fio::{Access, Load},
     rivals::Rival,
     size, unlock,
 };
@@ -37,7 +39,8 @@ pub(crate) struct Args {
     #[arg(value_enum, value_name = "NAME")]
     names: Vec<Bench>,
 
-    /// cpu: the bytes that fit no cache [default: 256M]; file: of the file [4G, quick: 1G]
+    /// cpu: the bytes that fit no cache [default: 256M]; file: of the file [4G, quick: 1G];
+    /// block and demir-2020: of the disk [default: 1G]
     ///
     /// With K, M or G for powers of 1024.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -75,10 +78,33 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = PROGRAMS)]
     luxor: Option<PathBuf>,
 
-    /// Where files go, in `file` with room for two: a file system in memory
+    /// Where files go, in `file` with room for two, in `block` for four: a file system in
+    /// memory
     #[arg(long, value_name = "DIR", default_value = "/dev/shm", help_heading = PROGRAMS)]
     #[arg(value_hint = ValueHint::DirPath)]
     dir: PathBuf,
+
+    /// How long a server's turn is, in milliseconds [default: 2000; quick: 1000]
+    #[arg(long = "turn", value_name = "MS", help_heading = SERVERS)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    turn: Option<u32>,
+
+    /// Only this server, in `block` [default: all]
+    #[arg(long = "contestant", value_enum, value_name = "NAME", help_heading = SERVERS)]
+    contestants: Vec<Contestant>,
+
+    /// Only this way [default: both]
+    #[arg(long = "access", value_enum, value_name = "WAY", help_heading = SERVERS)]
+    accesses: Vec<Access>,
+
+    /// Only requests of so many bytes [default: 4K, 64K, 1M]
+    #[arg(long = "request", value_name = "BYTES", value_parser = size::parse)]
+    #[arg(help_heading = SERVERS)]
+    requests: Vec<usize>,
+
+    /// Only so many connections at a time [default: 1 and 4; demir-2020: 1]
+    #[arg(long = "connections", value_name = "N", help_heading = SERVERS)]
+    connections: Vec<usize>,
 
     /// Only this mode [default: all]
     #[arg(long = "mode", value_enum, value_name = "MODE", help_heading = CPU)]
@@ -107,7 +133,8 @@ pub(crate) struct Args {
     calls: Vec<usize>,
 }
 
-const PROGRAMS: &str = "Only for file and unlock";
+const PROGRAMS: &str = "Only for those with other programs: file, unlock, block, demir-2020";
+const SERVERS: &str = "Only for block and demir-2020, filters may be given several times";
 const CPU: &str = "Only for cpu, each may be given several times";
 
 /// What there is to measure.
@@ -119,6 +146,11 @@ pub(crate) enum Bench {
     File,
     /// luxor and cryptsetup opening the same keyslots
     Unlock,
+    /// luxor serve beside nbdkit and qemu-nbd, by fio
+    Block,
+    /// Extended requests (Demir et al., 2020): what calls of the engine cost by length
+    #[value(name = "demir-2020")]
+    Demir2020,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -222,6 +254,75 @@ impl Args {
             folder: self.dir.clone(),
             quick: self.quick,
         })
+    }
+
+    /// The plan for `block`.
+    ///
+    /// # Errors
+    /// When this program cannot find itself, or the options leave nothing to do.
+    pub(crate) fn block(&self) -> Result<block::Plan, String> {
+        let mut options = vec![format!("--engine={}", self.engine)];
+        options.extend(self.threads.map(|n| format!("--threads={n}")));
+        let wanted = |contestant: &Contestant| {
+            self.contestants.is_empty() || self.contestants.contains(contestant)
+        };
+        Ok(block::Plan {
+            luxor: self.luxor()?,
+            folder: self.dir.clone(),
+            bytes: self.size.unwrap_or(1 << 30),
+            quick: self.quick,
+            turn: self.turn(),
+            engine: self.engine.clone(),
+            options,
+            contestants: Contestant::value_variants()
+                .iter()
+                .copied()
+                .filter(wanted)
+                .collect(),
+            loads: self.loads(&[1, 4])?,
+        })
+    }
+
+    /// The plan for `demir-2020`.
+    ///
+    /// # Errors
+    /// When the options leave nothing to do.
+    pub(crate) fn demir(&self) -> Result<demir::Plan, String> {
+        Ok(demir::Plan {
+            folder: self.dir.clone(),
+            bytes: self.size.unwrap_or(1 << 30),
+            quick: self.quick,
+            turn: self.turn(),
+            engine: self.engine.clone(),
+            loads: self.loads(&[1])?,
+        })
+    }
+
+    fn turn(&self) -> Duration {
+        let standard = if self.quick { 1000 } else { 2000 };
+        Duration::from_millis(self.turn.unwrap_or(standard).into())
+    }
+
+    /// Those that are asked for; with `connections` when nothing is said about them.
+    fn loads(&self, connections: &[usize]) -> Result<Vec<Load>, String> {
+        let connections = match self.connections.as_slice() {
+            [] => connections,
+            said => said,
+        };
+        let wanted = |load: &Load| {
+            (self.accesses.is_empty() || self.accesses.contains(&load.access))
+                && (self.requests.is_empty() || self.requests.contains(&load.request_bytes))
+                && connections.contains(&load.connections)
+        };
+        let loads: Vec<Load> = Load::all().into_iter().filter(wanted).collect();
+        if loads.is_empty() {
+            return Err(
+                "there is no such load: --request is 4K, 64K or 1M and --connections 1 \
+                 or 4"
+                    .to_owned(),
+            );
+        }
+        Ok(loads)
     }
 
     fn luxor(&self) -> Result<PathBuf, String> {

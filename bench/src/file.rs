@@ -8,16 +8,15 @@
 use std::{
     ffi::{OsStr, OsString},
     fs::{self, File},
-    io::{BufReader, BufWriter, Read, Write},
     path::{Path, PathBuf},
     process::Command,
 };
 
-use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use serde::Serialize;
 
 use crate::{
-    program::{Folder, Lane},
+    plaintext,
+    program::{self, Folder, Lane},
     size,
     stats::{self, Summary},
 };
@@ -71,7 +70,7 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     let [plain, copy, volume, key] =
         ["plain", "copy", "volume", "key"].map(|f| folder.path().join(f));
     fs::write(&key, [0x4b; 32]).map_err(|e| format!("{}: {e}", key.display()))?;
-    make(&plain, plan.bytes)?;
+    plaintext::make(&plain, plan.bytes)?;
 
     let luxor = |command: &str| {
         let mut words: Vec<OsString> = vec![plan.luxor.clone().into(), command.into()];
@@ -185,86 +184,16 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
 /// # Errors
 /// When there is no such folder, or in it no room for the file twice.
 pub(crate) fn check_room(plan: &Plan) -> Result<bool, String> {
-    let at = plan.folder.display();
-    let system = statfs(&plan.folder).map_err(|e| format!("{at}: {e}; see --dir"))?;
-    let block = u64::try_from(system.block_size()).unwrap_or(0);
     let needed = (plan.bytes as u64)
         .saturating_mul(2)
         .saturating_add(64 << 20);
-    let room = system.blocks_available().saturating_mul(block);
-    let in_memory = system.filesystem_type() == TMPFS_MAGIC;
-    if room < needed {
-        return Err(format!(
-            "{at} has room for {} MiB, and {} MiB are needed: the file twice; see --size and --dir",
-            room >> 20,
-            needed >> 20
-        ));
-    }
-    let memory = fs::read_to_string("/proc/meminfo")
-        .ok()
-        .and_then(|info| crate::machine::memory(&info, "MemAvailable:"));
-    if let Some(memory) = memory.filter(|&memory| in_memory && (memory as u64) < needed) {
-        return Err(format!(
-            "{} MiB of memory are free, and {} MiB are needed: {at} is in memory, and the file is \
-             there twice; see --size and --dir",
-            memory >> 20,
-            needed >> 20
-        ));
-    }
-    Ok(in_memory)
-}
-
-/// The file's bytes, which are no run of zeros: those would become holes.
-struct Pattern(u64);
-
-impl Pattern {
-    fn fill(&mut self, bytes: &mut [u8]) {
-        for word in bytes.chunks_mut(8) {
-            // Marsaglia's xorshift.
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            word.copy_from_slice(&self.0.to_le_bytes()[..word.len()]);
-        }
-    }
-}
-
-const SEED: Pattern = Pattern(0x9e37_79b9_7f4a_7c15);
-const PIECE: usize = 1 << 20;
-
-fn make(path: &Path, len: usize) -> Result<(), String> {
-    let write = || {
-        let mut file = BufWriter::with_capacity(PIECE, File::create_new(path)?);
-        let (mut pattern, mut piece) = (SEED, vec![0; PIECE]);
-        for at in (0..len).step_by(PIECE) {
-            let piece = &mut piece[..PIECE.min(len - at)];
-            pattern.fill(piece);
-            file.write_all(piece)?;
-        }
-        file.flush()
-    };
-    write().map_err(|e: std::io::Error| format!("cannot write {}: {e}", path.display()))
+    program::check_room(&plan.folder, needed, "the file twice")
 }
 
 fn compare(path: &Path, len: usize) -> Result<(), String> {
-    let failed = |e: std::io::Error| format!("cannot read {}: {e}", path.display());
-    let mut file = BufReader::new(File::open(path).map_err(failed)?);
-    let (mut pattern, mut wanted, mut found) = (SEED, vec![0; PIECE], vec![0; PIECE]);
-    let different = || Err("what `luxor decrypt` wrote is not what was encrypted".to_owned());
-    for at in (0..len).step_by(PIECE) {
-        let piece = PIECE.min(len - at);
-        pattern.fill(&mut wanted[..piece]);
-        match file.read_exact(&mut found[..piece]) {
-            Ok(()) if wanted[..piece] == found[..piece] => {}
-            Ok(()) => return different(),
-            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => return different(),
-            Err(e) => return Err(failed(e)),
-        }
-    }
-    match file.read(&mut found).map_err(failed)? {
-        0 => Ok(()),
-        _ => different(),
-    }
+    let file = File::open(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    plaintext::compare(file, len)
+        .map_err(|e| format!("what `luxor decrypt` wrote is not what was encrypted: {e}"))
 }
 
 fn remove(path: &Path) -> Result<(), String> {
@@ -318,20 +247,13 @@ impl Report {
             "times cp",
             "peak memory"
         );
-        let spread = |all: &Summary, digits: usize| {
-            let [median, lower, upper] =
-                [all.median, all.lower, all.upper].map(|n| format!("{n:.digits$}"));
-            format!("{median} ({lower} - {upper})")
-        };
         for row in &self.rows {
             text += &format!(
                 "{:<26} {:>24} {:>7} {:>20} {:>8.1} MiB\n",
                 row.what,
-                spread(&row.seconds, 4),
+                row.seconds.text(4),
                 row.gb_per_s.map_or("-".into(), |n| format!("{n:.2}")),
-                row.times_cp
-                    .as_ref()
-                    .map_or("-".into(), |all| spread(all, 2)),
+                row.times_cp.as_ref().map_or("-".into(), |all| all.text(2)),
                 row.peak_bytes as f64 / f64::from(1 << 20)
             );
         }
@@ -344,21 +266,6 @@ mod tests {
     use std::env;
 
     use super::*;
-
-    #[test]
-    fn another_file_is_noticed() {
-        let folder = Folder::new(&env::temp_dir()).unwrap();
-        let file = folder.path().join("file");
-        let len = PIECE + 13;
-        make(&file, len).unwrap();
-        assert_eq!(compare(&file, len), Ok(()));
-        assert!(compare(&file, len - 1).is_err());
-        assert!(compare(&file, len + 1).is_err());
-        let mut bytes = fs::read(&file).unwrap();
-        bytes[PIECE + 3] ^= 1;
-        fs::write(&file, bytes).unwrap();
-        assert!(compare(&file, len).is_err());
-    }
 
     #[test]
     fn too_little_room_is_an_error() {

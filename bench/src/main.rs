@@ -6,14 +6,20 @@
 #![deny(unsafe_code)]
 
 mod args;
+mod block;
 mod cipher;
 mod cpu;
+mod demir;
+mod disk;
 mod file;
+mod fio;
 mod limit;
 mod machine;
+mod plaintext;
 mod program;
 mod report;
 mod rivals;
+mod server;
 mod size;
 mod stats;
 mod unlock;
@@ -29,8 +35,14 @@ use crate::{
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    if words.get(1).is_some_and(|word| word == program::CHILD) {
-        return program::child(&words[2..]);
+    // What this program is besides, for its own use.
+    if let [_, mark, rest @ ..] = words.as_slice() {
+        match mark.to_str() {
+            Some(program::CHILD) => return program::child(rest),
+            Some(server::STAY) => return server::stay(rest),
+            Some(disk::SERVE) => return disk::serve(rest),
+            _ => {}
+        }
     }
     let args = match args::parse(words) {
         Ok(args) => args,
@@ -59,8 +71,19 @@ fn run(args: &Args) -> Result<(), String> {
         report.may_be_recorded()?;
     }
     // Not after minutes of measuring, which would be lost.
-    if args.benches().contains(&Bench::File) {
-        file::check_room(&args.file()?)?;
+    for bench in args.benches() {
+        match bench {
+            Bench::Cpu | Bench::Unlock => {}
+            Bench::File => {
+                file::check_room(&args.file()?)?;
+            }
+            Bench::Block => {
+                block::check(&args.block()?)?;
+            }
+            Bench::Demir2020 => {
+                demir::check(&args.demir()?)?;
+            }
+        }
     }
     if let Some(path) = &args.json {
         report::can_be_written(path)?;
@@ -80,6 +103,14 @@ fn run(args: &Args) -> Result<(), String> {
             Bench::Unlock => {
                 let unlock = unlock::measure(&args.unlock()?)?;
                 format!("\n{}", report.unlock.insert(unlock).text())
+            }
+            Bench::Block => {
+                let block = block::measure(&args.block()?)?;
+                format!("\n{}", report.block.insert(block).text())
+            }
+            Bench::Demir2020 => {
+                let demir = demir::measure(&args.demir()?)?;
+                format!("\n{}", report.demir_2020.insert(demir).text())
             }
         };
         print!("{table}");

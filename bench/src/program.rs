@@ -12,11 +12,16 @@ use std::{
     time::Instant,
 };
 
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::{
+    resource::{UsageWho, getrusage},
+    statfs::{TMPFS_MAGIC, statfs},
+};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
 };
+
+use crate::machine;
 
 /// One program, over the rounds.
 #[derive(Default)]
@@ -93,6 +98,58 @@ pub(crate) fn child(words: &[OsString]) -> ExitCode {
         }
         _ => ExitCode::FAILURE,
     }
+}
+
+/// The first line of what a program prints: its version.
+///
+/// # Errors
+/// When it is not there, or fails.
+pub(crate) fn first_line(program: &str, words: &[&str]) -> Result<String, String> {
+    let output = Command::new(program)
+        .args(words)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("{program} is not on PATH: {e}"))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    match said.lines().next() {
+        Some(line) if output.status.success() => Ok(line.to_owned()),
+        _ => Err(format!(
+            "`{program} {}`: {}",
+            words.join(" "),
+            output.status
+        )),
+    }
+}
+
+/// Whether `folder` is in memory.
+///
+/// # Errors
+/// When there is no such folder, or in it no room for `needed` bytes, which are `what`.
+pub(crate) fn check_room(folder: &Path, needed: u64, what: &str) -> Result<bool, String> {
+    let at = folder.display();
+    let system = statfs(folder).map_err(|e| format!("{at}: {e}; see --dir"))?;
+    let block = u64::try_from(system.block_size()).unwrap_or(0);
+    let room = system.blocks_available().saturating_mul(block);
+    let in_memory = system.filesystem_type() == TMPFS_MAGIC;
+    if room < needed {
+        return Err(format!(
+            "{at} has room for {} MiB, and {} MiB are needed: {what}; see --size and --dir",
+            room >> 20,
+            needed >> 20
+        ));
+    }
+    let memory = fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|info| machine::memory(&info, "MemAvailable:"));
+    if let Some(memory) = memory.filter(|&memory| in_memory && (memory as u64) < needed) {
+        return Err(format!(
+            "{} MiB of memory are free, and {} MiB are needed: {at} is in memory, and there goes \
+             {what}; see --size and --dir",
+            memory >> 20,
+            needed >> 20
+        ));
+    }
+    Ok(in_memory)
 }
 
 /// A folder of our own, which goes away with this value or by a signal.

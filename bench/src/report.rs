@@ -10,13 +10,13 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    cpu, file,
+    block, cpu, demir, file,
     machine::Machine,
     rivals::{self, About, Rival},
     unlock,
 };
 
-/// What `--json` writes; `docs/examples/bench.json` is one.
+/// What `--json` writes; `docs/examples/bench.json` and `bench-block.json` are examples.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     schema: u32,
@@ -32,6 +32,10 @@ pub(crate) struct Report {
     pub(crate) file: Option<file::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) unlock: Option<unlock::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) block: Option<block::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) demir_2020: Option<demir::Report>,
 }
 
 #[derive(Debug, Serialize)]
@@ -62,6 +66,8 @@ impl Report {
             cpu: None,
             file: None,
             unlock: None,
+            block: None,
+            demir_2020: None,
         }
     }
 

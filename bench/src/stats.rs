@@ -24,6 +24,13 @@ impl Summary {
         })
     }
 
+    /// `median (lower - upper)`.
+    pub(crate) fn text(&self, digits: usize) -> String {
+        let [median, lower, upper] =
+            [self.median, self.lower, self.upper].map(|n| format!("{n:.digits$}"));
+        format!("{median} ({lower} - {upper})")
+    }
+
     /// Of the samples times `factor`, which is positive.
     pub(crate) fn scaled(self, factor: f64) -> Self {
         Self {

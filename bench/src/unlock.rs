@@ -8,13 +8,12 @@ use std::{
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use serde::Serialize;
 
 use crate::{
-    program::{Folder, Lane},
+    program::{self, Folder, Lane},
     stats::{self, Summary},
 };
 
@@ -85,7 +84,7 @@ const KEYSLOTS: [Keyslot; 4] = [
 /// # Errors
 /// When a program fails or is missing, or there is no room.
 pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
-    let cryptsetup = version()?;
+    let cryptsetup = program::first_line("cryptsetup", &["--version"])?;
     let folder = Folder::new(&plan.folder)?;
     let [plain, volume, key] = ["plain", "volume", "key"].map(|f| folder.path().join(f));
     let cannot_write = |path: &Path, e| format!("cannot write {}: {e}", path.display());
@@ -147,16 +146,6 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     Ok(Report { cryptsetup, rows })
 }
 
-fn version() -> Result<String, String> {
-    let missing = "`unlock` compares with cryptsetup, which is not on PATH";
-    let output = Command::new("cryptsetup")
-        .arg("--version")
-        .output()
-        .map_err(|e| format!("{missing}: {e}"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.lines().next().unwrap_or(missing).to_owned())
-}
-
 impl Report {
     /// The table for a terminal.
     pub(crate) fn text(&self) -> String {
@@ -169,19 +158,14 @@ impl Report {
             "times cryptsetup",
             "peaks, MiB"
         );
-        let spread = |all: &Summary| {
-            let [median, lower, upper] =
-                [all.median, all.lower, all.upper].map(|n| format!("{n:.3}"));
-            format!("{median} ({lower} - {upper})")
-        };
         let mib = |bytes: u64| bytes >> 20;
         for row in &self.rows {
             text += &format!(
                 "{:<36} {:>23} {:>23} {:>19} {:>14}\n",
                 row.what,
-                spread(&row.luxor_seconds),
-                spread(&row.cryptsetup_seconds),
-                spread(&row.times_cryptsetup),
+                row.luxor_seconds.text(3),
+                row.cryptsetup_seconds.text(3),
+                row.times_cryptsetup.text(3),
                 format!(
                     "{} / {}",
                     mib(row.luxor_peak_bytes),

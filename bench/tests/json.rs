@@ -1,15 +1,56 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `--json` writes has the form of the committed example. Speeds are not looked at.
 
-use std::{env, fs, path::Path, process::Command};
+use std::{
+    env, fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 
 #[test]
 fn json_has_the_documented_form() {
-    let file = env::temp_dir().join(format!("luxor-bench-json-{}", std::process::id()));
-    let line = "cpu --quick --engine portable --size 1M --call 4K --unit 512 --key-size 256 \
-                --direction encrypt --place in --json";
+    let found = has_the_form_of(
+        "bench.json",
+        "cpu --quick --engine portable --size 1M --call 4K --unit 512 --key-size 256 \
+         --direction encrypt --place in --json",
+    );
+    assert!(above_0(&found["cpu"]["rows"][0]["gb_per_s"]["median"]));
+}
+
+#[test]
+fn json_of_servers_has_the_documented_form() {
+    let found = has_the_form_of(
+        "bench-block.json",
+        "block demir-2020 --quick --turn 100 --size 16M --request 4K --access read \
+         --connections 1 --contestant luxor-null --contestant qemu --json",
+    );
+    let row = &found["block"]["throughput"][0]["rows"][0];
+    assert_eq!(row["contestant"], "luxor-null");
+    assert!(above_0(&row["mib_per_s"]["median"]));
+    assert!(above_0(&row["times"]["qemu"]["median"]));
+    let served = &found["demir_2020"]["served"][0]["rows"];
+    let bytes_per_call: Vec<f64> = (0..5)
+        .filter_map(|row| served[row]["bytes_per_call"]["median"].as_f64())
+        .collect();
+    // Nothing but the limit cuts requests.
+    let [first, second, third, fourth, fifth] = bytes_per_call.as_slice() else {
+        panic!("{served}");
+    };
+    assert_eq!([*first, *second, *fourth], [512.0, 4096.0, 4096.0]);
+    assert!(*third >= 4096.0 && *fifth >= 4096.0, "{third} {fifth}");
+}
+
+fn above_0(value: &Value) -> bool {
+    value.as_f64().is_some_and(|value| value > 0.0)
+}
+
+/// Runs the program, and compares the names of what it writes with an example's.
+fn has_the_form_of(example: &str, line: &str) -> Value {
+    let file = env::temp_dir().join(format!("luxor-bench-{}-{example}", std::process::id()));
     let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
         .args(line.split_whitespace())
         .arg(&file)
@@ -18,7 +59,9 @@ fn json_has_the_documented_form() {
     assert!(output.status.success(), "{output:?}");
     let found: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     fs::remove_file(&file).unwrap();
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples/bench.json");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../docs/examples")
+        .join(example);
     let example: Value = serde_json::from_str(&fs::read_to_string(example).unwrap()).unwrap();
     assert_eq!(found["schema"], example["schema"]);
     let fields = |value: &Value| {
@@ -27,12 +70,60 @@ fn json_has_the_documented_form() {
         fields
     };
     assert_eq!(fields(&found), fields(&example));
-    assert!(
-        found["cpu"]["rows"][0]["gb_per_s"]["median"]
-            .as_f64()
-            .unwrap()
-            > 0.0
-    );
+    found
+}
+
+#[test]
+fn what_serves_ends_with_the_program() {
+    // Its standard output is a copy of the pipe, which ends when it does.
+    let script = r#""$0" --stay-with-parent $$ sleep 60 & echo started; wait"#;
+    let mut shell = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_luxor-bench")])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(shell.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "started\n");
+    let begun = Instant::now();
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    output.read_line(&mut line).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(50));
+    // Whose parent is another one has lost it already.
+    let status = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
+        .args(["--stay-with-parent", "0", "true"])
+        .status()
+        .unwrap();
+    assert!(!status.success());
+}
+
+#[test]
+fn what_there_is_not_is_said() {
+    for (line, said) in [
+        ("block --request 8K", "--request"),
+        ("demir-2020 --connections 3", "--connections"),
+        ("block --contestant qemu --size 1M", "16M"),
+        ("demir-2020 --engine none", "none"),
+        (
+            "block --dir /nonexistent/folder --contestant qemu",
+            "/nonexistent/folder",
+        ),
+        (
+            "block --luxor /nonexistent/luxor --contestant luxor",
+            "/nonexistent/luxor",
+        ),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
+            .args(line.split(' '))
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{line}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains(said), "{line}: {stderr}");
+        assert!(output.stdout.is_empty(), "{line}");
+    }
 }
 
 /// Minutes of measuring would be lost otherwise.

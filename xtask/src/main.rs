@@ -185,6 +185,7 @@ fn fuzz(steps: &mut Steps) {
 /// the latter.
 fn bench(args: &[&str]) -> ExitCode {
     let measure = || {
+        setup::ensure(&Need::for_bench())?;
         // Goes into the results.
         let describe = "describe --always --abbrev=40 --dirty".split(' ');
         let commit = process::output(process::command("git").args(describe))?;

@@ -56,11 +56,7 @@ impl Need {
                 &["nbdcopy", "nbdinfo"],
                 Packages::same("libnbd").debian("libnbd-bin"),
             ),
-            Self {
-                what: "fio with the engine nbd".to_owned(),
-                is_there: Box::new(|| process::succeeds(command("fio").arg("--enghelp=nbd"))),
-                packages: Packages::same("fio").fedora("fio fio-engine-nbd"),
-            },
+            Self::fio(),
             Self::programs(&["fusermount3"], Packages::same("fuse3")),
             Self::programs(&["e2fsck", "mkfs.ext4"], Packages::same("e2fsprogs")),
             Self::programs(&["bash"], Packages::same("bash")),
@@ -85,6 +81,31 @@ impl Need {
             Self::programs(&["objdump"], Packages::same("binutils")),
             Self::programs(&["valgrind"], Packages::same("valgrind")),
         ]
+    }
+
+    /// What `cargo xtask bench` compares with.
+    pub fn for_bench() -> Vec<Self> {
+        vec![
+            Self::programs(
+                &["cryptsetup"],
+                Packages::same("cryptsetup").debian("cryptsetup-bin"),
+            ),
+            Self::programs(
+                &["qemu-img", "qemu-nbd"],
+                Packages::same("qemu-img").debian("qemu-utils"),
+            ),
+            Self::programs(&["nbdkit"], Packages::same("nbdkit")),
+            Self::programs(&["nbdcopy"], Packages::same("libnbd").debian("libnbd-bin")),
+            Self::fio(),
+        ]
+    }
+
+    fn fio() -> Self {
+        Self {
+            what: "fio with the engine nbd".to_owned(),
+            is_there: Box::new(|| process::succeeds(command("fio").arg("--enghelp=nbd"))),
+            packages: Packages::same("fio").fedora("fio fio-engine-nbd"),
+        }
     }
 
     fn programs(programs: &'static [&'static str], packages: Packages) -> Self {

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `block`: a disk for other programs. Luxor's NBD server beside `nbdkit` and
+//! `qemu-nbd`, under the same load, in alternation.
+//!
+//! All serve files in memory at Unix sockets, and all are there the whole time. Before
+//! anything is timed each gives its disk back, which is compared byte by byte, and takes
+//! writes that are read back; the latter again at the end.
+
+mod contestant;
+mod table;
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use serde::Serialize;
+
+pub(crate) use self::contestant::Contestant;
+use self::contestant::Files;
+use crate::{
+    fio::{self, Load},
+    program::{self, Folder},
+    server::Server,
+    stats::{self, Summary},
+};
+
+/// What is to be measured.
+pub(crate) struct Plan {
+    pub(crate) luxor: PathBuf,
+    pub(crate) folder: PathBuf,
+    pub(crate) bytes: usize,
+    pub(crate) quick: bool,
+    pub(crate) turn: Duration,
+    pub(crate) engine: String,
+    /// `--engine` and `--threads`, as they were given.
+    pub(crate) options: Vec<String>,
+    pub(crate) contestants: Vec<Contestant>,
+    pub(crate) loads: Vec<Load>,
+}
+
+/// What came out.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    disk_bytes: usize,
+    /// `tmpfs`, or something slower.
+    in_memory: bool,
+    fio: String,
+    rounds: usize,
+    /// Of each contestant's turn.
+    turn_seconds: f64,
+    contestants: Vec<About>,
+    throughput: Vec<Case>,
+    /// Of reads of 4 KiB at random places, one at a time.
+    latency: Vec<LatencyRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct About {
+    contestant: Contestant,
+    version: String,
+    command: Vec<String>,
+    /// The most memory that the process had at a time.
+    peak_bytes: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Case {
+    load: Load,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    contestant: Contestant,
+    mib_per_s: Summary,
+    /// What the server's threads spend on cores; the client's are not counted.
+    server_cpu_seconds_per_gib: Summary,
+    /// Of Luxor's: the ratio to what the others do in the same round.
+    times: BTreeMap<&'static str, Summary>,
+}
+
+#[derive(Debug, Serialize)]
+struct LatencyRow {
+    contestant: Contestant,
+    p50_microseconds: Summary,
+    p99_microseconds: Summary,
+    /// Of Luxor's: the ratio to those of the others in the same round.
+    p50_times: BTreeMap<&'static str, Summary>,
+    p99_times: BTreeMap<&'static str, Summary>,
+}
+
+/// One whose turn comes once a round.
+struct Lane {
+    contestant: Contestant,
+    server: Server,
+    samples: Samples,
+}
+
+#[derive(Default)]
+struct Samples {
+    bytes_per_second: Vec<Option<f64>>,
+    cpu_seconds_per_byte: Vec<Option<f64>>,
+    p50: Vec<Option<f64>>,
+    p99: Vec<Option<f64>>,
+}
+
+/// The least that the four connections of a load find their stretches on.
+const LEAST: usize = 16 << 20;
+
+/// Sees to it that nothing is missing.
+///
+/// # Errors
+/// What is.
+pub(crate) fn check(plan: &Plan) -> Result<bool, String> {
+    if plan.bytes < LEAST {
+        return Err("`block` takes a --size of 16M and more".to_owned());
+    }
+    fio::version()?;
+    program::first_line("nbdcopy", &["--version"])?;
+    for contestant in &plan.contestants {
+        contestant
+            .version(&plan.luxor)
+            .map_err(|e| format!("{e}; `block` can do without: --contestant"))?;
+    }
+    let files = Files::count(&plan.contestants);
+    let needed = (plan.bytes as u64)
+        .saturating_mul(files)
+        .saturating_add(128 << 20);
+    program::check_room(&plan.folder, needed, &format!("{files} files of that size"))
+}
+
+/// Measures.
+///
+/// # Errors
+/// When a program fails or is missing, there is no room, or other bytes come back than
+/// were written.
+pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
+    let in_memory = check(plan)?;
+    let folder = Folder::new(&plan.folder)?;
+    let files = Files {
+        folder: &folder,
+        luxor: &plan.luxor,
+        engine: &plan.engine,
+        options: &plan.options,
+    };
+    files.make(&plan.contestants, plan.bytes)?;
+    let mut lanes = Vec::new();
+    for &contestant in &plan.contestants {
+        let (socket, log) = (files.socket(contestant), files.log(contestant));
+        let server = Server::start(&files.words(contestant), &socket, &log)?;
+        server
+            .compare(plan.bytes)
+            .map_err(|e| format!("{}: {e}", contestant.text()))?;
+        lanes.push(Lane {
+            contestant,
+            server,
+            samples: Samples::default(),
+        });
+    }
+    // Some share a file, which has the known bytes no more after this.
+    verify(&lanes, plan.bytes)?;
+    let rounds = if plan.quick { 3 } else { 7 };
+    let mut throughput = Vec::new();
+    for &load in &plan.loads {
+        rotate(&mut lanes, rounds, |lane| {
+            let before = lane.server.cpu_seconds();
+            let found = fio::throughput(lane.server.uri(), &load, plan.bytes, plan.turn)?;
+            let after = lane.server.cpu_seconds();
+            let spent = after.zip(before).map(|(after, before)| after - before);
+            let samples = &mut lane.samples;
+            samples.bytes_per_second.push(Some(found.bytes_per_second));
+            samples
+                .cpu_seconds_per_byte
+                .push(spent.map(|seconds| seconds / found.bytes));
+            Ok(())
+        })?;
+        let rows = lanes.iter().filter_map(|lane| Row::of(lane, &lanes));
+        throughput.push(Case {
+            load,
+            rows: rows.collect(),
+        });
+    }
+    rotate(&mut lanes, rounds, |lane| {
+        let found = fio::latency(lane.server.uri(), plan.bytes, plan.turn)?;
+        lane.samples.p50.push(Some(found.p50));
+        lane.samples.p99.push(Some(found.p99));
+        Ok(())
+    })?;
+    verify(&lanes, plan.bytes)?;
+    let latency = lanes.iter().filter_map(|lane| LatencyRow::of(lane, &lanes));
+    let latency = latency.collect();
+    let mut contestants = Vec::new();
+    for lane in &lanes {
+        let words = files.words(lane.contestant);
+        contestants.push(About {
+            contestant: lane.contestant,
+            version: lane.contestant.version(&plan.luxor)?,
+            command: words
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+            peak_bytes: lane.server.peak_bytes(),
+        });
+    }
+    Ok(Report {
+        disk_bytes: plan.bytes,
+        in_memory,
+        fio: fio::version()?,
+        rounds,
+        turn_seconds: plan.turn.as_secs_f64(),
+        contestants,
+        throughput,
+        latency,
+    })
+}
+
+/// Everybody's turn in every round; who begins changes.
+fn rotate(
+    lanes: &mut [Lane],
+    rounds: usize,
+    mut turn: impl FnMut(&mut Lane) -> Result<(), String>,
+) -> Result<(), String> {
+    for lane in &mut *lanes {
+        lane.samples = Samples::default();
+    }
+    let count = lanes.len();
+    for round in 0..rounds {
+        for at in 0..count {
+            let lane = &mut lanes[(round + at) % count];
+            turn(lane).map_err(|e| format!("{}: {e}", lane.contestant.text()))?;
+        }
+    }
+    Ok(())
+}
+
+fn verify(lanes: &[Lane], disk_bytes: usize) -> Result<(), String> {
+    for lane in lanes {
+        fio::verify(lane.server.uri(), disk_bytes)
+            .map_err(|e| format!("{}: {e}", lane.contestant.text()))?;
+    }
+    Ok(())
+}
+
+impl Row {
+    /// None when nothing was measured.
+    fn of(lane: &Lane, lanes: &[Lane]) -> Option<Self> {
+        let samples = &lane.samples;
+        let mib = 1.0 / f64::from(1 << 20);
+        let gib = f64::from(1 << 30);
+        Some(Self {
+            contestant: lane.contestant,
+            mib_per_s: summary(&samples.bytes_per_second)?.scaled(mib),
+            server_cpu_seconds_per_gib: summary(&samples.cpu_seconds_per_byte)?.scaled(gib),
+            times: times(lane, lanes, |samples| &samples.bytes_per_second),
+        })
+    }
+}
+
+impl LatencyRow {
+    fn of(lane: &Lane, lanes: &[Lane]) -> Option<Self> {
+        Some(Self {
+            contestant: lane.contestant,
+            p50_microseconds: summary(&lane.samples.p50)?.scaled(1e6),
+            p99_microseconds: summary(&lane.samples.p99)?.scaled(1e6),
+            p50_times: times(lane, lanes, |samples| &samples.p50),
+            p99_times: times(lane, lanes, |samples| &samples.p99),
+        })
+    }
+}
+
+fn summary(samples: &[Option<f64>]) -> Option<Summary> {
+    Summary::of(samples.iter().flatten().copied().collect())
+}
+
+/// The ratios to all others, of one of Luxor's.
+fn times(
+    lane: &Lane,
+    lanes: &[Lane],
+    of: impl Fn(&Samples) -> &[Option<f64>],
+) -> BTreeMap<&'static str, Summary> {
+    let others = lanes
+        .iter()
+        .filter(|other| lane.contestant.is_luxor() && other.contestant != lane.contestant);
+    others
+        .filter_map(|other| {
+            let ratios = stats::ratios(of(&lane.samples), of(&other.samples))?;
+            Some((other.contestant.name(), ratios))
+        })
+        .collect()
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `demir-2020`: what extended requests bring in software.
+//!
+//! L. Demir, M. Thiery, V. Roca, J.-M. Tenkes and J.-L. Roch, "Optimizing dm-crypt for
+//! XTS-AES: Getting the Best of Atmel Cryptographic Co-processors", SECRYPT 2020, give a
+//! co-processor requests of 4 KiB instead of 512 bytes, each eight data units, and show
+//! where the time goes. Here the requests are calls of the engine, at most 512 bytes or
+//! 4 KiB of them, or as much as there is at a time, on sectors of 512 and 4096 bytes.
+
+mod breakdown;
+mod table;
+
+use std::{fs::File, num::NonZeroUsize, path::PathBuf, time::Duration};
+
+use luxor_sector::SectorSize;
+use serde::Serialize;
+
+use crate::{
+    disk::{self, Transform},
+    fio::{self, Load},
+    plaintext::{PIECE, Pattern},
+    program::{self, Folder},
+    server::Server,
+    stats::{self, Summary},
+};
+
+/// What is to be measured.
+pub(crate) struct Plan {
+    pub(crate) folder: PathBuf,
+    pub(crate) bytes: usize,
+    pub(crate) quick: bool,
+    pub(crate) turn: Duration,
+    pub(crate) engine: String,
+    pub(crate) loads: Vec<Load>,
+}
+
+/// What came out.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    engine: &'static str,
+    /// Two reads of the clock, as they stand around every call of the engine that a
+    /// server counts.
+    clock_nanoseconds: f64,
+    /// Of the rows of `breakdown`, each for one thread.
+    breakdown_bytes: usize,
+    breakdown: Vec<breakdown::Row>,
+    disk_bytes: usize,
+    /// `tmpfs`, or something slower.
+    in_memory: bool,
+    fio: String,
+    rounds: usize,
+    /// Of each server's turn.
+    turn_seconds: f64,
+    served: Vec<Case>,
+}
+
+/// How long requests are, and data units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct Requests {
+    sector_bytes: usize,
+    /// The most that a call of the engine gets; none: what is there at a time.
+    request_bytes: Option<usize>,
+}
+
+/// The last is what the others are compared with, and sector sizes stand together. A
+/// request is a sector at least.
+const REQUESTS: [Requests; 5] = [
+    requests(512, Some(512)),
+    requests(512, Some(4096)),
+    requests(512, None),
+    requests(4096, Some(4096)),
+    requests(4096, None),
+];
+
+const fn requests(sector_bytes: usize, request_bytes: Option<usize>) -> Requests {
+    Requests {
+        sector_bytes,
+        request_bytes,
+    }
+}
+
+/// A load, over a server whose disk is such.
+#[derive(Debug, Serialize)]
+struct Case {
+    load: Load,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    requests: Requests,
+    mib_per_s: Summary,
+    /// The ratio to sectors of 4096 bytes with requests as they are, in the same round.
+    times_best: Summary,
+    /// By the disk's own counters.
+    bytes_per_call: Summary,
+    engine_gb_per_s: Summary,
+    /// The engine's time over what the server's threads spend on cores.
+    engine_share: Summary,
+}
+
+struct Lane {
+    requests: Requests,
+    server: Server,
+    samples: Samples,
+}
+
+#[derive(Default)]
+struct Samples {
+    bytes_per_second: Vec<Option<f64>>,
+    bytes_per_call: Vec<Option<f64>>,
+    engine_bytes_per_second: Vec<Option<f64>>,
+    engine_share: Vec<Option<f64>>,
+}
+
+/// Sees to it that nothing is missing.
+///
+/// # Errors
+/// What is.
+pub(crate) fn check(plan: &Plan) -> Result<bool, String> {
+    disk::backend(&plan.engine)?;
+    fio::version()?;
+    program::first_line("nbdcopy", &["--version"])?;
+    let needed = (plan.bytes as u64).saturating_add(128 << 20);
+    program::check_room(&plan.folder, needed, "a file of that size")
+}
+
+/// Measures.
+///
+/// # Errors
+/// When a program fails or is missing, there is no room, or other bytes come back than
+/// were written.
+pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
+    let in_memory = check(plan)?;
+    let backend = disk::backend(&plan.engine)?;
+    let breakdown = breakdown::measure(&*backend, plan.quick)?;
+    let folder = Folder::new(&plan.folder)?;
+    let mut lanes: Vec<Lane> = Vec::new();
+    for requests in REQUESTS {
+        let last = lanes.last().map(|lane| lane.requests.sector_bytes);
+        let fill = last != Some(requests.sector_bytes);
+        lanes.push(start(requests, fill, plan, &folder)?);
+    }
+    let rounds = if plan.quick { 3 } else { 7 };
+    let mut served = Vec::new();
+    for &load in &plan.loads {
+        for lane in &mut lanes {
+            lane.samples = Samples::default();
+        }
+        for round in 0..rounds {
+            for at in 0..lanes.len() {
+                let at = (round + at) % lanes.len();
+                lanes[at].sample(&load, plan.bytes, plan.turn)?;
+            }
+        }
+        let best = lanes.last().map(|lane| &lane.samples);
+        let rows = lanes.iter().filter_map(|lane| Row::of(lane, best?));
+        served.push(Case {
+            load,
+            rows: rows.collect(),
+        });
+    }
+    Ok(Report {
+        engine: backend.info().name,
+        clock_nanoseconds: breakdown::clock(),
+        breakdown_bytes: breakdown::BYTES,
+        breakdown,
+        disk_bytes: plan.bytes,
+        in_memory,
+        fio: fio::version()?,
+        rounds,
+        turn_seconds: plan.turn.as_secs_f64(),
+        served,
+    })
+}
+
+/// The server for such requests, which gives the right bytes. They stay when requests
+/// are cut, and are to be filled in for another sector size.
+fn start(requests: Requests, fill: bool, plan: &Plan, folder: &Folder) -> Result<Lane, String> {
+    let sector = u32::try_from(requests.sector_bytes).unwrap_or(0);
+    let transform = Transform {
+        sector: Some(SectorSize::try_from(sector).map_err(|e| e.to_string())?),
+        request_limit: requests.request_bytes.and_then(NonZeroUsize::new),
+    };
+    let name = match requests.request_bytes {
+        None => sector.to_string(),
+        Some(bytes) => format!("{sector}-{bytes}"),
+    };
+    let [socket, log] = ["socket", "log"].map(|end| folder.path().join(format!("{name}.{end}")));
+    // All in the same place of the memory, whose speed differs.
+    let file = folder.path().join("disk");
+    if !file.exists() {
+        let failed = |e| format!("{}: {e}", file.display());
+        let made = File::create_new(&file).map_err(failed)?;
+        made.set_len(plan.bytes as u64).map_err(failed)?;
+    }
+    if fill {
+        let disk = transform.disk(&file, &plan.engine)?;
+        let (mut pattern, mut piece) = (Pattern::new(), vec![0; PIECE]);
+        for at in (0..plan.bytes).step_by(PIECE) {
+            let piece = &mut piece[..PIECE.min(plan.bytes - at)];
+            pattern.fill(piece);
+            let written = disk.write(piece, at as u64);
+            written.map_err(|e| format!("{}: {e}", file.display()))?;
+        }
+    }
+    let words = transform.words(&file, &socket, &plan.engine);
+    let server = Server::start(&words, &socket, &log)?;
+    server
+        .compare(plan.bytes)
+        .map_err(|e| format!("{}: {e}", requests.text()))?;
+    Ok(Lane {
+        requests,
+        server,
+        samples: Samples::default(),
+    })
+}
+
+impl Lane {
+    fn sample(&mut self, load: &Load, disk_bytes: usize, turn: Duration) -> Result<(), String> {
+        let before = self.counters()?;
+        let found = fio::throughput(self.server.uri(), load, disk_bytes, turn)?;
+        let after = self.counters()?;
+        let [bytes, calls, engine, cpu] = std::array::from_fn(|n| after[n] - before[n]);
+        let samples = &mut self.samples;
+        samples.bytes_per_second.push(Some(found.bytes_per_second));
+        samples.bytes_per_call.push(Some(bytes / calls));
+        samples.engine_bytes_per_second.push(Some(bytes / engine));
+        samples.engine_share.push(Some(engine / cpu));
+        Ok(())
+    }
+
+    /// The engine's bytes, calls and seconds, and the seconds of all on cores.
+    fn counters(&mut self) -> Result<[f64; 4], String> {
+        let answer = self.server.ask()?;
+        let engine = disk::engine_time(&answer);
+        let (bytes, calls, seconds) = engine.ok_or("the server's counters are no numbers")?;
+        let cpu = self.server.cpu_seconds().ok_or("the server is gone")?;
+        Ok([bytes, calls, seconds, cpu])
+    }
+}
+
+impl Row {
+    /// None when nothing was measured.
+    fn of(lane: &Lane, best: &Samples) -> Option<Self> {
+        let summary =
+            |samples: &[Option<f64>]| Summary::of(samples.iter().flatten().copied().collect());
+        let samples = &lane.samples;
+        let mib = 1.0 / f64::from(1 << 20);
+        Some(Self {
+            requests: lane.requests,
+            mib_per_s: summary(&samples.bytes_per_second)?.scaled(mib),
+            times_best: stats::ratios(&samples.bytes_per_second, &best.bytes_per_second)?,
+            bytes_per_call: summary(&samples.bytes_per_call)?,
+            engine_gb_per_s: summary(&samples.engine_bytes_per_second)?.scaled(1e-9),
+            engine_share: summary(&samples.engine_share)?,
+        })
+    }
+}
+
+impl Requests {
+    fn text(&self) -> String {
+        match self.request_bytes {
+            Some(bytes) => format!("{}-byte sectors, requests of {bytes}", self.sector_bytes),
+            None => format!("{}-byte sectors, not capped", self.sector_bytes),
+        }
+    }
+}

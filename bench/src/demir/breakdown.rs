@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where the time of XTS goes: the paper's Tables 1 and 2, in software.
+//!
+//! The engine's kernels do everything with a block while it is in a register. So the
+//! parts are measured apart, each in passes over as many bytes, in calls that are as long:
+//! the data unit numbers encrypted by the engine's ECB with the tweak key, the powers of
+//! α by [`gf128`], the two XORs by plain loops, the data by ECB with the data key. Put
+//! together they make the same bytes as the whole, which is checked. What they take in
+//! sum and the whole does not is what their fusion saves.
+//!
+//! The clock is read around a pass, not around a call.
+
+use std::{
+    hint::black_box,
+    time::{Duration, Instant},
+};
+
+use luxor_engine::{
+    Backend, Buffer, DataUnitLen, DataUnitNumber, Direction, InOut, KeySpec, LoadedKey, Run,
+    XtsKey, gf128,
+};
+use serde::Serialize;
+
+use super::{REQUESTS, Requests};
+use crate::{disk::KEY, plaintext::Pattern, stats::Summary};
+
+/// It is walked through again and again; it and the tweaks fit an L2 cache.
+const BUFFER: usize = 64 << 10;
+
+/// The paper's 50 MB, in whole buffers.
+pub(super) const BYTES: usize = 763 * BUFFER;
+
+const BLOCK: usize = 16;
+
+/// What the parts take, and the whole.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) direction: &'static str,
+    #[serde(flatten)]
+    pub(super) requests: Requests,
+    pub(super) seconds: Parts,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Parts {
+    pub(super) whole: Summary,
+    /// Encryption of the data unit numbers.
+    pub(super) numbers: Summary,
+    /// Multiplication by powers of α.
+    pub(super) powers: Summary,
+    pub(super) first_xor: Summary,
+    pub(super) cipher: Summary,
+    pub(super) second_xor: Summary,
+    /// The whole less its parts: below 0 where doing them together saves time.
+    pub(super) other: Summary,
+    /// The whole less numbers and cipher: what the powers and the XORs add to them when
+    /// the engine does all together.
+    pub(super) fused: Summary,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Whole,
+    Numbers,
+    Powers,
+    FirstXor,
+    Cipher,
+    SecondXor,
+}
+
+const PARTS: [Part; 6] = [
+    Part::Whole,
+    Part::Numbers,
+    Part::Powers,
+    Part::FirstXor,
+    Part::Cipher,
+    Part::SecondXor,
+];
+
+/// All rows of both tables.
+///
+/// # Errors
+/// When the engine fails, or the parts make other bytes than the whole.
+pub(super) fn measure(backend: &dyn Backend, quick: bool) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    for direction in [Direction::Encrypt, Direction::Decrypt] {
+        for requests in REQUESTS {
+            let mut work = Work::new(backend, direction, requests)?;
+            work.check()
+                .map_err(|e| format!("{}: {e}", requests.text()))?;
+            let seconds = work.time(if quick { 3 } else { 31 })?;
+            rows.push(Row {
+                direction: match direction {
+                    Direction::Encrypt => "encrypt",
+                    Direction::Decrypt => "decrypt",
+                },
+                requests,
+                seconds,
+            });
+        }
+    }
+    Ok(rows)
+}
+
+/// Two reads of the clock, in nanoseconds.
+pub(super) fn clock() -> f64 {
+    const READS: u32 = 100_000;
+    let begun = Instant::now();
+    let mut sum = Duration::ZERO;
+    for _ in 0..READS {
+        sum += black_box(Instant::now()).elapsed();
+    }
+    black_box(sum);
+    begun.elapsed().as_secs_f64() * 1e9 / f64::from(READS)
+}
+
+/// One direction and one length of requests.
+struct Work {
+    direction: Direction,
+    sector: usize,
+    request: usize,
+    whole: Box<dyn LoadedKey>,
+    data_key: Box<dyn LoadedKey>,
+    tweak_key: Box<dyn LoadedKey>,
+    input: Buffer,
+    output: Buffer,
+    /// The first block of each data unit, then all of them.
+    numbers: Buffer,
+    tweaks: Buffer,
+}
+
+impl Work {
+    fn new(
+        backend: &dyn Backend,
+        direction: Direction,
+        requests: Requests,
+    ) -> Result<Self, String> {
+        let key = XtsKey::new(&KEY).map_err(|e| e.to_string())?;
+        let load = |key: KeySpec| backend.load_key(&key).map_err(|e| e.to_string());
+        let mut input = Buffer::zeroed(BUFFER);
+        Pattern::new().fill(&mut input);
+        Ok(Self {
+            direction,
+            sector: requests.sector_bytes,
+            request: requests.request_bytes.unwrap_or(BUFFER),
+            data_key: load(KeySpec::Ecb(key.data_key().clone()))?,
+            tweak_key: load(KeySpec::Ecb(key.tweak_key().clone()))?,
+            whole: load(KeySpec::Xts(key))?,
+            input,
+            output: Buffer::zeroed(BUFFER),
+            numbers: Buffer::zeroed(BUFFER / requests.sector_bytes * BLOCK),
+            tweaks: Buffer::zeroed(BUFFER),
+        })
+    }
+
+    /// Over the buffer once, one call after the other.
+    fn pass(&mut self, part: Part) -> Result<(), String> {
+        let stride = (self.sector / 512) as u64;
+        let first_of = |request: usize| (request / 512) as u64;
+        let units = self.request / self.sector;
+        let steps = (0..BUFFER).step_by(self.request);
+        match part {
+            Part::Whole => {
+                for at in steps {
+                    let range = at..at + self.request;
+                    let bytes = InOut::Separate {
+                        input: &self.input[range.clone()],
+                        output: &mut self.output[range],
+                    };
+                    let unit = DataUnitLen::new(self.sector).map_err(|e| e.to_string())?;
+                    let first = DataUnitNumber::from(first_of(at));
+                    let run = Run::new(first, stride, unit, bytes).map_err(|e| e.to_string())?;
+                    let done = self.whole.crypt(self.direction, &mut [run]);
+                    done.map_err(|e| e.to_string())?;
+                }
+            }
+            Part::Numbers => {
+                for at in steps {
+                    let begin = at / self.sector * BLOCK;
+                    let blocks = &mut self.numbers[begin..begin + units * BLOCK];
+                    let mut number = first_of(at);
+                    for block in blocks.chunks_exact_mut(BLOCK) {
+                        block.copy_from_slice(&u128::from(number).to_le_bytes());
+                        number += stride;
+                    }
+                    ecb(&*self.tweak_key, Direction::Encrypt, InOut::InPlace(blocks))?;
+                }
+            }
+            Part::Powers => {
+                for at in steps {
+                    let begin = at / self.sector * BLOCK;
+                    let numbers = &self.numbers[begin..begin + units * BLOCK];
+                    let tweaks = &mut self.tweaks[at..at + self.request];
+                    for (number, tweaks) in numbers
+                        .chunks_exact(BLOCK)
+                        .zip(tweaks.chunks_exact_mut(self.sector))
+                    {
+                        powers(number, tweaks);
+                    }
+                }
+            }
+            Part::FirstXor => {
+                for at in steps {
+                    let end = at + self.request;
+                    let from = self.input[at..end].iter().zip(&self.tweaks[at..end]);
+                    for (to, (from, tweak)) in self.output[at..end].iter_mut().zip(from) {
+                        *to = from ^ tweak;
+                    }
+                    black_box(&mut self.output);
+                }
+            }
+            Part::Cipher => {
+                for at in steps {
+                    let request = &mut self.output[at..at + self.request];
+                    ecb(&*self.data_key, self.direction, InOut::InPlace(request))?;
+                }
+            }
+            Part::SecondXor => {
+                for at in steps {
+                    let end = at + self.request;
+                    for (to, tweak) in self.output[at..end].iter_mut().zip(&self.tweaks[at..end]) {
+                        *to ^= tweak;
+                    }
+                    black_box(&mut self.output);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The parts, one after the other, make what the whole makes.
+    fn check(&mut self) -> Result<(), String> {
+        self.pass(Part::Whole)?;
+        let expected = self.output.to_vec();
+        self.output.fill(0);
+        for part in &PARTS[1..] {
+            self.pass(*part)?;
+        }
+        if self.output[..] == expected {
+            Ok(())
+        } else {
+            Err("the parts of XTS make other bytes than the engine's XTS".to_owned())
+        }
+    }
+
+    /// Everybody's turn in every round; who begins changes.
+    fn time(&mut self, rounds: usize) -> Result<Parts, String> {
+        let mut samples = [const { Vec::new() }; PARTS.len()];
+        for round in 0..rounds {
+            for at in 0..PARTS.len() {
+                let at = (round + at) % PARTS.len();
+                // The clock follows the instructions: the first passes are not timed.
+                for _ in 0..BYTES / BUFFER {
+                    self.pass(PARTS[at])?;
+                }
+                let begun = Instant::now();
+                for _ in 0..BYTES / BUFFER {
+                    self.pass(PARTS[at])?;
+                }
+                samples[at].push(begun.elapsed().as_secs_f64());
+            }
+        }
+        let less = |parts: &[Part]| {
+            let of = |part: Part, round: usize| samples[part as usize][round];
+            let rest =
+                |round| of(Part::Whole, round) - parts.iter().map(|&p| of(p, round)).sum::<f64>();
+            (0..rounds).map(rest).collect()
+        };
+        let other = less(&PARTS[1..]);
+        let fused = less(&[Part::Numbers, Part::Cipher]);
+        let summary = |samples: Vec<f64>| Summary::of(samples).ok_or("there are no rounds");
+        let [whole, numbers, powers, first_xor, cipher, second_xor] = samples;
+        Ok(Parts {
+            whole: summary(whole)?,
+            numbers: summary(numbers)?,
+            powers: summary(powers)?,
+            first_xor: summary(first_xor)?,
+            cipher: summary(cipher)?,
+            second_xor: summary(second_xor)?,
+            other: summary(other)?,
+            fused: summary(fused)?,
+        })
+    }
+}
+
+/// Blocks as one data unit.
+fn ecb(key: &dyn LoadedKey, direction: Direction, blocks: InOut<'_>) -> Result<(), String> {
+    let unit = DataUnitLen::new(blocks.len()).map_err(|e| e.to_string())?;
+    let run = Run::new(DataUnitNumber::from(0_u64), 1, unit, blocks).map_err(|e| e.to_string())?;
+    key.crypt(direction, &mut [run]).map_err(|e| e.to_string())
+}
+
+/// The tweaks of a data unit from its first: eight side by side, as they do not wait
+/// for each other.
+fn powers(first: &[u8], tweaks: &mut [u8]) {
+    let mut tweak = u128::from_le_bytes(first.try_into().expect("a block has 16 bytes"));
+    let mut eight = [0; 8];
+    for power in &mut eight {
+        *power = tweak;
+        tweak = gf128::mul_alpha(tweak);
+    }
+    for blocks in tweaks.chunks_exact_mut(8 * BLOCK) {
+        for (block, power) in blocks.chunks_exact_mut(BLOCK).zip(&mut eight) {
+            block.copy_from_slice(&power.to_le_bytes());
+            *power = gf128::mul_alpha8(*power);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use luxor_engine::Registry;
+
+    use super::*;
+
+    #[test]
+    fn the_parts_make_what_the_whole_makes() {
+        let portable = Registry::cpu().get("portable").unwrap();
+        for direction in [Direction::Encrypt, Direction::Decrypt] {
+            for requests in REQUESTS {
+                let mut work = Work::new(&*portable, direction, requests).unwrap();
+                assert_eq!(work.check(), Ok(()), "{requests:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Luxor's server over a disk that `luxor serve` does not offer: without encryption, or
+//! with requests cut short. A process of its own, as every contestant is.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{BufRead, Write},
+    num::NonZeroUsize,
+    os::unix::net::UnixListener,
+    path::Path,
+    process::ExitCode,
+    sync::Arc,
+    thread,
+};
+
+use luxor_engine::{KeySpec, Mode, Registry, XtsKey};
+use luxor_sector::{Disk, DiskOptions, EngineTime, Geometry, IvMode, Part, SectorSize};
+use luxor_serve::nbd::{Listener, Server, ServerOptions, Stop};
+
+/// The argument that makes this program the server.
+pub(crate) const SERVE: &str = "--serve-disk";
+
+/// How the bytes of a file become a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Transform {
+    /// None: they stand as they are.
+    pub(crate) sector: Option<SectorSize>,
+    /// The most bytes that a call of the engine gets.
+    pub(crate) request_limit: Option<NonZeroUsize>,
+}
+
+/// Both halves of the key of everything that is measured.
+pub(crate) const KEY: [u8; 64] = {
+    let mut key = [0x11; 64];
+    let mut at = 32;
+    while at < 64 {
+        key[at] = 0x22;
+        at += 1;
+    }
+    key
+};
+
+impl Transform {
+    /// The disk, all of the file, AES-256-XTS by `engine`.
+    ///
+    /// # Errors
+    /// When there is no such file or engine.
+    pub(crate) fn disk(self, file: &Path, engine: &str) -> Result<Disk, String> {
+        let storage = File::options().read(true).write(true).open(file);
+        let storage = storage.map_err(|e| format!("{}: {e}", file.display()))?;
+        let len = storage
+            .metadata()
+            .map_err(|e| format!("{}: {e}", file.display()))?
+            .len();
+        let crypt = match self.sector {
+            None => None,
+            Some(sector_size) => {
+                let key = XtsKey::new(&KEY).map_err(|e| e.to_string())?;
+                let key = backend(engine)?
+                    .load_key(&KeySpec::Xts(key))
+                    .map_err(|e| e.to_string())?;
+                let geometry = Geometry {
+                    sector_size,
+                    iv_mode: IvMode::Plain64,
+                    iv_offset: 0,
+                    iv_large_sectors: false,
+                };
+                Some((Arc::from(key), geometry))
+            }
+        };
+        let part = Part {
+            offset: 0,
+            len,
+            crypt,
+        };
+        let options = DiskOptions {
+            request_limit: self.request_limit,
+            ..DiskOptions::default()
+        };
+        Disk::new(Arc::new(storage), vec![part], options).map_err(|e| e.to_string())
+    }
+
+    /// The command line that serves it.
+    pub(crate) fn words(self, file: &Path, socket: &Path, engine: &str) -> Vec<OsString> {
+        let number = |n: Option<usize>| OsString::from(n.unwrap_or(0).to_string());
+        let own = std::env::current_exe().unwrap_or_else(|_| "luxor-bench".into());
+        vec![
+            own.into(),
+            SERVE.into(),
+            file.into(),
+            socket.into(),
+            engine.into(),
+            number(self.sector.map(SectorSize::bytes)),
+            number(self.request_limit.map(NonZeroUsize::get)),
+        ]
+    }
+}
+
+/// The engine of that name, or the best one for `auto`.
+///
+/// # Errors
+/// When it is not there.
+pub(crate) fn backend(name: &str) -> Result<Arc<dyn luxor_engine::Backend>, String> {
+    let registry = Registry::cpu();
+    match name {
+        "auto" => registry.best(Mode::Xts),
+        name => registry.get(name),
+    }
+    .map_err(|e| e.to_string())
+}
+
+/// Serves until its standard input ends. Every line there is answered by
+/// [`engine_time`]'s.
+pub(crate) fn serve(words: &[OsString]) -> ExitCode {
+    match try_serve(words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_serve(words: &[OsString]) -> Result<(), String> {
+    let [file, socket, engine, sector, limit] = words else {
+        return Err(format!("{SERVE} is for this program's own use"));
+    };
+    let number = |word: &OsString| {
+        let number = word.to_str().and_then(|word| word.parse::<u32>().ok());
+        number.ok_or_else(|| format!("{} is no number", word.display()))
+    };
+    let sector = match number(sector)? {
+        0 => None,
+        bytes => Some(SectorSize::try_from(bytes).map_err(|e| e.to_string())?),
+    };
+    let transform = Transform {
+        sector,
+        request_limit: NonZeroUsize::new(number(limit)? as usize),
+    };
+    let engine = engine.to_str().ok_or("the engine's name is no text")?;
+    let disk = Arc::new(transform.disk(Path::new(file), engine)?);
+    let listener = UnixListener::bind(socket).map_err(|e| e.to_string())?;
+    let stop = Stop::new().map_err(|e| e.to_string())?;
+    let (of_disk, stopped) = (Arc::clone(&disk), stop.clone());
+    thread::spawn(move || {
+        for _ in std::io::stdin().lock().lines() {
+            let EngineTime {
+                bytes,
+                calls,
+                nanoseconds,
+                ..
+            } = of_disk.engine_time();
+            println!("{bytes} {calls} {nanoseconds}");
+            let _ = std::io::stdout().flush();
+        }
+        stopped.request();
+    });
+    Arc::new(Server::new(disk, ServerOptions::default()))
+        .run(&[Listener::Unix(listener)], &stop)
+        .map_err(|e| e.to_string())
+}
+
+/// What a server has answered: bytes, calls and seconds of the engine.
+pub(crate) fn engine_time(answer: &str) -> Option<(f64, f64, f64)> {
+    let mut numbers = answer.split(' ').map(|number| number.parse::<f64>().ok());
+    Some((numbers.next()??, numbers.next()??, numbers.next()?? / 1e9))
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The client: `fio` with its engine `nbd`, whose every job is a connection.
+
+use std::{
+    ffi::{OsStr, OsString},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use clap::ValueEnum;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::size;
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// What clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Load {
+    pub(crate) access: Access,
+    pub(crate) request_bytes: usize,
+    /// Requests that each connection has in flight.
+    pub(crate) depth: usize,
+    pub(crate) connections: usize,
+}
+
+/// Requests of up to so many bytes are at random places, longer ones one after the
+/// other, each connection in a stretch of its own.
+const RANDOM: usize = 4096;
+
+impl Load {
+    /// All there are, of small requests and few connections first.
+    pub(crate) fn all() -> Vec<Self> {
+        let mut all = Vec::new();
+        for (request_bytes, depth) in [(4 << 10, 32), (64 << 10, 16), (1 << 20, 8)] {
+            for connections in [1, 4] {
+                for access in [Access::Read, Access::Write] {
+                    all.push(Self {
+                        access,
+                        request_bytes,
+                        depth,
+                        connections,
+                    });
+                }
+            }
+        }
+        all
+    }
+
+    /// In words.
+    pub(crate) fn text(&self) -> String {
+        format!(
+            "{}{} {}s, {} in flight, {} connection{}",
+            if self.request_bytes <= RANDOM {
+                "random "
+            } else {
+                ""
+            },
+            size::text(self.request_bytes),
+            self.name(),
+            self.depth,
+            self.connections,
+            if self.connections == 1 { "" } else { "s" }
+        )
+    }
+
+    fn name(&self) -> &'static str {
+        match self.access {
+            Access::Read => "read",
+            Access::Write => "write",
+        }
+    }
+
+    fn words(&self, disk_bytes: usize) -> Vec<String> {
+        let (way, stretch, apart) = if self.request_bytes <= RANDOM {
+            (format!("rand{}", self.name()), disk_bytes, 0)
+        } else {
+            let stretch = stretch(disk_bytes, self.connections);
+            (self.name().to_owned(), stretch, stretch)
+        };
+        vec![
+            format!("--rw={way}"),
+            format!("--bs={}", self.request_bytes),
+            format!("--iodepth={}", self.depth),
+            format!("--numjobs={}", self.connections),
+            format!("--size={stretch}"),
+            format!("--offset_increment={apart}"),
+            // Which blocks it has had need not be noted.
+            "--norandommap".to_owned(),
+            "--randrepeat=0".to_owned(),
+        ]
+    }
+}
+
+/// A connection's own stretch of the disk.
+fn stretch(disk_bytes: usize, connections: usize) -> usize {
+    let share = disk_bytes / connections;
+    share - share % (1 << 20)
+}
+
+/// What came out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Throughput {
+    pub(crate) bytes: f64,
+    pub(crate) bytes_per_second: f64,
+}
+
+/// The time from a request's submission to its completion, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Latency {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+}
+
+/// Does it for so long.
+///
+/// # Errors
+/// When `fio` fails or is missing, or the server does.
+pub(crate) fn throughput(
+    uri: &OsStr,
+    load: &Load,
+    disk_bytes: usize,
+    turn: Duration,
+) -> Result<Throughput, String> {
+    let mut words = load.words(disk_bytes);
+    words.extend(timed(turn));
+    // No time of each request: the client is to be as quick as it can.
+    words.push("--gtod_reduce=1".to_owned());
+    let job = run(uri, &words)?;
+    let side = &job[load.name()];
+    let number = |name: &str| side[name].as_f64().filter(|&n| n > 0.0);
+    number("io_bytes")
+        .zip(number("bw_bytes"))
+        .map(|(bytes, bytes_per_second)| Throughput {
+            bytes,
+            bytes_per_second,
+        })
+        .ok_or_else(|| format!("fio has transferred nothing: {side}"))
+}
+
+/// Reads 4 KiB at random places, one after the other, for so long.
+///
+/// # Errors
+/// Those of [`throughput`].
+pub(crate) fn latency(uri: &OsStr, disk_bytes: usize, turn: Duration) -> Result<Latency, String> {
+    let load = Load {
+        access: Access::Read,
+        request_bytes: 4096,
+        depth: 1,
+        connections: 1,
+    };
+    let mut words = load.words(disk_bytes);
+    words.extend(timed(turn));
+    words.extend(["--lat_percentiles=1", "--percentile_list=50:99"].map(String::from));
+    let job = run(uri, &words)?;
+    let of = &job["read"]["lat_ns"]["percentile"];
+    let nanoseconds = |name: &str| of[name].as_f64();
+    nanoseconds("50.000000")
+        .zip(nanoseconds("99.000000"))
+        .map(|(p50, p99)| Latency {
+            p50: p50 / 1e9,
+            p99: p99 / 1e9,
+        })
+        .ok_or_else(|| format!("fio tells no latencies: {}", job["read"]))
+}
+
+/// Writes requests of 512 bytes to 128 KiB over four connections, 8 in flight on each,
+/// and reads them back: they bear checksums.
+///
+/// # Errors
+/// Those of [`throughput`], and when other bytes come back.
+pub(crate) fn verify(uri: &OsStr, disk_bytes: usize) -> Result<(), String> {
+    let stretch = stretch(disk_bytes, 4);
+    let words = [
+        "--rw=randwrite".to_owned(),
+        "--bsrange=512-128k".to_owned(),
+        "--iodepth=8".to_owned(),
+        "--numjobs=4".to_owned(),
+        format!("--size={}", stretch.min(8 << 20)),
+        format!("--offset_increment={stretch}"),
+        "--verify=crc32c".to_owned(),
+        "--verify_fatal=1".to_owned(),
+        "--verify_state_save=0".to_owned(),
+    ];
+    let job = run(uri, &words)?;
+    // Else it has verified nothing.
+    match (
+        job["write"]["io_bytes"].as_f64(),
+        job["read"]["io_bytes"].as_f64(),
+    ) {
+        (Some(written), Some(read)) if written > 0.0 && read >= written => Ok(()),
+        other => Err(format!("fio has verified nothing: {other:?}")),
+    }
+}
+
+/// Its version.
+///
+/// # Errors
+/// When it is not there, or cannot do NBD.
+pub(crate) fn version() -> Result<String, String> {
+    let engine = Command::new("fio").arg("--enghelp=nbd").output();
+    if !engine.is_ok_and(|output| output.status.success()) {
+        return Err("fio with the engine nbd is not on PATH".to_owned());
+    }
+    crate::program::first_line("fio", &["--version"])
+}
+
+fn timed(turn: Duration) -> [String; 2] {
+    let runtime = format!("--runtime={}ms", turn.as_millis());
+    ["--time_based".to_owned(), runtime]
+}
+
+/// Its report of all jobs as one.
+fn run(uri: &OsStr, words: &[String]) -> Result<Value, String> {
+    let mut of_uri = OsString::from("--uri=");
+    of_uri.push(uri);
+    let common = [
+        "--name=load",
+        "--ioengine=nbd",
+        "--thread",
+        "--group_reporting",
+        "--output-format=json",
+    ];
+    let output = Command::new("fio")
+        .args(common)
+        .arg(of_uri)
+        .args(words)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("fio: {e}"))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let failed = |what: &str| {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        format!("`fio {}` {what}: {}", words.join(" "), errors.trim())
+    };
+    if !output.status.success() {
+        return Err(failed("failed"));
+    }
+    // Notes stand before.
+    let json = said.find('{').map(|begin| &said[begin..]);
+    let json: Option<Value> = json.and_then(|json| serde_json::from_str(json).ok());
+    let job = json.as_ref().map(|json| &json["jobs"][0]);
+    match job {
+        Some(job) if job["error"] == 0 => Ok(job.clone()),
+        _ => Err(failed("has reported no success")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_that_go_straight_on_do_not_meet() {
+        let load = |request_bytes, connections| Load {
+            access: Access::Write,
+            request_bytes,
+            depth: 8,
+            connections,
+        };
+        let words = load(1 << 20, 4).words(18 << 20);
+        assert!(words.contains(&"--rw=write".to_owned()));
+        assert!(words.contains(&format!("--size={}", 4 << 20)));
+        assert!(words.contains(&format!("--offset_increment={}", 4 << 20)));
+        // At random places all have the whole disk.
+        let words = load(4096, 4).words(18 << 20);
+        assert!(words.contains(&"--rw=randwrite".to_owned()));
+        assert!(words.contains(&format!("--size={}", 18 << 20)));
+        assert!(words.contains(&"--offset_increment=0".to_owned()));
+    }
+}
