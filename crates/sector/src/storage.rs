@@ -3,23 +3,20 @@
 //!
 //! Batches of reads of a file: what the page cache has is copied first (`RWF_NOWAIT`), and
 //! all the rest is asked for before any of it is waited for. Writes go one by one. So it is
-//! because of what was measured on 2026-11-21 (2 cores, Intel Xeon, Linux 6.18): requests
-//! of 4 KiB at random places of 1 GiB, 32 in a batch, no encryption, thousands a second.
-//! Cold is what the page cache does not have. Where there are two numbers it was measured
-//! twice.
+//! because of what was measured on 2026-11-22 (2 cores, Intel Xeon, Linux 6.18) by
+//! `examples/storage.rs`: requests of 4 KiB to an encrypted [`crate::Disk`], at random
+//! places, 32 in a batch, in turns, medians of 5, thousands a second. Cold is what the page
+//! cache does not have.
 //!
-//! | | ext4 on a virtio disk, warm | cold | writes | tmpfs, reads | writes |
+//! | | ext4, warm | cold | writes | tmpfs, reads | writes |
 //! |---|---|---|---|---|---|
-//! | one by one | 993, 1048 | 12, 13 | 429, 507 | 750, 737 | 637 |
-//! | what the page cache has, then `io_uring` | 967 | 84 | | 659 | |
-//! | what the page cache has, then a hint for all the rest, then one by one | 986 | 91 | | 667 | |
-//! | a hint for each, then one by one | 887 | 91 | | 673 | |
-//! | `io_uring` | 953, 860 | 63, 73 | 278, 227 | 254, 273 | 274 |
-//! | eight threads, made for each batch | 117 | 36 | 94 | 36 to 109 | 103 |
+//! | as it is here | 793 | 71 | 464 | 687 | 563 |
+//! | one by one | 780 | 10 | 438 | 686 | 568 |
+//! | `io_uring` | 802 | 57 | 193 | 238 | 207 |
 //!
-//! In a tmpfs, which does not know `RWF_NOWAIT`, each request tried it; here the first one
-//! of a batch does. `io_uring` hands what it may not wait for to threads of its own, and
-//! all writes: they have one lock.
+//! The two that are the same here, writes and all of tmpfs, tell how exact this is. The
+//! ext4 has 1 GiB of requests on a virtio disk, the tmpfs 256 MiB. `io_uring` hands what it
+//! may not wait for to threads of its own, and all these writes: they have one lock.
 
 use std::{
     fs::File,
