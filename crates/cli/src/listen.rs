@@ -41,10 +41,10 @@ use crate::{
 /// The port of NBD (IANA's `nbd`).
 const NBD_PORT: u16 = 10809;
 
-/// The URI by which clients find an export there
+/// The URI by which clients find an export there; `tls` is about TCP
 /// (<https://github.com/NetworkBlockDevice/nbd/blob/master/doc/uri.md>).
 #[must_use]
-pub fn uri(listener: &Listener, export: &str) -> String {
+pub fn uri(listener: &Listener, export: &str, tls: bool) -> String {
     let export = escaped(export.as_bytes());
     match listener {
         Listener::Unix(listener) => {
@@ -58,7 +58,8 @@ pub fn uri(listener: &Listener, export: &str) -> String {
         Listener::Tcp(listener) => {
             let address = listener.local_addr();
             let address = address.map_or_else(|_| String::new(), |address| address.to_string());
-            format!("nbd://{address}/{export}")
+            let scheme = if tls { "nbds" } else { "nbd" };
+            format!("{scheme}://{address}/{export}")
         }
     }
 }
@@ -336,12 +337,13 @@ mod tests {
         let path = folder.path().join("a socket?&%é");
         let (listener, _file) = SocketFile::listen(&path).unwrap();
         let folder = folder.path().display();
-        let found = uri(&Listener::Unix(listener), "my disk");
+        let found = uri(&Listener::Unix(listener), "my disk", true);
         let expected = format!("nbd+unix:///my%20disk?socket={folder}/a%20socket%3F%26%25%C3%A9");
         assert_eq!(found, expected);
         let listener = listen_tcp("127.0.0.1:0").unwrap().remove(0);
         let address = listener.local_addr().unwrap();
-        let found = uri(&Listener::Tcp(listener), "");
-        assert_eq!(found, format!("nbd://{address}/"));
+        let listener = Listener::Tcp(listener);
+        assert_eq!(uri(&listener, "", false), format!("nbd://{address}/"));
+        assert_eq!(uri(&listener, "", true), format!("nbds://{address}/"));
     }
 }

@@ -39,12 +39,29 @@ pub struct ServeArgs {
 
     /// Listen on a TCP address: `127.0.0.1`, `[::1]:10809`, `name:port` (default port: 10809)
     ///
-    /// Needs --insecure.
+    /// Needs --tls-cert, --tls-key and --tls-ca, or --insecure.
     #[arg(long, value_name = "ADDRESS", help_heading = "Clients")]
     pub listen: Option<String>,
 
+    /// TLS over TCP: the certificate of this server, then those between it and its authority
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(help_heading = "Clients", requires_all = ["tls_key", "tls_ca"])]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The private key of --tls-cert
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(help_heading = "Clients", requires_all = ["tls_cert", "tls_ca"])]
+    pub tls_key: Option<PathBuf>,
+
+    /// The authorities of the clients' certificates: who has one of theirs is let in
+    ///
+    /// These three files are in PEM format.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(help_heading = "Clients", requires_all = ["tls_cert", "tls_key"])]
+    pub tls_ca: Option<PathBuf>,
+
     /// Serve over TCP without TLS: everybody who reaches the address reads and writes
-    #[arg(long, help_heading = "Clients")]
+    #[arg(long, help_heading = "Clients", conflicts_with = "tls_cert")]
     pub insecure: bool,
 
     /// A name that clients may ask for, beside the empty one

@@ -3,12 +3,15 @@
 
 use std::{path::Path, sync::Arc};
 
-use luxor_serve::nbd::{Listener, ServeError, Server, ServerOptions, Stop, Text};
+use luxor_serve::{
+    TlsConfigError, TlsServer,
+    nbd::{Listener, ServeError, Server, ServerOptions, Stop, Text},
+};
 
 use crate::{
     args::{GlobalArgs, ServeArgs},
     console::Console,
-    error::{Error, Exit, Result},
+    error::{Error, Exit, Result, name},
     export::Export,
     listen::{self, SocketFile},
     pid_file::PidFile,
@@ -23,7 +26,8 @@ use crate::{
 pub fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Result<()> {
     // What can be refused already is, before a secret is asked for. Clients can come
     // when the volume is open, and not before: what is there to be seen works.
-    let places = Places::of(args)?;
+    let tls = tls(args)?;
+    let places = Places::of(args, tls.is_some())?;
     let name: Text = args
         .export_name
         .parse()
@@ -38,6 +42,7 @@ pub fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Result<()
     let options = ServerOptions {
         name,
         exit_on_idle: args.exit_on_idle,
+        tls,
         notes: Some(Box::new(move |words| console.note(words))),
         ..ServerOptions::default()
     };
@@ -52,7 +57,7 @@ pub fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Result<()
             true => ", read-only",
             false => "",
         };
-        let uri = listen::uri(listener, &args.export_name);
+        let uri = listen::uri(listener, &args.export_name, args.tls_cert.is_some());
         console.tell(format!("serving {}{read_only}, at {uri}", export.name));
     }
     let served = server.run(&listeners, &stop).map_err(|error| {
@@ -67,6 +72,23 @@ pub fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Result<()
     served
 }
 
+/// What clients over TCP need; the parser wants all three files or none.
+fn tls(args: &ServeArgs) -> Result<Option<TlsServer>> {
+    let (Some(certificate), Some(key), Some(authorities)) =
+        (&args.tls_cert, &args.tls_key, &args.tls_ca)
+    else {
+        return Ok(None);
+    };
+    TlsServer::from_pem_files(certificate, key, authorities)
+        .map(Some)
+        .map_err(|error| match error {
+            TlsConfigError::Read { path, source } => {
+                Error::io(format!("cannot read {}", name(&path)), &source)
+            }
+            error => Error::failure(error.to_string()),
+        })
+}
+
 /// Where clients are to come from.
 enum Places<'a> {
     /// `--socket`.
@@ -78,7 +100,7 @@ enum Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    fn of(args: &'a ServeArgs) -> Result<Self> {
+    fn of(args: &'a ServeArgs, tls: bool) -> Result<Self> {
         let inherited = listen::inherited()?;
         let places = match (&args.socket, &args.listen) {
             (Some(_), _) | (_, Some(_)) if !inherited.is_empty() => {
@@ -105,11 +127,19 @@ impl<'a> Places<'a> {
                 .iter()
                 .any(|listener| matches!(listener, Listener::Tcp(_))),
         };
-        if over_tcp && !args.insecure {
+        if tls && !over_tcp {
+            return Err(Error::failure(
+                "--tls-cert, --tls-key and --tls-ca are for TCP: a Unix socket has no TLS",
+            ));
+        }
+        if over_tcp && !tls && !args.insecure {
             return Err(Error::failure(
                 "over TCP everybody who reaches the address could read the plaintext",
             )
-            .hint("Use --socket, or say --insecure if that is meant."));
+            .hint(
+                "Use --tls-cert, --tls-key and --tls-ca, or --socket, or say --insecure if \
+                 that is meant.",
+            ));
         }
         Ok(places)
     }

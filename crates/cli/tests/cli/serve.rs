@@ -22,6 +22,9 @@ use nix::{
 
 use crate::support::{FAST, Folder, Luxor, Outcome, bytes, luxor, tool};
 
+#[path = "../../../serve/tests/nbd/certificates.rs"]
+mod certificates;
+
 /// Longer than anything takes: only against waiting for ever.
 const FOR_EVER: Duration = Duration::from_secs(60);
 
@@ -402,6 +405,102 @@ fn tcp_needs_a_word() {
     for address in ["nowhere.invalid", "127.0.0.1:port", ":1"] {
         let line = format!("--listen {address} --insecure volume");
         serve(&folder, &line).fails(1, "--listen");
+    }
+}
+
+#[test]
+fn tcp_has_mutual_tls() {
+    const TLS: &str = "--tls-cert server.pem --tls-key server.key --tls-ca authority.pem";
+    let mut plain = bytes(8192, 7);
+    let folder = prepared(&plain);
+    certificates::make(folder.path());
+    // The names that libnbd and qemu look for.
+    for (name, known) in [
+        ("authority.pem", "ca-cert.pem"),
+        ("client.pem", "client-cert.pem"),
+        ("client.key", "client-key.pem"),
+    ] {
+        fs::copy(folder.join(name), folder.join(known)).unwrap();
+    }
+    let server = Server::start(&folder, &format!("--listen 127.0.0.1:0 {TLS} volume"));
+    assert!(
+        server.uri.starts_with("nbds://127.0.0.1:"),
+        "{}",
+        server.uri
+    );
+    let uri = format!(
+        "{}?tls-certificates={}",
+        server.uri,
+        folder.path().display()
+    );
+    assert!(read_all(&uri, &folder) == plain);
+    let (_, port) = server.uri.trim_end_matches('/').rsplit_once(':').unwrap();
+    let image = format!("driver=nbd,host=127.0.0.1,port={port},tls-creds=tls");
+    let qemu = |command| {
+        let credentials = "tls-creds-x509,id=tls,dir=.,endpoint=client";
+        let line = [
+            "--object",
+            credentials,
+            "--image-opts",
+            &image,
+            "-c",
+            command,
+        ];
+        qemu_io(&line, &folder)
+    };
+    qemu("write -P 0x77 1024 512").assert_code(0);
+    plain[1024..1536].fill(0x77);
+    assert!(read_all(&uri, &folder) == plain);
+
+    let refused = |uri: &str| {
+        let output = Command::new("nbdinfo").arg(uri).output();
+        let output = output.expect("nbdinfo is needed");
+        assert!(!output.status.success(), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(!said.contains("size"), "{said}");
+    };
+    refused(&server.uri.replace("nbds:", "nbd:"));
+    fs::copy(folder.join("strange.pem"), folder.join("client-cert.pem")).unwrap();
+    fs::copy(folder.join("strange.key"), folder.join("client-key.pem")).unwrap();
+    refused(&uri);
+    fs::remove_file(folder.join("client-cert.pem")).unwrap();
+    fs::remove_file(folder.join("client-key.pem")).unwrap();
+    refused(&uri);
+    server.stop();
+
+    for (line, words) in [
+        ("--tls-cert server.pem".to_owned(), "--tls-key <FILE>"),
+        (
+            format!("{TLS} --insecure"),
+            "cannot be used with '--insecure'",
+        ),
+    ] {
+        let line = format!("--listen 127.0.0.1:0 {line} volume");
+        let outcome = serve(&folder, &line).run();
+        outcome.assert_code(1);
+        assert!(outcome.stderr.contains(words), "{outcome:?}");
+    }
+    for (line, words) in [
+        (
+            format!("--socket socket {TLS} volume"),
+            "a Unix socket has no TLS",
+        ),
+        (
+            format!(
+                "--listen 127.0.0.1:0 {} volume",
+                TLS.replace("server.key", "client.key")
+            ),
+            "cannot be used with the key in client.key",
+        ),
+        (
+            format!(
+                "--listen 127.0.0.1:0 {} volume",
+                TLS.replace("authority", "nobody")
+            ),
+            "cannot read nobody.pem",
+        ),
+    ] {
+        serve(&folder, &line).fails(1, words);
     }
 }
 
