@@ -7,6 +7,7 @@ use std::{
 };
 
 use luxor_engine::Buffer;
+use memmap2::MmapMut;
 
 /// The length of the buffers that are kept: what the most clients send at most.
 const LEN: usize = 1 << 20;
@@ -25,14 +26,18 @@ impl Buffers {
     /// A buffer of at least `len` bytes, whose content is unspecified.
     ///
     /// # Errors
-    /// [`io::ErrorKind::OutOfMemory`].
+    /// When the system has no more memory.
     pub fn take(&self, len: usize) -> io::Result<Buffer> {
         if len <= LEN
             && let Some(buffer) = self.lock().pop()
         {
             return Ok(buffer);
         }
-        Buffer::try_zeroed(len.max(LEN)).map_err(|_| io::ErrorKind::OutOfMemory.into())
+        if len > LEN {
+            // Not by the allocator: it would keep what is given back, for each thread.
+            return Ok(Buffer::from_owner(MmapMut::map_anon(len)?));
+        }
+        Buffer::try_zeroed(LEN).map_err(|_| io::ErrorKind::OutOfMemory.into())
     }
 
     /// For the next one. What is not kept is wiped.

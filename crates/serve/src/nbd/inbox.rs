@@ -79,7 +79,7 @@ impl Batch {
         match first.command {
             Command::Flush => disk.is_dirty(),
             Command::Write => first.flags.contains(CommandFlags::FUA),
-            Command::Trim | Command::WriteZeroes | Command::BlockStatus => true,
+            Command::Trim | Command::WriteZeroes => true,
             _ => false,
         }
     }

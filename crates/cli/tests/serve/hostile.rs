@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Clients that go, lie, come in masses or take no replies: the others go on, and the
+//! memory that the server needs stays bounded.
+
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    time::Instant,
+};
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::{
+    raw::{Client, EINVAL, READ, WRITE, connect, request, write},
+    support::{FOR_EVER, Kind, Server, Volume, assert_same, bytes},
+};
+
+const LEN: usize = 64 << 20;
+const MIB: u64 = 1 << 20;
+
+/// What the server needs without any clients, and then some.
+const BASE: u64 = 64 * MIB;
+
+/// A client that does no harm.
+struct Good {
+    client: Client,
+    expected: Vec<u8>,
+    rounds: u8,
+}
+
+impl Good {
+    fn new(volume: &Volume, expected: &[u8]) -> Self {
+        Self {
+            client: Client::new(volume),
+            expected: expected.to_vec(),
+            rounds: 0,
+        }
+    }
+
+    /// Reads and writes.
+    #[track_caller]
+    fn goes_on(&mut self) {
+        self.rounds = self.rounds.wrapping_add(1);
+        self.client.write(4095, &[self.rounds; 1000]).unwrap();
+        self.expected[4095..5095].fill(self.rounds);
+        let found = self.client.read(0, 100_000).unwrap();
+        assert_same(&found, &self.expected[..100_000]);
+    }
+}
+
+/// Waits until the server has left the client, and gives what it said before.
+fn rest(mut socket: &UnixStream) -> Vec<u8> {
+    let mut rest = Vec::new();
+    // An end of the connection by force is an end.
+    let _ = socket.read_to_end(&mut rest);
+    rest
+}
+
+#[test]
+fn who_goes_or_lies_hurts_nobody_else() {
+    let plain = bytes(LEN, 2);
+    let volume = Volume::new(Kind::EXAMPLE, &plain);
+    let server = volume.serve("");
+    let mut good = Good::new(&volume, &plain);
+
+    let option = |number: u32, len: u32| {
+        let mut bytes = b"\0\0\0\x03IHAVEOPT".to_vec();
+        bytes.extend(number.to_be_bytes());
+        bytes.extend(len.to_be_bytes());
+        bytes
+    };
+    let handshakes = [
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(),
+        bytes(100_000, 3),
+        vec![0; 1000],
+        vec![0xff; 1000],
+        // NBD_OPT_GO, NBD_OPT_EXPORT_NAME, NBD_OPT_SET_META_CONTEXT of 4 GiB.
+        option(7, u32::MAX),
+        option(1, u32::MAX),
+        option(10, u32::MAX),
+        [option(7, 4096), vec![0xff; 4096]].concat(),
+        [option(7, 6), u32::MAX.to_be_bytes().to_vec(), vec![0; 2]].concat(),
+        option(7, 100),
+        option(7, 0)[..5].to_vec(),
+    ];
+    for said in &handshakes {
+        let mut socket = connect(&volume).unwrap();
+        // It may be left before it has said everything.
+        let _ = socket.write_all(said);
+        let _ = socket.shutdown(std::net::Shutdown::Write);
+        rest(&socket);
+        good.goes_on();
+    }
+
+    let write_of = |len: usize| request(WRITE, 0, 1, 1 << 20, len);
+    let requests = [
+        // In the midst of a request, of a write's bytes, of many writes.
+        write_of(4096)[..13].to_vec(),
+        [write_of(1 << 20), vec![9; 1000]].concat(),
+        [write_of(32 << 20), vec![9; 100_000]].concat(),
+        // More than may be written, and no end of it.
+        [write_of((32 << 20) + 1), vec![9; 1 << 20]].concat(),
+        [write_of(u32::MAX as usize), vec![9; 1 << 20]].concat(),
+        // No request.
+        bytes(100_000, 4),
+        [vec![0x25, 0x60, 0x95, 0x13], vec![0xff; 1000]].concat(),
+    ];
+    for said in &requests {
+        let mut client = Client::new(&volume);
+        let _ = client.0.write_all(said);
+        let _ = client.0.shutdown(std::net::Shutdown::Write);
+        rest(&client.0);
+        good.goes_on();
+    }
+    let mut liar = Client::new(&volume);
+    for (at, len) in [
+        (LEN, 1),
+        (LEN - 1, 2),
+        (0, LEN),
+        (usize::MAX, 1),
+        (usize::MAX, u32::MAX as usize),
+        (0, u32::MAX as usize),
+    ] {
+        assert_eq!(liar.does(READ, at, len), EINVAL, "{len} bytes at {at}");
+    }
+    // Who goes without taking what it asked for.
+    for _ in 0..20 {
+        let mut client = Client::new(&volume);
+        client.send(&request(READ, 0, 0, 0, 16 << 20).repeat(4));
+    }
+    assert_same(
+        &liar.read(1 << 20, 1 << 20).unwrap(),
+        &plain[1 << 20..2 << 20],
+    );
+    // What was read for them goes again, once it is noticed that they have gone.
+    let begun = Instant::now();
+    while server.memory() > BASE + 32 * MIB {
+        assert!(begun.elapsed() < FOR_EVER, "{}", server.memory());
+        good.goes_on();
+    }
+    server.stop();
+    assert_same(&volume.decrypted()[..100_000], &good.expected[..100_000]);
+}
+
+/// Half of them say nothing, half have the export and say half of a write.
+#[test]
+fn a_thousand_clients_do_not_keep_another_out() {
+    // Both this process and the server need so many files.
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
+    assert!(most > 2500, "{most} open files");
+    let plain = bytes(1 << 20, 2);
+    let volume = Volume::new(Kind::EXAMPLE, &plain);
+    let server = volume.serve("");
+    let mut good = Good::new(&volume, &plain);
+    let mut silent = Vec::new();
+    for number in 0..1000 {
+        if number % 2 == 0 {
+            silent.push(connect(&volume).unwrap());
+        } else {
+            let mut client = Client::new(&volume);
+            client.send(&write(0, 0, 4096, &[9; 4096])[..2000]);
+            silent.push(client.0);
+        }
+    }
+    good.goes_on();
+    Good::new(&volume, &good.expected).goes_on();
+    good.goes_on();
+    let memory = server.memory();
+    assert!(memory < BASE + 1000 * (MIB / 2), "{memory}");
+    drop(silent);
+    server.stop();
+}
+
+/// When the system gives the server no more files, it serves those whom it has, and later
+/// others again.
+#[test]
+fn a_server_without_files_goes_on() {
+    let plain = bytes(1 << 20, 2);
+    let volume = Volume::new(Kind::EXAMPLE, &plain);
+    let serve = volume.serving("--socket socket");
+    let mut shell = volume.command("sh", ["-c", "ulimit -n 40; exec \"$0\" \"$@\""]);
+    shell.arg(serve.get_program()).args(serve.get_args());
+    let server = Server::start(shell);
+    let mut good = Good::new(&volume, &plain);
+    let others: Vec<_> = (0..100).map(|_| connect(&volume)).collect();
+    for _ in 0..5 {
+        good.goes_on();
+    }
+    assert!(others.iter().filter(|other| other.is_ok()).count() > 40);
+    drop(others);
+    Good::new(&volume, &good.expected).goes_on();
+    server.stop();
+}
+
+/// Clients that ask for much and take nothing have their share of memory and no more.
+#[test]
+fn who_takes_no_replies_holds_up_nobody_else() {
+    let plain = bytes(LEN, 2);
+    let volume = Volume::new(Kind::EXAMPLE, &plain);
+    let server = volume.serve("");
+    let mut good = Good::new(&volume, &plain);
+    let before = server.memory();
+    let mut stalled = Vec::new();
+    for len in [1 << 20, 32 << 20, 4096] {
+        let mut client = Client::new(&volume);
+        client.send(&request(READ, 0, 0, 1 << 20, len).repeat(100));
+        stalled.push(client);
+    }
+    for _ in 0..100 {
+        good.goes_on();
+    }
+    let memory = server.memory() - before;
+    assert!(memory < 3 * 72 * MIB, "{memory}");
+    // They can go on too.
+    for (client, len) in stalled.iter_mut().zip([1 << 20, 32 << 20, 4096]) {
+        assert_eq!(client.reply().unwrap(), (0, 0));
+        assert_same(&client.receive(len), &plain[1 << 20..][..len]);
+    }
+    drop(stalled);
+    server.stop();
+}
