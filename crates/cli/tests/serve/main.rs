@@ -10,3 +10,4 @@ mod hostile;
 mod raw;
 mod stamps;
 mod support;
+mod tls;
