@@ -86,20 +86,10 @@ impl Server {
     }
 
     /// Waits for its end: the code, and what it said after that it listens.
-    fn ended(mut self) -> (Option<i32>, String) {
-        let start = Instant::now();
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            if start.elapsed() > FOR_EVER {
-                self.child.kill().unwrap();
-                panic!("it does not end");
-            }
-            thread::sleep(Duration::from_millis(2));
-        };
+    fn ended(self) -> (Option<i32>, String) {
+        let code = ended(self.child).code;
         let said: Vec<String> = self.stderr.iter().collect();
-        (status.code(), said.join("\n"))
+        (code, said.join("\n"))
     }
 
     #[track_caller]
@@ -109,8 +99,29 @@ impl Server {
     }
 }
 
+/// Waits for a program's end, and not for ever.
+fn ended(mut child: Child) -> Outcome {
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if start.elapsed() > FOR_EVER {
+            child.kill().unwrap();
+            panic!("it does not end");
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    Outcome::new("serve".into(), child.wait_with_output().unwrap())
+}
+
 fn serve(folder: &Folder, arguments: &str) -> Luxor {
     luxor("serve --key-file key")
+        .args(arguments.split_whitespace())
+        .current_dir(folder.path())
+}
+
+/// The same, which is to end by itself: it is ended when it serves instead.
+fn refusal(folder: &Folder, arguments: &str) -> Luxor {
+    Luxor::within(FOR_EVER)
+        .args(["serve", "--key-file", "key"])
         .args(arguments.split_whitespace())
         .current_dir(folder.path())
 }
@@ -174,8 +185,8 @@ fn who_writes_is_alone_and_who_reads_is_not() {
     let write = "--socket other volume";
 
     let server = Server::start(&folder, "--socket socket volume");
-    serve(&folder, write).fails(5, "is locked");
-    serve(&folder, read).fails(5, "is locked");
+    refusal(&folder, write).fails(5, "is locked");
+    refusal(&folder, read).fails(5, "is locked");
     luxor("decrypt --key-file key volume back")
         .current_dir(folder.path())
         .fails(5, "is locked");
@@ -197,7 +208,7 @@ fn who_writes_is_alone_and_who_reads_is_not() {
         read_all(&server.uri, &folder),
         read_all(&other.uri, &folder)
     );
-    serve(&folder, "--socket third volume").fails(5, "is locked");
+    refusal(&folder, "--socket third volume").fails(5, "is locked");
     qemu_io(&["-r", "-f", "raw", "-c", "read 0 512", "volume"], &folder).assert_code(0);
     let qemu = qemu_io(&["-f", "raw", "-c", "read 0 512", "volume"], &folder);
     assert!(qemu.stderr.contains(" lock"), "{qemu:?}");
@@ -219,9 +230,9 @@ fn who_writes_is_alone_and_who_reads_is_not() {
         let mut line = String::new();
         let mut stdout = BufReader::new(qemu.stdout.take().unwrap());
         stdout.read_line(&mut line).unwrap();
-        serve(&folder, write).fails(5, "is locked");
+        refusal(&folder, write).fails(5, "is locked");
         if reading_is_refused {
-            serve(&folder, read).fails(5, "is locked");
+            refusal(&folder, read).fails(5, "is locked");
         } else {
             Server::start(&folder, read).stop();
         }
@@ -238,7 +249,7 @@ fn a_socket_is_for_this_user_and_goes_in_the_end() {
     let metadata = fs::metadata(folder.join("socket")).unwrap();
     assert!(metadata.file_type().is_socket());
     assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
-    serve(&folder, "--read-only --socket socket plain").fails(5, "another program listens");
+    refusal(&folder, "--read-only --socket socket plain").fails(5, "another program listens");
     assert!(folder.join("socket").exists());
     server.stop();
     assert_eq!(folder.names(), before);
@@ -252,13 +263,13 @@ fn a_socket_is_for_this_user_and_goes_in_the_end() {
     assert_eq!(folder.names(), before);
 
     // What is something else is never removed.
-    serve(&folder, "--socket plain volume").fails(5, "is no socket");
+    refusal(&folder, "--socket plain volume").fails(5, "is no socket");
     assert_eq!(fs::read(folder.join("plain")).unwrap(), b"attack at dawn");
     let other = UnixListener::bind(folder.join("socket")).unwrap();
-    serve(&folder, "--socket socket volume").fails(5, "another program listens");
+    refusal(&folder, "--socket socket volume").fails(5, "another program listens");
     drop(other);
-    serve(&folder, &format!("--socket {} volume", "x".repeat(120))).fails(1, "too long");
-    serve(&folder, "--socket no/folder volume").fails(1, "cannot listen");
+    refusal(&folder, &format!("--socket {} volume", "x".repeat(120))).fails(1, "too long");
+    refusal(&folder, "--socket no/folder volume").fails(1, "cannot listen");
 }
 
 #[test]
@@ -341,10 +352,10 @@ fn a_pid_file_is_there_when_clients_can_come() {
     let server = Server::start(&folder, "--socket socket --pid-file pid volume");
     let number = fs::read_to_string(folder.join("pid")).unwrap();
     assert_eq!(number, format!("{}\n", server.pid()));
-    serve(&folder, "--read-only --socket other --pid-file pid plain").fails(5, "running");
+    refusal(&folder, "--read-only --socket other --pid-file pid plain").fails(5, "running");
     server.stop();
     assert_eq!(folder.names(), before);
-    serve(&folder, "--socket socket --pid-file plain volume").fails(5, "no pid file");
+    refusal(&folder, "--socket socket --pid-file plain volume").fails(5, "no pid file");
     assert_eq!(fs::read(folder.join("plain")).unwrap(), b"attack at dawn");
     // Nothing is left of one that came to nothing.
     folder.write("wrong", "wrong");
@@ -378,13 +389,13 @@ fn an_export_has_the_name_that_it_is_given() {
     assert!(!output.unwrap().status.success());
     server.stop();
     let long = format!("--export-name {} --socket socket volume", "x".repeat(5000));
-    serve(&folder, &long).fails(1, "--export-name");
+    refusal(&folder, &long).fails(1, "--export-name");
 }
 
 #[test]
 fn tcp_needs_a_word() {
     let folder = prepared(b"attack at dawn");
-    serve(&folder, "--listen 127.0.0.1:0 volume").fails(1, "--insecure");
+    refusal(&folder, "--listen 127.0.0.1:0 volume").fails(1, "--insecure");
     let server = Server::start(&folder, "--listen 127.0.0.1:0 --insecure volume");
     assert!(server.uri.starts_with("nbd://127.0.0.1:"), "{}", server.uri);
     assert_eq!(read_all(&server.uri, &folder), b"attack at dawn");
@@ -404,7 +415,7 @@ fn tcp_needs_a_word() {
     server.stop();
     for address in ["nowhere.invalid", "127.0.0.1:port", ":1"] {
         let line = format!("--listen {address} --insecure volume");
-        serve(&folder, &line).fails(1, "--listen");
+        refusal(&folder, &line).fails(1, "--listen");
     }
 }
 
@@ -500,7 +511,7 @@ fn tcp_has_mutual_tls() {
             "cannot read nobody.pem",
         ),
     ] {
-        serve(&folder, &line).fails(1, words);
+        refusal(&folder, &line).fails(1, words);
     }
 }
 
@@ -521,7 +532,7 @@ fn options_that_do_not_fit_are_refused() {
         ("--socket a --require-type luks1 volume", 1, "LUKS2"),
         ("--socket a plain", 1, "plain"),
     ] {
-        serve(&folder, line).fails(code, words);
+        refusal(&folder, line).fails(code, words);
         assert!(!folder.join("a").exists(), "{line}");
     }
     for (line, words) in [
@@ -529,7 +540,7 @@ fn options_that_do_not_fit_are_refused() {
         ("--socket a", "required"),
         ("--socket a --cipher serpent volume", "aes-xts-plain64"),
     ] {
-        let outcome = serve(&folder, line).run();
+        let outcome = refusal(&folder, line).run();
         outcome.assert_code(1);
         assert!(outcome.stderr.contains(words), "{outcome:?}");
     }
@@ -629,8 +640,8 @@ fn systemds_sockets_are_served() {
         ("none", "volume", "socket 1 of LISTEN_FDS"),
         ("tcp,none", "--insecure volume", "socket 2 of LISTEN_FDS"),
     ] {
-        let mut command = activated(&folder, kinds, line);
-        let outcome = Outcome::new(line.into(), command.output().unwrap());
+        let child = activated(&folder, kinds, line).spawn().unwrap();
+        let outcome = ended(child);
         outcome.assert_code(1);
         assert!(outcome.stderr.contains(words), "{outcome:?}");
         let _ = fs::remove_file(folder.join("activated"));
@@ -644,6 +655,29 @@ fn systemds_sockets_are_served() {
     let outcome = Outcome::new("serve".into(), luxor.output().unwrap());
     outcome.assert_code(1);
     assert!(outcome.stderr.contains("--socket PATH"), "{outcome:?}");
+}
+
+/// The secret is slow to come, and meanwhile the data are said to be something else.
+#[test]
+fn metadata_that_change_before_the_key_comes_are_not_served() {
+    let folder = prepared(b"attack at dawn");
+    tool("mkfifo", [folder.join("fifo")]);
+    let child = Luxor::within(FOR_EVER)
+        .args("serve --key-file fifo --socket socket volume".split(' '))
+        .current_dir(folder.path())
+        .spawn();
+    let fifo = folder.join("fifo");
+    let mut pipe = fs::OpenOptions::new().write(true).open(fifo).unwrap();
+    luxor("token remove --token-id 0 volume")
+        .current_dir(folder.path())
+        .ok();
+    pipe.write_all(b"correct horse").unwrap();
+    drop(pipe);
+    let outcome = Outcome::new("serve".into(), child.wait_with_output().unwrap());
+    outcome.assert_code(1);
+    let said = "the metadata were changed";
+    assert!(outcome.stderr.contains(said), "{outcome:?}");
+    assert!(!folder.join("socket").exists());
 }
 
 /// Before clients can come a signal is what it always is.

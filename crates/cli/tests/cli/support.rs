@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
+    time::Duration,
 };
 
 /// A command line under construction.
@@ -31,6 +32,22 @@ impl Luxor {
             .stderr(Stdio::piped());
         Self {
             command,
+            stdin: None,
+        }
+    }
+
+    /// The same, and the program is ended when it has taken so long, with the code 124.
+    pub fn within(limit: Duration) -> Self {
+        let luxor = Self::new();
+        let mut timeout = Command::new("timeout");
+        timeout
+            .arg(limit.as_secs().to_string())
+            .arg(luxor.command.get_program())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Self {
+            command: timeout,
             stdin: None,
         }
     }
@@ -330,7 +347,7 @@ impl Luxor {
                 // A process that has ended has none.
                 let Some(mark) = mark else { break };
                 peak = mark.trim().trim_end_matches(" kB").parse().unwrap();
-                thread::sleep(std::time::Duration::from_millis(2));
+                thread::sleep(Duration::from_millis(2));
             }
             peak
         });
