@@ -9,6 +9,7 @@ mod metadata;
 mod mount;
 mod raw;
 mod serve;
+mod stats;
 mod tokens;
 mod tools;
 mod volume;
@@ -37,6 +38,7 @@ pub use self::{
     mount::MountArgs,
     raw::{RawArgs, RawDirection, RawMode},
     serve::ServeArgs,
+    stats::StatsArgs,
     tokens::{
         AnyLuks, ConfigArgs, IsLuksArgs, PriorityName, TokenAddArgs, TokenArgs, TokenCommand,
         TokenListArgs, TokenRemoveArgs, UuidArgs,

@@ -25,6 +25,7 @@ mod process;
 mod progress;
 mod raw_cipher;
 mod secrets;
+mod stats;
 mod volume;
 
 use std::{env, process::ExitCode};

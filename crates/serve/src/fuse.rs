@@ -36,7 +36,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     thread,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use fuser::{
@@ -52,6 +52,8 @@ use nix::{
     mount::{MntFlags, umount2},
     unistd::{getegid, geteuid},
 };
+
+use crate::stats::{Done, Operation, Stats};
 
 /// The longest read and write that the kernel sends: what it takes by default.
 pub const MAX_REQUEST: u32 = 1 << 20;
@@ -140,6 +142,7 @@ pub struct MountOptions {
 pub struct Mounted {
     session: Session<OneFile>,
     disk: Arc<Disk>,
+    stats: Arc<Stats>,
     folder: PathBuf,
 }
 
@@ -175,11 +178,13 @@ impl Mounted {
         let cores = thread::available_parallelism().map_or(1, Into::into);
         config.n_threads = Some((2 * cores).clamp(*THREADS.start(), *THREADS.end()));
         let file = OneFile::new(disk.clone(), options.name.clone());
+        let stats = file.stats.clone();
         let session =
             Session::new(file, &folder, &config).map_err(|error| refused(&folder, &error))?;
         Ok(Self {
             session,
             disk,
+            stats,
             folder,
         })
     }
@@ -191,6 +196,12 @@ impl Mounted {
             session: self.session.unmount_callable(),
             folder: self.folder.clone(),
         }
+    }
+
+    /// What it has done so far. Here a request's time ends before its reply.
+    #[must_use]
+    pub fn stats(&self) -> &Arc<Stats> {
+        &self.stats
     }
 
     /// Answers until somebody unmounts it; then all that was written is durable.
@@ -327,6 +338,7 @@ thread_local! {
 
 struct OneFile {
     disk: Arc<Disk>,
+    stats: Arc<Stats>,
     name: FileName,
     mounted: SystemTime,
     modified: Mutex<SystemTime>,
@@ -337,6 +349,7 @@ impl OneFile {
         let now = SystemTime::now();
         Self {
             disk,
+            stats: Arc::default(),
             name,
             mounted: now,
             modified: Mutex::new(now),
@@ -384,8 +397,32 @@ impl OneFile {
         usize::try_from(left).map_or(len, |left| len.min(left))
     }
 
-    fn modify(&self, change: impl FnOnce(&Disk) -> io::Result<()>) -> Result<(), Errno> {
-        change(&self.disk).map_err(|error| errno(&error))?;
+    /// Does something with the disk, and counts it.
+    fn count(
+        &self,
+        operation: Operation,
+        bytes: usize,
+        work: impl FnOnce(&Disk) -> io::Result<()>,
+    ) -> Result<(), Errno> {
+        let begun = Instant::now();
+        let result = work(&self.disk);
+        let done = Done {
+            operation,
+            bytes: bytes as u64,
+            succeeded: result.is_ok(),
+        };
+        self.stats.record([done], begun.elapsed());
+        result.map_err(|error| errno(&error))
+    }
+
+    /// The same where the file's content changes.
+    fn modify(
+        &self,
+        operation: Operation,
+        bytes: usize,
+        change: impl FnOnce(&Disk) -> io::Result<()>,
+    ) -> Result<(), Errno> {
+        self.count(operation, bytes, change)?;
         *self.lock_modified() = SystemTime::now();
         Ok(())
     }
@@ -525,9 +562,12 @@ impl Filesystem for OneFile {
                 }
             }
             let offset = offset.min(self.disk.len());
-            match self.disk.read(&mut buffer[..len], offset) {
+            let read = self.count(Operation::Read, len, |disk| {
+                disk.read(&mut buffer[..len], offset)
+            });
+            match read {
                 Ok(()) => reply.data(&buffer[..len]),
-                Err(error) => reply.error(errno(&error)),
+                Err(errno) => reply.error(errno),
             }
         });
     }
@@ -552,7 +592,7 @@ impl Filesystem for OneFile {
         }
         // Without its cache, the kernel sends no `fsync` for files opened so.
         let durable = OFlag::from_bits_retain(flags.0).contains(OFlag::O_DSYNC);
-        let written = self.modify(|disk| {
+        let written = self.modify(Operation::Write, len, |disk| {
             disk.write(&data[..len], offset)?;
             if durable { disk.flush() } else { Ok(()) }
         });
@@ -572,7 +612,7 @@ impl Filesystem for OneFile {
         _lock_owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        answer(self.disk.flush(), reply);
+        answer(self.count(Operation::Flush, 0, Disk::flush), reply);
     }
 
     fn fsync(
@@ -583,7 +623,7 @@ impl Filesystem for OneFile {
         _datasync: bool,
         reply: ReplyEmpty,
     ) {
-        answer(self.disk.flush(), reply);
+        answer(self.count(Operation::Flush, 0, Disk::flush), reply);
     }
 
     fn fsyncdir(
@@ -644,17 +684,19 @@ impl Filesystem for OneFile {
         if len > left && !keep_size {
             return reply.error(Errno::ENOSPC);
         }
-        match self.modify(|disk| disk.write_zeroes(offset.min(disk.len()), len.min(left))) {
-            Ok(()) => reply.ok(),
-            Err(errno) => reply.error(errno),
-        }
+        let (offset, len) = (offset.min(self.disk.len()), len.min(left));
+        let bytes = usize::try_from(len).unwrap_or(usize::MAX);
+        let zeroed = self.modify(Operation::WriteZeroes, bytes, |disk| {
+            disk.write_zeroes(offset, len)
+        });
+        answer(zeroed, reply);
     }
 }
 
-fn answer(result: io::Result<()>, reply: ReplyEmpty) {
+fn answer(result: Result<(), Errno>, reply: ReplyEmpty) {
     match result {
         Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(&error)),
+        Err(errno) => reply.error(errno),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::{
     fmt, io,
     net::{SocketAddr, TcpListener},
-    sync::Arc,
+    sync::{Arc, Weak},
     thread,
 };
 
@@ -34,7 +34,7 @@ impl Metrics {
     pub fn listen(
         address: SocketAddr,
         stats: Arc<Stats>,
-        disk: Arc<Disk>,
+        disk: &Arc<Disk>,
     ) -> Result<Self, MetricsError> {
         if !address.ip().is_loopback() {
             return Err(MetricsError::NotLoopback { address });
@@ -44,6 +44,7 @@ impl Metrics {
         let http = tiny_http::Server::from_listener(listener, None)
             .map_err(|error| failed(io::Error::other(error)))?;
         let mut page = Registry::default();
+        let disk = Arc::downgrade(disk);
         page.register_collector(Box::new(Source { stats, disk }));
         Ok(Self { http, page })
     }
@@ -124,7 +125,8 @@ const BUCKETS: [f64; 14] = [
 #[derive(Debug)]
 struct Source {
     stats: Arc<Stats>,
-    disk: Arc<Disk>,
+    /// Whose storage is let go when the others are through with it.
+    disk: Weak<Disk>,
 }
 
 impl Collector for Source {
@@ -168,7 +170,8 @@ impl Collector for Source {
             let (sum, buckets) = histogram(stats);
             family.encode_histogram::<NoLabelSet>(sum, stats.latency.len(), &buckets, None)?;
         }
-        let engine = self.disk.engine_time();
+        let engine = self.disk.upgrade().map(|disk| disk.engine_time());
+        let engine = engine.unwrap_or_default();
         #[expect(clippy::cast_precision_loss, reason = "days of nanoseconds fit")]
         let seconds = engine.nanoseconds as f64 / 1e9;
         let metric = encoder.encode_descriptor(
@@ -251,7 +254,8 @@ mod tests {
     fn a_page_for_prometheus() {
         let stats = Arc::new(Stats::default());
         let address = "127.0.0.1:0".parse().unwrap();
-        let metrics = Metrics::listen(address, Arc::clone(&stats), disk()).unwrap();
+        let disk = disk();
+        let metrics = Metrics::listen(address, Arc::clone(&stats), &disk).unwrap();
         let address = metrics.address().unwrap();
         metrics.spawn().unwrap();
         let read = |succeeded| Done {
@@ -289,12 +293,12 @@ mod tests {
     fn only_this_machine_is_told() {
         for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:9000"] {
             let address = address.parse().unwrap();
-            let error = Metrics::listen(address, Arc::default(), disk()).unwrap_err();
+            let error = Metrics::listen(address, Arc::default(), &disk()).unwrap_err();
             assert!(matches!(error, MetricsError::NotLoopback { .. }), "{error}");
         }
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
-        let error = Metrics::listen(address, Arc::default(), disk()).unwrap_err();
+        let error = Metrics::listen(address, Arc::default(), &disk()).unwrap_err();
         assert!(matches!(error, MetricsError::Listen { .. }), "{error}");
     }
 }

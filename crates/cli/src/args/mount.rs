@@ -9,7 +9,7 @@ use clap::{
 };
 use luxor_serve::fuse::FileName;
 
-use super::ExportArgs;
+use super::{ExportArgs, StatsArgs};
 
 /// Show a volume's plaintext as a file, for losetup, mount and whatever reads files
 ///
@@ -38,4 +38,8 @@ pub struct MountArgs {
     /// Unless it is root who mounts, /etc/fuse.conf must have `user_allow_other`.
     #[arg(long, help_heading = "Mounting")]
     pub allow_other: bool,
+
+    /// What is told.
+    #[command(flatten)]
+    pub stats: StatsArgs,
 }

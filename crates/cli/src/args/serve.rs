@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::ExportArgs;
+use super::{ExportArgs, StatsArgs};
 
 /// Serve a volume as a disk, by the NBD protocol
 ///
@@ -79,4 +79,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(help_heading = "Clients")]
     pub pid_file: Option<PathBuf>,
+
+    /// What is told.
+    #[command(flatten)]
+    pub stats: StatsArgs,
 }

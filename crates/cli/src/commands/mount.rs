@@ -19,6 +19,7 @@ use crate::{
     error::{Error, Exit, Result, name},
     export::Export,
     process::StopOnSignal,
+    stats::{Page, Telling},
 };
 
 /// Shows a volume's plaintext as a file until it is unmounted.
@@ -39,6 +40,7 @@ pub fn run(args: &MountArgs, global: &GlobalArgs, console: Console) -> Result<()
         source: volume.as_os_str().to_owned(),
         allow_other: args.allow_other,
     };
+    let page = Page::of(&args.stats)?;
     let file = args.folder.join(options.name.as_os_str());
     // What is wrong with the folder is told before the secret is asked for.
     let point = MountPoint::new(&args.folder).map_err(|error| refused(&error))?;
@@ -52,6 +54,7 @@ pub fn run(args: &MountArgs, global: &GlobalArgs, console: Console) -> Result<()
     });
     let mut mounted =
         Mounted::new(export.disk.clone(), point, &options).map_err(|error| refused(&error))?;
+    let telling = Telling::begin(&args.stats, &page, mounted.stats(), &export.disk)?;
     let unmounter = mounted.unmounter();
     let (end, ended) = mpsc::channel();
     let shown = name(&file);
@@ -68,8 +71,9 @@ pub fn run(args: &MountArgs, global: &GlobalArgs, console: Console) -> Result<()
         "the plaintext is {shown} until {} is unmounted",
         name(&args.folder)
     ));
+    telling.announce(console);
     let served = mounted.serve();
-    drop(end);
+    drop((telling, end));
     served.map_err(|error| {
         Error::io(
             format!("{}: what was written may be lost", export.name),

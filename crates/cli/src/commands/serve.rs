@@ -16,6 +16,7 @@ use crate::{
     listen::{self, SocketFile},
     pid_file::PidFile,
     process::StopOnSignal,
+    stats::{Page, Telling},
 };
 
 /// Serves a volume until a signal comes, or the last client has left.
@@ -35,6 +36,7 @@ pub fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Result<()
     if let Some(path) = &args.pid_file {
         PidFile::check(path)?;
     }
+    let page = Page::of(&args.stats)?;
     let stop = Stop::new().map_err(|error| Error::io("cannot make a socket", &error))?;
     let export = Export::open(&args.export, global, console)?;
 
@@ -47,6 +49,7 @@ pub fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Result<()
         ..ServerOptions::default()
     };
     let server = Arc::new(Server::new(Arc::clone(&export.disk), options));
+    let telling = Telling::begin(&args.stats, &page, server.stats(), &export.disk)?;
     let _signals = {
         let stop = stop.clone();
         StopOnSignal::new(move || stop.request())
@@ -60,6 +63,7 @@ pub fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Result<()
         let uri = listen::uri(listener, &args.export_name, args.tls_cert.is_some());
         console.tell(format!("serving {}{read_only}, at {uri}", export.name));
     }
+    telling.announce(console);
     let served = server.run(&listeners, &stop).map_err(|error| {
         let exit = match error {
             ServeError::Thread { .. } => Exit::OutOfMemory,
@@ -68,7 +72,7 @@ pub fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Result<()
         Error::new(exit, format!("{}: {error}", export.name))
     });
     // Before the socket and the pid file go: who waits for that can have the volume.
-    drop((server, export));
+    drop((telling, server, export));
     served
 }
 

@@ -14,6 +14,7 @@ mod roundtrip;
 mod secrets;
 mod serve;
 mod signals;
+mod stats;
 mod support;
 mod tokens;
 mod usage;

@@ -26,10 +26,10 @@ use crate::support::{FAST, Folder, Luxor, Outcome, bytes, luxor, tool};
 mod certificates;
 
 /// Longer than anything takes: only against waiting for ever.
-const FOR_EVER: Duration = Duration::from_secs(60);
+pub const FOR_EVER: Duration = Duration::from_secs(60);
 
 /// A folder with a key, and a volume in which is `plain`.
-fn prepared(plain: &[u8]) -> Folder {
+pub fn prepared(plain: &[u8]) -> Folder {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
     folder.write("plain", plain);
@@ -41,15 +41,15 @@ fn prepared(plain: &[u8]) -> Folder {
 }
 
 /// A server that listens.
-struct Server {
+pub struct Server {
     child: Child,
-    stderr: mpsc::Receiver<String>,
-    uri: String,
+    pub stderr: mpsc::Receiver<String>,
+    pub uri: String,
 }
 
 impl Server {
     /// `luxor serve --key-file key ARGUMENTS`, once it says that it listens.
-    fn start(folder: &Folder, arguments: &str) -> Self {
+    pub fn start(folder: &Folder, arguments: &str) -> Self {
         Self::of(serve(folder, arguments))
     }
 
@@ -81,12 +81,12 @@ impl Server {
         Pid::from_raw(self.child.id().try_into().unwrap())
     }
 
-    fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         kill(self.pid(), signal).unwrap();
     }
 
     /// Waits for its end: the code, and what it said after that it listens.
-    fn ended(self) -> (Option<i32>, String) {
+    pub fn ended(self) -> (Option<i32>, String) {
         let code = ended(self.child).code;
         let said: Vec<String> = self.stderr.iter().collect();
         (code, said.join("\n"))
@@ -112,7 +112,7 @@ fn ended(mut child: Child) -> Outcome {
     Outcome::new("serve".into(), child.wait_with_output().unwrap())
 }
 
-fn serve(folder: &Folder, arguments: &str) -> Luxor {
+pub fn serve(folder: &Folder, arguments: &str) -> Luxor {
     luxor("serve --key-file key")
         .args(arguments.split_whitespace())
         .current_dir(folder.path())
@@ -127,7 +127,7 @@ fn refusal(folder: &Folder, arguments: &str) -> Luxor {
 }
 
 /// What another program reads of the export, in whole.
-fn read_all(uri: &str, folder: &Folder) -> Vec<u8> {
+pub fn read_all(uri: &str, folder: &Folder) -> Vec<u8> {
     let copy = folder.join("copy");
     tool("nbdcopy", [uri.as_ref(), copy.as_os_str()]);
     let bytes = fs::read(&copy).unwrap();

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a served or mounted volume has been used for: told on SIGUSR1, at the end, and to
+//! Prometheus.
+
+use std::{net::SocketAddr, sync::Arc, thread};
+
+use luxor_sector::Disk;
+use luxor_serve::{
+    metrics::{Metrics, MetricsError},
+    stats::Stats,
+};
+use signal_hook::{consts::SIGUSR1, iterator::Signals};
+
+use crate::{
+    args::StatsArgs,
+    console::{Console, say},
+    error::{Error, Result},
+};
+
+/// A page of metrics that is ready, and tells nothing yet.
+pub struct Page(Option<SocketAddr>);
+
+impl Page {
+    /// Looks at the address, before a secret is asked for.
+    ///
+    /// # Errors
+    /// When it is not of this machine alone.
+    pub fn of(args: &StatsArgs) -> Result<Self> {
+        match args.metrics_listen {
+            Some(address) if !address.ip().is_loopback() => Err(Error::failure(format!(
+                "--metrics-listen: {address} can be reached from other machines"
+            ))
+            .hint("Give a loopback address: 127.0.0.1:9100, [::1]:9100.")),
+            address => Ok(Self(address)),
+        }
+    }
+}
+
+/// Tells what has been done, for as long as it lives and once more then.
+pub struct Telling {
+    stats: Arc<Stats>,
+    disk: Arc<Disk>,
+    at_end: bool,
+    metrics_at: Option<SocketAddr>,
+}
+
+impl Telling {
+    /// From now on SIGUSR1 has the table written to standard error, with or without
+    /// `--stats`: it would end the process otherwise.
+    ///
+    /// # Errors
+    /// When the metrics' address cannot be used, or there are no threads.
+    pub fn begin(
+        args: &StatsArgs,
+        page: &Page,
+        stats: &Arc<Stats>,
+        disk: &Arc<Disk>,
+    ) -> Result<Self> {
+        let mut metrics_at = None;
+        if let Some(address) = page.0 {
+            let metrics =
+                Metrics::listen(address, Arc::clone(stats), disk).map_err(|error| match error {
+                    MetricsError::Listen { address, source } => Error::io(
+                        format!("--metrics-listen: cannot listen on {address}"),
+                        &source,
+                    ),
+                    error => Error::failure(format!("--metrics-listen: {error}")),
+                })?;
+            metrics_at = metrics.address();
+            metrics
+                .spawn()
+                .map_err(|error| Error::io("cannot start a thread", &error))?;
+        }
+        let failed = |error| Error::io("cannot install the signal handlers", &error);
+        let mut signals = Signals::new([SIGUSR1]).map_err(failed)?;
+        // The disk's file stays locked as long as anybody has it.
+        let (counted, used) = (Arc::clone(stats), Arc::downgrade(disk));
+        thread::Builder::new()
+            .name("stats".into())
+            .spawn(move || {
+                for _ in &mut signals {
+                    if let Some(disk) = used.upgrade() {
+                        say(&counted.report(&disk).to_string());
+                    }
+                }
+            })
+            .map_err(failed)?;
+        Ok(Self {
+            stats: Arc::clone(stats),
+            disk: Arc::clone(disk),
+            at_end: args.stats,
+            metrics_at,
+        })
+    }
+}
+
+impl Telling {
+    /// Says where the metrics are.
+    pub fn announce(&self, console: Console) {
+        if let Some(address) = self.metrics_at {
+            console.tell(format!("metrics at http://{address}/metrics"));
+        }
+    }
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        if self.at_end {
+            say(&self.stats.report(&self.disk).to_string());
+        }
+    }
+}
