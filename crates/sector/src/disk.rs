@@ -150,7 +150,16 @@ impl TransferData<'_> {
     fn is_write(&self) -> bool {
         matches!(self, Self::Write(_))
     }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            Self::Read(buf) | Self::Write(buf) => buf,
+        }
+    }
 }
+
+/// A transfer of whole sectors, and where they lie.
+type Together<'a, 't> = (Piece<'a>, &'a mut Transfer<'t>);
 
 /// Where a stretch of the plaintext lies: never in more than one part.
 struct Piece<'a> {
@@ -327,10 +336,9 @@ impl Disk {
             };
         }
         if exclude_each_other(&claims) {
-            for transfer in batch.iter_mut().filter(|transfer| transfer.result.is_ok()) {
-                let write = transfer.data.is_write();
-                let range = transfer.offset..transfer.offset + transfer.data.len() as u64;
-                let _claimed = self.ranges.claim(self.whole_sectors(range), write);
+            let accepted = batch.iter_mut().filter(|transfer| transfer.result.is_ok());
+            for (transfer, (range, write)) in accepted.zip(claims) {
+                let _claimed = self.ranges.claim(range, write);
                 self.transfer_claimed(std::slice::from_mut(transfer));
             }
         } else {
@@ -497,39 +505,32 @@ impl Disk {
     /// Those of `batch` that are not refused, which do not exclude each other.
     fn transfer_claimed(&self, batch: &mut [Transfer<'_>]) {
         // Whole sectors of one part go together; all else alone.
-        let mut together: Vec<(&Placed, u64, &mut Transfer<'_>)> = Vec::with_capacity(batch.len());
+        let mut reads = Vec::new();
+        let mut writes = Vec::new();
         for transfer in batch {
-            if transfer.result.is_err() || transfer.data.len() == 0 {
+            let len = transfer.data.len();
+            if transfer.result.is_err() || len == 0 {
                 continue;
             }
-            let range = transfer.offset..transfer.offset + transfer.data.len() as u64;
-            let mut parts = self.within(range);
+            let mut parts = self.within(transfer.offset..transfer.offset + len as u64);
             let (placed, part) = parts.next().expect("it is checked, and not empty");
             let piece = Piece {
                 placed,
                 offset: part.start,
-                len: transfer.data.len(),
+                len,
             };
-            let one = parts.next().is_none();
-            if one && piece.is_whole_sectors() && piece.len <= PIECE {
-                together.push((placed, piece.offset, transfer));
+            if parts.next().is_none() && piece.is_whole_sectors() && len <= PIECE {
+                match transfer.data {
+                    TransferData::Read(_) => reads.push((piece, transfer)),
+                    TransferData::Write(_) => writes.push((piece, transfer)),
+                }
             } else {
                 transfer.result = match &mut transfer.data {
                     TransferData::Read(buf) => self.read_claimed(buf, transfer.offset),
                     TransferData::Write(buf) => {
-                        let len = buf.len() as u64;
-                        self.write_claimed(Plaintext::Lent(buf), transfer.offset, len)
+                        self.write_claimed(Plaintext::Lent(buf), transfer.offset, len as u64)
                     }
                 };
-            }
-        }
-        let mut reads = Vec::new();
-        let mut writes = Vec::new();
-        for entry in together {
-            if entry.2.data.is_write() {
-                writes.push(entry);
-            } else {
-                reads.push(entry);
             }
         }
         if !writes.is_empty() {
@@ -540,71 +541,63 @@ impl Disk {
         }
     }
 
-    fn read_together(&self, mut batch: Vec<(&Placed, u64, &mut Transfer<'_>)>) {
-        let mut reads: Vec<_> = batch
+    fn read_together(&self, mut batch: Vec<Together<'_, '_>>) {
+        let (mut reads, results): (Vec<_>, Vec<_>) = batch
             .iter_mut()
-            .map(|(placed, offset, transfer)| {
-                let (TransferData::Read(buf) | TransferData::Write(buf)) = &mut transfer.data;
-                ReadAt {
-                    buf,
-                    offset: placed.part.offset + *offset,
+            .map(|(piece, transfer)| {
+                let read = ReadAt {
+                    buf: transfer.data.bytes(),
+                    offset: piece.in_storage(),
                     result: Ok(()),
-                }
+                };
+                (read, &mut transfer.result)
             })
-            .collect();
+            .unzip();
         self.storage.read_batch(&mut reads);
-        let results: Vec<_> = reads.into_iter().map(|read| read.result).collect();
-        for ((_, _, transfer), result) in batch.iter_mut().zip(results) {
-            transfer.result = result;
+        for (read, result) in reads.into_iter().zip(results) {
+            *result = read.result;
         }
         self.crypt_together(Direction::Decrypt, &mut batch);
     }
 
-    fn write_together(&self, mut batch: Vec<(&Placed, u64, &mut Transfer<'_>)>) {
+    fn write_together(&self, mut batch: Vec<Together<'_, '_>>) {
         self.crypt_together(Direction::Encrypt, &mut batch);
-        let (mut writes, mut results): (Vec<_>, Vec<_>) = batch
+        let (mut writes, results): (Vec<_>, Vec<_>) = batch
             .iter_mut()
-            .filter(|(_, _, transfer)| transfer.result.is_ok())
-            .map(|(placed, offset, transfer)| {
-                let Transfer { data, result, .. } = &mut **transfer;
-                let (TransferData::Read(buf) | TransferData::Write(buf)) = data;
+            .filter(|(_, transfer)| transfer.result.is_ok())
+            .map(|(piece, transfer)| {
                 let write = WriteAt {
-                    buf,
-                    offset: placed.part.offset + *offset,
+                    buf: transfer.data.bytes(),
+                    offset: piece.in_storage(),
                     result: Ok(()),
                 };
-                (write, result)
+                (write, &mut transfer.result)
             })
             .unzip();
         self.storage.write_batch(&mut writes);
         self.durability.note_write();
-        for (write, result) in writes.into_iter().zip(&mut results) {
-            **result = write.result;
+        for (write, result) in writes.into_iter().zip(results) {
+            *result = write.result;
         }
     }
 
     /// Those of `batch` that have not failed, in one call for each part.
-    fn crypt_together(
-        &self,
-        direction: Direction,
-        batch: &mut [(&Placed, u64, &mut Transfer<'_>)],
-    ) {
-        batch.sort_unstable_by_key(|(placed, _, _)| placed.begin);
-        for same in batch.chunk_by_mut(|(a, _, _), (b, _, _)| a.begin == b.begin) {
-            let Some((key, geometry)) = &same[0].0.part.crypt else {
+    fn crypt_together(&self, direction: Direction, batch: &mut [Together<'_, '_>]) {
+        batch.sort_unstable_by_key(|(piece, _)| piece.placed.begin);
+        for same in batch.chunk_by_mut(|(a, _), (b, _)| a.placed.begin == b.placed.begin) {
+            let Some((key, geometry)) = &same[0].0.placed.part.crypt else {
                 continue;
             };
             let mut runs = Vec::with_capacity(same.len());
-            for (_, offset, transfer) in &mut *same {
+            for (piece, transfer) in &mut *same {
                 if transfer.result.is_ok() {
-                    let (TransferData::Read(buf) | TransferData::Write(buf)) = &mut transfer.data;
-                    let found = geometry.runs(*offset, &mut **buf);
+                    let found = geometry.runs(piece.offset, transfer.data.bytes());
                     runs.extend(found.expect("these are whole sectors"));
                 }
             }
             let result = self.crypt(&**key, direction, runs);
             if let Err(error) = result {
-                for (_, _, transfer) in same {
+                for (_, transfer) in same {
                     if transfer.result.is_ok() {
                         transfer.result = Err(io::Error::other(error.to_string()));
                     }

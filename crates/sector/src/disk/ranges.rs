@@ -96,10 +96,8 @@ impl Ranges {
 
 impl State {
     fn must_wait(&self, ticket: u64, mine: &[Claim]) -> bool {
-        let earlier = self.claims.iter().filter(|claim| claim.ticket < ticket);
-        earlier
-            .clone()
-            .any(|claim| mine.iter().any(|own| own.excludes(claim)))
+        let mut earlier = self.claims.iter().filter(|claim| claim.ticket < ticket);
+        earlier.any(|claim| mine.iter().any(|own| own.excludes(claim)))
     }
 }
 
