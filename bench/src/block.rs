@@ -212,7 +212,7 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     })
 }
 
-/// Everybody's turn in every round; who begins changes.
+/// Takes new samples of everybody, in turns.
 fn rotate(
     lanes: &mut [Lane],
     rounds: usize,
@@ -221,12 +221,9 @@ fn rotate(
     for lane in &mut *lanes {
         lane.samples = Samples::default();
     }
-    let count = lanes.len();
-    for round in 0..rounds {
-        for at in 0..count {
-            let lane = &mut lanes[(round + at) % count];
-            turn(lane).map_err(|e| format!("{}: {e}", lane.contestant.text()))?;
-        }
+    for at in stats::turns(rounds, lanes.len()) {
+        let lane = &mut lanes[at];
+        turn(lane).map_err(|e| format!("{}: {e}", lane.contestant.text()))?;
     }
     Ok(())
 }

@@ -148,11 +148,8 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
         for lane in &mut lanes {
             lane.samples = Samples::default();
         }
-        for round in 0..rounds {
-            for at in 0..lanes.len() {
-                let at = (round + at) % lanes.len();
-                lanes[at].sample(&load, plan.bytes, plan.turn)?;
-            }
+        for at in stats::turns(rounds, lanes.len()) {
+            lanes[at].sample(&load, plan.bytes, plan.turn)?;
         }
         let best = lanes.last().map(|lane| &lane.samples);
         let rows = lanes.iter().filter_map(|lane| Row::of(lane, best?));

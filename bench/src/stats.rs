@@ -54,6 +54,11 @@ fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * rest)
 }
 
+/// Whose turn it is, of `count`: everybody's once in every round; who begins changes.
+pub(crate) fn turns(rounds: usize, count: usize) -> impl Iterator<Item = usize> {
+    (0..rounds).flat_map(move |round| (0..count).map(move |at| (round + at) % count))
+}
+
 /// `a / b`, sample by sample: what was measured in one round is compared with what
 /// was measured in the same round.
 pub(crate) fn ratios(a: &[Option<f64>], b: &[Option<f64>]) -> Option<Summary> {
@@ -64,6 +69,12 @@ pub(crate) fn ratios(a: &[Option<f64>], b: &[Option<f64>]) -> Option<Summary> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_begins_changes_from_round_to_round() {
+        let turns: Vec<usize> = turns(4, 3).collect();
+        assert_eq!(turns, [0, 1, 2, 1, 2, 0, 2, 0, 1, 0, 1, 2]);
+    }
 
     #[test]
     fn the_median_is_between_the_middle_ones() {

@@ -22,7 +22,11 @@ use luxor_engine::{
 use serde::Serialize;
 
 use super::{REQUESTS, Requests};
-use crate::{disk::KEY, plaintext::Pattern, stats::Summary};
+use crate::{
+    disk::KEY,
+    plaintext::Pattern,
+    stats::{self, Summary},
+};
 
 /// It is walked through again and again; it and the tweaks fit an L2 cache.
 const BUFFER: usize = 64 << 10;
@@ -243,22 +247,19 @@ impl Work {
         }
     }
 
-    /// Everybody's turn in every round; who begins changes.
+    /// The times of all parts, taken in turns.
     fn time(&mut self, rounds: usize) -> Result<Parts, String> {
         let mut samples = [const { Vec::new() }; PARTS.len()];
-        for round in 0..rounds {
-            for at in 0..PARTS.len() {
-                let at = (round + at) % PARTS.len();
-                // The clock follows the instructions: the first passes are not timed.
-                for _ in 0..BYTES / BUFFER {
-                    self.pass(PARTS[at])?;
-                }
-                let begun = Instant::now();
-                for _ in 0..BYTES / BUFFER {
-                    self.pass(PARTS[at])?;
-                }
-                samples[at].push(begun.elapsed().as_secs_f64());
+        for at in stats::turns(rounds, PARTS.len()) {
+            // The clock follows the instructions: the first passes are not timed.
+            for _ in 0..BYTES / BUFFER {
+                self.pass(PARTS[at])?;
             }
+            let begun = Instant::now();
+            for _ in 0..BYTES / BUFFER {
+                self.pass(PARTS[at])?;
+            }
+            samples[at].push(begun.elapsed().as_secs_f64());
         }
         let less = |parts: &[Part]| {
             let of = |part: Part, round: usize| samples[part as usize][round];
