@@ -29,7 +29,7 @@ use nix::{
 use rustix::fs::{AtFlags, StatxFlags, statx};
 
 use crate::{
-    disk::staging::Staging,
+    buffers::Buffers,
     storage::{Extent, ReadAt, Storage, WriteAt, checked_end, ends_before},
 };
 
@@ -53,7 +53,7 @@ pub struct DirectFile {
     /// What offsets, lengths and addresses are multiples of.
     alignment: usize,
     rings: Option<Rings>,
-    bounce: Staging,
+    bounce: Buffers,
 }
 
 impl DirectFile {
@@ -88,7 +88,7 @@ impl DirectFile {
             file,
             alignment,
             rings: Rings::new().ok(),
-            bounce: Staging::default(),
+            bounce: Buffers::default(),
         })
     }
 

@@ -3,8 +3,8 @@
 
 mod durability;
 mod error;
+mod plaintext;
 mod ranges;
-pub(crate) mod staging;
 #[cfg(test)]
 mod tests;
 
@@ -22,12 +22,9 @@ use std::{
 use luxor_engine::{Buffer, Direction, Executor, LoadedKey, Run};
 
 pub use self::error::DiskError;
-use self::{
-    durability::Durability,
-    ranges::Ranges,
-    staging::{Plaintext, Staging},
-};
+use self::{durability::Durability, plaintext::Plaintext, ranges::Ranges};
 use crate::{
+    buffers::Buffers,
     geometry::Geometry,
     storage::{Extent, ReadAt, Storage, WriteAt},
 };
@@ -81,7 +78,7 @@ pub struct Disk {
     ranges: Ranges,
     durability: Durability,
     counters: Counters,
-    staging: Staging,
+    staging: Buffers,
 }
 
 struct Placed {
@@ -236,7 +233,7 @@ impl Disk {
             ranges: Ranges::default(),
             durability: Durability::default(),
             counters: Counters::default(),
-            staging: Staging::default(),
+            staging: Buffers::default(),
         })
     }
 

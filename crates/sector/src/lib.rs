@@ -7,6 +7,7 @@
 //! | the same past the page cache, many transfers at a time | [`DirectFile`] |
 //! | the same in memory | [`MemoryStorage`] |
 //! | have a volume's plaintext as a disk, read and written at any byte | [`Disk`] |
+//! | have memory for bulk data that is used again | [`Buffers`] |
 //! | number the sectors of a volume | [`Geometry::runs`] |
 //! | encrypt or decrypt a file or a stream of any length | [`pipeline::run`] |
 //! | do something else to one on its way | [`copy::Copier`] |
@@ -35,6 +36,7 @@
 
 #![forbid(unsafe_code)]
 
+mod buffers;
 pub mod copy;
 mod direct;
 mod disk;
@@ -45,6 +47,7 @@ mod memory;
 pub mod pipeline;
 mod storage;
 
+pub use buffers::Buffers;
 pub use direct::{DirectError, DirectFile};
 pub use disk::{Disk, DiskError, DiskOptions, EngineTime, Part, Transfer, TransferData};
 pub use geometry::{Geometry, GeometryError, IvMode, SectorSize, SectorSizeError};

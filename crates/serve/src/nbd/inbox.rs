@@ -4,11 +4,10 @@
 use std::{io, ops::Range, time::Instant};
 
 use luxor_engine::Buffer;
-use luxor_sector::Disk;
+use luxor_sector::{Buffers, Disk};
 
 use super::{
     agreed::Agreed,
-    buffers::Buffers,
     connection::Failure,
     request::{Command, REQUEST_LEN, Request},
     wire::CommandFlags,

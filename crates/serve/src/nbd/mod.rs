@@ -4,7 +4,6 @@
 //! document" here). Integers on the wire are big-endian.
 
 mod agreed;
-mod buffers;
 mod connection;
 mod inbox;
 mod negotiate;

@@ -10,9 +10,8 @@ use std::{
     time::Duration,
 };
 
-use luxor_sector::Disk;
+use luxor_sector::{Buffers, Disk};
 
-use super::buffers::Buffers;
 use crate::stats::Stats;
 
 /// What the connections of a server share.
