@@ -7,6 +7,7 @@ mod plaintext;
 mod ranges;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 use std::{
     fmt, io,
@@ -21,8 +22,13 @@ use std::{
 
 use luxor_engine::{Buffer, Direction, Executor, LoadedKey, Run};
 
-pub use self::error::DiskError;
-use self::{durability::Durability, plaintext::Plaintext, ranges::Ranges};
+use self::{
+    durability::Durability, plaintext::Plaintext, ranges::Ranges, transfer::exclude_each_other,
+};
+pub use self::{
+    error::DiskError,
+    transfer::{Transfer, TransferData},
+};
 use crate::{
     buffers::Buffers,
     geometry::Geometry,
@@ -114,45 +120,6 @@ pub struct EngineTime {
     pub calls: u64,
     /// The time they took, summed over threads.
     pub nanoseconds: u64,
-}
-
-/// One of many requests: [`Disk::transfer`].
-#[derive(Debug)]
-pub struct Transfer<'a> {
-    /// The first byte.
-    pub offset: u64,
-    /// What is read or written.
-    pub data: TransferData<'a>,
-    /// How it went.
-    pub result: io::Result<()>,
-}
-
-/// The bytes of a [`Transfer`].
-#[derive(Debug)]
-pub enum TransferData<'a> {
-    /// Where plaintext goes. After an error its content is unspecified.
-    Read(&'a mut [u8]),
-    /// The plaintext, whose place the ciphertext may take: afterwards the content is
-    /// unspecified.
-    Write(&'a mut [u8]),
-}
-
-impl TransferData<'_> {
-    fn len(&self) -> usize {
-        match self {
-            Self::Read(buf) | Self::Write(buf) => buf.len(),
-        }
-    }
-
-    fn is_write(&self) -> bool {
-        matches!(self, Self::Write(_))
-    }
-
-    fn bytes(&mut self) -> &mut [u8] {
-        match self {
-            Self::Read(buf) | Self::Write(buf) => buf,
-        }
-    }
 }
 
 /// A transfer of whole sectors, and where they lie.
@@ -779,27 +746,6 @@ fn crypt_in_requests(
         }
     }
     (calls, Ok(()))
-}
-
-/// Whether two of the claims overlap and one of them writes.
-fn exclude_each_other(claims: &[(Range<u64>, bool)]) -> bool {
-    if claims.len() < 2 || !claims.iter().any(|(_, write)| *write) {
-        return false;
-    }
-    let mut sorted: Vec<_> = claims.iter().collect();
-    sorted.sort_unstable_by_key(|(range, _)| range.start);
-    // The farthest ends so far, of all and of those that write.
-    let (mut end, mut written) = (0, 0);
-    for (range, write) in sorted {
-        if range.start < written || (*write && range.start < end) {
-            return true;
-        }
-        end = end.max(range.end);
-        if *write {
-            written = written.max(range.end);
-        }
-    }
-    false
 }
 
 fn read_only() -> io::Error {
