@@ -6,7 +6,7 @@ mod inherited;
 
 use std::{
     fmt::Write as _,
-    fs::{self, File, Metadata, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions, TryLockError},
     io,
     net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs},
     os::{
@@ -18,6 +18,8 @@ use std::{
         },
     },
     path::{self, Path, PathBuf},
+    thread,
+    time::Duration,
 };
 
 use luxor_serve::nbd::Listener;
@@ -109,13 +111,17 @@ impl SocketFile {
         // What a socket has when it is bound, its file gets. Nothing has to be narrowed
         // afterwards, and the process's umask stays.
         fchmod(&fd, Mode::S_IRUSR | Mode::S_IWUSR).map_err(failed)?;
-        if let Err(Errno::EADDRINUSE) = bind(fd.as_raw_fd(), &address) {
-            if let Some(old) = stale(path)?
-                && fs::symlink_metadata(path).is_ok_and(|now| is_same(&now, &old))
-            {
-                fs::remove_file(path).map_err(|error| cannot(path, &error))?;
+        let _turn = turn(path);
+        match bind(fd.as_raw_fd(), &address) {
+            Err(Errno::EADDRINUSE) => {
+                if let Some(old) = stale(path)?
+                    && fs::symlink_metadata(path).is_ok_and(|now| is_same(&now, &old))
+                {
+                    fs::remove_file(path).map_err(|error| cannot(path, &error))?;
+                }
+                bind(fd.as_raw_fd(), &address).map_err(failed)?;
             }
-            bind(fd.as_raw_fd(), &address).map_err(failed)?;
+            bound => bound.map_err(failed)?,
         }
         let file = OpenOptions::new()
             .read(true)
@@ -139,6 +145,21 @@ impl Drop for SocketFile {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// Those that come at the same time take turns: a socket that has just got its name, and on
+/// which nobody listens yet, looks like one that a crash has left. Only for a while, since
+/// whoever may read the folder can lock it.
+fn turn(path: &Path) -> Option<File> {
+    let folder = path.parent().filter(|path| !path.as_os_str().is_empty());
+    let folder = File::open(folder.unwrap_or(Path::new("."))).ok()?;
+    for _ in 0..100 {
+        match folder.try_lock() {
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(10)),
+            _ => break,
+        }
+    }
+    Some(folder)
 }
 
 fn is_same(one: &Metadata, other: &Metadata) -> bool {
@@ -288,6 +309,37 @@ mod tests {
         assert!(!path.exists());
     }
 
+    /// Of many that find a stale socket one gets it, and clients reach that one.
+    #[test]
+    fn one_of_many_wins() {
+        let _alone = alone();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        for _ in 0..200 {
+            drop(UnixListener::bind(&path).unwrap());
+            let start = std::sync::Barrier::new(8);
+            let all: Vec<_> = thread::scope(|scope| {
+                let threads: Vec<_> = (0..8)
+                    .map(|_| {
+                        scope.spawn(|| {
+                            start.wait();
+                            SocketFile::listen(&path)
+                        })
+                    })
+                    .collect();
+                threads.into_iter().map(|t| t.join().unwrap()).collect()
+            });
+            let client = UnixStream::connect(&path).unwrap();
+            let (winners, others): (Vec<_>, Vec<_>) = all.into_iter().partition(Result::is_ok);
+            assert_eq!(winners.len(), 1);
+            for other in others {
+                assert_eq!(other.unwrap_err().exit(), Exit::Busy);
+            }
+            drop((client, winners));
+            assert!(!path.exists());
+        }
+    }
+
     #[test]
     fn what_is_no_socket_is_kept() {
         let folder = tempfile::tempdir().unwrap();
@@ -306,6 +358,12 @@ mod tests {
         assert!(error.to_string().contains("107 bytes"), "{error}");
         let nowhere = folder.path().join("no/folder");
         assert!(SocketFile::listen(&nowhere).is_err());
+        // Nobody can make a file there, root neither, and that is what is said.
+        if Path::new("/sys/kernel").exists() {
+            let error = SocketFile::listen(Path::new("/sys/luxor.sock")).unwrap_err();
+            let words = error.to_string();
+            assert!(!words.contains("No such file"), "{words}");
+        }
     }
 
     #[test]

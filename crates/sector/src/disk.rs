@@ -32,7 +32,7 @@ pub use self::{
 use crate::{
     buffers::Buffers,
     geometry::Geometry,
-    storage::{Extent, ReadAt, Storage, WriteAt},
+    storage::{Extent, ReadAt, Storage, WriteAt, ends_before},
 };
 
 /// What is longer is worked on in pieces, each of which is encrypted while it is in a
@@ -142,6 +142,15 @@ impl Piece<'_> {
     fn in_storage(&self) -> u64 {
         self.placed.part.offset + self.offset
     }
+
+    /// An error if the storage ends within it, at byte `end`.
+    fn check_before(&self, end: u64) -> io::Result<()> {
+        let begin = self.in_storage();
+        match begin + self.len as u64 <= end {
+            true => Ok(()),
+            false => Err(ends_before(self.len, begin)),
+        }
+    }
 }
 
 impl Disk {
@@ -169,6 +178,11 @@ impl Disk {
             let needed = needed.ok_or(DiskError::Overflow { offset, len })?;
             if number != last && stored != Some(len) {
                 return Err(DiskError::PartSector { number, len });
+            }
+            // All that can be wrong with whole sectors is wrong with none of them too.
+            if let Some((_, geometry)) = &part.crypt {
+                let runs = geometry.runs(0, [].as_mut_slice());
+                runs.map_err(|source| DiskError::Geometry { number, source })?;
             }
             if needed > found {
                 return Err(DiskError::Short { needed, found });
@@ -266,8 +280,9 @@ impl Disk {
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] beyond the end,
-    /// [`io::ErrorKind::PermissionDenied`] on a read-only disk; else those of the storage
-    /// and the engine. A part may have been written.
+    /// [`io::ErrorKind::PermissionDenied`] on a read-only disk,
+    /// [`io::ErrorKind::UnexpectedEof`] where the storage has become shorter; else those of
+    /// the storage and the engine. A part may have been written.
     pub fn write(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         self.write_from(Plaintext::Bytes(buf), offset, buf.len() as u64)
     }
@@ -525,6 +540,10 @@ impl Disk {
     }
 
     fn write_together(&self, mut batch: Vec<Together<'_, '_>>) {
+        let end = self.storage_end();
+        for (piece, transfer) in &mut batch {
+            transfer.result = piece.check_before(end);
+        }
         self.crypt_together(Direction::Encrypt, &mut batch);
         let (mut writes, results): (Vec<_>, Vec<_>) = batch
             .iter_mut()
@@ -543,6 +562,12 @@ impl Disk {
         for (write, result) in writes.into_iter().zip(results) {
             *result = write.result;
         }
+    }
+
+    /// What is behind it is not written: a file that was cut off would grow again, and show
+    /// noise as what it had lost. Storage that does not tell says itself what it has not.
+    fn storage_end(&self) -> u64 {
+        self.storage.len().unwrap_or(u64::MAX)
     }
 
     /// Those of `batch` that have not failed, in one call for each part.
@@ -625,6 +650,7 @@ impl Disk {
     fn write_pieces(&self, mut source: Plaintext<'_>, offset: u64, len: u64) -> io::Result<()> {
         let room = usize::try_from(len).map_or(PIECE, |len| len.min(PIECE));
         let mut staging = None;
+        let end = self.storage_end();
         for piece in self.pieces(offset, len) {
             if !piece.is_whole_sectors() {
                 let mut sector = self.read_sector(&piece)?;
@@ -635,6 +661,7 @@ impl Disk {
                 self.storage.write_all_at(&sector, whole.in_storage())?;
                 continue;
             }
+            piece.check_before(end)?;
             let bytes = match &mut source {
                 Plaintext::Lent(bytes) => bytes.split_off_mut(..piece.len).expect("there is more"),
                 _ => {

@@ -29,7 +29,10 @@ use nix::{
     fcntl::{FallocateFlags, PosixFadviseAdvice, fallocate, posix_fadvise},
     unistd::{Whence, lseek},
 };
-use rustix::io::{ReadWriteFlags, preadv2};
+use rustix::{
+    fs::ioctl_blksszget,
+    io::{ReadWriteFlags, preadv2},
+};
 
 /// Bytes at offsets: a file, a block device, memory.
 ///
@@ -94,8 +97,9 @@ pub trait Storage: Send + Sync {
         }
     }
 
-    /// Gives the room of `len` bytes from `offset` on back, where that can be done.
-    /// What is read there afterwards is unspecified. The length stays.
+    /// Gives the room of `len` bytes from `offset` on back, where that can be done: of a
+    /// device, its whole blocks in them. What is read there afterwards is unspecified. The
+    /// length stays.
     ///
     /// # Errors
     /// [`io::ErrorKind::Unsupported`] where there is no such thing, which is the
@@ -211,12 +215,20 @@ impl Storage for File {
     }
 
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
-        let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else {
+        let end = offset.checked_add(len);
+        let Some(end) = end.filter(|&end| i64::try_from(end).is_ok()) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
+        // A device takes whole blocks of its own only. Files do not tell of any.
+        let block = ioctl_blksszget(self).map_or(1, u64::from);
+        let (begin, end) = (offset.next_multiple_of(block), end - end % block);
+        if begin >= end {
+            return Ok(());
+        }
+        let (begin, len) = (begin.cast_signed(), (end - begin).cast_signed());
         let mode = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
         loop {
-            match fallocate(self, mode, offset, len) {
+            match fallocate(self, mode, begin, len) {
                 Err(Errno::EINTR) => {}
                 Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::ENODEV) => {
                     return Err(io::ErrorKind::Unsupported.into());
@@ -450,33 +462,49 @@ pub(crate) mod tests {
     /// What the page cache has, what it has in part, and what it has not.
     #[test]
     fn batches_come_from_the_page_cache_and_from_the_disk() {
+        const LEN: usize = 9000;
         let file = tempfile::tempfile().unwrap();
         let bytes = Random::for_test("storage::batches").bytes(4 << 20);
         Storage::write_all_at(&file, &bytes, 0).unwrap();
         file.sync_all().unwrap();
-        for warm in [0..0, 0..bytes.len() / 2, 10_000..10_001, 0..bytes.len()] {
+        // Nothing is read ahead, so of some there is one page.
+        posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM).unwrap();
+        let offset = |k: usize| 70_001 * k;
+        for warm in [
+            0..0,
+            0..bytes.len() / 2,
+            offset(2)..offset(2) + 1,
+            offset(5) + LEN - 1..offset(5) + LEN,
+            0..bytes.len(),
+        ] {
             // Where files are in memory all is warm.
             posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).unwrap();
             Storage::read_exact_at(&file, &mut vec![0; warm.len()], warm.start as u64).unwrap();
-            let mut found = vec![vec![0; 9000]; 60];
+            let mut found = vec![vec![0; LEN]; 62];
+            let offset = |k| match k {
+                // Across the end and behind it.
+                60 => bytes.len() - LEN / 2,
+                61 => bytes.len(),
+                k => offset(k),
+            };
             let mut reads: Vec<_> = (0..)
-                .step_by(70_001)
                 .zip(&mut found)
-                .map(|(offset, buf)| ReadAt {
+                .map(|(k, buf)| ReadAt {
                     buf,
-                    offset,
+                    offset: offset(k) as u64,
                     result: Err(io::Error::other("not made")),
                 })
                 .collect();
             file.read_batch(&mut reads);
             let results: Vec<_> = reads.into_iter().map(|read| read.result).collect();
             for ((k, found), result) in found.iter().enumerate().zip(results) {
-                match bytes.get(70_001 * k..70_001 * k + 9000) {
+                match bytes.get(offset(k)..offset(k) + LEN) {
                     Some(expected) => {
                         result.unwrap();
                         assert!(found == expected, "{k}");
                     }
                     None => {
+                        assert!(k >= 60);
                         let error = result.unwrap_err();
                         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
                     }

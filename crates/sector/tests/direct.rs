@@ -145,6 +145,41 @@ fn devices_are_read_and_written_in_their_own_sectors() {
     }
 }
 
+/// A device gives up whole blocks of its own only, which may be larger than sectors.
+#[test]
+fn discards_of_devices_are_rounded_to_their_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    let options = DiskOptions {
+        allow_discards: true,
+        ..DiskOptions::default()
+    };
+    for (sector, gone) in [
+        ("512", 1024..9216),
+        ("2048", 2048..8192),
+        ("4096", 4096..8192),
+    ] {
+        fs::write(&image, [1; 65536]).unwrap();
+        let device = Loop::of(&image, sector);
+        let disk = |file: File| Disk::new(Arc::new(file), vec![part(0, 65536)], options).unwrap();
+        let disk = disk(device.open());
+        disk.discard(1024, 8192).unwrap();
+        // In the midst of a block, and at the end of the device.
+        disk.discard(16384 + 512, 512).unwrap();
+        disk.discard(65536 - 4096, 4096).unwrap();
+        disk.flush().unwrap();
+        let mut found = vec![0; 65536];
+        device.open().read_exact_at(&mut found, 0).unwrap();
+        let mut expected = vec![1; 65536];
+        expected[gone].fill(0);
+        if sector == "512" {
+            expected[16384 + 512..][..512].fill(0);
+        }
+        expected[65536 - 4096..].fill(0);
+        assert!(found == expected, "{sector}");
+    }
+}
+
 #[test]
 fn a_device_ends_where_it_ends() {
     let folder = tempfile::tempdir().unwrap();

@@ -38,7 +38,7 @@ pub trait Channel: Send + Sync {
     fn shutdown(&self);
 
     /// Receives nothing more than what has come already, then 0; what is sent still goes.
-    /// A call that waits returns.
+    /// A call that waits returns. Over TCP, what the other end sends afterwards comes too.
     fn stop_receiving(&self);
 
     /// How long each call may wait without a byte having moved; `None`, as it is in the

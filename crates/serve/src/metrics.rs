@@ -2,10 +2,12 @@
 //! What a server has done so far, for Prometheus.
 
 use std::{
-    fmt, io,
-    net::{SocketAddr, TcpListener},
+    fmt,
+    io::{self, Read, Write},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{Arc, Weak},
     thread,
+    time::{Duration, Instant},
 };
 
 use luxor_sector::Disk;
@@ -15,14 +17,29 @@ use prometheus_client::{
     metrics::{MetricType, counter::ConstCounter},
     registry::{Registry, Unit},
 };
-use tiny_http::{Header, Method, Request, Response};
 
-use crate::stats::{OperationStats, Stats};
+use crate::{
+    channel::Timed,
+    stats::{OperationStats, Stats},
+};
+
+/// How many clients are answered at a time. Others wait.
+const THREADS: usize = 4;
+
+/// How long a client may take to ask and to take the answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The most bytes of a request: Prometheus sends some hundred.
+const REQUEST: usize = 8 << 10;
 
 /// A page of metrics at `/metrics`, on a loopback address: it tells how much is read and
 /// written, and asks nobody who they are.
+///
+/// So any user of the machine can send it anything. What a request may cost is bounded: its
+/// length, its time, and how many there are at a time; a body is not read. (Servers for
+/// HTTP in general allocate as much as a client says it will send.)
 pub struct Metrics {
-    http: tiny_http::Server,
+    listener: TcpListener,
     page: Registry,
 }
 
@@ -39,54 +56,111 @@ impl Metrics {
         if !address.ip().is_loopback() {
             return Err(MetricsError::NotLoopback { address });
         }
-        let failed = |source| MetricsError::Listen { address, source };
-        let listener = TcpListener::bind(address).map_err(failed)?;
-        let http = tiny_http::Server::from_listener(listener, None)
-            .map_err(|error| failed(io::Error::other(error)))?;
+        let listener = TcpListener::bind(address)
+            .map_err(|source| MetricsError::Listen { address, source })?;
         let mut page = Registry::default();
         let disk = Arc::downgrade(disk);
         page.register_collector(Box::new(Source { stats, disk }));
-        Ok(Self { http, page })
+        Ok(Self { listener, page })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
-        self.http.server_addr().to_ip()
+        self.listener.local_addr().ok()
     }
 
-    /// Answers from a thread of its own, for as long as the process lives.
+    /// Answers from threads of its own, for as long as the process lives.
     ///
     /// # Errors
-    /// When there is no thread.
+    /// When there are no threads.
     pub fn spawn(self) -> io::Result<()> {
-        thread::Builder::new()
-            .name("metrics".into())
-            .spawn(move || {
-                for request in self.http.incoming_requests() {
-                    // A client that has gone.
-                    let _ = self.answer(request);
-                }
-            })?;
+        let metrics = Arc::new(self);
+        for _ in 0..THREADS {
+            let metrics = Arc::clone(&metrics);
+            thread::Builder::new()
+                .name("metrics".into())
+                .spawn(move || metrics.serve())?;
+        }
         Ok(())
     }
 
-    fn answer(&self, request: Request) -> io::Result<()> {
-        if request.url() != "/metrics" {
-            let response = Response::from_string("The metrics are at /metrics.\n");
-            return request.respond(response.with_status_code(404));
+    fn serve(&self) {
+        loop {
+            match self.listener.accept() {
+                // One that goes, or comes to no end, is left.
+                Ok((client, _)) => drop(self.attend(&client)),
+                // Mostly too many open files: it stays so for a while.
+                Err(_) => thread::sleep(Duration::from_millis(10)),
+            }
         }
-        if !matches!(request.method(), Method::Get | Method::Head) {
-            return request.respond(Response::empty(405));
+    }
+
+    /// Receives one request and sends the answer.
+    fn attend(&self, socket: &TcpStream) -> io::Result<()> {
+        let mut client = Timed::new(socket, Instant::now() + PATIENCE);
+        let mut request = [0; REQUEST];
+        let mut len = 0;
+        let answer = loop {
+            let end = request[..len].windows(4).position(|end| end == b"\r\n\r\n");
+            if let Some(end) = end {
+                break self.answer(&request[..end]);
+            }
+            match client.read(&mut request[len..])? {
+                0 if len == REQUEST => break bare("431 Request Header Fields Too Large"),
+                0 => return Ok(()),
+                received => len += received,
+            }
+        };
+        client.write_all(&answer)?;
+        // Bytes that nobody has read would have the system throw the answer away.
+        socket.shutdown(Shutdown::Write)?;
+        while client.read(&mut request)? > 0 {}
+        Ok(())
+    }
+
+    /// To a request, of which only the first line counts (RFC 9112, 3).
+    fn answer(&self, head: &[u8]) -> Vec<u8> {
+        let line = head.split(|&byte| byte == b'\r').next();
+        let words: Vec<_> = line
+            .unwrap_or_default()
+            .split(|&byte| byte == b' ')
+            .collect();
+        let [method, target, version] = words[..] else {
+            return bare("400 Bad Request");
+        };
+        if !version.starts_with(b"HTTP/1.") {
+            return bare("400 Bad Request");
         }
-        let mut body = String::new();
-        if text::encode(&mut body, &self.page).is_err() {
-            return request.respond(Response::empty(500));
+        if target.split(|&byte| byte == b'?').next() != Some(b"/metrics") {
+            let words = "The metrics are at /metrics.\n";
+            return answer("404 Not Found", "text/plain", words, method != b"HEAD");
+        }
+        if method != b"GET" && method != b"HEAD" {
+            return bare("405 Method Not Allowed\r\nAllow: GET, HEAD");
+        }
+        let mut page = String::new();
+        if text::encode(&mut page, &self.page).is_err() {
+            return bare("500 Internal Server Error");
         }
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        let header = Header::from_bytes("Content-Type", kind).expect("it is one");
-        request.respond(Response::from_string(body).with_header(header))
+        answer("200 OK", kind, &page, method == b"GET")
     }
+}
+
+fn answer(status: &str, kind: &str, body: &str, with_body: bool) -> Vec<u8> {
+    let len = body.len();
+    let shown = if with_body { body } else { "" };
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n\
+         Connection: close\r\n\r\n{shown}"
+    )
+    .into_bytes()
+}
+
+/// An answer that its status says all of.
+fn bare(status: &str) -> Vec<u8> {
+    answer(status, "text/plain", "", false)
 }
 
 impl fmt::Debug for Metrics {
@@ -287,6 +361,73 @@ mod tests {
 
         assert!(ask(address, "GET /").starts_with("HTTP/1.1 404 "));
         assert!(ask(address, "POST /metrics").starts_with("HTTP/1.1 405 "));
+        assert!(ask(address, "GET /metrics?name=luxor").starts_with("HTTP/1.1 200 "));
+        let head = ask(address, "HEAD /metrics");
+        assert!(
+            head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"),
+            "{head}"
+        );
+    }
+
+    /// Whoever reaches the port can say anything: the process goes on, and so does the page.
+    #[test]
+    fn what_no_prometheus_sends_harms_nobody() {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let disk = disk();
+        let metrics = Metrics::listen(address, Arc::default(), &disk).unwrap();
+        let address = metrics.address().unwrap();
+        metrics.spawn().unwrap();
+        let huge = usize::MAX.to_string();
+        for (said, status) in [
+            // Bodies that never come, and for which there is no room.
+            (
+                "POST /metrics HTTP/1.1\r\nContent-Length: 2000\r\n\r\n".to_owned(),
+                405,
+            ),
+            (
+                "GET /metrics HTTP/1.1\r\nContent-Length: 99999999999999\r\n\r\n".to_owned(),
+                200,
+            ),
+            (
+                format!("GET / HTTP/1.1\r\nContent-Length: {huge}\r\n\r\n"),
+                404,
+            ),
+            (
+                "GET / HTTP/1.1\r\nConnection: upgrade\r\n\r\n".to_owned(),
+                404,
+            ),
+            // No end, and no sense.
+            ("a".repeat(1 << 20), 431),
+            ("GET /metrics\r\n\r\n".to_owned(), 400),
+            ("GET  /metrics HTTP/1.1\r\n\r\n".to_owned(), 400),
+            ("\r\n\r\n".to_owned(), 400),
+        ] {
+            let mut client = TcpStream::connect(address).unwrap();
+            client
+                .set_read_timeout(Some(Duration::from_secs(60)))
+                .unwrap();
+            client
+                .set_write_timeout(Some(Duration::from_secs(60)))
+                .unwrap();
+            // It need not be heard to its end.
+            let _ = client.write_all(said.as_bytes());
+            let mut answer = [0; 12];
+            client.read_exact(&mut answer).unwrap();
+            let expected = format!("HTTP/1.1 {status}");
+            assert_eq!(answer, expected.as_bytes(), "{said:.60}");
+        }
+        // More than are answered at a time, who say nothing or stop in the midst of it.
+        let silent: Vec<_> = (0..3 * THREADS)
+            .map(|number| {
+                let mut client = TcpStream::connect(address).unwrap();
+                client
+                    .write_all(&b"GET /metrics HTTP/1.1\r\n"[..number])
+                    .unwrap();
+                client
+            })
+            .collect();
+        assert!(ask(address, "GET /metrics").starts_with("HTTP/1.1 200 "));
+        drop(silent);
     }
 
     #[test]

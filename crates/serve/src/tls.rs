@@ -65,6 +65,12 @@ pub enum TlsConfigError {
         /// What was found instead.
         reason: String,
     },
+    /// The key is kept under a passphrase, which nobody is asked for.
+    #[error("{}: the key is encrypted, and is needed without a passphrase", path.display())]
+    Encrypted {
+        /// Where it is.
+        path: PathBuf,
+    },
     /// A file has a certificate that cannot vouch for others.
     #[error("the certificate in {} cannot vouch for clients: {reason}", path.display())]
     Authority {
@@ -102,8 +108,7 @@ impl TlsServer {
         authorities: &Path,
     ) -> Result<Self, TlsConfigError> {
         let chain = certificates(certificate)?;
-        let private_key = PrivateKeyDer::from_pem_slice(&read(key)?)
-            .map_err(|error| pem_error(key, "private key", &error))?;
+        let private_key = private_key(key)?;
         let mut roots = RootCertStore::empty();
         for authority in certificates(authorities)? {
             roots
@@ -162,6 +167,25 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsConfigEr
         Ok(found) if found.is_empty() => Err(pem_error(path, what, &pem::Error::NoItemsFound)),
         found => found.map_err(|error| pem_error(path, what, &error)),
     }
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsConfigError> {
+    let text = read(path)?;
+    PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
+        // PKCS #8 (RFC 7468, 11), and OpenSSL's older form.
+        let is_encrypted = ["BEGIN ENCRYPTED PRIVATE KEY", "Proc-Type: 4,ENCRYPTED"]
+            .iter()
+            .any(|mark| {
+                text.windows(mark.len())
+                    .any(|words| words == mark.as_bytes())
+            });
+        match is_encrypted {
+            true => TlsConfigError::Encrypted {
+                path: path.to_owned(),
+            },
+            false => pem_error(path, "private key", &error),
+        }
+    })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsConfigError> {

@@ -67,8 +67,7 @@ impl Flight<'_> {
     fn reap(&mut self, results: &mut [io::Result<usize>]) {
         for done in self.ring.completion() {
             self.unfinished -= 1;
-            let result = usize::try_from(done.result())
-                .map_err(|_| io::Error::from_raw_os_error(-done.result()));
+            let result = usize::try_from(done.result()).map_err(|_| outcome(-done.result()));
             let place = usize::try_from(done.user_data()).ok();
             *place
                 .and_then(|place| results.get_mut(place))
@@ -81,6 +80,18 @@ impl Flight<'_> {
         self.unfinished - self.ring.submission().len()
     }
 }
+
+/// Why nothing was transferred.
+fn outcome(errno: i32) -> io::Error {
+    match errno {
+        // What has to wait needs a thread of the kernel's, and none was to be had.
+        ECANCELED => io::ErrorKind::Interrupted.into(),
+        errno => io::Error::from_raw_os_error(errno),
+    }
+}
+
+// The same wherever Linux has the usual numbers.
+const ECANCELED: i32 = 125;
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {

@@ -15,7 +15,7 @@ use crate::{
     export::Export,
     listen::{self, SocketFile},
     pid_file::PidFile,
-    process::StopOnSignal,
+    process::{self, StopOnSignal},
     stats::{Page, Telling},
 };
 
@@ -27,7 +27,7 @@ use crate::{
 pub fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Result<()> {
     // What can be refused already is, before a secret is asked for. Clients can come
     // when the volume is open, and not before: what is there to be seen works.
-    let tls = tls(args)?;
+    let tls = tls(args, console)?;
     let places = Places::of(args, tls.is_some())?;
     let name: Text = args
         .export_name
@@ -77,12 +77,14 @@ pub fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Result<()
 }
 
 /// What clients over TCP need; the parser wants all three files or none.
-fn tls(args: &ServeArgs) -> Result<Option<TlsServer>> {
+fn tls(args: &ServeArgs, console: Console) -> Result<Option<TlsServer>> {
     let (Some(certificate), Some(key), Some(authorities)) =
         (&args.tls_cert, &args.tls_key, &args.tls_ca)
     else {
         return Ok(None);
     };
+    // The private key is the first secret that is read.
+    process::harden(console);
     TlsServer::from_pem_files(certificate, key, authorities)
         .map(Some)
         .map_err(|error| match error {

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-use std::{ffi::OsString, fs, path::Path};
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
 
 use clap::Parser;
 use luxor_sector::Disk;
-use nix::{sys::stat::Mode as FileMode, unistd::mkfifo};
+use nix::{libc, sys::stat::Mode as FileMode, unistd::mkfifo};
 
 use super::*;
 use crate::{
@@ -245,6 +251,12 @@ fn a_file_under_a_loop_device_is_not_written() {
     let export = open(folder, &line).unwrap();
     assert_eq!(all(&export.disk), b"attack at dawn");
     refused(folder, &line, Exit::Busy, "use");
+    // It could not be mounted either.
+    let exclusive = File::options()
+        .read(true)
+        .custom_flags(libc::O_EXCL)
+        .open(&device.0);
+    assert_eq!(exclusive.unwrap_err().kind(), io::ErrorKind::ResourceBusy);
     export.disk.write(b"A", 0).unwrap();
     export.disk.flush().unwrap();
     drop(export);
@@ -255,6 +267,26 @@ fn a_file_under_a_loop_device_is_not_written() {
     drop(device);
     let export = open(folder, "--key-file @key @volume").unwrap();
     assert_eq!(all(&export.disk), b"Attack at dawn");
+}
+
+/// cryptsetup's lock, by which it neither goes on with a re-encryption nor begins one.
+#[test]
+fn nobody_reencrypts_what_is_given_out() {
+    let _alone = alone();
+    let uuid = "9a1d2f60-5c1e-4b7e-8f0a-3f6b1f0c2d11";
+    let folder = folder(b"attack at dawn", &format!("--uuid {uuid}"));
+    let folder = folder.path();
+    let lock = format!("/run/cryptsetup/LN_LUKS2-reencryption-{uuid}");
+    for read_only in ["", "--read-only"] {
+        let line = format!("{read_only} --key-file @key @volume");
+        let export = open(folder, &line).unwrap();
+        let file = File::open(&lock).unwrap();
+        assert!(file.try_lock().is_err());
+        drop(export);
+        file.try_lock().unwrap();
+        refused(folder, &line, Exit::Busy, "re-encrypting it just now");
+    }
+    fs::remove_file(lock).unwrap();
 }
 
 #[test]

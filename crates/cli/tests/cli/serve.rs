@@ -5,7 +5,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     os::unix::{
-        fs::{FileTypeExt, MetadataExt, PermissionsExt},
+        fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
         net::{UnixListener, UnixStream},
     },
     path::Path,
@@ -16,6 +16,7 @@ use std::{
 };
 
 use nix::{
+    fcntl::OFlag,
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
@@ -513,6 +514,41 @@ fn tcp_has_mutual_tls() {
     ] {
         refusal(&folder, &line).fails(1, words);
     }
+}
+
+/// The server's key is a secret like a volume's: no core dumps from before it is read.
+#[test]
+fn a_process_with_a_servers_key_is_hardened() {
+    let folder = prepared(b"attack at dawn");
+    certificates::make(folder.path());
+    tool("mkfifo", [folder.join("fifo")]);
+    let line = "--listen 127.0.0.1:0 --tls-cert server.pem --tls-key fifo --tls-ca authority.pem \
+                volume";
+    let child = serve(&folder, line).spawn();
+    let start = Instant::now();
+    let fifo = loop {
+        // Fails as long as nobody reads.
+        let fifo = fs::File::options()
+            .write(true)
+            .custom_flags(OFlag::O_NONBLOCK.bits())
+            .open(folder.join("fifo"));
+        match fifo {
+            Ok(fifo) => break fifo,
+            Err(error) => assert!(start.elapsed() < FOR_EVER, "{error}"),
+        }
+        thread::sleep(Duration::from_millis(1));
+    };
+    let limits = fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
+    drop(fifo);
+    let outcome = ended(child);
+    outcome.assert_code(1);
+    assert!(
+        outcome.stderr.contains("fifo has no private key"),
+        "{outcome:?}"
+    );
+    let limit = limits.lines().find(|line| line.starts_with("Max core"));
+    let limit: Vec<_> = limit.unwrap().split_whitespace().collect();
+    assert_eq!(limit[4..6], ["0", "0"], "{limits}");
 }
 
 #[test]

@@ -105,9 +105,8 @@ fn a_file_that_becomes_shorter_is_served_as_far_as_it_goes() {
         assert_same(&client.read(0, LEN).unwrap(), &expected);
         let file = fs::File::options().write(true).open(volume.path("volume"));
         // In the midst of a sector.
-        file.unwrap()
-            .set_len(volume.data_offset() + LEFT as u64 + 100)
-            .unwrap();
+        let (file, left) = (file.unwrap(), volume.data_offset() + LEFT as u64 + 100);
+        file.set_len(left).unwrap();
 
         for (at, len) in [(6 << 20, 4096), (LEFT, 512), (LEFT - 1, 2), (0, LEN)] {
             assert_eq!(client.read(at, len), Err(EIO), "{len} bytes at {at}");
@@ -115,6 +114,10 @@ fn a_file_that_becomes_shorter_is_served_as_far_as_it_goes() {
         assert_same(&client.read(0, LEFT).unwrap(), &expected[..LEFT]);
         // A part of a sector that is not there cannot be changed.
         assert_eq!(client.write((6 << 20) + 1, b"here"), Err(EIO));
+        // Nor is one written behind the end, and the file does not grow.
+        assert_eq!(client.write(LEN - 4096, &[7; 4096]), Err(EIO));
+        assert_eq!(client.does(WRITE_ZEROES, LEN - 65536, 65536), EIO);
+        assert_eq!(file.metadata().unwrap().len(), left);
         client.send(
             &[
                 request(READ, 0, 0, LEFT - 4096, 4096),

@@ -66,3 +66,47 @@ impl Durability {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// While this syncs another write is done.
+    #[derive(Default)]
+    struct Busy {
+        durability: Durability,
+        syncs: AtomicU64,
+    }
+
+    impl Storage for Busy {
+        fn len(&self) -> io::Result<u64> {
+            unreachable!()
+        }
+
+        fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
+            unreachable!()
+        }
+
+        fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+            unreachable!()
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            self.syncs.fetch_add(1, Ordering::Relaxed);
+            self.durability.note_write();
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_written_during_a_sync_needs_another() {
+        let busy = Busy::default();
+        busy.durability.flush(&busy).unwrap();
+        busy.durability.note_write();
+        for syncs in 1..4 {
+            busy.durability.flush(&busy).unwrap();
+            assert_eq!(busy.syncs.load(Ordering::Relaxed), syncs);
+            assert!(busy.durability.is_dirty());
+        }
+    }
+}

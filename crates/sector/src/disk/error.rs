@@ -3,6 +3,8 @@
 
 use std::io;
 
+use crate::geometry::GeometryError;
+
 /// Why parts of a storage are no disk.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -28,6 +30,14 @@ pub enum DiskError {
         number: usize,
         /// Its length in bytes.
         len: u64,
+    },
+    /// The numbers of a part's sectors do not begin at one's.
+    #[error("part {number}: {source}")]
+    Geometry {
+        /// Which one, counted from 0.
+        number: usize,
+        /// What is wrong with them.
+        source: GeometryError,
     },
     /// The storage cannot move just these bytes.
     #[error(

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A disk against a vector of bytes, and its storage against the slow reference.
 
-use std::{collections::BTreeMap, sync::Mutex, thread};
+mod room;
+
+use std::{sync::atomic::AtomicBool, thread, time::Duration};
 
 use luxor_conformance::Random;
 use luxor_engine::{CryptError, CryptErrorKind, KeySpec, Mode, Registry, XtsKey};
@@ -291,15 +293,42 @@ fn long_requests_go_in_pieces() {
     assert!(stored[4096 + padded.len()..].iter().all(|&b| b == 0));
 }
 
+/// Storage that writes one half a while before the other.
+struct Halves(MemoryStorage);
+
+impl Storage for Halves {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(buf, offset)
+    }
+
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        let (first, second) = buf.split_at(buf.len() / 2);
+        self.0.write_all_at(first, offset)?;
+        thread::sleep(Duration::from_micros(500));
+        self.0.write_all_at(second, offset + first.len() as u64)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+}
+
 /// Who writes a part of a sector does not undo what another writes into the rest.
 #[test]
 fn writers_of_one_sector_do_not_lose_bytes() {
-    let (_, disk) = single(64 * 1024, SectorSize::B4096);
+    const LEN: usize = 16 << 10;
+    let storage = Halves(MemoryStorage::new(vec![0; LEN]));
+    let parts = vec![part(0, LEN as u64, SectorSize::B4096, 1)];
+    let disk = Disk::new(Arc::new(storage), parts, DiskOptions::default()).unwrap();
     thread::scope(|scope| {
         for k in 0..4_usize {
             let disk = &disk;
             scope.spawn(move || {
-                for i in (0..64 * 1024 / 64).filter(|i| i % 4 == k) {
+                for i in (0..LEN / 64).filter(|i| i % 4 == k) {
                     let bytes = [i.to_le_bytes()[0]; 64];
                     disk.write(&bytes, (i * 64) as u64).unwrap();
                     let mut found = [0; 64];
@@ -309,28 +338,58 @@ fn writers_of_one_sector_do_not_lose_bytes() {
             });
         }
     });
-    let mut all = vec![0; 64 * 1024];
+    let mut all = vec![0; LEN];
     disk.read(&mut all, 0).unwrap();
     for (i, bytes) in all.chunks(64).enumerate() {
         assert_eq!(bytes, [i.to_le_bytes()[0]; 64]);
     }
 }
 
-/// A reader sees each sector as one writer left it.
+/// A reader sees each request as one writer left it, whether or not it comes in a batch.
 #[test]
 fn readers_see_no_half_written_request() {
-    let (_, disk) = single(8192, SectorSize::B512);
+    let storage = Halves(MemoryStorage::new(vec![0; 8192]));
+    let parts = vec![part(0, 8192, SectorSize::B512, 1)];
+    let disk = &Disk::new(Arc::new(storage), parts, DiskOptions::default()).unwrap();
     disk.write_zeroes(0, 8192).unwrap();
-    thread::scope(|scope| {
-        for k in 1..3_u8 {
-            let disk = &disk;
-            scope.spawn(move || (0..500).for_each(|_| disk.write(&[k; 8192], 0).unwrap()));
-        }
-        for _ in 0..500 {
-            let mut buf = vec![9; 4096];
-            disk.read(&mut buf, 2048).unwrap();
+    let transfer = |data: TransferData<'_>| {
+        let mut batch = [Transfer {
+            offset: 2048,
+            data,
+            result: Ok(()),
+        }];
+        disk.transfer(&mut batch);
+        batch[0].result.as_ref().unwrap();
+    };
+    let twice = || {
+        let mut bytes = [[1; 4096], [2; 4096]];
+        let mut batch = bytes.each_mut().map(|bytes| Transfer {
+            offset: 2048,
+            data: TransferData::Write(bytes),
+            result: Ok(()),
+        });
+        disk.transfer(&mut batch);
+        batch.into_iter().for_each(|one| one.result.unwrap());
+    };
+    let over = &AtomicBool::new(false);
+    let look = |read: &dyn Fn(&mut [u8])| {
+        while !over.load(Ordering::Relaxed) {
+            let mut buf = [9; 4096];
+            read(&mut buf);
             assert!(buf.iter().all(|&b| b == buf[0] && b < 3));
         }
+    };
+    thread::scope(|scope| {
+        let one = scope.spawn(|| (0..25).for_each(|_| disk.write(&[1; 8192], 0).unwrap()));
+        let other = scope.spawn(|| {
+            (0..25).for_each(|_| transfer(TransferData::Write(&mut [2; 4096])));
+        });
+        let third = scope.spawn(|| (0..12).for_each(|_| twice()));
+        scope.spawn(|| look(&|buf| disk.read(buf, 2048).unwrap()));
+        scope.spawn(|| look(&|buf| transfer(TransferData::Read(buf))));
+        let written = [one.join(), other.join(), third.join()];
+        over.store(true, Ordering::Relaxed);
+        assert!(written.iter().all(Result::is_ok));
     });
 }
 
@@ -436,6 +495,20 @@ fn parts_that_are_not_there_are_no_disk() {
     }
 }
 
+#[test]
+fn parts_without_numbers_are_no_disk() {
+    let mut odd = part(512, 8192, SectorSize::B4096, 1);
+    let (_, geometry) = odd.crypt.as_mut().unwrap();
+    (geometry.iv_large_sectors, geometry.iv_offset) = (true, 9);
+    let parts = vec![part(0, 512, SectorSize::B512, 1), odd];
+    let storage = Arc::new(MemoryStorage::new(vec![0; 16384]));
+    let error = Disk::new(storage, parts, DiskOptions::default()).unwrap_err();
+    assert!(
+        matches!(error, DiskError::Geometry { number: 1, .. }),
+        "{error}"
+    );
+}
+
 /// Nothing next to a part is read or written, so it begins and ends where units do.
 #[test]
 fn parts_that_storage_cannot_move_are_no_disk() {
@@ -479,7 +552,7 @@ fn parts_that_storage_cannot_move_are_no_disk() {
 #[test]
 fn writers_of_one_unit_do_not_lose_sectors() {
     let storage = Arc::new(Aligned {
-        storage: MemoryStorage::new(vec![0; 65536]),
+        storage: Halves(MemoryStorage::new(vec![0; 65536])),
         unit: 4096,
     });
     let parts = vec![part(0, 65536, SectorSize::B512, 1)];
@@ -502,7 +575,7 @@ fn writers_of_one_unit_do_not_lose_sectors() {
         }
     });
     let plain: Vec<u8> = (0..65536).map(|i| [0, 1, 2, 3][i / 512 % 4]).collect();
-    assert!(storage.storage.to_bytes() == encrypted(&plain, 512, 1));
+    assert!(storage.storage.0.to_bytes() == encrypted(&plain, 512, 1));
 }
 
 #[test]
@@ -611,11 +684,7 @@ fn one_bad_sector_fails_one_request() {
 }
 
 #[test]
-fn a_full_disk_is_named_and_short_transfers_are_completed() {
-    // A storage that shrank: writing beyond its end needs room.
-    let storage = Arc::new(MemoryStorage::new(vec![0; 8192]));
-    let parts = vec![part(0, 8192, SectorSize::B512, 1)];
-    drop(Disk::new(storage, parts, DiskOptions::default()).unwrap());
+fn short_transfers_are_completed() {
     for longest in [1, 7, 511] {
         let faults = Faults {
             longest_transfer: NonZeroUsize::new(longest),
@@ -628,6 +697,39 @@ fn a_full_disk_is_named_and_short_transfers_are_completed() {
         assert_eq!(buf, [7; 3000]);
         assert!(storage.to_bytes()[4096..8192] == encrypted(&[7; 4096], 512, 1));
     }
+}
+
+/// Else what was cut off would be there again, as noise.
+#[test]
+fn a_file_that_was_cut_off_does_not_grow_again() {
+    let file = Arc::new(tempfile::tempfile().unwrap());
+    file.set_len(65536).unwrap();
+    let parts = vec![part(0, 65536, SectorSize::B512, 1)];
+    let disk = Disk::new(file.clone(), parts, DiskOptions::default()).unwrap();
+    file.set_len(32768 + 100).unwrap();
+    let gone = |result: io::Result<()>| {
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    };
+    let mut buffers = vec![vec![7; 1024]; 3];
+    let mut batch: Vec<_> = [0, 32768 - 512, 60000 / 512 * 512]
+        .into_iter()
+        .zip(&mut buffers)
+        .map(|(offset, bytes)| Transfer {
+            offset,
+            data: TransferData::Write(bytes),
+            result: Ok(()),
+        })
+        .collect();
+    disk.transfer(&mut batch);
+    let mut results = batch.into_iter().map(|one| one.result);
+    results.next().unwrap().unwrap();
+    results.for_each(gone);
+    gone(disk.write(&[7; 512], 65536 - 512));
+    gone(disk.write(&[7; 512], 32768));
+    gone(disk.write_zeroes(0, 65536));
+    assert_eq!(file.metadata().unwrap().len(), 32768 + 100);
+    disk.write(&[7; 32768], 0).unwrap();
+    gone(disk.read(&mut [0; 512], 32768));
 }
 
 /// A key that fails.
@@ -668,184 +770,6 @@ fn what_cannot_be_encrypted_is_not_written() {
         assert!(batch[0].result.is_err());
     }
     assert_eq!(storage.operations(), []);
-}
-
-/// Storage with holes, which remembers what was discarded.
-struct Holes {
-    len: u64,
-    /// Where holes begin and end.
-    edges: BTreeMap<u64, bool>,
-    discarded: Mutex<Vec<(u64, u64)>>,
-}
-
-impl Storage for Holes {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.len)
-    }
-
-    fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
-        unreachable!()
-    }
-
-    fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
-        unreachable!()
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.discarded.lock().unwrap().push((offset, len));
-        Ok(())
-    }
-
-    fn extent(&self, offset: u64, len: u64) -> io::Result<Extent> {
-        let (_, &hole) = self.edges.range(..=offset).next_back().unwrap();
-        let next = self.edges.range(offset + 1..).next();
-        let len = next.map_or(len, |(end, _)| len.min(end - offset));
-        Ok(Extent { len, hole })
-    }
-}
-
-fn holes(edges: &[(u64, bool)], parts: Vec<Part>) -> (Arc<Holes>, Disk) {
-    let storage = Arc::new(Holes {
-        len: 1 << 20,
-        edges: edges.iter().copied().collect(),
-        discarded: Mutex::default(),
-    });
-    let options = DiskOptions {
-        allow_discards: true,
-        ..DiskOptions::default()
-    };
-    let disk = Disk::new(storage.clone(), parts, options).unwrap();
-    (storage, disk)
-}
-
-#[test]
-fn discards_are_rounded_inward() {
-    let parts = vec![
-        part(4096, 8192, SectorSize::B4096, 1),
-        part(65536, 1000, SectorSize::B512, 2),
-    ];
-    let (storage, disk) = holes(&[(0, false)], parts);
-    for (offset, len, expected) in [
-        (0, 4096, vec![(4096, 4096)]),
-        (1, 4096, vec![]),
-        (1, 8191, vec![(8192, 4096)]),
-        (4095, 4098, vec![(8192, 4096)]),
-        (0, 8192 + 511, vec![(4096, 8192)]),
-        (0, 8192 + 512, vec![(4096, 8192), (65536, 512)]),
-        // The last sector shows 488 bytes only, and these are all of it.
-        (8192 + 512, 488, vec![(65536 + 512, 512)]),
-        (8192 + 512, 487, vec![]),
-        (8192 + 513, 487, vec![]),
-        (8192, 0, vec![]),
-    ] {
-        disk.discard(offset, len).unwrap();
-        let found = std::mem::take(&mut *storage.discarded.lock().unwrap());
-        assert_eq!(found, expected, "{len} bytes at {offset}");
-    }
-}
-
-#[test]
-fn discards_need_leave_and_a_storage_that_can() {
-    let (storage, disk) = single(8192, SectorSize::B512);
-    let error = disk.discard(0, 512).unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::Unsupported);
-    drop(disk);
-    let options = DiskOptions {
-        allow_discards: true,
-        ..DiskOptions::default()
-    };
-    let parts = vec![part(0, 8192, SectorSize::B512, 1)];
-    let disk = Disk::new(storage, parts, options).unwrap();
-    disk.discard(0, 512).unwrap();
-}
-
-#[test]
-fn extents_cover_whole_sectors_and_zeros_are_never_promised() {
-    let hole = |len| Extent { len, hole: true };
-    let data = |len| Extent { len, hole: false };
-    let parts = || {
-        vec![
-            part(4096, 8192, SectorSize::B4096, 1),
-            part(65536, 1000, SectorSize::B512, 2),
-        ]
-    };
-    for (edges, offset, len, expected) in [
-        (vec![(0, false)], 0, 9192, vec![data(9192)]),
-        (vec![(0, true)], 0, 9192, vec![hole(9192)]),
-        (vec![(0, true)], 100, 50, vec![hole(50)]),
-        // A hole that ends, or begins, within a sector.
-        (
-            vec![(0, true), (8193, false)],
-            0,
-            9192,
-            vec![hole(4096), data(5096)],
-        ),
-        (
-            vec![(0, false), (4097, true)],
-            0,
-            8192,
-            vec![data(4096), hole(4096)],
-        ),
-        (
-            vec![(0, true), (4097, false), (4098, true)],
-            0,
-            8192,
-            vec![data(4096), hole(4096)],
-        ),
-        (
-            vec![(0, false), (65536, true)],
-            0,
-            9192,
-            vec![data(8192), hole(1000)],
-        ),
-        (
-            vec![(0, false), (65536, true), (65536 + 600, false)],
-            8192,
-            1000,
-            vec![hole(512), data(488)],
-        ),
-        (vec![(0, true)], 0, 0, vec![]),
-    ] {
-        let (_, disk) = holes(&edges, parts());
-        let found = disk.extents(offset, len, usize::MAX).unwrap();
-        assert_eq!(found, expected, "{edges:?}, {len} bytes at {offset}");
-    }
-    let (_, disk) = holes(&[(0, true), (8192, false)], parts());
-    assert_eq!(disk.extents(0, 9192, 1).unwrap(), [hole(4096)]);
-}
-
-#[test]
-fn files_tell_their_holes_and_give_room_back() {
-    let file = tempfile::tempfile().unwrap();
-    file.set_len(1 << 20).unwrap();
-    let file = Arc::new(file);
-    let options = DiskOptions {
-        allow_discards: true,
-        ..DiskOptions::default()
-    };
-    let parts = vec![part(65536, 512 << 10, SectorSize::B512, 1)];
-    let disk = Disk::new(file.clone(), parts, options).unwrap();
-    let extents = || {
-        let found = disk.extents(0, disk.len(), usize::MAX).unwrap();
-        assert_eq!(
-            found.iter().map(|extent| extent.len).sum::<u64>(),
-            disk.len()
-        );
-        found.iter().map(|extent| extent.hole).collect::<Vec<_>>()
-    };
-    assert_eq!(extents(), [true]);
-    disk.write(&[1; 65536], 131_072).unwrap();
-    assert_eq!(extents(), [true, false, true]);
-    disk.discard(131_072, 65536).unwrap();
-    assert_eq!(extents(), [true]);
-    disk.will_need(0, 65536).unwrap();
-    let mut buf = [0; 512];
-    disk.read(&mut buf, 131_072).unwrap();
-    assert_ne!(buf, [0; 512], "a hole is not zeros");
 }
 
 #[test]

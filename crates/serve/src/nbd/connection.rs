@@ -3,20 +3,26 @@
 //!
 //! Any number of threads work for a connection; the one that holds the [`Inbox`]
 //! receives. It takes all requests that are there at once, lays the inbox down, has the
-//! disk make them in one go, answers with one write, and takes the inbox up again. With
-//! one request at a time that is one thread, one read and one write, and nobody is woken;
-//! with many, there are few system calls and few calls of the engine.
+//! disk make them in one go, answers with one write, and takes the inbox up again. So
+//! for many there are few system calls and few calls of the engine, and nobody is woken.
 //!
 //! Another thread takes the inbox up when the first is busy for longer: at once where
 //! that is foreseen (a flush, or so much data that a second core can help), otherwise
 //! when [`Connection::look`] finds that it still lies there.
+//!
+//! And at once for a request that is alone: no other has come with it, and none is under
+//! way. Then both cores sleep most of the time, the client's while the request is carried
+//! out and the server's while it is made, and to wake one takes longer than all the rest,
+//! on a virtual machine above all. The thread that is called to receive wakes the core
+//! that the client will need in a moment.
 
 use std::{
     io::{self, IoSlice},
     mem,
     ops::Range,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use luxor_sector::{Disk, Transfer, TransferData};
@@ -44,6 +50,10 @@ const UNDER_WAY: usize = 32 << 20;
 /// With so many bytes a second core is worth its waking.
 const WORTH_A_CALL: usize = 128 << 10;
 
+/// For how long after [`Connection::stop`] requests are received. Those that had come are
+/// there at once; but over TCP others follow, for as long as the client likes.
+const LAST_CALL: Duration = Duration::from_secs(1);
+
 /// A client with which everything is agreed.
 pub struct Connection {
     channel: Arc<dyn Channel>,
@@ -61,13 +71,17 @@ pub struct Connection {
 struct Roles {
     /// `None` while somebody receives.
     inbox: Option<Inbox>,
-    /// Nothing more is received, unless it is here already.
-    stopping: bool,
+    /// When [`Connection::stop`] came.
+    stopped: Option<Instant>,
     over: bool,
     threads: usize,
+    /// Those of them that were called to help.
+    helpers: Vec<JoinHandle<()>>,
     parked: usize,
     /// How many threads wait for the disk.
     working: usize,
+    /// When the last of them had what it waited for.
+    worked: Instant,
     /// The bytes of requests that are received and not yet answered.
     under_way: usize,
     /// Counts how often the inbox was laid down, and what [`Connection::look`] saw of it.
@@ -84,11 +98,13 @@ impl Connection {
             service,
             roles: Mutex::new(Roles {
                 inbox: Some(Inbox::default()),
-                stopping: false,
+                stopped: None,
                 over: false,
                 threads: 1,
+                helpers: Vec::new(),
                 parked: 0,
                 working: 0,
+                worked: Instant::now(),
                 under_way: 0,
                 turns: 0,
                 seen: 0,
@@ -109,9 +125,8 @@ impl Connection {
                 Ok(Some(batch)) => {
                     let foreseen = batch.is_slow(self.service.disk())
                         || (batch.bytes() >= WORTH_A_CALL && inbox.has_request());
-                    let bytes = batch.bytes();
-                    self.lay_down(inbox, bytes, foreseen);
-                    answered = bytes;
+                    self.lay_down(inbox, &batch, foreseen);
+                    answered = batch.bytes();
                     if let Err(error) = self.answer(batch) {
                         self.service
                             .note(&format!("a client does not take its replies: {error}"));
@@ -135,12 +150,28 @@ impl Connection {
             let waited = self.ended.wait(roles);
             roles = waited.unwrap_or_else(PoisonError::into_inner);
         }
+        let helpers = mem::take(&mut roles.helpers);
+        drop(roles);
+        for helper in helpers {
+            // It panics with what it calls only, which has said so.
+            let _ = helper.join();
+        }
     }
 
-    /// Receives nothing more, and answers what came before.
+    /// Receives what has come already and nothing more, and answers it.
     pub fn stop(&self) {
-        self.lock().stopping = true;
+        self.lock().stopped = Some(Instant::now());
         self.channel.stop_receiving();
+    }
+
+    /// Whether it has been up to the client for so long, since [`Connection::stop`], to take
+    /// what it asked for: the disk has done its part.
+    pub fn waits_for_client(&self, limit: Duration) -> bool {
+        let roles = self.lock();
+        let stopped = roles
+            .stopped
+            .is_some_and(|stopped| stopped.elapsed() >= limit);
+        stopped && roles.working == 0 && roles.worked.elapsed() >= limit
     }
 
     /// Ends everything, answers included.
@@ -174,8 +205,9 @@ impl Connection {
                 return None;
             }
             if let Some(inbox) = roles.inbox.take() {
-                let more = !roles.stopping || inbox.has_request();
-                return more.then_some(inbox);
+                let stopped = roles.stopped;
+                let heard = stopped.is_none_or(|stopped| stopped.elapsed() < LAST_CALL);
+                return (heard || inbox.has_request()).then_some(inbox);
             }
             roles.parked += 1;
             roles = self
@@ -186,13 +218,16 @@ impl Connection {
         }
     }
 
-    fn lay_down(self: &Arc<Self>, inbox: Inbox, bytes: usize, call: bool) {
+    fn lay_down(self: &Arc<Self>, inbox: Inbox, batch: &Batch, call: bool) {
         let mut roles = self.lock();
+        let alone = batch.entries.len() == 1 && !inbox.has_request() && roles.working == 0;
+        // A second thread that is not parked will come by itself.
+        let alone = alone && (roles.parked > 0 || roles.threads == 1);
         roles.inbox = Some(inbox);
-        roles.under_way += bytes;
+        roles.under_way += batch.bytes();
         roles.turns += 1;
         roles.working += 1;
-        if call {
+        if call || alone {
             self.call(&mut roles);
         }
         drop(roles);
@@ -211,8 +246,9 @@ impl Connection {
             let helper = thread::Builder::new()
                 .name("nbd helper".into())
                 .spawn(move || connection.serve());
-            if helper.is_ok() {
+            if let Ok(helper) = helper {
                 roles.threads += 1;
+                roles.helpers.push(helper);
             }
         }
     }
@@ -233,7 +269,10 @@ impl Connection {
                 succeeded,
             });
         }
-        self.lock().working -= 1;
+        let mut roles = self.lock();
+        roles.working -= 1;
+        roles.worked = Instant::now();
+        drop(roles);
         let sent = {
             let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
             let bytes = batch.buffer.as_deref().unwrap_or_default();

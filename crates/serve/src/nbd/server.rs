@@ -2,8 +2,8 @@
 //! Clients that come and go.
 
 use std::{
-    collections::HashMap,
-    fmt, io,
+    collections::{HashMap, HashSet},
+    fmt, io, mem,
     net::TcpListener,
     os::{
         fd::{AsFd, BorrowedFd},
@@ -13,15 +13,19 @@ use std::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use luxor_sector::Disk;
 use nix::{
     errno::Errno,
+    libc,
     poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::socket::{getsockopt, sockopt::PeerCredentials},
+    sys::socket::{
+        getsockopt, setsockopt,
+        sockopt::{KeepAlive, PeerCredentials},
+    },
     unistd::geteuid,
 };
 
@@ -41,9 +45,15 @@ use crate::{
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 
+/// How long a handshake takes, and then some: who is longer at it has to give way to others.
+const LONG: Duration = Duration::from_secs(1);
+
 /// How long clients have, when the server stops, to take the answers to what they have
-/// asked for.
+/// asked for. The time that the disk takes is none of theirs.
 const FAREWELL: Duration = Duration::from_secs(10);
+
+/// How often it is looked at whose time is over.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// How a [`Server`] works.
 #[derive(Default)]
@@ -54,7 +64,8 @@ pub struct ServerOptions {
     pub description: Text,
     /// End when the last client has left.
     pub exit_on_idle: bool,
-    /// How many clients there may be at a time; 0: 1024.
+    /// How many clients there may be at a time; 0: 1024. Those who are long in their
+    /// handshakes give way to those who come.
     pub max_clients: usize,
     /// What clients of TCP sockets have to begin TLS with. Those of Unix sockets are known
     /// to be of the same user, and have none.
@@ -85,6 +96,8 @@ pub struct Server {
 struct Clients {
     next: u64,
     present: HashMap<u64, Client>,
+    /// Of those that are present, and of some that have left.
+    threads: Vec<JoinHandle<()>>,
     /// Whether there has been one that got through its handshake.
     any: bool,
     /// No more are taken.
@@ -92,10 +105,42 @@ struct Clients {
 }
 
 enum Client {
-    /// In its handshake.
-    New(Arc<dyn Channel>),
+    /// In its handshake, since then.
+    New(Arc<dyn Channel>, Instant),
     /// All is agreed.
     Served(Arc<Connection>),
+    /// It had to give way in its handshake, and its thread ends.
+    Leaving,
+}
+
+impl Clients {
+    /// Has the oldest of those who are long in their handshakes give way to who comes: it
+    /// may never say a word. `false` when there is none.
+    fn make_room(&mut self) -> bool {
+        let long = self.present.values_mut().filter_map(|client| match client {
+            Client::New(_, since) if since.elapsed() >= LONG => Some((*since, client)),
+            _ => None,
+        });
+        let Some((_, oldest)) = long.min_by_key(|(since, _)| *since) else {
+            return false;
+        };
+        if let Client::New(channel, _) = mem::replace(oldest, Client::Leaving) {
+            channel.shutdown();
+        }
+        true
+    }
+
+    /// Whether there is room for one more among `max`, or can be made.
+    fn has_room(&mut self, max: usize) -> bool {
+        let all = self.present.len();
+        if all < max {
+            return true;
+        }
+        let leaving = self.present.values();
+        let leaving = leaving.filter(|client| matches!(client, Client::Leaving));
+        let leaving = leaving.count();
+        all - leaving < max || (leaving < max && self.make_room())
+    }
 }
 
 impl Server {
@@ -174,8 +219,13 @@ impl Server {
                     Err(error) => {
                         self.service
                             .note(&format!("a client cannot be taken: {error}"));
-                        // Mostly too many open files: it stays so for a while.
-                        thread::sleep(Duration::from_millis(10));
+                        if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
+                            self.lock().make_room();
+                        }
+                        // Whom nobody lets in is gone; all else may stay so for a while.
+                        if error.kind() != io::ErrorKind::PermissionDenied {
+                            thread::sleep(Duration::from_millis(10));
+                        }
                     }
                 }
             }
@@ -195,7 +245,7 @@ impl Server {
             max => max,
         };
         let mut clients = self.lock();
-        if clients.present.len() >= max {
+        if !clients.has_room(max) {
             self.service
                 .note(&format!("a client is refused: there are {max} already"));
             return;
@@ -204,7 +254,7 @@ impl Server {
         clients.next += 1;
         clients
             .present
-            .insert(id, Client::New(Arc::clone(&channel)));
+            .insert(id, Client::New(Arc::clone(&channel), Instant::now()));
         drop(clients);
         let (server, stop) = (Arc::clone(self), stop.clone());
         let thread = thread::Builder::new()
@@ -217,9 +267,16 @@ impl Server {
                 };
                 server.attend(id, channel, tls.as_ref());
             });
-        if let Err(error) = thread {
-            self.service.note(&format!("a client is refused: {error}"));
-            self.lock().present.remove(&id);
+        let mut clients = self.lock();
+        match thread {
+            Ok(thread) => {
+                clients.threads.retain(|thread| !thread.is_finished());
+                clients.threads.push(thread);
+            }
+            Err(error) => {
+                self.service.note(&format!("a client is refused: {error}"));
+                clients.present.remove(&id);
+            }
         }
     }
 
@@ -237,7 +294,8 @@ impl Server {
         };
         let connection = Connection::new(channel, agreed, Arc::clone(&self.service));
         let mut clients = self.lock();
-        if clients.closed {
+        let is_leaving = matches!(clients.present.get(&id), Some(Client::Leaving));
+        if clients.closed || is_leaving {
             return;
         }
         clients.any = true;
@@ -303,29 +361,32 @@ impl Server {
         clients.closed = true;
         for client in clients.present.values() {
             match client {
-                Client::New(channel) => channel.shutdown(),
+                Client::New(channel, _) => channel.shutdown(),
                 Client::Served(connection) => connection.stop(),
+                Client::Leaving => {}
             }
         }
-        let until = Instant::now() + FAREWELL;
+        let mut given_up = HashSet::new();
         while !clients.present.is_empty() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
+            for (id, client) in &clients.present {
+                if let Client::Served(connection) = client
+                    && connection.waits_for_client(FAREWELL)
+                    && given_up.insert(*id)
+                {
+                    self.service
+                        .note("a client does not take its replies, and is left");
+                    connection.shutdown();
+                }
             }
-            let waited = self.left.wait_timeout(clients, left);
+            let waited = self.left.wait_timeout(clients, LOOK);
             clients = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        for client in clients.present.values() {
-            if let Client::Served(connection) = client {
-                self.service
-                    .note("a client does not take its replies, and is left");
-                connection.shutdown();
-            }
-        }
-        while !clients.present.is_empty() {
-            let waited = self.left.wait(clients);
-            clients = waited.unwrap_or_else(PoisonError::into_inner);
+        let threads = mem::take(&mut clients.threads);
+        drop(clients);
+        // Who waits for the end can have what is locked: nobody has the disk any more.
+        for thread in threads {
+            // It panics with what it calls only, which has said so.
+            let _ = thread.join();
         }
     }
 
@@ -402,6 +463,8 @@ impl Listener {
                 socket.set_nonblocking(false)?;
                 // Replies are written whole.
                 socket.set_nodelay(true)?;
+                // Where the other machine is gone nothing comes, not even an end.
+                setsockopt(&socket, KeepAlive, &true)?;
                 Ok(Some(Arc::new(socket) as Arc<dyn Channel>))
             }),
         };

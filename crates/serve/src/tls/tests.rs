@@ -517,6 +517,15 @@ fn files_that_are_no_use_are_named() {
         assert!(error.contains(expected), "{error}");
         assert!(error.contains(&*dir.path().to_string_lossy()), "{error}");
     }
+    for encrypted in [
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\naGVsbG8=\n-----END ENCRYPTED PRIVATE KEY-----\n",
+        "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n\
+         aGVsbG8=\n-----END EC PRIVATE KEY-----\n",
+    ] {
+        let dir = files(certificate, encrypted.as_bytes(), authority);
+        let error = load(&dir).expect_err("of no use").to_string();
+        assert!(error.contains("key is encrypted"), "{error}");
+    }
     for name in ["certificate", "key", "authorities"] {
         let dir = files(certificate, key, authority);
         fs::remove_file(dir.path().join(name)).expect("it is there");

@@ -2,16 +2,31 @@
 //! Clients that come, stay and go.
 
 use std::{
-    io::{Read, Write},
-    sync::Arc,
+    fs,
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::process::CommandExt,
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
 };
 
-use luxor_sector::faulty::{Faults, FaultyStorage, Operation};
-use luxor_serve::nbd::{ServeError, ServerOptions};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use luxor_sector::{
+    Disk, DiskOptions, MemoryStorage, Part, Storage,
+    faulty::{Faults, FaultyStorage, Operation},
+};
+use luxor_serve::nbd::{Listener, ServeError, Server, ServerOptions, Stop};
+use nix::{
+    sys::resource::{Resource, getrlimit, setrlimit},
+    unistd::geteuid,
+};
 
 use crate::support::{
-    CLIENT_FLAGS_AND_EXPORT_NAME, Client, DISCONNECT, Running, WRITE, at_end, request,
+    CLIENT_FLAGS_AND_EXPORT_NAME, Client, DISCONNECT, FLUSH, Running, WRITE, at_end, request,
 };
 
 #[test]
@@ -43,6 +58,112 @@ fn what_was_written_is_durable_at_the_end() {
         storage.operations().last(),
         Some(Operation::Sync(_))
     ));
+}
+
+/// A client whose machine is gone says no more, not even that it goes: the system has to
+/// ask whether it is there.
+#[test]
+fn clients_over_tcp_are_kept_alive() {
+    let part = Part {
+        offset: 0,
+        len: 8192,
+        crypt: None,
+    };
+    let storage = Arc::new(MemoryStorage::new(vec![0; 8192]));
+    let disk = Disk::new(storage, vec![part], DiskOptions::default()).unwrap();
+    let server = Arc::new(Server::new(Arc::new(disk), ServerOptions::default()));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = Stop::new().unwrap();
+    let stopped = stop.clone();
+    let running = thread::spawn(move || server.run(&[Listener::Tcp(listener)], &stopped));
+    let mut client = TcpStream::connect(address).unwrap();
+    client.read_exact(&mut [0; 18]).unwrap();
+    let port = |address: SocketAddr| format!("0100007F:{:04X}", address.port());
+    let ends = [port(address), port(client.local_addr().unwrap())];
+    let begun = Instant::now();
+    loop {
+        // Number, local and remote address, state, queues, timer: 2 is the one that asks.
+        let table = fs::read_to_string("/proc/net/tcp").unwrap();
+        let line = table
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>())
+            .find(|words| words[1..3] == ends)
+            .expect("the server's end");
+        if line[5].starts_with("02:") {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(5), "{line:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+    stop.request();
+    running.join().unwrap().unwrap();
+}
+
+/// Who waits for the server's end can use what its disk has locked.
+#[test]
+fn nobody_has_the_disk_at_the_end() {
+    for round in 0..500 {
+        let part = Part {
+            offset: 0,
+            len: 8192,
+            crypt: None,
+        };
+        let storage = Arc::new(MemoryStorage::new(vec![0; 8192]));
+        let used = Arc::downgrade(&storage);
+        let disk = Disk::new(storage, vec![part], DiskOptions::default()).unwrap();
+        let running = Running::of_disk(disk, ServerOptions::default());
+        for mut client in [running.client(), running.client()] {
+            client.write(0, b"here");
+        }
+        running.end().unwrap();
+        assert!(used.upgrade().is_none(), "round {round}");
+    }
+}
+
+/// The time for which a client is waited for begins when there is something to take.
+#[test]
+fn a_flush_that_takes_long_is_answered_before_the_end() {
+    let storage = Arc::new(SlowSync {
+        memory: MemoryStorage::new(vec![0; 8192]),
+        begun: AtomicBool::new(false),
+    });
+    let running = Running::new(storage.clone(), ServerOptions::default());
+    let mut client = running.client();
+    client.write(0, b"here");
+    client.send(FLUSH, 0, 9, 0, 0);
+    while !storage.begun.load(Ordering::SeqCst) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    running.end().unwrap();
+    assert_eq!(client.done(), 9);
+    at_end(&mut client.0);
+}
+
+/// A disk that has much to write, for longer than clients are waited for.
+struct SlowSync {
+    memory: MemoryStorage,
+    begun: AtomicBool,
+}
+
+impl Storage for SlowSync {
+    fn len(&self) -> io::Result<u64> {
+        self.memory.len()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.memory.read_exact_at(buf, offset)
+    }
+
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.memory.write_all_at(buf, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.begun.store(true, Ordering::SeqCst);
+        thread::sleep(Duration::from_secs(11));
+        Ok(())
+    }
 }
 
 #[test]
@@ -111,6 +232,68 @@ fn there_are_only_so_many_clients() {
     third.receive(10);
     third.write(0, b"third");
     assert_eq!(first.read(0, 5), b"third");
+    running.end().unwrap();
+}
+
+/// Who has not agreed on anything gives way to who comes.
+#[test]
+fn clients_that_say_nothing_take_no_places() {
+    let storage = Arc::new(FaultyStorage::new(vec![0; 8192]));
+    let options = ServerOptions {
+        max_clients: 3,
+        ..ServerOptions::default()
+    };
+    let running = Running::new(storage, options);
+    let mut served = running.client();
+    let mut silent = [running.connect(), running.connect()];
+    for client in &mut silent {
+        client.read_exact(&mut [0; 18]).unwrap();
+    }
+    // At first they could be about to say something.
+    at_end(&mut running.connect());
+    let begun = Instant::now();
+    let mut late = loop {
+        let mut client = running.connect();
+        if client.read_exact(&mut [0; 18]).is_ok() {
+            break client;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        thread::sleep(Duration::from_millis(10));
+    };
+    late.write_all(CLIENT_FLAGS_AND_EXPORT_NAME).unwrap();
+    let mut late = Client(late);
+    late.receive(10);
+    late.write(0, b"late");
+    assert_eq!(served.read(0, 4), b"late");
+    // The first of them had to go, and no other.
+    at_end(&mut silent[0]);
+    silent[1].write_all(CLIENT_FLAGS_AND_EXPORT_NAME).unwrap();
+    silent[1].read_exact(&mut [0; 10]).unwrap();
+    running.end().unwrap();
+}
+
+/// Who may not come in costs no more than it takes to say so.
+#[test]
+fn other_users_hold_up_nobody() {
+    // Only root can be another user.
+    if !geteuid().is_root() {
+        return;
+    }
+    let storage = Arc::new(FaultyStorage::new(vec![0; 8192]));
+    let running = Running::new(storage, ServerOptions::default());
+    let socket = running.open_to_everybody();
+    let comes = "import socket, sys\n\
+                 for _ in range(1000):\n \
+                 other = socket.socket(socket.AF_UNIX)\n \
+                 other.connect(sys.argv[1])\n \
+                 assert other.recv(1) == b''";
+    let begun = Instant::now();
+    let mut other = Command::new("/usr/bin/python3");
+    other.args(["-c", comes]).arg(socket).uid(65534);
+    assert!(other.status().unwrap().success());
+    // Ten milliseconds each are ten seconds.
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    running.client().write(0, b"ours");
     running.end().unwrap();
 }
 

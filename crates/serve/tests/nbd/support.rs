@@ -2,8 +2,13 @@
 //! A server in this process, and a client that sends bytes.
 
 use std::{
+    fs::{self, Permissions},
     io::{Read, Write},
-    os::unix::net::{UnixListener, UnixStream},
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
+    path::PathBuf,
     sync::Arc,
     thread::{self, JoinHandle},
     time::Duration,
@@ -42,6 +47,15 @@ impl Running {
             stop,
             thread,
         }
+    }
+
+    /// Gives the way to the socket to all users, as folders and modes of others do.
+    pub fn open_to_everybody(&self) -> PathBuf {
+        let socket = self.folder.path().join("socket");
+        for (path, mode) in [(self.folder.path(), 0o755), (&socket, 0o666)] {
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        }
+        socket
     }
 
     /// A socket, and nothing said yet.

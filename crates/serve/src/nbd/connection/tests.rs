@@ -3,10 +3,9 @@
 
 use std::{
     io::{Read, Write},
+    net::{TcpListener, TcpStream},
     os::unix::net::UnixStream,
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
-    thread::JoinHandle,
-    time::{Duration, Instant},
 };
 
 use luxor_sector::{
@@ -37,33 +36,11 @@ struct Session {
 
 impl Session {
     fn new(storage: Arc<dyn Storage>, structured_replies: bool) -> Self {
-        let part = Part {
-            offset: 0,
-            len: storage.len().unwrap(),
-            crypt: None,
-        };
-        let options = DiskOptions {
-            allow_discards: true,
-            ..DiskOptions::default()
-        };
-        let disk = Disk::new(storage, vec![part], options).unwrap();
-        let agreed = Agreed {
-            size: disk.len(),
-            flags: FLAGS,
-            structured_replies,
-            base_allocation: structured_replies,
-        };
-        let service = Arc::new(Service::new(Arc::new(disk), None));
         let (client, ours) = UnixStream::pair().unwrap();
         client
             .set_read_timeout(Some(Duration::from_secs(60)))
             .unwrap();
-        let connection = Connection::new(Arc::new(ours), agreed, service);
-        let served = Arc::clone(&connection);
-        let thread = thread::spawn(move || {
-            served.serve();
-            served.wait();
-        });
+        let (connection, thread) = serve(Arc::new(ours), storage, structured_replies);
         Self {
             client,
             connection,
@@ -116,6 +93,37 @@ impl Session {
         self.client.read_to_end(&mut rest).unwrap();
         assert!(rest.is_empty(), "{rest:?}");
     }
+}
+
+fn serve(
+    channel: Arc<dyn Channel>,
+    storage: Arc<dyn Storage>,
+    structured_replies: bool,
+) -> (Arc<Connection>, JoinHandle<()>) {
+    let part = Part {
+        offset: 0,
+        len: storage.len().unwrap(),
+        crypt: None,
+    };
+    let options = DiskOptions {
+        allow_discards: true,
+        ..DiskOptions::default()
+    };
+    let disk = Disk::new(storage, vec![part], options).unwrap();
+    let agreed = Agreed {
+        size: disk.len(),
+        flags: FLAGS,
+        structured_replies,
+        base_allocation: structured_replies,
+    };
+    let service = Arc::new(Service::new(Arc::new(disk), None));
+    let connection = Connection::new(channel, agreed, service);
+    let served = Arc::clone(&connection);
+    let thread = thread::spawn(move || {
+        served.serve();
+        served.wait();
+    });
+    (connection, thread)
 }
 
 impl Drop for Session {
@@ -288,6 +296,9 @@ fn every_command_reaches_the_disk() {
     let bytes = storage.to_bytes();
     assert!(bytes[..4196].iter().all(|&b| b == 0) && &bytes[4196..4200] == b"here");
     assert_eq!(session.do_one(TRIM, 0, 0, 4096), 0);
+    let before = log().len();
+    assert_eq!(session.do_one(TRIM, FUA, 4096, 4096), 0);
+    assert_eq!(log()[before..].last().map(String::as_str), Some("sync"));
 }
 
 #[test]
@@ -440,9 +451,11 @@ fn others_go_on_while_one_waits_for_the_disk() {
     let gate = Gate::new();
     let mut session = Session::new(gate.clone(), false);
     let connection = Arc::clone(&session.connection);
-    // The one that waits first is found by looking.
-    session.send(READ, 0, 8192, 1);
-    let slow = session.next;
+    // Those that wait first are found by looking.
+    let first = session.request(READ, 0, 8192, 1);
+    let second = session.request(READ, 0, 8192, 1);
+    session.client.write_all(&[first, second].concat()).unwrap();
+    let slow = [session.next - 1, session.next];
     while gate.waiting.load(Ordering::SeqCst) == 0 {
         thread::yield_now();
     }
@@ -470,16 +483,41 @@ fn others_go_on_while_one_waits_for_the_disk() {
     assert_eq!(session.receive(4), b"here");
     gate.open.store(true, Ordering::SeqCst);
     let mut cookies = Vec::new();
-    for _ in 0..2 {
+    for _ in 0..3 {
         let (error, cookie) = session.reply();
         assert_eq!(error, 0);
-        if cookie == slow {
+        if slow.contains(&cookie) {
             session.receive(1);
         }
         cookies.push(cookie);
     }
     cookies.sort_unstable();
-    assert_eq!(cookies, [slow, flush]);
+    assert_eq!(cookies, [slow[0], slow[1], flush]);
+}
+
+/// Without looking, and only as long as nobody else is at work.
+#[test]
+fn who_has_a_request_that_is_alone_leaves_the_inbox_to_another() {
+    let gate = Gate::new();
+    let mut session = Session::new(gate.clone(), false);
+    for _ in 0..10 {
+        assert_eq!(session.do_one(READ, 0, 0, 1), 0);
+        session.receive(1);
+        assert_eq!(session.connection.lock().threads, 2);
+    }
+    session.send(READ, 0, 8192, 1);
+    let slow = session.next;
+    while gate.waiting.load(Ordering::SeqCst) == 0 {
+        thread::yield_now();
+    }
+    for _ in 0..10 {
+        assert_eq!(session.do_one(READ, 0, 0, 1), 0);
+        session.receive(1);
+        assert_eq!(session.connection.lock().threads, 2);
+    }
+    gate.open.store(true, Ordering::SeqCst);
+    assert_eq!(session.reply(), (0, slow));
+    session.receive(1);
 }
 
 /// However many requests wait, there are few threads, and all are answered.
@@ -511,18 +549,64 @@ fn there_are_few_threads() {
 fn a_stop_answers_what_has_come() {
     let gate = Gate::new();
     let mut session = Session::new(gate.clone(), false);
-    session.send(READ, 0, 8192, 1);
+    // Together: for one that is alone another thread would be called.
+    let first = session.request(READ, 0, 8192, 1);
+    let second = session.request(READ, 0, 8192, 1);
+    session.client.write_all(&[first, second].concat()).unwrap();
     while gate.waiting.load(Ordering::SeqCst) == 0 {
         thread::yield_now();
     }
+    // These lie in the socket, and the last is received in two parts.
+    session.send(READ, 0, 0, 1);
+    let message = session.request(WRITE, 0, 0, 100_000);
+    let long = [&message[..], &[9; 100_000]].concat();
+    session.client.write_all(&long).unwrap();
     session.connection.stop();
     gate.open.store(true, Ordering::SeqCst);
-    assert_eq!(session.reply(), (0, session.next));
-    session.receive(1);
+    let mut answered = Vec::new();
+    for _ in 0..4 {
+        let (error, cookie) = session.reply();
+        assert_eq!(error, 0);
+        session.receive(if cookie == session.next { 0 } else { 1 });
+        answered.push(cookie);
+    }
+    answered.sort_unstable();
+    assert!(answered.into_iter().eq(session.next - 3..=session.next));
     let mut rest = Vec::new();
     session.client.read_to_end(&mut rest).unwrap();
     assert!(rest.is_empty());
     session.thread.take().unwrap().join().unwrap();
+}
+
+/// TCP brings what a client sends after a stop too.
+#[test]
+fn who_goes_on_asking_holds_up_no_stop() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (ours, _) = listener.accept().unwrap();
+    let gate = Gate::new();
+    let (connection, thread) = serve(Arc::new(ours), gate.clone(), false);
+    client.write_all(&request(1, READ, 0, 8192, 1)).unwrap();
+    while gate.waiting.load(Ordering::SeqCst) == 0 {
+        thread::yield_now();
+    }
+    // More than is answered in the meantime: there is always something that has come.
+    let requests = request(1, READ, 0, 0, 1 << 20).repeat(1000);
+    client.write_all(&requests).unwrap();
+    let mut asking = client.try_clone().unwrap();
+    let asker = thread::spawn(move || while asking.write_all(&requests).is_ok() {});
+    gate.open.store(true, Ordering::SeqCst);
+    connection.stop();
+    let begun = Instant::now();
+    let mut buf = vec![0; 1 << 20];
+    // An end by force is an end.
+    while matches!(client.read(&mut buf), Ok(1..)) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "on and on");
+    }
+    thread.join().unwrap();
+    // Who still asks waits for room until the socket is closed.
+    drop(connection);
+    asker.join().unwrap();
 }
 
 /// A client that takes no replies keeps no more of the memory than it may.
