@@ -4,6 +4,7 @@
 use std::{
     fmt,
     io::{BufRead, BufReader, Write},
+    mem,
     process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
 };
@@ -16,6 +17,7 @@ pub struct Steps {
     begun: Instant,
     done: Vec<Step>,
     tests: Counts,
+    failures: Failures,
 }
 
 struct Step {
@@ -31,6 +33,7 @@ impl Steps {
             begun: Instant::now(),
             done: Vec::new(),
             tests: Counts::default(),
+            failures: Failures::default(),
         }
     }
 
@@ -57,6 +60,7 @@ impl Steps {
     /// ignored test counts as a failure: what is never run proves nothing.
     pub fn run_tests(&mut self, name: &str, command: impl FnOnce() -> Command) -> bool {
         let mut counts = Counts::default();
+        let mut failures = mem::take(&mut self.failures);
         let passed = self.run(name, || {
             let mut command = command();
             eprintln!("$ {}", process::line(&command));
@@ -69,7 +73,9 @@ impl Steps {
             let stdout = child.stdout.take().expect("standard output is a pipe");
             for line in BufReader::new(stdout).split(b'\n') {
                 let mut line = line.map_err(|e| format!("reading the tests' output: {e}"))?;
-                counts.add_line(&String::from_utf8_lossy(&line));
+                let text = String::from_utf8_lossy(&line).into_owned();
+                counts.add_line(&text);
+                failures.add_line(text);
                 line.push(b'\n');
                 let mut out = std::io::stdout().lock();
                 out.write_all(&line)
@@ -85,11 +91,20 @@ impl Steps {
             }
         });
         self.tests.add(&counts);
+        self.failures = failures;
         passed
     }
 
-    /// Prints the table and the test counts; the exit code is 1 if a step failed.
+    /// Prints what failed tests said, the table and the test counts; the exit code is 1
+    /// if a step failed.
     pub fn finish(self) -> ExitCode {
+        // Again, since a log is often kept from its end only.
+        if !self.failures.lines.is_empty() {
+            println!("\n=== {}: the tests that failed", self.chore);
+            for line in &self.failures.lines {
+                println!("{line}");
+            }
+        }
         println!("\n=== {}: summary", self.chore);
         let width = self
             .done
@@ -138,6 +153,26 @@ struct Seconds(Duration);
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.1} s", self.0.as_secs_f64())
+    }
+}
+
+/// What the test programs say of tests that failed, as long as it is not too much.
+#[derive(Debug, Default)]
+struct Failures {
+    lines: Vec<String>,
+    inside: bool,
+}
+
+impl Failures {
+    const MAX_LINES: usize = 400;
+
+    fn add_line(&mut self, line: String) {
+        self.inside |= line == "failures:";
+        let is_last = line.starts_with("test result: ");
+        if self.inside && self.lines.len() < Self::MAX_LINES {
+            self.lines.push(line);
+        }
+        self.inside &= !is_last;
     }
 }
 
@@ -212,6 +247,31 @@ mod tests {
                 ignored: 1
             }
         );
+    }
+
+    #[test]
+    fn what_failed_tests_said_is_kept() {
+        let mut failures = Failures::default();
+        for line in [
+            "test a ... ok",
+            "test b ... FAILED",
+            "failures:",
+            "---- b stdout ----",
+            "it broke",
+            "failures:",
+            "    b",
+            "test result: FAILED. 1 passed; 1 failed; 0 ignored",
+            "     Running another",
+            "test result: ok. 3 passed; 0 failed; 0 ignored",
+        ] {
+            failures.add_line(line.to_owned());
+        }
+        assert_eq!(failures.lines.len(), 6);
+        assert_eq!(failures.lines[2], "it broke");
+        for _ in 0..2 * Failures::MAX_LINES {
+            failures.add_line("failures:".to_owned());
+        }
+        assert_eq!(failures.lines.len(), Failures::MAX_LINES);
     }
 
     #[test]
