@@ -311,17 +311,32 @@ mod tests {
     }
 
     fn ask(address: SocketAddr, request: &str) -> String {
-        let mut client = TcpStream::connect(address).unwrap();
-        client
-            .set_read_timeout(Some(Duration::from_secs(60)))
-            .unwrap();
         let end = "Host: localhost\r\nConnection: close\r\n\r\n";
-        client
-            .write_all(format!("{request} HTTP/1.1\r\n{end}").as_bytes())
-            .unwrap();
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).unwrap();
-        answer
+        say(address, &format!("{request} HTTP/1.1\r\n{end}"))
+    }
+
+    /// What is answered. On a machine that is so busy that a client needs longer than it is
+    /// given, that is nothing, or the connection is cut off: then it comes again.
+    fn say(address: SocketAddr, said: &str) -> String {
+        let limit = Some(Duration::from_secs(60));
+        let first = Instant::now();
+        loop {
+            let begun = Instant::now();
+            let mut client = TcpStream::connect(address).unwrap();
+            client.set_read_timeout(limit).unwrap();
+            client.set_write_timeout(limit).unwrap();
+            // It need not be heard to its end.
+            let _ = client.write_all(said.as_bytes());
+            let mut answer = String::new();
+            let taken = client.read_to_string(&mut answer);
+            if taken.is_ok() && !answer.is_empty() {
+                return answer;
+            }
+            assert!(
+                begun.elapsed() >= PATIENCE && Some(first.elapsed()) < limit,
+                "{said:.60}: {taken:?}, {answer}"
+            );
+        }
     }
 
     #[test]
@@ -402,19 +417,9 @@ mod tests {
             ("GET  /metrics HTTP/1.1\r\n\r\n".to_owned(), 400),
             ("\r\n\r\n".to_owned(), 400),
         ] {
-            let mut client = TcpStream::connect(address).unwrap();
-            client
-                .set_read_timeout(Some(Duration::from_secs(60)))
-                .unwrap();
-            client
-                .set_write_timeout(Some(Duration::from_secs(60)))
-                .unwrap();
-            // It need not be heard to its end.
-            let _ = client.write_all(said.as_bytes());
-            let mut answer = [0; 12];
-            client.read_exact(&mut answer).unwrap();
-            let expected = format!("HTTP/1.1 {status}");
-            assert_eq!(answer, expected.as_bytes(), "{said:.60}");
+            let answer = say(address, &said);
+            let expected = format!("HTTP/1.1 {status} ");
+            assert!(answer.starts_with(&expected), "{said:.60}: {answer}");
         }
         // More than are answered at a time, who say nothing or stop in the midst of it.
         let silent: Vec<_> = (0..3 * THREADS)

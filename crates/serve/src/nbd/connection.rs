@@ -43,8 +43,8 @@ use crate::{
 /// The most threads of one connection.
 const THREADS: usize = 8;
 
-/// With so many bytes under way no other thread is called: a client that takes no replies
-/// has these and one more request, and no more of the memory.
+/// With so many bytes under way nothing is received: a client that takes no replies has
+/// these and one more request, and no more of the memory.
 const UNDER_WAY: usize = 32 << 20;
 
 /// With so many bytes a second core is worth its waking.
@@ -204,7 +204,12 @@ impl Connection {
             if roles.over {
                 return None;
             }
-            if let Some(inbox) = roles.inbox.take() {
+            // With too much under way it is left to those who answer that: the last of them
+            // finds nothing under way. Not calling anybody would not be enough, since those
+            // who were called before come late on a busy machine, and all at once.
+            if roles.under_way < UNDER_WAY
+                && let Some(inbox) = roles.inbox.take()
+            {
                 let stopped = roles.stopped;
                 let heard = stopped.is_none_or(|stopped| stopped.elapsed() < LAST_CALL);
                 return (heard || inbox.has_request()).then_some(inbox);

@@ -26,7 +26,8 @@ use nix::{
 };
 
 use crate::support::{
-    CLIENT_FLAGS_AND_EXPORT_NAME, Client, DISCONNECT, FLUSH, Running, WRITE, at_end, request,
+    CLIENT_FLAGS_AND_EXPORT_NAME, Client, DISCONNECT, FLUSH, FOR_EVER, Running, WRITE, at_end,
+    request,
 };
 
 #[test]
@@ -84,16 +85,16 @@ fn clients_over_tcp_are_kept_alive() {
     let begun = Instant::now();
     loop {
         // Number, local and remote address, state, queues, timer: 2 is the one that asks.
+        // The table is no snapshot: what others do can hide a line for once.
         let table = fs::read_to_string("/proc/net/tcp").unwrap();
         let line = table
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>())
-            .find(|words| words[1..3] == ends)
-            .expect("the server's end");
-        if line[5].starts_with("02:") {
+            .find(|words| words[1..3] == ends);
+        if line.as_ref().is_some_and(|line| line[5].starts_with("02:")) {
             break;
         }
-        assert!(begun.elapsed() < Duration::from_secs(5), "{line:?}");
+        assert!(begun.elapsed() < FOR_EVER, "{line:?}");
         thread::sleep(Duration::from_millis(10));
     }
     stop.request();
@@ -245,21 +246,21 @@ fn clients_that_say_nothing_take_no_places() {
     };
     let running = Running::new(storage, options);
     let mut served = running.client();
+    let begun = Instant::now();
     let mut silent = [running.connect(), running.connect()];
     for client in &mut silent {
         client.read_exact(&mut [0; 18]).unwrap();
     }
-    // At first they could be about to say something.
-    at_end(&mut running.connect());
-    let begun = Instant::now();
     let mut late = loop {
         let mut client = running.connect();
         if client.read_exact(&mut [0; 18]).is_ok() {
             break client;
         }
-        assert!(begun.elapsed() < Duration::from_secs(20));
+        assert!(begun.elapsed() < Duration::from_secs(25));
         thread::sleep(Duration::from_millis(10));
     };
+    // At first they could be about to say something.
+    assert!(begun.elapsed() >= Duration::from_secs(1));
     late.write_all(CLIENT_FLAGS_AND_EXPORT_NAME).unwrap();
     let mut late = Client(late);
     late.receive(10);
@@ -281,18 +282,21 @@ fn other_users_hold_up_nobody() {
     }
     let storage = Arc::new(FaultyStorage::new(vec![0; 8192]));
     let running = Running::new(storage, ServerOptions::default());
-    let socket = running.open_to_everybody();
-    let comes = "import socket, sys\n\
-                 for _ in range(1000):\n \
-                 other = socket.socket(socket.AF_UNIX)\n \
-                 other.connect(sys.argv[1])\n \
-                 assert other.recv(1) == b''";
-    let begun = Instant::now();
+    // If the server waited for ten milliseconds each time, no hundred of them would ever be
+    // quicker than a second. On a busy machine one is, sooner or later.
+    let comes = "import socket, sys, time\n\
+                 end = time.monotonic() + 60\n\
+                 while time.monotonic() < end:\n \
+                 begun = time.monotonic()\n \
+                 for _ in range(100):\n  \
+                 other = socket.socket(socket.AF_UNIX)\n  \
+                 other.connect('\\0' + sys.argv[1])\n  \
+                 assert other.recv(1) == b''\n \
+                 if time.monotonic() - begun < 1: sys.exit(0)\n\
+                 sys.exit('they are held up')";
     let mut other = Command::new("/usr/bin/python3");
-    other.args(["-c", comes]).arg(socket).uid(65534);
+    other.args(["-c", comes, running.name()]).uid(65534);
     assert!(other.status().unwrap().success());
-    // Ten milliseconds each are ten seconds.
-    assert!(begun.elapsed() < Duration::from_secs(5));
     running.client().write(0, b"ours");
     running.end().unwrap();
 }

@@ -2,14 +2,16 @@
 //! A server in this process, and a client that sends bytes.
 
 use std::{
-    fs::{self, Permissions},
     io::{Read, Write},
-    os::unix::{
-        fs::PermissionsExt,
-        net::{UnixListener, UnixStream},
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixListener, UnixStream},
     },
-    path::PathBuf,
-    sync::Arc,
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -17,8 +19,12 @@ use std::{
 use luxor_sector::{Disk, DiskOptions, Part, Storage};
 use luxor_serve::nbd::{Listener, ServeError, Server, ServerOptions, Stop};
 
+/// Longer than anything takes: only against waiting for ever.
+pub const FOR_EVER: Duration = Duration::from_secs(60);
+
+/// Its socket is no file: all users find it, whatever the modes of the folders are.
 pub struct Running {
-    folder: tempfile::TempDir,
+    address: SocketAddr,
     pub stop: Stop,
     pub thread: JoinHandle<Result<(), ServeError>>,
 }
@@ -36,34 +42,32 @@ impl Running {
     }
 
     pub fn of_disk(disk: Disk, options: ServerOptions) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let listener = UnixListener::bind(folder.path().join("socket")).unwrap();
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("luxor-test-{}-{number}", process::id());
+        let address = SocketAddr::from_abstract_name(name).unwrap();
+        let listener = UnixListener::bind_addr(&address).unwrap();
         let server = Arc::new(Server::new(Arc::new(disk), options));
         let stop = Stop::new().unwrap();
         let stopped = stop.clone();
         let thread = thread::spawn(move || server.run(&[Listener::Unix(listener)], &stopped));
         Self {
-            folder,
+            address,
             stop,
             thread,
         }
     }
 
-    /// Gives the way to the socket to all users, as folders and modes of others do.
-    pub fn open_to_everybody(&self) -> PathBuf {
-        let socket = self.folder.path().join("socket");
-        for (path, mode) in [(self.folder.path(), 0o755), (&socket, 0o666)] {
-            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-        }
-        socket
+    /// What the socket has in the place of a path, behind a byte of 0.
+    pub fn name(&self) -> &str {
+        let name = self.address.as_abstract_name().unwrap();
+        str::from_utf8(name).unwrap()
     }
 
     /// A socket, and nothing said yet.
     pub fn connect(&self) -> UnixStream {
-        let client = UnixStream::connect(self.folder.path().join("socket")).unwrap();
-        client
-            .set_read_timeout(Some(Duration::from_secs(60)))
-            .unwrap();
+        let client = UnixStream::connect_addr(&self.address).unwrap();
+        client.set_read_timeout(Some(FOR_EVER)).unwrap();
         client
     }
 
