@@ -13,6 +13,7 @@
 //! | whole blocks, each by itself | [`ecb_encrypt`], [`ecb_decrypt`] |
 //! | whole blocks, chained | [`cbc_encrypt`], [`cbc_decrypt`] |
 //! | counter mode, output feedback (both directions are one) | [`ctr`], [`ofb`] |
+//! | parallel tweakable output feedback, as a paper has it | [`TweakableOfb`] |
 //! | the tweak of the next block | [`multiply_by_alpha`] |
 //! | one block | [`Aes`] |
 //!
@@ -22,8 +23,10 @@
 #![forbid(unsafe_code)]
 
 pub mod aes;
+mod parallel_ofb;
 
 pub use aes::{Aes, Block};
+pub use parallel_ofb::TweakableOfb;
 
 /// XTS-AES encryption of one data unit (IEEE 1619-2007, 5.3.2).
 ///
