@@ -273,7 +273,8 @@ fn a_file_under_a_loop_device_is_not_written() {
 #[test]
 fn nobody_reencrypts_what_is_given_out() {
     let _alone = alone();
-    let uuid = "9a1d2f60-5c1e-4b7e-8f0a-3f6b1f0c2d11";
+    // The lock is the whole machine's, so nobody else may have this one.
+    let uuid = format!("9a1d2f60-5c1e-4b7e-8f0a-{:012x}", std::process::id());
     let folder = folder(b"attack at dawn", &format!("--uuid {uuid}"));
     let folder = folder.path();
     let lock = format!("/run/cryptsetup/LN_LUKS2-reencryption-{uuid}");

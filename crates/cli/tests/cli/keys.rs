@@ -2,7 +2,7 @@
 //! `key`: what is asked for, in which order, and what is refused.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::Write,
     path::Path,
     process::{Command, Stdio},
@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::support::{FAST, Folder, Outcome, as_nobody, luxor, terminal, terminal_shell};
+use crate::support::{FAST, Folder, Outcome, as_nobody, luxor, terminal, terminal_shell, tool};
 
 /// A folder with a small volume of LUKS2 in which keyslot 0 opens with the file `key`.
 pub fn prepared() -> Folder {
@@ -378,24 +378,26 @@ fn flock(how: &str, path: &Path) -> bool {
 fn nobody_waits_while_a_secret_is_asked_for() {
     let folder = prepared();
     let volume = folder.join("volume");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_luxor"))
-        .args(["key", "add"])
+    let fifo = folder.join("fifo");
+    tool("mkfifo", [&fifo]);
+    let child = Command::new(env!("CARGO_BIN_EXE_luxor"))
+        .args(["key", "add", "--new-key-file"])
+        .arg(folder.join("other"))
+        .arg("--key-file")
+        .arg(&fifo)
         .args(FAST)
         .arg(&volume)
-        .stdin(Stdio::piped())
+        .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    thread::sleep(Duration::from_millis(300));
+    // Somebody reads: it has read the metadata, and waits for its key.
+    let mut secret = File::options().write(true).open(&fifo).unwrap();
     assert!(flock("--exclusive", &volume));
     // Somebody else changes the metadata meanwhile: what was read is no more.
     luxor("config --label meanwhile").arg(&volume).ok();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(b"one\ntwo\n")
-        .unwrap();
+    secret.write_all(b"one").unwrap();
+    drop(secret);
     let output = child.wait_with_output().unwrap();
     let words = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{words}");

@@ -10,6 +10,7 @@ use std::{
     },
     path::PathBuf,
     process::{Child, ChildStderr, Command, Stdio},
+    time::Instant,
 };
 
 use nix::{
@@ -17,7 +18,10 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::support::{FAST, Folder, Luxor, Outcome, as_nobody, bytes, luxor, tool};
+use crate::{
+    serve::FOR_EVER,
+    support::{FAST, Folder, Luxor, Outcome, as_nobody, bytes, copy_program, luxor, tool},
+};
 
 /// No multiple of a sector.
 const LEN: usize = 1_000_001;
@@ -119,9 +123,20 @@ fn the_plaintext_is_a_file_until_it_is_unmounted() {
             file.metadata().unwrap().permissions().mode() & 0o7777,
             0o600
         );
-        let mut words = unmount.split(' ').collect::<Vec<_>>();
-        words.push(mounted.folder.to_str().unwrap());
-        tool(words[0], &words[1..]);
+        let begun = Instant::now();
+        let unmount = || {
+            let mut words = unmount.split(' ');
+            let mut unmount = Command::new(words.next().unwrap());
+            unmount.args(words).arg(&mounted.folder).output().unwrap()
+        };
+        // A process that another test is just starting has what this one has opened.
+        while let output = unmount()
+            && !output.status.success()
+        {
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains("busy"), "{said}");
+            assert!(begun.elapsed() < FOR_EVER, "{said}");
+        }
         assert_eq!(mounted.end(), (Some(0), String::new()));
         assert_eq!(fs::read_dir(folder.join("dir")).unwrap().count(), 0);
     }
@@ -371,7 +386,7 @@ fn an_ordinary_user_mounts_where_the_device_allows() {
     assert_eq!(&back[500_000..500_007], b"changed");
 
     // Whatever this machine's /etc/fuse.conf says.
-    fs::copy(env!("CARGO_BIN_EXE_luxor"), folder.join("luxor-copy")).unwrap();
+    copy_program(&folder.join("luxor-copy"));
     let mut unshare = Command::new("unshare");
     let line = "mount --bind /dev/null /etc/fuse.conf && exec setpriv --reuid=65534 \
                 --regid=65534 --clear-groups timeout 60 ./luxor-copy mount --allow-other \

@@ -284,6 +284,17 @@ pub fn terminal_shell(shell: &str, answers: &[&str], dir: &Path) -> (i32, String
 /// for.
 pub fn answered<'a>(
     shell: &str,
+    answers: impl Iterator<Item = &'a str>,
+    dir: &Path,
+) -> (i32, String) {
+    answered_when(|_| true, shell, answers, dir)
+}
+
+/// The same, but a prompt is one only if `asks` says so of all that is on the screen. What is
+/// shown soon after a prompt may be seen together with it, and then they are one.
+pub fn answered_when<'a>(
+    asks: impl Fn(&str) -> bool,
+    shell: &str,
     mut answers: impl Iterator<Item = &'a str>,
     dir: &Path,
 ) -> (i32, String) {
@@ -309,7 +320,7 @@ pub fn answered<'a>(
             break;
         }
         screen.extend_from_slice(&buf[..count]);
-        if screen.len() > seen && screen.ends_with(b": ") {
+        if screen.len() > seen && screen.ends_with(b": ") && asks(&show(&screen)) {
             seen = screen.len();
             let answer = answers
                 .next()
@@ -358,10 +369,16 @@ impl Luxor {
     }
 }
 
+/// The program once more. Another process copies it: what this one writes, processes that
+/// other tests start have open for a moment, and what anybody writes cannot be executed.
+pub fn copy_program(to: &Path) {
+    tool("cp", [env!("CARGO_BIN_EXE_luxor").as_ref(), to]);
+}
+
 /// Runs a line of shell with `luxor` in `$luxor`, as a user without privileges.
 pub fn as_nobody(line: &str, dir: &Path) -> Outcome {
     let program = dir.join("luxor-program");
-    fs::copy(env!("CARGO_BIN_EXE_luxor"), &program).unwrap();
+    copy_program(&program);
     let mut command = match nix::unistd::geteuid().is_root() {
         true => {
             let mut setpriv = Command::new("setpriv");

@@ -496,8 +496,9 @@ fn the_flag_ends_everything_soon() {
             assert!(matches!(error, PipelineError::Cancelled), "{error}");
             set.join().unwrap()
         });
+        // Without the flag it would go on for ever.
         assert!(
-            set.elapsed() < Duration::from_secs(2),
+            set.elapsed() < Duration::from_secs(30),
             "{:?}",
             set.elapsed()
         );
