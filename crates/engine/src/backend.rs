@@ -4,7 +4,12 @@
 use alloc::{boxed::Box, string::String};
 use core::fmt;
 
-use crate::{buffer::Buffer, key::KeySpec, key::Mode, run::Run};
+use crate::{
+    buffer::Buffer,
+    key::{KeySpec, Mode},
+    message::Message,
+    run::{DataUnitNumber, Run},
+};
 
 /// Something that encrypts and decrypts runs of data units.
 pub trait Backend: Send + Sync {
@@ -35,6 +40,15 @@ pub trait LoadedKey: Send + Sync {
     /// [`CryptError`], with the number of units that are done. All others hold
     /// their original input, so the caller can go on from there elsewhere.
     fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError>;
+
+    /// A message that begins with `iv`, to be gone on with piece by piece: in output
+    /// feedback with tweaks, what a piece needs of the one before it is a secret, so that
+    /// no number says where it begins. `None` for other modes, and where a backend has
+    /// whole data units only.
+    fn message(&self, iv: DataUnitNumber) -> Option<Message> {
+        let _ = iv;
+        None
+    }
 }
 
 /// Which way.

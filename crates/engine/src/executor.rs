@@ -6,6 +6,7 @@
 //! one call it has there in the next; who is through with its share takes what is left
 //! of the others'.
 
+mod chains;
 mod crew;
 
 use alloc::{string::ToString, vec, vec::Vec};
@@ -18,6 +19,7 @@ use std::{
     thread,
 };
 
+pub use self::chains::Chains;
 use self::crew::Crew;
 use crate::{
     backend::{CryptError, CryptErrorKind, Direction, LoadedKey},

@@ -13,6 +13,7 @@
 //! | T·α³² | [`mul_alpha32`] | |
 //! | T·α¹²⁸ | [`mul_alpha128`] | [`mul_alpha128_table`] |
 //! | T·αʲ | [`mul_alpha_pow`] | |
+//! | T·U | [`mul`] | |
 //!
 //! The table forms are Algorithms 2 and 3 of An & Seo, "Designing a New XTS-AES
 //! Parallel Optimization Implementation Technique for Fast File Encryption",
@@ -89,7 +90,8 @@ pub const fn mul_alpha_pow(t: u128, j: u128) -> u128 {
 }
 
 /// `a`·`b`, in constant time.
-const fn mul(a: u128, b: u128) -> u128 {
+#[must_use]
+pub const fn mul(a: u128, b: u128) -> u128 {
     let mut product = 0;
     let mut bit = 128;
     while bit > 0 {

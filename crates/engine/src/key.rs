@@ -198,6 +198,124 @@ impl CbcKey {
     }
 }
 
+/// The keys of parallel tweakable OFB (Damjanović and Simić, "Tweakable parallel OFB
+/// mode of operation with delayed thread synchronization", Security and Communication
+/// Networks, 2015, Listings 3 and 4).
+///
+/// Each chain has a key that makes its key stream and one that encrypts the IV to its
+/// first tweak. Two chains have the same two keys, the other way round. The two are never
+/// equal: both chains would be the same then, and cancel each other out.
+#[derive(Clone, Debug)]
+pub struct ParallelOfbKey {
+    first: AesKey,
+    second: AesKey,
+    chains: usize,
+    construction: Construction,
+    schedule: TweakSchedule,
+}
+
+impl ParallelOfbKey {
+    /// Two chains of AES-128 under the halves of a key of 32 bytes: the mode of the
+    /// paper, its rows `2x 128`.
+    ///
+    /// # Errors
+    /// [`KeyError::Length`] for any other length, [`KeyError::EqualKeys`] when the
+    /// halves are the same.
+    pub fn new(
+        bytes: &[u8],
+        construction: Construction,
+        schedule: TweakSchedule,
+    ) -> Result<Self, KeyError> {
+        if bytes.len() != 32 {
+            return Err(KeyError::Length {
+                found: bytes.len(),
+                expected: "32",
+            });
+        }
+        let one = Self::one_chain(bytes, construction, schedule)?;
+        Ok(Self { chains: 2, ..one })
+    }
+
+    /// The first chain alone: its key, then that of its tweak, 32 bytes together for
+    /// AES-128 and 64 for AES-256. For comparisons, as the paper's rows `1x 128` and
+    /// `1x 256`.
+    ///
+    /// # Errors
+    /// As [`ParallelOfbKey::new`].
+    pub fn one_chain(
+        bytes: &[u8],
+        construction: Construction,
+        schedule: TweakSchedule,
+    ) -> Result<Self, KeyError> {
+        let XtsKey { data, tweak } = XtsKey::new_permitting_equal_halves(bytes)?;
+        if bool::from(data.expose().ct_eq(tweak.expose())) {
+            return Err(KeyError::EqualKeys);
+        }
+        Ok(Self {
+            first: data,
+            second: tweak,
+            chains: 1,
+            construction,
+            schedule,
+        })
+    }
+
+    /// AES-128 or AES-256: of each chain.
+    #[must_use]
+    pub fn size(&self) -> KeySize {
+        self.first.size()
+    }
+
+    /// How many chains are merged: 1 or 2.
+    #[must_use]
+    pub fn chains(&self) -> usize {
+        self.chains
+    }
+
+    /// XEX or XE.
+    #[must_use]
+    pub fn construction(&self) -> Construction {
+        self.construction
+    }
+
+    /// How each tweak is made from the one before.
+    #[must_use]
+    pub fn schedule(&self) -> TweakSchedule {
+        self.schedule
+    }
+
+    /// K1, which makes the first chain's key stream, and the second one's first tweak.
+    #[must_use]
+    pub fn first_key(&self) -> &AesKey {
+        &self.first
+    }
+
+    /// K2, which makes the second chain's key stream, and the first one's first tweak.
+    #[must_use]
+    pub fn second_key(&self) -> &AesKey {
+        &self.second
+    }
+}
+
+/// Where tweaks are added (Rogaway, Asiacrypt 2004).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Construction {
+    /// Before and after the encryption: Listing 3.
+    Xex,
+    /// Before it: Listing 4.
+    Xe,
+}
+
+/// How a chain's tweak `T_i` follows from `T_{i−1}`, where `T_0` is the encrypted IV.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TweakSchedule {
+    /// `T_i` = α ⊗ `T_{i−1}`, as the paper says in words, and as XTS has it.
+    #[default]
+    Alpha,
+    /// `T_i` = αⁱ ⊗ `T_{i−1}`, as its listings print it.
+    Printed,
+}
+
 /// What a backend is to do, and with which key.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -214,6 +332,9 @@ pub enum KeySpec {
     Cbc(CbcKey),
     /// Output feedback (SP 800-38A, 6.4).
     Ofb(AesKey),
+    /// Two chains of output feedback with tweaks, merged. Research: its security is what
+    /// its authors argue, and no more is known.
+    ParallelOfb(ParallelOfbKey),
 }
 
 impl KeySpec {
@@ -226,6 +347,10 @@ impl KeySpec {
             Self::Ctr(_) => Mode::Ctr,
             Self::Cbc(_) => Mode::Cbc,
             Self::Ofb(_) => Mode::Ofb,
+            Self::ParallelOfb(key) => match key.construction {
+                Construction::Xex => Mode::OfbXex,
+                Construction::Xe => Mode::OfbXe,
+            },
         }
     }
 
@@ -236,6 +361,7 @@ impl KeySpec {
             Self::Xts(key) => key.size(),
             Self::Cbc(key) => key.size(),
             Self::Ecb(key) | Self::Ctr(key) | Self::Ofb(key) => key.size(),
+            Self::ParallelOfb(key) => key.size(),
         }
     }
 }
@@ -254,10 +380,14 @@ pub enum Mode {
     Cbc,
     /// Output feedback.
     Ofb,
+    /// Parallel tweakable output feedback with the construction XEX.
+    OfbXex,
+    /// The same with the construction XE.
+    OfbXe,
 }
 
 impl Mode {
-    /// The name: `xts`, `ecb`, `ctr`, `cbc`, `ofb`.
+    /// The name: `xts`, `ecb`, `ctr`, `cbc`, `ofb`, `ofb-xex`, `ofb-xe`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -266,6 +396,8 @@ impl Mode {
             Self::Ctr => "ctr",
             Self::Cbc => "cbc",
             Self::Ofb => "ofb",
+            Self::OfbXex => "ofb-xex",
+            Self::OfbXe => "ofb-xe",
         }
     }
 
@@ -276,7 +408,7 @@ impl Mode {
         match self {
             Self::Xts => len >= 16,
             Self::Ecb | Self::Cbc => len > 0 && len.is_multiple_of(16),
-            Self::Ctr | Self::Ofb => len > 0,
+            Self::Ctr | Self::Ofb | Self::OfbXex | Self::OfbXe => len > 0,
         }
     }
 }
@@ -305,6 +437,12 @@ pub enum KeyError {
          make a new random key"
     )]
     EqualHalves,
+    /// The two keys of parallel OFB are the same: two chains would cancel each other out.
+    #[error(
+        "the two halves of the key are equal, and chains under equal keys cancel each other out: \
+         make a new random key"
+    )]
+    EqualKeys,
 }
 
 #[cfg(test)]
@@ -322,6 +460,10 @@ mod tests {
             bytes[len - 1] ^= 0x80;
             assert!(XtsKey::new(&bytes[..len]).is_ok());
             assert!(XtsKey::new_permitting_equal_halves(&[7; 64][..len]).is_ok());
+            let one_chain =
+                |bytes| ParallelOfbKey::one_chain(bytes, Construction::Xe, TweakSchedule::Printed);
+            assert_eq!(one_chain(&[7; 64][..len]).unwrap_err(), KeyError::EqualKeys);
+            assert!(one_chain(&bytes[..len]).is_ok());
         }
     }
 
@@ -333,7 +475,9 @@ mod tests {
             assert_eq!(Mode::Ecb.accepts_unit_len(len), whole, "{len}");
             assert_eq!(Mode::Ctr.accepts_unit_len(len), len > 0, "{len}");
             assert_eq!(Mode::Cbc.accepts_unit_len(len), whole, "{len}");
-            assert_eq!(Mode::Ofb.accepts_unit_len(len), len > 0, "{len}");
+            for mode in [Mode::Ofb, Mode::OfbXex, Mode::OfbXe] {
+                assert_eq!(mode.accepts_unit_len(len), len > 0, "{len}");
+            }
         }
     }
 
@@ -351,6 +495,12 @@ mod tests {
                 matches!(len, 32 | 64),
                 "{len}"
             );
+            let parallel = |new: fn(_, _, _) -> _| -> Result<ParallelOfbKey, KeyError> {
+                new(&bytes[..len], Construction::Xex, TweakSchedule::Alpha)
+            };
+            assert_eq!(parallel(ParallelOfbKey::new).is_ok(), len == 32, "{len}");
+            let one_chain = parallel(ParallelOfbKey::one_chain);
+            assert_eq!(one_chain.is_ok(), matches!(len, 32 | 64), "{len}");
         }
     }
 }

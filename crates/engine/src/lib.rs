@@ -6,9 +6,11 @@
 //! |---|---|
 //! | encrypt disk sectors | [`Registry::best`], [`Backend::load_key`], [`LoadedKey::crypt`] |
 //! | the same on all cores | [`Executor`] |
+//! | go on with a message of output feedback piece by piece | [`Message`] |
+//! | many such messages side by side | [`encrypt_streams`] |
 //! | choose or list implementations | [`Registry`] |
 //! | describe what to encrypt | [`Run`] |
-//! | hold a key | [`XtsKey`], [`AesKey`], [`CbcKey`], [`SecretBytes`] |
+//! | hold a key | [`XtsKey`], [`AesKey`], [`CbcKey`], [`ParallelOfbKey`], [`SecretBytes`] |
 //! | check an implementation | [`self_test`] |
 //! | plug in a device | implement [`Backend`] and [`LoadedKey`] |
 //!
@@ -46,6 +48,7 @@ mod executor;
 pub mod gf128;
 mod kernel;
 mod key;
+mod message;
 mod mode;
 mod registry;
 mod run;
@@ -58,8 +61,12 @@ pub use backend::{
 };
 pub use buffer::{Buffer, PAGE};
 #[cfg(feature = "std")]
-pub use executor::Executor;
-pub use key::{AesKey, CbcKey, KeyError, KeySize, KeySpec, Mode, XtsKey};
+pub use executor::{Chains, Executor};
+pub use key::{
+    AesKey, CbcKey, Construction, KeyError, KeySize, KeySpec, Mode, ParallelOfbKey, TweakSchedule,
+    XtsKey,
+};
+pub use message::{Message, Turn, encrypt_streams};
 pub use registry::{Registry, SelectError, Unavailable};
 pub use run::{DataUnitLen, DataUnitNumber, InOut, Run, RunError};
 pub use secret::SecretBytes;

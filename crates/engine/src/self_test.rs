@@ -15,7 +15,9 @@ use core::ops::Range;
 use crate::{
     backend::{Backend, BackendError, CryptError, Direction, LoadedKey},
     kernel,
-    key::{AesKey, CbcKey, KeySize, KeySpec, Mode, XtsKey},
+    key::{
+        AesKey, CbcKey, Construction, KeySize, KeySpec, Mode, ParallelOfbKey, TweakSchedule, XtsKey,
+    },
     run::{DataUnitLen, DataUnitNumber, InOut, Run},
 };
 
@@ -165,6 +167,38 @@ const ANSWERS: &[Answer] = &[
         ciphertext: "dc7e84bfda79164b7ecd8486985d3860",
     },
     Answer {
+        mode: Mode::OfbXex,
+        source: "vectors/parallel-ofb, 2",
+        key: "d3f9e58a83780e02f4396bc82de6fea299c0c89bf6c825e9aad18a3a46f7e111",
+        number: 0xffff_ffff_ffff_ffff_ffff_ffff_ffff_ffff,
+        plaintext: "5ecfc2d0f330e250ad83ccafb94e614bdc",
+        ciphertext: "201ec7f89fa1a3a4e0dff58fb7aa6827e6",
+    },
+    Answer {
+        mode: Mode::OfbXex,
+        source: "vectors/parallel-ofb, 15",
+        key: "e0d6a1f74b4b8e9942b150515b5172fe6d5df41e50cabd931fe02cf90b360af7e96d7638bde302c2541c66d5ff72f95fd12f1dce89f6945c6f3d1b49a03cc2b0",
+        number: 0x1,
+        plaintext: "5e09b8b87291d1eae85b1b43db6db2e11b916694d10c0df6d5a7c28da80b9a3d74",
+        ciphertext: "e5920b0e5733ebaf1a59698a4307c86ed444ecad1997e3a6305daf178fa76308fc",
+    },
+    Answer {
+        mode: Mode::OfbXe,
+        source: "vectors/parallel-ofb, 2",
+        key: "0b2f4e4c570bcb1d5a40e32be0e5f43b7c29df83817a4ccbbc96667cafd91e0f",
+        number: 0xffff_ffff_ffff_ffff_ffff_ffff_ffff_ffff,
+        plaintext: "6141bc4006c759b64d7fe5d5f656b69bf912df63593b56b57aa632d682d550",
+        ciphertext: "ba7756831a5cda7c42b93d61430037893f8020e63966acc165be4439cd97e5",
+    },
+    Answer {
+        mode: Mode::OfbXe,
+        source: "vectors/parallel-ofb, 15",
+        key: "716197aebe6d6382a9247c7d778d4c14d900caf9ebe96adb5ba2c331936810ec0bc9de10a163a87f03c326ec54b2448ab967842a17ab62731fcafe2dac142218",
+        number: 0x1,
+        plaintext: "3cea9626dd0ff8f18cc67bd7f472c2ac27d08913f2a183141468ee3869ee4b4e",
+        ciphertext: "0c5878389eea12633701a6b1a25dea60fe1c0a030a8315f85ba0bbbdaf050c55",
+    },
+    Answer {
         mode: Mode::Xts,
         source: "IEEE 1619-2007, vector 2",
         key: "1111111111111111111111111111111122222222222222222222222222222222",
@@ -225,8 +259,8 @@ fn compare_with_portable(
     let portable = kernel::portable().load_key(&spec)?;
     let (long, batches) = match mode {
         Mode::Xts => (LONG, BATCHES),
-        // One block after the other, whatever the length, and slow.
-        Mode::Ofb => (&[][..], &[][..]),
+        // The same at any length, and slow.
+        Mode::Ofb | Mode::OfbXex | Mode::OfbXe => (&[][..], &[][..]),
         Mode::Cbc => (LONG, CHAINS),
         Mode::Ctr | Mode::Ecb => (LONG, &[][..]),
     };
@@ -388,7 +422,18 @@ fn key_spec(mode: Mode, bytes: &[u8]) -> KeySpec {
         Mode::Ctr => KeySpec::Ctr(aes()),
         Mode::Cbc => KeySpec::Cbc(cbc_key(bytes)),
         Mode::Ofb => KeySpec::Ofb(aes()),
+        Mode::OfbXex => KeySpec::ParallelOfb(parallel_ofb_key(bytes, Construction::Xex)),
+        Mode::OfbXe => KeySpec::ParallelOfb(parallel_ofb_key(bytes, Construction::Xe)),
     }
+}
+
+/// Two chains, or from 64 bytes one.
+fn parallel_ofb_key(bytes: &[u8], construction: Construction) -> ParallelOfbKey {
+    let new = match bytes.len() {
+        64 => ParallelOfbKey::one_chain,
+        _ => ParallelOfbKey::new,
+    };
+    new(bytes, construction, TweakSchedule::Alpha).expect("a constant of this file")
 }
 
 /// With ESSIV where 32 bytes follow the data key.
@@ -409,7 +454,7 @@ fn cbc_key(bytes: &[u8]) -> CbcKey {
 fn key_lens(mode: Mode) -> Vec<usize> {
     let sizes = KeySize::ALL.map(KeySize::bytes);
     match mode {
-        Mode::Xts => sizes.map(|len| 2 * len).to_vec(),
+        Mode::Xts | Mode::OfbXex | Mode::OfbXe => sizes.map(|len| 2 * len).to_vec(),
         Mode::Cbc => sizes.iter().flat_map(|&len| [len, len + 32]).collect(),
         Mode::Ecb | Mode::Ctr | Mode::Ofb => sizes.to_vec(),
     }
@@ -532,6 +577,8 @@ mod tests {
                 Mode::Ctr => &[Mode::Ctr],
                 Mode::Cbc => &[Mode::Cbc],
                 Mode::Ofb => &[Mode::Ofb],
+                Mode::OfbXex => &[Mode::OfbXex],
+                Mode::OfbXe => &[Mode::OfbXe],
             };
             info
         }
@@ -542,7 +589,10 @@ mod tests {
             } else {
                 Flaw::None
             };
-            let parts = if key.mode() == Mode::Xts { 2 } else { 1 };
+            let parts = match key.mode() {
+                Mode::Xts | Mode::OfbXex | Mode::OfbXe => 2,
+                _ => 1,
+            };
             let mut other = pattern(parts * key.size().bytes());
             other[0] ^= 1;
             let other = kernel::portable().load_key(&key_spec(key.mode(), &other))?;
@@ -596,7 +646,7 @@ mod tests {
 
     #[test]
     fn what_the_known_answers_do_not_reach_is_compared() {
-        for mode in [Mode::Xts, Mode::Ecb, Mode::Ctr, Mode::Cbc, Mode::Ofb] {
+        for &mode in kernel::portable().info().modes {
             for (size, direction) in KeySize::ALL
                 .into_iter()
                 .flat_map(|size| Direction::ALL.map(|direction| (size, direction)))
@@ -624,8 +674,8 @@ mod tests {
                 ] {
                     // Only XTS has batches of 128, and ECB and CBC no part of a block.
                     match (mode, flaw) {
-                        (Mode::Ecb | Mode::Ctr | Mode::Cbc | Mode::Ofb, Flaw::SecondBatch)
-                        | (Mode::Ecb | Mode::Cbc, Flaw::Tail) => continue,
+                        (Mode::Xts, Flaw::SecondBatch) => {}
+                        (_, Flaw::SecondBatch) | (Mode::Ecb | Mode::Cbc, Flaw::Tail) => continue,
                         _ => {}
                     }
                     let error = run(flaw).expect_err("a flaw");

@@ -13,6 +13,7 @@
 //! | `aesni` | AES-NI and PCLMULQDQ in xmm registers, no AVX needed | 8 |
 //! | `portable` | bitsliced AES of the `aes` crate, any CPU | 32 |
 
+mod feedback;
 mod portable;
 pub(crate) mod vector;
 #[cfg(target_arch = "x86_64")]
@@ -21,12 +22,15 @@ mod x86;
 use alloc::{boxed::Box, string::String, sync::Arc};
 use core::{hint::black_box, mem::MaybeUninit};
 
+use self::feedback::{Feedback, Passage};
 use crate::{
     backend::{Backend, BackendError, BackendInfo, CryptError, Direction, LoadedKey, check_runs},
     buffer::Buffer,
     key::{AesKey, KeySpec, Mode},
+    message::Message,
+    mode::ofb::{Form, Lane},
     registry::{Registry, Unavailable},
-    run::Run,
+    run::{DataUnitNumber, Run},
 };
 
 /// Adds all kernels, the fastest first.
@@ -92,7 +96,23 @@ trait Kernel: Copy + Send + Sync + 'static {
         run: &mut Run<'_>,
     );
     fn ctr(self, key: &Self::Key, run: &mut Run<'_>);
-    fn ofb(self, key: &Self::Key, run: &mut Run<'_>);
+
+    /// Whether chains under different keys go side by side in the time of one.
+    const MIXES: bool;
+    /// Blocks in a register.
+    const BLOCKS: usize;
+    /// How many registers of chains without tweaks go side by side at most.
+    const CHAINS: usize;
+
+    /// The number of AES rounds: 10 or 14.
+    fn rounds(key: &Self::Key) -> usize;
+
+    /// Goes on with messages by so many blocks. Where keys do not mix, all lanes have the
+    /// same ones; else all are of one size.
+    ///
+    /// # Safety
+    /// At each lane's place there are so many blocks.
+    unsafe fn feedback(self, form: Form, lanes: &mut [Lane<'_, Self::Key>], blocks: usize);
 }
 
 struct CpuBackend<K>(K);
@@ -102,7 +122,15 @@ impl<K: Kernel> Backend for CpuBackend<K> {
         BackendInfo::new(
             K::NAME,
             self.0.device(),
-            &[Mode::Xts, Mode::Ecb, Mode::Ctr, Mode::Cbc, Mode::Ofb],
+            &[
+                Mode::Xts,
+                Mode::Ecb,
+                Mode::Ctr,
+                Mode::Cbc,
+                Mode::Ofb,
+                Mode::OfbXex,
+                Mode::OfbXe,
+            ],
         )
     }
 
@@ -131,9 +159,14 @@ fn expanded<K: Kernel>(kernel: K, key: &KeySpec) -> CpuKey<K> {
             data: kernel.expand(key.data_key()),
             essiv: key.essiv_key().map(|key| kernel.expand(key)),
         },
-        KeySpec::Ofb(key) => Keys::Ofb(kernel.expand(key)),
+        KeySpec::Ofb(key) => Keys::Feedback(Arc::new(Feedback::plain(kernel.expand(key)))),
+        KeySpec::ParallelOfb(key) => {
+            let [first, second] = [key.first_key(), key.second_key()].map(|k| kernel.expand(k));
+            Keys::Feedback(Arc::new(Feedback::tweaked(key, first, second)))
+        }
     };
-    CpuKey { kernel, keys }
+    let mode = key.mode();
+    CpuKey { kernel, mode, keys }
 }
 
 /// Overwrites `BYTES` of the stack below its caller, which is where functions that
@@ -147,36 +180,39 @@ fn wipe_stack<const BYTES: usize>() {
 
 struct CpuKey<K: Kernel> {
     kernel: K,
+    mode: Mode,
     keys: Keys<K::Key>,
 }
 
 enum Keys<E> {
-    Xts { data: E, tweak: E },
+    Xts {
+        data: E,
+        tweak: E,
+    },
     Ecb(E),
     Ctr(E),
-    Cbc { data: E, essiv: Option<E> },
-    Ofb(E),
-}
-
-impl<E> Keys<E> {
-    fn mode(&self) -> Mode {
-        match self {
-            Self::Xts { .. } => Mode::Xts,
-            Self::Ecb(_) => Mode::Ecb,
-            Self::Ctr(_) => Mode::Ctr,
-            Self::Cbc { .. } => Mode::Cbc,
-            Self::Ofb(_) => Mode::Ofb,
-        }
-    }
+    Cbc {
+        data: E,
+        essiv: Option<E>,
+    },
+    /// OFB, with tweaks or without.
+    Feedback(Arc<Feedback<E>>),
 }
 
 impl<K: Kernel> LoadedKey for CpuKey<K> {
     fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
-        check_runs(self.keys.mode(), runs)?;
+        check_runs(self.mode, runs)?;
         // SAFETY: the unit lengths are those of the mode, as just checked.
         unsafe { self.crypt_checked(direction, runs) };
         K::wipe_stack();
         Ok(())
+    }
+
+    fn message(&self, iv: DataUnitNumber) -> Option<Message> {
+        match &self.keys {
+            Keys::Feedback(keys) => Some(Message(Box::new(Passage::begin(self.kernel, keys, iv)))),
+            _ => None,
+        }
     }
 }
 
@@ -187,6 +223,10 @@ impl<K: Kernel> CpuKey<K> {
     /// The unit lengths are those of the mode.
     #[inline(never)]
     unsafe fn crypt_checked(&self, direction: Direction, runs: &mut [Run<'_>]) {
+        if let Keys::Feedback(keys) = &self.keys {
+            feedback::crypt_runs(self.kernel, keys, runs);
+            return;
+        }
         for run in runs {
             match &self.keys {
                 // SAFETY: as the caller says.
@@ -200,7 +240,7 @@ impl<K: Kernel> CpuKey<K> {
                 Keys::Cbc { data, essiv } => unsafe {
                     self.kernel.cbc(data, essiv.as_ref(), direction, run);
                 },
-                Keys::Ofb(key) => self.kernel.ofb(key, run),
+                Keys::Feedback(_) => unreachable!("done above"),
             }
         }
     }
@@ -211,7 +251,10 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::{AesKey, CbcKey, DataUnitLen, DataUnitNumber, XtsKey};
+    use crate::{
+        AesKey, CbcKey, Construction, DataUnitLen, DataUnitNumber, ParallelOfbKey, TweakSchedule,
+        XtsKey,
+    };
 
     /// Threads of other programs are small: musl gives them 128 KiB. Without
     /// optimisation everything that is inlined has its own place on the stack.
@@ -223,6 +266,9 @@ mod tests {
             64 << 10
         };
         let key = [0, 1].map(|k| [k; 32]);
+        let halves: [u8; 32] = core::array::from_fn(|i| u8::from(i < 16));
+        let parallel =
+            ParallelOfbKey::new(&halves, Construction::Xex, TweakSchedule::Printed).unwrap();
         let aes = || AesKey::new(&key[0]).unwrap();
         let keys = [
             KeySpec::Xts(XtsKey::new(key.as_flattened()).unwrap()),
@@ -230,6 +276,7 @@ mod tests {
             KeySpec::Ctr(aes()),
             KeySpec::Cbc(CbcKey::essiv_sha256(aes(), &key[1])),
             KeySpec::Ofb(aes()),
+            KeySpec::ParallelOfb(parallel),
         ];
         for backend in Registry::cpu().probe_all().filter_map(|(_, b)| b.ok()) {
             for key in &keys {

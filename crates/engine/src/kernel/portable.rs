@@ -7,18 +7,26 @@
 //! [`Kernel::device`] says which of the two it is.
 
 use alloc::{boxed::Box, string::String};
+use core::{iter, ptr};
 
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, BlockSizeUser, KeyInit, consts::U16};
 
 use super::{
     Kernel,
-    vector::{Beside, DEPTH, Each, Permutation, Vector},
+    vector::{Beside, DEPTH, Each, Nothing, Permutation, Vector},
 };
 use crate::{
     backend::Direction,
-    gf128::{mul_alpha, mul_alpha8, mul_alpha32},
-    key::{AesKey, KeySize},
-    mode::{cbc, ctr, ecb, ofb, xts},
+    gf128::{mul, mul_alpha, mul_alpha8, mul_alpha32},
+    key::{
+        AesKey, KeySize,
+        TweakSchedule::{Alpha, Printed},
+    },
+    mode::{
+        cbc, ctr, ecb,
+        ofb::{self, Form, Lane, LaneKeys, Tweaks, Untweaked},
+        xts,
+    },
     run::Run,
 };
 
@@ -118,9 +126,128 @@ impl Kernel for Portable {
         with_cipher!(key, key => unsafe { ctr::crypt(&Enc(key), run) });
     }
 
-    fn ofb(self, key: &Key, run: &mut Run<'_>) {
-        // SAFETY: `Blocks` needs no instructions.
-        with_cipher!(key, key => unsafe { ofb::crypt(&Enc(key), run) });
+    const MIXES: bool = false;
+    const BLOCKS: usize = Blocks::BLOCKS;
+    const CHAINS: usize = 1;
+
+    fn rounds(key: &Key) -> usize {
+        match key {
+            Key::Aes128(_) => KeySize::Aes128.rounds(),
+            Key::Aes256(_) => KeySize::Aes256.rounds(),
+        }
+    }
+
+    unsafe fn feedback(self, form: Form, lanes: &mut [Lane<'_, Key>], blocks: usize) {
+        let Some(lane) = lanes.first() else { return };
+        let keys = lane.keys;
+        let is_same = |lane: &Lane<'_, Key>| iter::zip(lane.keys, keys).all(|(a, b)| ptr::eq(a, b));
+        assert!(lanes.iter().all(is_same));
+        // SAFETY: as the caller says.
+        with_cipher!(keys[0], first => unsafe { feedback(form, first, keys[1], lanes, blocks) });
+    }
+}
+
+/// As [`Kernel::feedback`], under the key `first`, and where there are two chains `second`.
+///
+/// # Safety
+/// At each lane's place there are so many blocks.
+#[inline(never)]
+unsafe fn feedback<C: Cipher>(
+    form: Form,
+    first: &C,
+    second: &Key,
+    lanes: &mut [Lane<'_, Key>],
+    blocks: usize,
+) {
+    let schedule = form.tweaked.map(|(_, schedule)| schedule);
+    let second = C::of(second).filter(|_| form.chains == 2);
+    let one = OneKey([first]);
+    let two = second.map(|second| OneKey([first, second]));
+    // SAFETY: as the caller says.
+    unsafe {
+        match (schedule, two) {
+            (None, _) => chained::<Untweaked<_>, _, 1>(one, form, lanes, blocks),
+            (Some(Alpha), None) => chained::<ofb::Alpha<_>, _, 1>(one, form, lanes, blocks),
+            (Some(Alpha), Some(two)) => chained::<ofb::Alpha<_>, _, 2>(two, form, lanes, blocks),
+            (Some(Printed), None) => chained::<ofb::Printed<_>, _, 1>(one, form, lanes, blocks),
+            (Some(Printed), Some(two)) => {
+                chained::<ofb::Printed<_>, _, 2>(two, form, lanes, blocks);
+            }
+        }
+    }
+}
+
+/// [`ofb::crypt`] as a function by itself, as [`encrypt`].
+///
+/// # Safety
+/// At each lane's place there are so many blocks.
+#[inline(never)]
+unsafe fn chained<T, K, const C: usize>(
+    keys: K,
+    form: Form,
+    lanes: &mut [Lane<'_, Key>],
+    blocks: usize,
+) where
+    T: Tweaks<Blocks>,
+    K: LaneKeys<C, V = Blocks>,
+{
+    // SAFETY: as the caller says.
+    unsafe { ofb::crypt::<_, _, T, C, C>(keys, form, lanes, blocks) }
+}
+
+/// The crate's two ciphers.
+trait Cipher: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> {
+    /// The cipher in a key, if it is this one.
+    fn of(key: &Key) -> Option<&Self>;
+}
+
+impl Cipher for aes::Aes128 {
+    fn of(key: &Key) -> Option<&Self> {
+        match key {
+            Key::Aes128(cipher) => Some(cipher),
+            Key::Aes256(_) => None,
+        }
+    }
+}
+
+impl Cipher for aes::Aes256 {
+    fn of(key: &Key) -> Option<&Self> {
+        match key {
+            Key::Aes256(cipher) => Some(cipher),
+            Key::Aes128(_) => None,
+        }
+    }
+}
+
+/// As a function by itself: the crate's code is long.
+#[inline(never)]
+fn permuted<P: Cipher>(cipher: &P, x: Blocks) -> Blocks {
+    let [y] = Enc(cipher).rounds([x], [Blocks([0; 4])], &mut Nothing);
+    y
+}
+
+/// All lanes of each chain have one key. The crate adds the first and the last round key
+/// by itself.
+struct OneKey<'a, P, const C: usize>([&'a P; C]);
+
+impl<P: Cipher, const C: usize> LaneKeys<C> for OneKey<'_, P, C> {
+    type V = Blocks;
+
+    #[inline(always)]
+    fn first(&self, _: usize) -> Blocks {
+        Blocks([0; 4])
+    }
+
+    #[inline(always)]
+    fn between(&self, _: usize) -> Blocks {
+        Blocks([0; 4])
+    }
+
+    #[inline(always)]
+    fn rounds(&self, x: &mut [Blocks; C], post: &[Blocks; C]) {
+        for chain in 0..C {
+            x[chain] = permuted(self.0[chain], x[chain]).xor(post[chain]);
+        }
     }
 }
 
@@ -260,6 +387,14 @@ impl Vector for Blocks {
     }
 
     #[inline(always)]
+    fn and(mut self, other: Self) -> Self {
+        for (block, other) in self.0.iter_mut().zip(other.0) {
+            *block &= other;
+        }
+        self
+    }
+
+    #[inline(always)]
     fn preceding(self, before: Self) -> Self {
         let [a, b, c, _] = self.0;
         Self([before.0[3], a, b, c])
@@ -274,6 +409,24 @@ impl Vector for Blocks {
             t = mul_alpha(t);
         }
         spread
+    }
+
+    #[inline(always)]
+    fn mul_alpha_each(self) -> Self {
+        self.each(mul_alpha)
+    }
+
+    #[inline(always)]
+    fn mul(mut self, other: Self) -> Self {
+        for (block, other) in self.0.iter_mut().zip(other.0) {
+            *block = mul(*block, other);
+        }
+        self
+    }
+
+    #[inline(always)]
+    fn exchanged(x: [Self; 4]) -> [Self; 4] {
+        core::array::from_fn(|i| Self(x.map(|x| x.0[i])))
     }
 
     #[inline(always)]

@@ -95,6 +95,8 @@ pub(crate) trait Vector: Copy {
 
     fn xor(self, other: Self) -> Self;
 
+    fn and(self, other: Self) -> Self;
+
     /// The block before each of these, where `before` is the register before.
     fn preceding(self, before: Self) -> Self;
 
@@ -119,6 +121,16 @@ pub(crate) trait Vector: Copy {
     fn mul_alpha(t: u128) -> u128 {
         crate::gf128::mul_alpha(t)
     }
+
+    /// Each block times α.
+    fn mul_alpha_each(self) -> Self;
+
+    /// Each block times the other's.
+    fn mul(self, other: Self) -> Self;
+
+    /// Register i gets the blocks i of all, for i < `BLOCKS`; those after them do not
+    /// count.
+    fn exchanged(x: [Self; 4]) -> [Self; 4];
 
     /// Each block times α⁸.
     fn mul_alpha8(self) -> Self;

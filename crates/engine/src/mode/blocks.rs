@@ -67,12 +67,47 @@ impl Place {
 
     #[inline(always)]
     pub(crate) fn in_place(p: *mut u8) -> Self {
+        Self::separate(p, p)
+    }
+
+    /// Through the caches, and with nothing asked for.
+    #[inline(always)]
+    pub(crate) fn separate(src: *const u8, dst: *mut u8) -> Self {
         Self {
-            src: p,
-            dst: p,
+            src,
+            dst,
             around: false,
             ahead: false,
             far_ahead: false,
+        }
+    }
+
+    /// Bytes outside of a run.
+    ///
+    /// # Panics
+    /// If input and output are not of one length.
+    pub(crate) fn of_bytes(buf: &mut InOut<'_>) -> Self {
+        match buf {
+            InOut::InPlace(buf) => Self::in_place(buf.as_mut_ptr()),
+            InOut::Separate { input, output } => {
+                assert_eq!(
+                    input.len(),
+                    output.len(),
+                    "the output is as long as the input"
+                );
+                Self::separate(input.as_ptr(), output.as_mut_ptr())
+            }
+        }
+    }
+
+    /// Adds `stream` to the bytes at the place.
+    ///
+    /// # Safety
+    /// So many are left there.
+    pub(crate) unsafe fn add_bytes(self, stream: &[u8]) {
+        for (i, byte) in stream.iter().enumerate() {
+            // SAFETY: as the caller says.
+            unsafe { self.dst.add(i).write(self.src.add(i).read() ^ byte) };
         }
     }
 
@@ -360,26 +395,6 @@ pub(crate) unsafe fn rest<F: Form, P: Permutation>(
         }
     }
     left[0]
-}
-
-/// One block by itself, as a little-endian integer: P(x ⊕ tweak) ⊕ tweak.
-///
-/// # Safety
-/// The CPU has the instructions of `P`.
-#[inline(always)]
-pub(crate) unsafe fn single<P: Permutation>(p: &P, x: u128, tweak: u128) -> u128 {
-    let mut block = [x.to_le(), 0, 0, 0];
-    let mut tweaks = [tweak.to_le(), 0, 0, 0];
-    // SAFETY: the arrays have a full register's blocks.
-    unsafe {
-        let mask = P::V::load(tweaks.as_ptr().cast()).xor(p.leave());
-        let at = Place::in_place(block.as_mut_ptr().cast());
-        pass::<1, Masked, P>(p, [mask], at, &mut Nothing);
-    }
-    let y = u128::from_le(block[0]);
-    wipe(&mut block);
-    wipe(&mut tweaks);
-    y
 }
 
 /// Overwrites what nothing will read any more.

@@ -1,52 +1,389 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Output feedback: SP 800-38A, 6.4. Each block of key stream is the encryption
-//! of the one before, so a message is bound by the latency of AES.
+//! Output feedback (SP 800-38A, 6.4), and the parallel tweakable kind with its
+//! constructions XEX and XE (Damjanović and Simić, 2015, Listings 3 and 4).
+//!
+//! Each block of a chain is the encryption of the one before, so a chain is bound by
+//! the latency of AES, and most of the CPU stands idle. What helps is to have other
+//! chains beside it: a message's second one, or those of other messages. Each is a
+//! *lane*, a block's place in a register:
+//!
+//! ```text
+//! for each chain of each message, side by side:
+//!     T' = α ⊗ T                          (as printed: αⁱ⁺¹ ⊗ T)
+//!     S  = rounds(S), whose last one adds K_last ⊕ K_0 ⊕ T' [⊕ T for XEX]
+//!     C  = S ⊕ K_0 ⊕ T'                   (the next F, and the key stream)
+//!     T  = T'
+//! each message's output = input ⊕ C of its chains
+//! ```
+//!
+//! S = F ⊕ T ⊕ `K_0` is what the first round sees. All that has to be added from block to
+//! block (XEX's outer tweak, the next tweak, the first round key) is added by the last
+//! round's one instruction, and only ten or fourteen of these lie between two blocks. The
+//! tweaks wait for nothing, and the processor makes them meanwhile.
+//!
+//! Chains of one message are in different registers, so that those of its second one are
+//! added without moving anything inside a register, and a register's lanes can have one
+//! key. As many blocks are made as a register has lanes, which are then exchanged: the
+//! lanes of one step for the steps of one lane. So memory is read and written by whole
+//! registers; with four lanes that is a cache line.
 
-use super::blocks::{Place, single};
-use crate::{kernel::vector::Permutation, run::Run};
+use core::iter;
 
+use super::blocks::{Place, wipe};
+use crate::{
+    kernel::vector::Vector,
+    key::{Construction, TweakSchedule},
+};
+
+/// How the chains of a message go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Form {
+    /// `None` without tweaks.
+    pub(crate) tweaked: Option<(Construction, TweakSchedule)>,
+    /// 1, or 2 where there are tweaks.
+    pub(crate) chains: usize,
+}
+
+impl Form {
+    /// As SP 800-38A has it.
+    pub(crate) const PLAIN: Self = Self {
+        tweaked: None,
+        chains: 1,
+    };
+
+    /// Different for different forms.
+    pub(crate) fn order(self) -> (usize, u8) {
+        let tweaked = match self.tweaked {
+            None => 0,
+            Some((construction, schedule)) => {
+                1 + 2 * u8::from(construction == Construction::Xe)
+                    + u8::from(schedule == TweakSchedule::Printed)
+            }
+        };
+        (self.chains, tweaked)
+    }
+}
+
+/// What a chain hands on from block to block, as little-endian integers.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Link {
+    /// F, which is encrypted next.
+    pub(crate) block: u128,
+    /// The tweak T that belongs to it.
+    pub(crate) tweak: u128,
+    /// With the printed schedule, the last power of α.
+    pub(crate) power: u128,
+}
+
+/// A message under way. Without a second chain the second key and link stand idle.
+pub(crate) struct Lane<'a, E> {
+    pub(crate) keys: [&'a E; 2],
+    pub(crate) links: [Link; 2],
+    pub(crate) at: Place,
+}
+
+/// AES for `N` registers of lanes.
+pub(crate) trait LaneKeys<const N: usize> {
+    type V: Vector;
+
+    /// Says that the schedules are to be read from memory again. A compiler that sees that
+    /// they stay the same would read them once, and store them on the stack.
+    #[inline(always)]
+    fn look_up(&mut self) {}
+
+    /// The first round keys of a register's lanes.
+    fn first(&self, register: usize) -> Self::V;
+
+    /// First round keys ⊕ last ones.
+    fn between(&self, register: usize) -> Self::V;
+
+    /// All rounds; the last adds `post` in place of its key.
+    fn rounds(&self, x: &mut [Self::V; N], post: &[Self::V; N]);
+}
+
+/// Goes on with messages, by so many blocks each. Of the `N` registers of chains a `C`-th
+/// part is that of the messages' first ones, the next that of their second ones.
+///
 /// # Safety
-/// The CPU has the instructions of `P`.
+/// The CPU has the instructions of `K`. At each lane's place there are so many blocks.
 #[inline(always)]
-pub(crate) unsafe fn crypt<P: Permutation>(p: &P, run: &mut Run<'_>) {
-    let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
-    let units = run.units();
-    let mut at = Place::of(run, 16);
-    for unit in 0..units {
-        let iv = first.step(unit as u64, stride).get();
-        // SAFETY: the run has `units` units of `unit_len` bytes.
+pub(crate) unsafe fn crypt<E, K, T, const N: usize, const C: usize>(
+    keys: K,
+    form: Form,
+    lanes: &mut [Lane<'_, E>],
+    mut blocks: usize,
+) where
+    K: LaneKeys<N>,
+    T: Tweaks<K::V>,
+{
+    assert!(lanes.len() <= N / C * K::V::BLOCKS);
+    // SAFETY: as the caller says.
+    unsafe {
+        let zero = K::V::zero();
+        let mut chains = Chains::<K, T, N, C>::take_up(keys, form, lanes);
+        let mut offset = 0;
+        while blocks > 0 {
+            let count = blocks.min(K::V::BLOCKS);
+            // By registers, then steps; of the second chains nothing is there.
+            let mut streams = [[zero; 4]; N];
+            for step in 0..count {
+                chains.step(step, &mut streams);
+            }
+            let lanes = lanes.chunks(K::V::BLOCKS);
+            for (lanes, streams) in lanes.zip(&mut streams) {
+                if count == K::V::BLOCKS {
+                    let streams = K::V::exchanged(*streams);
+                    for (lane, stream) in lanes.iter().zip(streams) {
+                        let at = lane.at.add(offset);
+                        K::V::load(at.src).xor(stream).store(at.dst);
+                    }
+                    continue;
+                }
+                for (step, stream) in streams.iter().enumerate().take(count) {
+                    let mut stream = as_blocks(*stream);
+                    for (lane, stream) in lanes.iter().zip(stream) {
+                        let at = lane.at.add(offset + 16 * step);
+                        at.write(at.read() ^ stream);
+                    }
+                    wipe(&mut stream);
+                }
+            }
+            offset += 16 * count;
+            blocks -= count;
+        }
+        chains.leave(lanes);
+    }
+}
+
+/// Chains in registers.
+struct Chains<K: LaneKeys<N>, T, const N: usize, const C: usize> {
+    keys: K,
+    /// S: F ⊕ tweak ⊕ first round key.
+    entered: [K::V; N],
+    tweaks: [T; N],
+    /// All ones for XEX, which adds tweaks after the encryption too, else 0.
+    outer: K::V,
+}
+
+impl<K, T, const N: usize, const C: usize> Chains<K, T, N, C>
+where
+    K: LaneKeys<N>,
+    T: Tweaks<K::V>,
+{
+    /// # Safety
+    /// The CPU has the instructions of `K`.
+    #[inline(always)]
+    unsafe fn take_up<E>(keys: K, form: Form, lanes: &[Lane<'_, E>]) -> Self {
+        // SAFETY: as the caller says; there are a register's blocks to load.
         unsafe {
-            message(p, iv.swap_bytes(), unit_len, at);
-            at = at.add(unit_len);
+            let zero = K::V::zero();
+            let mut entered = [zero; N];
+            let mut tweaks = [T::new(zero, zero); N];
+            for register in 0..N {
+                let (chain, place) = place(register, N, C);
+                let [mut block, mut tweak, mut power] = [[0; 4]; 3];
+                let lanes = lanes.iter().skip(place * K::V::BLOCKS);
+                for (i, lane) in lanes.take(K::V::BLOCKS).enumerate() {
+                    let link = lane.links[chain];
+                    block[i] = link.block.to_le();
+                    tweak[i] = link.tweak.to_le();
+                    power[i] = link.power.to_le();
+                }
+                let b = K::V::load(block.as_ptr().cast());
+                let t = K::V::load(tweak.as_ptr().cast());
+                let p = K::V::load(power.as_ptr().cast());
+                entered[register] = b.xor(t).xor(keys.first(register));
+                tweaks[register] = T::new(t, p);
+                wipe(&mut block);
+                wipe(&mut tweak);
+            }
+            let outer = match form.tweaked {
+                Some((Construction::Xex, _)) => [u8::MAX; 16],
+                _ => [0; 16],
+            };
+            Self {
+                keys,
+                entered,
+                tweaks,
+                outer: K::V::broadcast(outer.as_ptr()),
+            }
+        }
+    }
+
+    /// The next blocks of the messages' key streams, in place `step` of their registers.
+    #[inline(always)]
+    fn step(&mut self, step: usize, streams: &mut [[K::V; 4]; N]) {
+        self.keys.look_up();
+        let mut post = self.entered;
+        for (register, (post, tweaks)) in iter::zip(&mut post, &mut self.tweaks).enumerate() {
+            *post = tweaks.go_on(self.keys.between(register), self.outer);
+        }
+        self.keys.rounds(&mut self.entered, &post);
+        for (register, streams) in streams.iter_mut().enumerate().take(N / C) {
+            let mut stream = self.output(register);
+            if C == 2 {
+                stream = stream.xor(self.output(register + N / C));
+            }
+            streams[step] = stream;
+        }
+    }
+
+    /// C of the last step.
+    #[inline(always)]
+    fn output(&self, register: usize) -> K::V {
+        let entered = self.entered[register].xor(self.keys.first(register));
+        self.tweaks[register].taken_from(entered)
+    }
+
+    #[inline(always)]
+    fn leave<E>(&self, lanes: &mut [Lane<'_, E>]) {
+        for register in 0..N {
+            let (chain, place) = place(register, N, C);
+            let mut block = as_blocks(self.output(register));
+            let mut tweak = as_blocks(self.tweaks[register].tweak());
+            let power = as_blocks(self.tweaks[register].power());
+            let lanes = lanes.iter_mut().skip(place * K::V::BLOCKS);
+            for (i, lane) in lanes.take(K::V::BLOCKS).enumerate() {
+                lane.links[chain] = Link {
+                    block: block[i],
+                    tweak: tweak[i],
+                    power: power[i],
+                };
+            }
+            wipe(&mut block);
+            wipe(&mut tweak);
         }
     }
 }
 
-/// `stream` is the IV as a little-endian integer.
-///
-/// # Safety
-/// As for [`crypt`]; `len` bytes of the run are left at `at`.
+/// Of `registers` for `chains`: to which chain one belongs, and which it is of that.
 #[inline(always)]
-unsafe fn message<P: Permutation>(p: &P, mut stream: u128, len: usize, at: Place) {
-    for block in 0..len / 16 {
-        // SAFETY: a whole block is left.
-        unsafe {
-            stream = single(p, stream, 0);
-            let at = at.add(16 * block);
-            at.write(at.read() ^ stream);
-        }
+pub(crate) fn place(register: usize, registers: usize, chains: usize) -> (usize, usize) {
+    let each = registers / chains;
+    (register / each, register % each)
+}
+
+/// The tweaks of a register's lanes.
+pub(crate) trait Tweaks<V: Vector>: Copy {
+    fn new(tweak: V, power: V) -> Self;
+
+    /// Makes the next tweaks. Returns what the last round adds, given the first round keys
+    /// ⊕ the last ones; `outer` is all ones if it adds the tweaks themselves too, else 0.
+    fn go_on(&mut self, between: V, outer: V) -> V;
+
+    /// x ⊕ the tweaks.
+    fn taken_from(&self, x: V) -> V;
+
+    fn tweak(&self) -> V;
+    fn power(&self) -> V;
+}
+
+/// No tweaks: plain OFB.
+#[derive(Clone, Copy)]
+pub(crate) struct Untweaked<V>(V);
+
+impl<V: Vector> Tweaks<V> for Untweaked<V> {
+    #[inline(always)]
+    fn new(tweak: V, _: V) -> Self {
+        Self(tweak)
     }
-    let rest = len % 16;
-    if rest > 0 {
-        // SAFETY: as the caller says.
-        let (mut stream, at) = unsafe { (single(p, stream, 0), at.add(len - rest)) };
-        for i in 0..rest {
-            // Not through an array, which would have to be wiped.
-            #[expect(clippy::cast_possible_truncation, reason = "the lowest byte")]
-            let byte = stream as u8;
-            stream >>= 8;
-            // SAFETY: `rest` bytes are left.
-            unsafe { at.dst.add(i).write(at.src.add(i).read() ^ byte) };
-        }
+
+    #[inline(always)]
+    fn go_on(&mut self, between: V, _: V) -> V {
+        between
     }
+
+    #[inline(always)]
+    fn taken_from(&self, x: V) -> V {
+        x
+    }
+
+    #[inline(always)]
+    fn tweak(&self) -> V {
+        self.0
+    }
+
+    #[inline(always)]
+    fn power(&self) -> V {
+        self.0.xor(self.0)
+    }
+}
+
+/// Each tweak is α times the one before.
+#[derive(Clone, Copy)]
+pub(crate) struct Alpha<V>(V);
+
+impl<V: Vector> Tweaks<V> for Alpha<V> {
+    #[inline(always)]
+    fn new(tweak: V, _: V) -> Self {
+        Self(tweak)
+    }
+
+    #[inline(always)]
+    fn go_on(&mut self, between: V, outer: V) -> V {
+        let before = self.0.and(outer);
+        self.0 = self.0.mul_alpha_each();
+        between.xor(self.0).xor(before)
+    }
+
+    #[inline(always)]
+    fn taken_from(&self, x: V) -> V {
+        x.xor(self.0)
+    }
+
+    #[inline(always)]
+    fn tweak(&self) -> V {
+        self.0
+    }
+
+    #[inline(always)]
+    fn power(&self) -> V {
+        self.0.xor(self.0)
+    }
+}
+
+/// Tweak i is αⁱ times the one before.
+#[derive(Clone, Copy)]
+pub(crate) struct Printed<V> {
+    tweak: V,
+    power: V,
+}
+
+impl<V: Vector> Tweaks<V> for Printed<V> {
+    #[inline(always)]
+    fn new(tweak: V, power: V) -> Self {
+        Self { tweak, power }
+    }
+
+    #[inline(always)]
+    fn go_on(&mut self, between: V, outer: V) -> V {
+        let before = self.tweak.and(outer);
+        self.power = self.power.mul_alpha_each();
+        self.tweak = self.tweak.mul(self.power);
+        between.xor(self.tweak).xor(before)
+    }
+
+    #[inline(always)]
+    fn taken_from(&self, x: V) -> V {
+        x.xor(self.tweak)
+    }
+
+    #[inline(always)]
+    fn tweak(&self) -> V {
+        self.tweak
+    }
+
+    #[inline(always)]
+    fn power(&self) -> V {
+        self.power
+    }
+}
+
+/// A register's blocks as little-endian integers, and zeros.
+#[inline(always)]
+fn as_blocks<V: Vector>(x: V) -> [u128; 4] {
+    let mut blocks = [0; 4];
+    // SAFETY: the array has the blocks of the widest register.
+    unsafe { x.store(blocks.as_mut_ptr().cast()) };
+    blocks.map(u128::from_le)
 }

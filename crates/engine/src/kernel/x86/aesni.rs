@@ -4,9 +4,9 @@
 
 use core::arch::x86_64::{
     __m128i, _mm_add_epi64, _mm_aesdec_si128, _mm_aesdeclast_si128, _mm_aesenc_si128,
-    _mm_aesenclast_si128, _mm_bslli_si128, _mm_bsrli_si128, _mm_clmulepi64_si128, _mm_load_si128,
-    _mm_loadu_si128, _mm_set_epi64x, _mm_setzero_si128, _mm_shuffle_epi8, _mm_storeu_si128,
-    _mm_stream_si128, _mm_xor_si128,
+    _mm_aesenclast_si128, _mm_and_si128, _mm_bslli_si128, _mm_bsrli_si128, _mm_clmulepi64_si128,
+    _mm_load_si128, _mm_loadu_si128, _mm_set_epi64x, _mm_setzero_si128, _mm_shuffle_epi8,
+    _mm_storeu_si128, _mm_stream_si128, _mm_xor_si128,
 };
 
 use super::{kernel, registers, ties};
@@ -16,10 +16,10 @@ registers! {
     /// One block.
     Xmm(__m128i), 1 blocks,
     zero _mm_setzero_si128, load _mm_loadu_si128 aligned _mm_load_si128, store _mm_storeu_si128,
-    around _mm_stream_si128, xor _mm_xor_si128, broadcast core::convert::identity,
+    around _mm_stream_si128, xor _mm_xor_si128, and _mm_and_si128, broadcast core::convert::identity,
     shuffle _mm_shuffle_epi8, preceding preceding, count count, low low, add _mm_add_epi64, before before integer_before,
     aes _mm_aesenc_si128 _mm_aesenclast_si128 _mm_aesdec_si128 _mm_aesdeclast_si128,
-    shift _mm_bslli_si128 _mm_bsrli_si128, multiply _mm_clmulepi64_si128
+    shift _mm_bslli_si128 _mm_bsrli_si128, multiply _mm_clmulepi64_si128, exchanged exchanged
 }
 
 kernel!(
@@ -27,6 +27,7 @@ kernel!(
     "aesni",
     "CPU, AES-NI in 128-bit registers",
     Xmm,
+    8 chains,
     "aes,pclmulqdq,sse4.1"
 );
 
@@ -53,6 +54,13 @@ fn preceding(_: __m128i, before: __m128i) -> __m128i {
 #[inline]
 fn low(n: u64) -> __m128i {
     _mm_set_epi64x(0, n.cast_signed())
+}
+
+/// As they are: a register is a block.
+#[target_feature(enable = "sse2")]
+#[inline]
+fn exchanged(x: [__m128i; 4]) -> [__m128i; 4] {
+    x
 }
 
 ties!(__m128i, xmm_reg, "sse2");

@@ -20,6 +20,7 @@ use super::vector::{Beside, Each, Permutation, Vector};
 use crate::{
     gf128::mul_alpha8,
     key::{AesKey, KeySize},
+    mode::ofb::{Lane, LaneKeys, place},
     secret::SecretBytes,
 };
 
@@ -156,6 +157,12 @@ static MULTIPLIERS: Multipliers = {
     Multipliers(lanes)
 };
 
+/// As [`MULTIPLIERS`], with 2 in all lanes of the widest register.
+#[repr(align(64))]
+struct Alphas([[u64; 2]; 4]);
+
+static ALPHAS: Alphas = Alphas([[2, 0x87]; 4]);
+
 macro_rules! permutation {
     ($(#[$doc:meta])* $name:ident, $schedule:literal, $round:ident, $last:ident) => {
         $(#[$doc])*
@@ -272,10 +279,160 @@ permutation! {
     Dec, 1, aesdec, aesdeclast
 }
 
+/// AES in `ROUNDS` rounds for lanes, the schedule of each register's by itself.
+struct Schedules<'a, V, const ROUNDS: usize, const N: usize> {
+    slots: [*const u8; N],
+    registers: PhantomData<(V, &'a Expanded)>,
+}
+
+impl<'a, V: Registers, const ROUNDS: usize, const N: usize> Schedules<'a, V, ROUNDS, N> {
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn of(lanes: &[Lane<'a, Expanded>], chains: usize, mixed: &'a Mixed) -> Self {
+        let len = SLOTS * 16 * V::BLOCKS;
+        let mut slots = [core::ptr::null(); N];
+        for (register, slots) in slots.iter_mut().enumerate() {
+            let (chain, place) = place(register, N, chains);
+            // Registers without lanes do as the first one.
+            let lane = lanes.get(place * V::BLOCKS).unwrap_or(&lanes[0]);
+            let alone = lane.keys[chain].schedules.expose();
+            let schedule = mixed.schedule(chain, place).unwrap_or(alone);
+            *slots = schedule[..len].as_ptr();
+        }
+        Self {
+            slots,
+            registers: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    fn slot(&self, register: usize, i: usize) -> V {
+        assert!(i < SLOTS);
+        // SAFETY: `of` took so many slots, and its caller says that the
+        // instructions are there.
+        unsafe { V::load(self.slots[register].add(16 * V::BLOCKS * i)) }
+    }
+}
+
+impl<V: Registers, const ROUNDS: usize, const N: usize> LaneKeys<N>
+    for Schedules<'_, V, ROUNDS, N>
+{
+    type V = V;
+
+    #[inline(always)]
+    #[expect(
+        clippy::pointers_in_nomem_asm_block,
+        reason = "nothing is read or written"
+    )]
+    fn look_up(&mut self) {
+        for slots in &mut self.slots {
+            // SAFETY: no instruction.
+            unsafe {
+                core::arch::asm!(
+                    "/* {0} */",
+                    inout(reg) * slots,
+                    options(nomem, nostack, preserves_flags)
+                );
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn first(&self, register: usize) -> V {
+        self.slot(register, 0)
+    }
+
+    #[inline(always)]
+    fn between(&self, register: usize) -> V {
+        self.slot(register, ENTER_MASKED)
+    }
+
+    #[inline(always)]
+    fn rounds(&self, x: &mut [V; N], post: &[V; N]) {
+        const { assert!(ROUNDS == 10 || ROUNDS == 14) };
+        for round in 1..ROUNDS {
+            for register in 0..N {
+                x[register] = x[register].aesenc(self.slot(register, round));
+                if register > 0 {
+                    // In this order: a compiler that makes one register's rounds after the
+                    // other's leaves it to the processor to look that far ahead.
+                    let (mut earlier, mut later) = (x[register - 1], x[register]);
+                    earlier.before(&mut later);
+                    (x[register - 1], x[register]) = (earlier, later);
+                }
+            }
+        }
+        for register in 0..N {
+            x[register] = x[register].aesenclast(post[register]);
+        }
+    }
+}
+
+/// The schedules of registers whose lanes have different keys.
+struct Mixed {
+    /// For each chain and register, its place, if its keys differ.
+    places: [[Option<usize>; 8]; 2],
+    /// Each as the first half of [`Expanded::schedules`]; memory for secrets takes system
+    /// calls, so it is taken only where it is needed.
+    schedules: Option<SecretBytes>,
+    /// The bytes of one.
+    len: usize,
+}
+
+impl Mixed {
+    fn of(lanes: &[Lane<'_, Expanded>], chains: usize, blocks: usize) -> Self {
+        let mut places = [[None; 8]; 2];
+        let mut count = 0;
+        for (chain, places) in places.iter_mut().enumerate().take(chains) {
+            for (lanes, place) in lanes.chunks(blocks).zip(places) {
+                let differ = |lane: &Lane<'_, _>| {
+                    !core::ptr::eq::<Expanded>(lane.keys[chain], lanes[0].keys[chain])
+                };
+                if lanes.iter().any(differ) {
+                    *place = Some(count);
+                    count += 1;
+                }
+            }
+        }
+        let len = SLOTS * 16 * blocks;
+        let mut schedules = (count > 0).then(|| SecretBytes::zeroed(count * len));
+        if let Some(schedules) = &mut schedules {
+            for (chain, places) in places.iter().enumerate() {
+                for (lanes, place) in lanes.chunks(blocks).zip(places) {
+                    let Some(place) = place else { continue };
+                    let schedule = &mut schedules.expose_mut()[place * len..][..len];
+                    for (i, lane) in lanes.iter().enumerate() {
+                        let own = lane.keys[chain].schedules.expose();
+                        for slot in (0..len).step_by(16 * blocks) {
+                            let block = slot + 16 * i..slot + 16 * (i + 1);
+                            schedule[block.clone()].copy_from_slice(&own[block]);
+                        }
+                    }
+                }
+            }
+        }
+        Self {
+            places,
+            schedules,
+            len,
+        }
+    }
+
+    fn schedule(&self, chain: usize, register: usize) -> Option<&[u8]> {
+        let place = self.places[chain][register]?;
+        let schedules = self.schedules.as_ref()?;
+        Some(&schedules.expose()[place * self.len..][..self.len])
+    }
+}
+
 /// A kernel: the modes over one width of registers, inside functions that
 /// enable its instructions.
 macro_rules! kernel {
-    ($token:ty, $name:literal, $device:literal, $vector:ty, $features:literal) => {
+    (
+        $token:ty, $name:literal, $device:literal, $vector:ty, $most:literal chains,
+        $features:literal
+    ) => {
         impl crate::kernel::Kernel for $token {
             const NAME: &'static str = $name;
             type Key = crate::kernel::x86::Expanded;
@@ -371,23 +528,73 @@ macro_rules! kernel {
                 }
             }
 
-            fn ofb(self, key: &Self::Key, run: &mut crate::Run<'_>) {
-                // SAFETY: the token stands for the features.
+            const MIXES: bool = true;
+            const BLOCKS: usize = <$vector as crate::kernel::vector::Vector>::BLOCKS;
+            const CHAINS: usize = $most;
+
+            fn rounds(key: &Self::Key) -> usize {
+                key.size.rounds()
+            }
+
+            unsafe fn feedback(
+                self,
+                form: crate::mode::ofb::Form,
+                lanes: &mut [crate::mode::ofb::Lane<'_, Self::Key>],
+                blocks: usize,
+            ) {
+                use crate::KeySize;
+                let Some(lane) = lanes.first() else { return };
+                let size = lane.keys[0].size;
+                assert!(lanes.iter().all(|lane| lane.keys[0].size == size));
+                // SAFETY: the token stands for the features; the caller for the places.
                 unsafe {
-                    match key.size {
-                        crate::KeySize::Aes128 => entry::ofb::<10>(key, run),
-                        crate::KeySize::Aes256 => entry::ofb::<14>(key, run),
+                    match size {
+                        KeySize::Aes128 => feedback::<10>(form, lanes, blocks),
+                        KeySize::Aes256 => feedback::<14>(form, lanes, blocks),
                     }
                 }
             }
+        }
+
+        /// # Safety
+        /// The CPU has the instructions. At each lane's place there are so many blocks.
+        unsafe fn feedback<const R: usize>(
+            form: crate::mode::ofb::Form,
+            lanes: &mut [crate::mode::ofb::Lane<'_, crate::kernel::x86::Expanded>],
+            blocks: usize,
+        ) {
+            use crate::{TweakSchedule, kernel::vector::Vector, mode::ofb};
+            type Untweaked = ofb::Untweaked<$vector>;
+            type Alpha = ofb::Alpha<$vector>;
+            type Printed = ofb::Printed<$vector>;
+            let schedule = form.tweaked.map(|(_, schedule)| schedule);
+            let registers = lanes.len().div_ceil(<$vector as Vector>::BLOCKS);
+            // Two chains are AES-128's.
+            let entry = match (schedule, form.chains, registers) {
+                (None, _, ..=1) => entry::ofb::<Untweaked, R, 1, 1>,
+                (None, _, 2) => entry::ofb::<Untweaked, R, 2, 1>,
+                (None, _, 3..=4) => entry::ofb::<Untweaked, R, 4, 1>,
+                (None, ..) => entry::ofb::<Untweaked, R, $most, 1>,
+                (Some(TweakSchedule::Alpha), 1, _) => entry::ofb::<Alpha, R, 1, 1>,
+                (Some(TweakSchedule::Alpha), _, ..=1) => entry::ofb::<Alpha, 10, 2, 2>,
+                (Some(TweakSchedule::Alpha), ..) => entry::ofb::<Alpha, 10, 4, 2>,
+                (Some(TweakSchedule::Printed), 1, _) => entry::ofb::<Printed, R, 1, 1>,
+                (Some(TweakSchedule::Printed), ..) => entry::ofb::<Printed, 10, 2, 2>,
+            };
+            // SAFETY: as the caller says.
+            unsafe { entry(form, lanes, blocks) }
         }
 
         /// The functions into which everything generic is inlined.
         mod entry {
             use super::*;
             use crate::{
-                kernel::x86::{Dec, Enc, Expanded},
-                mode::{cbc, ctr as counter, ecb, ofb as feedback, xts},
+                kernel::x86::{Dec, Enc, Expanded, Mixed, Schedules},
+                mode::{
+                    cbc, ctr as counter, ecb,
+                    ofb::{self as feedback, Form, Lane, Tweaks},
+                    xts,
+                },
                 run::Run,
             };
 
@@ -463,9 +670,20 @@ macro_rules! kernel {
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn ofb<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
-                // SAFETY: as above.
-                unsafe { feedback::crypt(&Enc::<$vector, R>::of(key), run) }
+            pub(super) unsafe fn ofb<T, const R: usize, const N: usize, const C: usize>(
+                form: Form,
+                lanes: &mut [Lane<'_, Expanded>],
+                blocks: usize,
+            ) where
+                T: Tweaks<$vector>,
+            {
+                let mixed = Mixed::of(lanes, C, <$vector as crate::kernel::vector::Vector>::BLOCKS);
+                // SAFETY: this function's features are those of the registers; the
+                // places are as the caller says.
+                unsafe {
+                    let keys = Schedules::<$vector, R, N>::of(lanes, C, &mixed);
+                    feedback::crypt::<_, _, T, N, C>(keys, form, lanes, blocks);
+                }
             }
         }
     };
@@ -513,11 +731,11 @@ macro_rules! registers {
         $(#[$doc:meta])*
         $name:ident($raw:ident), $blocks:literal blocks,
         zero $zero:ident, load $load:ident aligned $aligned:ident, store $store:ident, around $stream:ident,
-        xor $xor:ident, broadcast $broadcast:expr, shuffle $shuffle:ident,
+        xor $xor:ident, and $and:ident, broadcast $broadcast:expr, shuffle $shuffle:ident,
         preceding $preceding:ident,
         count $count:ident, low $low:ident, add $add:ident, before $before:ident $integer_before:ident,
         aes $enc:ident $enclast:ident $dec:ident $declast:ident,
-        shift $shl:ident $shr:ident, multiply $clmul:ident
+        shift $shl:ident $shr:ident, multiply $clmul:ident, exchanged $exchanged:ident
     ) => {
         $(#[$doc])*
         #[derive(Clone, Copy)]
@@ -608,6 +826,12 @@ macro_rules! registers {
             }
 
             #[inline(always)]
+            fn and(self, other: Self) -> Self {
+                // SAFETY: a value is proof of the instructions.
+                Self(unsafe { $and(self.0, other.0) })
+            }
+
+            #[inline(always)]
             fn preceding(self, before: Self) -> Self {
                 // SAFETY: a value is proof of the instructions.
                 Self(unsafe { $preceding(self.0, before.0) })
@@ -645,6 +869,44 @@ macro_rules! registers {
             #[inline(always)]
             fn mul_alpha(t: u128) -> u128 {
                 crate::kernel::x86::mul_alpha(t)
+            }
+
+            #[inline(always)]
+            fn mul_alpha_each(self) -> Self {
+                // As `spread` by one in all lanes.
+                // SAFETY: a value is proof of the instructions; so many lanes are there.
+                unsafe {
+                    let by = $load(crate::kernel::x86::ALPHAS.0.as_ptr().cast());
+                    let low = $clmul::<0x00>(self.0, by);
+                    let high = $clmul::<0x01>(self.0, by);
+                    let over = $clmul::<0x11>(high, by);
+                    Self($xor($xor(low, $shl::<8>(high)), over))
+                }
+            }
+
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self {
+                // The product of the halves, of which each that is 128 bits or more too
+                // high is reduced, what then still is once more.
+                // SAFETY: a value is proof of the instructions; so many lanes are there.
+                unsafe {
+                    let by = $load(crate::kernel::x86::ALPHAS.0.as_ptr().cast());
+                    let (a, b) = (self.0, other.0);
+                    let low = $clmul::<0x00>(a, b);
+                    let middle = $xor($clmul::<0x01>(a, b), $clmul::<0x10>(a, b));
+                    let high = $xor($clmul::<0x11>(a, b), $shr::<8>(middle));
+                    let low = $xor(low, $shl::<8>(middle));
+                    let upper = $clmul::<0x11>(high, by);
+                    let over = $clmul::<0x11>(upper, by);
+                    let lower = $clmul::<0x10>(high, by);
+                    Self($xor($xor(low, lower), $xor($shl::<8>(upper), over)))
+                }
+            }
+
+            #[inline(always)]
+            fn exchanged(x: [Self; 4]) -> [Self; 4] {
+                // SAFETY: a value is proof of the instructions.
+                unsafe { $exchanged(x.map(|x| x.0)) }.map(Self)
             }
 
             #[inline(always)]

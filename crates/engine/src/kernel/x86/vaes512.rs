@@ -3,10 +3,11 @@
 
 use core::arch::x86_64::{
     __m512i, _mm_loadu_si128, _mm512_add_epi64, _mm512_aesdec_epi128, _mm512_aesdeclast_epi128,
-    _mm512_aesenc_epi128, _mm512_aesenclast_epi128, _mm512_alignr_epi64, _mm512_broadcast_i32x4,
-    _mm512_bslli_epi128, _mm512_bsrli_epi128, _mm512_clmulepi64_epi128, _mm512_load_si512,
-    _mm512_loadu_si512, _mm512_maskz_set1_epi64, _mm512_set_epi64, _mm512_setzero_si512,
-    _mm512_shuffle_epi8, _mm512_storeu_si512, _mm512_stream_si512, _mm512_xor_si512,
+    _mm512_aesenc_epi128, _mm512_aesenclast_epi128, _mm512_alignr_epi64, _mm512_and_si512,
+    _mm512_broadcast_i32x4, _mm512_bslli_epi128, _mm512_bsrli_epi128, _mm512_clmulepi64_epi128,
+    _mm512_load_si512, _mm512_loadu_si512, _mm512_maskz_set1_epi64, _mm512_set_epi64,
+    _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_shuffle_i64x2, _mm512_storeu_si512,
+    _mm512_stream_si512, _mm512_xor_si512,
 };
 
 use super::{kernel, registers, ties};
@@ -16,11 +17,11 @@ registers! {
     /// Four blocks.
     Zmm(__m512i), 4 blocks,
     zero _mm512_setzero_si512, load _mm512_loadu_si512 aligned _mm512_load_si512, store _mm512_storeu_si512,
-    around _mm512_stream_si512, xor _mm512_xor_si512, broadcast _mm512_broadcast_i32x4,
+    around _mm512_stream_si512, xor _mm512_xor_si512, and _mm512_and_si512, broadcast _mm512_broadcast_i32x4,
     shuffle _mm512_shuffle_epi8, preceding preceding, count count, low low, add _mm512_add_epi64, before before integer_before,
     aes _mm512_aesenc_epi128 _mm512_aesenclast_epi128 _mm512_aesdec_epi128
         _mm512_aesdeclast_epi128,
-    shift _mm512_bslli_epi128 _mm512_bsrli_epi128, multiply _mm512_clmulepi64_epi128
+    shift _mm512_bslli_epi128 _mm512_bsrli_epi128, multiply _mm512_clmulepi64_epi128, exchanged exchanged
 }
 
 kernel!(
@@ -28,6 +29,7 @@ kernel!(
     "vaes512",
     "CPU, VAES in 512-bit registers",
     Zmm,
+    4 chains,
     "aes,pclmulqdq,sse4.1,avx2,vaes,vpclmulqdq,avx512f,avx512bw,avx512vl"
 );
 
@@ -57,6 +59,23 @@ fn preceding(x: __m512i, before: __m512i) -> __m512i {
 #[inline]
 fn low(n: u64) -> __m512i {
     _mm512_maskz_set1_epi64(0b0101_0101, n.cast_signed())
+}
+
+/// A square of 4 by 4 blocks, turned over: by halves, then by their halves.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn exchanged([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    let low = |a, b| _mm512_shuffle_i64x2::<0x44>(a, b);
+    let high = |a, b| _mm512_shuffle_i64x2::<0xee>(a, b);
+    let even = |a, b| _mm512_shuffle_i64x2::<0x88>(a, b);
+    let odd = |a, b| _mm512_shuffle_i64x2::<0xdd>(a, b);
+    let (first, second) = ([low(a, b), low(c, d)], [high(a, b), high(c, d)]);
+    [
+        even(first[0], first[1]),
+        odd(first[0], first[1]),
+        even(second[0], second[1]),
+        odd(second[0], second[1]),
+    ]
 }
 
 ties!(__m512i, zmm_reg, "avx512f");

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Messages in output feedback on a CPU: which chains go side by side, and what a
+//! message keeps between its pieces.
+
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::any::Any;
+
+use zeroize::Zeroize;
+
+use super::Kernel;
+use crate::{
+    key::{ParallelOfbKey, TweakSchedule},
+    message::{Chain, Chained, Turn},
+    mode::{
+        blocks::Place,
+        ofb::{Form, Lane, Link},
+    },
+    run::{DataUnitNumber, InOut, Run},
+};
+
+/// The keys of a message's chains, and how they go on.
+pub(super) struct Feedback<E> {
+    form: Form,
+    first: E,
+    /// With tweaks.
+    second: Option<E>,
+}
+
+impl<E> Feedback<E> {
+    /// As SP 800-38A has it.
+    pub(super) fn plain(key: E) -> Self {
+        Self {
+            form: Form::PLAIN,
+            first: key,
+            second: None,
+        }
+    }
+
+    /// With tweaks, from the two keys of `key`.
+    pub(super) fn tweaked(key: &ParallelOfbKey, first: E, second: E) -> Self {
+        Self {
+            form: Form {
+                tweaked: Some((key.construction(), key.schedule())),
+                chains: key.chains(),
+            },
+            first,
+            second: Some(second),
+        }
+    }
+
+    /// Those of the chains, and then that which is idle.
+    fn keys(&self) -> [&E; 2] {
+        [&self.first, self.second.as_ref().unwrap_or(&self.first)]
+    }
+
+    /// The chains' first links, for messages with these IVs.
+    fn begin<K: Kernel<Key = E>>(&self, kernel: K, ivs: &[u128]) -> Vec<[Link; 2]> {
+        let plain = |&iv: &u128| Link {
+            block: iv.swap_bytes(),
+            ..Link::default()
+        };
+        let mut links: Vec<_> = ivs.iter().map(|iv| [plain(iv); 2]).collect();
+        let Some((_, schedule)) = self.form.tweaked else {
+            return links;
+        };
+        // EIV: under the key of the other chain.
+        let [first, second] = self.keys();
+        for (chain, key) in [second, first]
+            .into_iter()
+            .enumerate()
+            .take(self.form.chains)
+        {
+            let mut streams = alloc::vec![[0; 16]; ivs.len()];
+            let mut lanes: Vec<_> = (links.iter().zip(&mut streams))
+                .map(|(links, stream)| Lane {
+                    keys: [key; 2],
+                    links: [links[chain]; 2],
+                    at: Place::in_place(stream.as_mut_ptr()),
+                })
+                .collect();
+            for lanes in lanes.chunks_mut(messages::<K>(Form::PLAIN)) {
+                // SAFETY: each place is a block.
+                unsafe { kernel.feedback(Form::PLAIN, lanes, 1) };
+            }
+            for (links, stream) in links.iter_mut().zip(&mut streams) {
+                let eiv = u128::from_le_bytes(*stream);
+                links[chain] = Link {
+                    block: eiv,
+                    tweak: crate::gf128::mul_alpha(eiv),
+                    power: match schedule {
+                        TweakSchedule::Alpha => 0,
+                        TweakSchedule::Printed => 2,
+                    },
+                };
+                stream.zeroize();
+            }
+            for lane in &mut lanes {
+                lane.links.zeroize();
+            }
+        }
+        links
+    }
+}
+
+/// How many messages go side by side at most.
+fn messages<K: Kernel>(form: Form) -> usize {
+    let registers = match (form.tweaked, form.chains) {
+        (None, _) => K::CHAINS,
+        // Registers of tweaks come to those of chains.
+        (Some((_, TweakSchedule::Alpha)), 2) => K::CHAINS.min(2),
+        _ => 1,
+    };
+    registers * K::BLOCKS
+}
+
+/// Encrypts runs, each unit of which is a message.
+pub(super) fn crypt_runs<K: Kernel>(kernel: K, keys: &Feedback<K::Key>, runs: &mut [Run<'_>]) {
+    let side_by_side = messages::<K>(keys.form);
+    for run in runs {
+        let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
+        let units = run.units();
+        let mut at = Place::of(run, 16);
+        let mut ivs = Vec::with_capacity(side_by_side.min(units));
+        for begin in (0..units).step_by(side_by_side) {
+            let count = side_by_side.min(units - begin);
+            ivs.clear();
+            ivs.extend((begin..begin + count).map(|unit| first.step(unit as u64, stride).get()));
+            let mut links = keys.begin(kernel, &ivs);
+            let mut lanes = Vec::with_capacity(count);
+            for links in &links {
+                lanes.push(Lane {
+                    keys: keys.keys(),
+                    links: *links,
+                    at,
+                });
+                // SAFETY: the run has so many units.
+                at = unsafe { at.add(unit_len) };
+            }
+            links.zeroize();
+            // SAFETY: a unit has so many blocks.
+            unsafe { kernel.feedback(keys.form, &mut lanes, unit_len / 16) };
+            if !unit_len.is_multiple_of(16) {
+                // SAFETY: what is left of each unit begins there.
+                unsafe { part_blocks(kernel, keys.form, &mut lanes, unit_len) };
+            }
+            for lane in &mut lanes {
+                lane.links.zeroize();
+            }
+        }
+    }
+}
+
+/// The last bytes of messages of `len` bytes, fewer than a block.
+///
+/// # Safety
+/// The lanes' places are those of the messages' first bytes.
+unsafe fn part_blocks<K: Kernel>(
+    kernel: K,
+    form: Form,
+    lanes: &mut [Lane<'_, K::Key>],
+    len: usize,
+) {
+    let mut streams = alloc::vec![[0_u8; 16]; lanes.len()];
+    let places: Vec<_> = lanes.iter().map(|lane| lane.at).collect();
+    for (lane, stream) in lanes.iter_mut().zip(&mut streams) {
+        lane.at = Place::in_place(stream.as_mut_ptr());
+    }
+    // SAFETY: each place is a block.
+    unsafe { kernel.feedback(form, lanes, 1) };
+    for (at, stream) in places.iter().zip(&mut streams) {
+        // SAFETY: as the caller says.
+        unsafe { at.add(len - len % 16).add_bytes(&stream[..len % 16]) };
+        stream.zeroize();
+    }
+}
+
+/// A message under way.
+pub(super) struct Passage<K: Kernel> {
+    kernel: K,
+    keys: Arc<Feedback<K::Key>>,
+    links: [Link; 2],
+    /// A block of key stream of which some bytes are used: the first `used`, 16 when there
+    /// is none.
+    block: [u8; 16],
+    used: usize,
+}
+
+impl<K: Kernel> Passage<K> {
+    pub(super) fn begin(kernel: K, keys: &Arc<Feedback<K::Key>>, iv: DataUnitNumber) -> Self {
+        let mut links = keys.begin(kernel, &[iv.get()]);
+        let message = Self {
+            kernel,
+            keys: Arc::clone(keys),
+            links: links[0],
+            block: [0; 16],
+            used: 16,
+        };
+        links.zeroize();
+        K::wipe_stack();
+        message
+    }
+
+    /// Uses what is left of a block. How many bytes of `len` these were.
+    ///
+    /// # Safety
+    /// So many bytes are at the place.
+    unsafe fn use_block(&mut self, at: Place, len: usize) -> usize {
+        let stream = &mut self.block[self.used..];
+        let len = len.min(stream.len());
+        let stream = &mut stream[..len];
+        // SAFETY: as the caller says.
+        unsafe { at.add_bytes(stream) };
+        stream.zeroize();
+        self.used += len;
+        len
+    }
+}
+
+impl<K: Kernel> Drop for Passage<K> {
+    fn drop(&mut self) {
+        self.links.zeroize();
+        self.block.zeroize();
+    }
+}
+
+impl<K: Kernel> Chained for Passage<K> {
+    fn crypt(&mut self, mut buf: InOut<'_>) {
+        let len = buf.len();
+        side_by_side(&mut [Way {
+            at: Place::of_bytes(&mut buf),
+            len,
+            passage: self,
+        }]);
+    }
+
+    fn crypt_with(&mut self, first: &mut InOut<'_>, others: &mut [&mut Turn<'_>]) -> Vec<usize> {
+        let mut taken = Vec::new();
+        let mut ways = alloc::vec![Way {
+            at: Place::of_bytes(first),
+            len: first.len(),
+            passage: self,
+        }];
+        for (i, turn) in others.iter_mut().enumerate() {
+            let other: &mut dyn Any = &mut *turn.message.0;
+            if let Some(passage) = other.downcast_mut::<Self>() {
+                ways.push(Way {
+                    at: Place::of_bytes(&mut turn.buf),
+                    len: turn.buf.len(),
+                    passage,
+                });
+                taken.push(i);
+            }
+        }
+        side_by_side(&mut ways);
+        taken
+    }
+
+    fn use_block(&mut self, buf: &mut InOut<'_>) -> usize {
+        // SAFETY: it has so many bytes.
+        unsafe { Self::use_block(self, Place::of_bytes(buf), buf.len()) }
+    }
+
+    fn chains(&mut self) -> Vec<Box<dyn Chain + '_>> {
+        let (kernel, form, keys) = (self.kernel, self.keys.form, self.keys.keys());
+        let alone = |(link, key)| -> Box<dyn Chain + '_> {
+            Box::new(Lone {
+                kernel,
+                form: Form { chains: 1, ..form },
+                key,
+                link,
+            })
+        };
+        let chains = self.links.iter_mut().zip(keys);
+        chains.take(form.chains).map(alone).collect()
+    }
+
+    fn together_costs_one(&self) -> bool {
+        K::MIXES
+    }
+}
+
+/// A chain of a message by itself.
+struct Lone<'a, K: Kernel> {
+    kernel: K,
+    form: Form,
+    key: &'a K::Key,
+    link: &'a mut Link,
+}
+
+impl<K: Kernel> Chain for Lone<'_, K> {
+    fn add_to(&mut self, bytes: &mut [u8]) {
+        assert!(bytes.len().is_multiple_of(16));
+        let mut lanes = [Lane {
+            keys: [self.key; 2],
+            links: [*self.link; 2],
+            at: Place::in_place(bytes.as_mut_ptr()),
+        }];
+        // SAFETY: there are so many blocks.
+        unsafe {
+            self.kernel
+                .feedback(self.form, &mut lanes, bytes.len() / 16);
+        }
+        *self.link = lanes[0].links[0];
+        lanes[0].links.zeroize();
+        K::wipe_stack();
+    }
+}
+
+/// A message and its next bytes.
+struct Way<'a, K: Kernel> {
+    passage: &'a mut Passage<K>,
+    at: Place,
+    len: usize,
+}
+
+/// Goes on with messages of any keys, forms and lengths.
+fn side_by_side<K: Kernel>(ways: &mut [Way<'_, K>]) {
+    for way in &mut *ways {
+        // SAFETY: a way has so many bytes.
+        unsafe {
+            let used = way.passage.use_block(way.at, way.len);
+            way.at = way.at.add(used);
+            way.len -= used;
+        }
+    }
+    // Those of one kind in a row, the longest first.
+    let kind = |way: &Way<'_, K>| {
+        let keys = &way.passage.keys;
+        let key = if K::MIXES {
+            0
+        } else {
+            Arc::as_ptr(keys).addr()
+        };
+        (keys.form.order(), K::rounds(&keys.first), key)
+    };
+    ways.sort_by_key(|way| (kind(way), usize::MAX - way.len));
+    for ways in ways.chunk_by_mut(|a, b| kind(a) == kind(b)) {
+        whole_blocks(ways);
+        // What is left of each is part of a block.
+        let left: Vec<_> = ways.iter().map(|way| (way.at, way.len)).collect();
+        for way in &mut *ways {
+            way.len = match way.len {
+                0 => 0,
+                _ => {
+                    way.passage.block = [0; 16];
+                    way.passage.used = 0;
+                    way.at = Place::in_place(way.passage.block.as_mut_ptr());
+                    16
+                }
+            };
+        }
+        whole_blocks(ways);
+        for (way, (at, len)) in ways.iter_mut().zip(left) {
+            // SAFETY: so many bytes are left there.
+            unsafe { way.passage.use_block(at, len) };
+        }
+    }
+    K::wipe_stack();
+}
+
+/// The whole blocks of messages of one kind, the longest first.
+fn whole_blocks<K: Kernel>(ways: &mut [Way<'_, K>]) {
+    let Some(way) = ways.first() else { return };
+    let (kernel, form) = (way.passage.kernel, way.passage.keys.form);
+    let keys: Vec<_> = ways
+        .iter()
+        .map(|way| Arc::clone(&way.passage.keys))
+        .collect();
+    let mut lanes = Vec::new();
+    // Which way a lane is, and how many blocks it still has.
+    let mut places: Vec<(usize, usize)> = Vec::new();
+    let mut next = 0;
+    loop {
+        while lanes.len() < messages::<K>(form) && next < ways.len() {
+            let way = &ways[next];
+            if way.len >= 16 {
+                lanes.push(Lane {
+                    keys: keys[next].keys(),
+                    links: way.passage.links,
+                    at: way.at,
+                });
+                places.push((next, way.len / 16));
+            }
+            next += 1;
+        }
+        let Some(blocks) = places.iter().map(|&(_, blocks)| blocks).min() else {
+            return;
+        };
+        // SAFETY: none of them has fewer.
+        unsafe { kernel.feedback(form, &mut lanes, blocks) };
+        for i in (0..lanes.len()).rev() {
+            let lane = &mut lanes[i];
+            // SAFETY: as above.
+            lane.at = unsafe { lane.at.add(16 * blocks) };
+            places[i].1 -= blocks;
+            if places[i].1 == 0 {
+                let way = &mut ways[places[i].0];
+                way.passage.links = lane.links;
+                way.at = lane.at;
+                way.len %= 16;
+                lane.links.zeroize();
+                lanes.swap_remove(i);
+                places.swap_remove(i);
+            }
+        }
+    }
+}
+
+impl Zeroize for Link {
+    fn zeroize(&mut self) {
+        self.block.zeroize();
+        self.tweak.zeroize();
+        self.power.zeroize();
+    }
+}
