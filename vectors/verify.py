@@ -87,7 +87,51 @@ def schedule(key):
     return b"".join(words)
 
 
-def check(folder, record):
+def parallel_ofb(section, record):
+    """The ciphertext of Damjanovic and Simic, Listings 3 and 4, out of AES blocks."""
+    value = lambda name: bytes.fromhex(record[name])
+    key, plaintext = value("key"), value("plaintext")
+    integer = lambda block: int.from_bytes(block, "little")
+
+    def times_alpha(a):
+        """Equation (6) of the paper, on bytes."""
+        first = 2 * (a[0] % 128) ^ 135 * (a[15] // 128)
+        return bytes([first, *(2 * (a[k] % 128) ^ a[k - 1] // 128 for k in range(1, 16))])
+
+    def times(a, b):
+        """Carry-less, then modulo x^128 + x^7 + x^2 + x + 1."""
+        product = 0
+        for bit in range(128):
+            product ^= integer(a) >> bit & 1 and integer(b) << bit
+        for bit in range(254, 127, -1):
+            product ^= product >> bit & 1 and ((1 << 128) + 0x87) << bit - 128
+        return product.to_bytes(16, "little")
+
+    def thread(primary, secondary):
+        feedback = tweak = encrypt(secondary, modes.ECB(), value("iv"))
+        power = times_alpha(bytes([1] + 15 * [0]))
+        for _ in range(0, len(plaintext), 16):
+            if record["tweaks"] == "printed":
+                tweak = times(power, tweak)
+                power = times_alpha(power)
+            else:
+                tweak = times_alpha(tweak)
+            feedback = bytes(t ^ f for t, f in zip(tweak, feedback))
+            feedback = encrypt(primary, modes.ECB(), feedback)
+            if section == "OFB-XEX":
+                feedback = bytes(t ^ o for t, o in zip(tweak, feedback))
+            yield feedback
+
+    assert section in ("OFB-XEX", "OFB-XE") and record["tweaks"] in ("alpha", "printed")
+    k1, k2 = key[: len(key) // 2], key[len(key) // 2 :]
+    threads = [thread(k1, k2), thread(k2, k1)][: int(record["chains"])]
+    result = plaintext
+    for blocks in threads:
+        result = bytes(p ^ k for p, k in zip(result, b"".join(blocks)))
+    return result
+
+
+def check(folder, section, record):
     """Whether a record holds; None when it is skipped."""
     value = lambda name: bytes.fromhex(record[name])
     key = value("key")
@@ -109,6 +153,8 @@ def check(folder, record):
             return xts_by_blocks(key, number, plaintext) == ciphertext
         return encrypt(key, modes.XTS(number), plaintext) == ciphertext
     plaintext, ciphertext = value("plaintext"), value("ciphertext")
+    if folder == "parallel-ofb":
+        return parallel_ofb(section, record) == ciphertext
     if folder == "ctr":
         mode = modes.CTR(value("iv"))
     elif folder == "ofb":
@@ -130,7 +176,7 @@ def main():
             continue
         ran = skipped = 0
         for section, record in records(path):
-            outcome = check(path.parent.name, record)
+            outcome = check(path.parent.name, section, record)
             if outcome is False:
                 sys.exit(f"{path.relative_to(HERE)}: [{section}] COUNT {record['count']} is wrong")
             ran += outcome is True

@@ -7,20 +7,51 @@ use luxor_engine::{
 };
 use luxor_reference as reference;
 
-use crate::random::Random;
+use crate::{parallel_ofb::Form, random::Random};
 
 /// Every mode there is in this version.
-pub(crate) const MODES: [Mode; 5] = [Mode::Xts, Mode::Ecb, Mode::Ctr, Mode::Cbc, Mode::Ofb];
+pub(crate) const MODES: [Mode; 7] = [
+    Mode::Xts,
+    Mode::Ecb,
+    Mode::Ctr,
+    Mode::Cbc,
+    Mode::Ofb,
+    Mode::OfbXex,
+    Mode::OfbXe,
+];
 
-/// The lengths of a mode's keys, as [`key_spec`] takes them: those of both sizes, of
-/// CBC without ESSIV and with it.
-pub(crate) fn key_lens(mode: Mode) -> Vec<usize> {
+/// A kind of key of a mode: what there is to know before its bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyKind {
+    /// Of parallel tweakable OFB alone.
+    pub(crate) form: Option<Form>,
+    /// Bytes.
+    pub(crate) len: usize,
+}
+
+/// A mode's keys: those of both sizes, of CBC without ESSIV and with it, of parallel
+/// tweakable OFB in all its forms.
+pub(crate) fn key_kinds(mode: Mode) -> Vec<KeyKind> {
     let sizes = KeySize::ALL.map(KeySize::bytes);
+    let kind = |form, len| KeyKind { form, len };
     match mode {
-        Mode::Xts => sizes.map(|len| 2 * len).to_vec(),
-        Mode::Cbc => sizes.iter().flat_map(|&len| [len, len + 32]).collect(),
-        _ => sizes.to_vec(),
+        Mode::Xts => sizes.map(|len| kind(None, 2 * len)).to_vec(),
+        Mode::Cbc => sizes
+            .iter()
+            .flat_map(|&len| [len, len + 32])
+            .map(|len| kind(None, len))
+            .collect(),
+        Mode::OfbXex | Mode::OfbXe => Form::ALL
+            .iter()
+            .flat_map(|form| form.key_lens().iter().map(|&len| kind(Some(*form), len)))
+            .collect(),
+        _ => sizes.map(|len| kind(None, len)).to_vec(),
     }
+}
+
+/// Whether a data unit is one block after the other, whatever the kernel.
+pub(crate) fn is_feedback(mode: Mode) -> bool {
+    matches!(mode, Mode::Ofb | Mode::OfbXex | Mode::OfbXe)
 }
 
 /// Whether data units of a mode have whole blocks only.
@@ -32,33 +63,57 @@ pub(crate) fn has_whole_blocks(mode: Mode) -> bool {
 pub(crate) struct Kit {
     backend: &'static str,
     pub(crate) mode: Mode,
+    form: Option<Form>,
     size: KeySize,
     bytes: Vec<u8>,
     loaded: Box<dyn LoadedKey>,
 }
 
 impl Kit {
-    /// A random key of every length for every mode that the backend has.
+    /// A random key of every kind for every mode that the backend has.
     pub(crate) fn all(backend: &dyn Backend, random: &mut Random) -> Vec<Self> {
+        Self::of_kinds(backend, random, |_| true)
+    }
+
+    /// As [`Kit::all`], but of parallel tweakable OFB only the forms in [`Form::FEW`]:
+    /// for axes in which the reference has much to do.
+    pub(crate) fn few(backend: &dyn Backend, random: &mut Random) -> Vec<Self> {
+        Self::of_kinds(backend, random, |kind| {
+            kind.form
+                .is_none_or(|form| Form::FEW.contains(&(form, kind.len)))
+        })
+    }
+
+    fn of_kinds(
+        backend: &dyn Backend,
+        random: &mut Random,
+        wanted: fn(&KeyKind) -> bool,
+    ) -> Vec<Self> {
         let modes = backend.info().modes;
         assert!(!modes.is_empty(), "a backend with no mode at all");
         let mut kits = Vec::new();
         for &mode in modes {
-            for len in key_lens(mode) {
-                kits.push(Self::new(backend, mode, random.bytes(len)));
+            for kind in key_kinds(mode).into_iter().filter(wanted) {
+                kits.push(Self::new(backend, mode, kind.form, random.bytes(kind.len)));
             }
         }
         kits
     }
 
-    pub(crate) fn new(backend: &dyn Backend, mode: Mode, bytes: Vec<u8>) -> Self {
-        let spec = key_spec(mode, &bytes);
+    pub(crate) fn new(
+        backend: &dyn Backend,
+        mode: Mode,
+        form: Option<Form>,
+        bytes: Vec<u8>,
+    ) -> Self {
+        let spec = key_spec(mode, form, &bytes);
         let loaded = backend
             .load_key(&spec)
             .unwrap_or_else(|e| panic!("{mode} is among the backend's modes, yet {e}"));
         Self {
             backend: backend.info().name,
             mode,
+            form,
             size: spec.size(),
             bytes,
             loaded,
@@ -81,7 +136,10 @@ impl Kit {
             Mode::Ctr => reference::ctr(&self.bytes, number, plaintext),
             Mode::Cbc => reference::cbc_encrypt(&self.bytes, number, plaintext),
             Mode::Ofb => reference::ofb(&self.bytes, number, plaintext),
-            other => panic!("the reference has no {other} yet"),
+            mode => match self.form {
+                Some(form) => form.reference(mode, &self.bytes, number, plaintext),
+                None => panic!("the reference has no {mode} yet"),
+            },
         }
     }
 
@@ -236,14 +294,17 @@ impl Kit {
         let Self {
             backend,
             mode,
+            form,
             size,
             ..
         } = self;
         let more = self.bytes.len() - size.bytes();
+        let form = form.map_or_else(String::new, |form| format!(", {form:?}"));
         let of = pieces.len();
         let piece = pieces.get(at).map(|p| (p.shape, p.place));
         format!(
-            "{backend}, {mode}, {size:?} + {more} bytes, {direction:?}, run {at} of {of}, {piece:?}"
+            "{backend}, {mode}{form}, {size:?} + {more} bytes, {direction:?}, run {at} of {of}, \
+             {piece:?}"
         )
     }
 }
@@ -251,8 +312,8 @@ impl Kit {
 /// Something that encrypts or decrypts runs with a kit's key.
 pub(crate) type Crypt<'a> = dyn Fn(Direction, &mut [Run<'_>]) -> Result<(), CryptError> + Sync + 'a;
 
-/// The key for `mode` from its bytes. Equal halves pass: vector 1 has them.
-pub(crate) fn key_spec(mode: Mode, bytes: &[u8]) -> KeySpec {
+/// The key for `mode` from its bytes. Equal halves pass in XTS: vector 1 has them.
+pub(crate) fn key_spec(mode: Mode, form: Option<Form>, bytes: &[u8]) -> KeySpec {
     let aes = || AesKey::new(bytes).expect("16 or 32 bytes");
     match mode {
         Mode::Xts => {
@@ -262,7 +323,10 @@ pub(crate) fn key_spec(mode: Mode, bytes: &[u8]) -> KeySpec {
         Mode::Ctr => KeySpec::Ctr(aes()),
         Mode::Cbc => KeySpec::Cbc(cbc_key(bytes)),
         Mode::Ofb => KeySpec::Ofb(aes()),
-        other => panic!("the suite has no {other} yet"),
+        mode => match form {
+            Some(form) => KeySpec::ParallelOfb(form.key(mode, bytes)),
+            None => panic!("the suite has no {mode} yet"),
+        },
     }
 }
 

@@ -6,6 +6,7 @@
 //! | stamp the suite over a backend | [`conformance_tests!`] |
 //! | run one axis by hand | [`axes`] |
 //! | read the known answers | [`vectors`] |
+//! | make those that nobody has published | [`parallel_ofb::answers`] |
 //! | repeatable test data | [`Random`] |
 //!
 //! Expected results come from `luxor-reference`, which shares nothing with the
@@ -27,6 +28,7 @@ use luxor_engine::{Backend, Registry, SelectError};
 
 pub mod axes;
 mod kit;
+pub mod parallel_ofb;
 mod random;
 pub mod vectors;
 

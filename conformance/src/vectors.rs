@@ -11,14 +11,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use luxor_engine::Mode;
+use luxor_engine::{Mode, TweakSchedule};
+
+use crate::parallel_ofb::Form;
 
 /// One file of known answers and how many records of it are to be run.
 #[derive(Clone, Copy, Debug)]
 pub struct VectorFile {
     /// Its path under `vectors/`.
     pub path: &'static str,
-    /// The mode that its records are for.
+    /// The mode that its records are for: of parallel tweakable OFB, those of the
+    /// section that has the mode's name.
     pub mode: Mode,
     /// Records of whole bytes under AES-128 or AES-256, which every backend runs.
     pub run: usize,
@@ -60,6 +63,8 @@ pub const FILES: &[VectorFile] = &[
     file("ofb/OFBVarKey192.rsp", Mode::Ofb, 0, 384, 0),
     file("ofb/OFBVarKey256.rsp", Mode::Ofb, 512, 0, 0),
     file("ofb/sp800-38a-f4.txt", Mode::Ofb, 2, 1, 0),
+    file("parallel-ofb/damjanovic-simic-2015.txt", Mode::OfbXex, 25, 0, 0),
+    file("parallel-ofb/damjanovic-simic-2015.txt", Mode::OfbXe, 25, 0, 0),
 ];
 
 const fn file(
@@ -83,8 +88,11 @@ const fn file(
 pub struct KnownAnswer {
     /// The line of its file where it begins.
     pub line: usize,
-    /// The key; for XTS the data key and the tweak key, for ESSIV the key and its hash.
+    /// The key; for XTS the data key and the tweak key, for ESSIV the key and its hash,
+    /// for parallel tweakable OFB K1 and K2.
     pub key: Vec<u8>,
+    /// Of parallel tweakable OFB alone.
+    pub form: Option<Form>,
     /// The data unit number, initial counter or IV; 0 in ECB.
     pub number: u128,
     /// The plaintext of one data unit.
@@ -102,6 +110,9 @@ impl VectorFile {
         let mut answers = Vec::new();
         let mut part_bytes = 0;
         for record in read(self.path)? {
+            if is_parallel(self.mode) && !record.section().eq_ignore_ascii_case(self.mode.name()) {
+                continue;
+            }
             match self.known_answer(&record)? {
                 Some(answer) => answers.push(answer),
                 None => part_bytes += 1,
@@ -123,7 +134,8 @@ impl VectorFile {
     #[must_use]
     pub fn is_aes192(&self, answer: &KnownAnswer) -> bool {
         match self.mode {
-            Mode::Xts => false,
+            // Here 24 bytes are no key.
+            Mode::Xts | Mode::OfbXex | Mode::OfbXe => false,
             // With ESSIV a hash follows.
             Mode::Cbc => matches!(answer.key.len(), 24 | 56),
             _ => answer.key.len() == 24,
@@ -163,6 +175,11 @@ impl VectorFile {
         if plaintext.is_empty() || plaintext.len() != ciphertext.len() {
             return Err(record.error("PLAINTEXT", "empty, or not as long as the ciphertext"));
         }
+        let form = if is_parallel(self.mode) {
+            Some(record.form()?)
+        } else {
+            None
+        };
         let mut key = record.bytes("KEY")?;
         if record.has("SALT") {
             key.extend(record.bytes("SALT")?);
@@ -170,11 +187,16 @@ impl VectorFile {
         Ok(Some(KnownAnswer {
             line: record.line,
             key,
+            form,
             number,
             plaintext,
             ciphertext,
         }))
     }
+}
+
+fn is_parallel(mode: Mode) -> bool {
+    matches!(mode, Mode::OfbXex | Mode::OfbXe)
 }
 
 /// The records of the file at `path` under `vectors/`.
@@ -307,6 +329,21 @@ impl Record {
             .map_err(|_| self.error(name, "not 16 bytes"))
     }
 
+    /// Which parallel tweakable OFB.
+    fn form(&self) -> Result<Form, VectorError> {
+        let chains = match self.text("CHAINS")? {
+            "1" => 1,
+            "2" => 2,
+            _ => return Err(self.error("CHAINS", "neither 1 nor 2")),
+        };
+        let schedule = match self.text("TWEAKS")? {
+            "alpha" => TweakSchedule::Alpha,
+            "printed" => TweakSchedule::Printed,
+            _ => return Err(self.error("TWEAKS", "neither alpha nor printed")),
+        };
+        Ok(Form { chains, schedule })
+    }
+
     fn error(&self, name: &'static str, what: &'static str) -> VectorError {
         VectorError::Field {
             file: self.file,
@@ -431,6 +468,26 @@ mod tests {
         assert!(record("130").unwrap().is_none());
         assert_eq!(record("8").unwrap().unwrap().number, 7);
         assert!(record("16").is_err());
+    }
+
+    #[test]
+    fn the_two_modes_of_a_file_are_told_apart_and_so_are_their_forms() {
+        let [xex, xe] = FILES.last_chunk().unwrap();
+        let [xex, xe] = [xex, xe].map(|file| file.read().unwrap());
+        assert_ne!(xex[0].line, xe[0].line);
+        for answers in [xex, xe] {
+            for form in Form::ALL {
+                assert!(answers.iter().any(|answer| answer.form == Some(form)));
+            }
+        }
+        let form = |chains: &str, tweaks: &str| {
+            let text = format!("[OFB-XE]\nCHAINS = {chains}\nTWEAKS = {tweaks}\n");
+            parse("test", &text).unwrap()[0].form()
+        };
+        let (chains, schedule) = (1, TweakSchedule::Printed);
+        assert_eq!(form("1", "printed").unwrap(), Form { chains, schedule });
+        assert!(form("3", "alpha").is_err());
+        assert!(form("2", "beta").is_err());
     }
 
     #[test]

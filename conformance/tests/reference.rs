@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The reference against all published answers, AES-192 included.
+//! The reference against all published answers, AES-192 included, and the answers that
+//! come from it.
 
-use luxor_conformance::vectors::{self, FILES};
+use std::{fs, path::Path};
+
+use luxor_conformance::{
+    parallel_ofb,
+    vectors::{self, FILES},
+};
 use luxor_engine::Mode;
 use luxor_reference as reference;
 
@@ -33,7 +39,15 @@ fn the_reference_gives_the_published_answers() {
                     reference::ofb(key, number, plaintext),
                     reference::ofb(key, number, ciphertext),
                 ),
-                other => panic!("no answers are known for {other}"),
+                mode => {
+                    let Some(form) = answer.form else {
+                        panic!("no answers are known for {mode}")
+                    };
+                    (
+                        form.reference(mode, key, number, plaintext),
+                        form.reference(mode, key, number, ciphertext),
+                    )
+                }
             };
             assert!(
                 encrypted == ciphertext,
@@ -56,6 +70,16 @@ fn the_reference_gives_the_published_answers() {
         );
         assert_eq!(answers.len(), file.run + file.aes192);
     }
+}
+
+#[test]
+fn the_answers_of_parallel_ofb_are_those_of_the_reference() {
+    let path = "../vectors/parallel-ofb/damjanovic-simic-2015.txt";
+    let file = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    assert!(
+        file == parallel_ofb::answers(),
+        "{path} differs from what the example parallel_ofb_answers prints"
+    );
 }
 
 #[test]
