@@ -12,8 +12,9 @@ use std::{
 
 use luxor_conformance::axes;
 use luxor_engine::{
-    Backend, BackendError, BackendInfo, Buffer, CbcKey, CryptError, CryptErrorKind, DataUnitNumber,
-    Direction, InOut, KeySpec, LoadedKey, Mode, Registry, Run, check_runs,
+    Backend, BackendError, BackendInfo, Buffer, CbcKey, Construction, CryptError, CryptErrorKind,
+    DataUnitNumber, Direction, InOut, KeySpec, LoadedKey, Mode, ParallelOfbKey, Registry, Run,
+    TweakSchedule, check_runs,
 };
 
 /// What is wrong with a backend.
@@ -62,6 +63,12 @@ enum Fault {
     EssivIgnored,
     /// The units of a run in CBC are one chain.
     OneChain,
+    /// The printed tweaks of parallel OFB are those of XTS.
+    TweaksConfused,
+    /// Parallel OFB is its first chain alone.
+    SecondChainForgotten,
+    /// Parallel OFB adds no tweak after the encryption.
+    OuterTweakForgotten,
     /// A mode is there that the backend does not speak of.
     SecretMode,
     /// Memory that is not zero.
@@ -90,6 +97,7 @@ impl Backend for Faulty {
             KeySpec::Cbc(key) if self.1 == Fault::EssivIgnored => {
                 KeySpec::Cbc(CbcKey::plain(key.data_key().clone()))
             }
+            KeySpec::ParallelOfb(key) => KeySpec::ParallelOfb(faulty_parallel(key, self.1)),
             other => other.clone(),
         };
         let mode = key.mode();
@@ -106,6 +114,23 @@ impl Backend for Faulty {
             buffer.fill(1);
         }
         buffer
+    }
+}
+
+fn faulty_parallel(key: &ParallelOfbKey, fault: Fault) -> ParallelOfbKey {
+    let bytes = [key.first_key().expose(), key.second_key().expose()].concat();
+    let (mut construction, mut schedule) = (key.construction(), key.schedule());
+    let mut chains = key.chains();
+    match fault {
+        Fault::TweaksConfused => schedule = TweakSchedule::Alpha,
+        Fault::SecondChainForgotten => chains = 1,
+        Fault::OuterTweakForgotten => construction = Construction::Xe,
+        _ => {}
+    }
+    if chains == 2 {
+        ParallelOfbKey::new(&bytes, construction, schedule).unwrap()
+    } else {
+        ParallelOfbKey::one_chain(&bytes, construction, schedule).unwrap()
     }
 }
 
@@ -242,6 +267,14 @@ const FAULTS: &[(Fault, Axis)] = &[
     (Fault::EssivIgnored, axes::numbers),
     (Fault::OneChain, axes::units),
     (Fault::OneChain, axes::calls),
+    (Fault::TweaksConfused, axes::known_answers),
+    (Fault::TweaksConfused, axes::keys),
+    (Fault::TweaksConfused, axes::units),
+    (Fault::SecondChainForgotten, axes::known_answers),
+    (Fault::SecondChainForgotten, axes::keys),
+    (Fault::SecondChainForgotten, axes::units),
+    (Fault::OuterTweakForgotten, axes::known_answers),
+    (Fault::OuterTweakForgotten, axes::keys),
     (Fault::SecretMode, axes::refusals),
     (Fault::DirtyMemory, axes::memory),
 ];
