@@ -9,6 +9,7 @@ use luxor_engine::{
     Run, self_test,
 };
 
+pub use crate::messages::messages;
 use crate::{
     kit::{Kit, MODES, Piece, Place, Shape, has_whole_blocks, is_feedback, key_kinds, key_spec},
     random::Random,

@@ -28,6 +28,7 @@ use luxor_engine::{Backend, Registry, SelectError};
 
 pub mod axes;
 mod kit;
+mod messages;
 pub mod parallel_ofb;
 mod random;
 pub mod vectors;
@@ -60,7 +61,7 @@ macro_rules! conformance_tests {
     ($name:literal, $registry:expr) => {
         $crate::conformance_tests!(@axes $name, $registry,
             identity known_answers keys lengths units numbers strides alignment calls
-            long_units large_runs memory threads executor refusals);
+            long_units large_runs memory threads executor refusals messages);
     };
     (@axes $name:literal, $registry:expr, $($axis:ident)*) => {
         mod conformance {

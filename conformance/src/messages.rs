@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The axis of messages: output feedback in pieces, side by side, and by a thread a chain.
+
+use std::num::NonZeroUsize;
+
+use luxor_engine::{
+    Backend, Chains, DataUnitNumber, Executor, InOut, Message, Registry, Turn, encrypt_streams,
+};
+
+use crate::{
+    kit::{Kit, is_feedback},
+    random::Random,
+};
+
+/// Messages are what the reference makes of them, whatever their pieces, whoever goes on
+/// with them and whatever is beside them.
+///
+/// # Panics
+/// If it does not conform.
+pub fn messages(backend: &dyn Backend) {
+    let mut random = Random::for_test("messages");
+    let kits = Kit::all(backend, &mut random);
+    let (kits, others): (Vec<_>, Vec<_>) = kits.into_iter().partition(|kit| is_feedback(kit.mode));
+    for kit in others {
+        let message = kit.loaded().message(DataUnitNumber::new(0));
+        assert!(message.is_none(), "{} has no messages", kit.mode);
+    }
+    let executor = Executor::new(NonZeroUsize::new(2).expect("not 0"));
+    for kit in &kits {
+        every_length(kit, &mut random);
+        pieces(kit, &executor, &mut random);
+        arrays(kit, &executor, &mut random);
+    }
+    side_by_side(&kits, &mut random);
+}
+
+fn begin(kit: &Kit, iv: u128) -> Message {
+    let message = kit.loaded().message(DataUnitNumber::new(iv));
+    message.unwrap_or_else(|| panic!("{} has messages", kit.mode))
+}
+
+/// In one piece, there and back, and with a bit wrong on the way.
+fn every_length(kit: &Kit, random: &mut Random) {
+    for len in 0..=200 {
+        let (iv, plaintext) = (random.u128(), random.bytes(len));
+        let mut bytes = plaintext.clone();
+        begin(kit, iv).crypt(InOut::InPlace(&mut bytes));
+        assert_eq!(bytes, kit.reference(iv, &plaintext), "{len} bytes");
+        let mut expected = plaintext;
+        if len > 0 {
+            let (byte, bit) = (random.below(len), random.below(8));
+            bytes[byte] ^= 1 << bit;
+            expected[byte] ^= 1 << bit;
+        }
+        let mut output = vec![0; len];
+        begin(kit, iv).crypt(InOut::Separate {
+            input: &bytes,
+            output: &mut output,
+        });
+        assert_eq!(output, expected, "{len} bytes");
+    }
+}
+
+/// Cut anywhere, each piece in another way.
+fn pieces(kit: &Kit, executor: &Executor, random: &mut Random) {
+    for _ in 0..20 {
+        let (iv, plaintext) = (random.u128(), random.bytes(1000));
+        let ciphertext = kit.reference(iv, &plaintext);
+        let (mut message, mut done) = (begin(kit, iv), 0);
+        let mut output = plaintext.clone();
+        while done < plaintext.len() {
+            let len = random.below(70).min(plaintext.len() - done);
+            let place = done..done + len;
+            let buf = match random.below(2) {
+                0 => InOut::InPlace(&mut output[place.clone()]),
+                _ => InOut::Separate {
+                    input: &plaintext[place.clone()],
+                    output: &mut output[place.clone()],
+                },
+            };
+            let chains = match random.below(4) {
+                0 => Chains::Auto,
+                1 => Chains::Together,
+                _ => Chains::Apart {
+                    array: random.below(50),
+                },
+            };
+            executor.crypt_message(&mut message, buf, chains);
+            assert_eq!(
+                output[place.clone()],
+                ciphertext[place],
+                "from byte {done} on"
+            );
+            done += len;
+        }
+    }
+}
+
+/// Lengths around those of arrays, by a thread a chain.
+fn arrays(kit: &Kit, executor: &Executor, random: &mut Random) {
+    for array in [16, 160, 8000] {
+        let lens = [1, 2].map(|n| n * array);
+        for len in lens
+            .iter()
+            .flat_map(|&len| [len - 16, len - 1, len, len + 1, len + 16])
+        {
+            let (iv, plaintext) = (random.u128(), random.bytes(len));
+            let mut together = plaintext.clone();
+            begin(kit, iv).crypt(InOut::InPlace(&mut together));
+            if array < 8000 || len == array + 1 {
+                assert_eq!(together, kit.reference(iv, &plaintext), "{len} bytes");
+            }
+            for chains in [Chains::Apart { array }, Chains::Auto] {
+                let mut bytes = plaintext.clone();
+                let message = &mut begin(kit, iv);
+                executor.crypt_message(message, InOut::InPlace(&mut bytes), chains);
+                assert!(bytes == together, "{len} bytes, {chains:?}");
+            }
+        }
+    }
+    // Where `Auto` could take two threads.
+    let (iv, plaintext) = (random.u128(), random.bytes(100_001));
+    let mut output = [vec![0; plaintext.len()], vec![0; plaintext.len()]];
+    for (output, chains) in output.iter_mut().zip([Chains::Auto, Chains::Together]) {
+        let (input, message) = (&plaintext[..], &mut begin(kit, iv));
+        executor.crypt_message(message, InOut::Separate { input, output }, chains);
+    }
+    assert!(output[0] == output[1], "{:?}", Chains::Auto);
+}
+
+/// Many messages of many keys, of all lengths, twice: what was left of a block the first
+/// time is used up the second time. One of another engine is among them.
+fn side_by_side(kits: &[Kit], random: &mut Random) {
+    let portable = Registry::cpu().get("portable").expect("it is always there");
+    let foreign = Kit::few(&*portable, random);
+    let foreign = foreign.iter().filter(|kit| is_feedback(kit.mode));
+    for count in [1, 2, 3, 5, 17, 40, 150] {
+        let mut messages = Vec::new();
+        for i in 0..count {
+            // In some calls many are of one key, as those of one sender are.
+            let which = if random.below(2) == 0 { 0 } else { i };
+            let kit = match foreign.clone().nth(i) {
+                Some(foreign) if i % 5 == 4 => foreign,
+                _ => &kits[which % kits.len()],
+            };
+            let iv = random.u128();
+            let lens = [0, 1].map(|_| [random.below(40), random.below(600)][random.below(2)]);
+            let plaintext = random.bytes(lens[0] + lens[1]);
+            let ciphertext = kit.reference(iv, &plaintext);
+            messages.push((begin(kit, iv), lens[0], plaintext, ciphertext));
+        }
+        for second in [false, true] {
+            let mut turns = Vec::new();
+            for (message, mid, bytes, _) in &mut messages {
+                let (head, tail) = bytes.split_at_mut(*mid);
+                let buf = InOut::InPlace(if second { tail } else { head });
+                turns.push(Turn { message, buf });
+            }
+            encrypt_streams(&mut turns);
+        }
+        for (i, (_, mid, bytes, ciphertext)) in messages.iter().enumerate() {
+            assert_eq!(bytes, ciphertext, "message {i} of {count}, cut at {mid}");
+        }
+    }
+}
