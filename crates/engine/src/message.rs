@@ -89,16 +89,20 @@ pub(crate) trait Chained: Any + Send {
     fn crypt_with(&mut self, buf: &mut InOut<'_>, others: &mut [&mut Turn<'_>]) -> Vec<usize>;
 
     /// Uses what is left of a block of key stream, and says how many bytes that were.
+    #[cfg(feature = "std")]
     fn use_block(&mut self, buf: &mut InOut<'_>) -> usize;
 
     /// The chains, each to be gone on with by itself.
+    #[cfg(feature = "std")]
     fn chains(&mut self) -> Vec<Box<dyn Chain + '_>>;
 
     /// Whether two chains on one thread take no longer than one.
+    #[cfg(feature = "std")]
     fn together_costs_one(&self) -> bool;
 }
 
 /// A chain by itself.
+#[cfg(feature = "std")]
 pub(crate) trait Chain: Send {
     /// Adds its next blocks to `bytes`, which are whole blocks.
     fn add_to(&mut self, bytes: &mut [u8]);

@@ -2,15 +2,19 @@
 //! Messages in output feedback on a CPU: which chains go side by side, and what a
 //! message keeps between its pieces.
 
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+#[cfg(feature = "std")]
+use alloc::boxed::Box;
+use alloc::{sync::Arc, vec::Vec};
 use core::any::Any;
 
 use zeroize::Zeroize;
 
 use super::Kernel;
+#[cfg(feature = "std")]
+use crate::message::Chain;
 use crate::{
     key::{ParallelOfbKey, TweakSchedule},
-    message::{Chain, Chained, Turn},
+    message::{Chained, Turn},
     mode::{
         blocks::Place,
         ofb::{Form, Lane, Link},
@@ -255,11 +259,13 @@ impl<K: Kernel> Chained for Passage<K> {
         taken
     }
 
+    #[cfg(feature = "std")]
     fn use_block(&mut self, buf: &mut InOut<'_>) -> usize {
         // SAFETY: it has so many bytes.
         unsafe { Self::use_block(self, Place::of_bytes(buf), buf.len()) }
     }
 
+    #[cfg(feature = "std")]
     fn chains(&mut self) -> Vec<Box<dyn Chain + '_>> {
         let (kernel, form, keys) = (self.kernel, self.keys.form, self.keys.keys());
         let alone = |(link, key)| -> Box<dyn Chain + '_> {
@@ -274,12 +280,14 @@ impl<K: Kernel> Chained for Passage<K> {
         chains.take(form.chains).map(alone).collect()
     }
 
+    #[cfg(feature = "std")]
     fn together_costs_one(&self) -> bool {
         K::MIXES
     }
 }
 
 /// A chain of a message by itself.
+#[cfg(feature = "std")]
 struct Lone<'a, K: Kernel> {
     kernel: K,
     form: Form,
@@ -287,6 +295,7 @@ struct Lone<'a, K: Kernel> {
     link: &'a mut Link,
 }
 
+#[cfg(feature = "std")]
 impl<K: Kernel> Chain for Lone<'_, K> {
     fn add_to(&mut self, bytes: &mut [u8]) {
         assert!(bytes.len().is_multiple_of(16));
