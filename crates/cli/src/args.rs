@@ -36,7 +36,7 @@ pub use self::{
     },
     metadata::{CheckArgs, DumpArgs},
     mount::MountArgs,
-    raw::{RawArgs, RawDirection, RawMode},
+    raw::{RawArgs, RawDirection, RawMode, RawTweaks},
     serve::ServeArgs,
     stats::StatsArgs,
     tokens::{

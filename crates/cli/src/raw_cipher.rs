@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A bare mode over a stream of any length: cuts it into runs, and carries the
-//! data unit number, the counter or the keystream from piece to piece.
+//! A bare mode over a stream of any length: cuts it into runs with the data unit
+//! numbers or counters that belong to them, or goes on with one message from piece to
+//! piece.
 
 use std::{
     io::{self, Read, Write},
@@ -8,7 +9,10 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use luxor_engine::{CryptError, DataUnitLen, DataUnitNumber, Direction, LoadedKey, Mode, Run};
+use luxor_engine::{
+    Chains, CryptError, DataUnitLen, DataUnitNumber, Direction, Executor, InOut, LoadedKey,
+    Message, Mode, Run,
+};
 use luxor_sector::copy::{Copied, Copier, CopyError, Piece, Region, Source};
 
 const BLOCK: usize = 16;
@@ -21,33 +25,41 @@ const PIECE: usize = 512 << 10;
 /// output.
 const STREAM_PIECE: usize = 4 << 20;
 
+/// A message has no more, and more threads would have nothing to do.
+const MAX_CHAINS: NonZeroUsize = NonZeroUsize::new(2).expect("it is not zero");
+
 /// What to do with a stream.
 pub struct RawCipher<'a> {
     /// The mode of `key`.
     pub mode: Mode,
     /// The key.
     pub key: &'a dyn LoadedKey,
-    /// How many threads do the work.
+    /// How many threads do the work. In output feedback no more than two, one a chain.
     pub threads: NonZeroUsize,
     /// Which way.
     pub direction: Direction,
     /// XTS: the length of a data unit; `None` for one unit of all bytes.
     pub data_unit: Option<DataUnitLen>,
-    /// XTS: the number of the first data unit. CTR: the first counter. OFB: the
-    /// IV.
+    /// XTS: the number of the first data unit. CTR: the first counter. In output
+    /// feedback: the IV.
     pub first: DataUnitNumber,
     /// XTS: the step of the number per data unit.
     pub stride: u64,
 }
 
 impl RawCipher<'_> {
-    /// Whether `len` bytes can be processed, to be asked before any output where
-    /// the length is known.
+    /// Whether `len` bytes can be processed, or with `None` whether any can: to be asked
+    /// before any output.
     ///
     /// # Errors
-    /// [`RawError::ShortUnit`], [`RawError::PartBlock`] and
+    /// [`RawError::NoMessages`], [`RawError::ShortUnit`], [`RawError::PartBlock`] and
     /// [`RawError::UnitTooLong`].
-    pub fn check_len(&self, len: u64) -> Result<(), RawError> {
+    pub fn check(&self, len: Option<u64>) -> Result<(), RawError> {
+        self.message()?;
+        len.map_or(Ok(()), |len| self.check_len(len))
+    }
+
+    fn check_len(&self, len: u64) -> Result<(), RawError> {
         match (self.mode, self.data_unit) {
             (Mode::Xts, Some(unit)) => match len % unit.get() as u64 {
                 0 | 16.. => Ok(()),
@@ -73,11 +85,14 @@ impl RawCipher<'_> {
         sink: &mut (dyn Write + Send),
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Copied, RawError> {
+        let mut message = self.message()?;
         let piece_len = match &source {
             Source::At(region) => {
                 self.check_len(region.len)?;
                 PIECE
             }
+            // Any length will do: there is nothing to check.
+            Source::Stream(_) if message.is_some() => PIECE,
             Source::Stream(_) => STREAM_PIECE,
         };
         let piece_len = match (self.mode, self.data_unit) {
@@ -90,23 +105,22 @@ impl RawCipher<'_> {
             (_, Some(unit)) => unit.get() * (piece_len / unit.get()).max(1),
             (_, None) => piece_len,
         };
-        let mut chain;
-        let source = match self.mode {
-            // Each block needs the one before: it has to be done in order.
-            Mode::Ofb => {
-                chain = Chain {
+        let mut feedback;
+        let (source, threads) = match &mut message {
+            None => (source.reborrow(), self.threads),
+            Some(message) => {
+                feedback = Feedback {
                     source: InOrder::of(source.reborrow()),
-                    key: self.key,
-                    direction: self.direction,
-                    iv: self.first,
+                    message,
+                    executor: Executor::new(self.threads.min(MAX_CHAINS)),
                 };
-                Source::Stream(&mut chain)
+                // The source has done the work.
+                (Source::Stream(&mut feedback), NonZeroUsize::MIN)
             }
-            _ => source.reborrow(),
         };
         let copier = Copier {
             piece_len: NonZeroUsize::new(piece_len).expect("no piece is empty"),
-            threads: self.threads,
+            threads,
             // Signals end the process without asking anybody.
             cancel: &AtomicBool::new(false),
         };
@@ -132,8 +146,7 @@ impl RawCipher<'_> {
         }
         let bytes = &mut piece.buffer[..len];
         match self.mode {
-            // The source has done it.
-            Mode::Ofb => {}
+            Mode::Ofb | Mode::OfbXex | Mode::OfbXe => {}
             Mode::Xts => {
                 let unit = self.data_unit.map_or(len, DataUnitLen::get).max(1);
                 let units = offset / unit as u64;
@@ -146,6 +159,18 @@ impl RawCipher<'_> {
             }
         }
         Ok(len)
+    }
+
+    /// In output feedback the whole stream, of which nothing is done yet.
+    fn message(&self) -> Result<Option<Message>, RawError> {
+        match self.mode {
+            Mode::Ofb | Mode::OfbXex | Mode::OfbXe => {
+                let message = self.key.message(self.first);
+                let none = RawError::NoMessages { mode: self.mode };
+                message.map(Some).ok_or(none)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Units of `unit` bytes, and a shorter last one.
@@ -163,40 +188,21 @@ impl RawCipher<'_> {
     }
 }
 
-/// A source in OFB: whole blocks are read and processed, until the end.
-struct Chain<'a> {
+/// A source in output feedback: each block needs the one before, so it is processed as it
+/// is read, in order. What a pipe gives at a time, 64 KiB when it is full, is enough for
+/// two threads to be called.
+struct Feedback<'a> {
     source: InOrder<'a>,
-    key: &'a dyn LoadedKey,
-    direction: Direction,
-    /// The last block of the keystream.
-    iv: DataUnitNumber,
+    message: &'a mut Message,
+    executor: Executor,
 }
 
-impl Read for Chain<'_> {
-    /// Into a buffer of whole blocks.
+impl Read for Feedback<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let mut len = self.source.read(buf)?;
-        while !len.is_multiple_of(BLOCK) {
-            match self.source.read(&mut buf[len..]) {
-                Ok(0) => break,
-                Ok(read) => len += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        if len == 0 {
-            return Ok(0);
-        }
-        let bytes = &mut buf[..len];
-        let last = bytes.rchunks_exact(BLOCK).next().map(block);
-        let unit = DataUnitLen::new(len).map_err(io::Error::other)?;
-        let run = Run::new(self.iv, 0, unit, &mut *bytes).map_err(io::Error::other)?;
-        self.key
-            .crypt(self.direction, &mut [run])
-            .map_err(|error| io::Error::other(error.to_string()))?;
-        if let (true, Some(before)) = (len.is_multiple_of(BLOCK), last) {
-            self.iv = DataUnitNumber::new(before ^ block(&bytes[len - BLOCK..]));
-        }
+        let len = self.source.read(buf)?;
+        let bytes = InOut::InPlace(&mut buf[..len]);
+        self.executor
+            .crypt_message(self.message, bytes, Chains::Auto);
         Ok(len)
     }
 }
@@ -235,14 +241,6 @@ impl Read for InOrder<'_> {
     }
 }
 
-/// The first 16 bytes as a big-endian number.
-fn block(bytes: &[u8]) -> u128 {
-    let (block, _) = bytes
-        .split_first_chunk()
-        .expect("the caller has a whole block");
-    u128::from_be_bytes(*block)
-}
-
 /// Why a stream was not processed to its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -264,6 +262,12 @@ pub enum RawError {
     PartBlock {
         /// Bytes in the input.
         len: u64,
+    },
+    /// The engine does no more than whole data units of a mode in output feedback.
+    #[error("the engine cannot go on with {mode} from piece to piece: take another with --engine")]
+    NoMessages {
+        /// The mode.
+        mode: Mode,
     },
     /// The source failed.
     #[error("cannot read at byte {offset}")]
@@ -297,7 +301,10 @@ pub enum RawError {
 
 #[cfg(test)]
 mod tests {
-    use luxor_engine::{AesKey, KeySpec, Registry, XtsKey};
+    use luxor_engine::{
+        AesKey, Construction, KeySpec, ParallelOfbKey, Registry, TweakSchedule, XtsKey,
+    };
+    use luxor_reference::TweakableOfb;
     use luxor_sector::{MemoryStorage, copy::Region};
 
     use super::*;
@@ -315,13 +322,26 @@ mod tests {
         }
     }
 
+    const FIRST: u128 = u128::MAX - 3;
+    const FEEDBACK: [Mode; 3] = [Mode::Ofb, Mode::OfbXex, Mode::OfbXe];
+
+    fn key_bytes() -> [u8; 64] {
+        std::array::from_fn(|i| u8::try_from(i).unwrap())
+    }
+
     fn key(mode: Mode) -> KeySpec {
-        let bytes: [u8; 64] = std::array::from_fn(|i| u8::try_from(i).unwrap());
+        let bytes = key_bytes();
         let aes = AesKey::new(&bytes[..32]).unwrap();
+        let parallel = |construction| {
+            let key = ParallelOfbKey::new(&bytes[..32], construction, TweakSchedule::Alpha);
+            KeySpec::ParallelOfb(key.unwrap())
+        };
         match mode {
             Mode::Xts => KeySpec::Xts(XtsKey::new(&bytes).unwrap()),
             Mode::Ctr => KeySpec::Ctr(aes),
             Mode::Ofb => KeySpec::Ofb(aes),
+            Mode::OfbXex => parallel(Construction::Xex),
+            Mode::OfbXe => parallel(Construction::Xe),
             _ => KeySpec::Ecb(aes),
         }
     }
@@ -344,7 +364,7 @@ mod tests {
             threads: NonZeroUsize::new(2).unwrap(),
             direction,
             data_unit: data_unit.map(|unit| DataUnitLen::new(unit).unwrap()),
-            first: DataUnitNumber::new(u128::MAX - 3),
+            first: DataUnitNumber::new(FIRST),
             stride: 5,
         };
         let mut output = Vec::new();
@@ -377,7 +397,7 @@ mod tests {
             .unwrap();
         let mut bytes = input.to_vec();
         let unit = DataUnitLen::new(bytes.len()).unwrap();
-        let run = Run::new(DataUnitNumber::new(u128::MAX - 3), 5, unit, &mut bytes[..]).unwrap();
+        let run = Run::new(DataUnitNumber::new(FIRST), 5, unit, &mut bytes[..]).unwrap();
         key.crypt(Direction::Encrypt, &mut [run]).unwrap();
         bytes
     }
@@ -390,7 +410,7 @@ mod tests {
 
     #[test]
     fn pieces_join_without_a_seam() {
-        for mode in [Mode::Ctr, Mode::Ofb, Mode::Ecb] {
+        for mode in [Mode::Ctr, Mode::Ofb, Mode::OfbXex, Mode::OfbXe, Mode::Ecb] {
             for len in [
                 16,
                 48,
@@ -407,12 +427,97 @@ mod tests {
                 assert!(output == at_once(mode, &input), "{mode}, {len} bytes");
             }
         }
-        for mode in [Mode::Ctr, Mode::Ofb] {
+        for mode in [Mode::Ctr, Mode::Ofb, Mode::OfbXex, Mode::OfbXe] {
             for len in [1, 15, 17, PIECE - 1, PIECE + 1, STREAM_PIECE + 31] {
                 let input = input(len);
                 let (output, _) = process(mode, None, Direction::Encrypt, &input);
                 assert!(output == at_once(mode, &input), "{mode}, {len} bytes");
             }
+        }
+    }
+
+    /// Pieces of any length, and each chain on a thread of its own.
+    #[test]
+    fn a_message_goes_on_wherever_a_piece_ends() {
+        let input = input(PIECE + 4099);
+        for name in ["auto", "portable"] {
+            for mode in FEEDBACK {
+                let registry = Registry::cpu();
+                let backend = match name {
+                    "auto" => registry.best(mode).unwrap(),
+                    name => registry.get(name).unwrap(),
+                };
+                let key = backend.load_key(&key(mode)).unwrap();
+                let expected = in_reference(mode, &input);
+                for (piece, threads) in [(1000, 1), (65_537, 1), (65_537, 2), (input.len(), 2)] {
+                    for direction in [Direction::Encrypt, Direction::Decrypt] {
+                        let cipher = RawCipher {
+                            mode,
+                            key: &*key,
+                            threads: NonZeroUsize::new(threads).unwrap(),
+                            direction,
+                            data_unit: None,
+                            first: DataUnitNumber::new(FIRST),
+                            stride: 1,
+                        };
+                        let (from, to) = match direction {
+                            Direction::Encrypt => (&input, &expected),
+                            Direction::Decrypt => (&expected, &input),
+                        };
+                        let mut output = Vec::new();
+                        let mut stream = Dribble(from, piece);
+                        cipher
+                            .run(Source::Stream(&mut stream), &mut output, &|_| {})
+                            .unwrap();
+                        assert!(output == *to, "{name} {mode} {piece} {threads}");
+                    }
+                }
+            }
+        }
+    }
+
+    fn in_reference(mode: Mode, input: &[u8]) -> Vec<u8> {
+        let parallel = TweakableOfb {
+            xex: mode == Mode::OfbXex,
+            as_printed: false,
+        };
+        match mode {
+            Mode::Ofb => luxor_reference::ofb(&key_bytes()[..32], FIRST, input),
+            _ => parallel.two_chains(&key_bytes()[..32], FIRST, input),
+        }
+    }
+
+    #[test]
+    fn without_messages_nothing_is_put_out() {
+        /// Has whole data units only.
+        struct Units;
+        impl LoadedKey for Units {
+            fn crypt(&self, _: Direction, _: &mut [Run<'_>]) -> Result<(), CryptError> {
+                panic!("nothing is encrypted")
+            }
+        }
+        for mode in FEEDBACK {
+            let cipher = RawCipher {
+                mode,
+                key: &Units,
+                threads: NonZeroUsize::MIN,
+                direction: Direction::Encrypt,
+                data_unit: None,
+                first: DataUnitNumber::new(0),
+                stride: 1,
+            };
+            let mut output = Vec::new();
+            let run = cipher.run(Source::Stream(&mut &[7; 40][..]), &mut output, &|_| {});
+            for result in [
+                cipher.check(None),
+                cipher.check(Some(40)),
+                run.map(|_| panic!("{mode}")),
+            ] {
+                let error = result.unwrap_err();
+                assert!(matches!(error, RawError::NoMessages { mode: of } if of == mode));
+                assert!(error.to_string().contains("--engine"), "{error}");
+            }
+            assert!(output.is_empty());
         }
     }
 
@@ -485,6 +590,8 @@ mod tests {
             (Mode::Ecb, None),
             (Mode::Ctr, None),
             (Mode::Ofb, None),
+            (Mode::OfbXex, None),
+            (Mode::OfbXe, None),
         ] {
             let (output, result) = process(mode, unit, Direction::Encrypt, &[]);
             assert_eq!(result.unwrap(), 0);

@@ -11,7 +11,10 @@ use clap::{Args, ValueEnum, ValueHint};
 /// encrypt`.
 ///
 /// The key file holds the key itself: 16 or 32 bytes, for xts the data key and then the
-/// tweak key (32 or 64 bytes).
+/// tweak key (32 or 64 bytes), for ofb-xex and ofb-xe the keys of both chains (32 bytes).
+///
+/// ofb-xex and ofb-xe are research: parallel tweakable OFB (Damjanović and Simić, 2015),
+/// whose security is what its authors argue. No mode here authenticates.
 ///
 /// A length that the mode cannot process is refused before any output. From a pipe it
 /// is known at the end only: a file then does not appear, another pipe has had all
@@ -20,7 +23,8 @@ use clap::{Args, ValueEnum, ValueHint};
 #[command(after_help = "\
 Examples:
   luxor raw encrypt --mode xts --key-file k64 --data-unit 4096 --stride 8 disk.img disk.xts
-  luxor raw decrypt --mode ctr --key-file k32 --iv 000102030405060708090a0b0c0d0e0f in out")]
+  luxor raw decrypt --mode ctr --key-file k32 --iv 000102030405060708090a0b0c0d0e0f in out
+  luxor raw encrypt --mode ofb-xex --key-file k32 --iv 101112131415161718191a1b1c1d1e1f in out")]
 pub struct RawArgs {
     /// Which way
     #[arg(value_enum)]
@@ -50,9 +54,14 @@ pub struct RawArgs {
     #[arg(long, value_name = "N", value_parser = number)]
     pub stride: Option<u128>,
 
-    /// ctr, ofb: the first counter block or the IV, 32 hexadecimal digits
+    /// ctr, ofb, ofb-xex, ofb-xe: the first counter block or the IV, 32 hexadecimal digits;
+    /// never the same twice with one key
     #[arg(long, value_name = "HEX32", value_parser = iv)]
     pub iv: Option<u128>,
+
+    /// ofb-xex, ofb-xe: how a tweak follows from the one before (default: alpha)
+    #[arg(long, value_enum)]
+    pub tweaks: Option<RawTweaks>,
 
     /// Replace OUTPUT when it exists; required to write to a block device
     #[arg(long)]
@@ -77,8 +86,21 @@ pub enum RawMode {
     Ctr,
     /// SP 800-38A, output feedback
     Ofb,
+    /// Research: two chains of tweakable OFB, merged; XEX (Damjanović and Simić, 2015)
+    OfbXex,
+    /// The same with XE
+    OfbXe,
     /// SP 800-38A, whole blocks, each by itself
     Ecb,
+}
+
+/// `raw --tweaks`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RawTweaks {
+    /// α times the one before: the paper's words, and XTS's way
+    Alpha,
+    /// α^i times the one before: the paper's listings
+    Printed,
 }
 
 /// A number below 2¹²⁸, decimal or with `0x` hexadecimal.

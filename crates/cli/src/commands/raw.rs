@@ -4,11 +4,12 @@
 use std::path::Path;
 
 use luxor_engine::{
-    AesKey, DataUnitLen, DataUnitNumber, Direction, KeyError, KeySpec, Mode, SecretBytes, XtsKey,
+    AesKey, Construction, DataUnitLen, DataUnitNumber, Direction, KeyError, KeySpec, Mode,
+    ParallelOfbKey, SecretBytes, TweakSchedule, XtsKey,
 };
 
 use crate::{
-    args::{GlobalArgs, RawArgs, RawDirection, RawMode},
+    args::{GlobalArgs, RawArgs, RawDirection, RawMode, RawTweaks},
     commands::check_not_needed,
     console::Console,
     engine::Engine,
@@ -52,11 +53,9 @@ pub fn run(args: &RawArgs, global: &GlobalArgs, console: Console) -> Result<()> 
         first: parameters.first,
         stride: parameters.stride,
     };
-    if let Some(len) = input.len() {
-        cipher
-            .check_len(len)
-            .map_err(|error| Error::failure(error.to_string()))?;
-    }
+    cipher
+        .check(input.len())
+        .map_err(|error| Error::failure(error.to_string()))?;
     output.begin(0, input.len())?;
     let what = match parameters.direction {
         Direction::Encrypt => "Encrypting",
@@ -80,6 +79,9 @@ pub fn run(args: &RawArgs, global: &GlobalArgs, console: Console) -> Result<()> 
     Ok(())
 }
 
+/// The modes that have an IV or a first counter.
+const WITH_IV: &[Mode] = &[Mode::Ctr, Mode::Ofb, Mode::OfbXex, Mode::OfbXe];
+
 /// What the options mean together.
 struct Parameters {
     mode: Mode,
@@ -87,6 +89,7 @@ struct Parameters {
     data_unit: Option<DataUnitLen>,
     first: DataUnitNumber,
     stride: u64,
+    tweaks: TweakSchedule,
 }
 
 impl Parameters {
@@ -95,27 +98,29 @@ impl Parameters {
             RawMode::Xts => Mode::Xts,
             RawMode::Ctr => Mode::Ctr,
             RawMode::Ofb => Mode::Ofb,
+            RawMode::OfbXex => Mode::OfbXex,
+            RawMode::OfbXe => Mode::OfbXe,
             RawMode::Ecb => Mode::Ecb,
         };
-        let xts_only = [
-            ("--data-unit", args.data_unit),
-            ("--number", args.number),
-            ("--stride", args.stride),
+        let options: [(_, _, &[Mode]); 5] = [
+            ("--data-unit", args.data_unit.is_some(), &[Mode::Xts]),
+            ("--number", args.number.is_some(), &[Mode::Xts]),
+            ("--stride", args.stride.is_some(), &[Mode::Xts]),
+            ("--iv", args.iv.is_some(), WITH_IV),
+            (
+                "--tweaks",
+                args.tweaks.is_some(),
+                &[Mode::OfbXex, Mode::OfbXe],
+            ),
         ];
-        let refused = match mode {
-            Mode::Xts | Mode::Ecb if args.iv.is_some() => Some("--iv"),
-            Mode::Xts => None,
-            _ => xts_only
-                .iter()
-                .find(|(_, value)| value.is_some())
-                .map(|(option, _)| *option),
-        };
-        if let Some(option) = refused {
-            return Err(Error::failure(format!(
-                "{option} has no meaning for {mode}"
-            )));
+        for (option, given, modes) in options {
+            if given && !modes.contains(&mode) {
+                return Err(Error::failure(format!(
+                    "{option} has no meaning for {mode}"
+                )));
+            }
         }
-        if matches!(mode, Mode::Ctr | Mode::Ofb) && args.iv.is_none() {
+        if WITH_IV.contains(&mode) && args.iv.is_none() {
             return Err(Error::failure(format!(
                 "{mode} needs --iv with 32 hexadecimal digits"
             )));
@@ -140,23 +145,40 @@ impl Parameters {
             first: DataUnitNumber::new(args.number.or(args.iv).unwrap_or(0)),
             stride: u64::try_from(args.stride.unwrap_or(1))
                 .map_err(|_| Error::failure("--stride must be below 2^64"))?,
+            tweaks: match args.tweaks {
+                None | Some(RawTweaks::Alpha) => TweakSchedule::Alpha,
+                Some(RawTweaks::Printed) => TweakSchedule::Printed,
+            },
         })
     }
 
     fn key(&self, bytes: &SecretBytes, path: Option<&Path>) -> Result<KeySpec> {
         let bytes = bytes.expose();
+        let parallel = |construction| {
+            ParallelOfbKey::new(bytes, construction, self.tweaks).map(KeySpec::ParallelOfb)
+        };
         let key = match self.mode {
             Mode::Xts => XtsKey::new(bytes).map(KeySpec::Xts),
             Mode::Ctr => AesKey::new(bytes).map(KeySpec::Ctr),
             Mode::Ofb => AesKey::new(bytes).map(KeySpec::Ofb),
+            Mode::OfbXex => parallel(Construction::Xex),
+            Mode::OfbXe => parallel(Construction::Xe),
             _ => AesKey::new(bytes).map(KeySpec::Ecb),
         };
         let path = path.map(name).unwrap_or_default();
         key.map_err(|error| match error {
-            KeyError::Length { found, expected } => Error::failure(format!(
-                "the key file {path} gives {found} bytes, and {} needs {expected}",
-                self.mode
-            )),
+            KeyError::Length { found, expected } => {
+                let error = Error::failure(format!(
+                    "the key file {path} gives {found} bytes, and {} needs {expected}",
+                    self.mode
+                ));
+                match self.mode {
+                    Mode::OfbXex | Mode::OfbXe => {
+                        error.hint("That is the key of each of the two chains, 16 bytes each.")
+                    }
+                    _ => error,
+                }
+            }
             error => Error::failure(format!("the key file {path}: {error}")),
         })
     }

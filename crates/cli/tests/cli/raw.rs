@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor raw` against OpenSSL and against Python's `cryptography`.
+//! `luxor raw` against OpenSSL, against Python's `cryptography`, and what these do not
+//! have against the reference.
 
 use std::{
-    fs,
+    env, fs,
     path::{Path, PathBuf},
 };
 
-use crate::support::{Folder, bytes, hex, luxor, tool};
+use luxor_reference::TweakableOfb;
+use serde_json::Value;
+
+use crate::support::{Folder, Outcome, bytes, hex, luxor, tool};
 
 const MIB: usize = 1 << 20;
 const ENGINES: [&str; 2] = ["auto", "portable"];
@@ -112,6 +116,179 @@ fn ctr_ofb_and_ecb_are_those_of_openssl() {
                 }
             }
         }
+    }
+}
+
+const IV: &str = "00112233445566778899aabbccddeeff";
+
+/// The modes and schedules of parallel OFB as options, and in the reference.
+const PARALLEL: [(&str, TweakableOfb); 4] = {
+    const fn mode(xex: bool, as_printed: bool) -> TweakableOfb {
+        TweakableOfb { xex, as_printed }
+    }
+    [
+        ("--mode ofb-xex", mode(true, false)),
+        ("--mode ofb-xe", mode(false, false)),
+        ("--mode ofb-xex --tweaks printed", mode(true, true)),
+        ("--mode ofb-xe --tweaks printed", mode(false, true)),
+    ]
+};
+
+impl Raw {
+    /// The first `len` bytes of the key stream.
+    fn key_stream(&self, mode: TweakableOfb, len: usize) -> Vec<u8> {
+        let iv = u128::from_str_radix(IV, 16).unwrap();
+        mode.two_chains(&fs::read(&self.key).unwrap(), iv, &vec![0; len])
+    }
+
+    /// `raw DIRECTION OPTIONS` from a pipe into a pipe.
+    #[track_caller]
+    fn pipe(&self, options: &str, input: &[u8]) -> Vec<u8> {
+        luxor("raw")
+            .args(options.split(' '))
+            .arg("--key-file")
+            .arg(&self.key)
+            .args(["-", "-"])
+            .stdin(input)
+            .ok()
+            .stdout
+    }
+
+    /// From a file into a file and from a pipe into a pipe, there and back.
+    #[track_caller]
+    fn adds(&self, options: &str, key_stream: &[u8], len: usize) {
+        let plaintext = bytes(len, 8);
+        let ciphertext: Vec<u8> = (plaintext.iter().zip(key_stream))
+            .map(|(byte, key)| byte ^ key)
+            .collect();
+        assert_eq!(ciphertext.len(), len);
+        for (direction, from, to) in [
+            ("encrypt", &plaintext, &ciphertext),
+            ("decrypt", &ciphertext, &plaintext),
+        ] {
+            let options = format!("{direction} {options} --iv {IV}");
+            let file = self.folder.write("input", from);
+            assert!(self.run(&options, &file) == *to, "{options}, {len} bytes");
+            assert!(self.pipe(&options, from) == *to, "{options}, {len} bytes");
+        }
+    }
+}
+
+#[test]
+fn parallel_ofb_is_that_of_the_reference() {
+    let raw = Raw::new(32);
+    for (options, mode) in PARALLEL {
+        let key_stream = raw.key_stream(mode, 5 * MIB + 7);
+        for len in [0, 1, 15, 16, 17, 4 * MIB - 1, 4 * MIB + 1, 5 * MIB + 7] {
+            raw.adds(options, &key_stream, len);
+        }
+        if !mode.as_printed {
+            raw.adds(&format!("{options} --tweaks alpha"), &key_stream, 100);
+        }
+    }
+}
+
+#[test]
+fn engines_and_threads_agree_in_parallel_ofb() {
+    let engines: Value = serde_json::from_slice(&luxor("engines --json").ok().stdout).unwrap();
+    let present = (engines["engines"].as_array().unwrap().iter())
+        .filter(|engine| engine["present"] == true)
+        .map(|engine| engine["name"].as_str().unwrap());
+    let raw = Raw::new(32);
+    let streams = PARALLEL.map(|(options, mode)| (options, raw.key_stream(mode, 2 * MIB)));
+    for engine in present {
+        for (options, key_stream) in &streams {
+            for threads in [1, 2, 5] {
+                let options = format!("{options} --engine {engine} --threads {threads}");
+                raw.adds(&options, key_stream, MIB + 31);
+            }
+        }
+    }
+}
+
+/// The two chains change places, and their sum is the same. The manual says so.
+#[test]
+fn parallel_ofb_has_one_key_stream_for_both_orders_of_the_halves() {
+    let raw = Raw::new(32);
+    let input = raw.folder.write("input", bytes(100, 9));
+    for (options, _) in PARALLEL {
+        let options = format!("encrypt {options} --iv {IV}");
+        let one = raw.run(&options, &input);
+        let mut key = fs::read(&raw.key).unwrap();
+        key.rotate_left(16);
+        fs::write(&raw.key, key).unwrap();
+        assert_eq!(raw.run(&options, &input), one, "{options}");
+    }
+}
+
+#[test]
+fn errors_of_parallel_ofb_have_their_exit_codes() {
+    for mode in ["ofb-xex", "ofb-xe"] {
+        let options = format!("encrypt --mode {mode} --iv {IV}");
+        for len in [0, 1, 16, 31, 33, 48, 64] {
+            let words = format!("gives {len} bytes, and {mode} needs 32");
+            Raw::new(len).fails(&options, &[0; 64], &words);
+        }
+        let raw = Raw::new(32);
+        fs::write(&raw.key, [7; 32]).unwrap();
+        raw.fails(&options, &[0; 64], "make a new random key");
+
+        let raw = Raw::new(32);
+        raw.fails(&format!("encrypt --mode {mode}"), &[0; 64], "needs --iv");
+        for (option, value) in [("--data-unit", 512), ("--number", 1), ("--stride", 8)] {
+            let words = format!("{option} has no meaning for {mode}");
+            raw.fails(&format!("{options} {option} {value}"), &[0; 64], &words);
+        }
+        let to = raw.folder.join("output");
+        let missing = raw.folder.join("missing");
+        let run = |input: &Path| {
+            luxor("raw")
+                .args(options.split(' '))
+                .arg("--key-file")
+                .args([&raw.key, input, &to])
+        };
+        run(&missing).fails(4, "does not exist");
+        let input = raw.folder.write("input", bytes(64, 1));
+        fs::write(&to, "mine").unwrap();
+        run(&input).fails(5, "exists");
+        assert_eq!(fs::read(&to).unwrap(), b"mine");
+    }
+    for mode in ["xts", "ecb", "ctr --iv IV", "ofb --iv IV"] {
+        let mode = mode.replace("IV", IV);
+        let name = mode.split(' ').next().unwrap();
+        for tweaks in ["alpha", "printed"] {
+            Raw::new(32).fails(
+                &format!("encrypt --mode {mode} --tweaks {tweaks}"),
+                &[0; 64],
+                &format!("--tweaks has no meaning for {name}"),
+            );
+        }
+    }
+}
+
+/// What the manual tells its reader to type.
+#[test]
+fn the_example_in_the_manual_runs() {
+    let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/parallel-ofb.md");
+    let manual = fs::read_to_string(manual).unwrap();
+    let scripts: Vec<_> = (manual.split("```sh\n").skip(1))
+        .map(|script| script.split("```").next().unwrap())
+        .collect();
+    assert_eq!(scripts.len(), 1, "{manual}");
+    let program = Path::new(env!("CARGO_BIN_EXE_luxor")).parent().unwrap();
+    let others = env::var("PATH").unwrap();
+    let path = format!("{}:{others}", program.display());
+    let folder = Folder::new();
+    folder.write("picture.raw", bytes(100_001, 10));
+    for script in scripts {
+        let mut shell = std::process::Command::new("sh");
+        shell
+            .args(["-e", "-c", script])
+            .current_dir(folder.path())
+            .env("PATH", &path);
+        let outcome = Outcome::new(script.to_owned(), shell.output().unwrap());
+        outcome.assert_code(0);
+        assert_eq!(outcome.stderr, "", "{script}");
     }
 }
 
@@ -282,6 +459,10 @@ fn options_of_other_modes_are_refused() {
         (
             format!("encrypt --mode ofb --iv {iv} --data-unit 16"),
             "--data-unit",
+        ),
+        (
+            "encrypt --mode ofb-xex --tweaks printed".into(),
+            "needs --iv",
         ),
         ("encrypt --mode xts --data-unit 0".into(), "16777216"),
         ("encrypt --mode xts --data-unit 15".into(), "at least 16"),

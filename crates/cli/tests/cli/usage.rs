@@ -55,6 +55,8 @@ fn bad_usage_is_1() {
         "raw encrypt a b",
         "raw encrypt --mode xts --number 340282366920938463463374607431768211456 a b",
         "raw encrypt --mode ctr --iv 00 a b",
+        "raw encrypt --mode ofb-xexe a b",
+        "raw encrypt --mode ofb-xe --iv 00000000000000000000000000000000 --tweaks beta a b",
         "--threads 0 engines",
         "--threads 1025 engines",
         "-q -v engines",
@@ -88,7 +90,7 @@ fn engines_are_listed_with_their_self_tests() {
         .expect("portable is there on every machine");
     assert_eq!(portable["present"], true);
     assert_eq!(portable["self_test"], "passed");
-    assert_eq!(portable["modes"].as_array().unwrap().len(), 5);
+    assert_eq!(portable["modes"].as_array().unwrap().len(), 7);
 }
 
 /// The committed example tells programs what to expect.
