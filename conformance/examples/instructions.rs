@@ -13,17 +13,17 @@
 
 use std::{error::Error, process::ExitCode};
 
-use luxor_conformance::Random;
+use luxor_conformance::{Random, parallel_ofb::Form};
 use luxor_engine::{
     AesKey, CbcKey, DataUnitLen, DataUnitNumber, Direction, InOut, KeySize, KeySpec, LoadedKey,
-    Mode, Registry, Run, XtsKey,
+    Mode, Registry, Run, TweakSchedule, XtsKey,
 };
 
 /// Bytes of the work, or a little less: a run of many data units, and no threads.
 const BYTES: usize = 64 << 10;
 
-/// The directions of CTR are one.
-const CASES: [(Mode, Direction); 7] = [
+/// The directions of CTR and OFB are one.
+const CASES: [(Mode, Direction); 10] = [
     (Mode::Xts, Direction::Encrypt),
     (Mode::Xts, Direction::Decrypt),
     (Mode::Ctr, Direction::Encrypt),
@@ -31,6 +31,9 @@ const CASES: [(Mode, Direction); 7] = [
     (Mode::Ecb, Direction::Decrypt),
     (Mode::Cbc, Direction::Encrypt),
     (Mode::Cbc, Direction::Decrypt),
+    (Mode::Ofb, Direction::Encrypt),
+    (Mode::OfbXex, Direction::Encrypt),
+    (Mode::OfbXe, Direction::Encrypt),
 ];
 
 /// Bytes in a data unit. The second ends with part of a block, for XTS alone: in CTR
@@ -56,7 +59,7 @@ fn all_cases(engine: &str) -> Result<(), Box<dyn Error>> {
     for (mode, direction) in CASES {
         for size in KeySize::ALL {
             let bytes = random.bytes(match mode {
-                Mode::Xts => 2 * size.bytes(),
+                Mode::Xts | Mode::OfbXex | Mode::OfbXe => 2 * size.bytes(),
                 // With ESSIV.
                 Mode::Cbc => size.bytes() + 32,
                 _ => size.bytes(),
@@ -68,6 +71,8 @@ fn all_cases(engine: &str) -> Result<(), Box<dyn Error>> {
                     let (data, hash) = bytes.split_at(size.bytes());
                     KeySpec::Cbc(CbcKey::essiv_sha256(AesKey::new(data)?, hash.try_into()?))
                 }
+                Mode::Ofb => KeySpec::Ofb(AesKey::new(&bytes)?),
+                Mode::OfbXex | Mode::OfbXe => KeySpec::ParallelOfb(form(size).key(mode, &bytes)),
                 _ => KeySpec::Ecb(AesKey::new(&bytes)?),
             })?;
             for unit in UNITS {
@@ -91,6 +96,17 @@ fn all_cases(engine: &str) -> Result<(), Box<dyn Error>> {
         }
     }
     Ok(())
+}
+
+/// Two chains, or with AES-256 one, which is all there is.
+fn form(size: KeySize) -> Form {
+    Form {
+        chains: match size {
+            KeySize::Aes128 => 2,
+            KeySize::Aes256 => 1,
+        },
+        schedule: TweakSchedule::Alpha,
+    }
 }
 
 /// The step from a data unit's number to the next one's: sectors of a disk, or
@@ -137,6 +153,13 @@ fn is_right(
         (Mode::Cbc, Direction::Encrypt) => luxor_reference::cbc_encrypt(key, number, input),
         (Mode::Cbc, Direction::Decrypt) => luxor_reference::cbc_decrypt(key, number, input),
         (Mode::Ctr, _) => luxor_reference::ctr(key, number, input),
+        (Mode::Ofb, _) => luxor_reference::ofb(key, number, input),
+        (Mode::OfbXex | Mode::OfbXe, _) => {
+            let size = KeySize::ALL
+                .into_iter()
+                .find(|size| 2 * size.bytes() == key.len());
+            form(size.expect("a key's length")).reference(mode, key, number, input)
+        }
         (_, Direction::Encrypt) => luxor_reference::ecb_encrypt(key, input),
         (_, Direction::Decrypt) => luxor_reference::ecb_decrypt(key, input),
     };

@@ -244,10 +244,16 @@ impl<P: Cipher, const C: usize> LaneKeys<C> for OneKey<'_, P, C> {
     }
 
     #[inline(always)]
-    fn rounds(&self, x: &mut [Blocks; C], post: &[Blocks; C]) {
-        for chain in 0..C {
-            x[chain] = permuted(self.0[chain], x[chain]).xor(post[chain]);
+    fn rounds(&self, x: &mut [Blocks; C]) {
+        for (x, cipher) in iter::zip(x, self.0) {
+            *x = permuted(cipher, *x);
         }
+    }
+
+    /// The last round is done, with its key, which is not in `post`.
+    #[inline(always)]
+    fn last_round(x: Blocks, post: Blocks) -> Blocks {
+        x.xor(post)
     }
 }
 

@@ -27,8 +27,6 @@
 //! lanes of one step for the steps of one lane. So memory is read and written by whole
 //! registers; with four lanes that is a cache line.
 
-use core::iter;
-
 use super::blocks::{Place, wipe};
 use crate::{
     kernel::vector::Vector,
@@ -97,8 +95,11 @@ pub(crate) trait LaneKeys<const N: usize> {
     /// First round keys ⊕ last ones.
     fn between(&self, register: usize) -> Self::V;
 
-    /// All rounds; the last adds `post` in place of its key.
-    fn rounds(&self, x: &mut [Self::V; N], post: &[Self::V; N]);
+    /// All rounds but the last one.
+    fn rounds(&self, x: &mut [Self::V; N]);
+
+    /// The last round, which adds `post` in place of its key.
+    fn last_round(x: Self::V, post: Self::V) -> Self::V;
 }
 
 /// Goes on with messages, by so many blocks each. Of the `N` registers of chains a `C`-th
@@ -214,11 +215,13 @@ where
     #[inline(always)]
     fn step(&mut self, step: usize, streams: &mut [[K::V; 4]; N]) {
         self.keys.look_up();
-        let mut post = self.entered;
-        for (register, (post, tweaks)) in iter::zip(&mut post, &mut self.tweaks).enumerate() {
-            *post = tweaks.go_on(self.keys.between(register), self.outer);
+        self.keys.rounds(&mut self.entered);
+        // The processor does this earlier. A compiler that sees it earlier needs registers
+        // for what comes out.
+        for (register, tweaks) in self.tweaks.iter_mut().enumerate() {
+            let post = tweaks.go_on(self.keys.between(register), self.outer);
+            self.entered[register] = K::last_round(self.entered[register], post);
         }
-        self.keys.rounds(&mut self.entered, &post);
         for (register, streams) in streams.iter_mut().enumerate().take(N / C) {
             let mut stream = self.output(register);
             if C == 2 {

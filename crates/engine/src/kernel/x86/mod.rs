@@ -349,7 +349,7 @@ impl<V: Registers, const ROUNDS: usize, const N: usize> LaneKeys<N>
     }
 
     #[inline(always)]
-    fn rounds(&self, x: &mut [V; N], post: &[V; N]) {
+    fn rounds(&self, x: &mut [V; N]) {
         const { assert!(ROUNDS == 10 || ROUNDS == 14) };
         for round in 1..ROUNDS {
             for register in 0..N {
@@ -363,9 +363,11 @@ impl<V: Registers, const ROUNDS: usize, const N: usize> LaneKeys<N>
                 }
             }
         }
-        for register in 0..N {
-            x[register] = x[register].aesenclast(post[register]);
-        }
+    }
+
+    #[inline(always)]
+    fn last_round(x: V, post: V) -> V {
+        x.aesenclast(post)
     }
 }
 
@@ -581,8 +583,10 @@ macro_rules! kernel {
                 (Some(TweakSchedule::Printed), 1, _) => entry::ofb::<Printed, R, 1, 1>,
                 (Some(TweakSchedule::Printed), ..) => entry::ofb::<Printed, 10, 2, 2>,
             };
+            let mixed =
+                crate::kernel::x86::Mixed::of(lanes, form.chains, <$vector as Vector>::BLOCKS);
             // SAFETY: as the caller says.
-            unsafe { entry(form, lanes, blocks) }
+            unsafe { entry(form, &mixed, lanes, blocks) }
         }
 
         /// The functions into which everything generic is inlined.
@@ -672,16 +676,16 @@ macro_rules! kernel {
             #[target_feature(enable = $features)]
             pub(super) unsafe fn ofb<T, const R: usize, const N: usize, const C: usize>(
                 form: Form,
+                mixed: &Mixed,
                 lanes: &mut [Lane<'_, Expanded>],
                 blocks: usize,
             ) where
                 T: Tweaks<$vector>,
             {
-                let mixed = Mixed::of(lanes, C, <$vector as crate::kernel::vector::Vector>::BLOCKS);
                 // SAFETY: this function's features are those of the registers; the
                 // places are as the caller says.
                 unsafe {
-                    let keys = Schedules::<$vector, R, N>::of(lanes, C, &mixed);
+                    let keys = Schedules::<$vector, R, N>::of(lanes, C, mixed);
                     feedback::crypt::<_, _, T, N, C>(keys, form, lanes, blocks);
                 }
             }
