@@ -188,8 +188,8 @@ pub fn check(program: &Path) -> Result<String, String> {
         };
         wrong.extend(calls(function));
         wrong.extend(heavy(function));
-        // OFB waits for each block: it has no passes. CBC's encryption does, too: its
-        // passes go over many data units, by way of the stack.
+        // OFB waits for each block: it has no passes; its instructions are counted. CBC's
+        // encryption waits, too: its passes go over many data units, by way of the stack.
         if matches!(name, "ofb" | "cbc_encrypt") {
             continue;
         }
