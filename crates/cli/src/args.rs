@@ -338,7 +338,16 @@ impl AnyName {
     }
 
     fn of_bench() -> Self {
-        Self(|| vec!["cpu", "file", "unlock"])
+        Self(|| {
+            vec![
+                "cpu",
+                "file",
+                "unlock",
+                "block",
+                "demir-2020",
+                "damjanovic-simic-2015",
+            ]
+        })
     }
 }
 
