@@ -12,7 +12,7 @@ use crate::{
         Plan,
         matrix::{Filter, Place},
     },
-    demir, file,
+    damjanovic, demir, file,
     fio::{Access, Load},
     rivals::Rival,
     size, unlock,
@@ -40,7 +40,8 @@ pub(crate) struct Args {
     names: Vec<Bench>,
 
     /// cpu: the bytes that fit no cache [default: 256M]; file: of the file [4G, quick: 1G];
-    /// block and demir-2020: of the disk [default: 1G]
+    /// block and demir-2020: of the disk [default: 1G]; damjanovic-simic-2015: of the
+    /// message [default: 128000000, quick: 8000000; portable: a sixteenth]
     ///
     /// With K, M or G for powers of 1024.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -106,6 +107,11 @@ pub(crate) struct Args {
     #[arg(long = "connections", value_name = "N", help_heading = SERVERS)]
     connections: Vec<usize>,
 
+    /// Only input arrays of so many bytes, in `damjanovic-simic-2015` [default: the paper's,
+    /// and 16, 64, 256 and 1024]
+    #[arg(long = "array", value_name = "BYTES", value_parser = size::parse)]
+    arrays: Vec<usize>,
+
     /// Only this mode [default: all]
     #[arg(long = "mode", value_enum, value_name = "MODE", help_heading = CPU)]
     modes: Vec<ModeName>,
@@ -151,6 +157,10 @@ pub(crate) enum Bench {
     /// Extended requests (Demir et al., 2020): what calls of the engine cost by length
     #[value(name = "demir-2020")]
     Demir2020,
+    /// Two chains of AES-128-OFB with tweaks beside one of AES-256-OFB (Damjanovic and
+    /// Simic, 2015)
+    #[value(name = "damjanovic-simic-2015")]
+    DamjanovicSimic2015,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -216,7 +226,7 @@ impl Args {
                 large: self.size.unwrap_or(256 << 20),
                 quick: self.quick,
             },
-            engine: (self.engine != "auto").then(|| self.engine.clone()),
+            engine: self.kernel(),
             threads: self
                 .threads
                 .and_then(|threads| NonZeroUsize::new(threads.into()))
@@ -296,6 +306,22 @@ impl Args {
             engine: self.engine.clone(),
             loads: self.loads(&[1])?,
         })
+    }
+
+    /// The plan for `damjanovic-simic-2015`.
+    pub(crate) fn damjanovic<'a>(&self, rivals: &'a [Box<dyn Rival>]) -> damjanovic::Plan<'a> {
+        damjanovic::Plan {
+            bytes: self.size,
+            arrays: self.arrays.clone(),
+            quick: self.quick,
+            engine: self.kernel(),
+            rivals,
+        }
+    }
+
+    /// None: all that are present.
+    fn kernel(&self) -> Option<String> {
+        (self.engine != "auto").then(|| self.engine.clone())
     }
 
     fn turn(&self) -> Duration {

@@ -17,6 +17,15 @@ pub(crate) trait Cipher {
     fn crypt(&mut self, first: u64, unit: usize, bytes: InOut<'_>) -> Result<(), String>;
 }
 
+/// A message that is gone on with piece by piece.
+pub(crate) trait Stream {
+    /// Its next bytes.
+    ///
+    /// # Errors
+    /// What the library says.
+    fn crypt(&mut self, bytes: InOut<'_>) -> Result<(), String>;
+}
+
 /// A kernel, through the interface that programs use.
 pub(crate) struct Luxor {
     pub(crate) key: Box<dyn LoadedKey>,

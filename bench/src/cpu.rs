@@ -29,6 +29,7 @@ use luxor_engine::{
 };
 use serde::Serialize;
 
+pub(crate) use self::lane::memory;
 use self::{
     lane::{Bytes, Lane, LimitLane, Rounds},
     matrix::{Case, Filter, Place},
@@ -103,7 +104,7 @@ struct Row {
 /// the limit is beyond belief.
 pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     let cases = matrix::cases(&plan.filter)?;
-    let kernels = kernels(plan)?;
+    let kernels = kernels(plan.engine.as_deref())?;
     let executors = Executors {
         one: Arc::new(Executor::new(NonZeroUsize::MIN)),
         all: Arc::new(Executor::new(plan.threads)),
@@ -133,9 +134,12 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
 }
 
 /// The kernel that was asked for, or all that are present.
-fn kernels(plan: &Plan<'_>) -> Result<Vec<Arc<dyn Backend>>, String> {
+///
+/// # Errors
+/// When that one is not.
+pub(crate) fn kernels(engine: Option<&str>) -> Result<Vec<Arc<dyn Backend>>, String> {
     let registry = Registry::cpu();
-    match &plan.engine {
+    match engine {
         Some(name) => Ok(vec![registry.get(name).map_err(|e| e.to_string())?]),
         None => Ok(registry
             .probe_all()
@@ -306,7 +310,7 @@ impl Expected {
         Ok(Self {
             portable,
             executor: Arc::clone(&executors.all),
-            answer: lane::memory(longest)?,
+            answer: memory(longest)?,
             case: None,
         })
     }

@@ -9,6 +9,7 @@ mod args;
 mod block;
 mod cipher;
 mod cpu;
+mod damjanovic;
 mod demir;
 mod disk;
 mod file;
@@ -83,6 +84,7 @@ fn run(args: &Args) -> Result<(), String> {
             Bench::Demir2020 => {
                 demir::check(&args.demir()?)?;
             }
+            Bench::DamjanovicSimic2015 => damjanovic::check(&args.damjanovic(&rivals))?,
         }
     }
     if let Some(path) = &args.json {
@@ -111,6 +113,11 @@ fn run(args: &Args) -> Result<(), String> {
             Bench::Demir2020 => {
                 let demir = demir::measure(&args.demir()?)?;
                 format!("\n{}", report.demir_2020.insert(demir).text())
+            }
+            Bench::DamjanovicSimic2015 => {
+                let damjanovic = damjanovic::measure(&args.damjanovic(&rivals))?;
+                let damjanovic = report.damjanovic_simic_2015.insert(damjanovic);
+                format!("\n{}", damjanovic.text())
             }
         };
         print!("{table}");

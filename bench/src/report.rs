@@ -10,13 +10,13 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    block, cpu, demir, file,
+    block, cpu, damjanovic, demir, file,
     machine::Machine,
     rivals::{self, About, Rival},
     unlock,
 };
 
-/// What `--json` writes; `docs/examples/bench.json` and `bench-block.json` are examples.
+/// What `--json` writes; `docs/examples/bench*.json` are examples.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     schema: u32,
@@ -36,6 +36,8 @@ pub(crate) struct Report {
     pub(crate) block: Option<block::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) demir_2020: Option<demir::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) damjanovic_simic_2015: Option<damjanovic::Report>,
 }
 
 #[derive(Debug, Serialize)]
@@ -68,6 +70,7 @@ impl Report {
             unlock: None,
             block: None,
             demir_2020: None,
+            damjanovic_simic_2015: None,
         }
     }
 

@@ -8,7 +8,7 @@ mod evp;
 use luxor_engine::{Direction, Mode};
 use serde::Serialize;
 
-use crate::cipher::Cipher;
+use crate::cipher::{Cipher, Stream};
 
 /// Another implementation.
 pub(crate) trait Rival {
@@ -22,6 +22,16 @@ pub(crate) trait Rival {
         direction: Direction,
         key: &[u8],
     ) -> Option<Result<Box<dyn Cipher>, String>>;
+
+    /// A message in AES-256-OFB, whose IV is the big-endian `iv`; none if it has no such
+    /// mode.
+    ///
+    /// # Panics
+    /// If the key has not 32 bytes.
+    fn ofb(&self, key: &[u8], iv: u64) -> Option<Result<Box<dyn Stream>, String>> {
+        let _ = (key, iv);
+        None
+    }
 }
 
 /// What a rival is.

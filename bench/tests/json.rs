@@ -44,6 +44,36 @@ fn json_of_servers_has_the_documented_form() {
     assert!(*third >= 4096.0 && *fifth >= 4096.0, "{third} {fifth}");
 }
 
+#[test]
+fn json_of_parallel_ofb_has_the_documented_form() {
+    let found = has_the_form_of(
+        "bench-damjanovic.json",
+        "damjanovic-simic-2015 --quick --engine portable --size 64K --array 8000 --array 64 --json",
+    );
+    let engine = &found["damjanovic_simic_2015"]["engines"][0];
+    let rows = |array: usize| {
+        let rows = engine["arrays"][array]["rows"].as_array().unwrap();
+        let ours = rows.iter().filter(|row| row["contestant"] == "portable");
+        let name = |row: &Value| format!("{} {}", row["form"], row["way"]).replace('"', "");
+        ours.map(name).collect::<Vec<_>>()
+    };
+    let all = rows(0);
+    for form in ["2x 128 XEX", "2x 128 XE"] {
+        for way in ["apart", "together", "auto"] {
+            assert!(all.contains(&format!("{form} {way}")), "{all:?}");
+        }
+    }
+    let small = [
+        "1x 256 OFB serial",
+        "2x 128 XEX together",
+        "2x 128 XE together",
+    ];
+    assert_eq!(rows(1), small);
+    assert!(above_0(&engine["arrays"][1]["rows"][2]["of_ofb"]["median"]));
+    assert_eq!(engine["streams"][4]["streams"], 16);
+    assert!(above_0(&engine["streams"][4]["of_one"]["median"]));
+}
+
 fn above_0(value: &Value) -> bool {
     value.as_f64().is_some_and(|value| value > 0.0)
 }
@@ -106,6 +136,8 @@ fn what_there_is_not_is_said() {
         ("demir-2020 --connections 3", "--connections"),
         ("block --contestant qemu --size 1M", "16M"),
         ("demir-2020 --engine none", "none"),
+        ("damjanovic-simic-2015 --engine none", "none"),
+        ("damjanovic-simic-2015 --array 100", "--array"),
         (
             "block --dir /nonexistent/folder --contestant qemu",
             "/nonexistent/folder",

@@ -278,7 +278,7 @@ impl Bytes {
 ///
 /// # Errors
 /// When there is too little.
-pub(super) fn memory(len: usize) -> Result<Buffer, String> {
+pub(crate) fn memory(len: usize) -> Result<Buffer, String> {
     let mut buffer = Buffer::try_zeroed(len).map_err(|_| {
         format!(
             "there is no memory for {}, which is needed three times; see --size and --call",

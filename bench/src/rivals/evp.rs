@@ -3,7 +3,8 @@
 //!
 //! The key is expanded once into a context, and a data unit sets the IV only, with
 //! `EVP_CipherInit_ex` without a key, and is then one `EVP_Cipher`.
-//! Neither library takes several data units at once.
+//! Neither library takes several data units at once. A message in OFB is a context of its
+//! own, and each piece of it one `EVP_Cipher`.
 
 #![allow(unsafe_code)]
 
@@ -12,7 +13,7 @@ use std::{ffi::CStr, os::raw::c_char, ptr};
 use luxor_engine::{Direction, InOut, Mode};
 
 use super::{About, Rival};
-use crate::cipher::Cipher;
+use crate::cipher::{Cipher, Stream};
 
 /// OpenSSL's declarations, from `openssl/evp.h` and `openssl/crypto.h`. AWS-LC's
 /// have the same names and come with its crate.
@@ -52,6 +53,7 @@ mod openssl {
         pub(super) fn EVP_aes_256_ctr() -> *const EVP_CIPHER;
         pub(super) fn EVP_aes_128_ecb() -> *const EVP_CIPHER;
         pub(super) fn EVP_aes_256_ecb() -> *const EVP_CIPHER;
+        pub(super) fn EVP_aes_256_ofb() -> *const EVP_CIPHER;
         pub(super) fn OpenSSL_version(what: c_int) -> *const c_char;
     }
 }
@@ -86,40 +88,70 @@ macro_rules! rival {
                         _ => return None,
                     }
                 };
-                // SAFETY: no arguments. Null is refused below.
-                let ctx = unsafe { lib::EVP_CIPHER_CTX_new() };
-                let context = $context {
-                    ctx,
-                    big_endian: mode != Mode::Xts,
-                };
-                if context.ctx.is_null() {
-                    return Some(Err("no memory for a context".into()));
-                }
-                let encrypt = i32::from(direction == Direction::Encrypt);
-                // SAFETY: the context is live, the key has the length of the cipher's, and
-                // an IV is 16 bytes. Key and IV are copied.
-                let done = unsafe {
-                    lib::EVP_CipherInit_ex(
-                        context.ctx,
-                        cipher,
-                        ptr::null_mut(),
-                        key.as_ptr(),
-                        [0; 16].as_ptr(),
-                        encrypt,
-                    ) == 1
-                        && lib::EVP_CIPHER_CTX_set_padding(context.ctx, 0) == 1
-                };
-                Some(if done {
-                    Ok(Box::new(context))
-                } else {
-                    Err(format!("EVP_CipherInit_ex refused a key for {mode}"))
+                let big_endian = mode != Mode::Xts;
+                let encrypt = direction == Direction::Encrypt;
+                // SAFETY: of each cipher above, whose keys are as long.
+                let context = unsafe { $context::new(cipher, key, [0; 16], encrypt, big_endian) };
+                Some(match context {
+                    Ok(context) => Ok(Box::new(context)),
+                    Err(e) => Err(format!("{e} for {mode}")),
                 })
+            }
+
+            fn ofb(&self, key: &[u8], iv: u64) -> Option<Result<Box<dyn Stream>, String>> {
+                assert_eq!(key.len(), 32, "a key of AES-256");
+                let iv = u128::from(iv).to_be_bytes();
+                // SAFETY: it gives a pointer to a constant, and its keys are so long.
+                let context = unsafe {
+                    use $lib as lib;
+                    $context::new(lib::EVP_aes_256_ofb(), key, iv, true, true)
+                };
+                Some(context.map(|context| Box::new(context) as _))
             }
         }
 
         struct $context {
             ctx: *mut <$rival as Lib>::Context,
             big_endian: bool,
+        }
+
+        impl $context {
+            /// # Safety
+            /// `cipher` is one of the library's, with a key as long as `key` and an IV of
+            /// 16 bytes.
+            unsafe fn new(
+                cipher: *const <$rival as Lib>::Cipher,
+                key: &[u8],
+                iv: [u8; 16],
+                encrypt: bool,
+                big_endian: bool,
+            ) -> Result<Self, String> {
+                use $lib as lib;
+                // SAFETY: no arguments. Null is refused below.
+                let ctx = unsafe { lib::EVP_CIPHER_CTX_new() };
+                let context = Self { ctx, big_endian };
+                if context.ctx.is_null() {
+                    return Err("no memory for a context".into());
+                }
+                // SAFETY: the context is live, and key and IV, which are copied, have the
+                // cipher's lengths.
+                let done = unsafe {
+                    lib::EVP_CipherInit_ex(
+                        context.ctx,
+                        cipher,
+                        ptr::null_mut(),
+                        key.as_ptr(),
+                        iv.as_ptr(),
+                        i32::from(encrypt),
+                    ) == 1
+                        && lib::EVP_CIPHER_CTX_set_padding(context.ctx, 0) == 1
+                };
+                if done {
+                    Ok(context)
+                } else {
+                    Err("EVP_CipherInit_ex refused a key".to_owned())
+                }
+            }
         }
 
         impl Drop for $context {
@@ -169,6 +201,20 @@ macro_rules! rival {
                 Ok(())
             }
         }
+
+        impl Stream for $context {
+            fn crypt(&mut self, mut bytes: InOut<'_>) -> Result<(), String> {
+                use $lib as lib;
+                let len = u32::try_from(bytes.len()).map_err(|_| "4 GiB at once".to_owned())?;
+                let (input, output) = pointers(&mut bytes);
+                // SAFETY: the context has a key, an IV and a stream's cipher, which takes any
+                // length. Both are so long; they are the same bytes or do not overlap.
+                match unsafe { lib::EVP_Cipher(self.ctx, output, input, len as _) } {
+                    1.. => Ok(()),
+                    _ => Err("EVP_Cipher failed".to_owned()),
+                }
+            }
+        }
     };
 }
 
@@ -184,9 +230,10 @@ fn pointers(bytes: &mut InOut<'_>) -> (*const u8, *mut u8) {
     }
 }
 
-/// A library's own name for a context.
+/// A library's own names.
 trait Lib {
     type Context;
+    type Cipher;
 }
 
 /// OpenSSL, the newest that `openssl-src` has.
@@ -194,6 +241,7 @@ pub(super) struct OpenSsl(About);
 
 impl Lib for OpenSsl {
     type Context = openssl::EVP_CIPHER_CTX;
+    type Cipher = openssl::EVP_CIPHER;
 }
 
 rival!(OpenSsl, OpenSslContext, openssl, AES-128-XTS: Some(openssl::EVP_aes_128_xts()));
@@ -221,6 +269,7 @@ pub(super) struct AwsLc(About);
 
 impl Lib for AwsLc {
     type Context = aws_lc_sys::EVP_CIPHER_CTX;
+    type Cipher = aws_lc_sys::EVP_CIPHER;
 }
 
 // It has no such cipher.

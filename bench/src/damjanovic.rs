@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `damjanovic-simic-2015`: parallel tweakable OFB beside serial OFB.
+//!
+//! V. Damjanović and D. Simić, "Tweakable parallel OFB mode of operation with delayed
+//! thread synchronization", Security and Communication Networks, 2015, make the key stream
+//! of two chains of AES-128, a thread each, and merge them an input array at a time. They
+//! compare that with one chain of AES-256 over a file of 128 MB, whose arrays have 8000 to
+//! 512000 bytes. Here the same goes through the engine, array by array, from memory to
+//! memory; their machines' figures are printed beside.
+//!
+//! 128 MB are 128·10⁶ bytes, since their arrays are decimal too: five of the seven lengths
+//! divide it.
+
+mod lane;
+mod published;
+mod streams;
+mod table;
+
+use std::{collections::BTreeMap, time::Instant};
+
+use luxor_engine::{Backend, Executor};
+use serde::Serialize;
+
+use self::lane::{Form, Lane, Way};
+use crate::{
+    cpu,
+    plaintext::Pattern,
+    rivals::Rival,
+    stats::{self, Summary},
+};
+
+/// What is to be measured, and of whom.
+pub(crate) struct Plan<'a> {
+    /// Of the message. None: the paper's, or a part of it for who is slow and for a look.
+    pub(crate) bytes: Option<usize>,
+    /// Only these; none: all.
+    pub(crate) arrays: Vec<usize>,
+    pub(crate) quick: bool,
+    /// Only this kernel.
+    pub(crate) engine: Option<String>,
+    pub(crate) rivals: &'a [Box<dyn Rival>],
+}
+
+/// What came out.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    /// What all milliseconds are for, however many bytes were worked on.
+    file_bytes: usize,
+    rounds: usize,
+    engines: Vec<Engine>,
+}
+
+/// An engine, and the rivals in the same rounds.
+#[derive(Debug, Serialize)]
+struct Engine {
+    engine: &'static str,
+    /// What was worked on.
+    bytes: usize,
+    arrays: Vec<Array>,
+    /// Of each stream in each call.
+    turn_bytes: usize,
+    streams: Vec<streams::Row>,
+}
+
+/// A length of the input array.
+#[derive(Debug, Serialize)]
+struct Array {
+    array_bytes: usize,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    /// The engine or a rival.
+    contestant: String,
+    /// As the paper's tables name it.
+    form: Form,
+    way: Way,
+    milliseconds: Summary,
+    /// The speed over that of the same engine's serial AES-256-OFB, in the same round.
+    of_ofb: Option<Summary>,
+    /// The same of the rivals' AES-256-OFB.
+    of_rival: BTreeMap<String, Summary>,
+}
+
+const FILE: usize = 128_000_000;
+
+/// The paper's arrays.
+const ARRAYS: [usize; 7] = [512_000, 64_000, 20_000, 16_000, 14_000, 12_000, 8000];
+
+/// Whether two chains lose where there is little at a time.
+const SMALL: [usize; 4] = [1024, 256, 64, 16];
+
+/// Sees to it that there is such an engine, and such an array.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn check(plan: &Plan<'_>) -> Result<(), String> {
+    cpu::kernels(plan.engine.as_deref())?;
+    match plan.arrays().next() {
+        Some(_) => Ok(()),
+        None => Err(format!(
+            "there is no such --array: {ARRAYS:?} and {SMALL:?} are"
+        )),
+    }
+}
+
+/// Measures.
+///
+/// # Errors
+/// When memory lacks, something fails or makes wrong bytes.
+pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
+    let rounds = if plan.quick { 3 } else { 11 };
+    let engines = cpu::kernels(plan.engine.as_deref())?
+        .iter()
+        .map(|backend| engine(&**backend, plan, rounds))
+        .collect::<Result<_, _>>()?;
+    Ok(Report {
+        file_bytes: FILE,
+        rounds,
+        engines,
+    })
+}
+
+fn engine(backend: &dyn Backend, plan: &Plan<'_>, rounds: usize) -> Result<Engine, String> {
+    let name = backend.info().name;
+    let slow = if name == "portable" { 16 } else { 1 };
+    let look = if plan.quick { 16 } else { 1 };
+    let bytes = plan.bytes.unwrap_or(FILE / slow / look);
+    let mut input = cpu::memory(bytes)?;
+    Pattern::new().fill(&mut input);
+    let mut output = cpu::memory(bytes)?;
+
+    let executor = Executor::new(lane::THREADS);
+    let lanes = lane::all(backend, &executor, plan.rivals)?;
+    lane::check(backend, &lanes, &input, &mut output)?;
+    let mut arrays = Vec::new();
+    for array_bytes in plan.arrays() {
+        let lanes: Vec<_> = lanes
+            .iter()
+            .filter(|lane| lane.takes(array_bytes))
+            .collect();
+        let mut samples = vec![Vec::new(); lanes.len()];
+        for at in stats::turns(rounds, lanes.len()) {
+            let pass = &lanes[at].pass;
+            // The caches and the clock are still the one before's.
+            let first = bytes / 16;
+            pass(array_bytes, &input[..first], &mut output[..first])?;
+            let begun = Instant::now();
+            pass(array_bytes, &input, &mut output)?;
+            samples[at].push(Some(begun.elapsed().as_secs_f64()));
+        }
+        let scale = 1e3 * FILE as f64 / bytes as f64;
+        arrays.push(Array {
+            array_bytes,
+            rows: rows(&lanes, &samples, scale).ok_or("there are no rounds")?,
+        });
+    }
+    drop((input, output));
+    Ok(Engine {
+        engine: name,
+        bytes,
+        arrays,
+        turn_bytes: streams::TURN,
+        streams: streams::measure(backend, bytes, rounds)?,
+    })
+}
+
+impl Plan<'_> {
+    fn arrays(&self) -> impl Iterator<Item = usize> {
+        let wanted = |array: &usize| self.arrays.is_empty() || self.arrays.contains(array);
+        ARRAYS.into_iter().chain(SMALL).filter(wanted)
+    }
+}
+
+/// None when nothing was measured.
+fn rows(lanes: &[&Lane<'_>], samples: &[Vec<Option<f64>>], scale: f64) -> Option<Vec<Row>> {
+    let ofb = |rival| {
+        let is = move |(lane, _): &(&&Lane<'_>, _)| lane.form == Form::Ofb && lane.rival == rival;
+        lanes.iter().zip(samples).filter(is)
+    };
+    let row = |lane: &Lane<'_>, own: &Vec<Option<f64>>| {
+        let of = |(other, samples): (&&Lane<'_>, &Vec<Option<f64>>)| {
+            Some((other.contestant.clone(), stats::ratios(samples, own)?))
+        };
+        Some(Row {
+            contestant: lane.contestant.clone(),
+            form: lane.form,
+            way: lane.way,
+            milliseconds: Summary::of(own.iter().flatten().copied().collect())?.scaled(scale),
+            of_ofb: ofb(false).find_map(of).map(|(_, times)| times),
+            of_rival: ofb(true).filter_map(of).collect(),
+        })
+    };
+    let pairs = lanes.iter().zip(samples);
+    pairs.map(|(lane, own)| row(lane, own)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use luxor_engine::Registry;
+
+    use super::*;
+    use crate::rivals;
+
+    #[test]
+    fn a_wrong_answer_is_noticed() {
+        let portable = Registry::cpu().get("portable").unwrap();
+        let executor = Executor::new(lane::THREADS);
+        let rivals = rivals::all();
+        let mut lanes = lane::all(&*portable, &executor, &rivals).unwrap();
+        let (input, mut output) = ([7; 20_001], [0; 20_001]);
+        assert_eq!(lane::check(&*portable, &lanes, &input, &mut output), Ok(()));
+        for at in 0..lanes.len() {
+            let right = std::mem::replace(
+                &mut lanes[at].pass,
+                Box::new(|_, input: &[u8], output: &mut [u8]| {
+                    output.copy_from_slice(input);
+                    Ok(())
+                }),
+            );
+            let said = lane::check(&*portable, &lanes, &input, &mut output).unwrap_err();
+            assert!(said.contains(&lanes[at].contestant), "{said}");
+            lanes[at].pass = right;
+        }
+    }
+}

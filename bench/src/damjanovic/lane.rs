@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who takes part, and whether they make the right bytes.
+
+use std::{num::NonZeroUsize, thread};
+
+use luxor_engine::{
+    AesKey, Backend, Chains, Construction, DataUnitLen, DataUnitNumber, Direction, Executor, InOut,
+    KeyError, KeySize, KeySpec, LoadedKey, Message, ParallelOfbKey, Run, TweakSchedule,
+};
+use luxor_reference::TweakableOfb;
+use serde::{Serialize, Serializer};
+
+use super::{ARRAYS, SMALL};
+use crate::rivals::Rival;
+
+/// A thread a chain, and one for each half of a message in CTR.
+pub(super) const THREADS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
+
+/// The bytes that are compared with the reference's, which is slow.
+const PREFIX: usize = 9000;
+
+const IV: u64 = 0x0123_4567_89ab_cdef;
+
+/// What makes the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A chain of AES-256.
+    Ofb,
+    /// Two of AES-128.
+    Two(Construction, TweakSchedule),
+    /// The first of two alone.
+    One(Construction, KeySize),
+    /// AES-256.
+    Ctr,
+}
+
+/// Who does what of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Way {
+    /// One chain on one thread.
+    Serial,
+    /// A thread a chain, merged array by array.
+    Apart,
+    /// Both chains on one thread.
+    Together,
+    /// As the engine chooses.
+    Auto,
+    /// A thread for each half of the message.
+    Halves,
+}
+
+/// The message from one place to another, in arrays of so many bytes.
+type Pass<'a> = Box<dyn Fn(usize, &[u8], &mut [u8]) -> Result<(), String> + 'a>;
+
+/// A contestant.
+pub(super) struct Lane<'a> {
+    pub(super) contestant: String,
+    pub(super) rival: bool,
+    pub(super) form: Form,
+    pub(super) way: Way,
+    pub(super) pass: Pass<'a>,
+}
+
+/// The engine in all forms and ways, and the rivals.
+///
+/// # Errors
+/// When a key is refused.
+pub(super) fn all<'a>(
+    backend: &dyn Backend,
+    executor: &'a Executor,
+    rivals: &'a [Box<dyn Rival>],
+) -> Result<Vec<Lane<'a>>, String> {
+    let mut kinds = vec![(Form::Ofb, Way::Serial)];
+    for construction in [Construction::Xex, Construction::Xe] {
+        let two = |schedule| Form::Two(construction, schedule);
+        kinds.extend([
+            (two(TweakSchedule::Alpha), Way::Apart),
+            (two(TweakSchedule::Alpha), Way::Together),
+            (two(TweakSchedule::Alpha), Way::Auto),
+            (two(TweakSchedule::Printed), Way::Together),
+            (Form::One(construction, KeySize::Aes128), Way::Serial),
+            (Form::One(construction, KeySize::Aes256), Way::Serial),
+        ]);
+    }
+    kinds.push((Form::Ctr, Way::Halves));
+    let mut lanes = Vec::new();
+    for (form, way) in kinds {
+        let key = form.load(backend)?;
+        lanes.push(Lane {
+            contestant: backend.info().name.to_owned(),
+            rival: false,
+            form,
+            way,
+            pass: match way {
+                Way::Halves => {
+                    Box::new(move |array, input, output| halves(&*key, array, input, output))
+                }
+                _ => Box::new(move |array, input, output| {
+                    let mut message = message(&*key, IV)?;
+                    for (input, output) in input.chunks(array).zip(output.chunks_mut(array)) {
+                        let buf = InOut::Separate { input, output };
+                        let chains = match way {
+                            Way::Apart => Chains::Apart { array },
+                            Way::Together => Chains::Together,
+                            Way::Auto => Chains::Auto,
+                            Way::Serial | Way::Halves => {
+                                message.crypt(buf);
+                                continue;
+                            }
+                        };
+                        executor.crypt_message(&mut message, buf, chains);
+                    }
+                    Ok(())
+                }),
+            },
+        });
+    }
+    for rival in rivals {
+        if rival.ofb(&Form::Ofb.key(), IV).is_none() {
+            continue;
+        }
+        lanes.push(Lane {
+            contestant: rival.about().name.clone(),
+            rival: true,
+            form: Form::Ofb,
+            way: Way::Serial,
+            pass: Box::new(|array, input, output| {
+                let stream = rival.ofb(&Form::Ofb.key(), IV);
+                let mut stream = stream.ok_or("the mode is gone")??;
+                for (input, output) in input.chunks(array).zip(output.chunks_mut(array)) {
+                    stream.crypt(InOut::Separate { input, output })?;
+                }
+                Ok(())
+            }),
+        });
+    }
+    Ok(lanes)
+}
+
+/// Compares the engine's answer in one call with the reference's, as far as that goes, and
+/// all others, in arrays of each length, with that, in whole.
+///
+/// # Errors
+/// What differs.
+pub(super) fn check(
+    backend: &dyn Backend,
+    lanes: &[Lane<'_>],
+    input: &[u8],
+    output: &mut [u8],
+) -> Result<(), String> {
+    let prefix = &input[..input.len().min(PREFIX)];
+    let mut expected = crate::cpu::memory(input.len())?;
+    let mut form = None;
+    // Those of one form one after the other, so that its answer is made once.
+    let mut order: Vec<&Lane<'_>> = lanes.iter().collect();
+    order.sort_by_key(|lane| lanes.iter().position(|other| other.form == lane.form));
+    for lane in order {
+        let said = |what: &str| format!("{}, {}: {what}", lane.contestant, lane.form.name());
+        if form != Some(lane.form) {
+            form = Some(lane.form);
+            let (key, output) = (lane.form.load(backend)?, &mut expected);
+            match lane.form {
+                Form::Ctr => ctr(&*key, 0, input, output)?,
+                _ => message(&*key, IV)?.crypt(InOut::Separate { input, output }),
+            }
+            if expected[..prefix.len()] != lane.form.reference(IV, prefix) {
+                return Err(said("other bytes than the reference's"));
+            }
+        }
+        for array in ARRAYS.into_iter().chain(SMALL) {
+            if !lane.takes(array) {
+                continue;
+            }
+            output.fill(1);
+            (lane.pass)(array, input, output)?;
+            if *output != expected[..] {
+                let what = format!("{:?}, arrays of {array}: other bytes than in one", lane.way);
+                return Err(said(&what));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A message in output feedback.
+///
+/// # Errors
+/// When the engine has none.
+pub(super) fn message(key: &dyn LoadedKey, iv: u64) -> Result<Message, String> {
+    let message = key.message(DataUnitNumber::from(iv));
+    message.ok_or_else(|| "the engine has no messages".to_owned())
+}
+
+/// Each thread goes through its half array by array, and waits for nobody.
+fn halves(
+    key: &dyn LoadedKey,
+    array: usize,
+    input: &[u8],
+    output: &mut [u8],
+) -> Result<(), String> {
+    let middle = (input.len() / 2).next_multiple_of(array).min(input.len());
+    let half = |from: usize, input: &[u8], output: &mut [u8]| {
+        let arrays = input.chunks(array).zip(output.chunks_mut(array));
+        for (at, (input, output)) in (from..).step_by(array).zip(arrays) {
+            ctr(key, at, input, output)?;
+        }
+        Ok(())
+    };
+    let (first, second) = output.split_at_mut(middle);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| half(middle, &input[middle..], second));
+        half(0, &input[..middle], first)?;
+        other.join().map_err(|_| "a thread panicked".to_owned())?
+    })
+}
+
+/// The bytes of a message in CTR from byte `at` on, which begins a block.
+fn ctr(key: &dyn LoadedKey, at: usize, input: &[u8], output: &mut [u8]) -> Result<(), String> {
+    let counter = u128::from(IV) + at as u128 / 16;
+    let unit = DataUnitLen::new(input.len()).map_err(|e| e.to_string())?;
+    let buf = InOut::Separate { input, output };
+    let run = Run::new(DataUnitNumber::new(counter), 1, unit, buf).map_err(|e| e.to_string())?;
+    let done = key.crypt(Direction::Encrypt, &mut [run]);
+    done.map_err(|e| e.to_string())
+}
+
+impl Lane<'_> {
+    /// All take the paper's arrays; small ones those only whose ratio is looked at.
+    pub(super) fn takes(&self, array: usize) -> bool {
+        let two = matches!(self.form, Form::Two(_, TweakSchedule::Alpha));
+        ARRAYS.contains(&array) || self.form == Form::Ofb || two && self.way == Way::Together
+    }
+}
+
+impl Form {
+    /// As the paper's tables have it.
+    pub(super) fn name(self) -> &'static str {
+        use Construction::{Xe, Xex};
+        match self {
+            Self::Ofb => "1x 256 OFB",
+            Self::Two(Xex, TweakSchedule::Alpha) => "2x 128 XEX",
+            Self::Two(Xe, TweakSchedule::Alpha) => "2x 128 XE",
+            Self::Two(Xex, TweakSchedule::Printed) => "2x 128 XEX, printed",
+            Self::Two(Xe, TweakSchedule::Printed) => "2x 128 XE, printed",
+            Self::One(Xex, KeySize::Aes128) => "1x 128 XEX",
+            Self::One(Xex, KeySize::Aes256) => "1x 256 XEX",
+            Self::One(Xe, KeySize::Aes128) => "1x 128 XE",
+            Self::One(Xe, KeySize::Aes256) => "1x 256 XE",
+            Self::Ctr => "2x 256 CTR",
+        }
+    }
+
+    /// Whether it stands in the tables of `construction`.
+    pub(super) fn is_of(self, construction: Construction) -> bool {
+        match self {
+            Self::Two(own, _) | Self::One(own, _) => own == construction,
+            Self::Ofb | Self::Ctr => true,
+        }
+    }
+
+    /// Its key with the engine.
+    ///
+    /// # Errors
+    /// When the engine refuses it.
+    pub(super) fn load(self, backend: &dyn Backend) -> Result<Box<dyn LoadedKey>, String> {
+        let spec = self.spec().map_err(|e| e.to_string())?;
+        backend.load_key(&spec).map_err(|e| e.to_string())
+    }
+
+    /// Nothing depends on its value.
+    fn key(self) -> Vec<u8> {
+        let len = match self {
+            Self::One(_, KeySize::Aes256) => 64,
+            _ => 32,
+        };
+        (1..=len).collect()
+    }
+
+    fn spec(self) -> Result<KeySpec, KeyError> {
+        let key = self.key();
+        Ok(match self {
+            Self::Ofb => KeySpec::Ofb(AesKey::new(&key)?),
+            Self::Two(construction, schedule) => {
+                KeySpec::ParallelOfb(ParallelOfbKey::new(&key, construction, schedule)?)
+            }
+            Self::One(construction, _) => {
+                let schedule = TweakSchedule::Alpha;
+                KeySpec::ParallelOfb(ParallelOfbKey::one_chain(&key, construction, schedule)?)
+            }
+            Self::Ctr => KeySpec::Ctr(AesKey::new(&key)?),
+        })
+    }
+
+    /// The right bytes.
+    pub(super) fn reference(self, iv: u64, input: &[u8]) -> Vec<u8> {
+        let (key, iv) = (self.key(), iv.into());
+        let mode = |construction, schedule| TweakableOfb {
+            xex: construction == Construction::Xex,
+            as_printed: schedule == TweakSchedule::Printed,
+        };
+        match self {
+            Self::Ofb => luxor_reference::ofb(&key, iv, input),
+            Self::Two(construction, schedule) => {
+                mode(construction, schedule).two_chains(&key, iv, input)
+            }
+            Self::One(construction, _) => {
+                mode(construction, TweakSchedule::Alpha).one_chain(&key, iv, input)
+            }
+            Self::Ctr => luxor_reference::ctr(&key, iv, input),
+        }
+    }
+}
+
+impl Serialize for Form {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
