@@ -204,7 +204,8 @@ fn a_name_that_is_no_text_is_written_to() {
 /// The names of all fields, in order; a list has those of its first element.
 fn list(value: &Value, at: &str, fields: &mut Vec<String>) {
     match value {
-        Value::Object(object) => {
+        // Which rivals there are depends on how the program was built.
+        Value::Object(object) if !at.ends_with(".of_rival") => {
             for (name, value) in object {
                 let name = format!("{at}.{name}");
                 fields.push(name.clone());
