@@ -375,9 +375,10 @@ fn whole_blocks<K: Kernel>(ways: &mut [Way<'_, K>]) {
         .iter()
         .map(|way| Arc::clone(&way.passage.keys))
         .collect();
-    let mut lanes = Vec::new();
+    // To grow or to move a lane would leave a link behind, where nothing wipes it.
+    let mut lanes = Vec::with_capacity(messages::<K>(form).min(ways.len()));
     // Which way a lane is, and how many blocks it still has.
-    let mut places: Vec<(usize, usize)> = Vec::new();
+    let mut places: Vec<(usize, usize)> = Vec::with_capacity(lanes.capacity());
     let mut next = 0;
     loop {
         while lanes.len() < messages::<K>(form) && next < ways.len() {
@@ -408,7 +409,9 @@ fn whole_blocks<K: Kernel>(ways: &mut [Way<'_, K>]) {
                 way.at = lane.at;
                 way.len %= 16;
                 lane.links.zeroize();
-                lanes.swap_remove(i);
+                let last = lanes.len() - 1;
+                lanes.swap(i, last);
+                lanes.truncate(last);
                 places.swap_remove(i);
             }
         }
