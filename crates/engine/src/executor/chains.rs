@@ -8,7 +8,7 @@ use std::sync::{
 
 use alloc::{boxed::Box, vec, vec::Vec};
 
-use zeroize::Zeroize;
+use zeroize::Zeroizing;
 
 use super::{Crew, Executor};
 use crate::{
@@ -34,7 +34,8 @@ pub enum Chains {
     /// and when both are done they are added to it, as the paper has it ("delayed
     /// synchronisation").
     Apart {
-        /// The length of an array in bytes, rounded up to whole blocks.
+        /// The length of an array in bytes, rounded up to whole blocks; none is longer
+        /// than the bytes there are. Each chain takes memory for one.
         array: usize,
     },
 }
@@ -43,10 +44,10 @@ impl Executor {
     /// Encrypts or decrypts the next bytes of a message.
     ///
     /// # Panics
-    /// If input and output are not of one length.
+    /// If input and output are not of one length: then nothing has been done yet.
     pub fn crypt_message(&self, message: &mut Message, mut buf: InOut<'_>, chains: Chains) {
         let array = match chains {
-            Chains::Apart { array } => array.max(1).next_multiple_of(16),
+            Chains::Apart { array } => array,
             Chains::Auto
                 if self.threads > 1
                     && buf.len() >= ARRAY
@@ -67,39 +68,102 @@ impl Executor {
 
     /// Whole blocks.
     fn apart(&self, chains: Vec<Box<dyn Chain + '_>>, buf: &mut InOut<'_>, array: usize) {
-        let array = array.min(buf.len());
+        if buf.is_empty() {
+            return;
+        }
+        // In this order: what the caller asks for may be as long as it likes.
+        let array = array.clamp(1, buf.len()).next_multiple_of(16);
         let chains: Vec<_> = chains
             .into_iter()
-            .map(|chain| Mutex::new((chain, vec![0; array])))
+            .map(|chain| Mutex::new((chain, Zeroizing::new(vec![0; array]))))
             .collect();
-        let crew = self.crew.get_or_init(|| Crew::new(self.threads - 1));
+        let helpers = (chains.len() - 1).min(self.threads - 1);
+        // One chain calls nobody.
+        let crew = (helpers > 0).then(|| self.crew.get_or_init(|| Crew::new(self.threads - 1)));
         let mut done = 0;
         while done < buf.len() {
             let len = array.min(buf.len() - done);
             let next = AtomicUsize::new(0);
-            crew.run(chains.len() - 1, &|_| {
+            let work = |_| {
                 while let Some(chain) = chains.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let mut chain = chain.lock().expect("nobody else had it");
                     let (chain, stream) = &mut *chain;
                     stream[..len].fill(0);
                     chain.add_to(&mut stream[..len]);
                 }
-            });
+            };
+            match crew {
+                Some(crew) => crew.run(helpers, &work),
+                None => work(0),
+            }
             let place = done..done + len;
             if let InOut::Separate { input, output } = buf {
                 output[place.clone()].copy_from_slice(&input[place.clone()]);
             }
             for chain in &chains {
                 let chain = chain.lock().unwrap_or_else(PoisonError::into_inner);
-                for (byte, stream) in buf.output()[place.clone()].iter_mut().zip(&chain.1) {
+                for (byte, stream) in buf.output()[place.clone()].iter_mut().zip(chain.1.iter()) {
                     *byte ^= stream;
                 }
             }
             done += len;
         }
-        for chain in chains {
-            let (_, mut stream) = chain.into_inner().unwrap_or_else(PoisonError::into_inner);
-            stream.zeroize();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::num::NonZeroUsize;
+
+    use super::*;
+    use crate::{
+        key::{AesKey, Construction, KeySpec, ParallelOfbKey, TweakSchedule},
+        registry::Registry,
+        run::DataUnitNumber,
+    };
+
+    fn ofb() -> KeySpec {
+        KeySpec::Ofb(AesKey::new(&[7; 16]).unwrap())
+    }
+
+    fn two_chains() -> KeySpec {
+        let halves: [u8; 32] = core::array::from_fn(|i| u8::from(i < 16));
+        let key = ParallelOfbKey::new(&halves, Construction::Xex, TweakSchedule::Alpha);
+        KeySpec::ParallelOfb(key.unwrap())
+    }
+
+    fn crypt(key: &KeySpec, executor: &Executor, chains: Chains, len: usize) -> Vec<u8> {
+        let backend = Registry::cpu().get("portable").unwrap();
+        let key = backend.load_key(key).unwrap();
+        let mut message = key.message(DataUnitNumber::new(1)).unwrap();
+        let mut bytes = vec![0; len];
+        executor.crypt_message(&mut message, InOut::InPlace(&mut bytes), chains);
+        bytes
+    }
+
+    #[test]
+    fn an_array_has_any_length() {
+        let executor = Executor::new(NonZeroUsize::MIN);
+        for key in [ofb(), two_chains()] {
+            for len in [0, 5, 16, 100] {
+                let together = crypt(&key, &executor, Chains::Together, len);
+                for array in [0, 1, 15, 17, usize::MAX / 2, usize::MAX - 15, usize::MAX] {
+                    let apart = crypt(&key, &executor, Chains::Apart { array }, len);
+                    assert_eq!(apart, together, "{len} bytes, {array} in an array");
+                }
+            }
         }
+    }
+
+    #[test]
+    fn nobody_is_called_for_nothing() {
+        let executor = Executor::new(NonZeroUsize::new(2).unwrap());
+        let apart = Chains::Apart { array: 64 };
+        crypt(&ofb(), &executor, apart, 1000);
+        crypt(&two_chains(), &executor, apart, 15);
+        crypt(&two_chains(), &executor, Chains::Auto, ARRAY - 1);
+        assert!(executor.crew.get().is_none());
+        crypt(&two_chains(), &executor, apart, 16);
+        assert!(executor.crew.get().is_some());
     }
 }
