@@ -2,7 +2,7 @@
 //! Messages in output feedback, piece by piece and side by side.
 
 use alloc::{boxed::Box, vec::Vec};
-use core::{any::Any, fmt};
+use core::{any::Any, fmt, iter};
 
 use crate::run::InOut;
 
@@ -38,7 +38,7 @@ impl Message {
     /// other ways.
     ///
     /// # Panics
-    /// If input and output are not of one length.
+    /// If input and output are not of one length: then nothing has been done yet.
     pub fn crypt(&mut self, buf: InOut<'_>) {
         self.0.crypt(buf);
     }
@@ -63,20 +63,24 @@ pub struct Turn<'a> {
 /// by itself, but a chain waits for AES most of its time, and others take its place there.
 ///
 /// The messages may have any keys, modes and lengths. Those of one key size and one form
-/// (mode, number of chains, schedule) go together, up to 32 of them; the `portable`
+/// (mode, number of chains, schedule) go together, up to 16 of them; the `portable`
 /// engine puts those of one loaded key together only.
 ///
 /// # Panics
-/// If an input and its output are not of one length.
+/// If an input and its output are not of one length: then no message has gone on.
 pub fn encrypt_streams(turns: &mut [Turn<'_>]) {
+    for turn in &*turns {
+        turn.buf.assert_one_length();
+    }
     let mut rest: Vec<&mut Turn<'_>> = turns.iter_mut().collect();
     while let Some((first, others)) = rest.split_first_mut() {
         let taken = first.message.0.crypt_with(&mut first.buf, others);
-        let mut i = 0;
-        rest.retain(|_| {
-            i += 1;
-            i > 1 && !taken.contains(&(i - 2))
-        });
+        // The first, and those others.
+        let mut gone = iter::once(0)
+            .chain(taken.into_iter().map(|i| i + 1))
+            .peekable();
+        let mut places = 0..;
+        rest.retain(|_| gone.next_if_eq(&places.next().expect("an index")).is_none());
     }
 }
 
@@ -84,8 +88,8 @@ pub fn encrypt_streams(turns: &mut [Turn<'_>]) {
 pub(crate) trait Chained: Any + Send {
     fn crypt(&mut self, buf: InOut<'_>);
 
-    /// As `crypt`, together with those of `others` that are of the same engine; these are
-    /// returned.
+    /// As `crypt`, together with those of `others` that are of the same engine. Returns
+    /// which these are, in order.
     fn crypt_with(&mut self, buf: &mut InOut<'_>, others: &mut [&mut Turn<'_>]) -> Vec<usize>;
 
     /// Uses what is left of a block of key stream, and says how many bytes that were.
@@ -106,4 +110,53 @@ pub(crate) trait Chained: Any + Send {
 pub(crate) trait Chain: Send {
     /// Adds its next blocks to `bytes`, which are whole blocks.
     fn add_to(&mut self, bytes: &mut [u8]);
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::{
+        kernel::portable,
+        key::{AesKey, KeySpec, Mode},
+        registry::Registry,
+        run::DataUnitNumber,
+    };
+
+    #[test]
+    fn no_message_goes_on_where_one_has_two_lengths() {
+        let spec = KeySpec::Ofb(AesKey::new(&[7; 16]).unwrap());
+        // Not of one engine, where there are two: these do not go together.
+        let registry = Registry::cpu();
+        let backends = [portable(), registry.best(Mode::Ofb).unwrap()];
+        let keys = backends.map(|backend| backend.load_key(&spec).unwrap());
+        let [mut good, mut bad] = keys.map(|key| key.message(DataUnitNumber::new(1)).unwrap());
+        let mut expected = [0; 40];
+        let key = portable().load_key(&spec).unwrap();
+        let mut message = key.message(DataUnitNumber::new(1)).unwrap();
+        message.crypt(InOut::InPlace(&mut expected));
+
+        let (mut bytes, mut output) = ([0; 40], [0; 41]);
+        let call = AssertUnwindSafe(|| {
+            let turn = |message, buf| Turn { message, buf };
+            encrypt_streams(&mut [
+                turn(&mut good, InOut::InPlace(&mut bytes)),
+                turn(
+                    &mut bad,
+                    InOut::Separate {
+                        input: &[0; 40],
+                        output: &mut output,
+                    },
+                ),
+            ]);
+        });
+        catch_unwind(call).unwrap_err();
+        assert_eq!(bytes, [0; 40]);
+        for mut message in [good, bad] {
+            let mut bytes = [0; 40];
+            message.crypt(InOut::InPlace(&mut bytes));
+            assert_eq!(bytes, expected);
+        }
+    }
 }

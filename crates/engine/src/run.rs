@@ -147,6 +147,20 @@ impl<'a> InOut<'a> {
         }
     }
 
+    /// For bytes that are in no [`Run`], which has asked already.
+    ///
+    /// # Panics
+    /// If input and output are not of one length.
+    pub(crate) fn assert_one_length(&self) {
+        if let Self::Separate { input, output } = self {
+            assert_eq!(
+                input.len(),
+                output.len(),
+                "the output is as long as the input"
+            );
+        }
+    }
+
     /// Both parts before and from byte `mid` on.
     ///
     /// # Panics

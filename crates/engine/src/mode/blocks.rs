@@ -87,14 +87,10 @@ impl Place {
     /// # Panics
     /// If input and output are not of one length.
     pub(crate) fn of_bytes(buf: &mut InOut<'_>) -> Self {
+        buf.assert_one_length();
         match buf {
             InOut::InPlace(buf) => Self::in_place(buf.as_mut_ptr()),
             InOut::Separate { input, output } => {
-                assert_eq!(
-                    input.len(),
-                    output.len(),
-                    "the output is as long as the input"
-                );
                 Self::separate(input.as_ptr(), output.as_mut_ptr())
             }
         }
