@@ -32,6 +32,15 @@ pub fn messages(backend: &dyn Backend) {
         arrays(kit, &executor, &mut random);
     }
     side_by_side(&kits, &mut random);
+    let mut more = || {
+        let mut kits = Kit::all(backend, &mut random);
+        kits.retain(|kit| is_feedback(kit.mode));
+        kits
+    };
+    let (second, third) = (more(), more());
+    for (kit, (second, third)) in kits.iter().zip(second.iter().zip(&third)) {
+        many_keys([kit, second, third], &mut random);
+    }
 }
 
 fn begin(kit: &Kit, iv: u128) -> Message {
@@ -71,12 +80,16 @@ fn pieces(kit: &Kit, executor: &Executor, random: &mut Random) {
         while done < plaintext.len() {
             let len = random.below(70).min(plaintext.len() - done);
             let place = done..done + len;
+            let output_there = &mut output[place.clone()];
             let buf = match random.below(2) {
-                0 => InOut::InPlace(&mut output[place.clone()]),
-                _ => InOut::Separate {
-                    input: &plaintext[place.clone()],
-                    output: &mut output[place.clone()],
-                },
+                0 => InOut::InPlace(output_there),
+                _ => {
+                    output_there.fill(0x5a);
+                    InOut::Separate {
+                        input: &plaintext[place.clone()],
+                        output: output_there,
+                    }
+                }
             };
             let chains = match random.below(4) {
                 0 => Chains::Auto,
@@ -135,7 +148,7 @@ fn side_by_side(kits: &[Kit], random: &mut Random) {
     let foreign = Kit::few(&*portable, random);
     let foreign = foreign.iter().filter(|kit| is_feedback(kit.mode));
     for count in [1, 2, 3, 5, 17, 40, 150] {
-        let mut messages = Vec::new();
+        let mut plan = Vec::new();
         for i in 0..count {
             // In some calls many are of one key, as those of one sender are.
             let which = if random.below(2) == 0 { 0 } else { i };
@@ -143,23 +156,57 @@ fn side_by_side(kits: &[Kit], random: &mut Random) {
                 Some(foreign) if i % 5 == 4 => foreign,
                 _ => &kits[which % kits.len()],
             };
-            let iv = random.u128();
-            let lens = [0, 1].map(|_| [random.below(40), random.below(600)][random.below(2)]);
-            let plaintext = random.bytes(lens[0] + lens[1]);
-            let ciphertext = kit.reference(iv, &plaintext);
-            messages.push((begin(kit, iv), lens[0], plaintext, ciphertext));
+            plan.push((kit, lens(random)));
         }
-        for second in [false, true] {
-            let mut turns = Vec::new();
-            for (message, mid, bytes, _) in &mut messages {
-                let (head, tail) = bytes.split_at_mut(*mid);
-                let buf = InOut::InPlace(if second { tail } else { head });
-                turns.push(Turn { message, buf });
-            }
-            encrypt_streams(&mut turns);
+        go_on_together(&plan, random);
+    }
+}
+
+/// Three keys of one kind, whose messages go together: any of them in one register, and
+/// registers each of which has one of them.
+fn many_keys(kits: [&Kit; 3], random: &mut Random) {
+    for count in [2, 5, 17, 40] {
+        let mixed = (0..count).map(|_| (kits[random.below(3)], lens(random)));
+        let mixed: Vec<_> = mixed.collect();
+        go_on_together(&mixed, random);
+        for lanes in [1, 2, 4] {
+            // Of one length each, they stay in order.
+            let in_order = (0..count).map(|i| (kits[i / lanes % 3], [70, 45]));
+            let in_order: Vec<_> = in_order.collect();
+            go_on_together(&in_order, random);
         }
-        for (i, (_, mid, bytes, ciphertext)) in messages.iter().enumerate() {
-            assert_eq!(bytes, ciphertext, "message {i} of {count}, cut at {mid}");
+    }
+}
+
+/// The lengths of a message's two pieces.
+fn lens(random: &mut Random) -> [usize; 2] {
+    [0, 1].map(|_| [random.below(40), random.below(600)][random.below(2)])
+}
+
+/// Messages of these keys in two pieces of these lengths.
+fn go_on_together(plan: &[(&Kit, [usize; 2])], random: &mut Random) {
+    let mut messages = Vec::new();
+    for &(kit, lens) in plan {
+        let iv = random.u128();
+        let plaintext = random.bytes(lens[0] + lens[1]);
+        let ciphertext = kit.reference(iv, &plaintext);
+        messages.push((begin(kit, iv), lens[0], plaintext, ciphertext));
+    }
+    for second in [false, true] {
+        let mut turns = Vec::new();
+        for (message, mid, bytes, _) in &mut messages {
+            let (head, tail) = bytes.split_at_mut(*mid);
+            let buf = InOut::InPlace(if second { tail } else { head });
+            turns.push(Turn { message, buf });
         }
+        encrypt_streams(&mut turns);
+    }
+    for (i, (_, mid, bytes, ciphertext)) in messages.iter().enumerate() {
+        let (kit, count) = (plan[i].0, plan.len());
+        assert_eq!(
+            bytes, ciphertext,
+            "{}, message {i} of {count}, cut at {mid}",
+            kit.mode
+        );
     }
 }
