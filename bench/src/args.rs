@@ -41,7 +41,7 @@ pub(crate) struct Args {
 
     /// cpu: the bytes that fit no cache [default: 256M]; file: of the file [4G, quick: 1G];
     /// block and demir-2020: of the disk [default: 1G]; damjanovic-simic-2015: of the
-    /// message [default: 128000000, quick: 8000000; portable: a sixteenth]
+    /// message [default: 128000000, portable: 4000000; quick: a sixteenth]
     ///
     /// With K, M or G for powers of 1024.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]

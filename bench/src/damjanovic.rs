@@ -124,7 +124,7 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
 
 fn engine(backend: &dyn Backend, plan: &Plan<'_>, rounds: usize) -> Result<Engine, String> {
     let name = backend.info().name;
-    let slow = if name == "portable" { 16 } else { 1 };
+    let slow = if name == "portable" { 32 } else { 1 };
     let look = if plan.quick { 16 } else { 1 };
     let bytes = plan.bytes.unwrap_or(FILE / slow / look);
     let mut input = cpu::memory(bytes)?;
