@@ -5,7 +5,7 @@
 #[cfg(feature = "std")]
 use alloc::boxed::Box;
 use alloc::{sync::Arc, vec::Vec};
-use core::any::Any;
+use core::{any::Any, iter, mem};
 
 use zeroize::Zeroize;
 
@@ -13,6 +13,7 @@ use super::Kernel;
 #[cfg(feature = "std")]
 use crate::message::Chain;
 use crate::{
+    gf128::mul_alpha,
     key::{ParallelOfbKey, TweakSchedule},
     message::{Chained, Turn},
     mode::{
@@ -57,52 +58,65 @@ impl<E> Feedback<E> {
         [&self.first, self.second.as_ref().unwrap_or(&self.first)]
     }
 
-    /// The chains' first links, for messages with these IVs.
-    fn begin<K: Kernel<Key = E>>(&self, kernel: K, ivs: &[u128]) -> Vec<[Link; 2]> {
-        let plain = |&iv: &u128| Link {
+    /// Puts the chains' first links in place of the messages' IVs, see [`Lane::with_iv`].
+    fn begin<'a, K: Kernel<Key = E>>(&'a self, kernel: K, lanes: &mut [Lane<'a, E>]) {
+        let Some((_, schedule)) = self.form.tweaked else {
+            return;
+        };
+        let power = match schedule {
+            TweakSchedule::Alpha => 0,
+            TweakSchedule::Printed => 2,
+        };
+        // EIV: under the key of the other chain. Whose EIV is made stands first, as
+        // lanes without a second chain have it.
+        let [first, second] = self.keys();
+        let mut eivs = [[[0; 16]; 2]; MOST];
+        for chain in 0..self.form.chains {
+            let mut ats = [Place::in_place(core::ptr::null_mut()); MOST];
+            for ((lane, eivs), at) in iter::zip(&mut *lanes, &mut eivs).zip(&mut ats) {
+                lane.keys = [[second, first][chain]; 2];
+                *at = mem::replace(&mut lane.at, Place::in_place(eivs[chain].as_mut_ptr()));
+            }
+            let iv = |lane: &Lane<'_, _>| lane.links[1].block;
+            for lane in &mut *lanes {
+                lane.links[0].block = iv(lane);
+            }
+            // SAFETY: each place is a block.
+            unsafe { kernel.feedback(Form::PLAIN, lanes, 1) };
+            for (lane, at) in iter::zip(&mut *lanes, ats) {
+                lane.at = at;
+            }
+        }
+        for (lane, eivs) in iter::zip(lanes, &mut eivs) {
+            lane.keys = [first, second];
+            lane.links = eivs.map(|eiv| {
+                let eiv = u128::from_le_bytes(eiv);
+                Link {
+                    block: eiv,
+                    tweak: mul_alpha(eiv),
+                    power,
+                }
+            });
+            eivs.zeroize();
+        }
+    }
+}
+
+/// The most messages that any kernel has side by side.
+const MOST: usize = 16;
+
+impl<'a, E> Lane<'a, E> {
+    /// A message with this IV: without tweaks that is its chain's first link.
+    fn with_iv(keys: [&'a E; 2], iv: u128, at: Place) -> Self {
+        let link = Link {
             block: iv.swap_bytes(),
             ..Link::default()
         };
-        let mut links: Vec<_> = ivs.iter().map(|iv| [plain(iv); 2]).collect();
-        let Some((_, schedule)) = self.form.tweaked else {
-            return links;
-        };
-        // EIV: under the key of the other chain.
-        let [first, second] = self.keys();
-        for (chain, key) in [second, first]
-            .into_iter()
-            .enumerate()
-            .take(self.form.chains)
-        {
-            let mut streams = alloc::vec![[0; 16]; ivs.len()];
-            let mut lanes: Vec<_> = (links.iter().zip(&mut streams))
-                .map(|(links, stream)| Lane {
-                    keys: [key; 2],
-                    links: [links[chain]; 2],
-                    at: Place::in_place(stream.as_mut_ptr()),
-                })
-                .collect();
-            for lanes in lanes.chunks_mut(messages::<K>(Form::PLAIN)) {
-                // SAFETY: each place is a block.
-                unsafe { kernel.feedback(Form::PLAIN, lanes, 1) };
-            }
-            for (links, stream) in links.iter_mut().zip(&mut streams) {
-                let eiv = u128::from_le_bytes(*stream);
-                links[chain] = Link {
-                    block: eiv,
-                    tweak: crate::gf128::mul_alpha(eiv),
-                    power: match schedule {
-                        TweakSchedule::Alpha => 0,
-                        TweakSchedule::Printed => 2,
-                    },
-                };
-                stream.zeroize();
-            }
-            for lane in &mut lanes {
-                lane.links.zeroize();
-            }
+        Self {
+            keys,
+            links: [link; 2],
+            at,
         }
-        links
     }
 }
 
@@ -120,36 +134,31 @@ fn messages<K: Kernel>(form: Form) -> usize {
 /// Encrypts runs, each unit of which is a message.
 pub(super) fn crypt_runs<K: Kernel>(kernel: K, keys: &Feedback<K::Key>, runs: &mut [Run<'_>]) {
     let side_by_side = messages::<K>(keys.form);
+    let units = runs.iter().map(Run::units).max().unwrap_or(0);
+    let mut lanes = Vec::with_capacity(side_by_side.min(units));
     for run in runs {
         let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
         let units = run.units();
         let mut at = Place::of(run, 16);
-        let mut ivs = Vec::with_capacity(side_by_side.min(units));
         for begin in (0..units).step_by(side_by_side) {
-            let count = side_by_side.min(units - begin);
-            ivs.clear();
-            ivs.extend((begin..begin + count).map(|unit| first.step(unit as u64, stride).get()));
-            let mut links = keys.begin(kernel, &ivs);
-            let mut lanes = Vec::with_capacity(count);
-            for links in &links {
-                lanes.push(Lane {
-                    keys: keys.keys(),
-                    links: *links,
-                    at,
-                });
+            for unit in begin..units.min(begin + side_by_side) {
+                let iv = first.step(unit as u64, stride).get();
+                lanes.push(Lane::with_iv(keys.keys(), iv, at));
                 // SAFETY: the run has so many units.
                 at = unsafe { at.add(unit_len) };
             }
-            links.zeroize();
-            // SAFETY: a unit has so many blocks.
-            unsafe { kernel.feedback(keys.form, &mut lanes, unit_len / 16) };
-            if !unit_len.is_multiple_of(16) {
-                // SAFETY: what is left of each unit begins there.
-                unsafe { part_blocks(kernel, keys.form, &mut lanes, unit_len) };
+            keys.begin(kernel, &mut lanes);
+            // SAFETY: a unit has so many blocks; what is left of it begins after them.
+            unsafe {
+                kernel.feedback(keys.form, &mut lanes, unit_len / 16);
+                if !unit_len.is_multiple_of(16) {
+                    part_blocks(kernel, keys.form, &mut lanes, unit_len);
+                }
             }
             for lane in &mut lanes {
                 lane.links.zeroize();
             }
+            lanes.clear();
         }
     }
 }
@@ -164,14 +173,14 @@ unsafe fn part_blocks<K: Kernel>(
     lanes: &mut [Lane<'_, K::Key>],
     len: usize,
 ) {
-    let mut streams = alloc::vec![[0_u8; 16]; lanes.len()];
-    let places: Vec<_> = lanes.iter().map(|lane| lane.at).collect();
-    for (lane, stream) in lanes.iter_mut().zip(&mut streams) {
-        lane.at = Place::in_place(stream.as_mut_ptr());
+    let mut streams = [[0; 16]; MOST];
+    let mut ats = [Place::in_place(core::ptr::null_mut()); MOST];
+    for ((lane, stream), at) in iter::zip(&mut *lanes, &mut streams).zip(&mut ats) {
+        *at = mem::replace(&mut lane.at, Place::in_place(stream.as_mut_ptr()));
     }
     // SAFETY: each place is a block.
     unsafe { kernel.feedback(form, lanes, 1) };
-    for (at, stream) in places.iter().zip(&mut streams) {
+    for (_, (stream, at)) in iter::zip(&*lanes, iter::zip(&mut streams, ats)) {
         // SAFETY: as the caller says.
         unsafe { at.add(len - len % 16).add_bytes(&stream[..len % 16]) };
         stream.zeroize();
@@ -191,15 +200,17 @@ pub(super) struct Passage<K: Kernel> {
 
 impl<K: Kernel> Passage<K> {
     pub(super) fn begin(kernel: K, keys: &Arc<Feedback<K::Key>>, iv: DataUnitNumber) -> Self {
-        let mut links = keys.begin(kernel, &[iv.get()]);
+        let nowhere = Place::in_place(core::ptr::null_mut());
+        let mut lanes = [Lane::with_iv(keys.keys(), iv.get(), nowhere)];
+        keys.begin(kernel, &mut lanes);
         let message = Self {
             kernel,
             keys: Arc::clone(keys),
-            links: links[0],
+            links: lanes[0].links,
             block: [0; 16],
             used: 16,
         };
-        links.zeroize();
+        lanes[0].links.zeroize();
         K::wipe_stack();
         message
     }
@@ -229,12 +240,32 @@ impl<K: Kernel> Drop for Passage<K> {
 
 impl<K: Kernel> Chained for Passage<K> {
     fn crypt(&mut self, mut buf: InOut<'_>) {
-        let len = buf.len();
-        side_by_side(&mut [Way {
-            at: Place::of_bytes(&mut buf),
-            len,
-            passage: self,
-        }]);
+        let (mut at, mut len) = (Place::of_bytes(&mut buf), buf.len());
+        // SAFETY: so many bytes are left there.
+        unsafe {
+            let used = Self::use_block(self, at, len);
+            at = at.add(used);
+            len -= used;
+        }
+        let mut lanes = [Lane {
+            keys: self.keys.keys(),
+            links: self.links,
+            at,
+        }];
+        // SAFETY: there are so many blocks, and then what is left.
+        unsafe { self.kernel.feedback(self.keys.form, &mut lanes, len / 16) };
+        if !len.is_multiple_of(16) {
+            self.block = [0; 16];
+            self.used = 0;
+            lanes[0].at = Place::in_place(self.block.as_mut_ptr());
+            // SAFETY: the place is a block.
+            unsafe { self.kernel.feedback(self.keys.form, &mut lanes, 1) };
+        }
+        self.links = lanes[0].links;
+        lanes[0].links.zeroize();
+        // SAFETY: the bytes after whole blocks are left there.
+        unsafe { Self::use_block(self, at.add(len - len % 16), len % 16) };
+        K::wipe_stack();
     }
 
     fn crypt_with(&mut self, first: &mut InOut<'_>, others: &mut [&mut Turn<'_>]) -> Vec<usize> {
