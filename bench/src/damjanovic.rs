@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `damjanovic-simic-2015`: parallel tweakable OFB beside serial OFB.
 //!
-//! V. Damjanović and D. Simić, "Tweakable parallel OFB mode of operation with delayed
+//! B. Damjanović and D. Simić, "Tweakable parallel OFB mode of operation with delayed
 //! thread synchronization", Security and Communication Networks, 2015, make the key stream
 //! of two chains of AES-128, a thread each, and merge them an input array at a time. They
 //! compare that with one chain of AES-256 over a file of 128 MB, whose arrays have 8000 to

@@ -11,7 +11,7 @@ use luxor_engine::{
 
 pub use crate::messages::messages;
 use crate::{
-    kit::{Kit, MODES, Piece, Place, Shape, has_whole_blocks, is_feedback, key_kinds, key_spec},
+    kit::{Kit, Piece, Place, Shape, has_whole_blocks, key_kinds, key_spec},
     random::Random,
     vectors,
 };
@@ -25,7 +25,7 @@ pub fn identity(backend: &dyn Backend) {
     println!("{}: {} {:?}", info.name, info.device, info.modes);
     assert!(!info.device.is_empty());
     assert!(info.modes.contains(&Mode::Xts), "every backend has XTS");
-    for mode in MODES {
+    for &mode in Mode::ALL {
         assert!(
             info.modes.iter().filter(|m| **m == mode).count() <= 1,
             "{mode} twice"
@@ -459,7 +459,7 @@ pub fn large_runs(backend: &dyn Backend) {
     let random = &mut Random::for_test("large_runs");
     for kit in Kit::few(backend, random) {
         // One block after the other, OFB has no other ways.
-        if is_feedback(kit.mode) || kit.size() != KeySize::Aes256 {
+        if kit.mode.is_feedback() || kit.size() != KeySize::Aes256 {
             continue;
         }
         // Numbers far from a carry; counters that follow on one another, with a
@@ -624,7 +624,7 @@ fn executor_calls(mode: Mode) -> Vec<Vec<Shape>> {
 /// If it does not conform.
 pub fn refusals(backend: &dyn Backend) {
     let info = backend.info();
-    for mode in MODES {
+    for &mode in Mode::ALL {
         for kind in key_kinds(mode) {
             let key: Vec<u8> = (0..=u8::MAX).take(kind.len).collect();
             let loaded = backend.load_key(&key_spec(mode, kind.form, &key));

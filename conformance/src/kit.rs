@@ -9,17 +9,6 @@ use luxor_reference as reference;
 
 use crate::{parallel_ofb::Form, random::Random};
 
-/// Every mode there is in this version.
-pub(crate) const MODES: [Mode; 7] = [
-    Mode::Xts,
-    Mode::Ecb,
-    Mode::Ctr,
-    Mode::Cbc,
-    Mode::Ofb,
-    Mode::OfbXex,
-    Mode::OfbXe,
-];
-
 /// A kind of key of a mode: what there is to know before its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyKind {
@@ -47,11 +36,6 @@ pub(crate) fn key_kinds(mode: Mode) -> Vec<KeyKind> {
             .collect(),
         _ => sizes.map(|len| kind(None, len)).to_vec(),
     }
-}
-
-/// Whether a data unit is one block after the other, whatever the kernel.
-pub(crate) fn is_feedback(mode: Mode) -> bool {
-    matches!(mode, Mode::Ofb | Mode::OfbXex | Mode::OfbXe)
 }
 
 /// Whether data units of a mode have whole blocks only.

@@ -7,10 +7,7 @@ use luxor_engine::{
     Backend, Chains, DataUnitNumber, Executor, InOut, Message, Registry, Turn, encrypt_streams,
 };
 
-use crate::{
-    kit::{Kit, is_feedback},
-    random::Random,
-};
+use crate::{kit::Kit, random::Random};
 
 /// Messages are what the reference makes of them, whatever their pieces, whoever goes on
 /// with them and whatever is beside them.
@@ -20,7 +17,7 @@ use crate::{
 pub fn messages(backend: &dyn Backend) {
     let mut random = Random::for_test("messages");
     let kits = Kit::all(backend, &mut random);
-    let (kits, others): (Vec<_>, Vec<_>) = kits.into_iter().partition(|kit| is_feedback(kit.mode));
+    let (kits, others): (Vec<_>, Vec<_>) = kits.into_iter().partition(|kit| kit.mode.is_feedback());
     for kit in others {
         let message = kit.loaded().message(DataUnitNumber::new(0));
         assert!(message.is_none(), "{} has no messages", kit.mode);
@@ -34,7 +31,7 @@ pub fn messages(backend: &dyn Backend) {
     side_by_side(&kits, &mut random);
     let mut more = || {
         let mut kits = Kit::all(backend, &mut random);
-        kits.retain(|kit| is_feedback(kit.mode));
+        kits.retain(|kit| kit.mode.is_feedback());
         kits
     };
     let (second, third) = (more(), more());
@@ -146,7 +143,7 @@ fn arrays(kit: &Kit, executor: &Executor, random: &mut Random) {
 fn side_by_side(kits: &[Kit], random: &mut Random) {
     let portable = Registry::cpu().get("portable").expect("it is always there");
     let foreign = Kit::few(&*portable, random);
-    let foreign = foreign.iter().filter(|kit| is_feedback(kit.mode));
+    let foreign = foreign.iter().filter(|kit| kit.mode.is_feedback());
     for count in [1, 2, 3, 5, 17, 40, 150] {
         let mut plan = Vec::new();
         for i in 0..count {

@@ -152,7 +152,7 @@ pub fn answers() -> String {
 
 const HEAD: &str = "\
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Parallel tweakable OFB (V. Damjanović and D. Simić, Security and Communication
+# Parallel tweakable OFB (B. Damjanović and D. Simić, Security and Communication
 # Networks, 2015), Listing 3 (OFB-XEX) and Listing 4 (OFB-XE). These are no published
 # answers: there are none. This file is what this project's reference makes:
 #

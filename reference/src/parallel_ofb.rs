@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parallel tweakable OFB: V. Damjanović and D. Simić, "Tweakable parallel OFB
+//! Parallel tweakable OFB: B. Damjanović and D. Simić, "Tweakable parallel OFB
 //! mode of operation with delayed thread synchronization", Security and
 //! Communication Networks, 2015, Listings 3 and 4.
 

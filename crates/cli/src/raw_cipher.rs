@@ -114,7 +114,6 @@ impl RawCipher<'_> {
                     message,
                     executor: Executor::new(self.threads.min(MAX_CHAINS)),
                 };
-                // The source has done the work.
                 (Source::Stream(&mut feedback), NonZeroUsize::MIN)
             }
         };
@@ -146,7 +145,8 @@ impl RawCipher<'_> {
         }
         let bytes = &mut piece.buffer[..len];
         match self.mode {
-            Mode::Ofb | Mode::OfbXex | Mode::OfbXe => {}
+            // The source has done it.
+            mode if mode.is_feedback() => {}
             Mode::Xts => {
                 let unit = self.data_unit.map_or(len, DataUnitLen::get).max(1);
                 let units = offset / unit as u64;
@@ -163,14 +163,12 @@ impl RawCipher<'_> {
 
     /// In output feedback the whole stream, of which nothing is done yet.
     fn message(&self) -> Result<Option<Message>, RawError> {
-        match self.mode {
-            Mode::Ofb | Mode::OfbXex | Mode::OfbXe => {
-                let message = self.key.message(self.first);
-                let none = RawError::NoMessages { mode: self.mode };
-                message.map(Some).ok_or(none)
-            }
-            _ => Ok(None),
+        if !self.mode.is_feedback() {
+            return Ok(None);
         }
+        let message = self.key.message(self.first);
+        let none = RawError::NoMessages { mode: self.mode };
+        message.map(Some).ok_or(none)
     }
 
     /// Units of `unit` bytes, and a shorter last one.

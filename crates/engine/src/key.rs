@@ -387,6 +387,24 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::Xts,
+        Self::Ecb,
+        Self::Ctr,
+        Self::Cbc,
+        Self::Ofb,
+        Self::OfbXex,
+        Self::OfbXe,
+    ];
+
+    /// Whether each block of the key stream is made of the one before: `ofb`, `ofb-xex`
+    /// and `ofb-xe`.
+    #[must_use]
+    pub const fn is_feedback(self) -> bool {
+        matches!(self, Self::Ofb | Self::OfbXex | Self::OfbXe)
+    }
+
     /// The name: `xts`, `ecb`, `ctr`, `cbc`, `ofb`, `ofb-xex`, `ofb-xe`.
     #[must_use]
     pub const fn name(self) -> &'static str {

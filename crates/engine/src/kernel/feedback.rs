@@ -67,37 +67,25 @@ impl<E> Feedback<E> {
             TweakSchedule::Alpha => 0,
             TweakSchedule::Printed => 2,
         };
-        // EIV: under the key of the other chain. Whose EIV is made stands first, as
-        // lanes without a second chain have it.
         let [first, second] = self.keys();
-        let mut eivs = [[[0; 16]; 2]; MOST];
         for chain in 0..self.form.chains {
-            let mut ats = [Place::in_place(core::ptr::null_mut()); MOST];
-            for ((lane, eivs), at) in iter::zip(&mut *lanes, &mut eivs).zip(&mut ats) {
-                lane.keys = [[second, first][chain]; 2];
-                *at = mem::replace(&mut lane.at, Place::in_place(eivs[chain].as_mut_ptr()));
-            }
-            let iv = |lane: &Lane<'_, _>| lane.links[1].block;
+            // EIV: under the key of the other chain. Plain OFB of a first chain makes it.
             for lane in &mut *lanes {
-                lane.links[0].block = iv(lane);
+                lane.links.swap(0, chain);
+                lane.keys = [[second, first][chain]; 2];
             }
-            // SAFETY: each place is a block.
-            unsafe { kernel.feedback(Form::PLAIN, lanes, 1) };
-            for (lane, at) in iter::zip(&mut *lanes, ats) {
-                lane.at = at;
-            }
-        }
-        for (lane, eivs) in iter::zip(lanes, &mut eivs) {
-            lane.keys = [first, second];
-            lane.links = eivs.map(|eiv| {
-                let eiv = u128::from_le_bytes(eiv);
-                Link {
-                    block: eiv,
-                    tweak: mul_alpha(eiv),
+            let mut eivs = next_blocks(kernel, Form::PLAIN, lanes);
+            for (lane, eiv) in iter::zip(&mut *lanes, &mut eivs) {
+                let block = u128::from_le_bytes(*eiv);
+                lane.links[0] = Link {
+                    block,
+                    tweak: mul_alpha(block),
                     power,
-                }
-            });
-            eivs.zeroize();
+                };
+                lane.links.swap(0, chain);
+                lane.keys = [first, second];
+                eiv.zeroize();
+            }
         }
     }
 }
@@ -122,6 +110,7 @@ impl<'a, E> Lane<'a, E> {
 
 /// How many messages go side by side at most.
 fn messages<K: Kernel>(form: Form) -> usize {
+    const { assert!(K::CHAINS * K::BLOCKS <= MOST) };
     let registers = match (form.tweaked, form.chains) {
         (None, _) => K::CHAINS,
         // Registers of tweaks come to those of chains.
@@ -131,48 +120,42 @@ fn messages<K: Kernel>(form: Form) -> usize {
     registers * K::BLOCKS
 }
 
-/// Encrypts runs, each unit of which is a message.
-pub(super) fn crypt_runs<K: Kernel>(kernel: K, keys: &Feedback<K::Key>, runs: &mut [Run<'_>]) {
+/// Encrypts a run, each unit of which is a message.
+pub(super) fn crypt_run<K: Kernel>(kernel: K, keys: &Feedback<K::Key>, run: &mut Run<'_>) {
     let side_by_side = messages::<K>(keys.form);
-    let units = runs.iter().map(Run::units).max().unwrap_or(0);
+    let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
+    let units = run.units();
     let mut lanes = Vec::with_capacity(side_by_side.min(units));
-    for run in runs {
-        let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
-        let units = run.units();
-        let mut at = Place::of(run, 16);
-        for begin in (0..units).step_by(side_by_side) {
-            for unit in begin..units.min(begin + side_by_side) {
-                let iv = first.step(unit as u64, stride).get();
-                lanes.push(Lane::with_iv(keys.keys(), iv, at));
-                // SAFETY: the run has so many units.
-                at = unsafe { at.add(unit_len) };
-            }
-            keys.begin(kernel, &mut lanes);
-            // SAFETY: a unit has so many blocks; what is left of it begins after them.
-            unsafe {
-                kernel.feedback(keys.form, &mut lanes, unit_len / 16);
-                if !unit_len.is_multiple_of(16) {
-                    part_blocks(kernel, keys.form, &mut lanes, unit_len);
-                }
-            }
-            for lane in &mut lanes {
-                lane.links.zeroize();
-            }
-            lanes.clear();
+    let mut at = Place::of(run, 16);
+    for begin in (0..units).step_by(side_by_side) {
+        for unit in begin..units.min(begin + side_by_side) {
+            let iv = first.step(unit as u64, stride).get();
+            lanes.push(Lane::with_iv(keys.keys(), iv, at));
+            // SAFETY: the run has so many units.
+            at = unsafe { at.add(unit_len) };
         }
+        keys.begin(kernel, &mut lanes);
+        // SAFETY: a unit has so many blocks.
+        unsafe { kernel.feedback(keys.form, &mut lanes, unit_len / 16) };
+        let rest = unit_len % 16;
+        if rest > 0 {
+            let mut streams = next_blocks(kernel, keys.form, &mut lanes);
+            for (lane, stream) in iter::zip(&lanes, &mut streams) {
+                // SAFETY: what is left of a unit begins after its whole blocks.
+                unsafe { lane.at.add(unit_len - rest).add_bytes(&stream[..rest]) };
+                stream.zeroize();
+            }
+        }
+        lanes.clear();
     }
 }
 
-/// The last bytes of messages of `len` bytes, fewer than a block.
-///
-/// # Safety
-/// The lanes' places are those of the messages' first bytes.
-unsafe fn part_blocks<K: Kernel>(
+/// Goes on by a block each, which is added to nothing: the key streams themselves.
+fn next_blocks<K: Kernel>(
     kernel: K,
     form: Form,
     lanes: &mut [Lane<'_, K::Key>],
-    len: usize,
-) {
+) -> [[u8; 16]; MOST] {
     let mut streams = [[0; 16]; MOST];
     let mut ats = [Place::in_place(core::ptr::null_mut()); MOST];
     for ((lane, stream), at) in iter::zip(&mut *lanes, &mut streams).zip(&mut ats) {
@@ -180,11 +163,10 @@ unsafe fn part_blocks<K: Kernel>(
     }
     // SAFETY: each place is a block.
     unsafe { kernel.feedback(form, lanes, 1) };
-    for (_, (stream, at)) in iter::zip(&*lanes, iter::zip(&mut streams, ats)) {
-        // SAFETY: as the caller says.
-        unsafe { at.add(len - len % 16).add_bytes(&stream[..len % 16]) };
-        stream.zeroize();
+    for (lane, at) in iter::zip(lanes, ats) {
+        lane.at = at;
     }
+    streams
 }
 
 /// A message under way.
@@ -210,7 +192,7 @@ impl<K: Kernel> Passage<K> {
             block: [0; 16],
             used: 16,
         };
-        lanes[0].links.zeroize();
+        drop(lanes);
         K::wipe_stack();
         message
     }
@@ -262,7 +244,7 @@ impl<K: Kernel> Chained for Passage<K> {
             unsafe { self.kernel.feedback(self.keys.form, &mut lanes, 1) };
         }
         self.links = lanes[0].links;
-        lanes[0].links.zeroize();
+        drop(lanes);
         // SAFETY: the bytes after whole blocks are left there.
         unsafe { Self::use_block(self, at.add(len - len % 16), len % 16) };
         K::wipe_stack();
@@ -341,7 +323,7 @@ impl<K: Kernel> Chain for Lone<'_, K> {
                 .feedback(self.form, &mut lanes, bytes.len() / 16);
         }
         *self.link = lanes[0].links[0];
-        lanes[0].links.zeroize();
+        drop(lanes);
         K::wipe_stack();
     }
 }
@@ -439,20 +421,11 @@ fn whole_blocks<K: Kernel>(ways: &mut [Way<'_, K>]) {
                 way.passage.links = lane.links;
                 way.at = lane.at;
                 way.len %= 16;
-                lane.links.zeroize();
                 let last = lanes.len() - 1;
                 lanes.swap(i, last);
                 lanes.truncate(last);
                 places.swap_remove(i);
             }
         }
-    }
-}
-
-impl Zeroize for Link {
-    fn zeroize(&mut self) {
-        self.block.zeroize();
-        self.tweak.zeroize();
-        self.power.zeroize();
     }
 }

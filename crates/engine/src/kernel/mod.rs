@@ -119,19 +119,7 @@ struct CpuBackend<K>(K);
 
 impl<K: Kernel> Backend for CpuBackend<K> {
     fn info(&self) -> BackendInfo {
-        BackendInfo::new(
-            K::NAME,
-            self.0.device(),
-            &[
-                Mode::Xts,
-                Mode::Ecb,
-                Mode::Ctr,
-                Mode::Cbc,
-                Mode::Ofb,
-                Mode::OfbXex,
-                Mode::OfbXe,
-            ],
-        )
+        BackendInfo::new(K::NAME, self.0.device(), Mode::ALL)
     }
 
     fn load_key(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError> {
@@ -223,10 +211,6 @@ impl<K: Kernel> CpuKey<K> {
     /// The unit lengths are those of the mode.
     #[inline(never)]
     unsafe fn crypt_checked(&self, direction: Direction, runs: &mut [Run<'_>]) {
-        if let Keys::Feedback(keys) = &self.keys {
-            feedback::crypt_runs(self.kernel, keys, runs);
-            return;
-        }
         for run in runs {
             match &self.keys {
                 // SAFETY: as the caller says.
@@ -240,7 +224,7 @@ impl<K: Kernel> CpuKey<K> {
                 Keys::Cbc { data, essiv } => unsafe {
                     self.kernel.cbc(data, essiv.as_ref(), direction, run);
                 },
-                Keys::Feedback(_) => unreachable!("done above"),
+                Keys::Feedback(keys) => feedback::crypt_run(self.kernel, keys, run),
             }
         }
     }

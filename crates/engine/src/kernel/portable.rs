@@ -166,12 +166,12 @@ unsafe fn feedback<C: Cipher>(
     // SAFETY: as the caller says.
     unsafe {
         match (schedule, two) {
-            (None, _) => chained::<Untweaked<_>, _, 1>(one, form, lanes, blocks),
-            (Some(Alpha), None) => chained::<ofb::Alpha<_>, _, 1>(one, form, lanes, blocks),
-            (Some(Alpha), Some(two)) => chained::<ofb::Alpha<_>, _, 2>(two, form, lanes, blocks),
-            (Some(Printed), None) => chained::<ofb::Printed<_>, _, 1>(one, form, lanes, blocks),
+            (None, _) => chained::<Untweaked, _, 1>(one, form, lanes, blocks),
+            (Some(Alpha), None) => chained::<ofb::Alpha, _, 1>(one, form, lanes, blocks),
+            (Some(Alpha), Some(two)) => chained::<ofb::Alpha, _, 2>(two, form, lanes, blocks),
+            (Some(Printed), None) => chained::<ofb::Printed, _, 1>(one, form, lanes, blocks),
             (Some(Printed), Some(two)) => {
-                chained::<ofb::Printed<_>, _, 2>(two, form, lanes, blocks);
+                chained::<ofb::Printed, _, 2>(two, form, lanes, blocks);
             }
         }
     }
@@ -188,7 +188,7 @@ unsafe fn chained<T, K, const C: usize>(
     lanes: &mut [Lane<'_, Key>],
     blocks: usize,
 ) where
-    T: Tweaks<Blocks>,
+    T: Tweaks,
     K: LaneKeys<C, V = Blocks>,
 {
     // SAFETY: as the caller says.

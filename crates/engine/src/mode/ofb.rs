@@ -27,6 +27,10 @@
 //! lanes of one step for the steps of one lane. So memory is read and written by whole
 //! registers; with four lanes that is a cache line.
 
+use core::marker::PhantomData;
+
+use zeroize::Zeroize;
+
 use super::blocks::{Place, wipe};
 use crate::{
     kernel::vector::Vector,
@@ -80,6 +84,20 @@ pub(crate) struct Lane<'a, E> {
     pub(crate) at: Place,
 }
 
+impl<E> Drop for Lane<'_, E> {
+    fn drop(&mut self) {
+        self.links.zeroize();
+    }
+}
+
+impl Zeroize for Link {
+    fn zeroize(&mut self) {
+        self.block.zeroize();
+        self.tweak.zeroize();
+        self.power.zeroize();
+    }
+}
+
 /// AES for `N` registers of lanes.
 pub(crate) trait LaneKeys<const N: usize> {
     type V: Vector;
@@ -115,7 +133,7 @@ pub(crate) unsafe fn crypt<E, K, T, const N: usize, const C: usize>(
     mut blocks: usize,
 ) where
     K: LaneKeys<N>,
-    T: Tweaks<K::V>,
+    T: Tweaks,
 {
     assert!(lanes.len() <= N / C * K::V::BLOCKS);
     // SAFETY: as the caller says.
@@ -161,15 +179,17 @@ struct Chains<K: LaneKeys<N>, T, const N: usize, const C: usize> {
     keys: K,
     /// S: F ⊕ tweak ⊕ first round key.
     entered: [K::V; N],
-    tweaks: [T; N],
+    tweaks: [K::V; N],
+    powers: [K::V; N],
     /// All ones for XEX, which adds tweaks after the encryption too, else 0.
     outer: K::V,
+    schedule: PhantomData<T>,
 }
 
 impl<K, T, const N: usize, const C: usize> Chains<K, T, N, C>
 where
     K: LaneKeys<N>,
-    T: Tweaks<K::V>,
+    T: Tweaks,
 {
     /// # Safety
     /// The CPU has the instructions of `K`.
@@ -179,7 +199,8 @@ where
         unsafe {
             let zero = K::V::zero();
             let mut entered = [zero; N];
-            let mut tweaks = [T::new(zero, zero); N];
+            let mut tweaks = [zero; N];
+            let mut powers = [zero; N];
             for register in 0..N {
                 let (chain, place) = place(register, N, C);
                 let [mut block, mut tweak, mut power] = [[0; 4]; 3];
@@ -190,11 +211,10 @@ where
                     tweak[i] = link.tweak.to_le();
                     power[i] = link.power.to_le();
                 }
-                let b = K::V::load(block.as_ptr().cast());
-                let t = K::V::load(tweak.as_ptr().cast());
-                let p = K::V::load(power.as_ptr().cast());
-                entered[register] = b.xor(t).xor(keys.first(register));
-                tweaks[register] = T::new(t, p);
+                let fed_back = K::V::load(block.as_ptr().cast());
+                tweaks[register] = K::V::load(tweak.as_ptr().cast());
+                powers[register] = K::V::load(power.as_ptr().cast());
+                entered[register] = fed_back.xor(tweaks[register]).xor(keys.first(register));
                 wipe(&mut block);
                 wipe(&mut tweak);
             }
@@ -206,7 +226,9 @@ where
                 keys,
                 entered,
                 tweaks,
+                powers,
                 outer: K::V::broadcast(outer.as_ptr()),
+                schedule: PhantomData,
             }
         }
     }
@@ -218,8 +240,14 @@ where
         self.keys.rounds(&mut self.entered);
         // The processor does this earlier. A compiler that sees it earlier needs registers
         // for what comes out.
-        for (register, tweaks) in self.tweaks.iter_mut().enumerate() {
-            let post = tweaks.go_on(self.keys.between(register), self.outer);
+        for register in 0..N {
+            let mut post = self.keys.between(register);
+            if T::TWEAKED {
+                let tweak = &mut self.tweaks[register];
+                post = post.xor(tweak.and(self.outer));
+                T::go_on(tweak, &mut self.powers[register]);
+                post = post.xor(*tweak);
+            }
             self.entered[register] = K::last_round(self.entered[register], post);
         }
         for (register, streams) in streams.iter_mut().enumerate().take(N / C) {
@@ -234,8 +262,12 @@ where
     /// C of the last step.
     #[inline(always)]
     fn output(&self, register: usize) -> K::V {
-        let entered = self.entered[register].xor(self.keys.first(register));
-        self.tweaks[register].taken_from(entered)
+        let fed_back = self.entered[register].xor(self.keys.first(register));
+        if T::TWEAKED {
+            fed_back.xor(self.tweaks[register])
+        } else {
+            fed_back
+        }
     }
 
     #[inline(always)]
@@ -243,8 +275,8 @@ where
         for register in 0..N {
             let (chain, place) = place(register, N, C);
             let mut block = as_blocks(self.output(register));
-            let mut tweak = as_blocks(self.tweaks[register].tweak());
-            let power = as_blocks(self.tweaks[register].power());
+            let mut tweak = as_blocks(self.tweaks[register]);
+            let power = as_blocks(self.powers[register]);
             let lanes = lanes.iter_mut().skip(place * K::V::BLOCKS);
             for (i, lane) in lanes.take(K::V::BLOCKS).enumerate() {
                 lane.links[chain] = Link {
@@ -266,119 +298,47 @@ pub(crate) fn place(register: usize, registers: usize, chains: usize) -> (usize,
     (register / each, register % each)
 }
 
-/// The tweaks of a register's lanes.
-pub(crate) trait Tweaks<V: Vector>: Copy {
-    fn new(tweak: V, power: V) -> Self;
+/// How a register's tweaks follow from those before.
+pub(crate) trait Tweaks {
+    /// Whether there are any.
+    const TWEAKED: bool;
 
-    /// Makes the next tweaks. Returns what the last round adds, given the first round keys
-    /// ⊕ the last ones; `outer` is all ones if it adds the tweaks themselves too, else 0.
-    fn go_on(&mut self, between: V, outer: V) -> V;
-
-    /// x ⊕ the tweaks.
-    fn taken_from(&self, x: V) -> V;
-
-    fn tweak(&self) -> V;
-    fn power(&self) -> V;
+    /// Makes the next tweaks, and the next powers of α where they are needed.
+    fn go_on<V: Vector>(tweak: &mut V, power: &mut V);
 }
 
 /// No tweaks: plain OFB.
-#[derive(Clone, Copy)]
-pub(crate) struct Untweaked<V>(V);
+pub(crate) enum Untweaked {}
 
-impl<V: Vector> Tweaks<V> for Untweaked<V> {
-    #[inline(always)]
-    fn new(tweak: V, _: V) -> Self {
-        Self(tweak)
-    }
+impl Tweaks for Untweaked {
+    const TWEAKED: bool = false;
 
     #[inline(always)]
-    fn go_on(&mut self, between: V, _: V) -> V {
-        between
-    }
-
-    #[inline(always)]
-    fn taken_from(&self, x: V) -> V {
-        x
-    }
-
-    #[inline(always)]
-    fn tweak(&self) -> V {
-        self.0
-    }
-
-    #[inline(always)]
-    fn power(&self) -> V {
-        self.0.xor(self.0)
-    }
+    fn go_on<V: Vector>(_: &mut V, _: &mut V) {}
 }
 
 /// Each tweak is α times the one before.
-#[derive(Clone, Copy)]
-pub(crate) struct Alpha<V>(V);
+pub(crate) enum Alpha {}
 
-impl<V: Vector> Tweaks<V> for Alpha<V> {
-    #[inline(always)]
-    fn new(tweak: V, _: V) -> Self {
-        Self(tweak)
-    }
+impl Tweaks for Alpha {
+    const TWEAKED: bool = true;
 
     #[inline(always)]
-    fn go_on(&mut self, between: V, outer: V) -> V {
-        let before = self.0.and(outer);
-        self.0 = self.0.mul_alpha_each();
-        between.xor(self.0).xor(before)
-    }
-
-    #[inline(always)]
-    fn taken_from(&self, x: V) -> V {
-        x.xor(self.0)
-    }
-
-    #[inline(always)]
-    fn tweak(&self) -> V {
-        self.0
-    }
-
-    #[inline(always)]
-    fn power(&self) -> V {
-        self.0.xor(self.0)
+    fn go_on<V: Vector>(tweak: &mut V, _: &mut V) {
+        *tweak = tweak.mul_alpha_each();
     }
 }
 
 /// Tweak i is αⁱ times the one before.
-#[derive(Clone, Copy)]
-pub(crate) struct Printed<V> {
-    tweak: V,
-    power: V,
-}
+pub(crate) enum Printed {}
 
-impl<V: Vector> Tweaks<V> for Printed<V> {
-    #[inline(always)]
-    fn new(tweak: V, power: V) -> Self {
-        Self { tweak, power }
-    }
+impl Tweaks for Printed {
+    const TWEAKED: bool = true;
 
     #[inline(always)]
-    fn go_on(&mut self, between: V, outer: V) -> V {
-        let before = self.tweak.and(outer);
-        self.power = self.power.mul_alpha_each();
-        self.tweak = self.tweak.mul(self.power);
-        between.xor(self.tweak).xor(before)
-    }
-
-    #[inline(always)]
-    fn taken_from(&self, x: V) -> V {
-        x.xor(self.tweak)
-    }
-
-    #[inline(always)]
-    fn tweak(&self) -> V {
-        self.tweak
-    }
-
-    #[inline(always)]
-    fn power(&self) -> V {
-        self.power
+    fn go_on<V: Vector>(tweak: &mut V, power: &mut V) {
+        *power = power.mul_alpha_each();
+        *tweak = tweak.mul(*power);
     }
 }
 

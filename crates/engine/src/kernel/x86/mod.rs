@@ -3,124 +3,15 @@
 //! and multiplication by α, over the three widths of registers.
 
 mod aesni;
+mod expanded;
+mod lanes;
 mod vaes256;
 mod vaes512;
 
-use core::{
-    arch::x86_64::{
-        __m128i, _addcarry_u64, _mm_aesimc_si128, _mm_aeskeygenassist_si128, _mm_cvtsi128_si32,
-        _mm_loadu_si128, _mm_set1_epi32, _mm_storeu_si128,
-    },
-    marker::PhantomData,
-};
+use core::{arch::x86_64::_addcarry_u64, marker::PhantomData};
 
-use zeroize::Zeroize;
-
+use self::expanded::{ALPHA8, ENTER_MASKED, Expanded, PASS, SLOTS};
 use super::vector::{Beside, Each, Permutation, Vector};
-use crate::{
-    gf128::mul_alpha8,
-    key::{AesKey, KeySize},
-    mode::ofb::{Lane, LaneKeys, place},
-    secret::SecretBytes,
-};
-
-/// Both key schedules: encryption's, then that of the equivalent inverse cipher
-/// (FIPS 197, 5.3.5), and what masks need of them.
-///
-/// Each value stands there as often as a register has blocks, so that one load
-/// brings it to all of them. The kernels read the schedules where they are: with
-/// 24 registers of data and masks there is no room for round keys, and a load
-/// for eight AES instructions costs nothing.
-pub(super) struct Expanded {
-    size: KeySize,
-    /// Two times [`SLOTS`] values.
-    schedules: SecretBytes,
-}
-
-/// AES-256's 14 rounds and the first key.
-const MAX_KEYS: usize = 15;
-
-// What follows the round keys, see `Permutation` for masks.
-/// First round key ⊕ last one.
-const ENTER_MASKED: usize = MAX_KEYS;
-/// What masks need after a multiplication by α⁸.
-const ALPHA8: usize = MAX_KEYS + 1;
-/// And after one by a pass's power of α.
-const PASS: usize = MAX_KEYS + 2;
-
-const SLOTS: usize = MAX_KEYS + 3;
-
-impl Expanded {
-    /// Key expansion: FIPS 197, 5.2. For registers of `blocks` blocks.
-    #[target_feature(enable = "aes,sse4.1")]
-    fn new(key: &AesKey, blocks: usize) -> Self {
-        let size = key.size();
-        let (nk, rounds) = (size.bytes() / 4, size.rounds());
-        let mut words = [0_u32; 4 * MAX_KEYS];
-        for (word, bytes) in words.iter_mut().zip(key.expose().chunks_exact(4)) {
-            *word = u32::from_le_bytes(bytes.try_into().expect("4 bytes"));
-        }
-        let mut rcon = 1_u32;
-        for i in nk..4 * (rounds + 1) {
-            let mut word = words[i - 1];
-            if i % nk == 0 {
-                // Words are little-endian here, so RotWord turns right.
-                word = sub_word(word).rotate_right(8) ^ rcon;
-                rcon = (rcon << 1) ^ (0x11b * (rcon >> 7));
-            } else if nk == 8 && i % nk == 4 {
-                word = sub_word(word);
-            }
-            words[i] = words[i - nk] ^ word;
-        }
-
-        let mut values = [[0_u128; SLOTS]; 2];
-        for (i, key) in words.chunks_exact(4).enumerate().take(rounds + 1) {
-            let key = key.iter().rev().fold(0, |k, &w| (k << 32) | u128::from(w));
-            values[0][i] = key;
-            values[1][rounds - i] = if i == 0 || i == rounds {
-                key
-            } else {
-                inv_mix_columns(key)
-            };
-        }
-        words.zeroize();
-        for values in &mut values {
-            let last = values[rounds];
-            values[ENTER_MASKED] = values[0] ^ last;
-            values[ALPHA8] = mul_alpha8(last) ^ last;
-            values[PASS] = (0..blocks).fold(last, |k, _| mul_alpha8(k)) ^ last;
-        }
-
-        let mut schedules = SecretBytes::zeroed(2 * SLOTS * 16 * blocks);
-        let slots = schedules.expose_mut().chunks_exact_mut(16 * blocks);
-        for (slot, value) in slots.zip(values.as_flattened()) {
-            for block in slot.chunks_exact_mut(16) {
-                block.copy_from_slice(&value.to_le_bytes());
-            }
-        }
-        values.zeroize();
-        Self { size, schedules }
-    }
-}
-
-/// FIPS 197, 5.3.3, of a round key as a little-endian integer.
-#[target_feature(enable = "aes")]
-fn inv_mix_columns(key: u128) -> u128 {
-    let mut bytes = key.to_le_bytes();
-    // SAFETY: the array has 16 bytes.
-    unsafe {
-        let p = bytes.as_mut_ptr().cast();
-        _mm_storeu_si128(p, _mm_aesimc_si128(_mm_loadu_si128(p)));
-    }
-    u128::from_le_bytes(bytes)
-}
-
-#[target_feature(enable = "aes")]
-#[expect(clippy::cast_sign_loss, reason = "bits, not a number")]
-fn sub_word(word: u32) -> u32 {
-    let all: __m128i = _mm_set1_epi32(word.cast_signed());
-    _mm_cvtsi128_si32(_mm_aeskeygenassist_si128::<0>(all)) as u32
-}
 
 /// As `gf128::mul_alpha`, by addition with carry: the compiler would take a
 /// double shift, which competes with AES for its port.
@@ -156,12 +47,6 @@ static MULTIPLIERS: Multipliers = {
     }
     Multipliers(lanes)
 };
-
-/// As [`MULTIPLIERS`], with 2 in all lanes of the widest register.
-#[repr(align(64))]
-struct Alphas([[u64; 2]; 4]);
-
-static ALPHAS: Alphas = Alphas([[2, 0x87]; 4]);
 
 macro_rules! permutation {
     ($(#[$doc:meta])* $name:ident, $schedule:literal, $round:ident, $last:ident) => {
@@ -277,155 +162,6 @@ permutation! {
 permutation! {
     /// The equivalent inverse cipher in `ROUNDS` rounds.
     Dec, 1, aesdec, aesdeclast
-}
-
-/// AES in `ROUNDS` rounds for lanes, the schedule of each register's by itself.
-struct Schedules<'a, V, const ROUNDS: usize, const N: usize> {
-    slots: [*const u8; N],
-    registers: PhantomData<(V, &'a Expanded)>,
-}
-
-impl<'a, V: Registers, const ROUNDS: usize, const N: usize> Schedules<'a, V, ROUNDS, N> {
-    /// # Safety
-    /// The CPU has the instructions of `V`.
-    #[inline(always)]
-    unsafe fn of(lanes: &[Lane<'a, Expanded>], chains: usize, mixed: &'a Mixed) -> Self {
-        let len = SLOTS * 16 * V::BLOCKS;
-        let mut slots = [core::ptr::null(); N];
-        for (register, slots) in slots.iter_mut().enumerate() {
-            let (chain, place) = place(register, N, chains);
-            // Registers without lanes do as the first one.
-            let lane = lanes.get(place * V::BLOCKS).unwrap_or(&lanes[0]);
-            let alone = lane.keys[chain].schedules.expose();
-            let schedule = mixed.schedule(chain, place).unwrap_or(alone);
-            *slots = schedule[..len].as_ptr();
-        }
-        Self {
-            slots,
-            registers: PhantomData,
-        }
-    }
-
-    #[inline(always)]
-    fn slot(&self, register: usize, i: usize) -> V {
-        assert!(i < SLOTS);
-        // SAFETY: `of` took so many slots, and its caller says that the
-        // instructions are there.
-        unsafe { V::load(self.slots[register].add(16 * V::BLOCKS * i)) }
-    }
-}
-
-impl<V: Registers, const ROUNDS: usize, const N: usize> LaneKeys<N>
-    for Schedules<'_, V, ROUNDS, N>
-{
-    type V = V;
-
-    #[inline(always)]
-    #[expect(
-        clippy::pointers_in_nomem_asm_block,
-        reason = "nothing is read or written"
-    )]
-    fn look_up(&mut self) {
-        for slots in &mut self.slots {
-            // SAFETY: no instruction.
-            unsafe {
-                core::arch::asm!(
-                    "/* {0} */",
-                    inout(reg) * slots,
-                    options(nomem, nostack, preserves_flags)
-                );
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn first(&self, register: usize) -> V {
-        self.slot(register, 0)
-    }
-
-    #[inline(always)]
-    fn between(&self, register: usize) -> V {
-        self.slot(register, ENTER_MASKED)
-    }
-
-    #[inline(always)]
-    fn rounds(&self, x: &mut [V; N]) {
-        const { assert!(ROUNDS == 10 || ROUNDS == 14) };
-        for round in 1..ROUNDS {
-            for register in 0..N {
-                x[register] = x[register].aesenc(self.slot(register, round));
-                if register > 0 {
-                    // In this order: a compiler that makes one register's rounds after the
-                    // other's leaves it to the processor to look that far ahead.
-                    let (mut earlier, mut later) = (x[register - 1], x[register]);
-                    earlier.before(&mut later);
-                    (x[register - 1], x[register]) = (earlier, later);
-                }
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn last_round(x: V, post: V) -> V {
-        x.aesenclast(post)
-    }
-}
-
-/// The schedules of registers whose lanes have different keys.
-struct Mixed {
-    /// For each chain and register, its place, if its keys differ.
-    places: [[Option<usize>; 8]; 2],
-    /// Each as the first half of [`Expanded::schedules`]; memory for secrets takes system
-    /// calls, so it is taken only where it is needed.
-    schedules: Option<SecretBytes>,
-    /// The bytes of one.
-    len: usize,
-}
-
-impl Mixed {
-    fn of(lanes: &[Lane<'_, Expanded>], chains: usize, blocks: usize) -> Self {
-        let mut places = [[None; 8]; 2];
-        let mut count = 0;
-        for (chain, places) in places.iter_mut().enumerate().take(chains) {
-            for (lanes, place) in lanes.chunks(blocks).zip(places) {
-                let differ = |lane: &Lane<'_, _>| {
-                    !core::ptr::eq::<Expanded>(lane.keys[chain], lanes[0].keys[chain])
-                };
-                if lanes.iter().any(differ) {
-                    *place = Some(count);
-                    count += 1;
-                }
-            }
-        }
-        let len = SLOTS * 16 * blocks;
-        let mut schedules = (count > 0).then(|| SecretBytes::zeroed(count * len));
-        if let Some(schedules) = &mut schedules {
-            for (chain, places) in places.iter().enumerate() {
-                for (lanes, place) in lanes.chunks(blocks).zip(places) {
-                    let Some(place) = place else { continue };
-                    let schedule = &mut schedules.expose_mut()[place * len..][..len];
-                    for (i, lane) in lanes.iter().enumerate() {
-                        let own = lane.keys[chain].schedules.expose();
-                        for slot in (0..len).step_by(16 * blocks) {
-                            let block = slot + 16 * i..slot + 16 * (i + 1);
-                            schedule[block.clone()].copy_from_slice(&own[block]);
-                        }
-                    }
-                }
-            }
-        }
-        Self {
-            places,
-            schedules,
-            len,
-        }
-    }
-
-    fn schedule(&self, chain: usize, register: usize) -> Option<&[u8]> {
-        let place = self.places[chain][register]?;
-        let schedules = self.schedules.as_ref()?;
-        Some(&schedules.expose()[place * self.len..][..self.len])
-    }
 }
 
 /// A kernel: the modes over one width of registers, inside functions that
@@ -565,10 +301,11 @@ macro_rules! kernel {
             lanes: &mut [crate::mode::ofb::Lane<'_, crate::kernel::x86::Expanded>],
             blocks: usize,
         ) {
-            use crate::{TweakSchedule, kernel::vector::Vector, mode::ofb};
-            type Untweaked = ofb::Untweaked<$vector>;
-            type Alpha = ofb::Alpha<$vector>;
-            type Printed = ofb::Printed<$vector>;
+            use crate::{
+                TweakSchedule,
+                kernel::vector::Vector,
+                mode::ofb::{Alpha, Printed, Untweaked},
+            };
             let schedule = form.tweaked.map(|(_, schedule)| schedule);
             let registers = lanes.len().div_ceil(<$vector as Vector>::BLOCKS);
             // Two chains are AES-128's.
@@ -583,8 +320,11 @@ macro_rules! kernel {
                 (Some(TweakSchedule::Printed), 1, _) => entry::ofb::<Printed, R, 1, 1>,
                 (Some(TweakSchedule::Printed), ..) => entry::ofb::<Printed, 10, 2, 2>,
             };
-            let mixed =
-                crate::kernel::x86::Mixed::of(lanes, form.chains, <$vector as Vector>::BLOCKS);
+            let mixed = crate::kernel::x86::lanes::Mixed::of(
+                lanes,
+                form.chains,
+                <$vector as Vector>::BLOCKS,
+            );
             // SAFETY: as the caller says.
             unsafe { entry(form, &mixed, lanes, blocks) }
         }
@@ -593,7 +333,10 @@ macro_rules! kernel {
         mod entry {
             use super::*;
             use crate::{
-                kernel::x86::{Dec, Enc, Expanded, Mixed, Schedules},
+                kernel::x86::{
+                    Dec, Enc, Expanded,
+                    lanes::{Mixed, Schedules},
+                },
                 mode::{
                     cbc, ctr as counter, ecb,
                     ofb::{self as feedback, Form, Lane, Tweaks},
@@ -680,7 +423,7 @@ macro_rules! kernel {
                 lanes: &mut [Lane<'_, Expanded>],
                 blocks: usize,
             ) where
-                T: Tweaks<$vector>,
+                T: Tweaks,
             {
                 // SAFETY: this function's features are those of the registers; the
                 // places are as the caller says.
@@ -843,16 +586,8 @@ macro_rules! registers {
 
             #[inline(always)]
             fn spread(self, i: usize) -> Self {
-                // Both halves times 2ⁿ. The high half's product goes half a block
-                // up, and what leaves there, at most 7 bits, is reduced.
                 // SAFETY: a value is proof of the instructions.
-                unsafe {
-                    let by = Self::multipliers(i);
-                    let low = $clmul::<0x00>(self.0, by);
-                    let high = $clmul::<0x01>(self.0, by);
-                    let over = $clmul::<0x11>(high, by);
-                    Self($xor($xor(low, $shl::<8>(high)), over))
-                }
+                self.mul_few(Self(unsafe { Self::multipliers(i) }))
             }
 
             #[inline(always)]
@@ -877,24 +612,18 @@ macro_rules! registers {
 
             #[inline(always)]
             fn mul_alpha_each(self) -> Self {
-                // As `spread` by one in all lanes.
-                // SAFETY: a value is proof of the instructions; so many lanes are there.
-                unsafe {
-                    let by = $load(crate::kernel::x86::ALPHAS.0.as_ptr().cast());
-                    let low = $clmul::<0x00>(self.0, by);
-                    let high = $clmul::<0x01>(self.0, by);
-                    let over = $clmul::<0x11>(high, by);
-                    Self($xor($xor(low, $shl::<8>(high)), over))
-                }
+                let alpha = &crate::kernel::x86::MULTIPLIERS.0[1];
+                // SAFETY: a value is proof of the instructions; the array has 16 bytes.
+                self.mul_few(unsafe { Self::broadcast(alpha.as_ptr().cast()) })
             }
 
             #[inline(always)]
             fn mul(self, other: Self) -> Self {
                 // The product of the halves, of which each that is 128 bits or more too
                 // high is reduced, what then still is once more.
-                // SAFETY: a value is proof of the instructions; so many lanes are there.
+                // SAFETY: a value is proof of the instructions.
                 unsafe {
-                    let by = $load(crate::kernel::x86::ALPHAS.0.as_ptr().cast());
+                    let by = Self::multipliers(0);
                     let (a, b) = (self.0, other.0);
                     let low = $clmul::<0x00>(a, b);
                     let middle = $xor($clmul::<0x01>(a, b), $clmul::<0x10>(a, b));
@@ -936,6 +665,20 @@ macro_rules! registers {
                 let lanes = &crate::kernel::x86::MULTIPLIERS.0[i * $blocks..][..$blocks];
                 // SAFETY: there are that many.
                 unsafe { $load(lanes.as_ptr().cast()) }
+            }
+
+            /// Each block times αⁿ for n < 8, in each place another of [`MULTIPLIERS`].
+            #[inline(always)]
+            fn mul_few(self, by: Self) -> Self {
+                // Both halves times 2ⁿ. The high half's product goes half a block
+                // up, and what leaves there, at most 7 bits, is reduced.
+                // SAFETY: a value is proof of the instructions.
+                unsafe {
+                    let low = $clmul::<0x00>(self.0, by.0);
+                    let high = $clmul::<0x01>(self.0, by.0);
+                    let over = $clmul::<0x11>(high, by.0);
+                    Self($xor($xor(low, $shl::<8>(high)), over))
+                }
             }
 
             /// Each block times α to the 8·`B`; `B + REST` is 16, `B` at most 7.

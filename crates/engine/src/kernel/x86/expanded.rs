@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Key expansion by AES instructions.
+
+use core::arch::x86_64::{
+    __m128i, _mm_aesimc_si128, _mm_aeskeygenassist_si128, _mm_cvtsi128_si32, _mm_loadu_si128,
+    _mm_set1_epi32, _mm_storeu_si128,
+};
+
+use zeroize::Zeroize;
+
+use crate::{
+    gf128::mul_alpha8,
+    key::{AesKey, KeySize},
+    secret::SecretBytes,
+};
+
+/// Both key schedules: encryption's, then that of the equivalent inverse cipher
+/// (FIPS 197, 5.3.5), and what masks need of them.
+///
+/// Each value stands there as often as a register has blocks, so that one load
+/// brings it to all of them. The kernels read the schedules where they are: with
+/// 24 registers of data and masks there is no room for round keys, and a load
+/// for eight AES instructions costs nothing.
+pub(in crate::kernel) struct Expanded {
+    pub(super) size: KeySize,
+    /// Two times [`SLOTS`] values.
+    pub(super) schedules: SecretBytes,
+}
+
+/// AES-256's 14 rounds and the first key.
+const MAX_KEYS: usize = 15;
+
+// What follows the round keys, see `Permutation` for masks.
+/// First round key ⊕ last one.
+pub(super) const ENTER_MASKED: usize = MAX_KEYS;
+/// What masks need after a multiplication by α⁸.
+pub(super) const ALPHA8: usize = MAX_KEYS + 1;
+/// And after one by a pass's power of α.
+pub(super) const PASS: usize = MAX_KEYS + 2;
+
+pub(super) const SLOTS: usize = MAX_KEYS + 3;
+
+impl Expanded {
+    /// Key expansion: FIPS 197, 5.2. For registers of `blocks` blocks.
+    #[target_feature(enable = "aes,sse4.1")]
+    pub(super) fn new(key: &AesKey, blocks: usize) -> Self {
+        let size = key.size();
+        let (nk, rounds) = (size.bytes() / 4, size.rounds());
+        let mut words = [0_u32; 4 * MAX_KEYS];
+        for (word, bytes) in words.iter_mut().zip(key.expose().chunks_exact(4)) {
+            *word = u32::from_le_bytes(bytes.try_into().expect("4 bytes"));
+        }
+        let mut rcon = 1_u32;
+        for i in nk..4 * (rounds + 1) {
+            let mut word = words[i - 1];
+            if i % nk == 0 {
+                // Words are little-endian here, so RotWord turns right.
+                word = sub_word(word).rotate_right(8) ^ rcon;
+                rcon = (rcon << 1) ^ (0x11b * (rcon >> 7));
+            } else if nk == 8 && i % nk == 4 {
+                word = sub_word(word);
+            }
+            words[i] = words[i - nk] ^ word;
+        }
+
+        let mut values = [[0_u128; SLOTS]; 2];
+        for (i, key) in words.chunks_exact(4).enumerate().take(rounds + 1) {
+            let key = key.iter().rev().fold(0, |k, &w| (k << 32) | u128::from(w));
+            values[0][i] = key;
+            values[1][rounds - i] = if i == 0 || i == rounds {
+                key
+            } else {
+                inv_mix_columns(key)
+            };
+        }
+        words.zeroize();
+        for values in &mut values {
+            let last = values[rounds];
+            values[ENTER_MASKED] = values[0] ^ last;
+            values[ALPHA8] = mul_alpha8(last) ^ last;
+            values[PASS] = (0..blocks).fold(last, |k, _| mul_alpha8(k)) ^ last;
+        }
+
+        let mut schedules = SecretBytes::zeroed(2 * SLOTS * 16 * blocks);
+        let slots = schedules.expose_mut().chunks_exact_mut(16 * blocks);
+        for (slot, value) in slots.zip(values.as_flattened()) {
+            for block in slot.chunks_exact_mut(16) {
+                block.copy_from_slice(&value.to_le_bytes());
+            }
+        }
+        values.zeroize();
+        Self { size, schedules }
+    }
+}
+
+/// FIPS 197, 5.3.3, of a round key as a little-endian integer.
+#[target_feature(enable = "aes")]
+fn inv_mix_columns(key: u128) -> u128 {
+    let mut bytes = key.to_le_bytes();
+    // SAFETY: the array has 16 bytes.
+    unsafe {
+        let p = bytes.as_mut_ptr().cast();
+        _mm_storeu_si128(p, _mm_aesimc_si128(_mm_loadu_si128(p)));
+    }
+    u128::from_le_bytes(bytes)
+}
+
+#[target_feature(enable = "aes")]
+#[expect(clippy::cast_sign_loss, reason = "bits, not a number")]
+fn sub_word(word: u32) -> u32 {
+    let all: __m128i = _mm_set1_epi32(word.cast_signed());
+    _mm_cvtsi128_si32(_mm_aeskeygenassist_si128::<0>(all)) as u32
+}

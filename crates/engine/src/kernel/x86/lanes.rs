@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Round keys for chains side by side, which need not be of one key.
+
+use core::{marker::PhantomData, ptr};
+
+use super::{ENTER_MASKED, Expanded, Registers, SLOTS};
+use crate::{
+    mode::ofb::{Lane, LaneKeys, place},
+    secret::SecretBytes,
+};
+
+/// AES in `ROUNDS` rounds for lanes, the schedule of each register's by itself.
+pub(super) struct Schedules<'a, V, const ROUNDS: usize, const N: usize> {
+    slots: [*const u8; N],
+    registers: PhantomData<(V, &'a Expanded)>,
+}
+
+impl<'a, V: Registers, const ROUNDS: usize, const N: usize> Schedules<'a, V, ROUNDS, N> {
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    pub(super) unsafe fn of(lanes: &[Lane<'a, Expanded>], chains: usize, mixed: &'a Mixed) -> Self {
+        let len = SLOTS * 16 * V::BLOCKS;
+        let mut slots = [ptr::null(); N];
+        for (register, slots) in slots.iter_mut().enumerate() {
+            let (chain, place) = place(register, N, chains);
+            // Registers without lanes do as the first one.
+            let lane = lanes.get(place * V::BLOCKS).unwrap_or(&lanes[0]);
+            let alone = lane.keys[chain].schedules.expose();
+            let schedule = mixed.schedule(chain, place).unwrap_or(alone);
+            *slots = schedule[..len].as_ptr();
+        }
+        Self {
+            slots,
+            registers: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    fn slot(&self, register: usize, i: usize) -> V {
+        assert!(i < SLOTS);
+        // SAFETY: `of` took so many slots, and its caller says that the
+        // instructions are there.
+        unsafe { V::load(self.slots[register].add(16 * V::BLOCKS * i)) }
+    }
+}
+
+impl<V: Registers, const ROUNDS: usize, const N: usize> LaneKeys<N>
+    for Schedules<'_, V, ROUNDS, N>
+{
+    type V = V;
+
+    #[inline(always)]
+    #[expect(
+        clippy::pointers_in_nomem_asm_block,
+        reason = "nothing is read or written"
+    )]
+    fn look_up(&mut self) {
+        for slots in &mut self.slots {
+            // SAFETY: no instruction.
+            unsafe {
+                core::arch::asm!(
+                    "/* {0} */",
+                    inout(reg) * slots,
+                    options(nomem, nostack, preserves_flags)
+                );
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn first(&self, register: usize) -> V {
+        self.slot(register, 0)
+    }
+
+    #[inline(always)]
+    fn between(&self, register: usize) -> V {
+        self.slot(register, ENTER_MASKED)
+    }
+
+    #[inline(always)]
+    fn rounds(&self, x: &mut [V; N]) {
+        const { assert!(ROUNDS == 10 || ROUNDS == 14) };
+        for round in 1..ROUNDS {
+            for register in 0..N {
+                x[register] = x[register].aesenc(self.slot(register, round));
+                if register > 0 {
+                    // In this order: a compiler that makes one register's rounds after the
+                    // other's leaves it to the processor to look that far ahead.
+                    let (mut earlier, mut later) = (x[register - 1], x[register]);
+                    earlier.before(&mut later);
+                    (x[register - 1], x[register]) = (earlier, later);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn last_round(x: V, post: V) -> V {
+        x.aesenclast(post)
+    }
+}
+
+/// The schedules of registers whose lanes have different keys.
+pub(super) struct Mixed {
+    /// For each chain and register, its place, if its keys differ.
+    places: [[Option<usize>; 8]; 2],
+    /// Each as the first half of [`Expanded::schedules`]; memory for secrets takes system
+    /// calls, so it is taken only where it is needed.
+    schedules: Option<SecretBytes>,
+    /// The bytes of one.
+    len: usize,
+}
+
+impl Mixed {
+    pub(super) fn of(lanes: &[Lane<'_, Expanded>], chains: usize, blocks: usize) -> Self {
+        let mut places = [[None; 8]; 2];
+        let mut count = 0;
+        for (chain, places) in places.iter_mut().enumerate().take(chains) {
+            for (lanes, place) in lanes.chunks(blocks).zip(places) {
+                let differ = |lane: &Lane<'_, _>| {
+                    !ptr::eq::<Expanded>(lane.keys[chain], lanes[0].keys[chain])
+                };
+                if lanes.iter().any(differ) {
+                    *place = Some(count);
+                    count += 1;
+                }
+            }
+        }
+        let len = SLOTS * 16 * blocks;
+        let mut schedules = (count > 0).then(|| SecretBytes::zeroed(count * len));
+        if let Some(schedules) = &mut schedules {
+            for (chain, places) in places.iter().enumerate() {
+                for (lanes, place) in lanes.chunks(blocks).zip(places) {
+                    let Some(place) = place else { continue };
+                    let schedule = &mut schedules.expose_mut()[place * len..][..len];
+                    for (i, lane) in lanes.iter().enumerate() {
+                        let own = lane.keys[chain].schedules.expose();
+                        for slot in (0..len).step_by(16 * blocks) {
+                            let block = slot + 16 * i..slot + 16 * (i + 1);
+                            schedule[block.clone()].copy_from_slice(&own[block]);
+                        }
+                    }
+                }
+            }
+        }
+        Self {
+            places,
+            schedules,
+            len,
+        }
+    }
+
+    fn schedule(&self, chain: usize, register: usize) -> Option<&[u8]> {
+        let place = self.places[chain][register]?;
+        let schedules = self.schedules.as_ref()?;
+        Some(&schedules.expose()[place * self.len..][..self.len])
+    }
+}
