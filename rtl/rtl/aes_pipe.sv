@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// AES, its inverse, or either of them block by block (CIPHER), fully pipelined: a block in and a
+// block out each cycle. out_block is that of in_block of 1 + ROUNDS·STAGES cycles ago, ROUNDS
+// being 14 where keys of 256 bits are built, else 10, and STAGES (1 to 4) the registers of a
+// round. It never stalls; what is in the pipeline is its owner's business.
+//
+// With a block come the address of its round keys, in_key = {kind, slot}; in_inverse, which
+// counts for CIPHER_BOTH only; and in_short, which counts where both key sizes are built: such a
+// block, of a 128-bit key, waits while others are in rounds 1 to 4, then takes rounds 5 to 14.
+//
+// Each round has its own memory of keys. kw_valid writes kw_data to {kw_kind, kw_slot} in that
+// of round kw_round (0 to ROUNDS, others are ignored), for blocks that come two cycles later or
+// more. Keys of blocks under way must not be written.
+`default_nettype none
+
+module aes_pipe #(
+    parameter int CIPHER = luxor_pkg::CIPHER_ENC,
+    parameter int KEY128 = 1,
+    parameter int KEY256 = 0,
+    parameter int SBOX   = luxor_pkg::SBOX_TABLE,
+    parameter int STAGES = 2
+) (
+    input  wire          clk,
+    input  wire  [127:0] in_block,
+    input  wire  [3:0]   in_key,
+    input  wire          in_inverse,
+    input  wire          in_short,
+    output logic [127:0] out_block,
+    input  wire          kw_valid,
+    input  wire  [1:0]   kw_kind,
+    input  wire  [3:0]   kw_round,
+    input  wire  [1:0]   kw_slot,
+    input  wire  [127:0] kw_data
+);
+  localparam int ROUNDS  = KEY256 != 0 ? 14 : 10;
+  localparam int SKIPPED = KEY128 != 0 && KEY256 != 0 ? 4 : 0;
+
+  // `aes_duo_round` wants the inverse cipher's states with columns 1 and 3 swapped, up to the
+  // last round, which swaps them back. So the keys of all rounds but the last are swapped too.
+  wire [127:0] entering;
+  wire [127:0] kw_ordered;
+  if (CIPHER == luxor_pkg::CIPHER_BOTH) begin : gen_swap
+    wire swap_key = kw_kind == luxor_pkg::KIND_DEC && kw_round != 4'(ROUNDS);
+    assign entering = in_inverse
+        ? {in_block[63:32], in_block[95:64], in_block[127:96], in_block[31:0]} : in_block;
+    assign kw_ordered = swap_key
+        ? {kw_data[63:32], kw_data[95:64], kw_data[127:96], kw_data[31:0]} : kw_data;
+  end else begin : gen_no_swap
+    assign entering   = in_block;
+    assign kw_ordered = kw_data;
+  end
+
+  logic [ROUNDS:0] kw_we_reg;
+  logic [3:0]      kw_address_reg;
+  logic [127:0]    kw_data_reg;
+  always_ff @(posedge clk) begin
+    for (int r = 0; r <= ROUNDS; r = r + 1) kw_we_reg[r] <= kw_valid && kw_round == 4'(r);
+    kw_address_reg <= {kw_kind, kw_slot};
+    kw_data_reg    <= kw_ordered;
+  end
+
+  for (genvar r = 0; r <= ROUNDS; r = r + 1) begin : gen_round
+    wire [127:0] state;    // after this round's AddRoundKey
+    wire         inverse;  // that of `state`
+    wire [3:0]   address;  // round 0: of the key; others: of that of the next cycle
+    wire [127:0] key_read;
+    key_ram keys (
+        .clk(clk), .we(kw_we_reg[r]), .write_address(kw_address_reg), .write_data(kw_data_reg),
+        .read_address(address), .read_data(key_read)
+    );
+
+    if (r == 0) begin : gen_first
+      assign address = in_key;
+      delay_line #(.WIDTH(1), .CYCLES(1)) inverse_line (.clk(clk), .d(in_inverse), .q(inverse));
+      delay_line #(.WIDTH(128), .CYCLES(1)) state_line (
+          .clk(clk), .d(entering ^ key_read), .q(state)
+      );
+    end else begin : gen_other
+      delay_line #(.WIDTH(4), .CYCLES(r == 1 ? STAGES - 1 : STAGES)) address_line (
+          .clk(clk), .d(gen_round[r-1].address), .q(address)
+      );
+      delay_line #(.WIDTH(1), .CYCLES(STAGES)) inverse_line (
+          .clk(clk), .d(gen_round[r-1].inverse), .q(inverse)
+      );
+      logic [127:0] key_reg;
+      always_ff @(posedge clk) key_reg <= key_read;
+
+      wire [127:0] state_in;
+      if (r == SKIPPED + 1 && SKIPPED != 0) begin : gen_join
+        wire         waited;
+        wire [127:0] block;
+        delay_line #(.WIDTH(1), .CYCLES(1 + SKIPPED * STAGES)) short_line (
+            .clk(clk), .d(in_short), .q(waited)
+        );
+        block_delay #(.CYCLES(SKIPPED * STAGES)) delay (
+            .clk(clk), .d(gen_round[0].state), .q(block)
+        );
+        assign state_in = waited ? block : gen_round[r-1].state;
+      end else begin : gen_straight
+        assign state_in = gen_round[r-1].state;
+      end
+
+      if (CIPHER == luxor_pkg::CIPHER_ENC) begin : gen_enc
+        aes_enc_round #(
+            .SBOX(SBOX), .REGS_ROUND(STAGES), .LAST(r == ROUNDS ? 1 : 0)
+        ) aes_round (
+            .clk(clk), .state_in(state_in), .key(key_reg), .state_out(state)
+        );
+      end else if (CIPHER == luxor_pkg::CIPHER_DEC) begin : gen_dec
+        aes_dec_round #(
+            .SBOX(SBOX), .REGS_ROUND(STAGES), .LAST(r == ROUNDS ? 1 : 0)
+        ) aes_round (
+            .clk(clk), .state_in(state_in), .key(key_reg), .state_out(state)
+        );
+      end else begin : gen_both
+        aes_duo_round #(
+            .SBOX(SBOX), .REGS_ROUND(STAGES), .LAST(r == ROUNDS ? 1 : 0)
+        ) aes_round (
+            .clk(clk), .inverse(gen_round[r-1].inverse), .state_in(state_in), .key(key_reg),
+            .state_out(state)
+        );
+      end
+    end
+  end
+
+  assign out_block = gen_round[ROUNDS].state;
+  if (SKIPPED == 0) begin : gen_one_size
+    wire unused = &{1'b0, in_short};
+  end
+  wire unused = &{1'b0, gen_round[ROUNDS].inverse};
+endmodule
+
+`default_nettype wire

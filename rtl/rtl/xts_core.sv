@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// XTS-AES over descriptors of data units: a beat of LANES blocks a cycle.
+//
+// A descriptor (`desc_*`) is a run of data units of one length: key slot, first data unit
+// number, stride, unit length in bytes (16 to 2^24), unit count, direction, and whether it
+// is ECB. Its data come in one packet (`in_*`, `in_last` on the last beat) and leave in one;
+// each unit begins on a new beat, the rest of its last beat does not count. `out_error` goes
+// with `out_last`. A descriptor that is refused swallows its packet and gives a beat with
+// no data; one of no bytes owns no packet. `done_*` tells, in order, what became of each
+// after its last beat was taken, and cannot be refused.
+//
+// Keys are loaded into one of four slots and cleared by `key_*`: see xts_keys.
+//
+//     desc ─ xts_front ─┬─ xts_tweaks ── (the pipeline, or aes_iter) ──┐
+//                       └─ records ─ xts_issue ── aes_pipe ── xts_exit ── out
+//     in ──────────────────────────────┘  └───── second passes ───┘
+//
+// A block takes L = 2 + 10 or 14 rounds of STAGES cycles from the register before the
+// pipeline to the one behind the second addition of the tweak: 22 for AES-128 and two
+// registers a round.
+`default_nettype none
+
+module xts_core #(
+    parameter int TWEAK = luxor_pkg::TWEAK_SHARED,
+    parameter int CIPHER = luxor_pkg::CIPHER_ENC,
+    parameter int KEY128 = 1,
+    parameter int KEY256 = 0,
+    parameter int SBOX = luxor_pkg::SBOX_TABLE,
+    parameter int STAGES = 2,
+    parameter int LANES = 1,
+    parameter int PERMIT_EQUAL = 0  // for tests: data key = tweak key, as in IEEE's vector 1
+) (
+    input wire clk,
+    input wire rst,
+
+    input  wire         desc_valid,
+    output wire         desc_ready,
+    input  wire [127:0] desc_number,
+    input  wire [ 63:0] desc_stride,
+    input  wire [ 31:0] desc_unit_len,
+    input  wire [ 31:0] desc_unit_count,
+    input  wire [  7:0] desc_slot,
+    input  wire         desc_decrypt,
+    input  wire         desc_ecb,
+
+    input  wire                 in_valid,
+    output wire                 in_ready,
+    input  wire [128*LANES-1:0] in_data,
+    input  wire                 in_last,
+
+    output wire                 out_valid,
+    input  wire                 out_ready,
+    output wire [128*LANES-1:0] out_data,
+    output wire [ 16*LANES-1:0] out_keep,
+    output wire                 out_last,
+    output wire                 out_error,
+
+    output wire       done_valid,
+    output wire [3:0] done_status,
+
+    input  wire         key_valid,
+    output wire         key_ready,
+    input  wire         key_load,
+    input  wire [  7:0] key_slot,
+    input  wire         key_long,
+    input  wire [255:0] key_data,
+    input  wire [255:0] key_tweak,
+    output wire         key_done,
+    output wire [  3:0] key_result,
+    output wire [  7:0] slot_state,
+    output wire         wiping,  // after reset, for some cycles: key commands wait
+
+    output wire busy
+);
+  `include "luxor_types.svh"
+
+  localparam int ROUNDS = KEY256 != 0 ? 14 : 10;
+  localparam int DELAY = 1 + ROUNDS * STAGES;  // of aes_pipe
+  // A block with a second pass is in the buffer for two delays.
+  localparam int PLACES_LOG2 = 2 * DELAY <= 50 ? 6 : 2 * DELAY <= 110 ? 7 : 8;
+  localparam int UNITS_LOG2 = 5;
+  localparam int TAILS_LOG2 = 5;
+
+  initial begin
+    if (LANES != 1 && LANES != 2 && LANES != 4) $fatal(1, "xts_core: LANES is 1, 2 or 4");
+    if (STAGES < 1 || STAGES > 4) $fatal(1, "xts_core: STAGES is 1 to 4");
+    if (CIPHER == luxor_pkg::CIPHER_DEC && TWEAK != luxor_pkg::TWEAK_DEDICATED)
+      $fatal(1, "xts_core: tweaks are encrypted, and a pipeline that decrypts cannot");
+  end
+
+  // ---- Keys.
+  wire [3:0] slot_used;
+  wire kw_valid;
+  wire [1:0] kw_kind, kw_slot;
+  wire [3:0] kw_round;
+  wire [127:0] kw_data;
+  wire keys_busy;
+  wire unused_keys = &{1'b0, keys_busy};  // who loads a key waits for key_done
+  xts_keys #(
+      .CIPHER(CIPHER),
+      .KEY128(KEY128),
+      .KEY256(KEY256),
+      .PERMIT_EQUAL(PERMIT_EQUAL)
+  ) keys (
+      .clk,
+      .rst,
+      .cmd_valid(key_valid),
+      .cmd_ready(key_ready),
+      .cmd_load(key_load),
+      .cmd_slot(key_slot),
+      .cmd_long(key_long),
+      .cmd_data_key(key_data),
+      .cmd_tweak_key(key_tweak),
+      .res_valid(key_done),
+      .res_code(key_result),
+      .slot_used,
+      .slot_state,
+      .kw_valid,
+      .kw_kind,
+      .kw_round,
+      .kw_slot,
+      .kw_data,
+      .busy(keys_busy),
+      .wiping
+  );
+
+  // ---- Descriptors.
+  wire [3:0] taken_slot;
+  wire front_valid, front_ready;
+  wire [luxor_pkg::RECORD_BITS-1:0] front_rec;
+  /* verilator lint_off UNUSEDSIGNAL */  // the other fields are others' business
+  record_t front;
+  /* verilator lint_on UNUSEDSIGNAL */
+  assign front = front_rec;
+  wire gen_valid, gen_ready;
+  wire [127:0] gen_number;
+  wire [63:0] gen_stride;
+  xts_front #(
+      .CIPHER(CIPHER),
+      .LANES (LANES)
+  ) front_end (
+      .clk,
+      .rst,
+      .desc_valid,
+      .desc_ready,
+      .desc_number,
+      .desc_stride,
+      .desc_unit_len,
+      .desc_unit_count,
+      .desc_slot,
+      .desc_decrypt,
+      .desc_ecb,
+      .slot_state,
+      .taken_slot,
+      .rec_valid(front_valid),
+      .rec_ready(front_ready),
+      .rec(front_rec),
+      .gen_valid,
+      .gen_ready,
+      .gen_number,
+      .gen_stride
+  );
+
+  localparam int RECORDS_LOG2 = 2;
+  logic [RECORDS_LOG2:0] records_reg;
+  wire rec_valid, rec_pop;
+  wire [luxor_pkg::RECORD_BITS-1:0] rec;
+  assign front_ready = !records_reg[RECORDS_LOG2];
+  always_ff @(posedge clk) begin
+    if (rst) records_reg <= '0;
+    else
+      records_reg <= records_reg + (RECORDS_LOG2 + 1)'(front_valid) - (RECORDS_LOG2 + 1)'(rec_pop);
+  end
+  fifo #(
+      .WIDTH(luxor_pkg::RECORD_BITS),
+      .DEPTH_LOG2(RECORDS_LOG2)
+  ) records (
+      .clk,
+      .rst,
+      .push(front_valid),
+      .push_data(front_rec),
+      .pop(rec_pop),
+      .valid(rec_valid),
+      .head(rec)
+  );
+
+  // ---- Tweaks.
+  wire req_valid, req_ready, req_short;
+  wire [127:0] req_number;
+  wire [1:0] req_slot;
+  wire [2:0] req_id;
+  wire res_valid;
+  wire [127:0] res_tweak;
+  wire [2:0] res_id;
+  wire tw_valid, tw_pop;
+  wire [127:0] tw_tweak;
+  wire [2:0] tw_id;
+  wire cut;
+  wire [2:0] cut_id;
+  xts_tweaks #(
+      .TWEAK(TWEAK)
+  ) tweaks (
+      .clk,
+      .rst,
+      .gen_valid,
+      .gen_ready,
+      .gen_number,
+      .gen_stride,
+      .gen_units(front.units),
+      .gen_slot (front.slot),
+      .gen_short(front.short_key),
+      .gen_id   (front.id),
+      .req_valid,
+      .req_ready,
+      .req_number,
+      .req_slot,
+      .req_short,
+      .req_id,
+      .res_valid,
+      .res_tweak,
+      .res_id,
+      .tw_valid,
+      .tw_tweak,
+      .tw_id,
+      .tw_pop,
+      .cut,
+      .cut_id
+  );
+
+  // ---- Into the pipeline.
+  wire again_valid, again_inverse, again_short;
+  wire [127:0] again_block;
+  wire [3:0] again_key;
+  wire [128*LANES-1:0] x, t, blocks;
+  wire [3:0] key;
+  wire inverse, short_key;
+  wire [luxor_pkg::STEP_BITS-1:0] step;
+  wire unit_push, unit_pop, tail_push, tail_done, place_push, place_pop;
+  wire [127:0] unit_tweak;
+  wire [luxor_pkg::TAIL_BITS-1:0] tail;
+  wire [luxor_pkg::PLACE_BITS-1:0] place;
+  wire drained, issue_busy;
+  wire issue_req_ready;
+  xts_issue #(
+      .TWEAK(TWEAK),
+      .LANES(LANES),
+      .PLACES_LOG2(PLACES_LOG2),
+      .UNITS_LOG2(UNITS_LOG2),
+      .TAILS_LOG2(TAILS_LOG2)
+  ) issue (
+      .clk,
+      .rst,
+      .rec_valid,
+      .rec,
+      .rec_pop,
+      .in_valid,
+      .in_ready,
+      .in_data,
+      .in_last,
+      .tw_valid,
+      .tw_tweak,
+      .tw_id,
+      .tw_pop,
+      .req_valid,
+      .req_ready(issue_req_ready),
+      .req_number,
+      .req_slot,
+      .req_short,
+      .req_id,
+      .again_valid,
+      .again_block,
+      .again_key,
+      .again_inverse,
+      .again_short,
+      .x,
+      .t,
+      .key,
+      .inverse,
+      .short_key,
+      .step,
+      .unit_push,
+      .unit_tweak,
+      .unit_pop,
+      .tail_push,
+      .tail,
+      .tail_done,
+      .place_push,
+      .place,
+      .place_pop,
+      .drained,
+      .cut,
+      .cut_id,
+      .busy(issue_busy)
+  );
+
+  // ---- The pipeline, and what goes beside it: steps_reg[k] is k + 1 cycles old.
+  for (genvar l = 0; l < LANES; l++) begin : g_lane
+    aes_pipe #(
+        .CIPHER(CIPHER),
+        .KEY128(KEY128),
+        .KEY256(KEY256),
+        .SBOX  (SBOX),
+        .STAGES(STAGES)
+    ) pipe (
+        .clk,
+        .in_block  (x[128*l+:128] ^ t[128*l+:128]),
+        .in_key    (key),
+        .in_inverse(inverse),
+        .in_short  (short_key),
+        .out_block (blocks[128*l+:128]),
+        .kw_valid,
+        .kw_kind,
+        .kw_round,
+        .kw_slot,
+        .kw_data
+    );
+  end
+
+  /* verilator lint_off UNUSEDSIGNAL */  // the other fields are others' business
+  step_t entering, moving, leaving;
+  /* verilator lint_on UNUSEDSIGNAL */
+  assign entering = step;
+  assign leaving = step0;
+  logic [DELAY*luxor_pkg::STEP_BITS-1:0] steps_reg;
+  always_ff @(posedge clk) begin
+    steps_reg <= {steps_reg[(DELAY-1)*luxor_pkg::STEP_BITS-1:0], step};
+    if (rst) steps_reg <= '0;
+  end
+  wire [luxor_pkg::STEP_BITS-1:0] step0 = steps_reg[(DELAY-1)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
+  wire [luxor_pkg::STEP_BITS-1:0] step1 = steps_reg[(DELAY-2)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
+  wire [luxor_pkg::STEP_BITS-1:0] step2 = steps_reg[(DELAY-3)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
+
+  if (TWEAK == luxor_pkg::TWEAK_DEDICATED) begin : g_dedicated
+    aes_iter #(
+        .KEY128(KEY128),
+        .KEY256(KEY256),
+        .SBOX  (SBOX),
+        .STAGES(STAGES),
+        .TAG   (3)
+    ) iter (
+        .clk,
+        .rst,
+        .req_valid,
+        .req_ready,
+        .req_block(req_number),
+        .req_slot,
+        .req_short,
+        .req_tag  (req_id),
+        .res_valid,
+        .res_block(res_tweak),
+        .res_tag  (res_id),
+        .kw_valid,
+        .kw_kind,
+        .kw_round,
+        .kw_slot,
+        .kw_data
+    );
+    wire unused = &{1'b0, issue_req_ready, leaving};
+  end else begin : g_shared
+    assign req_ready = issue_req_ready;
+    assign res_valid = leaving.tweak;
+    assign res_tweak = blocks[127:0];
+    assign res_id    = leaving.id;
+  end
+
+  // Beats in the pipeline, those that leave it in the next cycle no more.
+  assign moving = step1;
+  logic [6:0] moving_reg;
+  always_ff @(posedge clk) begin
+    if (rst) moving_reg <= '0;
+    else moving_reg <= moving_reg + 7'(entering.entry) - 7'(moving.entry);
+  end
+  assign drained = moving_reg == 0 && !entering.entry;
+
+  // ---- Out of it.
+  wire done_counted;
+  wire [1:0] done_slot;
+  xts_exit #(
+      .LANES(LANES),
+      .PLACES_LOG2(PLACES_LOG2),
+      .UNITS_LOG2(UNITS_LOG2),
+      .TAILS_LOG2(TAILS_LOG2)
+  ) exit (
+      .clk,
+      .rst,
+      .blocks,
+      .step0,
+      .step1,
+      .step2,
+      .unit_push,
+      .unit_tweak,
+      .unit_pop,
+      .tail_push,
+      .tail,
+      .tail_done,
+      .place_push,
+      .place,
+      .place_pop,
+      .again_valid,
+      .again_block,
+      .again_key,
+      .again_inverse,
+      .again_short,
+      .out_valid,
+      .out_ready,
+      .out_data,
+      .out_keep,
+      .out_last,
+      .out_error,
+      .done_valid,
+      .done_status,
+      .done_counted,
+      .done_slot
+  );
+
+  // ---- Which slots are in use. At most as many descriptors as places and records.
+  logic [8:0] used_reg[0:3];
+  for (genvar s = 0; s < 4; s++) begin : g_used
+    wire one_more = front_valid && front.sound && front.slot == s;
+    wire one_less = done_valid && done_counted && done_slot == s;
+    always_ff @(posedge clk) begin
+      if (rst) used_reg[s] <= '0;
+      else used_reg[s] <= used_reg[s] + 9'(one_more) - 9'(one_less);
+    end
+    assign slot_used[s] = used_reg[s] != 0 || taken_slot[s];
+  end
+
+  // Descriptors taken and not done.
+  logic [9:0] under_way_reg;
+  always_ff @(posedge clk) begin
+    if (rst) under_way_reg <= '0;
+    else under_way_reg <= under_way_reg + 10'(desc_valid && desc_ready) - 10'(done_valid);
+  end
+  assign busy = under_way_reg != 0 || issue_busy;
+endmodule
+
+`default_nettype wire

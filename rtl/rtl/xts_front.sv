@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Takes descriptors, checks them, and works out how their units lie on beats.
+//
+// Each descriptor becomes one record for xts_issue (`rec_*`, held until `rec_ready`), and
+// each sound one in XTS mode also starts xts_tweaks (`gen_*`, the same cycle). Sound XTS
+// descriptors are numbered by `rec_id`, so that left-over tweaks of one that was cut short
+// can be told from those of the next. Three cycles a descriptor.
+`default_nettype none
+
+module xts_front #(
+    parameter int CIPHER = luxor_pkg::CIPHER_ENC,
+    parameter int LANES = 1
+) (
+    input wire clk,
+    input wire rst,
+
+    input  wire         desc_valid,
+    output wire         desc_ready,
+    input  wire [127:0] desc_number,
+    input  wire [ 63:0] desc_stride,
+    input  wire [ 31:0] desc_unit_len,
+    input  wire [ 31:0] desc_unit_count,
+    input  wire [  7:0] desc_slot,
+    input  wire         desc_decrypt,
+    input  wire         desc_ecb,
+
+    input  wire [7:0] slot_state,
+    output wire [3:0] taken_slot,  // the slot of a descriptor that is being checked
+
+    output wire                rec_valid,
+    input  wire                rec_ready,
+    output wire [luxor_pkg::RECORD_BITS-1:0] rec,
+
+    output wire         gen_valid,
+    input  wire         gen_ready,
+    output wire [127:0] gen_number,
+    output wire [ 63:0] gen_stride
+);
+  `include "luxor_types.svh"
+
+  localparam logic [31:0] UNIT_MAX = 32'd1 << 24;  // 2^20 blocks: SP 800-38E
+
+  logic [127:0] number_reg;
+  logic [63:0] stride_reg;
+  logic [31:0] unit_len_reg, units_reg;
+  logic [7:0] slot_reg;
+  logic decrypt_reg, ecb_reg;
+  // Which step the descriptor is at: 0 none, 1 taken, 2 blocks counted, 3 ready.
+  logic [1:0] step_reg;
+
+  logic no_data_reg, too_short_reg, too_long_reg, no_slot_reg, one_unit_reg;
+  logic [20:0] blocks_reg;  // of a unit, a part of one included
+  logic [20:0] whole_reg;
+  logic [3:0] tail_reg;
+
+  logic [3:0] status_reg;
+  logic sound_reg, owns_reg, short_reg, steal_reg, split_reg, one_beat_reg, start_reg;
+  logic [19:0] beats_m1_reg;
+  logic [1:0] lane_reg;
+  logic [5:0] keep_m1_reg;
+  logic [3:0] last_lanes_reg;
+  logic [2:0] id_reg;
+
+  wire done = step_reg == 2'd3 && rec_ready && (!start_reg || gen_ready);
+  assign desc_ready = step_reg == 2'd0;
+
+  for (genvar s = 0; s < 4; s++) begin : g_taken
+    assign taken_slot[s] = step_reg != 2'd0 && slot_reg == s;
+  end
+
+  // Step 2: is it sound?
+  wire [1:0] state = slot_state[2*slot_reg[1:0]+:2];
+  logic [3:0] status_new;
+  always_comb begin
+    if (no_data_reg) status_new = luxor_pkg::DONE_NO_DATA;
+    else if (too_short_reg) status_new = luxor_pkg::DONE_TOO_SHORT;
+    else if (too_long_reg) status_new = luxor_pkg::DONE_TOO_LONG;
+    else if (no_slot_reg) status_new = luxor_pkg::DONE_NO_SLOT;
+    else if (state == luxor_pkg::SLOT_EMPTY) status_new = luxor_pkg::DONE_EMPTY_SLOT;
+    else if (state == luxor_pkg::SLOT_EQUAL) status_new = luxor_pkg::DONE_EQUAL_KEYS;
+    else if (decrypt_reg ? CIPHER == luxor_pkg::CIPHER_ENC : CIPHER == luxor_pkg::CIPHER_DEC)
+      status_new = luxor_pkg::DONE_NO_CIPHER;
+    else if (ecb_reg && tail_reg != 0) status_new = luxor_pkg::DONE_ECB_TAIL;
+    else status_new = luxor_pkg::DONE_OK;
+  end
+
+  // The index of a unit's last block, and of its last whole one.
+  wire [20:0] last_block = blocks_reg - 21'd1;
+  wire [20:0] last_whole = whole_reg - 21'd1;
+  wire steal = tail_reg != 0;
+  localparam int LOG = $clog2(LANES);
+  localparam logic [1:0] LAST_LANE = 2'(LANES - 1);
+  wire [1:0] last_lane = last_block[1:0] & LAST_LANE;
+  wire split = steal && (whole_reg[1:0] & LAST_LANE) == 2'd0;
+  wire [20:0] beats_m1 = (split ? last_whole : last_block) >> LOG;
+
+  always_ff @(posedge clk) begin
+    if (step_reg == 2'd0) begin
+      number_reg   <= desc_number;
+      stride_reg   <= desc_stride;
+      unit_len_reg <= desc_unit_len;
+      units_reg    <= desc_unit_count;
+      slot_reg     <= desc_slot;
+      decrypt_reg  <= desc_decrypt;
+      ecb_reg      <= desc_ecb;
+    end
+    if (step_reg == 2'd1) begin
+      no_data_reg <= unit_len_reg == 0 || units_reg == 0;
+      too_short_reg <= unit_len_reg < 16;
+      too_long_reg <= unit_len_reg > UNIT_MAX;
+      no_slot_reg <= slot_reg > 8'd3;
+      one_unit_reg <= units_reg == 1;
+      whole_reg <= unit_len_reg[24:4];
+      tail_reg <= unit_len_reg[3:0];
+      blocks_reg <= unit_len_reg[24:4] + 21'(unit_len_reg[3:0] != 0);
+    end
+    if (step_reg == 2'd2) begin
+      status_reg <= status_new;
+      sound_reg <= status_new == luxor_pkg::DONE_OK;
+      start_reg <= status_new == luxor_pkg::DONE_OK && !ecb_reg;
+      owns_reg <= !no_data_reg;
+      short_reg <= state == luxor_pkg::SLOT_128;
+      steal_reg <= steal;
+      split_reg <= split;
+      beats_m1_reg <= beats_m1[19:0];
+      one_beat_reg <= beats_m1 == 0;
+      lane_reg <= last_whole[1:0] & LAST_LANE;
+      keep_m1_reg <= {last_lane, tail_reg - 4'd1};
+      // When the part of a block lies in a beat of its own, the one before is full.
+      last_lanes_reg <= split ? 4'hf : {last_lane >= 2'd3, last_lane >= 2'd2, last_lane != 0, 1'b1};
+    end
+    if (rst) begin
+      step_reg <= 2'd0;
+      id_reg   <= 3'd0;
+    end else begin
+      case (step_reg)
+        2'd0: if (desc_valid) step_reg <= 2'd1;
+        2'd3: begin
+          if (done) begin
+            step_reg <= 2'd0;
+            if (start_reg) id_reg <= id_reg + 3'd1;
+          end
+        end
+        default: step_reg <= step_reg + 2'd1;
+      endcase
+    end
+  end
+
+  assign rec_valid = done;
+  record_t record;
+  assign record.sound = sound_reg;
+  assign record.owns = owns_reg;
+  assign record.status = status_reg;
+  assign record.slot = slot_reg[1:0];
+  assign record.short_key = short_reg;
+  assign record.decrypt = decrypt_reg;
+  assign record.ecb = ecb_reg;
+  assign record.id = id_reg;
+  assign record.units = units_reg;
+  assign record.one_unit = one_unit_reg;
+  assign record.beats_m1 = beats_m1_reg;
+  assign record.one_beat = one_beat_reg;
+  assign record.steal = steal_reg;
+  assign record.split = split_reg;
+  assign record.tail = tail_reg;
+  assign record.lane = lane_reg;
+  assign record.keep_m1 = keep_m1_reg;
+  assign record.last_lanes = last_lanes_reg;
+  assign rec = record;
+
+  assign gen_valid = done && start_reg;
+  assign gen_number = number_reg;
+  assign gen_stride = stride_reg;
+endmodule
+
+`default_nettype wire

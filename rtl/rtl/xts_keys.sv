@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Key slots: runs key commands, expands keys, and writes and wipes the round keys.
+//
+// cmd_*    A command: load a key into a slot, or clear the slot. It is to stay as it is
+//          while cmd_valid is 1, up to the cycle of cmd_ready, when it is done: the keys
+//          are not copied. A key of 128 bits (cmd_long = 0) is in bits 127:0.
+// res_*    res_valid is cmd_ready; res_code (KEY_*) says what became of the command.
+// slot_state  Two bits a slot, SLOT_*. A slot is empty from when a command takes it until
+//          its last round key is written; descriptors look here.
+// slot_used   Whether descriptors of a slot are under way. It may follow slot_state by
+//          up to 3 cycles: a command first makes its slot empty, so that no more come,
+//          then waits, then looks whether there are any.
+// kw_*     A write into the memories of round keys: kind and slot are the address, the
+//          round chooses the memory. Round j of a key is at 0 for j = 0 and else at j, or
+//          at j + 4 for a short key in a build with both sizes, where short keys skip
+//          rounds 1 to 4. KIND_DEC has the round keys in the order of the equivalent
+//          inverse cipher (FIPS 197, 5.3.5).
+// busy     A command is at work, or all is being wiped.
+// wiping   After reset every entry of every slot is written with zeros; commands wait.
+//
+// Every command that takes its slot wipes it: nothing is left of a long key where a short
+// one replaces it.
+`default_nettype none
+
+module xts_keys #(
+    parameter int CIPHER = luxor_pkg::CIPHER_BOTH,
+    parameter int KEY128 = 1,
+    parameter int KEY256 = 1,
+    parameter int PERMIT_EQUAL = 0  // 1 for vector 1 of IEEE 1619, Annex B, and nothing else
+) (
+    input  wire         clk,
+    input  wire         rst,
+    input  wire         cmd_valid,
+    output wire         cmd_ready,
+    input  wire         cmd_load,       // 1: load, 0: clear
+    input  wire [  7:0] cmd_slot,
+    input  wire         cmd_long,       // 1: AES-256
+    input  wire [255:0] cmd_data_key,
+    input  wire [255:0] cmd_tweak_key,
+    output wire         res_valid,
+    output wire [  3:0] res_code,
+    input  wire [  3:0] slot_used,
+    output wire [  7:0] slot_state,
+    output wire         kw_valid,
+    output wire [  1:0] kw_kind,
+    output wire [  3:0] kw_round,
+    output wire [  1:0] kw_slot,
+    output wire [127:0] kw_data,
+    output wire         busy,
+    output wire         wiping
+);
+  localparam bit HAS_DEC = CIPHER != luxor_pkg::CIPHER_ENC;
+  localparam bit HAS_BOTH_SIZES = KEY128 != 0 && KEY256 != 0;
+  // Longer than slot_used takes, than two keys take to be compared, and than a round key
+  // takes to be written.
+  localparam logic [5:0] PAUSE = 6'd5;
+
+  localparam logic [3:0] WIPE_ALL = 4'd0;  // after reset: entry count_reg of slot_reg
+  localparam logic [3:0] IDLE = 4'd1;
+  localparam logic [3:0] CHECK = 4'd2;
+  localparam logic [3:0] TAKE = 4'd3;      // the slot is empty; a pause
+  localparam logic [3:0] WIPE = 4'd4;      // entry count_reg
+  localparam logic [3:0] START = 4'd5;
+  localparam logic [3:0] EXPAND = 4'd6;
+  localparam logic [3:0] SETTLE = 4'd7;    // a pause
+  localparam logic [3:0] REPORT = 4'd8;
+
+  logic [3:0] state_reg;
+  logic [5:0] count_reg;
+  logic [1:0] slot_reg;
+  logic       tweak_reg;  // the tweak key's turn
+  logic [3:0] code_reg;
+  logic       ready_reg;
+  logic [7:0] slots_reg;
+  logic [1:0] state_before_reg;
+
+  assign cmd_ready = ready_reg;
+  assign res_valid = ready_reg;
+  assign res_code = code_reg;
+  assign slot_state = slots_reg;
+  assign busy = state_reg != IDLE;
+  assign wiping = state_reg == WIPE_ALL;
+
+  wire [2:0] slot_bit = {slot_reg, 1'b0};
+  wire in_use = slot_used[slot_reg];
+  wire last_entry = count_reg == 6'd63;
+  wire paused = count_reg == PAUSE;
+  wire has_size = cmd_long ? KEY256 != 0 : KEY128 != 0;
+  wire is_long = HAS_BOTH_SIZES ? cmd_long : KEY256 != 0;
+
+  // Keys are compared word by word; known since long when the slot has been wiped.
+  logic [7:0] differs_reg;
+  logic       equal_reg;
+  always_ff @(posedge clk) begin
+    for (int i = 0; i < 8; i++)
+      differs_reg[i] <= cmd_data_key[32*i+:32] != cmd_tweak_key[32*i+:32];
+    equal_reg <= differs_reg[3:0] == 4'd0 && (!is_long || differs_reg[7:4] == 4'd0);
+  end
+
+  logic         expand_done;
+  logic         rk_valid;
+  logic [  3:0] rk_index;
+  logic [127:0] rk;
+  aes_key_expand key_expand (
+      .clk(clk),
+      .rst(rst),
+      .start(state_reg == START),
+      .key_long(is_long),
+      .key(tweak_reg ? cmd_tweak_key : cmd_data_key),
+      .rk_valid(rk_valid),
+      .rk_index(rk_index),
+      .rk(rk),
+      .done(expand_done)
+  );
+
+  always_ff @(posedge clk) begin
+    ready_reg <= 1'b0;
+    count_reg <= count_reg + 6'd1;
+    case (state_reg)
+      WIPE_ALL:
+      if (last_entry) begin
+        slot_reg <= slot_reg + 2'd1;
+        if (slot_reg == 2'd3) state_reg <= IDLE;
+      end
+      IDLE: begin
+        slot_reg  <= cmd_slot[1:0];
+        tweak_reg <= 1'b0;
+        // With ready_reg it is still the command that was done.
+        if (cmd_valid && !ready_reg) begin
+          state_reg <= CHECK;
+          if (cmd_slot[7:2] != 6'd0) code_reg <= luxor_pkg::KEY_NO_SLOT;
+          else if (cmd_load && !has_size) code_reg <= luxor_pkg::KEY_SIZE;
+          else code_reg <= luxor_pkg::KEY_OK;
+        end
+      end
+      CHECK: begin
+        count_reg <= 6'd0;
+        state_before_reg <= slots_reg[slot_bit+:2];
+        if (code_reg != luxor_pkg::KEY_OK) state_reg <= REPORT;
+        else if (in_use) begin
+          code_reg  <= luxor_pkg::KEY_IN_USE;
+          state_reg <= REPORT;
+        end else begin
+          slots_reg[slot_bit+:2] <= luxor_pkg::SLOT_EMPTY;
+          state_reg <= TAKE;
+        end
+      end
+      TAKE:
+      if (paused) begin
+        count_reg <= 6'd0;
+        state_reg <= WIPE;
+        // One that came before the slot was empty.
+        if (in_use) begin
+          slots_reg[slot_bit+:2] <= state_before_reg;
+          code_reg <= luxor_pkg::KEY_IN_USE;
+          state_reg <= REPORT;
+        end
+      end
+      WIPE:
+      if (last_entry) begin
+        state_reg <= REPORT;
+        if (cmd_load) begin
+          if (PERMIT_EQUAL == 0 && equal_reg) code_reg <= luxor_pkg::KEY_EQUAL;
+          else state_reg <= START;
+        end
+      end
+      START: state_reg <= EXPAND;
+      EXPAND: begin
+        count_reg <= 6'd0;
+        if (expand_done) state_reg <= SETTLE;
+      end
+      SETTLE:
+      if (paused) begin
+        tweak_reg <= 1'b1;
+        state_reg <= tweak_reg ? REPORT : START;
+      end
+      default: begin  // REPORT
+        ready_reg <= 1'b1;
+        state_reg <= IDLE;
+        if (cmd_load && code_reg == luxor_pkg::KEY_OK)
+          slots_reg[slot_bit+:2] <= is_long ? luxor_pkg::SLOT_256 : luxor_pkg::SLOT_128;
+        if (code_reg == luxor_pkg::KEY_EQUAL)
+          slots_reg[slot_bit+:2] <= luxor_pkg::SLOT_EQUAL;
+      end
+    endcase
+    if (rst) begin
+      state_reg <= WIPE_ALL;
+      count_reg <= 6'd0;
+      slot_reg  <= 2'd0;
+      ready_reg <= 1'b0;
+      code_reg  <= luxor_pkg::KEY_OK;
+      slots_reg <= {4{luxor_pkg::SLOT_EMPTY}};
+    end
+  end
+
+  // Round keys come at least 2 cycles apart. A key that is held for the decryption's
+  // write is gone a cycle later.
+  logic [127:0] held_reg;
+  logic [  3:0] held_index_reg;
+  logic         held_valid_reg;
+  always_ff @(posedge clk) begin
+    held_reg <= rk_valid ? rk : 128'd0;
+    held_index_reg <= rk_index;
+    held_valid_reg <= HAS_DEC && rk_valid && !tweak_reg && !rst;
+  end
+
+  wire [127:0] held_mixed;
+  for (genvar i = 0; i < 4; i++) begin : g_mix
+    aes_inv_mix_column inv_mix (
+        .x(held_reg[32*i+:32]),
+        .y(held_mixed[32*i+:32])
+    );
+  end
+
+  wire [3:0] rounds = is_long ? 4'd14 : 4'd10;
+  wire held_is_outer = held_index_reg == 4'd0 || held_index_reg == rounds;
+  wire [3:0] round_of = held_valid_reg ? rounds - held_index_reg : rk_index;
+  wire [3:0] skipped = HAS_BOTH_SIZES && !is_long && round_of != 4'd0 ? 4'd4 : 4'd0;
+  wire wipes = state_reg == WIPE_ALL || state_reg == WIPE;
+
+  logic         kw_valid_reg;
+  logic [  1:0] kw_kind_reg;
+  logic [  3:0] kw_round_reg;
+  logic [  1:0] kw_slot_reg;
+  logic [127:0] kw_data_reg;
+  always_ff @(posedge clk) begin
+    kw_valid_reg <= (wipes || rk_valid || held_valid_reg) && !rst;
+    kw_slot_reg  <= slot_reg;
+    if (wipes) {kw_kind_reg, kw_round_reg} <= count_reg;
+    else begin
+      kw_round_reg <= round_of + skipped;
+      kw_kind_reg  <= held_valid_reg ? luxor_pkg::KIND_DEC
+          : tweak_reg ? luxor_pkg::KIND_TWEAK : luxor_pkg::KIND_ENC;
+    end
+    kw_data_reg <= !held_valid_reg ? (rk_valid ? rk : 128'd0)
+        : held_is_outer ? held_reg : held_mixed;
+  end
+  assign kw_valid = kw_valid_reg;
+  assign kw_kind  = kw_kind_reg;
+  assign kw_round = kw_round_reg;
+  assign kw_slot  = kw_slot_reg;
+  assign kw_data  = kw_data_reg;
+
+`ifndef SYNTHESIS
+  always @(posedge clk)
+    if (!rst) begin
+      if (kw_valid_reg && slots_reg[{kw_slot_reg, 1'b0}+:2] != luxor_pkg::SLOT_EMPTY)
+        $fatal(1, "xts_keys: a write into slot %0d, which is not empty", kw_slot_reg);
+      if (held_valid_reg && rk_valid) $fatal(1, "xts_keys: two round keys in two cycles");
+    end
+`endif
+endmodule
+
+`default_nettype wire

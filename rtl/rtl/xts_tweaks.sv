@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Has the data unit numbers of a descriptor encrypted, units ahead, and keeps the tweaks.
+//
+// `gen_*` starts a descriptor of `gen_units` units; requests go out by `req_*`, at most one
+// in two cycles, and no more than there is room for what comes back by `res_*`, in order.
+// `tw_*` is the oldest tweak. `cut` ends the descriptor `cut_id` where it is; what was
+// requested before comes all the same, with its `tw_id`.
+//
+// With TWEAK_PAPER one tweak is under way at a time, and it goes to `tw_*` unbuffered: who
+// asked for it must be waiting.
+`default_nettype none
+
+module xts_tweaks #(
+    parameter int TWEAK = luxor_pkg::TWEAK_SHARED,
+    parameter int DEPTH_LOG2 = 4
+) (
+    input wire clk,
+    input wire rst,
+
+    input  wire         gen_valid,
+    output wire         gen_ready,
+    input  wire [127:0] gen_number,
+    input  wire [ 63:0] gen_stride,
+    input  wire [ 31:0] gen_units,
+    input  wire [  1:0] gen_slot,
+    input  wire         gen_short,
+    input  wire [  2:0] gen_id,
+
+    output wire         req_valid,
+    input  wire         req_ready,
+    output wire [127:0] req_number,
+    output wire [  1:0] req_slot,
+    output wire         req_short,
+    output wire [  2:0] req_id,
+
+    input wire         res_valid,
+    input wire [127:0] res_tweak,
+    input wire [  2:0] res_id,
+
+    output wire         tw_valid,
+    output wire [127:0] tw_tweak,
+    output wire [  2:0] tw_id,
+    input  wire         tw_pop,
+
+    input wire       cut,
+    input wire [2:0] cut_id
+);
+  localparam int ROOM = TWEAK == luxor_pkg::TWEAK_PAPER ? 1 : 1 << DEPTH_LOG2;
+
+  logic active_reg;  // there are units to ask for
+  logic ready_reg;  // the number is the next unit's
+  logic room_reg;
+  logic [127:0] number_reg;
+  logic carry_reg;
+  logic [63:0] stride_reg;
+  logic [31:0] units_reg;
+  logic last_reg;
+  logic [1:0] slot_reg;
+  logic short_reg;
+  logic [2:0] id_reg;
+  logic [DEPTH_LOG2:0] out_reg;  // asked for and not taken
+
+  assign gen_ready  = !active_reg;
+  assign req_valid  = ready_reg && room_reg;
+  assign req_number = number_reg;
+  assign req_slot   = slot_reg;
+  assign req_short  = short_reg;
+  assign req_id     = id_reg;
+
+  wire asked = req_valid && req_ready;
+  wire cut_here = cut && active_reg && cut_id == id_reg;
+  wire [DEPTH_LOG2:0] out_new = out_reg + (DEPTH_LOG2 + 1)'(asked) - (DEPTH_LOG2 + 1)'(tw_pop);
+
+  always_ff @(posedge clk) begin
+    if (!active_reg) begin
+      number_reg <= gen_number;
+      stride_reg <= gen_stride;
+      units_reg <= gen_units;
+      last_reg <= gen_units == 1;
+      slot_reg <= gen_slot;
+      short_reg <= gen_short;
+      id_reg <= gen_id;
+    end else if (asked) begin
+      // The number's upper half is one cycle late, hence a request in two cycles.
+      {carry_reg, number_reg[63:0]} <= {1'b0, number_reg[63:0]} + {1'b0, stride_reg};
+      units_reg <= units_reg - 32'd1;
+      last_reg <= units_reg == 2;
+    end else if (!ready_reg) begin
+      number_reg[127:64] <= number_reg[127:64] + 64'(carry_reg);
+    end
+    if (rst) begin
+      active_reg <= 1'b0;
+      ready_reg <= 1'b0;
+      out_reg <= '0;
+      room_reg <= 1'b1;
+    end else begin
+      out_reg  <= out_new;
+      room_reg <= out_new != (DEPTH_LOG2 + 1)'(ROOM);
+      if (!active_reg) begin
+        active_reg <= gen_valid;
+        ready_reg  <= gen_valid;
+      end else if (cut_here || (asked && last_reg)) begin
+        active_reg <= 1'b0;
+        ready_reg  <= 1'b0;
+      end else begin
+        ready_reg <= !asked;
+      end
+    end
+  end
+
+  if (TWEAK == luxor_pkg::TWEAK_PAPER) begin : g_paper
+    assign tw_valid = res_valid;
+    assign {tw_id, tw_tweak} = {res_id, res_tweak};
+  end else begin : g_ahead
+    fifo #(
+        .WIDTH(131),
+        .DEPTH_LOG2(DEPTH_LOG2)
+    ) tweaks (
+        .clk,
+        .rst,
+        .push(res_valid),
+        .push_data({res_id, res_tweak}),
+        .pop(tw_pop),
+        .valid(tw_valid),
+        .head({tw_id, tw_tweak})
+    );
+  end
+endmodule
+
+`default_nettype wire
