@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The reference for programs in other languages: each line of standard input is a request,
+//! each line of standard output the bytes that it makes.
+//!
+//! ```text
+//! xts|ecb encrypt|decrypt KEY NUMBER STRIDE UNIT_LEN DATA
+//! ```
+//!
+//! KEY and DATA are in hexadecimal, the others decimal. DATA is cut into data units of
+//! `UNIT_LEN` bytes; the first has NUMBER (unsigned, 128 bits), the next STRIDE more, modulo
+//! 2¹²⁸. ECB counts neither. A request that makes no sense ends the program with an error.
+
+#![forbid(unsafe_code)]
+
+use std::io::{self, Write};
+
+use luxor_reference::{ecb_decrypt, ecb_encrypt, xts_decrypt, xts_encrypt};
+
+fn main() -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for line in io::stdin().lines() {
+        let line = line?;
+        let answer = answer(&line).ok_or_else(|| {
+            let short: String = line.chars().take(200).collect();
+            io::Error::new(io::ErrorKind::InvalidInput, short)
+        })?;
+        for byte in answer {
+            write!(out, "{byte:02x}")?;
+        }
+        writeln!(out)?;
+    }
+    out.flush()
+}
+
+/// None for a line that is no request.
+fn answer(line: &str) -> Option<Vec<u8>> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let &[mode, direction, key, number, stride, unit_len, data] = words.as_slice() else {
+        return None;
+    };
+    let (key, data) = (bytes(key)?, bytes(data)?);
+    let mut number: u128 = number.parse().ok()?;
+    let stride: u64 = stride.parse().ok()?;
+    let unit_len: usize = unit_len.parse().ok().filter(|len| *len > 0)?;
+    let mut made = Vec::with_capacity(data.len());
+    for unit in data.chunks(unit_len) {
+        made.extend(match (mode, direction) {
+            ("xts", "encrypt") => xts_encrypt(&key, number, unit),
+            ("xts", "decrypt") => xts_decrypt(&key, number, unit),
+            ("ecb", "encrypt") => ecb_encrypt(&key, unit),
+            ("ecb", "decrypt") => ecb_decrypt(&key, unit),
+            _ => return None,
+        });
+        number = number.wrapping_add(stride.into());
+    }
+    Some(made)
+}
+
+fn bytes(hex: &str) -> Option<Vec<u8>> {
+    (0..hex.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok())
+        .collect()
+}

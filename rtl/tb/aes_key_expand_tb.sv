@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// aes_key_expand with each form of S-box: the last words of FIPS-197's appendices A.1 and A.3,
+// random keys, starts at once, later and in the middle of another key; a round key each two
+// cycles, and nothing left after the last one.
+`default_nettype none
+
+module aes_key_expand_tb;
+  import aes_model::*;
+
+  // FIPS-197, appendix A: the keys, and round keys 10 and 14.
+  localparam logic [127:0] A1_KEY = 128'h2b7e1516_28aed2a6_abf71588_09cf4f3c;
+  localparam logic [127:0] A1_LAST = 128'hd014f9a8_c9ee2589_e13f0cc8_b6630ca6;
+  localparam logic [127:0] A3_LOW = 128'h603deb10_15ca71be_2b73aef0_857d7781;
+  localparam logic [127:0] A3_HIGH = 128'h1f352c07_3b6108d7_2d9810a3_0914dff4;
+  localparam logic [127:0] A3_LAST = 128'hfe4890d1_e6188d0b_046df344_706c631e;
+
+  logic         clk = 1'b0;
+  logic         rst = 1'b1;
+  logic         start = 1'b0;
+  logic         key_long = 1'b0;
+  logic [255:0] key = 256'd0;
+  initial forever #5 clk = !clk;
+
+  // Cycles since start, and what then must come.
+  int            cycle = -1;
+  logic          running_long;
+  logic [1919:0] keys;
+  wire  [31:0]   last = running_long ? 32'd14 : 32'd10;
+
+  for (genvar form = 0; form < 3; form = form + 1) begin : gen_form
+    wire         rk_valid;
+    wire [3:0]   rk_index;
+    wire [127:0] rk;
+    wire         done;
+    aes_key_expand #(.SBOX(form)) dut (
+        .clk(clk), .rst(rst), .start(start), .key_long(key_long), .key(key),
+        .rk_valid(rk_valid), .rk_index(rk_index), .rk(rk), .done(done)
+    );
+    // Before the next start is given.
+    always @(posedge clk) if (!rst) begin
+      if (cycle < 0 || cycle > 2 * last) begin
+        if (rk_valid !== 1'b0 || done !== 1'b0 || rk !== 128'd0) $fatal;
+        if (dut.other_reg !== 128'd0) $fatal;
+      end else if (cycle % 2 == 1) begin
+        if (rk_valid !== 1'b0 || done !== 1'b0) $fatal;
+      end else begin
+        if (rk_valid !== 1'b1 || rk_index !== 4'(cycle / 2) || done !== (cycle == 2 * last)
+            || rk !== keys[64*cycle +: 128]) begin
+          $display("form %0d, round key %0d of %0d: %h, not %h", form, rk_index, last, rk,
+                   keys[64*cycle +: 128]);
+          $fatal;
+        end
+      end
+    end
+  end
+
+  int wait_cycles;
+  initial begin
+    prepare;
+    @(negedge clk);
+    @(negedge clk);
+    rst = 1'b0;
+    for (int i = 0; i < 60; i = i + 1) begin
+      start    = 1'b1;
+      key      = i == 0 ? {random_block(), block_of(A1_KEY)}
+               : i == 1 ? {block_of(A3_HIGH), block_of(A3_LOW)}
+               : {random_block(), random_block()};
+      key_long = i < 2 ? i[0] : 1'($urandom);
+      @(posedge clk);
+      #1;
+      keys         = expand(key, key_long);
+      running_long = key_long;
+      cycle        = 0;
+      if (i == 0 && keys[1280 +: 128] !== block_of(A1_LAST)) $fatal;
+      if (i == 1 && keys[1792 +: 128] !== block_of(A3_LAST)) $fatal;
+      // Sometimes to the end, sometimes not, sometimes on and on.
+      wait_cycles = i < 2 ? 40 : i % 3 == 0 ? 2 * (key_long ? 14 : 10) : 32'($urandom % 40);
+      @(negedge clk);
+      start    = 1'b0;
+      key      = 256'hx;
+      key_long = 1'bx;
+      for (int c = 0; c < wait_cycles; c = c + 1) begin
+        @(posedge clk);
+        #1 cycle = cycle + 1;
+        @(negedge clk);
+      end
+    end
+    $display("PASS aes_key_expand");
+    $finish;
+  end
+endmodule
+
+`default_nettype wire

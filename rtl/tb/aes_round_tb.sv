@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// aes_enc_round, aes_dec_round and aes_duo_round with each form of S-box and each number of
+// registers, as last rounds and others: random states, keys and directions each cycle.
+`default_nettype none
+
+module aes_round_tb;
+  import aes_model::*;
+
+  localparam int STATES = 60;
+  localparam int BUILDS = 6;
+
+  logic clk = 1'b0;
+  initial forever #5 clk = !clk;
+
+  function automatic [127:0] expected(input [127:0] state, input inverse, input last);
+    expected = sub_shift(state, inverse);
+    if (!last) expected = mix(expected, inverse);
+  endfunction
+
+  function automatic [127:0] swapped(input [127:0] block);
+    swapped = {block[63:32], block[95:64], block[127:96], block[31:0]};
+  endfunction
+
+  logic [127:0] states [0:STATES-1];
+  logic [127:0] keys [0:STATES-1];
+  logic         inverses [0:STATES-1];
+  logic         start = 1'b0;
+  int           finished = 0;
+
+  // A build is {SBOX, LAST, REGS_ROUND}, two, one and three bits.
+  localparam logic [6*BUILDS-1:0] CONFIGS = {
+    6'b00_0_001, 6'b00_1_010, 6'b00_0_011, 6'b00_1_100, 6'b01_0_011, 6'b10_0_010
+  };
+  for (genvar build = 0; build < BUILDS; build = build + 1) begin : gen_build
+    localparam logic [5:0] CONFIG = CONFIGS[6*build +: 6];
+    localparam int FORM = int'(CONFIG[5:4]);
+    localparam int LAST = int'(CONFIG[3]);
+    localparam int REGS = int'(CONFIG[2:0]);
+
+    logic         inverse;
+    logic [127:0] state;
+    logic [127:0] duo_state;
+    logic [127:0] key;
+    logic [127:0] duo_key;
+    wire  [127:0] enc;
+    wire  [127:0] dec;
+    wire  [127:0] duo;
+    aes_enc_round #(.SBOX(FORM), .REGS_ROUND(REGS), .LAST(LAST)) enc_dut (
+        .clk(clk), .state_in(state), .key(key), .state_out(enc)
+    );
+    aes_dec_round #(.SBOX(FORM), .REGS_ROUND(REGS), .LAST(LAST)) dec_dut (
+        .clk(clk), .state_in(state), .key(key), .state_out(dec)
+    );
+    aes_duo_round #(.SBOX(FORM), .REGS_ROUND(REGS), .LAST(LAST)) duo_dut (
+        .clk(clk), .inverse(inverse), .state_in(duo_state), .key(duo_key), .state_out(duo)
+    );
+
+    logic [127:0] forward;
+    logic [127:0] backward;
+    logic [127:0] either;
+    initial begin
+      while (!start) @(negedge clk);
+      for (int n = 0; n < STATES + REGS; n = n + 1) begin
+        @(negedge clk);
+        if (n >= REGS) begin
+          forward  = expected(states[n-REGS], 1'b0, LAST != 0) ^ keys[n-REGS];
+          backward = expected(states[n-REGS], 1'b1, LAST != 0) ^ keys[n-REGS];
+          either   = !inverses[n-REGS] ? forward : LAST != 0 ? backward : swapped(backward);
+          if (enc !== forward || dec !== backward || duo !== either) begin
+            $display("form %0d, registers %0d, last %0d, state %0d: %h, %h, %h", FORM, REGS,
+                     LAST, n - REGS, enc, dec, duo);
+            $fatal;
+          end
+        end
+        inverse   = n < STATES && inverses[n];
+        state     = n < STATES ? states[n] : 128'hx;
+        duo_state = inverse ? swapped(state) : state;
+        // The key comes with the last register.
+        key     = n >= REGS - 1 ? keys[n-REGS+1] : 128'hx;
+        duo_key = n >= REGS - 1 && inverses[n-REGS+1] && LAST == 0 ? swapped(key) : key;
+      end
+      finished = finished + 1;
+    end
+  end
+
+  initial begin
+    prepare;
+    for (int n = 0; n < STATES; n = n + 1) begin
+      states[n]   = random_block();
+      keys[n]     = random_block();
+      inverses[n] = 1'($urandom);
+    end
+    start = 1'b1;
+    while (finished != BUILDS) @(negedge clk);
+    $display("PASS aes_round");
+    $finish;
+  end
+endmodule
+
+`default_nettype wire

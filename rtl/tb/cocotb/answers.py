@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Expected bytes: the project's reference, and the standards' known answers."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+VECTORS = Path(__file__).resolve().parents[3] / "vectors" / "xts"
+
+
+def ask(requests):
+    """What the reference (reference/examples/answers.rs) makes of
+    (descriptor, key, data) each: bytes."""
+    lines = []
+    for descriptor, key, data in requests:
+        mode = "ecb" if descriptor.ecb else "xts"
+        direction = "decrypt" if descriptor.decrypt else "encrypt"
+        # ECB has the data key alone.
+        key = key[: len(key) // 2] if descriptor.ecb else key
+        numbers = f"{descriptor.number} {descriptor.stride} {descriptor.unit_len}"
+        lines.append(f"{mode} {direction} {key.hex()} {numbers} {data.hex()}\n")
+    done = subprocess.run(
+        [os.environ["LUXOR_ANSWERS"]],
+        input="".join(lines),
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
+    answers = [bytes.fromhex(line) for line in done.stdout.splitlines()]
+    assert len(answers) == len(lines)
+    return answers
+
+
+@dataclass
+class KnownAnswer:
+    name: str
+    key: bytes
+    number: int
+    plaintext: bytes
+    ciphertext: bytes
+
+
+def known_answers(file):
+    """The records of a file of vectors/xts that are whole bytes."""
+    answers = []
+    record = {}
+    for line in (VECTORS / file).read_text().splitlines() + [""]:
+        name, equals, value = line.partition(" = ")
+        if equals:
+            record[name.lower()] = value.strip()
+        elif "pt" in record:
+            bits = int(record["dataunitlen"])
+            if bits % 8 == 0:
+                answers.append(known_answer(file, record, bits // 8))
+            record = {}
+    return answers
+
+
+def known_answer(file, record, length):
+    if "i" in record:
+        number = int.from_bytes(bytes.fromhex(record["i"]), "little")
+    else:
+        number = int(record["dataunitseqnumber"])
+    answer = KnownAnswer(
+        f"{file}, COUNT = {record['count']}",
+        bytes.fromhex(record["key"]),
+        number,
+        bytes.fromhex(record["pt"]),
+        bytes.fromhex(record["ct"]),
+    )
+    assert len(answer.plaintext) == len(answer.ciphertext) == length, answer.name
+    return answer

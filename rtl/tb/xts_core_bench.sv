@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// One build of xts_core under random descriptors, with stalls on every side, or none; then
+// its cycles: 1 MiB of units of 512 bytes a lane without stalls, in descriptors of 1 to 16
+// units, with keys of three slots in turn, and one request of eight units of 512 bytes.
+`default_nettype none
+
+module xts_core_bench #(
+    parameter int TWEAK = luxor_pkg::TWEAK_SHARED,
+    parameter int CIPHER = luxor_pkg::CIPHER_ENC,
+    parameter int KEY128 = 1,
+    parameter int KEY256 = 0,
+    parameter int SBOX = luxor_pkg::SBOX_TABLE,
+    parameter int STAGES = 2,
+    parameter int LANES = 1,
+    parameter int SEED = 1
+) (
+    output logic finished
+);
+  import aes_model::aes_cipher;
+  import aes_model::expand;
+  import aes_model::prepare;
+  import aes_model::random_block;
+
+  // Icarus has a hundredth of Verilator's speed.
+`ifdef __ICARUS__
+  localparam int DESCRIPTORS = 6;
+  localparam int RATE_BYTES = 1 << 13;
+`else
+  localparam int DESCRIPTORS = 60;
+  localparam int RATE_BYTES = 1 << 20;
+`endif
+  localparam int MAX_BEATS = 1 << 17;
+  localparam int MAX_DESCRIPTORS = 1 << 11;
+  localparam int L = 2 + (KEY256 != 0 ? 14 : 10) * STAGES;
+  localparam int W = 128 * LANES;
+  localparam int BYTES = 16 * LANES;
+
+  logic clk = 1'b0;
+  logic rst = 1'b1;
+  initial forever #1 clk = !clk;
+
+  logic desc_valid = 1'b0;
+  wire desc_ready;
+  logic [127:0] desc_number;
+  logic [63:0] desc_stride;
+  logic [31:0] desc_unit_len, desc_unit_count;
+  logic [7:0] desc_slot;
+  logic desc_decrypt, desc_ecb;
+  logic in_valid = 1'b0;
+  wire in_ready;
+  logic [W-1:0] in_data;
+  logic in_last;
+  wire out_valid;
+  logic out_ready = 1'b0;
+  wire [W-1:0] out_data;
+  wire [BYTES-1:0] out_keep;
+  wire out_last, out_error;
+  wire done_valid;
+  wire [3:0] done_status;
+  logic key_valid = 1'b0;
+  wire key_ready;
+  logic key_load;
+  logic [7:0] key_slot;
+  logic key_long;
+  logic [255:0] key_data, key_tweak;
+  wire key_done;
+  wire [3:0] key_result;
+  wire [7:0] slot_state;
+  wire wiping, busy;
+
+  xts_core #(
+      .TWEAK (TWEAK),
+      .CIPHER(CIPHER),
+      .KEY128(KEY128),
+      .KEY256(KEY256),
+      .SBOX  (SBOX),
+      .STAGES(STAGES),
+      .LANES (LANES)
+  ) dut (
+      .*
+  );
+
+  // ---- What is to go in and to come out.
+  logic [W-1:0] in_beats[0:MAX_BEATS-1];
+  logic in_lasts[0:MAX_BEATS-1];
+  logic [W-1:0] out_beats[0:MAX_BEATS-1];
+  logic [BYTES-1:0] out_keeps[0:MAX_BEATS-1];
+  logic out_lasts[0:MAX_BEATS-1];
+  logic out_errors[0:MAX_BEATS-1];
+  int ins, outs;
+  logic [127:0] d_number[0:MAX_DESCRIPTORS-1];
+  logic [63:0] d_stride[0:MAX_DESCRIPTORS-1];
+  int d_unit_len[0:MAX_DESCRIPTORS-1];
+  int d_units[0:MAX_DESCRIPTORS-1];
+  int d_slot[0:MAX_DESCRIPTORS-1];
+  logic d_decrypt[0:MAX_DESCRIPTORS-1];
+  logic d_ecb[0:MAX_DESCRIPTORS-1];
+  logic [3:0] d_status[0:MAX_DESCRIPTORS-1];
+  int stalls;  // per cent, on each side
+
+  int seed = SEED;
+  function automatic int pick(input int n);
+    pick = $urandom(seed) % n;
+    if (pick < 0) pick = -pick;
+  endfunction
+  // Key schedules: of slot s the data key's at 2s, the tweak key's at 2s + 1.
+  logic [1919:0] keys[0:7];
+  logic longs[0:3];
+  function automatic logic [127:0] model_aes(input int k, input logic decrypt,
+                                             input logic [127:0] block);
+    model_aes = aes_cipher(keys[k], longs[k/2], decrypt, block);
+  endfunction
+
+  // IEEE 1619-2018, 5.2, byte by byte.
+  function automatic logic [127:0] model_alpha(input logic [127:0] x);
+    logic [7:0] carry;
+    carry = 8'd0;
+    for (int i = 0; i < 16; i++) begin
+      model_alpha[8*i+:8] = (x[8*i+:8] << 1) | carry;
+      carry = x[8*i+:8] >> 7;
+    end
+    if (carry[0]) model_alpha[7:0] = model_alpha[7:0] ^ 8'h87;
+  endfunction
+
+  // The units of descriptor d, with `beats` beats of input sent (all, if it is sound).
+  task automatic expect_units(input int d, input int sent, input logic whole);
+    logic [127:0] t, number, cc, pp, t_first, t_second;
+    logic [127:0] p[0:511];
+    logic [127:0] c[0:511];
+    int m, tail, blocks, beats, k, last;
+    k = 2 * d_slot[d];
+    number = d_number[d];
+    m = d_unit_len[d] / 16;
+    tail = d_unit_len[d] % 16;
+    blocks = m + (tail != 0 ? 1 : 0);
+    beats = (blocks + LANES - 1) / LANES;
+    for (int u = 0; u < d_units[d] && sent > 0; u++) begin
+      // A unit may be cut short: what has been sent of it is looked at alone.
+      for (int b = 0; b < blocks; b++) begin
+        if (b / LANES < sent) p[b] = in_beats[ins-sent+b/LANES][128*(b%LANES)+:128];
+        else p[b] = '0;
+      end
+      t = d_ecb[d] ? 128'd0 : model_aes(k + 1, 1'b0, number);
+      for (int b = 0; b < m; b++) begin
+        if (tail != 0 && b == m - 1) begin
+          t_first  = d_decrypt[d] ? model_alpha(t) : t;
+          t_second = d_decrypt[d] ? t : model_alpha(t);
+          cc = model_aes(k, d_decrypt[d], p[b] ^ t_first) ^ t_first;
+          pp = cc;
+          c[m] = '0;
+          for (int i = 0; i < tail; i++) begin
+            c[m][8*i+:8] = cc[8*i+:8];
+            pp[8*i+:8] = p[m][8*i+:8];
+          end
+          c[b] = model_aes(k, d_decrypt[d], pp ^ t_second) ^ t_second;
+        end else begin
+          c[b] = model_aes(k, d_decrypt[d], p[b] ^ t) ^ t;
+        end
+        t = model_alpha(t);
+      end
+      // The last whole block waits for its part: in the next beat, it has no second pass.
+      last = sent < beats ? sent : beats;
+      if (last < beats && tail != 0 && m % LANES == 0 && last == beats - 1) last = last - 1;
+      for (int b = 0; b < last; b++) begin
+        out_beats[outs] = '0;
+        for (int l = 0; l < LANES; l++)
+          if (b * LANES + l < blocks) out_beats[outs][128*l+:128] = c[b*LANES+l];
+        out_keeps[outs] = '1;
+        if (b == beats - 1)
+          for (int i = 0; i < BYTES; i++) out_keeps[outs][i] = b * BYTES + i < d_unit_len[d];
+        out_lasts[outs] = u == d_units[d] - 1 && b == beats - 1;
+        out_errors[outs] = out_lasts[outs] && !whole;
+        outs++;
+      end
+      sent = sent - beats;
+      number = number + {64'd0, d_stride[d]};
+    end
+  endtask
+
+  task automatic add_beats(input int n);
+    for (int i = 0; i < n; i++) begin
+      for (int l = 0; l < LANES; l++) in_beats[ins][128*l+:128] = random_block();
+      in_lasts[ins] = i == n - 1;
+      ins++;
+    end
+  endtask
+
+  task automatic make(input int d, input int what);
+    int beats, total, sent;
+    d_number[d] = random_block();
+    if (pick(4) == 0) d_number[d][127:0] = {128{1'b1}} - 128'(pick(5));
+    d_stride[d] = pick(3) == 0 ? {$urandom, $urandom} : 64'(pick(9));
+    d_slot[d] = pick(3);
+    d_ecb[d] = pick(5) == 0;
+    d_decrypt[d] = CIPHER == luxor_pkg::CIPHER_BOTH ? pick(2) == 1 : CIPHER == luxor_pkg::CIPHER_DEC;
+    case (pick(4))
+      0: d_unit_len[d] = 16 + pick(64);
+      1: d_unit_len[d] = 16 * (1 + pick(8));
+      2: d_unit_len[d] = 16 + pick(600);
+      default: d_unit_len[d] = pick(3) == 0 ? 4096 : 512;
+    endcase
+    if (d_ecb[d]) d_unit_len[d] = d_unit_len[d] / 16 * 16;
+    d_units[d] = 1 + pick(d_unit_len[d] < 100 ? 40 : 4);
+    beats = (d_unit_len[d] + BYTES - 1) / BYTES;
+    total = beats * d_units[d];
+    d_status[d] = luxor_pkg::DONE_OK;
+    sent = total;
+    case (what)
+      1: begin
+        if (pick(2) == 0) d_units[d] = 0;
+        else d_unit_len[d] = 0;
+        d_status[d] = luxor_pkg::DONE_NO_DATA;
+      end
+      2: begin
+        d_unit_len[d] = 1 + pick(15);
+        d_status[d] = luxor_pkg::DONE_TOO_SHORT;
+      end
+      3: begin
+        d_unit_len[d] = (1 << 24) + 1 + pick(1000);
+        d_status[d] = luxor_pkg::DONE_TOO_LONG;
+      end
+      4: begin
+        d_slot[d]   = 4 + pick(252);
+        d_status[d] = luxor_pkg::DONE_NO_SLOT;
+      end
+      5: begin
+        d_slot[d]   = 3;
+        d_status[d] = luxor_pkg::DONE_EQUAL_KEYS;
+      end
+      6: begin
+        d_ecb[d] = 1'b1;
+        d_unit_len[d] = 17 + 16 * pick(9);
+        d_status[d] = luxor_pkg::DONE_ECB_TAIL;
+      end
+      7: begin
+        if (total > 1) begin
+          sent = 1 + pick(total - 1);
+          d_status[d] = luxor_pkg::DONE_CUT;
+        end
+      end
+      8: begin
+        sent = total + 1 + pick(3);
+        d_status[d] = luxor_pkg::DONE_EXCESS;
+      end
+      9: begin
+        if (CIPHER != luxor_pkg::CIPHER_BOTH) begin
+          d_decrypt[d] = !d_decrypt[d];
+          d_status[d]  = luxor_pkg::DONE_NO_CIPHER;
+        end
+      end
+      default: ;
+    endcase
+    case (d_status[d])
+      luxor_pkg::DONE_OK: begin
+        add_beats(sent);
+        expect_units(d, sent, 1'b1);
+      end
+      luxor_pkg::DONE_EXCESS: begin
+        add_beats(total);
+        expect_units(d, total, 1'b0);
+        in_lasts[ins-1] = 1'b0;
+        add_beats(sent - total);
+      end
+      luxor_pkg::DONE_CUT: begin
+        add_beats(sent);
+        expect_units(d, sent, 1'b0);
+      end
+      luxor_pkg::DONE_NO_DATA: ;
+      default: add_beats(1 + pick(5));
+    endcase
+    if (d_status[d] != luxor_pkg::DONE_OK && d_status[d] != luxor_pkg::DONE_EXCESS
+        && d_status[d] != luxor_pkg::DONE_NO_DATA) begin
+      out_beats[outs] = '0;
+      out_keeps[outs] = '0;
+      out_lasts[outs] = 1'b1;
+      out_errors[outs] = 1'b1;
+      outs++;
+    end
+  endtask
+
+  task automatic load_key(input int slot, input logic equal);
+    int words;
+    words = KEY256 != 0 && (KEY128 == 0 || pick(2) == 0) ? 8 : 4;
+    key_load = 1'b1;
+    key_slot = slot[7:0];
+    key_long = words == 8;
+    key_data = {random_block(), random_block()};
+    key_tweak = equal ? key_data : {random_block(), random_block()};
+    longs[slot] = words == 8;
+    keys[2*slot] = expand(key_data, words == 8);
+    keys[2*slot+1] = expand(key_tweak, words == 8);
+    key_valid = 1'b1;
+    @(posedge clk);
+    while (!key_done) @(posedge clk);
+    if (key_result != (equal ? luxor_pkg::KEY_EQUAL : luxor_pkg::KEY_OK))
+      $fatal(1, "xts_core: loading key %0d: %0d", slot, key_result);
+    #0.5 key_valid = 1'b0;
+    @(posedge clk);
+  endtask
+
+  int cycle = 0;
+  int first_out, last_out, started;
+  int next_desc, next_in, next_out, next_done, many;
+  logic desc_hold, in_hold;
+
+  // Every input changes half a clock before it counts.
+  always @(negedge clk) begin
+    if (!rst && next_desc < many && (desc_hold || pick(100) >= stalls)) begin
+      desc_valid <= 1'b1;
+      desc_number <= d_number[next_desc];
+      desc_stride <= d_stride[next_desc];
+      desc_unit_len <= d_unit_len[next_desc];
+      desc_unit_count <= d_units[next_desc];
+      desc_slot <= d_slot[next_desc][7:0];
+      desc_decrypt <= d_decrypt[next_desc];
+      desc_ecb <= d_ecb[next_desc];
+    end else desc_valid <= 1'b0;
+    if (!rst && next_in < ins && (in_hold || pick(100) >= stalls)) begin
+      in_valid <= 1'b1;
+      in_data  <= in_beats[next_in];
+      in_last  <= in_lasts[next_in];
+    end else in_valid <= 1'b0;
+    out_ready <= pick(100) >= stalls;
+  end
+  always @(posedge clk) begin
+    cycle++;
+    desc_hold = desc_valid && !desc_ready;
+    in_hold   = in_valid && !in_ready;
+    if (!rst && desc_valid && desc_ready) begin
+      if (next_desc == 0) started = cycle;
+      next_desc++;
+    end
+    if (!rst && in_valid && in_ready) next_in++;
+    if (!rst && out_valid && out_ready) begin
+      if (next_out == 0) first_out = cycle;
+      last_out = cycle;
+      if (next_out >= outs) $fatal(1, "xts_core: a beat too many");
+      if (out_data !== out_beats[next_out] || out_keep !== out_keeps[next_out]
+          || out_last !== out_lasts[next_out] || out_error !== out_errors[next_out])
+        $fatal(1, "xts_core: TWEAK %0d CIPHER %0d LANES %0d: beat %0d: %h %h %b %b, not %h %h %b %b",
+               TWEAK, CIPHER, LANES, next_out, out_data, out_keep, out_last, out_error,
+               out_beats[next_out], out_keeps[next_out], out_lasts[next_out],
+               out_errors[next_out]);
+      next_out++;
+    end
+    if (!rst && done_valid) begin
+      if (done_status !== d_status[next_done])
+        $fatal(1, "xts_core: descriptor %0d: %0d, not %0d", next_done, done_status, d_status[next_done]);
+      next_done++;
+    end
+  end
+
+  task automatic restart;
+    many = 0;
+    ins = 0;
+    outs = 0;
+    next_desc = 0;
+    next_in = 0;
+    next_out = 0;
+    next_done = 0;
+  endtask
+  task automatic finish;
+    int patience;
+    patience = 0;
+    while (next_done < many || next_in < ins || next_out < outs) begin
+      @(posedge clk);
+      patience++;
+      if (patience > 200000)
+        $fatal(1, "xts_core: hangs at descriptor %0d of %0d (%0d), beat %0d of %0d in, %0d of %0d out",
+               next_done, many, d_status[next_done], next_in, ins, next_out, outs);
+    end
+    repeat (5) @(posedge clk);
+    if (busy) $fatal(1, "xts_core: busy with nothing");
+  endtask
+
+  // A sound descriptor of `units` units of `unit_len` bytes.
+  task automatic plain(input int units, input int unit_len);
+    d_number[many] = random_block();
+    d_stride[many] = 64'd1;
+    d_slot[many] = many % 3;
+    d_ecb[many] = 1'b0;
+    d_decrypt[many] = CIPHER == luxor_pkg::CIPHER_DEC;
+    d_unit_len[many] = unit_len;
+    d_units[many] = units;
+    d_status[many] = luxor_pkg::DONE_OK;
+    add_beats(units * ((unit_len + BYTES - 1) / BYTES));
+    expect_units(many, units * ((unit_len + BYTES - 1) / BYTES), 1'b1);
+    many++;
+  endtask
+
+  // From the first to the last beat out.
+  function automatic int cycles_out();
+    cycles_out = last_out - first_out + 1;
+  endfunction
+
+  task automatic rates;
+    int n, cycles;
+    restart();
+    stalls = 0;
+    while (ins * BYTES < RATE_BYTES) plain(1 + pick(16), 512 * LANES);
+    finish();
+    n = ins;
+    cycles = cycles_out();
+    $display("xts_core TWEAK=%0d KEY256=%0d STAGES=%0d LANES=%0d: %0d beats of units of %0d bytes in %0d cycles: %0d.%03d a cycle",
+             TWEAK, KEY256, STAGES, LANES, n, 512 * LANES, cycles, n / cycles,
+             (n * 1000 / cycles) % 1000);
+    if (TWEAK == luxor_pkg::TWEAK_DEDICATED && cycles != n) $fatal(1, "xts_core: not a beat each cycle");
+    // 32 of 33, but for the tweaks that go in before the first beat comes out.
+    if (TWEAK == luxor_pkg::TWEAK_SHARED && n * 1000 < cycles * 969)
+      $fatal(1, "xts_core: less than 0.969 of a beat each cycle");
+    restart();
+    plain(8, 512);
+    finish();
+    cycles = last_out - started;
+    $display("xts_core TWEAK=%0d KEY256=%0d STAGES=%0d LANES=%0d: 4 KiB in eight units: %0d cycles, L = %0d",
+             TWEAK, KEY256, STAGES, LANES, cycles, L);
+    if (TWEAK != luxor_pkg::TWEAK_PAPER && LANES == 1 && cycles > 264 + 2 * L + 4)
+      $fatal(1, "xts_core: more than 264 + 2 L + 4 cycles");
+  endtask
+
+  initial begin
+    finished = 1'b0;
+    prepare();
+    restart();
+    stalls = 0;
+    repeat (4) @(posedge clk);
+    #0.5 rst = 1'b0;
+    load_key(0, 1'b0);
+    load_key(1, 1'b0);
+    load_key(2, 1'b0);
+    load_key(3, 1'b1);
+    for (int turn = 0; turn < 4; turn++) begin
+      restart();
+      stalls = turn == 0 ? 0 : turn == 1 ? 50 : turn == 2 ? 10 : 80;
+      for (int d = 0; d < DESCRIPTORS; d++) make(d, pick(3) == 0 ? 1 + pick(9) : 0);
+      many = DESCRIPTORS;
+      finish();
+      load_key(turn % 3, 1'b0);
+    end
+    rates();
+    finished = 1'b1;
+  end
+endmodule
+
+`default_nettype wire

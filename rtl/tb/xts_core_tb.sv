@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// xts_core in the builds that differ most, against aes_model.
+`default_nettype none
+
+module xts_core_tb;
+  wire [2:0] finished;
+
+  xts_core_bench #(
+      .TWEAK (luxor_pkg::TWEAK_DEDICATED),
+      .CIPHER(luxor_pkg::CIPHER_BOTH),
+      .KEY256(1)
+  ) dedicated (
+      .finished(finished[0])
+  );
+  xts_core_bench #(
+      .TWEAK (luxor_pkg::TWEAK_SHARED),
+      .CIPHER(luxor_pkg::CIPHER_BOTH),
+      .LANES (2),
+      .STAGES(1)
+  ) shared (
+      .finished(finished[1])
+  );
+  xts_core_bench #(
+      .TWEAK (luxor_pkg::TWEAK_PAPER),
+      .CIPHER(luxor_pkg::CIPHER_ENC)
+  ) paper (
+      .finished(finished[2])
+  );
+
+  initial begin
+    wait (finished == '1);
+    $display("PASS xts_core");
+    $finish;
+  end
+endmodule
+
+`default_nettype wire
