@@ -37,7 +37,8 @@ pub fn identity(backend: &dyn Backend) {
 }
 
 /// The published answers in `vectors/`, by rule without AES-192 and without data
-/// units that end within a byte. Prints and asserts how many ran.
+/// units that end within a byte. Prints and asserts how many ran. A backend may refuse
+/// keys of XTS with equal halves, all of them or none.
 ///
 /// # Panics
 /// If it does not conform.
@@ -49,12 +50,23 @@ pub fn known_answers(backend: &dyn Backend) {
             continue;
         }
         let (mut run, mut aes192) = (0, 0);
+        let (mut equal, mut refused) = (0, 0);
         for answer in file.read().unwrap_or_else(|e| panic!("{e}")) {
             if file.is_aes192(&answer) {
                 aes192 += 1;
                 continue;
             }
-            let kit = Kit::new(backend, file.mode, answer.form, answer.key);
+            let (data, tweak) = answer.key.split_at(answer.key.len() / 2);
+            let has_equal_halves = file.mode == Mode::Xts && data == tweak;
+            equal += usize::from(has_equal_halves);
+            let kit = match Kit::load(backend, file.mode, answer.form, answer.key) {
+                Ok(kit) => kit,
+                Err(BackendError::EqualHalves { .. }) if has_equal_halves => {
+                    refused += 1;
+                    continue;
+                }
+                Err(e) => panic!("{}, line {}: {e}", file.path, answer.line),
+            };
             let shape = Shape::one(answer.plaintext.len(), answer.number);
             let place = Place::InPlace(answer.line % 64);
             let (plaintext, ciphertext) = (answer.plaintext, answer.ciphertext);
@@ -67,10 +79,13 @@ pub fn known_answers(backend: &dyn Backend) {
             run += 1;
         }
         println!(
-            "{}: ran {run}, skipped {aes192} (AES-192) and {} (part bytes)",
+            "{}: ran {run}, refused {refused} (equal halves), skipped {aes192} (AES-192) and {} \
+             (part bytes)",
             file.path, file.part_bytes
         );
-        assert_eq!((run, aes192), (file.run, file.aes192), "{}", file.path);
+        assert!(refused == 0 || refused == equal, "{}", file.path);
+        let found = (run + refused, aes192);
+        assert_eq!(found, (file.run, file.aes192), "{}", file.path);
     }
 }
 

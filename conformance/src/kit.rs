@@ -2,8 +2,8 @@
 //! A key on a backend beside the reference's answers, and the comparison of the two.
 
 use luxor_engine::{
-    AesKey, Backend, CbcKey, CryptError, DataUnitLen, DataUnitNumber, Direction, InOut, KeySize,
-    KeySpec, LoadedKey, Mode, Run, XtsKey,
+    AesKey, Backend, BackendError, CbcKey, CryptError, DataUnitLen, DataUnitNumber, Direction,
+    InOut, KeySize, KeySpec, LoadedKey, Mode, Run, XtsKey,
 };
 use luxor_reference as reference;
 
@@ -90,18 +90,27 @@ impl Kit {
         form: Option<Form>,
         bytes: Vec<u8>,
     ) -> Self {
+        Self::load(backend, mode, form, bytes)
+            .unwrap_or_else(|e| panic!("{mode} is among the backend's modes, yet {e}"))
+    }
+
+    /// As [`Kit::new`], where the backend may refuse the key.
+    pub(crate) fn load(
+        backend: &dyn Backend,
+        mode: Mode,
+        form: Option<Form>,
+        bytes: Vec<u8>,
+    ) -> Result<Self, BackendError> {
         let spec = key_spec(mode, form, &bytes);
-        let loaded = backend
-            .load_key(&spec)
-            .unwrap_or_else(|e| panic!("{mode} is among the backend's modes, yet {e}"));
-        Self {
+        let loaded = backend.load_key(&spec)?;
+        Ok(Self {
             backend: backend.info().name,
             mode,
             form,
             size: spec.size(),
             bytes,
             loaded,
-        }
+        })
     }
 
     pub(crate) fn size(&self) -> KeySize {

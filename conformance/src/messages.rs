@@ -22,6 +22,9 @@ pub fn messages(backend: &dyn Backend) {
         let message = kit.loaded().message(DataUnitNumber::new(0));
         assert!(message.is_none(), "{} has no messages", kit.mode);
     }
+    if kits.is_empty() {
+        return;
+    }
     let executor = Executor::new(NonZeroUsize::new(2).expect("not 0"));
     for kit in &kits {
         every_length(kit, &mut random);

@@ -20,12 +20,18 @@ pub trait Backend: Send + Sync {
     ///
     /// # Errors
     /// [`BackendError::Unsupported`] for a mode that is not in
-    /// [`BackendInfo::modes`]; [`BackendError::Device`] when the device fails.
+    /// [`BackendInfo::modes`]; [`BackendError::EqualHalves`] where it refuses such keys;
+    /// [`BackendError::Device`] when the device fails.
     fn load_key(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError>;
 
     /// Page-aligned memory of `len` zero bytes; pinned where the device is
     /// faster with it. Wiped when dropped.
     fn alloc(&self, len: usize) -> Buffer;
+
+    /// What its device has done so far, in words; `None` where nothing is counted.
+    fn tally(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A key in a backend's own form. Wiped when dropped.
@@ -111,6 +117,13 @@ pub enum BackendError {
         backend: &'static str,
         /// The mode asked for.
         mode: Mode,
+    },
+    /// It takes no key of XTS whose data key and tweak key are equal, not even where
+    /// another one would, to read what has such a key.
+    #[error("the engine {backend} takes no key whose data key and tweak key are equal")]
+    EqualHalves {
+        /// The backend's name.
+        backend: &'static str,
     },
     /// The device refused or failed.
     #[error("the engine {backend} failed: {message}")]

@@ -141,6 +141,12 @@ pub enum Unavailable {
     /// The program was compiled for another kind of processor.
     #[error("this program was compiled for another kind of CPU")]
     Architecture,
+    /// The program was compiled without it.
+    #[error("this program was built without it (cargo feature `{feature}`)")]
+    Feature {
+        /// The cargo feature of the program that has it.
+        feature: &'static str,
+    },
     /// A library or a device is not there.
     #[error("{0}")]
     Device(String),
