@@ -4,7 +4,7 @@
 use std::{num::NonZeroUsize, sync::Arc, thread};
 
 use luxor_engine::{
-    Backend, BackendError, CryptError, KeySpec, LoadedKey, Mode, Registry, SelectError,
+    Backend, BackendError, CryptError, KeySpec, LoadedKey, Mode, Registry, SelectError, Unavailable,
 };
 
 use crate::{
@@ -16,7 +16,22 @@ use crate::{
 /// Every backend of this program, best first. The only place that names them.
 #[must_use]
 pub fn registry() -> Registry {
-    Registry::cpu()
+    let mut registry = Registry::cpu();
+    registry.register("fpga", fpga);
+    registry
+}
+
+#[cfg(feature = "fpga")]
+fn fpga() -> Result<Arc<dyn Backend>, Unavailable> {
+    match luxor_engine_fpga::model::backend() {
+        Ok(backend) => Ok(Arc::new(backend)),
+        Err(error) => Err(Unavailable::Device(error.to_string())),
+    }
+}
+
+#[cfg(not(feature = "fpga"))]
+fn fpga() -> Result<Arc<dyn Backend>, Unavailable> {
+    Err(Unavailable::Feature { feature: "fpga" })
 }
 
 /// Refuses an engine that is absent before a command begins, whether the command
@@ -37,6 +52,7 @@ pub struct Engine {
     pub backend: Arc<dyn Backend>,
     /// How many threads do AES.
     pub threads: NonZeroUsize,
+    console: Console,
 }
 
 impl Engine {
@@ -67,7 +83,11 @@ impl Engine {
             "engine {} ({}), {threads} threads",
             info.name, info.device
         ));
-        Ok(Self { backend, threads })
+        Ok(Self {
+            backend,
+            threads,
+            console,
+        })
     }
 
     /// A key in the engine's own form.
@@ -76,6 +96,16 @@ impl Engine {
     /// When the device fails.
     pub fn load(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>> {
         Ok(self.backend.load_key(key)?)
+    }
+}
+
+impl Drop for Engine {
+    /// When the work is done, says what it was.
+    fn drop(&mut self) {
+        if let Some(tally) = self.backend.tally() {
+            let name = self.backend.info().name;
+            self.console.note(format!("engine {name}: {tally}"));
+        }
     }
 }
 

@@ -146,7 +146,7 @@ fn an_absent_engine_is_named() {
     let folder = Folder::new();
     let input = folder.write("input", [0; 32]);
     let key = folder.write("key", (0..64).collect::<Vec<u8>>());
-    for name in ["opencl", "cuda", "fpga", "vaes1024"] {
+    for name in ["opencl", "cuda", "vaes1024"] {
         luxor("raw encrypt --mode xts --engine")
             .arg(name)
             .arg("--key-file")
@@ -157,6 +157,20 @@ fn an_absent_engine_is_named() {
         luxor("dump volume --engine").arg(name).fails(1, name);
     }
     assert_eq!(folder.names(), ["input", "key"]);
+}
+
+#[cfg(not(feature = "fpga"))]
+#[test]
+fn an_engine_that_was_not_built_says_so() {
+    let reason = "this program was built without it (cargo feature `fpga`)";
+    let text = luxor("engines").ok();
+    let line = format!("  fpga      absent: {reason}\n");
+    assert!(text.text().contains(&line), "{}", text.text());
+    for command in ["engines", "dump volume"] {
+        luxor(command)
+            .arg("--engine=fpga")
+            .fails(1, &format!("the engine fpga is not available: {reason}"));
+    }
 }
 
 #[test]

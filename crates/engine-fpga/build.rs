@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! With the feature `model`: makes a program of `rtl/rtl` with Verilator.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    #[cfg(feature = "model")]
+    if let Err(message) = model::build() {
+        for line in message.lines() {
+            println!("cargo::error={line}");
+        }
+    }
+}
+
+#[cfg(feature = "model")]
+mod model {
+    use std::{
+        env,
+        ffi::OsStr,
+        fs, io,
+        path::{Path, PathBuf},
+        process::Command,
+    };
+
+    const TOP: &str = "luxor_xts";
+
+    /// As `luxor_pkg.sv` numbers them: a unit for tweaks beside the data's pipeline, both
+    /// directions, S-boxes as tables, which are simulated fastest, two registers a round.
+    const PARAMETERS: &[(&str, u32)] = &[
+        ("TWEAK", 2),
+        ("CIPHER", 2),
+        ("KEY128", 1),
+        ("KEY256", 1),
+        ("SBOX", 0),
+        ("STAGES", 2),
+        ("LANES", 1),
+    ];
+
+    const NEEDED: &str = "the engine fpga (cargo feature `model` of luxor-engine-fpga, `fpga` of \
+        luxor) is made with Verilator 5 and a C++ compiler, which Debian has as `verilator` \
+        and `g++`";
+
+    pub(super) fn build() -> Result<(), String> {
+        let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo")).join("model");
+        // What an earlier version of the core left there would be compiled, too.
+        match fs::remove_dir_all(&out) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(format!("{}: {e}", out.display()));
+            }
+            _ => {}
+        }
+        let version = verilator(["--version"])?;
+        let mut words = version.split_whitespace();
+        let (name, number) = (words.next(), words.next());
+        let (Some("Verilator"), Some(number)) = (name, number) else {
+            return Err(format!("{NEEDED}; `verilator --version` says {version:?}"));
+        };
+        let major = number.split('.').next().and_then(|n| n.parse().ok());
+        if major.is_none_or(|major: u32| major < 5) {
+            return Err(format!("{NEEDED}; this one is {number}"));
+        }
+        println!("cargo::rustc-env=LUXOR_VERILATOR=Verilator {number}");
+
+        let root = verilator(["--getenv", "VERILATOR_ROOT"])?;
+        let include = Path::new(root.trim()).join("include");
+        generate(&out)?;
+        compile(&out, &include)
+    }
+
+    fn generate(out: &Path) -> Result<(), String> {
+        let mut arguments: Vec<String> = [
+            "--cc",
+            "--top-module",
+            TOP,
+            "--prefix",
+            &format!("V{TOP}"),
+            "--no-timing",
+            "-O3",
+            "--x-assign",
+            "fast",
+            "--x-initial",
+            "unique",
+            "--Mdir",
+        ]
+        .map(String::from)
+        .to_vec();
+        let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
+        let folder = manifest.join("../../rtl/rtl");
+        let name = |path: &Path| path.display().to_string();
+        arguments.push(name(out));
+        arguments.extend(
+            PARAMETERS
+                .iter()
+                .map(|(name, value)| format!("-G{name}={value}")),
+        );
+        arguments.push(format!("-I{}", folder.display()));
+        arguments.extend(sources(&folder)?.iter().map(|path| name(path)));
+        verilator(arguments)?;
+        Ok(())
+    }
+
+    /// The packages, and then all modules.
+    fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
+        println!("cargo::rerun-if-changed={}", folder.display());
+        let mut sources = files(folder, "sv")?;
+        sources.sort_by_cached_key(|path| {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            (!name.ends_with("_pkg"), path.clone())
+        });
+        Ok(sources)
+    }
+
+    fn compile(out: &Path, include: &Path) -> Result<(), String> {
+        let mut build = cc::Build::new();
+        build
+            .cpp(true)
+            .std("c++17")
+            // The simulation is slow enough, whatever profile the rest has.
+            .opt_level(3)
+            .debug(false)
+            .warnings(false)
+            .include(out)
+            .include(include)
+            .include(include.join("vltstd"))
+            .flag_if_supported("-pthread");
+        for name in [
+            "VM_COVERAGE",
+            "VM_SC",
+            "VM_TRACE",
+            "VM_TRACE_FST",
+            "VM_TRACE_VCD",
+        ] {
+            build.define(name, "0");
+        }
+        build.define("VERILATOR", "1");
+        build.files(files(out, "cpp")?);
+        for runtime in ["verilated.cpp", "verilated_threads.cpp"] {
+            build.file(include.join(runtime));
+        }
+        println!("cargo::rerun-if-changed=src/shim.cpp");
+        build.file("src/shim.cpp");
+        build
+            .try_compile("luxor_model")
+            .map_err(|e| format!("{NEEDED}; compiling the model failed: {e}"))
+    }
+
+    fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, String> {
+        let fail = |e: io::Error| format!("{}: {e}", folder.display());
+        let mut files = Vec::new();
+        for entry in fs::read_dir(folder).map_err(fail)? {
+            let path = entry.map_err(fail)?.path();
+            if path.extension() == Some(OsStr::new(extension)) {
+                files.push(path);
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+
+    /// Runs Verilator, and returns what it prints.
+    fn verilator<S: AsRef<OsStr>>(
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Result<String, String> {
+        println!("cargo::rerun-if-env-changed=VERILATOR");
+        println!("cargo::rerun-if-env-changed=VERILATOR_ROOT");
+        let program = env::var_os("VERILATOR").unwrap_or_else(|| "verilator".into());
+        let output = Command::new(&program)
+            .args(arguments)
+            .output()
+            .map_err(|e| format!("{NEEDED}; {} cannot be started: {e}", program.display()))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        Err(format!(
+            "Verilator does not take rtl/rtl ({})\n{messages}",
+            output.status
+        ))
+    }
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The engine's backend on a core.
+//!
+//! A call is cut into batches, and a batch into descriptors, which the core has many of at
+//! a time. What it makes of a batch is kept apart until the core has nothing more to do,
+//! all went well and neither a beat too few nor too many came out; only then it is put in
+//! its place. So an error leaves every data unit either finished or as it was, and even a
+//! core that loses an answer, after which all others would be taken for the one before,
+//! does no harm.
+
+use std::{
+    mem,
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use luxor_engine::{
+    Backend, BackendError, BackendInfo, Buffer, CryptError, CryptErrorKind, Direction, KeySize,
+    KeySpec, LoadedKey, Mode, Run, check_runs,
+};
+use zeroize::Zeroizing;
+
+use crate::{
+    beats,
+    driver::{Counters, Descriptor, DescriptorError, Driver, DriverError, KeyError, SlotKey},
+    transport::Transport,
+};
+
+/// The name by which it is forced.
+pub const NAME: &str = "fpga";
+
+const MODES: &[Mode] = &[Mode::Xts, Mode::Ecb];
+
+/// Bytes of a descriptor, where its data units are not longer.
+const PIECE: usize = 256 << 10;
+
+/// Bytes that are under way at a time, about: enough that the core never waits for more.
+const WINDOW: usize = 2 << 20;
+
+/// Bytes of a batch, where its data units are not longer. Between batches the core runs
+/// empty, which takes less time than 8 KiB, and others can have it.
+const BATCH: usize = 4 << 20;
+
+/// XTS and ECB on a core. Calls from many threads take turns.
+#[derive(Debug)]
+pub struct FpgaBackend<T: Transport> {
+    driver: Arc<Mutex<Driver<T>>>,
+    info: BackendInfo,
+    batch: usize,
+}
+
+impl<T: Transport + 'static> FpgaBackend<T> {
+    /// The core at the other end of `transport`, which is on `device`, in words. Calls
+    /// with fewer than `min_batch` bytes are faster on the CPU.
+    ///
+    /// # Errors
+    /// [`DriverError`], if there is no core that has both key sizes and both directions.
+    pub fn new(transport: T, device: &str, min_batch: usize) -> Result<Self, DriverError> {
+        let driver = Driver::new(transport)?;
+        let config = driver.config();
+        for (has, what) in [
+            (config.has_key_size(KeySize::Aes128), "AES-128"),
+            (config.has_key_size(KeySize::Aes256), "AES-256"),
+            (config.encrypts(), "encryption"),
+            (config.decrypts(), "decryption"),
+        ] {
+            if !has {
+                return Err(DriverError::Lacks { what });
+            }
+        }
+        let mut info = BackendInfo::new(NAME, format!("{device}: {config}"), MODES);
+        info.min_batch = min_batch;
+        Ok(Self {
+            driver: Arc::new(Mutex::new(driver)),
+            info,
+            batch: BATCH,
+        })
+    }
+
+    /// With batches of `bytes` bytes, where data units are not longer, instead of 4 MiB:
+    /// so many are kept apart.
+    #[must_use]
+    pub fn with_batch(self, bytes: usize) -> Self {
+        Self {
+            batch: bytes,
+            ..self
+        }
+    }
+
+    /// What the core has done so far.
+    ///
+    /// # Errors
+    /// [`DriverError`], if it does not say.
+    pub fn counters(&self) -> Result<Counters, DriverError> {
+        lock(&self.driver).counters()
+    }
+}
+
+impl<T: Transport + 'static> Backend for FpgaBackend<T> {
+    fn info(&self) -> BackendInfo {
+        self.info.clone()
+    }
+
+    fn load_key(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError> {
+        let mode = key.mode();
+        let slot_key = match key {
+            KeySpec::Xts(key) => SlotKey::xts(key),
+            KeySpec::Ecb(key) => SlotKey::ecb(key),
+            _ => {
+                return Err(BackendError::Unsupported {
+                    backend: NAME,
+                    mode,
+                });
+            }
+        };
+        let key = FpgaKey {
+            driver: Arc::clone(&self.driver),
+            mode,
+            batch: self.batch,
+            key: slot_key,
+        };
+        // At once, so that a key that the core refuses is refused here.
+        let seated = ready(&mut lock(&self.driver)).and_then(|driver| driver.seat(&key.key));
+        match seated {
+            Ok(_) => Ok(Box::new(key)),
+            Err(DriverError::Key(KeyError::Equal)) => {
+                Err(BackendError::EqualHalves { backend: NAME })
+            }
+            Err(error) => Err(BackendError::Device {
+                backend: NAME,
+                message: error.to_string(),
+            }),
+        }
+    }
+
+    fn alloc(&self, len: usize) -> Buffer {
+        Buffer::zeroed(len)
+    }
+
+    fn tally(&self) -> Option<String> {
+        let Counters {
+            cycles,
+            beats,
+            blocks,
+        } = self.counters().ok()?;
+        Some(format!(
+            "{blocks} blocks in {beats} beats, {cycles} clock cycles"
+        ))
+    }
+}
+
+/// The driver, for one thread at a time.
+fn lock<T: Transport>(driver: &Mutex<Driver<T>>) -> MutexGuard<'_, Driver<T>> {
+    driver.lock().unwrap_or_else(|poisoned: PoisonError<_>| {
+        let mut guard: MutexGuard<'_, Driver<T>> = poisoned.into_inner();
+        // Who panicked has left something under way.
+        if guard.reset().is_ok() {
+            driver.clear_poison();
+        }
+        guard
+    })
+}
+
+/// The driver, after a reset if it needs one.
+fn ready<T: Transport>(driver: &mut Driver<T>) -> Result<&mut Driver<T>, DriverError> {
+    if driver.is_lost() {
+        driver.reset()?;
+    }
+    Ok(driver)
+}
+
+struct FpgaKey<T: Transport> {
+    driver: Arc<Mutex<Driver<T>>>,
+    mode: Mode,
+    batch: usize,
+    key: SlotKey,
+}
+
+impl<T: Transport> Drop for FpgaKey<T> {
+    fn drop(&mut self) {
+        // A core that does not even do this is reset before it is used again.
+        let _ = lock(&self.driver).forget(&self.key);
+    }
+}
+
+impl<T: Transport> LoadedKey for FpgaKey<T> {
+    fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
+        check_runs(self.mode, runs)?;
+        let mut call = Call::new(self, direction, runs);
+        loop {
+            let batch = call.next_batch();
+            if batch.is_empty() {
+                return Ok(());
+            }
+            let mut driver = lock(&self.driver);
+            let result = ready(&mut driver).map_err(Failure::Driver);
+            if let Err(failure) = result.and_then(|driver| call.crypt(driver, &batch)) {
+                // So that nothing of the call stays in the core. If that does not help,
+                // the next call tries again.
+                let _ = driver.reset();
+                let message = failure.to_string();
+                let backend = NAME;
+                let kind = CryptErrorKind::Device { backend, message };
+                return Err(CryptError::new(call.done, kind));
+            }
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    #[error(transparent)]
+    Descriptor(#[from] DescriptorError),
+}
+
+/// A call of [`LoadedKey::crypt`] on its way.
+struct Call<'a, 'r, T: Transport> {
+    key: &'a FpgaKey<T>,
+    direction: Direction,
+    runs: &'a mut [Run<'r>],
+    /// The first unit that is in no batch: which run, and which unit of it.
+    next: (usize, usize),
+    /// Units that are finished.
+    done: usize,
+    /// A packet with padding on its way in, and all answers of a batch. They are made long
+    /// enough before, since memory that becomes too short is not wiped.
+    packet: Zeroizing<Vec<u8>>,
+    answers: Zeroizing<Vec<u8>>,
+}
+
+/// Some units of a run: what a descriptor is for.
+#[derive(Clone, Debug)]
+struct Piece {
+    run: usize,
+    units: Range<usize>,
+}
+
+impl<'a, 'r, T: Transport> Call<'a, 'r, T> {
+    fn new(key: &'a FpgaKey<T>, direction: Direction, runs: &'a mut [Run<'r>]) -> Self {
+        Self {
+            key,
+            direction,
+            runs,
+            next: (0, 0),
+            done: 0,
+            packet: Zeroizing::default(),
+            answers: Zeroizing::default(),
+        }
+    }
+
+    fn next_batch(&mut self) -> Vec<Piece> {
+        let (mut batch, mut len) = (Vec::new(), 0);
+        while len < self.key.batch
+            && let Some(piece) = self.next_piece(self.key.batch - len)
+        {
+            len += self.bytes(&piece).len();
+            batch.push(piece);
+        }
+        batch
+    }
+
+    /// At most about `most` bytes, but always a unit.
+    fn next_piece(&mut self, most: usize) -> Option<Piece> {
+        let (run, first) = loop {
+            let (run, first) = self.next;
+            if first < self.runs.get(run)?.units() {
+                break (run, first);
+            }
+            self.next = (run + 1, 0);
+        };
+        let fit = PIECE.min(most) / self.runs[run].unit_len().get();
+        let end = self.runs[run].units().min(first + fit.max(1));
+        self.next = (run, end);
+        Some(Piece {
+            run,
+            units: first..end,
+        })
+    }
+
+    /// Where a piece's bytes are in its run.
+    fn bytes(&self, piece: &Piece) -> Range<usize> {
+        let unit_len = self.runs[piece.run].unit_len().get();
+        piece.units.start * unit_len..piece.units.end * unit_len
+    }
+
+    /// All of the batch, or nothing of it.
+    fn crypt(&mut self, driver: &mut Driver<T>, batch: &[Piece]) -> Result<(), Failure> {
+        let beat_len = driver.config().beat_len();
+        let packet_len = |piece: &Piece| {
+            let unit_len = self.runs[piece.run].unit_len().get();
+            beats::packet_len(piece.units.len(), unit_len, beat_len)
+        };
+        let lens: Vec<usize> = batch.iter().map(packet_len).collect();
+        reserve(&mut self.packet, lens.iter().copied().max().unwrap_or(0));
+        reserve(&mut self.answers, lens.iter().sum());
+        let mut answers = mem::take(&mut self.answers);
+
+        let (mut submitted, mut under_way, mut at) = (0, 0, 0);
+        for &len in &lens {
+            while submitted < batch.len() && under_way < WINDOW && driver.room() > 0 {
+                self.submit(driver, &batch[submitted])?;
+                under_way += lens[submitted];
+                submitted += 1;
+            }
+            driver.complete(&mut answers[at..at + len])?.status?;
+            under_way -= len;
+            at += len;
+        }
+        driver.settle()?;
+
+        let mut rest = answers.as_slice();
+        for (piece, len) in batch.iter().zip(lens) {
+            let (answer, others) = rest.split_at(len);
+            rest = others;
+            let bytes = self.bytes(piece);
+            let run = &mut self.runs[piece.run];
+            let unit_len = run.unit_len().get();
+            beats::unpack(answer, unit_len, beat_len, &mut run.output()[bytes]);
+            self.done += piece.units.len();
+        }
+        self.answers = answers;
+        Ok(())
+    }
+
+    fn submit(&mut self, driver: &mut Driver<T>, piece: &Piece) -> Result<(), Failure> {
+        let slot = driver.seat(&self.key.key)?;
+        let slot = slot.expect("all descriptors that are under way have this key");
+        let run = &self.runs[piece.run];
+        let (unit_len, stride) = (run.unit_len(), run.stride());
+        let descriptor = Descriptor {
+            first: run.first().step(piece.units.start as u64, stride),
+            stride,
+            unit_len: u32::try_from(unit_len.get()).expect("at most 2²⁴"),
+            units: u32::try_from(piece.units.len()).expect("at most PIECE"),
+            slot,
+            direction: self.direction,
+            ecb: self.key.mode == Mode::Ecb,
+        };
+        let input = &run.buf().input()[self.bytes(piece)];
+        let beat_len = driver.config().beat_len();
+        if unit_len.get().is_multiple_of(beat_len) {
+            driver.submit(&descriptor, input)?;
+        } else {
+            beats::pack(input, unit_len.get(), beat_len, &mut self.packet);
+            driver.submit(&descriptor, &self.packet)?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes `memory` at least `len` bytes long.
+fn reserve(memory: &mut Zeroizing<Vec<u8>>, len: usize) {
+    if memory.capacity() < len {
+        *memory = Zeroizing::new(vec![0; len]);
+    }
+    let len = len.max(memory.len());
+    memory.resize(len, 0);
+}

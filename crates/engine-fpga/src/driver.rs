@@ -1,0 +1,618 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The core's driver: key slots, the ring of descriptors, and data on beats.
+//!
+//! One thread at a time has the driver. It keeps the ring full: descriptors are submitted
+//! while earlier ones are under way, so that the core goes from one to the next without a
+//! pause. Everything is polled, since with full queues there is nothing to wait for.
+//!
+//! After an error of which the core cannot be the wiser (no answer, a wrong one) nothing
+//! it says is believed until [`Driver::reset`], which zeroises its keys and its data.
+
+use std::{
+    collections::VecDeque,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use luxor_engine::{AesKey, DataUnitNumber, Direction, KeySize, XtsKey};
+use zeroize::Zeroizing;
+
+pub use crate::error::{DescriptorError, DriverError, KeyError};
+use crate::{
+    registers::{self as reg, Config},
+    transport::Transport,
+};
+
+/// So many cycles in which no beat leaves the core, while one is waited for, mean that it
+/// hangs: 5 ms at 200 MHz.
+const PATIENCE: u64 = 1_000_000;
+
+/// As many reads of a register that does not change mean the same. Nothing that is
+/// waited for so takes a thousand cycles, and no read is done in less than one.
+const POLLS: u32 = 100_000;
+
+/// A core and what is under way in it.
+#[derive(Debug)]
+pub struct Driver<T: Transport> {
+    transport: T,
+    config: Config,
+    /// Nothing is known about the core.
+    lost: bool,
+    slots: [Slot; reg::SLOTS],
+    /// The last descriptor's time, by which slots are compared.
+    now: u64,
+    /// What the core's ring holds, as far as it is known: words that stay are not written
+    /// again, which are most of them, and each write costs as much as some beats.
+    ring: [Option<[u32; WORDS]>; reg::RING_LEN as usize],
+    under_way: VecDeque<UnderWay>,
+    /// Descriptors submitted since the reset, completed, and done as the core last said.
+    tail: u32,
+    completed: u32,
+    head: u32,
+    /// The most beats that can have left the core since the reset, and those of completed
+    /// descriptors.
+    beats_due: u64,
+    beats_seen: u64,
+    blocks: u64,
+    /// What was counted before the last reset.
+    before: Counters,
+}
+
+const WORDS: usize = reg::DESCRIPTOR_WORDS as usize;
+
+/// A key slot as the driver knows it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    key: Option<KeyId>,
+    used: u64,
+    under_way: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    slot: u8,
+    /// Of the packet, in bytes.
+    len: usize,
+    blocks: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct KeyId(u64);
+
+/// A key as a slot takes it. Whoever has it tells the driver when it goes:
+/// [`Driver::forget`].
+#[derive(Debug)]
+pub struct SlotKey {
+    id: KeyId,
+    data: AesKey,
+    tweak: AesKey,
+}
+
+impl SlotKey {
+    /// For XTS.
+    #[must_use]
+    pub fn xts(key: &XtsKey) -> Self {
+        Self::new(key.data_key().clone(), key.tweak_key().clone())
+    }
+
+    /// For ECB.
+    ///
+    /// # Panics
+    /// Never.
+    #[must_use]
+    pub fn ecb(key: &AesKey) -> Self {
+        // A slot has a tweak key in any case, and it must not be equal.
+        let other: Zeroizing<Vec<u8>> = Zeroizing::new(key.expose().iter().map(|b| !b).collect());
+        Self::new(key.clone(), AesKey::new(&other).expect("a key's length"))
+    }
+
+    fn new(data: AesKey, tweak: AesKey) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+
+        Self {
+            id: KeyId(NEXT.fetch_add(1, Ordering::Relaxed)),
+            data,
+            tweak,
+        }
+    }
+
+    fn size(&self) -> KeySize {
+        self.data.size()
+    }
+}
+
+/// What the core is to do with a packet of `units` data units of `unit_len` bytes each.
+/// Each unit begins on a beat of its own ([`crate::beats`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    /// The first unit's number. Without effect in ECB, as the stride.
+    pub first: DataUnitNumber,
+    /// By how much it grows from unit to unit.
+    pub stride: u64,
+    /// In bytes.
+    pub unit_len: u32,
+    /// How many.
+    pub units: u32,
+    /// The key's slot, from [`Driver::seat`].
+    pub slot: u8,
+    /// Which way.
+    pub direction: Direction,
+    /// Each block by itself.
+    pub ecb: bool,
+}
+
+impl Descriptor {
+    #[expect(clippy::cast_possible_truncation, reason = "words of longer numbers")]
+    fn words(&self) -> [u32; WORDS] {
+        let first = self.first.get();
+        let mut flags = u32::from(self.slot);
+        if self.direction == Direction::Decrypt {
+            flags |= reg::FLAG_DECRYPT;
+        }
+        if self.ecb {
+            flags |= reg::FLAG_ECB;
+        }
+        [
+            first as u32,
+            (first >> 32) as u32,
+            (first >> 64) as u32,
+            (first >> 96) as u32,
+            self.stride as u32,
+            (self.stride >> 32) as u32,
+            self.unit_len,
+            self.units,
+            flags,
+        ]
+    }
+}
+
+/// What became of a descriptor.
+#[derive(Debug)]
+pub struct Completion {
+    /// As the core has it.
+    pub status: Result<(), DescriptorError>,
+    /// Bytes of the answer. All of the packet's when all went well.
+    pub len: usize,
+}
+
+/// What a core has done since its driver was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Clock cycles.
+    pub cycles: u64,
+    /// Beats that left it.
+    pub beats: u64,
+    /// Blocks of data units that were completed without an error, part blocks included.
+    pub blocks: u64,
+}
+
+impl<T: Transport> Driver<T> {
+    /// Looks at what is at the other end, and resets it.
+    ///
+    /// # Errors
+    /// [`DriverError`], if it is no such core, of another register map, or does not answer.
+    pub fn new(mut transport: T) -> Result<Self, DriverError> {
+        check_id(&mut transport)?;
+        let found = transport.read(reg::VERSION)?;
+        // A later second number adds registers, and changes none.
+        if found >> 16 != reg::VERSION_VALUE >> 16 {
+            return Err(DriverError::Version { found });
+        }
+        let bits = transport.read(reg::CONFIG)?;
+        let config = Config::from_bits(bits);
+        if !matches!(config.lanes(), 1 | 2 | 4) || config.ring_len() != reg::RING_LEN {
+            return Err(DriverError::Config { bits });
+        }
+        let mut driver = Self {
+            transport,
+            config,
+            lost: true,
+            slots: Default::default(),
+            now: 0,
+            ring: Default::default(),
+            under_way: VecDeque::new(),
+            tail: 0,
+            completed: 0,
+            head: 0,
+            beats_due: 0,
+            beats_seen: 0,
+            blocks: 0,
+            before: Counters::default(),
+        };
+        driver.restart()?;
+        Ok(driver)
+    }
+
+    /// How the core was built.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        self.config
+    }
+
+    /// The way to the core.
+    pub fn transport(&mut self) -> &mut T {
+        &mut self.transport
+    }
+
+    /// Whether there was an error after which only [`Driver::reset`] helps.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// Begins anew: what is under way is thrown away, keys and data in the core are
+    /// zeroised.
+    ///
+    /// # Errors
+    /// [`DriverError`], if the core does not do it. Then it is lost.
+    pub fn reset(&mut self) -> Result<(), DriverError> {
+        self.lost = true;
+        // A board that has left its bus reads as ones everywhere.
+        check_id(&mut self.transport)?;
+        if let Ok(counters) = self.all_counters() {
+            self.before = counters;
+            self.blocks = 0;
+        }
+        self.restart()
+    }
+
+    fn restart(&mut self) -> Result<(), DriverError> {
+        self.lost = true;
+        self.slots = Default::default();
+        self.ring = Default::default();
+        self.under_way.clear();
+        (self.tail, self.completed, self.head) = (0, 0, 0);
+        (self.beats_due, self.beats_seen) = (0, 0);
+
+        // The streams stop first: what is left of a packet must not be taken for the
+        // beginning of the next one's.
+        self.transport.abort()?;
+        self.transport.write(reg::CONTROL, reg::CONTROL_RESET)?;
+        let busy = reg::STATUS_BUSY | reg::STATUS_KEY_BUSY | reg::STATUS_ZEROISING;
+        self.poll(reg::STATUS, "a reset", |status| status & busy == 0)?;
+        for register in [reg::TAIL, reg::HEAD] {
+            let found = self.transport.read(register)?;
+            if found != 0 {
+                return Err(DriverError::NotReset { register, found });
+            }
+        }
+        self.transport.write(reg::CONTROL, reg::CONTROL_ENABLE)?;
+        self.lost = false;
+        Ok(())
+    }
+
+    /// The slot in which `key` is. If it is in none, it replaces the one that has not
+    /// been used for longest. Descriptors may be under way meanwhile; keys that they need
+    /// stay where they are: `None` if all slots have such keys. Then complete some.
+    ///
+    /// # Errors
+    /// [`DriverError::Key`] if the core refuses the key; all others are fatal.
+    pub fn seat(&mut self, key: &SlotKey) -> Result<Option<u8>, DriverError> {
+        self.watched(|driver| {
+            driver.now += 1;
+            let found = driver.slot_of(key).or_else(|| {
+                // Empty slots were used at time 0.
+                let free = (0..).zip(&driver.slots);
+                let free = free.filter(|(_, slot)| slot.under_way == 0);
+                free.min_by_key(|(_, slot)| slot.used).map(|(i, _)| i)
+            });
+            let Some(index) = found else {
+                return Ok(None);
+            };
+            let slot = &mut driver.slots[usize::from(index)];
+            if slot.key != Some(key.id) {
+                *slot = Slot::default();
+                driver.load(key, index)?;
+            }
+            let slot = &mut driver.slots[usize::from(index)];
+            (slot.key, slot.used) = (Some(key.id), driver.now);
+            Ok(Some(index))
+        })
+    }
+
+    fn slot_of(&self, key: &SlotKey) -> Option<u8> {
+        let mut slots = (0..).zip(&self.slots);
+        slots
+            .find(|(_, slot)| slot.key == Some(key.id))
+            .map(|(i, _)| i)
+    }
+
+    fn load(&mut self, key: &SlotKey, slot: u8) -> Result<(), DriverError> {
+        if !self.config.has_key_size(key.size()) {
+            return Err(KeyError::Size.into());
+        }
+        for (register, key) in [(reg::KEY_DATA, &key.data), (reg::KEY_TWEAK, &key.tweak)] {
+            let words = key.expose().chunks_exact(4);
+            for (register, word) in (register..).step_by(4).zip(words) {
+                let word = u32::from_le_bytes(word.try_into().expect("four bytes"));
+                self.transport.write(register, word)?;
+            }
+        }
+        let size = match key.size() {
+            KeySize::Aes128 => 0,
+            KeySize::Aes256 => reg::KEY_LONG,
+        };
+        self.command(reg::KEY_LOAD | size, slot)
+    }
+
+    fn command(&mut self, command: u32, slot: u8) -> Result<(), DriverError> {
+        let command = command | u32::from(slot) << 8;
+        self.transport.write(reg::KEY_COMMAND, command)?;
+        let status = self.poll(reg::KEY_STATUS, "a key command", |status| {
+            status & reg::KEY_STATUS_BUSY == 0
+        })?;
+        Ok(KeyError::of_code(status >> 4 & 15)?)
+    }
+
+    /// Zeroises the slot of `key`, if it is in one. A core that is lost is reset.
+    ///
+    /// # Errors
+    /// [`DriverError`]: [`KeyError::InUse`] if descriptors with this key are under way,
+    /// else the core is lost, and the key may still be in it.
+    pub fn forget(&mut self, key: &SlotKey) -> Result<(), DriverError> {
+        if self.lost {
+            return self.reset();
+        }
+        self.watched(|driver| {
+            let Some(index) = driver.slot_of(key) else {
+                return Ok(());
+            };
+            let slot = &mut driver.slots[usize::from(index)];
+            if slot.under_way > 0 {
+                return Err(KeyError::InUse.into());
+            }
+            *slot = Slot::default();
+            // Unlike a key that was refused, one that stays is no ordinary thing.
+            driver
+                .command(reg::KEY_CLEAR, index)
+                .map_err(|error| DriverError::NotCleared {
+                    cause: Box::new(error),
+                })
+        })
+    }
+
+    /// How many descriptors may be submitted now.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        reg::RING_LEN as usize - self.under_way.len()
+    }
+
+    /// How many descriptors are under way.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// Submits a descriptor and its packet, and does not wait for it. The packet is whole
+    /// beats; without bytes there is no packet, as for a descriptor of no units.
+    ///
+    /// # Errors
+    /// [`DriverError`], all fatal. What the core finds wrong with a descriptor is in its
+    /// [`Completion`].
+    ///
+    /// # Panics
+    /// If there is no room.
+    pub fn submit(&mut self, descriptor: &Descriptor, packet: &[u8]) -> Result<(), DriverError> {
+        assert!(self.room() > 0, "the ring is full");
+        self.watched(|driver| {
+            let place = driver.tail % reg::RING_LEN;
+            let words = descriptor.words();
+            let known = driver.ring[place as usize].take();
+            for (i, word) in (0..).zip(words) {
+                if known.is_none_or(|known| known[usize::from(i)] != word) {
+                    driver.transport.write(ring_word(place, i), word)?;
+                }
+            }
+            driver.ring[place as usize] = Some(words);
+            if !packet.is_empty() {
+                driver.transport.send(packet)?;
+                // A null beat where something is wrong.
+                driver.beats_due += (packet.len() / driver.config.beat_len()) as u64 + 1;
+            }
+            let blocks = u64::from(descriptor.unit_len.div_ceil(16)) * u64::from(descriptor.units);
+            driver.under_way.push_back(UnderWay {
+                slot: descriptor.slot,
+                len: packet.len(),
+                blocks,
+            });
+            if let Some(slot) = driver.slots.get_mut(usize::from(descriptor.slot)) {
+                slot.under_way += 1;
+            }
+            driver.tail = driver.tail.wrapping_add(1);
+            Ok(driver.transport.write(reg::TAIL, driver.tail)?)
+        })
+    }
+
+    /// Waits for the descriptor that is under way for longest, and takes its answer into
+    /// the first bytes of `answer`, which has room for as many as its packet had.
+    ///
+    /// # Errors
+    /// [`DriverError`], all fatal: the core hangs, or contradicts itself.
+    ///
+    /// # Panics
+    /// If none is under way, or `answer` is too short.
+    pub fn complete(&mut self, answer: &mut [u8]) -> Result<Completion, DriverError> {
+        let next = *self.under_way.front().expect("a descriptor is under way");
+        let answer = &mut answer[..next.len];
+        self.watched(|driver| {
+            let len = match next.len {
+                0 => 0,
+                _ => driver.receive(answer)?,
+            };
+            if driver.head == driver.completed {
+                let completed = driver.completed;
+                let head = driver.poll(reg::HEAD, "the end of a descriptor", |head| {
+                    head != completed
+                })?;
+                driver.believe_head(head)?;
+            }
+            let place = driver.completed % reg::RING_LEN;
+            let status = driver
+                .transport
+                .read(ring_word(place, reg::DESCRIPTOR_STATUS))?;
+            if status & reg::DONE == 0 {
+                return Err(DriverError::NotDone { status });
+            }
+            let status = DescriptorError::of_code(status & 15);
+            if status.is_ok() && len != next.len {
+                let expected = next.len;
+                return Err(DriverError::AnswerLen {
+                    expected,
+                    found: len,
+                });
+            }
+            driver.beats_seen += (len / driver.config.beat_len()) as u64;
+            // With too few data, or where none were wanted, the answer ends with a null beat.
+            let null_beat = !matches!(status, Ok(()) | Err(DescriptorError::Excess));
+            driver.beats_seen += u64::from(null_beat && next.len > 0);
+            driver.completed = driver.completed.wrapping_add(1);
+            driver.under_way.pop_front();
+            if let Some(slot) = driver.slots.get_mut(usize::from(next.slot)) {
+                slot.under_way -= 1;
+            }
+            if status.is_ok() {
+                driver.blocks += next.blocks;
+            }
+            Ok(Completion { status, len })
+        })
+    }
+
+    /// Makes sure that the core has nothing more to do, and that no beat came out but those
+    /// of the answers. Until then, answers may belong to other descriptors.
+    ///
+    /// # Errors
+    /// [`DriverError::Babbles`] and others, all fatal.
+    ///
+    /// # Panics
+    /// If a descriptor is under way.
+    pub fn settle(&mut self) -> Result<(), DriverError> {
+        assert!(self.under_way.is_empty(), "a descriptor is under way");
+        self.watched(|driver| {
+            let head = driver.transport.read(reg::HEAD)?;
+            driver.believe_head(head)?;
+            let (found, due) = (driver.read_long(reg::BEATS_OUT)?, driver.beats_seen);
+            if found != due {
+                return Err(DriverError::Babbles { found, due });
+            }
+            Ok(())
+        })
+    }
+
+    fn receive(&mut self, answer: &mut [u8]) -> Result<usize, DriverError> {
+        let mut last = None;
+        loop {
+            if let Some(len) = self.transport.receive(answer, PATIENCE)? {
+                return Ok(len);
+            }
+            // A long packet may take longer than that.
+            let beats = self.read_long(reg::BEATS_OUT)?;
+            if beats > self.beats_due {
+                return Err(DriverError::Babbles {
+                    found: beats,
+                    due: self.beats_due,
+                });
+            }
+            if last.is_some_and(|last| beats <= last) {
+                let head = self.transport.read(reg::HEAD)?;
+                self.believe_head(head)?;
+                return Err(if self.head == self.completed {
+                    DriverError::Hangs { cycles: PATIENCE }
+                } else {
+                    DriverError::AnswerLost
+                });
+            }
+            last = Some(beats);
+        }
+    }
+
+    /// Nothing is done that was not submitted, and nothing that was done is undone.
+    fn believe_head(&mut self, head: u32) -> Result<(), DriverError> {
+        let done = head.wrapping_sub(self.completed);
+        if done > self.tail.wrapping_sub(self.completed) {
+            let (tail, completed) = (self.tail, self.completed);
+            return Err(DriverError::Head {
+                head,
+                completed,
+                tail,
+            });
+        }
+        self.head = head;
+        Ok(())
+    }
+
+    /// What has been done since the driver was made.
+    ///
+    /// # Errors
+    /// [`DriverError`], all fatal.
+    pub fn counters(&mut self) -> Result<Counters, DriverError> {
+        self.watched(Self::all_counters)
+    }
+
+    fn all_counters(&mut self) -> Result<Counters, DriverError> {
+        Ok(Counters {
+            cycles: self
+                .read_long(reg::CYCLES)?
+                .wrapping_add(self.before.cycles),
+            beats: self
+                .read_long(reg::BEATS_OUT)?
+                .wrapping_add(self.before.beats),
+            blocks: self.blocks + self.before.blocks,
+        })
+    }
+
+    fn read_long(&mut self, register: u16) -> Result<u64, DriverError> {
+        let low = self.transport.read(register)?;
+        let high = self.transport.read(register + 4)?;
+        Ok(u64::from(high) << 32 | u64::from(low))
+    }
+
+    /// Reads a register until it is as wanted, and returns it.
+    fn poll(
+        &mut self,
+        register: u16,
+        what: &'static str,
+        is_so: impl Fn(u32) -> bool,
+    ) -> Result<u32, DriverError> {
+        for _ in 0..POLLS {
+            let value = self.transport.read(register)?;
+            if is_so(value) {
+                return Ok(value);
+            }
+        }
+        Err(DriverError::NeverEnds { what, polls: POLLS })
+    }
+
+    /// Does something with a core that is not lost, and notices when that loses it.
+    fn watched<R>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<R, DriverError>,
+    ) -> Result<R, DriverError> {
+        if self.lost {
+            return Err(DriverError::Lost);
+        }
+        let result = work(self);
+        self.lost = matches!(&result, Err(error) if error.is_fatal());
+        result
+    }
+}
+
+impl<T: Transport> Drop for Driver<T> {
+    /// Leaves no key in the core, and no data.
+    fn drop(&mut self) {
+        let holds = self.slots.iter().any(|slot| slot.key.is_some());
+        if self.lost || holds || !self.under_way.is_empty() {
+            let _ = self.reset();
+        }
+    }
+}
+
+fn check_id(transport: &mut impl Transport) -> Result<(), DriverError> {
+    match transport.read(reg::ID)? {
+        reg::ID_VALUE => Ok(()),
+        found => Err(DriverError::Id { found }),
+    }
+}
+
+fn ring_word(place: u32, word: u16) -> u16 {
+    let place = u16::try_from(place).expect("32 places");
+    reg::RING + place * reg::DESCRIPTOR_BYTES + 4 * word
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What can be wrong with a core, a key or a descriptor.
+
+use crate::{registers as reg, transport::TransportError};
+
+/// Why the driver could not do something.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DriverError {
+    /// No register or no stream.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// It is something else.
+    #[error(
+        "there is no core of Luxor's: it has the ID {found:#010x} instead of {:#010x}",
+        reg::ID_VALUE
+    )]
+    Id {
+        /// What the register says.
+        found: u32,
+    },
+    /// It has other registers.
+    #[error(
+        "the core has version {}.{} of the register map, and this program knows {}.{}",
+        found >> 16, found & 0xffff, reg::VERSION_VALUE >> 16, reg::VERSION_VALUE & 0xffff
+    )]
+    Version {
+        /// What the register says.
+        found: u32,
+    },
+    /// It says of itself what no core is.
+    #[error("the core's configuration {bits:#010x} is none that this program knows")]
+    Config {
+        /// What the register says.
+        bits: u32,
+    },
+    /// It was built without something that is needed.
+    #[error("the core was built without {what}")]
+    Lacks {
+        /// In words.
+        what: &'static str,
+    },
+    /// A register that was read so often does not become what it must.
+    #[error("the core does not come to {what}: {polls} reads of a register say so")]
+    NeverEnds {
+        /// What was waited for.
+        what: &'static str,
+        /// Reads.
+        polls: u32,
+    },
+    /// After a reset there is something left.
+    #[error("after a reset, register {register:#05x} is {found} instead of 0")]
+    NotReset {
+        /// Its address in bytes.
+        register: u16,
+        /// What it says.
+        found: u32,
+    },
+    /// For so long, no beat came out.
+    #[error("the core hangs: nothing came out of it in {cycles} cycles")]
+    Hangs {
+        /// Clock cycles.
+        cycles: u64,
+    },
+    /// A descriptor is done, and its answer never came.
+    #[error("the core says that a descriptor is done, and its data did not come")]
+    AnswerLost,
+    /// Other than what went in came out.
+    #[error("the core gave out {found} beats of data instead of {due}")]
+    Babbles {
+        /// Beats.
+        found: u64,
+        /// Beats.
+        due: u64,
+    },
+    /// A descriptor went well, but its answer is shorter or longer than its packet.
+    #[error("the core answered {expected} bytes with {found} bytes")]
+    AnswerLen {
+        /// Bytes.
+        expected: usize,
+        /// Bytes.
+        found: usize,
+    },
+    /// More descriptors are done than were submitted, or fewer than before.
+    #[error(
+        "the core says that {head} descriptors are done, after {completed}, of {tail} submitted"
+    )]
+    Head {
+        /// What the register says.
+        head: u32,
+        /// Descriptors that were done before.
+        completed: u32,
+        /// Descriptors that were submitted.
+        tail: u32,
+    },
+    /// A descriptor that is done has no status.
+    #[error("the core says that a descriptor is done, whose status is {status:#010x}")]
+    NotDone {
+        /// The word in the ring.
+        status: u32,
+    },
+    /// The core refused a key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A key could not be taken out of its slot.
+    #[error("a key could not be cleared: {cause}")]
+    NotCleared {
+        /// Why.
+        cause: Box<DriverError>,
+    },
+    /// There was an error before, and no reset since.
+    #[error("the core had an error before, and has not been reset")]
+    Lost,
+}
+
+impl DriverError {
+    /// Whether the core can be trusted only after a reset.
+    #[must_use]
+    pub fn is_fatal(&self) -> bool {
+        !matches!(
+            self,
+            Self::Key(KeyError::Equal | KeyError::Size | KeyError::InUse)
+        )
+    }
+}
+
+/// Why the core did not process a descriptor, or not as it should be: its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DescriptorError {
+    /// It has no units, or units of no bytes.
+    #[error("the descriptor has no data units, or units of 0 bytes")]
+    NoData,
+    /// Its units have less than a block.
+    #[error("the descriptor's data units are shorter than 16 bytes")]
+    TooShort,
+    /// Its units have more than 2²⁰ blocks (IEEE 1619-2018, 5.1).
+    #[error("the descriptor's data units are longer than 2^20 blocks")]
+    TooLong,
+    /// It names a key slot that is not there.
+    #[error("the core has no such key slot")]
+    NoSlot,
+    /// Its key slot is empty.
+    #[error("the key slot is empty")]
+    EmptySlot,
+    /// Its key slot is that of a key that was refused.
+    #[error("the key slot was given a data key and a tweak key that are equal")]
+    EqualKeys,
+    /// The core was built for the other direction only.
+    #[error("the core was not built for this direction")]
+    NoCipher,
+    /// In ECB, its units have part blocks.
+    #[error("ECB has whole blocks only")]
+    EcbTail,
+    /// Its packet was too short.
+    #[error("the data ended too early")]
+    Cut,
+    /// Its packet was too long.
+    #[error("there were more data than the descriptor has")]
+    Excess,
+    /// A code that this program does not know.
+    #[error("the core gave the unknown status {0}")]
+    Unknown(u32),
+}
+
+impl DescriptorError {
+    /// From the code in a descriptor's status, where 0 is success.
+    ///
+    /// # Errors
+    /// What the code says.
+    pub fn of_code(code: u32) -> Result<(), Self> {
+        Err(match code {
+            0 => return Ok(()),
+            1 => Self::NoData,
+            2 => Self::TooShort,
+            3 => Self::TooLong,
+            4 => Self::NoSlot,
+            5 => Self::EmptySlot,
+            6 => Self::EqualKeys,
+            7 => Self::NoCipher,
+            8 => Self::EcbTail,
+            9 => Self::Cut,
+            10 => Self::Excess,
+            code => Self::Unknown(code),
+        })
+    }
+}
+
+/// Why the core did not do what a key command says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The data key and the tweak key are the same.
+    #[error("the core refuses keys whose data key and tweak key are equal")]
+    Equal,
+    /// There is no such slot.
+    #[error("the core has no such key slot")]
+    NoSlot,
+    /// Descriptors with the slot's key are under way.
+    #[error("the key is in use")]
+    InUse,
+    /// The core was built without keys of this size.
+    #[error("the core takes no keys of this size")]
+    Size,
+    /// A code that this program does not know.
+    #[error("the core gave the unknown result {0} to a key command")]
+    Unknown(u32),
+}
+
+impl KeyError {
+    /// From the result in the register of key commands, where 0 is success.
+    ///
+    /// # Errors
+    /// What the code says.
+    pub fn of_code(code: u32) -> Result<(), Self> {
+        Err(match code {
+            0 => return Ok(()),
+            1 => Self::Equal,
+            2 => Self::NoSlot,
+            3 => Self::InUse,
+            4 => Self::Size,
+            code => Self::Unknown(code),
+        })
+    }
+}

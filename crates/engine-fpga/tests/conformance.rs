@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The whole suite over the Verilated core, forced.
+
+use std::sync::Arc;
+
+use luxor_engine::{Registry, Unavailable};
+use luxor_engine_fpga::model;
+
+fn registry() -> Registry {
+    let mut registry = Registry::empty();
+    registry.register("fpga", || match model::backend() {
+        Ok(backend) => Ok(Arc::new(backend)),
+        Err(error) => Err(Unavailable::Device(error.to_string())),
+    });
+    registry
+}
+
+luxor_conformance::conformance_tests!("fpga", registry());
