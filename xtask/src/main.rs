@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The project's chores. `cargo xtask test` sets up what the tests need and runs
 //! them all, `cargo xtask ci` adds every other check that a change must pass,
-//! `cargo xtask guard` is one of these, and `cargo xtask bench` measures.
+//! `cargo xtask guard` and `cargo xtask rtl` are some of these, and `cargo xtask bench`
+//! measures.
 //!
 //! No dependencies, so that the first thing a newcomer runs builds in seconds.
 
@@ -9,6 +10,7 @@ mod checks;
 mod guard;
 mod process;
 mod readme;
+mod rtl;
 mod setup;
 mod steps;
 
@@ -22,6 +24,7 @@ const USAGE: &str = "\
 usage: cargo xtask test             set up what the tests need, and run them all
        cargo xtask ci               that, and every check that a change must pass
        cargo xtask guard            the check of the kernels' speed alone
+       cargo xtask rtl              the checks of the core for FPGAs alone
        cargo xtask bench [ARGS]...  measure, beside rivals; ARGS go to the bench program";
 
 /// Every CPU path: a machine that runs `ci` must have them all, so that a kernel
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
     {
         ["test"] => test(),
         ["guard"] => guard(),
+        ["rtl"] => rtl(),
         ["ci"] => ci(),
         ["bench", rest @ ..] => bench(rest),
         [] | ["help" | "--help" | "-h"] => {
@@ -60,6 +64,7 @@ fn test() -> ExitCode {
     let mut steps = Steps::new("test");
     if steps.run("setup", || setup::ensure(&Need::for_tests())) {
         tests(&mut steps, None);
+        rtl::steps(&mut steps);
     }
     steps.finish()
 }
@@ -68,6 +73,14 @@ fn guard() -> ExitCode {
     let mut steps = Steps::new("guard");
     if steps.run("setup", || setup::ensure(&Need::for_guard())) {
         guard::steps(&mut steps);
+    }
+    steps.finish()
+}
+
+fn rtl() -> ExitCode {
+    let mut steps = Steps::new("rtl");
+    if steps.run("setup", || setup::ensure(&Need::for_rtl())) {
+        rtl::steps(&mut steps);
     }
     steps.finish()
 }
@@ -98,6 +111,7 @@ fn ci() -> ExitCode {
         )
     });
     tests(&mut steps, Some(CI_ENGINES));
+    rtl::steps(&mut steps);
     guard::steps(&mut steps);
     steps.run("README's commands", readme::follow);
     steps.run("licences and sources", || {
@@ -132,9 +146,7 @@ fn tests(steps: &mut Steps, engines: Option<&str>) {
     });
     steps.run("engines of this machine", || {
         // Built with the tests, beside this program.
-        let luxor = env::current_exe()
-            .map_err(|e| e.to_string())?
-            .with_file_name("luxor");
+        let luxor = setup::beside_this_program("luxor")?;
         process::run(process::command(luxor).arg("engines"))
     });
     steps.run("engine without std", || {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the chores need from the machine: found, or installed, or named.
 
-use std::path::Path;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use crate::process::{self, cargo, command, find};
 
@@ -61,15 +64,44 @@ impl Need {
             Self::programs(&["e2fsck", "mkfs.ext4"], Packages::same("e2fsprogs")),
             Self::programs(&["bash"], Packages::same("bash")),
         ]
+        .into_iter()
+        .chain(Self::for_rtl())
+        .collect()
     }
 
-    /// What `cargo xtask ci` needs: libFuzzer is C++, and the checks list files by Git.
+    /// What `cargo xtask rtl` needs.
+    pub fn for_rtl() -> Vec<Self> {
+        vec![
+            Self::programs(&["verilator"], Packages::same("verilator")),
+            Self::programs(&["iverilog", "vvp"], Packages::same("iverilog")),
+            Self::programs(&["yosys"], Packages::same("yosys")),
+            // Verilator's models are C++.
+            Self::programs(
+                &["c++"],
+                Packages::same("gcc-c++").debian("g++").arch("gcc"),
+            ),
+            Self::programs(&["make"], Packages::same("make")),
+            Self::programs(&["ccache"], Packages::same("ccache")),
+            // The simulated core has Python in it.
+            Self {
+                what: "/usr/bin/python3 with venv and its shared library".to_owned(),
+                is_there: Box::new(|| {
+                    let script = "import ctypes, ensurepip, sysconfig, venv\n\
+                                  ctypes.CDLL(sysconfig.get_config_var('INSTSONAME'))";
+                    process::succeeds(command("/usr/bin/python3").args(["-c", script]))
+                }),
+                packages: Packages::same("python3")
+                    .debian("python3-venv libpython3-dev")
+                    .fedora("python3 python3-libs")
+                    .arch("python"),
+            },
+        ]
+    }
+
+    /// What `cargo xtask ci` needs: the checks list files by Git. (libFuzzer is C++, whose
+    /// compiler the tests need already.)
     pub fn for_ci() -> Vec<Self> {
         let mut needs = Self::for_tests();
-        needs.push(Self::programs(
-            &["c++"],
-            Packages::same("gcc-c++").debian("g++").arch("gcc"),
-        ));
         needs.push(Self::programs(&["git"], Packages::same("git")));
         needs.extend(Self::for_guard());
         needs
@@ -174,6 +206,46 @@ pub fn ensure_cargo_tool(name: &str) -> Result<String, String> {
     process::run(cargo("install --locked").arg(name))
 }
 
+/// A Python of the project's own in `folder`, with the packages that the file
+/// `requirements` lists, at their versions. Gives its program.
+pub fn ensure_python(folder: &Path, requirements: &Path) -> Result<PathBuf, String> {
+    let python = folder.join("bin/python");
+    let fail = |file: &Path, e: std::io::Error| format!("{}: {e}", file.display());
+    let wanted = fs::read_to_string(requirements).map_err(|e| fail(requirements, e))?;
+    // Written last.
+    let installed = folder.join("installed.txt");
+    if fs::read_to_string(&installed).is_ok_and(|text| text == wanted) {
+        return Ok(python);
+    }
+    process::run(
+        command("/usr/bin/python3")
+            .args(["-m", "venv", "--clear"])
+            .arg(folder),
+    )?;
+    let install = [
+        "-m",
+        "pip",
+        "--quiet",
+        "--disable-pip-version-check",
+        "install",
+    ];
+    let only_wheels = ["--only-binary", ":all:", "--requirement"];
+    process::run(
+        command(&python)
+            .args(install)
+            .args(only_wheels)
+            .arg(requirements),
+    )?;
+    fs::write(&installed, wanted).map_err(|e| fail(&installed, e))?;
+    Ok(python)
+}
+
+/// A program that was built with this one, by its path in the profile's folder.
+pub fn beside_this_program(path: &str) -> Result<PathBuf, String> {
+    let this = std::env::current_exe().map_err(|e| e.to_string())?;
+    Ok(this.with_file_name(path))
+}
+
 fn install(missing: &[&Need]) -> Result<(), String> {
     let names: Vec<_> = missing.iter().map(|need| need.what.as_str()).collect();
     println!("missing: {}", names.join("; "));
@@ -197,7 +269,10 @@ fn install(missing: &[&Need]) -> Result<(), String> {
             format!("install by hand: {}", names.join("; "))
         });
     }
-    let packages = packages(|p| p.debian);
+    let packages: Vec<_> = packages(|p| p.debian)
+        .into_iter()
+        .flat_map(str::split_whitespace)
+        .collect();
     let by_hand = format!(
         "run: sudo apt-get update && sudo apt-get install --yes --no-install-recommends {}",
         packages.join(" ")

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask rtl`: the XTS-AES core's lint, benches, proofs, tests of the whole, and the
+//! engine that runs on it.
+//!
+//! Every module in `rtl/rtl`, every bench in `rtl/tb` and every proof in `rtl/tb/proofs`
+//! is found by its name, so that none can be forgotten. Everything is built under
+//! `target/rtl`, anew each time, but what `ccache` has is not compiled twice.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Instant,
+};
+
+use crate::{
+    process::{self, cargo, command},
+    setup,
+    steps::Steps,
+};
+
+const MODULES: &str = "rtl/rtl";
+const BENCHES: &str = "rtl/tb";
+const PROOFS: &str = "rtl/tb/proofs";
+const COCOTB: &str = "rtl/tb/cocotb";
+const CORE_FILE: &str = "rtl/luxor_xts.core";
+const TOP: &str = "luxor_xts";
+
+/// Each module may use any of them, and the later ones the earlier.
+const PACKAGES: [&str; 2] = ["rtl/rtl/luxor_pkg.sv", "rtl/rtl/aes_pkg.sv"];
+
+/// A package that benches use.
+const BENCH_PACKAGES: [&str; 1] = ["rtl/tb/aes_model.sv"];
+
+/// A bench with this line in its head is not for Verilator: it says why.
+const ICARUS_ALONE: &str = "// Icarus alone: ";
+
+/// What the top is looked at with: TWEAK (0 paper, 1 shared, 2 dedicated), CIPHER
+/// (0 encryption, 1 decryption, 2 both), KEY128, KEY256, SBOX (0 table, 1 logic, 2 block
+/// RAM), STAGES, LANES.
+const PARAMETER_SETS: &[[u8; 7]] = &[
+    [0, 0, 1, 0, 0, 2, 1],
+    [1, 0, 0, 1, 0, 1, 4],
+    [1, 2, 1, 0, 1, 3, 1],
+    [2, 1, 0, 1, 0, 4, 4],
+    [2, 2, 1, 1, 2, 2, 2],
+];
+const PARAMETERS: [&str; 7] = [
+    "TWEAK", "CIPHER", "KEY128", "KEY256", "SBOX", "STAGES", "LANES",
+];
+
+pub fn steps(steps: &mut Steps) {
+    steps.run("RTL: lint", lint);
+    steps.run("RTL: benches", benches);
+    steps.run("RTL: proofs", proofs);
+    steps.run("RTL: the whole core", whole);
+    engine(steps);
+}
+
+/// The engine `fpga`, on the whole core as a Verilated model.
+fn engine(steps: &mut Steps) {
+    steps.run("engine fpga: clippy", || {
+        process::run(
+            cargo("clippy --locked --package luxor-engine-fpga --package luxor --all-targets")
+                .args([
+                    "--features=luxor-engine-fpga/model,luxor/fpga",
+                    "--",
+                    "-D",
+                    "warnings",
+                ]),
+        )
+    });
+    steps.run_tests("engine fpga", || {
+        process::cargo_with_signals("test --locked --package luxor-engine-fpga --features model")
+    });
+    // The engines that are there take turns in it.
+    steps.run_tests("engine fpga: files", || {
+        let mut command =
+            process::cargo_with_signals("test --locked --package luxor --features fpga --test cli");
+        command.args(["--", "every_length_comes_back_exactly", "usage::"]);
+        command
+    });
+}
+
+/// Each module by itself, the top with several parameters, and the list of files.
+fn lint() -> Result<String, String> {
+    let modules = files(MODULES, "sv")?;
+    core_file_lists(&modules)?;
+    let lint = |top: &str| {
+        let mut command = command("verilator");
+        command.args(["--lint-only", "-Wall", "--no-timing", "-y", MODULES]);
+        command.arg(format!("-I{MODULES}"));
+        command.args(["--top-module", top]).args(PACKAGES);
+        command
+    };
+    let mut jobs = Vec::new();
+    for module in modules.iter().filter(|module| !is_package(module)) {
+        let name = stem(module);
+        let mut command = lint(name);
+        command.arg(module);
+        jobs.push(Job::new(name, [command]));
+    }
+    for set in PARAMETER_SETS {
+        let mut command = lint(TOP);
+        let parameters = PARAMETERS.iter().zip(set);
+        let parameters: Vec<_> = parameters
+            .map(|(name, value)| format!("-G{name}={value}"))
+            .collect();
+        command.args(&parameters).arg(format!("{MODULES}/{TOP}.sv"));
+        jobs.push(Job::new(
+            &format!("{TOP} {}", parameters.join(" ")),
+            [command],
+        ));
+    }
+    run(jobs)
+}
+
+/// `FuseSoC`'s file names every module.
+fn core_file_lists(modules: &[PathBuf]) -> Result<(), String> {
+    let text = read(Path::new(CORE_FILE))?;
+    let listed: BTreeSet<&str> = text
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix("rtl/")?.strip_suffix(".sv"))
+        .collect();
+    let there: BTreeSet<&str> = modules.iter().map(|module| stem(module)).collect();
+    if listed == there {
+        return Ok(());
+    }
+    let differ: Vec<_> = listed.symmetric_difference(&there).collect();
+    Err(format!("{CORE_FILE} and {MODULES} differ in {differ:?}"))
+}
+
+/// Every bench, on Icarus and on Verilator. A bench that passes says so.
+fn benches() -> Result<String, String> {
+    let mut jobs = Vec::new();
+    let is_bench = |file: &PathBuf| stem(file).ends_with("_tb");
+    for bench in files(BENCHES, "sv")?.into_iter().filter(is_bench) {
+        let tested = stem(&bench).trim_end_matches("_tb");
+        let passes = format!("PASS {tested}");
+        let text = read(&bench)?;
+        if !text.lines().any(|line| line.starts_with(ICARUS_ALONE)) {
+            let commands = by_verilator(&bench, &new_folder(&format!("verilator/{tested}"))?);
+            jobs.push(Job::new(&format!("{tested}, Verilator"), commands).must_say(&passes));
+        }
+        let commands = by_icarus(&bench, &new_folder(&format!("icarus/{tested}"))?);
+        jobs.push(Job::new(&format!("{tested}, Icarus"), commands).must_say(&passes));
+    }
+    run(jobs)
+}
+
+fn by_icarus(bench: &Path, folder: &Path) -> [Command; 2] {
+    let program = folder.join("bench.vvp");
+    let mut compile = command("iverilog");
+    compile.args(["-g2012", "-y", MODULES, "-y", BENCHES, "-Y", ".sv"]);
+    compile.args([format!("-I{MODULES}"), format!("-I{BENCHES}")]);
+    compile.args(["-s", stem(bench), "-o"]).arg(&program);
+    compile.args(PACKAGES).args(BENCH_PACKAGES).arg(bench);
+    let mut simulate = command("vvp");
+    simulate.arg("-n").arg(&program);
+    [compile, simulate]
+}
+
+fn by_verilator(bench: &Path, folder: &Path) -> [Command; 2] {
+    let top = stem(bench);
+    let mut compile = cached("verilator");
+    compile.args(["--binary", "--timing", "--assert", "--timescale", "1ns/1ps"]);
+    compile.args(["-Wno-lint", "-Wno-style", "-Wno-TIMESCALEMOD"]);
+    // Registers that were not reset are random, as in Icarus they are X.
+    compile.args(["--x-assign", "unique", "--x-initial", "unique"]);
+    // To compile takes longer than to simulate.
+    compile.args(["--unroll-count", "4", "--build-jobs", "1"]);
+    compile.args(["-MAKEFLAGS", "-s OPT_FAST=-O0 OPT_GLOBAL=-O0"]);
+    compile.args(["-y", MODULES, "-y", BENCHES]);
+    compile.args([format!("-I{MODULES}"), format!("-I{BENCHES}")]);
+    compile.args(["--top-module", top, "--Mdir"]).arg(folder);
+    compile.args(PACKAGES).args(BENCH_PACKAGES).arg(bench);
+    let mut simulate = command(folder.join(format!("V{top}")));
+    simulate.args(["+verilator+rand+reset+2", "+verilator+seed+1619"]);
+    [compile, simulate]
+}
+
+/// Every proof is a Yosys script that works in its own folder.
+fn proofs() -> Result<String, String> {
+    let mut jobs = Vec::new();
+    for proof in files(PROOFS, "ys")? {
+        let mut yosys = command("yosys");
+        yosys.current_dir(process::root().join(PROOFS));
+        yosys
+            .args(["-q", "-s"])
+            .arg(proof.file_name().expect("it is a file"));
+        jobs.push(Job::new(stem(&proof), [yosys]));
+    }
+    run(jobs)
+}
+
+/// The whole core against the reference and the standards' known answers, by cocotb.
+fn whole() -> Result<String, String> {
+    let python = setup::ensure_python(
+        &process::root().join("target/rtl/python"),
+        &process::root().join(COCOTB).join("requirements.txt"),
+    )?;
+    process::run(cargo(
+        "build --locked --package luxor-reference --example answers",
+    ))?;
+    let run_py = format!("{COCOTB}/run.py");
+    let answers = setup::beside_this_program("examples/answers")?;
+    let configurations = process::output(command(&python).arg(&run_py).arg("--list"))?;
+    let mut jobs = Vec::new();
+    for configuration in configurations.lines() {
+        let folder = new_folder(&format!("cocotb/{configuration}"))?;
+        let mut test = cached(&python);
+        test.arg(&run_py).arg(configuration);
+        test.arg("--folder")
+            .arg(folder)
+            .arg("--answers")
+            .arg(&answers);
+        jobs.push(Job::new(configuration, [test]));
+    }
+    run(jobs)
+}
+
+/// Commands that run one after the other; what one that fails printed is shown.
+struct Job {
+    name: String,
+    commands: Vec<Command>,
+    must_say: Option<String>,
+}
+
+impl Job {
+    fn new(name: &str, commands: impl Into<Vec<Command>>) -> Self {
+        Self {
+            name: name.to_owned(),
+            commands: commands.into(),
+            must_say: None,
+        }
+    }
+
+    /// A line that the last command must print.
+    fn must_say(mut self, line: &str) -> Self {
+        self.must_say = Some(line.to_owned());
+        self
+    }
+
+    fn run(&mut self) -> Result<(), String> {
+        let mut said = String::new();
+        for command in &mut self.commands {
+            let line = process::line(command);
+            let output = command
+                .stdin(Stdio::null())
+                .output()
+                .map_err(|e| format!("{line}: {e}"))?;
+            said = String::from_utf8_lossy(&output.stdout).into_owned();
+            said.push_str(&String::from_utf8_lossy(&output.stderr));
+            if !output.status.success() {
+                return Err(format!("{said}{line}: {}", output.status));
+            }
+        }
+        match &self.must_say {
+            Some(wanted) if !said.lines().any(|line| line == wanted) => {
+                Err(format!("{said}it did not say \"{wanted}\""))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Runs jobs, as many at a time as there are cores.
+fn run(jobs: Vec<Job>) -> Result<String, String> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let count = jobs.len();
+    if count == 0 {
+        return Err("there is nothing to run".to_owned());
+    }
+    let next = AtomicUsize::new(0);
+    let jobs: Vec<_> = jobs.into_iter().map(Mutex::new).collect();
+    let failed = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..cores.min(count) {
+            scope.spawn(|| {
+                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let mut job = job.lock().expect("each job is run once");
+                    let begun = Instant::now();
+                    let result = job.run();
+                    let time = begun.elapsed().as_secs_f64();
+                    match result {
+                        Ok(()) => println!("passed  {:5.1} s  {}", time, job.name),
+                        Err(message) => {
+                            println!("FAILED  {:5.1} s  {}\n{message}", time, job.name);
+                            failed.lock().expect("no job panics").push(job.name.clone());
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().expect("no job panics");
+    if failed.is_empty() {
+        Ok(format!("{count} passed"))
+    } else {
+        Err(format!(
+            "{} of {count} failed: {}",
+            failed.len(),
+            failed.join("; ")
+        ))
+    }
+}
+
+/// A command whose C++ compiler is `ccache`'s. Verilator's own sources, which are part of
+/// every bench, take longer than the bench.
+fn cached(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = command(program);
+    command.env("OBJCACHE", "ccache");
+    command.env("CCACHE_DIR", process::root().join("target/rtl/ccache"));
+    command
+}
+
+/// The files of a folder with an extension, in order, relative to the root.
+fn files(folder: &str, extension: &str) -> Result<Vec<PathBuf>, String> {
+    let fail = |e: std::io::Error| format!("{folder}: {e}");
+    let mut files = Vec::new();
+    for entry in fs::read_dir(process::root().join(folder)).map_err(fail)? {
+        let name = PathBuf::from(entry.map_err(fail)?.file_name());
+        if name.extension().is_some_and(|e| e == extension) {
+            files.push(Path::new(folder).join(name));
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        return Err(format!("{folder} has no .{extension} file"));
+    }
+    Ok(files)
+}
+
+fn is_package(module: &Path) -> bool {
+    stem(module).ends_with("_pkg")
+}
+
+fn stem(file: &Path) -> &str {
+    let stem = file.file_stem().and_then(|stem| stem.to_str());
+    stem.expect("names in rtl/ are ASCII")
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    fs::read_to_string(process::root().join(file)).map_err(|e| format!("{}: {e}", file.display()))
+}
+
+/// An empty folder under `target/rtl`: what Verilator left there would be built in.
+fn new_folder(name: &str) -> Result<PathBuf, String> {
+    let folder = process::root().join("target/rtl").join(name);
+    let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
+    if folder.exists() {
+        fs::remove_dir_all(&folder).map_err(fail)?;
+    }
+    fs::create_dir_all(&folder).map_err(fail)?;
+    Ok(folder)
+}
