@@ -6,15 +6,12 @@ module aes_inv_mix_extra (
     input  wire  [31:0] x,
     output logic [31:0] y
 );
-  // The sums of rows 0 and 2 and of rows 1 and 3, and four times each.
-  wire [15:0] sum = x[15:0] ^ x[31:16];
-  wire [15:0] quad;
-  for (genvar i = 0; i < 16; i = i + 8) begin : gen_quad
-    wire [7:0] byte_sum = sum[i +: 8];
-    assign quad[i +: 8] = {byte_sum[5:0], 2'd0} ^ (byte_sum[6] ? 8'h1b : 8'h00)
-                        ^ (byte_sum[7] ? 8'h36 : 8'h00);
-  end
-  assign y = {quad, quad};
+  // The sums of rows 0 and 2 and of rows 1 and 3, both twice, and four times each byte.
+  wire [31:0] sum  = x ^ {x[15:0], x[31:16]};
+  wire [31:0] bit6 = (sum >> 6) & 32'h01010101;
+  wire [31:0] bit7 = (sum >> 7) & 32'h01010101;
+  wire [31:0] high = bit6 ^ (bit7 << 1);
+  assign y = ((sum << 2) & 32'hfcfcfcfc) ^ high ^ (high << 1) ^ (high << 3) ^ (high << 4);
 endmodule
 
 `default_nettype wire

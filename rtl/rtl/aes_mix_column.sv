@@ -7,9 +7,9 @@ module aes_mix_column (
     output logic [31:0] y
 );
   // Times 2 in each of the four bytes.
-  wire [31:0] high   = {7'd0, x[31], 7'd0, x[23], 7'd0, x[15], 7'd0, x[7]};
-  wire [31:0] double = {x[30:24], 1'b0, x[22:16], 1'b0, x[14:8], 1'b0, x[6:0], 1'b0}
-                     ^ high ^ {high[30:0], 1'b0} ^ {high[28:0], 3'd0} ^ {high[27:0], 4'd0};
+  wire [31:0] high   = (x >> 7) & 32'h01010101;
+  wire [31:0] double = ((x << 1) & 32'hfefefefe)
+                     ^ high ^ (high << 1) ^ (high << 3) ^ (high << 4);
   wire [31:0] triple = double ^ x;
   assign y = double ^ {triple[7:0], triple[31:8]} ^ {x[15:0], x[31:16]} ^ {x[23:0], x[31:24]};
 endmodule
