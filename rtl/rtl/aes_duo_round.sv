@@ -2,10 +2,12 @@
 // A round of AES or of the equivalent inverse cipher, state by state: `inverse` is sampled with
 // state_in. Registers, latency and keys are those of `aes_enc_round` and `aes_dec_round`.
 //
-// States and keys of the inverse cipher have their columns 1 and 3 swapped: column c is at
-// place -c. A row that InvShiftRows moves on then moves back, as ShiftRows does it, so that
-// both ciphers have the same wires here. The LAST round swaps the columns back before
-// AddRoundKey: what it gives, and its key, are in their own order.
+// States and keys are not in AES's order here: four rows of four bytes, row 0 in bits 31:0, so
+// that MixColumns adds whole rows. The byte of column c is at place c of its row; in states and
+// keys of the inverse cipher at place -c, so that columns 1 and 3 are swapped. A row that
+// InvShiftRows moves on then moves back, as ShiftRows does it, and both ciphers have the same
+// wires. The LAST round puts column c at place c before AddRoundKey: what it gives, and its key,
+// are rows of AES's order.
 `default_nettype none
 
 module aes_duo_round #(
@@ -24,35 +26,39 @@ module aes_duo_round #(
       .clk(clk), .d(inverse), .q(inverse_sub)
   );
 
-  wire [127:0] sub;
-  wire [127:0] shifted;
-  for (genvar c = 0; c < 4; c = c + 1) begin : gen_column
+  // ShiftRows, which is the same before and after SubBytes: row r moves by r places.
+  wire [127:0] shifted, sub;
+  for (genvar r = 0; r < 4; r = r + 1) begin : gen_row
+    for (genvar c = 0; c < 4; c = c + 1) begin : gen_byte
+      assign shifted[32*r+8*c +: 8] = state_in[32*r+8*((c+r)%4) +: 8];
+    end
     aes_sub_word #(
         .SBOX(SBOX), .CIPHER(luxor_pkg::CIPHER_BOTH), .REGS(REGS_ROUND - 1)
     ) sub_word (
-        .clk(clk), .inverse(inverse), .x(state_in[32*c +: 32]), .y(sub[32*c +: 32])
+        .clk(clk), .inverse(inverse), .x(shifted[32*r +: 32]), .y(sub[32*r +: 32])
     );
-
-    // ShiftRows: row r comes from r columns on.
-    assign shifted[32*c +: 32] = {
-      sub[32*((c+3)%4)+24 +: 8], sub[32*((c+2)%4)+16 +: 8],
-      sub[32*((c+1)%4)+8 +: 8], sub[32*c +: 8]
-    };
-    wire [31:0] mixed;
-    if (LAST != 0) begin : gen_last
-      assign mixed = inverse_sub ? shifted[32*((4-c)%4) +: 32] : shifted[32*c +: 32];
-    end else begin : gen_mix
-      wire [31:0] extra;
-      aes_inv_mix_extra inv_mix_extra (.x(shifted[32*c +: 32]), .y(extra));
-      aes_mix_column mix_column (
-          .x(shifted[32*c +: 32] ^ (extra & {32{inverse_sub}})), .y(mixed)
-      );
-    end
-
-    logic [31:0] column_reg;
-    always_ff @(posedge clk) column_reg <= mixed ^ key[32*c +: 32];
-    assign state_out[32*c +: 32] = column_reg;
   end
+
+  wire [63:0] mixed01, mixed23;
+  if (LAST != 0) begin : gen_last
+    wire [127:0] ordered;
+    for (genvar r = 0; r < 128; r = r + 32) begin : gen_row
+      assign ordered[r +: 32] = inverse_sub
+          ? {sub[r+8 +: 8], sub[r+16 +: 8], sub[r+24 +: 8], sub[r +: 8]} : sub[r +: 32];
+    end
+    assign {mixed23, mixed01} = ordered;
+  end else begin : gen_mix
+    aes_mix_rows mix_rows (
+        .inverse(inverse_sub), .x01(sub[63:0]), .x23(sub[127:64]), .y01(mixed01), .y23(mixed23)
+    );
+  end
+
+  logic [63:0] rows01_reg, rows23_reg;
+  always_ff @(posedge clk) begin
+    rows01_reg <= mixed01 ^ key[63:0];
+    rows23_reg <= mixed23 ^ key[127:64];
+  end
+  assign state_out = {rows23_reg, rows01_reg};
 endmodule
 
 `default_nettype wire

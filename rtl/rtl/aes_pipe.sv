@@ -35,26 +35,32 @@ module aes_pipe #(
   localparam int ROUNDS  = KEY256 != 0 ? 14 : 10;
   localparam int SKIPPED = KEY128 != 0 && KEY256 != 0 ? 4 : 0;
 
-  // `aes_duo_round` wants the inverse cipher's states with columns 1 and 3 swapped, up to the
-  // last round, which swaps them back. So the keys of all rounds but the last are swapped too.
+  // `aes_duo_round` wants states and keys as rows; those of the inverse cipher with columns 1 and
+  // 3 swapped, up to the last round, which swaps them back before its key.
   wire [127:0] entering;
   wire [127:0] kw_ordered;
-  if (CIPHER == luxor_pkg::CIPHER_BOTH) begin : gen_swap
+  if (CIPHER == luxor_pkg::CIPHER_BOTH) begin : gen_rows
     wire swap_key = kw_kind == luxor_pkg::KIND_DEC && kw_round != 4'(ROUNDS);
-    assign entering = in_inverse
-        ? {in_block[63:32], in_block[95:64], in_block[127:96], in_block[31:0]} : in_block;
-    assign kw_ordered = swap_key
-        ? {kw_data[63:32], kw_data[95:64], kw_data[127:96], kw_data[31:0]} : kw_data;
-  end else begin : gen_no_swap
+    for (genvar r = 0; r < 4; r = r + 1) begin : gen_row
+      for (genvar c = 0; c < 4; c = c + 1) begin : gen_column
+        localparam int FROM = 32 * c + 8 * r;
+        localparam int SWAPPED = 32 * ((4 - c) % 4) + 8 * r;
+        assign entering[32*r+8*c +: 8] = in_inverse ? in_block[SWAPPED +: 8] : in_block[FROM +: 8];
+        assign kw_ordered[32*r+8*c +: 8] = swap_key ? kw_data[SWAPPED +: 8] : kw_data[FROM +: 8];
+        assign out_block[FROM +: 8] = gen_round[ROUNDS].state[32*r+8*c +: 8];
+      end
+    end
+  end else begin : gen_columns
     assign entering   = in_block;
     assign kw_ordered = kw_data;
+    assign out_block  = gen_round[ROUNDS].state;
   end
 
   logic [ROUNDS:0] kw_we_reg;
   logic [3:0]      kw_address_reg;
   logic [127:0]    kw_data_reg;
   always_ff @(posedge clk) begin
-    for (int r = 0; r <= ROUNDS; r = r + 1) kw_we_reg[r] <= kw_valid && kw_round == 4'(r);
+    kw_we_reg      <= (ROUNDS + 1)'(kw_valid) << kw_round;
     kw_address_reg <= {kw_kind, kw_slot};
     kw_data_reg    <= kw_ordered;
   end
@@ -123,7 +129,6 @@ module aes_pipe #(
     end
   end
 
-  assign out_block = gen_round[ROUNDS].state;
   if (SKIPPED == 0) begin : gen_one_size
     wire unused = &{1'b0, in_short};
   end

@@ -22,6 +22,20 @@ module aes_sub_word #(
       );
     end
     delay_line #(.WIDTH(32), .CYCLES(REGS - 1)) line (.clk(clk), .d(read), .q(y));
+  end else if (SBOX == luxor_pkg::SBOX_TABLE && CIPHER == luxor_pkg::CIPHER_BOTH) begin : gen_both
+    // One memory of both tables with four ports simulates fastest. In LUTs it is four tables.
+    logic [7:0] rom [0:511];
+    initial begin
+      for (int i = 0; i < 256; i = i + 1) begin
+        rom[i]       = aes_pkg::SBOX[8*(255-i) +: 8];
+        rom[i + 256] = aes_pkg::INVERSE_SBOX[8*(255-i) +: 8];
+      end
+    end
+    wire [31:0] looked_up;
+    for (genvar i = 0; i < 32; i = i + 8) begin : gen_byte
+      assign looked_up[i +: 8] = rom[{inverse, x[i +: 8]}];
+    end
+    delay_line #(.WIDTH(32), .CYCLES(REGS)) line (.clk(clk), .d(looked_up), .q(y));
   end else begin : gen_luts
     for (genvar i = 0; i < 32; i = i + 8) begin : gen_byte
       aes_sbox #(.SBOX(SBOX), .CIPHER(CIPHER), .REGS(REGS)) sbox (

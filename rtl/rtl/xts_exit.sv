@@ -272,10 +272,8 @@ module xts_exit #(
   assign out_valid = present_reg && !out.silent;
   assign out_last  = out.last;
   assign out_error = out.last && out.status != luxor_pkg::DONE_OK;
-  assign out_keep[0] = !out.hollow;
-  for (genvar k = 1; k < 16 * LANES; k++) begin : g_keep
-    assign out_keep[k] = !out.hollow && out.keep_m1 >= k;
-  end
+  wire [16*LANES-1:0] beyond = {16 * LANES{1'b1}} << out.keep_m1 << 1;
+  assign out_keep  = out.hollow ? '0 : ~beyond;
   if (LANES == 1) begin : g_out_one
     assign out_data = data;
     wire unused = &{1'b0, out.swap};

@@ -6,6 +6,7 @@
 // interface waits now and then, for cycles or for long, and what has no reset begins with
 // random values.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -72,8 +73,9 @@ public:
     Bytes(Bytes&&) = default;
     Bytes& operator=(Bytes&&) = delete;
     ~Bytes() {
-        volatile uint8_t* byte = bytes_.data();
-        for (std::size_t i = 0; i < bytes_.size(); ++i) byte[i] = 0;
+        // Through a volatile pointer, so that it is not left out.
+        static void* (*const volatile wipe)(void*, int, std::size_t) = std::memset;
+        if (!bytes_.empty()) wipe(bytes_.data(), 0, bytes_.size());
     }
 
     uint8_t* data() { return bytes_.data(); }
