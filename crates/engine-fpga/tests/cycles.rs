@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How many clock cycles work takes, as the core's own counters have it, on the Verilated
+//! core behind its driver. Cycles are the same on every machine.
+
+use luxor_conformance::Random;
+use luxor_engine::{DataUnitNumber, Direction, XtsKey};
+use luxor_engine_fpga::{
+    Driver,
+    driver::{Counters, Descriptor, SlotKey},
+    model::Model,
+};
+
+fn driver_with_key(random: &mut Random) -> (Driver<Model>, u8) {
+    let mut driver = Driver::new(Model::new()).unwrap();
+    let key = SlotKey::xts(&XtsKey::new(&random.bytes(64)).unwrap());
+    let slot = driver.seat(&key).unwrap().expect("all slots are free");
+    (driver, slot)
+}
+
+/// Runs `count` descriptors, with the ring as full as it gets, and returns what they took
+/// from before the first to after the last.
+fn taken(
+    driver: &mut Driver<Model>,
+    count: usize,
+    packet: &[u8],
+    descriptor: impl Fn(usize) -> Descriptor,
+) -> Counters {
+    let mut answer = vec![0; packet.len()];
+    let before = driver.counters().unwrap();
+    let mut submitted = 0;
+    for _ in 0..count {
+        while submitted < count && driver.room() > 0 {
+            driver.submit(&descriptor(submitted), packet).unwrap();
+            submitted += 1;
+        }
+        driver.complete(&mut answer).unwrap().status.unwrap();
+    }
+    let after = driver.counters().unwrap();
+    driver.settle().unwrap();
+    Counters {
+        cycles: after.cycles - before.cycles,
+        beats: after.beats - before.beats,
+        blocks: after.blocks - before.blocks,
+    }
+}
+
+/// 8192 data units of 512 bytes: a block a cycle, tweaks and all. What is left over is the
+/// writing of the descriptor, the way through the pipeline, and the reading of its end.
+#[test]
+fn data_units_of_512_bytes_are_a_block_a_cycle() {
+    let random = &mut Random::for_test("a_block_a_cycle");
+    let (mut driver, slot) = driver_with_key(random);
+    let packet = random.bytes(4 << 20);
+    for direction in Direction::ALL {
+        let taken = taken(&mut driver, 1, &packet, |_| Descriptor {
+            first: DataUnitNumber::new(1 << 40),
+            stride: 1,
+            unit_len: 512,
+            units: 8192,
+            slot,
+            direction,
+            ecb: false,
+        });
+        println!("{direction:?}: {taken:?}");
+        assert_eq!(taken.beats, 262_144);
+        assert_eq!(taken.blocks, 262_144);
+        assert!(taken.cycles - taken.beats < 200, "{taken:?}");
+    }
+}
+
+/// Requests of data units of 512 bytes, as many under way as the ring holds: a block a cycle
+/// over all of them. The bus has 32 cycles a unit for the words that changed, the doorbell
+/// and the status.
+fn requests_follow_one_another(units: u32, count: usize) {
+    let random = &mut Random::for_test("requests");
+    let (mut driver, slot) = driver_with_key(random);
+    let packet = random.bytes(512 * units as usize);
+    let taken = taken(&mut driver, count, &packet, |n| Descriptor {
+        first: DataUnitNumber::new(u128::from(units) * n as u128),
+        stride: 1,
+        unit_len: 512,
+        units,
+        slot,
+        direction: Direction::Encrypt,
+        ecb: false,
+    });
+    println!("{count} of {units} data units: {taken:?}");
+    assert_eq!(taken.beats, (count * packet.len() / 16) as u64);
+    assert!(taken.cycles - taken.beats < 500, "{taken:?}");
+}
+
+#[test]
+fn requests_of_512_bytes_follow_one_another() {
+    requests_follow_one_another(1, 8192);
+}
+
+#[test]
+fn requests_of_4_kib_follow_one_another() {
+    requests_follow_one_another(8, 512);
+}
