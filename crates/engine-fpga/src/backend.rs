@@ -178,8 +178,11 @@ struct FpgaKey<T: Transport> {
 
 impl<T: Transport> Drop for FpgaKey<T> {
     fn drop(&mut self) {
-        // A core that does not even do this is reset before it is used again.
-        let _ = lock(&self.driver).forget(&self.key);
+        let mut driver = lock(&self.driver);
+        if driver.forget(&self.key).is_err() {
+            // If that does not help either, the next call and the driver's end try again.
+            let _ = driver.reset();
+        }
     }
 }
 

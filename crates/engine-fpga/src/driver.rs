@@ -6,7 +6,7 @@
 //! pause. Everything is polled, since with full queues there is nothing to wait for.
 //!
 //! After an error of which the core cannot be the wiser (no answer, a wrong one) nothing
-//! it says is believed until [`Driver::reset`], which zeroises its keys and its data.
+//! it says is believed until [`Driver::reset`], which zeroises its keys and ends its packets.
 
 use std::{
     collections::VecDeque,
@@ -239,8 +239,7 @@ impl<T: Transport> Driver<T> {
         self.lost
     }
 
-    /// Begins anew: what is under way is thrown away, keys and data in the core are
-    /// zeroised.
+    /// Begins anew: what is under way is thrown away, keys in the core are zeroised.
     ///
     /// # Errors
     /// [`DriverError`], if the core does not do it. Then it is lost.
@@ -596,7 +595,7 @@ impl<T: Transport> Driver<T> {
 }
 
 impl<T: Transport> Drop for Driver<T> {
-    /// Leaves no key in the core, and no data.
+    /// Leaves no key in the core, and nothing under way.
     fn drop(&mut self) {
         let holds = self.slots.iter().any(|slot| slot.key.is_some());
         if self.lost || holds || !self.under_way.is_empty() {

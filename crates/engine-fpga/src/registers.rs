@@ -49,7 +49,8 @@ pub const VERSION_VALUE: u32 = 0x0001_0000;
 
 /// Descriptors are taken from the ring.
 pub const CONTROL_ENABLE: u32 = 1;
-/// Everything becomes as after power-up, keys and data are zeroised.
+/// Everything becomes as after power-up: keys are zeroised, and of the data that were under
+/// way nothing comes out any more, though buffers keep it until it is overwritten.
 pub const CONTROL_RESET: u32 = 2;
 
 /// Descriptors are under way.

@@ -132,6 +132,14 @@ fn a_key_is_zeroised_when_it_is_dropped() {
     }
     drop(keys);
     assert!(double.core().is_clean());
+    // And by a core that does not take the command.
+    for fault in [Fault::KeyStuck, Fault::KeyResult { code: 9 }] {
+        let key = load(0);
+        assert_eq!(full(), 1);
+        double.break_with(fault);
+        drop(key);
+        assert!(double.core().is_clean(), "{fault:?}");
+    }
 }
 
 #[test]

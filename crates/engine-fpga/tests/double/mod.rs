@@ -555,7 +555,16 @@ impl Core {
         let (data, tweak) = (&words[..size], &words[32..][..size]);
         let load = value & 3 == reg::KEY_LOAD;
         self.loads += u64::from(load);
-        let mut code = if slot >= 4 {
+        if self.is_broken(Fault::KeyStuck) {
+            self.key_status = reg::KEY_STATUS_BUSY;
+            return;
+        }
+        if let Some(Fault::KeyResult { code }) = self.fault {
+            self.fault = None;
+            self.key_status = code << 4;
+            return;
+        }
+        let code = if slot >= 4 {
             2
         } else if self.slots_in_use[slot] > 0 {
             3
@@ -571,15 +580,8 @@ impl Core {
             };
             0
         };
-        if let Some(Fault::KeyResult { code: other }) = self.fault {
-            self.fault = None;
-            code = other;
-        }
         self.key_words = [0; 16];
         self.key_status = code << 4;
-        if self.is_broken(Fault::KeyStuck) {
-            self.key_status |= reg::KEY_STATUS_BUSY;
-        }
     }
 
     fn read(&mut self, register: u16) -> u32 {
