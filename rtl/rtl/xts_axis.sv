@@ -61,6 +61,10 @@ module xts_axis #(
   localparam int KEEP = 16 * LANES;
   localparam int FLIGHT_LOG2 = 5;
 
+  // A beat that came during a reset would be lost: nothing is taken meanwhile.
+  wire in_ready;
+  assign s_axis_tready = in_ready && !rst;
+
   // The core registers what comes in. What goes out gets a slice.
   logic out_valid, out_ready, out_last, out_error;
   logic [DATA-1:0] out_data;
@@ -152,7 +156,7 @@ module xts_axis #(
       .desc_decrypt(desc_decrypt),
       .desc_ecb(desc_ecb),
       .in_valid(s_axis_tvalid),
-      .in_ready(s_axis_tready),
+      .in_ready(in_ready),
       .in_data(s_axis_tdata),
       .in_last(s_axis_tlast),
       .out_valid(out_valid),
