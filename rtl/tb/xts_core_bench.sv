@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // One build of xts_core under random descriptors, with stalls on every side, or none; then
-// its cycles: 1 MiB of units of 512 bytes a lane without stalls, in descriptors of 1 to 16
+// units of every length up to some beats, each way, with packets that are whole, cut after
+// each of their beats, and too long; then its cycles: 1 MiB of units of 512 bytes a lane without stalls, in descriptors of 1 to 16
 // units, with keys of three slots in turn, and one request of eight units of 512 bytes.
 `default_nettype none
 
@@ -25,9 +26,11 @@ module xts_core_bench #(
 `ifdef __ICARUS__
   localparam int DESCRIPTORS = 6;
   localparam int RATE_BYTES = 1 << 13;
+  localparam int LENGTHS = 2;
 `else
   localparam int DESCRIPTORS = 60;
   localparam int RATE_BYTES = 1 << 20;
+  localparam int LENGTHS = 48 * LANES + 1;
 `endif
   localparam int MAX_BEATS = 1 << 17;
   localparam int MAX_DESCRIPTORS = 1 << 11;
@@ -37,7 +40,8 @@ module xts_core_bench #(
 
   logic clk = 1'b0;
   logic rst = 1'b1;
-  initial forever #1 clk = !clk;
+  // Builds that are done do not slow the others down.
+  initial while (finished !== 1'b1) #1 clk = !clk;
 
   logic desc_valid = 1'b0;
   wire desc_ready;
@@ -98,10 +102,14 @@ module xts_core_bench #(
   logic [3:0] d_status[0:MAX_DESCRIPTORS-1];
   int stalls;  // per cent, on each side
 
-  int seed = SEED;
+  // Marsaglia, "Xorshift RNGs", 2003. Of $urandom(seed) Verilator makes the same number
+  // each time, as the standard has it.
+  logic [31:0] random = 32'h9e37_79b9 ^ SEED;
   function automatic int pick(input int n);
-    pick = $urandom(seed) % n;
-    if (pick < 0) pick = -pick;
+    random = random ^ (random << 13);
+    random = random ^ (random >> 17);
+    random = random ^ (random << 5);
+    pick = int'(random[31:1]) % n;
   endfunction
   // Key schedules: of slot s the data key's at 2s, the tweak key's at 2s + 1.
   logic [1919:0] keys[0:7];
@@ -250,6 +258,11 @@ module xts_core_bench #(
       end
       default: ;
     endcase
+    add_packet(d, total, sent);
+  endtask
+
+  // Its packet has `total` beats when it is whole, and `sent` are sent.
+  task automatic add_packet(input int d, input int total, input int sent);
     case (d_status[d])
       luxor_pkg::DONE_OK: begin
         add_beats(sent);
@@ -350,6 +363,16 @@ module xts_core_bench #(
     end
   end
 
+  // A beat that is offered stays as it is until it is taken.
+  logic out_held = 1'b0;
+  logic [W+BYTES+1:0] out_was;
+  always @(posedge clk) begin
+    if (out_held && (!out_valid || {out_data, out_keep, out_last, out_error} !== out_was))
+      $fatal(1, "xts_core: beat %0d was offered and went away", next_out);
+    out_held <= !rst && out_valid && !out_ready;
+    out_was  <= {out_data, out_keep, out_last, out_error};
+  end
+
   task automatic restart;
     many = 0;
     ins = 0;
@@ -373,18 +396,21 @@ module xts_core_bench #(
     if (busy) $fatal(1, "xts_core: busy with nothing");
   endtask
 
-  // A sound descriptor of `units` units of `unit_len` bytes.
-  task automatic plain(input int units, input int unit_len);
+  // A descriptor of `units` units of `unit_len` bytes, sound but that its packet has `more`
+  // beats than it should, or so many less.
+  task automatic plain(input int units, input int unit_len, input logic decrypt, input int more);
+    int total;
+    total = units * ((unit_len + BYTES - 1) / BYTES);
     d_number[many] = random_block();
     d_stride[many] = 64'd1;
     d_slot[many] = many % 3;
     d_ecb[many] = 1'b0;
-    d_decrypt[many] = CIPHER == luxor_pkg::CIPHER_DEC;
+    d_decrypt[many] = decrypt;
     d_unit_len[many] = unit_len;
     d_units[many] = units;
-    d_status[many] = luxor_pkg::DONE_OK;
-    add_beats(units * ((unit_len + BYTES - 1) / BYTES));
-    expect_units(many, units * ((unit_len + BYTES - 1) / BYTES), 1'b1);
+    d_status[many] = more > 0 ? luxor_pkg::DONE_EXCESS : more < 0 ? luxor_pkg::DONE_CUT
+        : luxor_pkg::DONE_OK;
+    add_packet(many, total, total + more);
     many++;
   endtask
 
@@ -393,11 +419,26 @@ module xts_core_bench #(
     cycles_out = last_out - first_out + 1;
   endfunction
 
+  task automatic lengths(input logic decrypt);
+    for (int len = 16; len < 16 + LENGTHS; len++) begin
+      restart();
+      stalls = 25 * pick(4);
+      plain(1 + pick(3), len, decrypt, 0);
+      // Two units, cut after each beat.
+      for (int less = 1; less < 2 * ((len + BYTES - 1) / BYTES); less++) plain(2, len, decrypt, -less);
+      plain(1, len, decrypt, 1);
+      plain(2, len, decrypt, 0);
+      finish();
+    end
+  endtask
+
   task automatic rates;
     int n, cycles;
+    logic decrypt;
+    decrypt = CIPHER == luxor_pkg::CIPHER_DEC;
     restart();
     stalls = 0;
-    while (ins * BYTES < RATE_BYTES) plain(1 + pick(16), 512 * LANES);
+    while (ins * BYTES < RATE_BYTES) plain(1 + pick(16), 512 * LANES, decrypt, 0);
     finish();
     n = ins;
     cycles = cycles_out();
@@ -408,14 +449,21 @@ module xts_core_bench #(
     // 32 of 33, but for the tweaks that go in before the first beat comes out.
     if (TWEAK == luxor_pkg::TWEAK_SHARED && n * 1000 < cycles * 969)
       $fatal(1, "xts_core: less than 0.969 of a beat each cycle");
+    // 32 of 32 + 2 L, and the last unit does not wait for the next.
+    if (TWEAK == luxor_pkg::TWEAK_PAPER && n * (32 + 2 * L) < cycles * 32)
+      $fatal(1, "xts_core: less than the paper's design");
     restart();
-    plain(8, 512);
+    plain(8, 512, decrypt, 0);
     finish();
     cycles = last_out - started;
     $display("xts_core TWEAK=%0d KEY256=%0d STAGES=%0d LANES=%0d: 4 KiB in eight units: %0d cycles, L = %0d",
              TWEAK, KEY256, STAGES, LANES, cycles, L);
-    if (TWEAK != luxor_pkg::TWEAK_PAPER && LANES == 1 && cycles > 264 + 2 * L + 4)
+    // With more lanes the unit at the side is slower than the data of such units.
+    if ((TWEAK == luxor_pkg::TWEAK_SHARED || TWEAK == luxor_pkg::TWEAK_DEDICATED && LANES == 1)
+        && cycles > 256 / LANES + 8 + 2 * L + 4)
       $fatal(1, "xts_core: more than 264 + 2 L + 4 cycles");
+    if (TWEAK == luxor_pkg::TWEAK_PAPER && cycles > 8 * (32 / LANES + 2 * L) + 8)
+      $fatal(1, "xts_core: more than 8 (32 + 2 L) + 8 cycles");
   endtask
 
   initial begin
@@ -437,6 +485,8 @@ module xts_core_bench #(
       finish();
       load_key(turn % 3, 1'b0);
     end
+    if (CIPHER != luxor_pkg::CIPHER_DEC) lengths(1'b0);
+    if (CIPHER != luxor_pkg::CIPHER_ENC) lengths(1'b1);
     rates();
     finished = 1'b1;
   end

@@ -15,7 +15,7 @@ module xts_core_tb;
   xts_core_bench #(
       .TWEAK (luxor_pkg::TWEAK_SHARED),
       .CIPHER(luxor_pkg::CIPHER_BOTH),
-      .LANES (2),
+      .LANES (4),
       .STAGES(1)
   ) shared (
       .finished(finished[1])
