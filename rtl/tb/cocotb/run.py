@@ -30,8 +30,8 @@ CONFIGURATIONS = {
     "dedicated": dict(TWEAK=2, CIPHER=2, KEY128=1, KEY256=1, STAGES=2, LANES=1),
     # Tweaks in the data's pipeline, beats of two blocks, equal keys taken.
     "shared": dict(TWEAK=1, CIPHER=2, KEY128=1, KEY256=1, STAGES=1, LANES=2, PERMIT_EQUAL=1),
-    # The widest, for one direction and one size.
-    "wide": dict(TWEAK=2, CIPHER=0, KEY128=0, KEY256=1, STAGES=1, LANES=4),
+    # The widest, to decrypt alone, for one size.
+    "wide": dict(TWEAK=2, CIPHER=1, KEY128=0, KEY256=1, STAGES=3, LANES=4),
     # The paper's design.
     "paper": dict(TWEAK=0, CIPHER=0, KEY128=1, KEY256=0, STAGES=2, LANES=1),
 }
