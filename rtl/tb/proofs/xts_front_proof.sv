@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What xts_front.ys proves of each record that xts_front gives, on which xts_issue relies: a
-// part of a block has a beat of its own only if there is one, and its block is in a lane that
-// there is.
+// part of a block has a beat of its own only if there is one and its block is in the last lane,
+// and that block is always in a lane that there is.
 `default_nettype none
 
 module xts_front_proof #(
@@ -40,7 +40,7 @@ module xts_front_proof #(
   always_comb begin
     if (!started_reg) assume (rst);
     else if (\dut.step_reg == 2'd3) begin
-      assert (!record.split || record.steal);
+      assert (!record.split || (record.steal && record.lane == LANES - 1));
       assert (record.lane < LANES);
     end
   end
