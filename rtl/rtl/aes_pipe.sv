@@ -10,7 +10,8 @@
 //
 // Each round has its own memory of keys. kw_valid writes kw_data to {kw_kind, kw_slot} in that
 // of round kw_round (0 to ROUNDS, others are ignored), for blocks that come two cycles later or
-// more. Keys of blocks under way must not be written.
+// more. Keys of blocks under way must not be written. out_add is added to the block that comes
+// out in the next cycle.
 `default_nettype none
 
 module aes_pipe #(
@@ -25,6 +26,7 @@ module aes_pipe #(
     input  wire  [3:0]   in_key,
     input  wire          in_inverse,
     input  wire          in_short,
+    input  wire  [127:0] out_add,
     output logic [127:0] out_block,
     input  wire          kw_valid,
     input  wire  [1:0]   kw_kind,
@@ -39,6 +41,7 @@ module aes_pipe #(
   // 3 swapped, up to the last round, which swaps them back before its key.
   wire [127:0] entering;
   wire [127:0] kw_ordered;
+  wire [127:0] leaving;  // what is added at the end
   if (CIPHER == luxor_pkg::CIPHER_BOTH) begin : gen_rows
     wire swap_key = kw_kind == luxor_pkg::KIND_DEC && kw_round != 4'(ROUNDS);
     for (genvar r = 0; r < 4; r = r + 1) begin : gen_row
@@ -47,10 +50,12 @@ module aes_pipe #(
         localparam int SWAPPED = 32 * ((4 - c) % 4) + 8 * r;
         assign entering[32*r+8*c +: 8] = in_inverse ? in_block[SWAPPED +: 8] : in_block[FROM +: 8];
         assign kw_ordered[32*r+8*c +: 8] = swap_key ? kw_data[SWAPPED +: 8] : kw_data[FROM +: 8];
+        assign leaving[32*r+8*c +: 8] = out_add[FROM +: 8];
         assign out_block[FROM +: 8] = gen_round[ROUNDS].state[32*r+8*c +: 8];
       end
     end
   end else begin : gen_columns
+    assign leaving    = out_add;
     assign entering   = in_block;
     assign kw_ordered = kw_data;
     assign out_block  = gen_round[ROUNDS].state;
@@ -90,6 +95,7 @@ module aes_pipe #(
       );
       logic [127:0] key_reg;
       always_ff @(posedge clk) key_reg <= key_read;
+      wire [127:0] added = r == ROUNDS ? key_reg ^ leaving : key_reg;
 
       wire [127:0] state_in;
       if (r == SKIPPED + 1 && SKIPPED != 0) begin : gen_join
@@ -110,19 +116,19 @@ module aes_pipe #(
         aes_enc_round #(
             .SBOX(SBOX), .REGS_ROUND(STAGES), .LAST(r == ROUNDS ? 1 : 0)
         ) aes_round (
-            .clk(clk), .state_in(state_in), .key(key_reg), .state_out(state)
+            .clk(clk), .state_in(state_in), .key(added), .state_out(state)
         );
       end else if (CIPHER == luxor_pkg::CIPHER_DEC) begin : gen_dec
         aes_dec_round #(
             .SBOX(SBOX), .REGS_ROUND(STAGES), .LAST(r == ROUNDS ? 1 : 0)
         ) aes_round (
-            .clk(clk), .state_in(state_in), .key(key_reg), .state_out(state)
+            .clk(clk), .state_in(state_in), .key(added), .state_out(state)
         );
       end else begin : gen_both
         aes_duo_round #(
             .SBOX(SBOX), .REGS_ROUND(STAGES), .LAST(r == ROUNDS ? 1 : 0)
         ) aes_round (
-            .clk(clk), .inverse(gen_round[r-1].inverse), .state_in(state_in), .key(key_reg),
+            .clk(clk), .inverse(gen_round[r-1].inverse), .state_in(state_in), .key(added),
             .state_out(state)
         );
       end

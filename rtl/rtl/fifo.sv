@@ -20,10 +20,10 @@ module fifo #(
 );
   logic [WIDTH-1:0] ram[0:(1<<DEPTH_LOG2)-1];
   logic [DEPTH_LOG2-1:0] write_reg, read_reg;
-  logic [DEPTH_LOG2:0] count_reg;
-  logic valid_reg;
+  localparam int DEPTH = 1 << DEPTH_LOG2;
+  logic [DEPTH-1:0] more_reg;  // bit k: there are more than k entries
 
-  assign valid = valid_reg;
+  assign valid = more_reg[0];
   assign head  = ram[read_reg];
 
   always_ff @(posedge clk) begin
@@ -34,25 +34,19 @@ module fifo #(
     if (rst) begin
       write_reg <= '0;
       read_reg  <= '0;
-      count_reg <= '0;
-      valid_reg <= 1'b0;
+      more_reg  <= '0;
     end else begin
       if (push) write_reg <= write_reg + 1'b1;
       if (pop) read_reg <= read_reg + 1'b1;
-      if (push && !pop) begin
-        count_reg <= count_reg + 1'b1;
-        valid_reg <= 1'b1;
-      end else if (pop && !push) begin
-        count_reg <= count_reg - 1'b1;
-        valid_reg <= count_reg != 1;
-      end
+      if (push && !pop) more_reg <= {more_reg[DEPTH-2:0], 1'b1};
+      else if (pop && !push) more_reg <= {1'b0, more_reg[DEPTH-1:1]};
     end
   end
 
 `ifndef SYNTHESIS
   always_ff @(posedge clk) begin
-    if (!rst && push && !pop && count_reg[DEPTH_LOG2]) $fatal(1, "fifo: push into a full queue");
-    if (!rst && pop && !valid_reg) $fatal(1, "fifo: pop from an empty queue");
+    if (!rst && push && !pop && more_reg[DEPTH-1]) $fatal(1, "fifo: push into a full queue");
+    if (!rst && pop && !valid) $fatal(1, "fifo: pop from an empty queue");
   end
 `endif
 endmodule

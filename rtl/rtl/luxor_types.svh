@@ -16,6 +16,7 @@ typedef struct packed {
   logic        one_unit;
   logic [19:0] beats_m1;    // beats of a unit that enter the pipeline, less 1
   logic        one_beat;
+  logic        two_beats;
   logic        steal;       // units end in a part of a block
   logic        split;       // which lies in a beat of its own
   logic [3:0]  tail;        // its bytes

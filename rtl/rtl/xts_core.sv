@@ -15,9 +15,8 @@
 //                       └─ records ─ xts_issue ── aes_pipe ── xts_exit ── out
 //     in ──────────────────────────────┘  └───── second passes ───┘
 //
-// A block takes L = 2 + 10 or 14 rounds of STAGES cycles from the register before the
-// pipeline to the one behind the second addition of the tweak: 22 for AES-128 and two
-// registers a round.
+// A block takes L = 2 + 10 or 14 rounds of STAGES cycles from the registers before the
+// pipeline to the one before the output's buffer: 22 for AES-128 and two registers a round.
 `default_nettype none
 
 module xts_core #(
@@ -89,7 +88,7 @@ module xts_core #(
   end
 
   // ---- Keys.
-  wire [3:0] slot_used;
+  logic [3:0] slot_used;
   wire kw_valid;
   wire [1:0] kw_kind, kw_slot;
   wire [3:0] kw_round;
@@ -169,18 +168,23 @@ module xts_core #(
   always_ff @(posedge clk) begin
     if (rst) records_reg <= '0;
     else
-      records_reg <= records_reg + (RECORDS_LOG2 + 1)'(front_valid) - (RECORDS_LOG2 + 1)'(rec_pop);
+      records_reg <= records_reg
+          + {{RECORDS_LOG2{rec_pop && !front_valid}}, rec_pop != front_valid};
   end
-  fifo #(
+  wire records_room, records_more;
+  wire unused_records = &{1'b0, records_room, records_more};
+  block_fifo #(
       .WIDTH(luxor_pkg::RECORD_BITS),
-      .DEPTH_LOG2(RECORDS_LOG2)
+      .DEPTH_LOG2(RECORDS_LOG2 + 1)
   ) records (
       .clk,
       .rst,
+      .room(records_room),
       .push(front_valid),
       .push_data(front_rec),
       .pop(rec_pop),
       .valid(rec_valid),
+      .more(records_more),
       .head(rec)
   );
 
@@ -231,7 +235,7 @@ module xts_core #(
   wire again_valid, again_inverse, again_short;
   wire [127:0] again_block;
   wire [3:0] again_key;
-  wire [128*LANES-1:0] x, t, blocks;
+  wire [128*LANES-1:0] x, add, blocks;
   wire [3:0] key;
   wire inverse, short_key;
   wire [luxor_pkg::STEP_BITS-1:0] step;
@@ -243,6 +247,7 @@ module xts_core #(
   wire issue_req_ready;
   xts_issue #(
       .TWEAK(TWEAK),
+      .CIPHER(CIPHER),
       .LANES(LANES),
       .PLACES_LOG2(PLACES_LOG2),
       .UNITS_LOG2(UNITS_LOG2),
@@ -273,7 +278,6 @@ module xts_core #(
       .again_inverse,
       .again_short,
       .x,
-      .t,
       .key,
       .inverse,
       .short_key,
@@ -303,10 +307,11 @@ module xts_core #(
         .STAGES(STAGES)
     ) pipe (
         .clk,
-        .in_block  (x[128*l+:128] ^ t[128*l+:128]),
+        .in_block  (x[128*l+:128]),
         .in_key    (key),
         .in_inverse(inverse),
         .in_short  (short_key),
+        .out_add   (add[128*l+:128]),
         .out_block (blocks[128*l+:128]),
         .kw_valid,
         .kw_kind,
@@ -329,6 +334,8 @@ module xts_core #(
   wire [luxor_pkg::STEP_BITS-1:0] step0 = steps_reg[(DELAY-1)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
   wire [luxor_pkg::STEP_BITS-1:0] step1 = steps_reg[(DELAY-2)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
   wire [luxor_pkg::STEP_BITS-1:0] step2 = steps_reg[(DELAY-3)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
+  wire [luxor_pkg::STEP_BITS-1:0] step3 = steps_reg[(DELAY-4)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
+  wire [luxor_pkg::STEP_BITS-1:0] step5 = steps_reg[(DELAY-6)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
 
   if (TWEAK == luxor_pkg::TWEAK_DEDICATED) begin : g_dedicated
     aes_iter #(
@@ -368,7 +375,9 @@ module xts_core #(
   logic [6:0] moving_reg;
   always_ff @(posedge clk) begin
     if (rst) moving_reg <= '0;
-    else moving_reg <= moving_reg + 7'(entering.entry) - 7'(moving.entry);
+    else
+      moving_reg <= moving_reg
+          + {{6{moving.entry && !entering.entry}}, moving.entry != entering.entry};
   end
   assign drained = moving_reg == 0 && !entering.entry;
 
@@ -387,6 +396,9 @@ module xts_core #(
       .step0,
       .step1,
       .step2,
+      .step3,
+      .step5,
+      .add,
       .unit_push,
       .unit_tweak,
       .unit_pop,
@@ -413,25 +425,32 @@ module xts_core #(
       .done_slot
   );
 
-  // ---- Which slots are in use. At most as many descriptors as places and records.
-  logic [8:0] used_reg[0:3];
+  // ---- Which slots are in use. At most as many descriptors as places, records and 2 more.
+  localparam int UNDER_WAY = PLACES_LOG2 + 1;
+  logic [UNDER_WAY-1:0] used_reg[0:3];
   for (genvar s = 0; s < 4; s++) begin : g_used
     wire one_more = front_valid && front.sound && front.slot == s;
     wire one_less = done_valid && done_counted && done_slot == s;
     always_ff @(posedge clk) begin
       if (rst) used_reg[s] <= '0;
-      else used_reg[s] <= used_reg[s] + 9'(one_more) - 9'(one_less);
+      else used_reg[s] <= used_reg[s] + {{UNDER_WAY-1{one_less && !one_more}}, one_less != one_more};
     end
-    assign slot_used[s] = used_reg[s] != 0 || taken_slot[s];
   end
+  always_ff @(posedge clk) slot_used <= {used_reg[3] != 0, used_reg[2] != 0, used_reg[1] != 0,
+                                         used_reg[0] != 0} | taken_slot;
 
   // Descriptors taken and not done.
-  logic [9:0] under_way_reg;
+  logic [UNDER_WAY-1:0] under_way_reg;
+  logic taken_reg;
   always_ff @(posedge clk) begin
-    if (rst) under_way_reg <= '0;
-    else under_way_reg <= under_way_reg + 10'(desc_valid && desc_ready) - 10'(done_valid);
+    if (rst) {taken_reg, under_way_reg} <= '0;
+    else begin
+      taken_reg <= desc_valid && desc_ready;
+      under_way_reg <= under_way_reg
+          + {{UNDER_WAY-1{done_valid && !taken_reg}}, done_valid != taken_reg};
+    end
   end
-  assign busy = under_way_reg != 0 || issue_busy;
+  assign busy = taken_reg || under_way_reg != 0 || issue_busy;
 endmodule
 
 `default_nettype wire

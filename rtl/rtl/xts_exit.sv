@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What leaves the pipeline: adds the tweak, puts blocks in their places, sends beats out.
+// What leaves the pipeline: puts blocks in their places, sends beats out. Gives the pipeline the
+// tweaks to add at its end.
 //
-// `step0` belongs to `blocks`, `step1` to what leaves one cycle later, `step2` two. The
-// tweaks are made again, by doubling, from that of each unit's first block (`unit_*`), so
+// `step0` belongs to `blocks`, `step2` to what leaves two cycles later, and so on; `add` belongs
+// to what leaves in the next cycle. The tweaks are made again, by doubling, from that of each unit's first block (`unit_*`), so
 // that none travels along.
 //
 // Beats' first passes end in the order in which places were given, so one pointer says how
@@ -24,6 +25,10 @@ module xts_exit #(
     input wire [luxor_pkg::STEP_BITS-1:0] step0,
     input wire [luxor_pkg::STEP_BITS-1:0] step1,
     input wire [luxor_pkg::STEP_BITS-1:0] step2,
+    input wire [luxor_pkg::STEP_BITS-1:0] step3,
+    input wire [luxor_pkg::STEP_BITS-1:0] step5,
+
+    output wire [128*LANES-1:0] add,
 
     input  wire         unit_push,
     input  wire [127:0] unit_tweak,
@@ -61,17 +66,18 @@ module xts_exit #(
   localparam int LOG = LANES > 1 ? $clog2(LANES) : 1;
 
   /* verilator lint_off UNUSEDSIGNAL */  // the other fields are others' business
-  step_t s0, s1, s2, s_reg;
+  step_t s0, s1, s2, s3, s5;
   /* verilator lint_on UNUSEDSIGNAL */
   assign s0 = step0;
   assign s1 = step1;
   assign s2 = step2;
+  assign s3 = step3;
+  assign s5 = step5;
 
-  // ---- Two cycles before: the tweak of lane 0.
+  // ---- Three cycles before: the tweak of lane 0.
   wire [127:0] unit_head;
-  wire unit_valid;
-  assign unit_pop = s2.entry && s2.first;
-  fifo #(
+  assign unit_pop = s5.entry && s5.first;
+  block_queue #(
       .WIDTH(128),
       .DEPTH_LOG2(UNITS_LOG2)
   ) units (
@@ -80,8 +86,7 @@ module xts_exit #(
       .push(unit_push),
       .push_data(unit_tweak),
       .pop(unit_pop),
-      .valid(unit_valid),
-      .head(unit_head)
+      .data(unit_head)
   );
 
   logic [127:0] chain_reg;
@@ -93,13 +98,11 @@ module xts_exit #(
       .y(stepped)
   );
   always_ff @(posedge clk) begin
-    if (s2.entry) chain_reg <= s2.first ? unit_head : stepped;
+    if (s3.entry) chain_reg <= s3.first ? unit_head : stepped;
   end
 
-  // ---- One cycle before: the tweaks of all lanes, and that of the second pass to come.
-  wire again_head_valid;
-  wire [127:0] again_head;  // of the second pass that is leaving
-  logic [127:0] t_reg[0:LANES-1];
+  // ---- Two cycles before: the tweaks of all lanes, and that of the second pass to come.
+  wire [127:0] second;  // the tweak of the second pass that leaves in the next cycle, or zero
   logic [127:0] second1_reg, second0_reg;
   wire [128*(LANES+1)-1:0] powers;  // chain times α^0 … α^LANES
   for (genvar l = 0; l <= LANES; l++) begin : g_power
@@ -111,21 +114,32 @@ module xts_exit #(
     );
   end
   for (genvar l = 0; l < LANES; l++) begin : g_tweak
-    wire swapped = s1.steal && s1.decrypt && s1.lane == l;
+    wire swapped = s2.steal && s2.decrypt && s2.lane == l;
+    logic [127:0] t_reg;
     always_ff @(posedge clk) begin
-      if (s1.again) t_reg[l] <= again_head;
-      else t_reg[l] <= swapped ? powers[128*(l+1)+:128] : powers[128*l+:128];
+      if (s2.again || s2.tweak) t_reg <= '0;
+      else t_reg <= swapped ? powers[128*(l+1)+:128] : powers[128*l+:128];
     end
+    assign add[128*l+:128] = t_reg ^ second;
   end
-  wire [LOG:0] second_power = {1'b0, s1.lane[LOG-1:0]} + (LOG + 1)'(!s1.decrypt);
-  always_ff @(posedge clk) second1_reg <= powers[128*second_power+:128];
+  wire [LOG:0] second_power = {1'b0, s2.lane[LOG-1:0]} + (LOG + 1)'(!s2.decrypt);
+  always_ff @(posedge clk) begin
+    second1_reg <= powers[128*second_power+:128];
+    second0_reg <= second1_reg;
+  end
 
   // ---- The blocks.
-  logic [127:0] result_reg[0:LANES-1];
-  tail_t tail_head, tail_reg;
-  wire tail_valid;
+  wire [luxor_pkg::TAIL_BITS-1:0] tail_bits;
+  // The parts that wait for the next block and for this one, and the latter's bytes.
+  /* verilator lint_off UNUSEDSIGNAL */  // of the first only its length
+  tail_t waiting_part, left;
+  /* verilator lint_on UNUSEDSIGNAL */
+  logic [luxor_pkg::TAIL_BITS-1:0] left_reg;
+  logic [14:0] in_part_reg;
+  assign waiting_part = tail_bits;
+  assign left = left_reg;
   wire steal0 = s0.entry && s0.steal;
-  fifo #(
+  block_queue #(
       .WIDTH(luxor_pkg::TAIL_BITS),
       .DEPTH_LOG2(TAILS_LOG2)
   ) tails (
@@ -133,26 +147,17 @@ module xts_exit #(
       .rst,
       .push(tail_push),
       .push_data(tail),
-      .pop(steal0),
-      .valid(tail_valid),
-      .head(tail_head)
+      .pop(s3.entry && s3.steal),
+      .data(tail_bits)
   );
-  for (genvar l = 0; l < LANES; l++) begin : g_result
-    always_ff @(posedge clk) result_reg[l] <= blocks[128*l+:128] ^ t_reg[l];
-  end
   always_ff @(posedge clk) begin
-    tail_reg <= tail_head;
-    second0_reg <= second1_reg;
-    s_reg <= step0;
-    if (rst) begin
-      s_reg.entry <= 1'b0;
-      s_reg.again <= 1'b0;
-    end
+    left_reg <= tail_bits;
+    for (int b = 0; b < 15; b++) in_part_reg[b] <= waiting_part.len > 4'(b);
   end
 
   // ---- Their places.
-  // `exit_reg`: behind the last beat whose first pass is over. `write_reg`: that beat.
-  logic [PLACES_LOG2-1:0] exit_reg, write_reg, limit_reg, read_reg, give_reg;
+  // `exit_reg`: behind the last beat whose first pass is over.
+  logic [PLACES_LOG2-1:0] exit_reg, limit_reg, read_reg, give_reg;
   wire [PLACES_LOG2-1:0] held;
   wire held_valid;
   wire [1:0] held_lane;
@@ -164,13 +169,12 @@ module xts_exit #(
       .rst,
       .push(steal0),
       .push_data({s0.lane, exit_reg}),
-      .pop(s_reg.again),
+      .pop(s0.again),
       .valid(held_valid),
       .head({held_lane, held})
   );
-  assign tail_done = s_reg.again;
+  assign tail_done = s0.again;
   always_ff @(posedge clk) begin
-    write_reg <= exit_reg;
     if (rst) begin
       exit_reg  <= '0;
       limit_reg <= '0;
@@ -183,21 +187,18 @@ module xts_exit #(
   // The whole block's ciphertext: its first bytes go out, the others go through again.
   wire [127:0] stolen_from;
   if (LANES == 1) begin : g_stolen_one
-    assign stolen_from = result_reg[0];
+    assign stolen_from = blocks;
   end else begin : g_stolen_more
-    assign stolen_from = result_reg[s_reg.lane[LOG-1:0]];
+    assign stolen_from = blocks[128*s0.lane[LOG-1:0]+:128];
   end
-  wire [127:0] part, merged;
+  wire [127:0] merged;
   for (genvar b = 0; b < 16; b++) begin : g_byte
-    wire mine = tail_reg.len > b;
-    assign part[8*b+:8] = mine ? stolen_from[8*b+:8] : 8'd0;
     if (b < 15) begin : g_merged
-      assign merged[8*b+:8] = mine ? tail_reg.bytes[8*b+:8] : stolen_from[8*b+:8];
+      assign merged[8*b+:8] = in_part_reg[b] ? left.bytes[8*b+:8] : stolen_from[8*b+:8];
     end else begin : g_stolen
       assign merged[8*b+:8] = stolen_from[8*b+:8];
     end
   end
-  wire steal_w = s_reg.entry && s_reg.steal;
 
   logic again_valid_reg, again_inverse_reg, again_short_reg;
   logic [127:0] again_block_reg;
@@ -209,71 +210,109 @@ module xts_exit #(
   assign again_short = again_short_reg;
   always_ff @(posedge clk) begin
     again_block_reg <= merged ^ second0_reg;
-    again_key_reg <= tail_reg.key;
-    again_inverse_reg <= tail_reg.inverse;
-    again_short_reg <= tail_reg.short_key;
-    again_valid_reg <= !rst && steal_w;
+    again_key_reg <= left.key;
+    again_inverse_reg <= left.inverse;
+    again_short_reg <= left.short_key;
+    again_valid_reg <= !rst && steal0;
   end
-  fifo #(
+  block_queue #(
       .WIDTH(128),
       .DEPTH_LOG2(TAILS_LOG2)
   ) seconds (
       .clk,
       .rst,
-      .push(steal_w),
+      .push(steal0),
       .push_data(second0_reg),
-      .pop(s1.again),
-      .valid(again_head_valid),
-      .head(again_head)
+      .pop(s3.again),
+      .data(second)
   );
 
-  wire reading;
+  wire reading, moving;
   logic [128*LANES-1:0] data;
   for (genvar l = 0; l < LANES; l++) begin : g_buffer
+    // A place is never read in the cycle in which it is written.
+    (* ram_style = "block", no_rw_check *)
     logic [127:0] ram[0:(1<<PLACES_LOG2)-1];
-    logic [127:0] data_reg;
-    wire mine = s_reg.lane == l;
-    // The part of a block: in the next lane, or, at the last one, in its next place.
-    wire part_before = l > 0 && steal_w && !s_reg.split && s_reg.lane == l - 1;
-    wire part_mine = steal_w && s_reg.split && mine;
-    wire we = s_reg.again ? held_lane == l : s_reg.entry && (!steal_w || !mine || s_reg.split);
-    wire [PLACES_LOG2-1:0] address = s_reg.again ? held : write_reg + PLACES_LOG2'(part_mine);
-    wire [127:0] value = part_before || part_mine ? part
-        : s_reg.again || s_reg.lanes[l] ? result_reg[l] : 128'd0;
-    always_ff @(posedge clk) if (we) ram[address] <= value;
-    always_ff @(posedge clk) if (reading) data_reg <= ram[read_reg];
+    logic [127:0] read_data_reg, data_reg;
+    // The part of a block: in the next lane, or, at the last one, in its next place. What it
+    // and the others have is known in the cycle before.
+    wire steal1 = s1.entry && s1.steal;
+    wire part_before = l > 0 && steal1 && !s1.split && s1.lane == l - 1;
+    wire part_mine = steal1 && s1.split && s1.lane == l;
+    wire whole = s1.again || s1.lanes[l];
+    logic [15:0] keep_reg;
+    logic before_reg;
+    always_ff @(posedge clk) begin
+      before_reg <= part_before;
+      for (int b = 0; b < 16; b++)
+        keep_reg[b] <= part_before || part_mine ? waiting_part.len > 4'(b) : whole;
+    end
+
+    logic [127:0] value_reg;
+    for (genvar b = 0; b < 16; b++) begin : g_byte
+      always_ff @(posedge clk) begin
+        if (!keep_reg[b]) value_reg[8*b+:8] <= 8'd0;
+        else value_reg[8*b+:8] <= before_reg ? stolen_from[8*b+:8] : blocks[128*l+8*b+:8];
+      end
+    end
+    logic we_reg;
+    logic [PLACES_LOG2-1:0] address_reg;
+    wire stolen = steal0 && s0.lane == l;
+    always_ff @(posedge clk) begin
+      we_reg <= !rst && (s0.again ? held_lane == l : s0.entry && (!stolen || s0.split));
+      address_reg <= s0.again ? held : exit_reg + PLACES_LOG2'(stolen);
+      if (we_reg) ram[address_reg] <= value_reg;
+    end
+    always_ff @(posedge clk) begin
+      if (reading) read_data_reg <= ram[read_reg];
+      if (moving) data_reg <= read_data_reg;
+    end
     assign data[128*l+:128] = data_reg;
   end
 
-  // ---- What is sent out.
-  logic [luxor_pkg::PLACE_BITS-1:0] places[0:(1<<PLACES_LOG2)-1];
-  logic [luxor_pkg::PLACE_BITS-1:0] place_bits_reg;
-  place_t out;
-  assign out = place_bits_reg;
-  logic present_reg;
+  // ---- What is sent out. A place is read into the RAM's own register, where it is late, and
+  // then moves on into another. So the bytes that count are marked before they go in.
+  localparam int PLACE_WIDTH = 16 * LANES + luxor_pkg::PLACE_BITS;
+  (* ram_style = "block", no_rw_check *)
+  logic [PLACE_WIDTH-1:0] places[0:(1<<PLACES_LOG2)-1];
+  logic [PLACE_WIDTH-1:0] place_in_reg, place_read_reg, place_out_reg;
+  /* verilator lint_off UNUSEDSIGNAL */  // of each only some fields
+  place_t given, out;
+  /* verilator lint_on UNUSEDSIGNAL */
+  assign given = place;
+  wire [16*LANES-1:0] beyond = {16 * LANES{1'b1}} << given.keep_m1 << 1;
+  assign {out_keep, out} = place_out_reg;
+  logic place_push_reg, read_valid_reg, present_reg, place_pop_reg;
   wire there = read_reg != limit_reg;
   wire taken = present_reg && (out_ready || out.silent);
-  assign reading   = !present_reg || taken;
-  assign place_pop = reading && there;
+  assign moving = !present_reg || taken;
+  assign reading = !read_valid_reg || moving;
+  assign place_pop = place_pop_reg;
   always_ff @(posedge clk) begin
-    if (place_push) places[give_reg] <= place;
-    if (reading) place_bits_reg <= places[read_reg];
+    place_in_reg <= {given.hollow ? '0 : ~beyond, place};
+    if (place_push_reg) places[give_reg] <= place_in_reg;
+    if (reading) place_read_reg <= places[read_reg];
+    if (moving) place_out_reg <= place_read_reg;
     if (rst) begin
       give_reg <= '0;
       read_reg <= '0;
+      place_push_reg <= 1'b0;
+      place_pop_reg <= 1'b0;
+      read_valid_reg <= 1'b0;
       present_reg <= 1'b0;
     end else begin
-      if (place_push) give_reg <= give_reg + 1'b1;
-      if (place_pop) read_reg <= read_reg + 1'b1;
-      if (reading) present_reg <= there;
+      place_push_reg <= place_push;
+      place_pop_reg  <= reading && there;
+      if (place_push_reg) give_reg <= give_reg + 1'b1;
+      if (reading && there) read_reg <= read_reg + 1'b1;
+      if (reading) read_valid_reg <= there;
+      if (moving) present_reg <= read_valid_reg;
     end
   end
 
   assign out_valid = present_reg && !out.silent;
   assign out_last  = out.last;
   assign out_error = out.last && out.status != luxor_pkg::DONE_OK;
-  wire [16*LANES-1:0] beyond = {16 * LANES{1'b1}} << out.keep_m1 << 1;
-  assign out_keep  = out.hollow ? '0 : ~beyond;
   if (LANES == 1) begin : g_out_one
     assign out_data = data;
     wire unused = &{1'b0, out.swap};
@@ -294,14 +333,6 @@ module xts_exit #(
     done_counted_reg <= out.counted;
     done_slot_reg <= out.slot;
   end
-
-`ifndef SYNTHESIS
-  always_ff @(posedge clk) begin
-    if (!rst && unit_pop && !unit_valid) $fatal(1, "xts_exit: a unit without a tweak");
-    if (!rst && steal0 && !tail_valid) $fatal(1, "xts_exit: a stolen block without its part");
-    if (!rst && s1.again && !again_head_valid) $fatal(1, "xts_exit: a second pass of no block");
-  end
-`endif
 endmodule
 
 `default_nettype wire

@@ -25,7 +25,7 @@ module xts_front #(
     input  wire         desc_ecb,
 
     input  wire [7:0] slot_state,
-    output wire [3:0] taken_slot,  // the slot of a descriptor that is being checked
+    output logic [3:0] taken_slot,  // the slot of a descriptor that is being checked, a cycle late
 
     output wire                rec_valid,
     input  wire                rec_ready,
@@ -49,12 +49,11 @@ module xts_front #(
   logic [1:0] step_reg;
 
   logic no_data_reg, too_short_reg, too_long_reg, no_slot_reg, one_unit_reg;
-  logic [20:0] blocks_reg;  // of a unit, a part of one included
-  logic [20:0] whole_reg;
+  logic [20:0] whole_reg;  // blocks in a unit
   logic [3:0] tail_reg;
 
   logic [3:0] status_reg;
-  logic sound_reg, owns_reg, short_reg, steal_reg, split_reg, one_beat_reg, start_reg;
+  logic sound_reg, owns_reg, short_reg, steal_reg, split_reg, one_beat_reg, two_beats_reg, start_reg;
   logic [19:0] beats_m1_reg;
   logic [1:0] lane_reg;
   logic [5:0] keep_m1_reg;
@@ -65,7 +64,7 @@ module xts_front #(
   assign desc_ready = step_reg == 2'd0;
 
   for (genvar s = 0; s < 4; s++) begin : g_taken
-    assign taken_slot[s] = step_reg != 2'd0 && slot_reg == s;
+    always_ff @(posedge clk) taken_slot[s] <= step_reg != 2'd0 && slot_reg == s;
   end
 
   // Step 2: is it sound?
@@ -84,15 +83,16 @@ module xts_front #(
     else status_new = luxor_pkg::DONE_OK;
   end
 
-  // The index of a unit's last block, and of its last whole one.
-  wire [20:0] last_block = blocks_reg - 21'd1;
-  wire [20:0] last_whole = whole_reg - 21'd1;
+  // How a unit lies on beats: its last block, whole or not, unless a part of one has a beat of
+  // its own.
   wire steal = tail_reg != 0;
   localparam int LOG = $clog2(LANES);
   localparam logic [1:0] LAST_LANE = 2'(LANES - 1);
-  wire [1:0] last_lane = last_block[1:0] & LAST_LANE;
   wire split = steal && (whole_reg[1:0] & LAST_LANE) == 2'd0;
-  wire [20:0] beats_m1 = (split ? last_whole : last_block) >> LOG;
+  wire beside = steal && !split;
+  wire [20:0] beats_m1 = (whole_reg - 21'(!beside)) >> LOG;
+  wire [1:0] last_lane = (whole_reg[1:0] - 2'(!steal)) & LAST_LANE;
+  wire [1:0] whole_lane = (whole_reg[1:0] - 2'd1) & LAST_LANE;
 
   always_ff @(posedge clk) begin
     if (step_reg == 2'd0) begin
@@ -112,7 +112,6 @@ module xts_front #(
       one_unit_reg <= units_reg == 1;
       whole_reg <= unit_len_reg[24:4];
       tail_reg <= unit_len_reg[3:0];
-      blocks_reg <= unit_len_reg[24:4] + 21'(unit_len_reg[3:0] != 0);
     end
     if (step_reg == 2'd2) begin
       status_reg <= status_new;
@@ -124,7 +123,8 @@ module xts_front #(
       split_reg <= split;
       beats_m1_reg <= beats_m1[19:0];
       one_beat_reg <= beats_m1 == 0;
-      lane_reg <= last_whole[1:0] & LAST_LANE;
+      two_beats_reg <= beats_m1 == 1;
+      lane_reg <= whole_lane;
       keep_m1_reg <= {last_lane, tail_reg - 4'd1};
       // When the part of a block lies in a beat of its own, the one before is full.
       last_lanes_reg <= split ? 4'hf : {last_lane >= 2'd3, last_lane >= 2'd2, last_lane != 0, 1'b1};
@@ -160,6 +160,7 @@ module xts_front #(
   assign record.one_unit = one_unit_reg;
   assign record.beats_m1 = beats_m1_reg;
   assign record.one_beat = one_beat_reg;
+  assign record.two_beats = two_beats_reg;
   assign record.steal = steal_reg;
   assign record.split = split_reg;
   assign record.tail = tail_reg;

@@ -3,8 +3,8 @@
 //
 // In this order: the second pass of a block whose ciphertext was stolen from (`again_*`), a
 // data unit number (`req_*`, unless TWEAK_DEDICATED), a beat of data. What enters is in
-// `x`, `t`, `key`, `inverse`, `short_key` and `step` in the next cycle; `t` is the tweak to
-// be added to `x`. The pipeline never stalls: whatever enters has its places behind it, for
+// `x`, tweak and all, `key`, `inverse`, `short_key` and `step` in the next cycle. The
+// pipeline never stalls: whatever enters has its places behind it, for
 // which `*_pop` give the room back.
 //
 // A unit that ends in a part of a block (IEEE 1619-2018, 5.3.2 and 5.4.2): the whole block
@@ -13,12 +13,16 @@
 // its own, so that the second pass finds one. If it lies in a beat of its own, the block
 // waits until that is there; nothing else could come between.
 //
+// What depends on what goes in this cycle is worked out beforehand for each case, and chosen
+// at last, so that few levels of logic lie behind it.
+//
 // A packet that ends early leaves a hollow place behind its last one; a descriptor that was
 // refused leaves nothing else.
 `default_nettype none
 
 module xts_issue #(
     parameter int TWEAK = luxor_pkg::TWEAK_SHARED,
+    parameter int CIPHER = luxor_pkg::CIPHER_BOTH,
     parameter int LANES = 1,
     parameter int PLACES_LOG2 = 6,  // places in the output's buffer
     parameter int UNITS_LOG2 = 5,   // units in the pipeline
@@ -28,7 +32,7 @@ module xts_issue #(
     input wire rst,
 
     input  wire                              rec_valid,
-    input  wire [luxor_pkg::RECORD_BITS-1:0] rec,
+    input  wire [luxor_pkg::RECORD_BITS-1:0] rec,  // a register
     output wire                              rec_pop,
 
     input  wire                 in_valid,
@@ -55,7 +59,6 @@ module xts_issue #(
     input wire         again_short,
 
     output wire [           128*LANES-1:0] x,
-    output wire [           128*LANES-1:0] t,
     output wire [                     3:0] key,
     output wire                            inverse,
     output wire                            short_key,
@@ -83,34 +86,39 @@ module xts_issue #(
 
   localparam logic [5:0] FULL = 6'(16 * LANES - 1);
 
-  localparam logic [1:0] IDLE = 2'd0;
-  localparam logic [1:0] RUN = 2'd1;
-  localparam logic [1:0] SWALLOW = 2'd2;  // the rest of a packet
-  localparam logic [1:0] HOLLOW = 2'd3;  // a hollow place is to be left
-
-  // The descriptor that is at work, and the next one.
+  // The descriptor that is at work, and the next one. States: none, `run`, `swallow` the rest of
+  // a packet, or `hollow`, when a hollow place is to be left.
   /* verilator lint_off UNUSEDSIGNAL */  // units are counted in units_reg
   record_t cur_reg, next;
   /* verilator lint_on UNUSEDSIGNAL */
   assign next = rec;
+  logic run_reg, swallow_reg, hollow_reg;
+  logic loaded_reg;  // the next descriptor came to be at work, and is still seen as the next
+  wire idle = !run_reg && !swallow_reg && !hollow_reg;
 
-  logic [1:0] state_reg;
-  logic tail_reg;  // the beat at hand is a part of a block
-  logic first_beat_reg, last_beat_reg, last_unit_reg;
-  logic [19:0] beats_reg;  // that this unit has after the one at hand
-  logic [31:0] units_reg;
+  // Of the beat at hand: it is the unit's first; its last; with a part of a block to come; with
+  // none; one before the last; that part itself.
+  logic first_beat_reg, last_beat_reg, at_split_reg, ends_reg, before_last_reg, tail_reg;
+  logic last_unit_reg;
+  logic [19:0] beats_reg;  // likewise, that this unit has after the one at hand
+  logic [31:0] units_reg;  // counted up: minus those left, less 1
   logic tweak_valid_reg;
   logic [127:0] tweak_reg;  // of the beat at hand
   logic room_reg;
+  logic ok_reg;  // the beat at hand could go
 
-  // Two beats, that at hand and the one behind it.
-  logic [128*LANES-1:0] beat_reg, behind_reg;
-  logic valid_reg, last_reg, behind_valid_reg, behind_last_reg;
+  // What the build fixes.
+  wire decrypt = CIPHER == luxor_pkg::CIPHER_BOTH ? cur_reg.decrypt : CIPHER == luxor_pkg::CIPHER_DEC;
+  wire [1:0] lane = LANES == 1 ? 2'd0 : cur_reg.lane;
+
+  // The beat at hand, which is the packet's last, and whether there is one behind it.
+  wire [128*LANES-1:0] beat;
+  wire beat_valid, last, follows;
 
   // ---- What happens in this cycle.
   wire may_tweak;
   if (TWEAK == luxor_pkg::TWEAK_PAPER) begin : g_paper
-    assign may_tweak = drained && state_reg == RUN && !tweak_valid_reg && !cur_reg.ecb
+    assign may_tweak = drained && run_reg && !tweak_valid_reg && !cur_reg.ecb
         && req_id == cur_reg.id;
   end else begin : g_ahead
     assign may_tweak = TWEAK == luxor_pkg::TWEAK_SHARED;
@@ -119,68 +127,81 @@ module xts_issue #(
   wire go_tweak = req_valid && may_tweak && !again_valid;
   assign req_ready = may_tweak && !again_valid;
 
-  wire at_split = last_beat_reg && cur_reg.split;
   wire slot_free = !again_valid && !go_tweak && room_reg;
-  wire go_data = state_reg == RUN && !tail_reg && tweak_valid_reg && valid_reg && slot_free
-      && !(at_split && !behind_valid_reg && !last_reg);
-  // The part of a block that should follow is not in the packet.
-  wire go_drop = go_data && at_split && last_reg;
-  wire go_beat = go_data && !go_drop;
-  wire go_tail = tail_reg;
-  wire go_hollow = state_reg == HOLLOW && slot_free;
-  wire go_swallow = state_reg == SWALLOW && valid_reg;
+  wire go_data = ok_reg && slot_free;
+  // In a drop the part of a block that should follow is not in the packet.
+  wire go_beat = go_data && !(at_split_reg && last);
+  wire go_hollow = hollow_reg && slot_free;
+  wire go_swallow = swallow_reg && beat_valid;
 
-  wire unit_done = (go_beat && last_beat_reg && !cur_reg.split) || go_tail;
+  wire unit_done = (go_data && ends_reg) || tail_reg;
   wire final_beat = unit_done && last_unit_reg;
-  wire excess = final_beat && !last_reg;
-  wire cut_now = last_reg && (go_data || go_tail) && !final_beat;
-  wire load = rec_valid && (state_reg == IDLE || (final_beat && last_reg));
-  assign rec_pop = load;
-  assign cut = cut_now && !cur_reg.ecb;
-  assign cut_id = cur_reg.id;
-  assign busy = state_reg != IDLE;
+  wire excess = final_beat && !last;
+  wire cut_now = last && (go_data || tail_reg) && !final_beat;
+  // Where there is no next descriptor, garbage comes to be at work in the state of none.
+  wire closes = idle || (unit_done && last_unit_reg && last);
+  wire next_valid = rec_valid && !loaded_reg;
+  wire load = next_valid && closes;
+  assign rec_pop = loaded_reg;
+  assign busy = !idle;
 
-  // ---- The descriptor, its units, its beats.
+  logic cut_reg;
+  logic [2:0] cut_id_reg;
+  assign cut = cut_reg;
+  assign cut_id = cut_id_reg;
   always_ff @(posedge clk) begin
-    if (load) begin
-      cur_reg <= next;
-      units_reg <= next.units;
-      last_unit_reg <= next.one_unit;
-    end else if (unit_done) begin
-      units_reg <= units_reg - 32'd1;
-      last_unit_reg <= units_reg == 32'd2;
-    end
-    if (load) begin
-      beats_reg <= next.beats_m1;
-      last_beat_reg <= next.one_beat;
+    cut_reg <= !rst && cut_now && !cur_reg.ecb;
+    cut_id_reg <= cur_reg.id;
+  end
+
+  // ---- The descriptor, its units, its beats. At a unit's end all is made ready for the next
+  // unit, of this descriptor or of the next one, whether it is there or not.
+  wire to_next = idle || last_unit_reg;
+  wire first_is_last = to_next ? next.one_beat : cur_reg.one_beat;
+  wire first_splits = to_next ? next.split : cur_reg.split;
+  always_ff @(posedge clk) begin
+    if (closes) cur_reg <= next;
+    if (idle || unit_done) begin
+      units_reg <= to_next ? ~next.units : units_reg + 32'd1;
+      last_unit_reg <= to_next ? next.one_unit : units_reg == ~32'd2;
+      beats_reg <= ~(to_next ? next.beats_m1 : cur_reg.beats_m1);
+      before_last_reg <= to_next ? next.two_beats : cur_reg.two_beats;
+      last_beat_reg <= first_is_last;
+      at_split_reg <= first_is_last && first_splits;
+      ends_reg <= first_is_last && !first_splits;
       first_beat_reg <= 1'b1;
-    end else if (unit_done) begin
-      beats_reg <= cur_reg.beats_m1;
-      last_beat_reg <= cur_reg.one_beat;
-      first_beat_reg <= 1'b1;
-    end else if (go_beat) begin
-      beats_reg <= beats_reg - 20'd1;
-      last_beat_reg <= beats_reg == 20'd1 || last_beat_reg;
+    end else if (go_data) begin
+      beats_reg <= beats_reg + 20'd1;
+      before_last_reg <= beats_reg == ~20'd2;
+      last_beat_reg <= before_last_reg;
+      at_split_reg <= before_last_reg && cur_reg.split;
+      ends_reg <= before_last_reg && !cur_reg.split;
       first_beat_reg <= 1'b0;
     end
     if (rst) begin
-      state_reg <= IDLE;
-      tail_reg  <= 1'b0;
+      run_reg <= 1'b0;
+      swallow_reg <= 1'b0;
+      hollow_reg <= 1'b0;
+      tail_reg <= 1'b0;
+      loaded_reg <= 1'b0;
     end else begin
-      tail_reg <= go_beat && at_split;
-      if (load) begin
-        state_reg <= next.sound ? RUN : next.owns ? SWALLOW : HOLLOW;
-      end else begin
-        case (state_reg)
-          RUN: begin
-            if (excess) state_reg <= SWALLOW;
-            else if (final_beat) state_reg <= IDLE;
-            else if (cut_now) state_reg <= HOLLOW;
-          end
-          SWALLOW: if (go_swallow && last_reg) state_reg <= cur_reg.sound ? IDLE : HOLLOW;
-          HOLLOW: if (go_hollow) state_reg <= IDLE;
-          default: ;
-        endcase
+      loaded_reg <= load;
+      tail_reg <= go_beat && at_split_reg;
+      if (closes) begin
+        run_reg <= next_valid && next.sound;
+        swallow_reg <= next_valid && !next.sound && next.owns;
+        hollow_reg <= next_valid && !next.sound && !next.owns;
+      end else if (unit_done && last_unit_reg) begin
+        run_reg <= 1'b0;
+        swallow_reg <= 1'b1;
+      end else if (run_reg && last && (go_data || tail_reg)) begin
+        run_reg <= 1'b0;
+        hollow_reg <= 1'b1;
+      end else if (go_swallow && last) begin
+        swallow_reg <= 1'b0;
+        hollow_reg <= !cur_reg.sound;
+      end else if (go_hollow) begin
+        hollow_reg <= 1'b0;
       end
     end
   end
@@ -194,64 +215,86 @@ module xts_issue #(
       .y(stepped)
   );
 
-  // At a unit's end: what the next unit has. It is worked out before it is known whether a
-  // unit ends in this cycle.
-  wire next_follows = rec_valid && next.sound && last_reg;
-  wire then_ecb = last_unit_reg ? next_follows && next.ecb : !last_reg && cur_reg.ecb;
-  wire then_tweak = tw_valid && (last_unit_reg ? next_follows && !next.ecb && tw_id == next.id
-      : !last_reg && !cur_reg.ecb && tw_id == cur_reg.id);
-  // Else a unit waits for its tweak. One of another descriptor is left over from one that
-  // was cut.
-  wire waits = state_reg == RUN && !tweak_valid_reg && !tail_reg;
-  wire comes = waits && !cur_reg.ecb && tw_valid;
-  assign tw_pop = unit_done ? then_tweak : comes;
+  // Whose the oldest tweak is: this descriptor's, the next one's, or left over from one that was
+  // cut. It is looked at in the cycle before, so that not in each cycle one can be taken.
+  wire head_cur, head_next, head_stale;
+  if (TWEAK == luxor_pkg::TWEAK_PAPER) begin : g_at_once
+    assign head_cur   = tw_valid && tw_id == cur_reg.id;
+    assign head_stale = tw_valid && tw_id != cur_reg.id;
+    assign head_next  = 1'b0;
+  end else begin : g_before
+    logic head_cur_reg, head_next_reg, head_stale_reg;
+    wire moved = rst || tw_pop || load;
+    always_ff @(posedge clk) begin
+      head_cur_reg <= !moved && tw_valid && tw_id == cur_reg.id;
+      head_stale_reg <= !moved && tw_valid && tw_id != cur_reg.id;
+      head_next_reg <= !moved && tw_valid && next_valid && tw_id == next.id;
+    end
+    assign head_cur   = head_cur_reg;
+    assign head_stale = head_stale_reg;
+    assign head_next  = head_next_reg;
+  end
+
+  // At a unit's end: whether the next one can go on at once. Else it waits for its tweak.
+  wire same_ok = !last && (cur_reg.ecb || head_cur);
+  wire next_ok = last && next_valid && next.sound && (next.ecb || head_next);
+  wire then_ok = last_unit_reg ? next_ok : same_ok;
+  wire then_ecb = last_unit_reg ? next.ecb : cur_reg.ecb;
+  wire waits = run_reg && !tweak_valid_reg && !tail_reg;
+  wire takes = waits && (cur_reg.ecb || head_cur);
+  assign tw_pop = unit_done ? then_ok && !then_ecb
+      : waits && !cur_reg.ecb && (head_cur || head_stale);
 
   always_ff @(posedge clk) begin
-    if (unit_done || waits) tweak_reg <= (unit_done ? then_ecb : cur_reg.ecb) ? '0 : tw_tweak;
-    else if (go_beat) tweak_reg <= stepped;
-    if (rst) tweak_valid_reg <= 1'b0;
-    else if (unit_done) tweak_valid_reg <= then_ecb || then_tweak;
-    else if (waits) tweak_valid_reg <= cur_reg.ecb || (comes && tw_id == cur_reg.id);
-    else if (cut_now) tweak_valid_reg <= 1'b0;
+    if (go_data || tail_reg || !tweak_valid_reg)
+      tweak_reg <= ends_reg || tail_reg || !tweak_valid_reg ? tw_tweak : stepped;
+    tweak_valid_reg <= !rst
+        && (unit_done ? then_ok : takes || (tweak_valid_reg && !(go_data && last)));
+  end
+
+  // Whether the beat that will be at hand could go: after a unit's end, after another beat, and
+  // after neither. One with a part of a block behind it waits until that is there.
+  wire unit_ok = then_ok && follows && !(first_is_last && first_splits);
+  wire beat_ok = !at_split_reg && !last && follows && !(before_last_reg && cur_reg.split);
+  wire stay_ok = run_reg && !tail_reg && (tweak_valid_reg || takes)
+      && (at_split_reg ? beat_valid && (follows || last) : beat_valid || follows);
+  always_ff @(posedge clk) begin
+    ok_reg <= !rst && (unit_done ? unit_ok : go_data ? beat_ok : stay_ok);
   end
 
   // ---- The beats.
-  assign in_ready = !behind_valid_reg;
-  wire in_fire = in_valid && in_ready;
-  wire pop = go_data || go_tail || go_swallow;
-  always_ff @(posedge clk) begin
-    if (in_ready) begin
-      behind_reg <= in_data;
-      behind_last_reg <= in_last;
-    end
-    if (pop || !valid_reg) begin
-      beat_reg <= behind_valid_reg ? behind_reg : in_data;
-      last_reg <= behind_valid_reg ? behind_last_reg : in_last;
-    end
-    if (rst) begin
-      valid_reg <= 1'b0;
-      behind_valid_reg <= 1'b0;
-    end else if (pop || !valid_reg) begin
-      valid_reg <= behind_valid_reg || in_fire;
-      behind_valid_reg <= 1'b0;
-    end else begin
-      behind_valid_reg <= behind_valid_reg || in_fire;
-    end
-  end
+  block_fifo #(
+      .WIDTH(128 * LANES + 1),
+      .DEPTH_LOG2(4)
+  ) beats (
+      .clk,
+      .rst,
+      .room(in_ready),
+      .push(in_valid && in_ready),
+      .push_data({in_last, in_data}),
+      .pop(go_data || tail_reg || go_swallow),
+      .valid(beat_valid),
+      .more(follows),
+      .head({last, beat})
+  );
 
   // ---- What enters the pipeline.
-  logic [128*LANES-1:0] x_reg, t_reg;
   logic [3:0] key_reg;
   logic inverse_reg, short_reg;
   step_t step_reg;
-  assign x = x_reg;
-  assign t = t_reg;
   assign key = key_reg;
   assign inverse = inverse_reg;
   assign short_key = short_reg;
   assign step = step_reg;
 
+  if (TWEAK == luxor_pkg::TWEAK_DEDICATED) begin : g_no_number
+    wire unused = &{1'b0, req_number};
+  end
+
   wire steal_now = last_beat_reg && cur_reg.steal;
+  wire other = again_valid || go_tweak;
+  logic [127:0] again_x_reg;
+  always_ff @(posedge clk) again_x_reg <= again_valid ? again_block : '0;
   for (genvar l = 0; l < LANES; l++) begin : g_lane
     wire [127:0] mine, following;
     xts_alpha #(
@@ -266,11 +309,24 @@ module xts_issue #(
         .x(tweak_reg),
         .y(following)
     );
-    wire swapped = steal_now && cur_reg.decrypt && cur_reg.lane == l;
+    wire swapped = steal_now && decrypt && lane == l;
+    // Zero where something else enters, so that the sum of all is what enters.
+    logic [127:0] beat_x_reg, tweak_x_reg;
     always_ff @(posedge clk) begin
-      x_reg[128*l+:128] <= again_valid ? again_block : go_tweak ? req_number : beat_reg[128*l+:128];
-      if (go_data) t_reg[128*l+:128] <= swapped ? following : mine;
-      else t_reg[128*l+:128] <= '0;
+      if (other) begin
+        beat_x_reg  <= '0;
+        tweak_x_reg <= '0;
+      end else begin
+        beat_x_reg  <= beat[128*l+:128];
+        tweak_x_reg <= cur_reg.ecb ? '0 : swapped ? following : mine;
+      end
+    end
+    if (TWEAK == luxor_pkg::TWEAK_DEDICATED || l > 0) begin : g_no_tweak
+      assign x[128*l+:128] = beat_x_reg ^ tweak_x_reg ^ again_x_reg;
+    end else begin : g_tweak
+      logic [127:0] number_x_reg;
+      always_ff @(posedge clk) number_x_reg <= go_tweak ? req_number : '0;
+      assign x[128*l+:128] = beat_x_reg ^ tweak_x_reg ^ again_x_reg ^ number_x_reg;
     end
   end
 
@@ -284,15 +340,15 @@ module xts_issue #(
       inverse_reg <= 1'b0;
       short_reg <= req_short;
     end else begin
-      key_reg <= {cur_reg.decrypt ? luxor_pkg::KIND_DEC : luxor_pkg::KIND_ENC, cur_reg.slot};
-      inverse_reg <= cur_reg.decrypt;
+      key_reg <= {decrypt ? luxor_pkg::KIND_DEC : luxor_pkg::KIND_ENC, cur_reg.slot};
+      inverse_reg <= decrypt;
       short_reg <= cur_reg.short_key;
     end
     step_reg.first <= go_beat && first_beat_reg;
     step_reg.steal <= go_beat && steal_now;
     step_reg.split <= cur_reg.split;
-    step_reg.decrypt <= cur_reg.decrypt;
-    step_reg.lane <= cur_reg.lane;
+    step_reg.decrypt <= decrypt;
+    step_reg.lane <= lane;
     step_reg.lanes <= go_hollow ? 4'd0 : last_beat_reg ? cur_reg.last_lanes : 4'hf;
     step_reg.id <= req_id;
     step_reg.entry <= !rst && (go_beat || go_hollow);
@@ -313,32 +369,32 @@ module xts_issue #(
   assign place = place_reg;
 
   wire push_unit = go_beat && first_beat_reg;
-  wire push_tail = go_tail || (go_beat && steal_now && !cur_reg.split);
-  wire push_place = go_beat || go_tail || go_hollow;
+  wire push_tail = tail_reg || (go_beat && steal_now && !cur_reg.split);
+  wire push_place = go_beat || tail_reg || go_hollow;
 
   wire [119:0] part;
   if (LANES == 1) begin : g_part_one
-    assign part = beat_reg[119:0];
+    assign part = beat[119:0];
   end else begin : g_part_more
     // The part is in the lane after the whole block's, or in lane 0 of the next beat.
     localparam int LOG = $clog2(LANES);
-    wire [LOG-1:0] part_lane = cur_reg.split ? '0 : cur_reg.lane[LOG-1:0] + 1'b1;
-    assign part = beat_reg[128*part_lane+:120];
+    wire [LOG-1:0] part_lane = cur_reg.split ? '0 : lane[LOG-1:0] + 1'b1;
+    assign part = beat[128*part_lane+:120];
   end
 
   always_ff @(posedge clk) begin
-    unit_tweak_reg <= tweak_reg;
+    unit_tweak_reg <= cur_reg.ecb ? '0 : tweak_reg;
     tail_out_reg.key <= {
-      cur_reg.decrypt ? luxor_pkg::KIND_DEC : luxor_pkg::KIND_ENC, cur_reg.slot
+      decrypt ? luxor_pkg::KIND_DEC : luxor_pkg::KIND_ENC, cur_reg.slot
     };
-    tail_out_reg.inverse <= cur_reg.decrypt;
+    tail_out_reg.inverse <= decrypt;
     tail_out_reg.short_key <= cur_reg.short_key;
     tail_out_reg.len <= cur_reg.tail;
     tail_out_reg.bytes <= part;
     place_reg.last <= final_beat || go_hollow;
     place_reg.hollow <= go_hollow;
     place_reg.silent <= go_hollow && !cur_reg.owns;
-    place_reg.swap <= go_tail;
+    place_reg.swap <= tail_reg;
     place_reg.counted <= cur_reg.sound;
     place_reg.slot <= cur_reg.slot;
     if (go_hollow) place_reg.status <= cur_reg.sound ? luxor_pkg::DONE_CUT : cur_reg.status;
@@ -349,8 +405,8 @@ module xts_issue #(
     place_push_reg <= !rst && push_place;
   end
 
-  // ---- Room. The counts are a cycle behind, and so is what is made of them.
-  localparam int MARGIN = 4;
+  // ---- Room. The counts are two cycles behind, and what is made of them is three.
+  localparam int MARGIN = 6;
   logic [PLACES_LOG2:0] places_reg;
   logic [UNITS_LOG2:0] units_out_reg;
   logic [TAILS_LOG2:0] tails_reg;
@@ -361,9 +417,13 @@ module xts_issue #(
       tails_reg <= '0;
       room_reg <= 1'b0;
     end else begin
-      places_reg <= places_reg + (PLACES_LOG2 + 1)'(push_place) - (PLACES_LOG2 + 1)'(place_pop);
-      units_out_reg <= units_out_reg + (UNITS_LOG2 + 1)'(push_unit) - (UNITS_LOG2 + 1)'(unit_pop);
-      tails_reg <= tails_reg + (TAILS_LOG2 + 1)'(push_tail) - (TAILS_LOG2 + 1)'(tail_done);
+      // One adder each: plus 1, minus 1 or as it is.
+      places_reg <= places_reg
+          + {{PLACES_LOG2{place_pop && !place_push_reg}}, place_pop != place_push_reg};
+      units_out_reg <= units_out_reg
+          + {{UNITS_LOG2{unit_pop && !unit_push_reg}}, unit_pop != unit_push_reg};
+      tails_reg <= tails_reg
+          + {{TAILS_LOG2{tail_done && !tail_push_reg}}, tail_done != tail_push_reg};
       room_reg <= places_reg < (PLACES_LOG2 + 1)'((1 << PLACES_LOG2) - MARGIN)
           && units_out_reg < (UNITS_LOG2 + 1)'((1 << UNITS_LOG2) - MARGIN)
           && tails_reg < (TAILS_LOG2 + 1)'((1 << TAILS_LOG2) - MARGIN);
@@ -372,7 +432,7 @@ module xts_issue #(
 
 `ifndef SYNTHESIS
   always_ff @(posedge clk) begin
-    if (!rst && go_tail && !valid_reg) $fatal(1, "xts_issue: the part of a block is not there");
+    if (!rst && (tail_reg || ok_reg) && !beat_valid) $fatal(1, "xts_issue: the beat is not there");
     if (!rst && places_reg > (PLACES_LOG2 + 1)'(1 << PLACES_LOG2)) $fatal(1, "xts_issue: no place");
   end
 `endif

@@ -51,8 +51,7 @@ module xts_keys #(
 );
   localparam bit HAS_DEC = CIPHER != luxor_pkg::CIPHER_ENC;
   localparam bit HAS_BOTH_SIZES = KEY128 != 0 && KEY256 != 0;
-  // Longer than slot_used takes, than two keys take to be compared, and than a round key
-  // takes to be written.
+  // Longer than slot_used takes, and than a round key takes to be written.
   localparam logic [5:0] PAUSE = 6'd5;
 
   localparam logic [3:0] WIPE_ALL = 4'd0;  // after reset: entry count_reg of slot_reg
@@ -68,7 +67,6 @@ module xts_keys #(
   logic [3:0] state_reg;
   logic [5:0] count_reg;
   logic [1:0] slot_reg;
-  logic       tweak_reg;  // the tweak key's turn
   logic [3:0] code_reg;
   logic       ready_reg;
   logic [7:0] slots_reg;
@@ -88,25 +86,37 @@ module xts_keys #(
   wire has_size = cmd_long ? KEY256 != 0 : KEY128 != 0;
   wire is_long = HAS_BOTH_SIZES ? cmd_long : KEY256 != 0;
 
-  // Keys are compared word by word; known since long when the slot has been wiped.
-  logic [7:0] differs_reg;
-  logic       equal_reg;
+  // The keys word by word: over and over while the slot is wiped, to be compared, and then as
+  // the expansion asks for them.
+  logic        tweak_reg;  // the tweak key's turn
+  logic [31:0] data_word_reg, tweak_word_reg;
+  logic        differs_reg, equal_reg;
+  wire  [2:0]  expand_index;
+  wire  [2:0]  asked = state_reg == WIPE ? count_reg[2:0] : expand_index;
+  wire  [2:0]  word_index = {is_long && asked[2], asked[1:0]};
   always_ff @(posedge clk) begin
-    for (int i = 0; i < 8; i++)
-      differs_reg[i] <= cmd_data_key[32*i+:32] != cmd_tweak_key[32*i+:32];
-    equal_reg <= differs_reg[3:0] == 4'd0 && (!is_long || differs_reg[7:4] == 4'd0);
+    data_word_reg  <= cmd_data_key[32*word_index+:32];
+    tweak_word_reg <= cmd_tweak_key[32*word_index+:32];
+    differs_reg    <= data_word_reg != tweak_word_reg;
+    if (state_reg != WIPE) equal_reg <= 1'b1;
+    else if (count_reg[5:1] != 5'd0 && differs_reg) equal_reg <= 1'b0;
   end
 
-  logic         expand_done;
-  logic         rk_valid;
-  logic [  3:0] rk_index;
-  logic [127:0] rk;
-  aes_key_expand key_expand (
+  wire         expand_done;
+  wire         word_valid;
+  wire         rk_valid;
+  wire [  3:0] rk_index;
+  wire [127:0] rk;
+  aes_key_expand #(
+      .KEY256(KEY256)
+  ) key_expand (
       .clk(clk),
       .rst(rst),
       .start(state_reg == START),
       .key_long(is_long),
-      .key(tweak_reg ? cmd_tweak_key : cmd_data_key),
+      .word_index(expand_index),
+      .word(tweak_reg ? tweak_word_reg : data_word_reg),
+      .word_valid(word_valid),
       .rk_valid(rk_valid),
       .rk_index(rk_index),
       .rk(rk),
@@ -193,23 +203,31 @@ module xts_keys #(
     end
   end
 
-  // Round keys come at least 2 cycles apart. A key that is held for the decryption's
-  // write is gone a cycle later.
-  logic [127:0] held_reg;
-  logic [  3:0] held_index_reg;
-  logic         held_valid_reg;
+  // The decryption's key is written a cycle after the encryption's, which is still there. Its
+  // words were mixed one by one as they came.
+  logic       held_valid_reg;
+  logic [3:0] held_index_reg;
   always_ff @(posedge clk) begin
-    held_reg <= rk_valid ? rk : 128'd0;
-    held_index_reg <= rk_index;
     held_valid_reg <= HAS_DEC && rk_valid && !tweak_reg && !rst;
+    held_index_reg <= rk_index;
   end
 
-  wire [127:0] held_mixed;
-  for (genvar i = 0; i < 4; i++) begin : g_mix
+  wire [127:0] mixed;
+  if (HAS_DEC) begin : g_mix
+    wire  [ 31:0] mixed_word;
+    logic [127:0] mixed_reg;
     aes_inv_mix_column inv_mix (
-        .x(held_reg[32*i+:32]),
-        .y(held_mixed[32*i+:32])
+        .x(rk[127:96]),
+        .y(mixed_word)
     );
+    always_ff @(posedge clk) begin
+      if (state_reg == SETTLE || rst) mixed_reg <= 128'd0;
+      else if (word_valid) mixed_reg <= {mixed_word, mixed_reg[127:32]};
+    end
+    assign mixed = mixed_reg;
+  end else begin : g_no_mix
+    wire unused = &{1'b0, word_valid};
+    assign mixed = 128'd0;
   end
 
   wire [3:0] rounds = is_long ? 4'd14 : 4'd10;
@@ -232,8 +250,8 @@ module xts_keys #(
       kw_kind_reg  <= held_valid_reg ? luxor_pkg::KIND_DEC
           : tweak_reg ? luxor_pkg::KIND_TWEAK : luxor_pkg::KIND_ENC;
     end
-    kw_data_reg <= !held_valid_reg ? (rk_valid ? rk : 128'd0)
-        : held_is_outer ? held_reg : held_mixed;
+    kw_data_reg <= !rk_valid && !held_valid_reg ? 128'd0
+        : held_valid_reg && !held_is_outer ? mixed : rk;
   end
   assign kw_valid = kw_valid_reg;
   assign kw_kind  = kw_kind_reg;

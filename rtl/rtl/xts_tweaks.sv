@@ -45,23 +45,21 @@ module xts_tweaks #(
     input wire       cut,
     input wire [2:0] cut_id
 );
-  localparam int ROOM = TWEAK == luxor_pkg::TWEAK_PAPER ? 1 : 1 << DEPTH_LOG2;
-
   logic active_reg;  // there are units to ask for
   logic ready_reg;  // the number is the next unit's
   logic room_reg;
+  logic valid_reg;  // and there is room
   logic [127:0] number_reg;
   logic carry_reg;
   logic [63:0] stride_reg;
-  logic [31:0] units_reg;
+  logic [31:0] units_reg;  // counted up: minus those left, less 1
   logic last_reg;
   logic [1:0] slot_reg;
   logic short_reg;
   logic [2:0] id_reg;
-  logic [DEPTH_LOG2:0] out_reg;  // asked for and not taken
 
   assign gen_ready  = !active_reg;
-  assign req_valid  = ready_reg && room_reg;
+  assign req_valid  = valid_reg;
   assign req_number = number_reg;
   assign req_slot   = slot_reg;
   assign req_short  = short_reg;
@@ -69,13 +67,13 @@ module xts_tweaks #(
 
   wire asked = req_valid && req_ready;
   wire cut_here = cut && active_reg && cut_id == id_reg;
-  wire [DEPTH_LOG2:0] out_new = out_reg + (DEPTH_LOG2 + 1)'(asked) - (DEPTH_LOG2 + 1)'(tw_pop);
+  wire ready_new = !active_reg ? gen_valid : !asked && !cut_here;
 
   always_ff @(posedge clk) begin
     if (!active_reg) begin
       number_reg <= gen_number;
       stride_reg <= gen_stride;
-      units_reg <= gen_units;
+      units_reg <= ~gen_units;
       last_reg <= gen_units == 1;
       slot_reg <= gen_slot;
       short_reg <= gen_short;
@@ -83,35 +81,45 @@ module xts_tweaks #(
     end else if (asked) begin
       // The number's upper half is one cycle late, hence a request in two cycles.
       {carry_reg, number_reg[63:0]} <= {1'b0, number_reg[63:0]} + {1'b0, stride_reg};
-      units_reg <= units_reg - 32'd1;
-      last_reg <= units_reg == 2;
+      units_reg <= units_reg + 32'd1;
+      last_reg <= units_reg == ~32'd2;
     end else if (!ready_reg) begin
       number_reg[127:64] <= number_reg[127:64] + 64'(carry_reg);
     end
     if (rst) begin
       active_reg <= 1'b0;
       ready_reg <= 1'b0;
-      out_reg <= '0;
-      room_reg <= 1'b1;
+      valid_reg <= 1'b0;
     end else begin
-      out_reg  <= out_new;
-      room_reg <= out_new != (DEPTH_LOG2 + 1)'(ROOM);
-      if (!active_reg) begin
-        active_reg <= gen_valid;
-        ready_reg  <= gen_valid;
-      end else if (cut_here || (asked && last_reg)) begin
-        active_reg <= 1'b0;
-        ready_reg  <= 1'b0;
-      end else begin
-        ready_reg <= !asked;
-      end
+      ready_reg <= ready_new;
+      valid_reg <= ready_new && room_reg;
+      if (!active_reg) active_reg <= gen_valid;
+      else if (cut_here || (asked && last_reg)) active_reg <= 1'b0;
     end
   end
 
   if (TWEAK == luxor_pkg::TWEAK_PAPER) begin : g_paper
+    logic out_reg;  // one was asked for and not taken
+    wire out_new = asked || (out_reg && !tw_pop);
+    always_ff @(posedge clk) begin
+      out_reg  <= !rst && out_new;
+      room_reg <= rst || !out_new;
+    end
     assign tw_valid = res_valid;
     assign {tw_id, tw_tweak} = {res_id, res_tweak};
   end else begin : g_ahead
+    // Asked for and not taken, as of two cycles ago; three may be asked for before it is seen
+    // that there is no room.
+    logic [DEPTH_LOG2:0] out_reg;
+    logic asked_reg, popped_reg;
+    always_ff @(posedge clk) begin
+      asked_reg  <= !rst && asked;
+      popped_reg <= !rst && tw_pop;
+      if (rst) out_reg <= '0;
+      else out_reg <= out_reg + {{DEPTH_LOG2{popped_reg && !asked_reg}}, popped_reg != asked_reg};
+      room_reg <= out_reg < (DEPTH_LOG2 + 1)'((1 << DEPTH_LOG2) - 4);
+    end
+
     fifo #(
         .WIDTH(131),
         .DEPTH_LOG2(DEPTH_LOG2)

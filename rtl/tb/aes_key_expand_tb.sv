@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // aes_key_expand with each form of S-box: the last words of FIPS-197's appendices A.1 and A.3,
-// random keys, starts at once, later and in the middle of another key; a round key each two
-// cycles, and nothing left after the last one.
+// random keys, starts at once, later and in the middle of another key; a round key each
+// twelve cycles, and nothing left after the last one.
 `default_nettype none
 
 module aes_key_expand_tb;
@@ -19,6 +19,7 @@ module aes_key_expand_tb;
   logic         start = 1'b0;
   logic         key_long = 1'b0;
   logic [255:0] key = 256'd0;
+  logic [255:0] key_words = 256'd0;  // of the key at work
   initial forever #5 clk = !clk;
 
   // Cycles since start, and what then must come.
@@ -32,23 +33,37 @@ module aes_key_expand_tb;
     wire [3:0]   rk_index;
     wire [127:0] rk;
     wire         done;
+    wire         word_valid;
+    wire [2:0]   word_index;
+    // The words of the key are asked for a cycle before; others are unknown.
+    logic [31:0] word;
+    always @(posedge clk) word <= 32'(key_words >> (32 * word_index));
     aes_key_expand #(.SBOX(form)) dut (
-        .clk(clk), .rst(rst), .start(start), .key_long(key_long), .key(key),
-        .rk_valid(rk_valid), .rk_index(rk_index), .rk(rk), .done(done)
+        .clk(clk), .rst(rst), .start(start), .key_long(key_long),
+        .word_index(word_index), .word(word), .word_valid(word_valid), .rk_valid(rk_valid), .rk_index(rk_index), .rk(rk), .done(done)
     );
     // Before the next start is given.
     always @(posedge clk) if (!rst) begin
-      if (cycle < 0 || cycle > 2 * last) begin
-        if (rk_valid !== 1'b0 || done !== 1'b0 || rk !== 128'd0) $fatal;
-        if (dut.other_reg !== 128'd0) $fatal;
-      end else if (cycle % 2 == 1) begin
-        if (rk_valid !== 1'b0 || done !== 1'b0) $fatal;
+      if (cycle < 0 || cycle > 12 * last + 13) begin
+        if (word_valid !== 1'b0 || rk_valid !== 1'b0 || done !== 1'b0) $fatal;
+        if (dut.window_reg !== '0) $fatal;
       end else begin
-        if (rk_valid !== 1'b1 || rk_index !== 4'(cycle / 2) || done !== (cycle == 2 * last)
-            || rk !== keys[64*cycle +: 128]) begin
-          $display("form %0d, round key %0d of %0d: %h, not %h", form, rk_index, last, rk,
-                   keys[64*cycle +: 128]);
+        // A word each three cycles, from cycle 3 on; a round key with each fourth one.
+        if (word_valid !== (cycle % 3 == 0 && cycle != 0)) $fatal;
+        if (rk_valid !== (cycle % 12 == 0 && cycle != 0)) $fatal;
+        if (done !== (cycle == 12 * last + 12)) $fatal;
+        if (word_valid && rk[127:96] !== keys[32*(cycle/3-1) +: 32]) begin
+          $display("form %0d, word %0d: %h, not %h", form, cycle / 3 - 1, rk[127:96],
+                   keys[32*(cycle/3-1) +: 32]);
           $fatal;
+        end
+        if (cycle >= 12 && cycle % 12 < 2) begin
+          if (rk !== keys[128*(cycle/12-1) +: 128]) begin
+            $display("form %0d, round key %0d of %0d: %h, not %h", form, cycle / 12 - 1, last, rk,
+                     keys[128*(cycle/12-1) +: 128]);
+            $fatal;
+          end
+          if (rk_valid && rk_index !== 4'(cycle / 12 - 1)) $fatal;
         end
       end
     end
@@ -70,11 +85,12 @@ module aes_key_expand_tb;
       #1;
       keys         = expand(key, key_long);
       running_long = key_long;
+      key_words    = key_long ? key : {128'hx, key[127:0]};
       cycle        = 0;
       if (i == 0 && keys[1280 +: 128] !== block_of(A1_LAST)) $fatal;
       if (i == 1 && keys[1792 +: 128] !== block_of(A3_LAST)) $fatal;
       // Sometimes to the end, sometimes not, sometimes on and on.
-      wait_cycles = i < 2 ? 40 : i % 3 == 0 ? 2 * (key_long ? 14 : 10) : 32'($urandom % 40);
+      wait_cycles = i < 2 ? 210 : i % 3 == 0 ? 12 * (key_long ? 15 : 11) : 32'($urandom % 240);
       @(negedge clk);
       start    = 1'b0;
       key      = 256'hx;

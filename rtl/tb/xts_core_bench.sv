@@ -462,8 +462,8 @@ module xts_core_bench #(
     if ((TWEAK == luxor_pkg::TWEAK_SHARED || TWEAK == luxor_pkg::TWEAK_DEDICATED && LANES == 1)
         && cycles > 256 / LANES + 8 + 2 * L + 4)
       $fatal(1, "xts_core: more than 264 + 2 L + 4 cycles");
-    if (TWEAK == luxor_pkg::TWEAK_PAPER && cycles > 8 * (32 / LANES + 2 * L) + 8)
-      $fatal(1, "xts_core: more than 8 (32 + 2 L) + 8 cycles");
+    if (TWEAK == luxor_pkg::TWEAK_PAPER && cycles > 8 * (32 / LANES + 2 * L) + 12)
+      $fatal(1, "xts_core: more than 8 (32 + 2 L) + 12 cycles");
   endtask
 
   initial begin

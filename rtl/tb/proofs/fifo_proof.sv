@@ -25,7 +25,7 @@ module fifo_proof #(
   );
 
   // `hierconn`: flatten joins them to the wires of the instances that have their names.
-  (* hierconn *) wire [DEPTH_LOG2:0] \dut.count_reg ;
+  (* hierconn *) wire [DEPTH-1:0] \dut.more_reg ;
   (* hierconn *) wire [DEPTH_LOG2-1:0] \dut.write_reg ;
   (* hierconn *) wire [DEPTH_LOG2-1:0] \dut.read_reg ;
   (* hierconn *) wire [DEPTH_LOG2:0] \model.count_reg ;
@@ -54,7 +54,7 @@ module fifo_proof #(
       assert (!valid || head == model_head);
       assert (\model.count_reg <= DEPTH);
 
-      assert (\dut.count_reg == \model.count_reg );
+      assert (\dut.more_reg == ~({DEPTH{1'b1}} << \model.count_reg ));
       assert (DEPTH_LOG2'(\dut.write_reg - \dut.read_reg ) == DEPTH_LOG2'(\model.count_reg ));
     end
   end

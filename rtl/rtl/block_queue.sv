@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A queue in block RAM, for entries that are wanted at a time known beforehand.
+//
+// `data` is the oldest entry in the second cycle after that of its `pop`, and else zero. Who
+// pushes counts the room himself; an entry can be popped from the cycle after its push on.
+`default_nettype none
+
+module block_queue #(
+    parameter int WIDTH = 128,
+    parameter int DEPTH_LOG2 = 5
+) (
+    input  wire              clk,
+    input  wire              rst,
+    input  wire              push,
+    input  wire  [WIDTH-1:0] push_data,
+    input  wire              pop,
+    output wire  [WIDTH-1:0] data
+);
+  // An entry is never read in the cycle in which it is written.
+  (* ram_style = "block", no_rw_check *)
+  logic [WIDTH-1:0] ram[0:(1<<DEPTH_LOG2)-1];
+  logic [DEPTH_LOG2-1:0] write_reg, read_reg;
+  logic [WIDTH-1:0] read_data_reg, data_reg;
+  logic popped_reg;
+  assign data = data_reg;
+
+  always_ff @(posedge clk) begin
+    if (push) ram[write_reg] <= push_data;
+    read_data_reg <= ram[read_reg];
+    // A register of its own: what comes out of block RAM comes late.
+    data_reg <= popped_reg ? read_data_reg : '0;
+  end
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      write_reg  <= '0;
+      read_reg   <= '0;
+      popped_reg <= 1'b0;
+    end else begin
+      if (push) write_reg <= write_reg + 1'b1;
+      if (pop) read_reg <= read_reg + 1'b1;
+      popped_reg <= pop;
+    end
+  end
+
+`ifndef SYNTHESIS
+  logic [DEPTH_LOG2:0] count_reg;
+  always_ff @(posedge clk) begin
+    if (rst) count_reg <= '0;
+    else count_reg <= count_reg + (DEPTH_LOG2 + 1)'(push) - (DEPTH_LOG2 + 1)'(pop);
+    if (!rst && push && count_reg[DEPTH_LOG2]) $fatal(1, "block_queue: push into a full queue");
+    if (!rst && pop && count_reg == 0) $fatal(1, "block_queue: pop from an empty queue");
+  end
+`endif
+endmodule
+
+`default_nettype wire
