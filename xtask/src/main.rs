@@ -13,6 +13,7 @@ mod readme;
 mod rtl;
 mod setup;
 mod steps;
+mod synthesis;
 
 use std::{env, process::ExitCode};
 
@@ -25,7 +26,9 @@ usage: cargo xtask test             set up what the tests need, and run them all
        cargo xtask ci               that, and every check that a change must pass
        cargo xtask guard            the check of the kernels' speed alone
        cargo xtask rtl              the checks of the core for FPGAs alone
-       cargo xtask bench [ARGS]...  measure, beside rivals; ARGS go to the bench program";
+       cargo xtask bench [ARGS]...  measure, beside rivals; ARGS go to the bench program
+       cargo xtask bench rtl [POINT]... [--list | --record]
+                                    synthesise the core for FPGAs, beside its targets";
 
 /// Every CPU path: a machine that runs `ci` must have them all, so that a kernel
 /// that is silently left out is a failure.
@@ -48,7 +51,8 @@ fn main() -> ExitCode {
         ["guard"] => guard(),
         ["rtl"] => rtl(),
         ["ci"] => ci(),
-        ["bench", rest @ ..] => bench(rest),
+        ["bench", "rtl", rest @ ..] => report(|| synthesis::bench(rest)),
+        ["bench", rest @ ..] => report(|| bench(rest)),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS
@@ -195,18 +199,19 @@ fn fuzz(steps: &mut Steps) {
 
 /// Builds `luxor`, and the bench program with the rivals, as users have them; runs
 /// the latter.
-fn bench(args: &[&str]) -> ExitCode {
-    let measure = || {
-        setup::ensure(&Need::for_bench())?;
-        // Goes into the results.
-        let describe = "describe --always --abbrev=40 --dirty".split(' ');
-        let commit = process::output(process::command("git").args(describe))?;
-        process::run(cargo("build --locked --release --package luxor"))?;
-        let mut run =
-            cargo("run --locked --release --package luxor-bench --features luxor-bench/rivals --");
-        process::run(run.args(args).env("LUXOR_COMMIT", commit.trim()))
-    };
-    match measure() {
+fn bench(args: &[&str]) -> Result<String, String> {
+    setup::ensure(&Need::for_bench())?;
+    // Goes into the results.
+    let describe = "describe --always --abbrev=40 --dirty".split(' ');
+    let commit = process::output(process::command("git").args(describe))?;
+    process::run(cargo("build --locked --release --package luxor"))?;
+    let mut run =
+        cargo("run --locked --release --package luxor-bench --features luxor-bench/rivals --");
+    process::run(run.args(args).env("LUXOR_COMMIT", commit.trim()))
+}
+
+fn report(work: impl FnOnce() -> Result<String, String>) -> ExitCode {
+    match work() {
         Ok(_) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("xtask: {message}");

@@ -98,6 +98,24 @@ impl Need {
         ]
     }
 
+    /// What `cargo xtask bench rtl` needs.
+    pub fn for_synthesis() -> Vec<Self> {
+        vec![
+            // A record names the commit.
+            Self::programs(&["git"], Packages::same("git")),
+            Self {
+                what: "/usr/bin/python3 with venv".to_owned(),
+                is_there: Box::new(|| {
+                    let import = ["-c", "import ensurepip, venv"];
+                    process::succeeds(command("/usr/bin/python3").args(import))
+                }),
+                packages: Packages::same("python3")
+                    .debian("python3-venv")
+                    .arch("python"),
+            },
+        ]
+    }
+
     /// What `cargo xtask ci` needs: the checks list files by Git. (libFuzzer is C++, whose
     /// compiler the tests need already.)
     pub fn for_ci() -> Vec<Self> {

