@@ -160,26 +160,17 @@ module xts_core #(
       .gen_stride
   );
 
-  localparam int RECORDS_LOG2 = 2;
-  logic [RECORDS_LOG2:0] records_reg;
-  wire rec_valid, rec_pop;
+  // Five of them at most, and one at work: fewer than there are ids.
+  wire rec_valid, rec_pop, records_more;
   wire [luxor_pkg::RECORD_BITS-1:0] rec;
-  assign front_ready = !records_reg[RECORDS_LOG2];
-  always_ff @(posedge clk) begin
-    if (rst) records_reg <= '0;
-    else
-      records_reg <= records_reg
-          + {{RECORDS_LOG2{rec_pop && !front_valid}}, rec_pop != front_valid};
-  end
-  wire records_room, records_more;
-  wire unused_records = &{1'b0, records_room, records_more};
+  wire unused_records = &{1'b0, records_more};
   block_fifo #(
       .WIDTH(luxor_pkg::RECORD_BITS),
-      .DEPTH_LOG2(RECORDS_LOG2 + 1)
+      .DEPTH_LOG2(3)
   ) records (
       .clk,
       .rst,
-      .room(records_room),
+      .room(front_ready),
       .push(front_valid),
       .push_data(front_rec),
       .pop(rec_pop),

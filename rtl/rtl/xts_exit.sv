@@ -3,8 +3,8 @@
 // tweaks to add at its end.
 //
 // `step0` belongs to `blocks`, `step2` to what leaves two cycles later, and so on; `add` belongs
-// to what leaves in the next cycle. The tweaks are made again, by doubling, from that of each unit's first block (`unit_*`), so
-// that none travels along.
+// to what leaves in the next cycle. The tweaks are made again, by doubling, from that of each
+// unit's first block (`unit_*`), so that none travels along.
 //
 // Beats' first passes end in the order in which places were given, so one pointer says how
 // far they are. A block that waits for its second pass holds the reader back at its place
@@ -130,7 +130,7 @@ module xts_exit #(
 
   // ---- The blocks.
   wire [luxor_pkg::TAIL_BITS-1:0] tail_bits;
-  // The parts that wait for the next block and for this one, and the latter's bytes.
+  // The parts that wait for the next block and for this one, and which bytes they have.
   /* verilator lint_off UNUSEDSIGNAL */  // of the first only its length
   tail_t waiting_part, left;
   /* verilator lint_on UNUSEDSIGNAL */
@@ -150,9 +150,10 @@ module xts_exit #(
       .pop(s3.entry && s3.steal),
       .data(tail_bits)
   );
+  wire [15:0] in_waiting_part = ~(16'hffff << waiting_part.len);
   always_ff @(posedge clk) begin
     left_reg <= tail_bits;
-    for (int b = 0; b < 15; b++) in_part_reg[b] <= waiting_part.len > 4'(b);
+    in_part_reg <= in_waiting_part[14:0];
   end
 
   // ---- Their places.
@@ -227,6 +228,7 @@ module xts_exit #(
       .data(second)
   );
 
+  wire steal1 = s1.entry && s1.steal;
   wire reading, moving;
   logic [128*LANES-1:0] data;
   for (genvar l = 0; l < LANES; l++) begin : g_buffer
@@ -236,7 +238,6 @@ module xts_exit #(
     logic [127:0] read_data_reg, data_reg;
     // The part of a block: in the next lane, or, at the last one, in its next place. What it
     // and the others have is known in the cycle before.
-    wire steal1 = s1.entry && s1.steal;
     wire part_before = l > 0 && steal1 && !s1.split && s1.lane == l - 1;
     wire part_mine = steal1 && s1.split && s1.lane == l;
     wire whole = s1.again || s1.lanes[l];
@@ -244,8 +245,7 @@ module xts_exit #(
     logic before_reg;
     always_ff @(posedge clk) begin
       before_reg <= part_before;
-      for (int b = 0; b < 16; b++)
-        keep_reg[b] <= part_before || part_mine ? waiting_part.len > 4'(b) : whole;
+      keep_reg <= part_before || part_mine ? in_waiting_part : {16{whole}};
     end
 
     logic [127:0] value_reg;

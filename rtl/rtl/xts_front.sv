@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Takes descriptors, checks them, and works out how their units lie on beats.
 //
-// Each descriptor becomes one record for xts_issue (`rec_*`, held until `rec_ready`), and
+// Each descriptor becomes one record for xts_issue (`rec_*`, in a cycle with `rec_ready`), and
 // each sound one in XTS mode also starts xts_tweaks (`gen_*`, the same cycle). Sound XTS
 // descriptors are numbered by `rec_id`, so that left-over tweaks of one that was cut short
 // can be told from those of the next. Three cycles a descriptor.

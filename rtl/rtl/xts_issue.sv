@@ -71,7 +71,7 @@ module xts_issue #(
 
     output wire                            tail_push,
     output wire [luxor_pkg::TAIL_BITS-1:0] tail,
-    input  wire                            tail_done,  // a second pass is written
+    input  wire                            tail_done,  // a second pass leaves the pipeline
 
     output wire                             place_push,
     output wire [luxor_pkg::PLACE_BITS-1:0] place,
@@ -100,8 +100,8 @@ module xts_issue #(
   // none; one before the last; that part itself.
   logic first_beat_reg, last_beat_reg, at_split_reg, ends_reg, before_last_reg, tail_reg;
   logic last_unit_reg;
-  logic [19:0] beats_reg;  // likewise, that this unit has after the one at hand
   logic [31:0] units_reg;  // counted up: minus those left, less 1
+  logic [19:0] beats_reg;  // likewise, that this unit has after the one at hand
   logic tweak_valid_reg;
   logic [127:0] tweak_reg;  // of the beat at hand
   logic room_reg;
