@@ -82,19 +82,7 @@ impl Need {
             ),
             Self::programs(&["make"], Packages::same("make")),
             Self::programs(&["ccache"], Packages::same("ccache")),
-            // The simulated core has Python in it.
-            Self {
-                what: "/usr/bin/python3 with venv and its shared library".to_owned(),
-                is_there: Box::new(|| {
-                    let script = "import ctypes, ensurepip, sysconfig, venv\n\
-                                  ctypes.CDLL(sysconfig.get_config_var('INSTSONAME'))";
-                    process::succeeds(command("/usr/bin/python3").args(["-c", script]))
-                }),
-                packages: Packages::same("python3")
-                    .debian("python3-venv libpython3-dev")
-                    .fedora("python3 python3-libs")
-                    .arch("python"),
-            },
+            Self::python(),
         ]
     }
 
@@ -103,16 +91,7 @@ impl Need {
         vec![
             // A record names the commit.
             Self::programs(&["git"], Packages::same("git")),
-            Self {
-                what: "/usr/bin/python3 with venv".to_owned(),
-                is_there: Box::new(|| {
-                    let import = ["-c", "import ensurepip, venv"];
-                    process::succeeds(command("/usr/bin/python3").args(import))
-                }),
-                packages: Packages::same("python3")
-                    .debian("python3-venv")
-                    .arch("python"),
-            },
+            Self::python(),
         ]
     }
 
@@ -155,6 +134,22 @@ impl Need {
             what: "fio with the engine nbd".to_owned(),
             is_there: Box::new(|| process::succeeds(command("fio").arg("--enghelp=nbd"))),
             packages: Packages::same("fio").fedora("fio fio-engine-nbd"),
+        }
+    }
+
+    /// For `ensure_python`; and the simulated core has Python in it.
+    fn python() -> Self {
+        Self {
+            what: "/usr/bin/python3 with venv and its shared library".to_owned(),
+            is_there: Box::new(|| {
+                let script = "import ctypes, ensurepip, sysconfig, venv\n\
+                              ctypes.CDLL(sysconfig.get_config_var('INSTSONAME'))";
+                process::succeeds(command("/usr/bin/python3").args(["-c", script]))
+            }),
+            packages: Packages::same("python3")
+                .debian("python3-venv libpython3-dev")
+                .fedora("python3 python3-libs")
+                .arch("python"),
         }
     }
 
