@@ -389,7 +389,8 @@ impl<T: Transport> Driver<T> {
     /// [`Completion`].
     ///
     /// # Panics
-    /// If there is no room.
+    /// If there is no room; with [`Transport::send`] of some transports, if the packet is not
+    /// whole beats.
     pub fn submit(&mut self, descriptor: &Descriptor, packet: &[u8]) -> Result<(), DriverError> {
         assert!(self.room() > 0, "the ring is full");
         self.watched(|driver| {
