@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A queue in block RAM whose oldest entry, `head`, lies in a register. One of DEPTH - 1 places
-// behind it.
+// A queue in block RAM whose oldest entry, `head`, lies in a register, and the next one in
+// another. One of DEPTH - 1 places behind them.
 //
 // An entry is seen three cycles after its push; `more` says that another one will be seen in the
 // cycle after a pop. Nothing may be pushed but in a cycle with `room`, or by one who counts, and
@@ -21,30 +21,33 @@ module block_fifo #(
     output wire              more,
     output wire  [WIDTH-1:0] head
 );
-  // An entry is never read in the cycle in which it is written.
-  (* ram_style = "block", no_rw_check *)
-  logic [WIDTH-1:0] ram[0:(1<<DEPTH_LOG2)-1];
-  // What comes out of block RAM comes late: hence the second register.
-  logic [WIDTH-1:0] read_data_reg, head_reg;
-  logic [DEPTH_LOG2-1:0] write_reg, read_reg;  // read_reg: the entry behind the head
-  logic [DEPTH_LOG2:0] count_reg;  // but for the head
+  logic [DEPTH_LOG2-1:0] write_reg, read_reg;
+  logic [DEPTH_LOG2:0] count_reg;  // in the RAM
   logic read_valid_reg, valid_reg, room_reg, pushed_reg, advanced_reg;
 
   assign room  = room_reg;
   assign valid = valid_reg;
   assign more  = read_valid_reg;
-  assign head  = head_reg;
 
-  // The RAM is read in each cycle, so that a pop, which is known late, goes to the address only.
+  // A pop, which is known late, goes to the RAM's enables only.
   wire moving = !valid_reg || pop;
-  wire advance = moving && read_valid_reg;
-  wire [DEPTH_LOG2-1:0] read_next = read_reg + 1'b1;
-  wire [DEPTH_LOG2-1:0] address = advance ? read_next : read_reg;
+  wire reading = !read_valid_reg || moving;
+  wire there = read_reg != write_reg;
+  block_ram #(
+      .WIDTH(WIDTH),
+      .DEPTH_LOG2(DEPTH_LOG2)
+  ) ram (
+      .clk,
+      .write(push),
+      .write_address(write_reg),
+      .write_data(push_data),
+      .read(reading),
+      .read_address(read_reg),
+      .move(moving),
+      .data(head)
+  );
 
   always_ff @(posedge clk) begin
-    if (push) ram[write_reg] <= push_data;
-    read_data_reg <= ram[address];
-    if (moving) head_reg <= read_data_reg;
     if (rst) begin
       write_reg <= '0;
       read_reg <= '0;
@@ -56,11 +59,11 @@ module block_fifo #(
       room_reg <= 1'b0;
     end else begin
       if (push) write_reg <= write_reg + 1'b1;
-      read_reg <= address;
-      read_valid_reg <= advance ? read_next != write_reg : read_reg != write_reg;
-      valid_reg <= moving ? read_valid_reg : 1'b1;
+      if (reading && there) read_reg <= read_reg + 1'b1;
+      if (reading) read_valid_reg <= there;
+      if (moving) valid_reg <= read_valid_reg;
       pushed_reg <= push;
-      advanced_reg <= advance;
+      advanced_reg <= reading && there;
       count_reg <= count_reg
           + {{DEPTH_LOG2{advanced_reg && !pushed_reg}}, advanced_reg != pushed_reg};
       // Three pushes come before it is seen that there is no room, and one place stays free.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A queue in block RAM, for entries that are wanted at a time known beforehand.
 //
-// `data` is the oldest entry in the second cycle after that of its `pop`, and else zero. Who
+// `data` is the oldest entry in the third cycle after that of its `pop`, and else zero. Who
 // pushes counts the room himself; an entry can be popped from the cycle after its push on.
 `default_nettype none
 
@@ -16,30 +16,38 @@ module block_queue #(
     input  wire              pop,
     output wire  [WIDTH-1:0] data
 );
-  // An entry is never read in the cycle in which it is written.
-  (* ram_style = "block", no_rw_check *)
-  logic [WIDTH-1:0] ram[0:(1<<DEPTH_LOG2)-1];
   logic [DEPTH_LOG2-1:0] write_reg, read_reg;
-  logic [WIDTH-1:0] read_data_reg, data_reg;
-  logic popped_reg;
+  wire [WIDTH-1:0] moved;
+  logic [WIDTH-1:0] data_reg;
+  logic popped_reg, moved_reg;
   assign data = data_reg;
 
-  always_ff @(posedge clk) begin
-    if (push) ram[write_reg] <= push_data;
-    read_data_reg <= ram[read_reg];
-    // A register of its own: what comes out of block RAM comes late.
-    data_reg <= popped_reg ? read_data_reg : '0;
-  end
+  block_ram #(
+      .WIDTH(WIDTH),
+      .DEPTH_LOG2(DEPTH_LOG2)
+  ) ram (
+      .clk,
+      .write(push),
+      .write_address(write_reg),
+      .write_data(push_data),
+      .read(1'b1),
+      .read_address(read_reg),
+      .move(1'b1),
+      .data(moved)
+  );
+  always_ff @(posedge clk) data_reg <= moved_reg ? moved : '0;
 
   always_ff @(posedge clk) begin
     if (rst) begin
       write_reg  <= '0;
       read_reg   <= '0;
       popped_reg <= 1'b0;
+      moved_reg  <= 1'b0;
     end else begin
       if (push) write_reg <= write_reg + 1'b1;
       if (pop) read_reg <= read_reg + 1'b1;
       popped_reg <= pop;
+      moved_reg  <= popped_reg;
     end
   end
 

@@ -187,7 +187,7 @@ module xts_core #(
   wire res_valid;
   wire [127:0] res_tweak;
   wire [2:0] res_id;
-  wire tw_valid, tw_pop;
+  wire tw_soon, tw_pop;
   wire [127:0] tw_tweak;
   wire [2:0] tw_id;
   wire cut;
@@ -214,7 +214,7 @@ module xts_core #(
       .res_valid,
       .res_tweak,
       .res_id,
-      .tw_valid,
+      .tw_soon,
       .tw_tweak,
       .tw_id,
       .tw_pop,
@@ -223,7 +223,7 @@ module xts_core #(
   );
 
   // ---- Into the pipeline.
-  wire again_valid, again_inverse, again_short;
+  wire again_valid, again_soon, again_inverse, again_short;
   wire [127:0] again_block;
   wire [3:0] again_key;
   wire [128*LANES-1:0] x, add, blocks;
@@ -253,7 +253,7 @@ module xts_core #(
       .in_ready,
       .in_data,
       .in_last,
-      .tw_valid,
+      .tw_soon,
       .tw_tweak,
       .tw_id,
       .tw_pop,
@@ -264,6 +264,7 @@ module xts_core #(
       .req_short,
       .req_id,
       .again_valid,
+      .again_soon,
       .again_block,
       .again_key,
       .again_inverse,
@@ -326,7 +327,8 @@ module xts_core #(
   wire [luxor_pkg::STEP_BITS-1:0] step1 = steps_reg[(DELAY-2)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
   wire [luxor_pkg::STEP_BITS-1:0] step2 = steps_reg[(DELAY-3)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
   wire [luxor_pkg::STEP_BITS-1:0] step3 = steps_reg[(DELAY-4)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
-  wire [luxor_pkg::STEP_BITS-1:0] step5 = steps_reg[(DELAY-6)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
+  wire [luxor_pkg::STEP_BITS-1:0] step4 = steps_reg[(DELAY-5)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
+  wire [luxor_pkg::STEP_BITS-1:0] step6 = steps_reg[(DELAY-7)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
 
   if (TWEAK == luxor_pkg::TWEAK_DEDICATED) begin : g_dedicated
     aes_iter #(
@@ -388,7 +390,8 @@ module xts_core #(
       .step1,
       .step2,
       .step3,
-      .step5,
+      .step4,
+      .step6,
       .add,
       .unit_push,
       .unit_tweak,
@@ -400,6 +403,7 @@ module xts_core #(
       .place,
       .place_pop,
       .again_valid,
+      .again_soon,
       .again_block,
       .again_key,
       .again_inverse,
@@ -420,11 +424,12 @@ module xts_core #(
   localparam int UNDER_WAY = PLACES_LOG2 + 1;
   logic [UNDER_WAY-1:0] used_reg[0:3];
   for (genvar s = 0; s < 4; s++) begin : g_used
-    wire one_more = front_valid && front.sound && front.slot == s;
-    wire one_less = done_valid && done_counted && done_slot == s;
+    logic more_reg, less_reg;
     always_ff @(posedge clk) begin
+      more_reg <= !rst && front_valid && front.sound && front.slot == s;
+      less_reg <= !rst && done_valid && done_counted && done_slot == s;
       if (rst) used_reg[s] <= '0;
-      else used_reg[s] <= used_reg[s] + {{UNDER_WAY-1{one_less && !one_more}}, one_less != one_more};
+      else used_reg[s] <= used_reg[s] + {{UNDER_WAY-1{less_reg && !more_reg}}, less_reg != more_reg};
     end
   end
   always_ff @(posedge clk) slot_used <= {used_reg[3] != 0, used_reg[2] != 0, used_reg[1] != 0,

@@ -26,7 +26,8 @@ module xts_exit #(
     input wire [luxor_pkg::STEP_BITS-1:0] step1,
     input wire [luxor_pkg::STEP_BITS-1:0] step2,
     input wire [luxor_pkg::STEP_BITS-1:0] step3,
-    input wire [luxor_pkg::STEP_BITS-1:0] step5,
+    input wire [luxor_pkg::STEP_BITS-1:0] step4,
+    input wire [luxor_pkg::STEP_BITS-1:0] step6,
 
     output wire [128*LANES-1:0] add,
 
@@ -43,6 +44,7 @@ module xts_exit #(
     output wire                             place_pop,
 
     output wire         again_valid,
+    output wire         again_soon,
     output wire [127:0] again_block,
     output wire [  3:0] again_key,
     output wire         again_inverse,
@@ -66,17 +68,18 @@ module xts_exit #(
   localparam int LOG = LANES > 1 ? $clog2(LANES) : 1;
 
   /* verilator lint_off UNUSEDSIGNAL */  // the other fields are others' business
-  step_t s0, s1, s2, s3, s5;
+  step_t s0, s1, s2, s3, s4, s6;
   /* verilator lint_on UNUSEDSIGNAL */
   assign s0 = step0;
   assign s1 = step1;
   assign s2 = step2;
   assign s3 = step3;
-  assign s5 = step5;
+  assign s4 = step4;
+  assign s6 = step6;
 
   // ---- Three cycles before: the tweak of lane 0.
   wire [127:0] unit_head;
-  assign unit_pop = s5.entry && s5.first;
+  assign unit_pop = s6.entry && s6.first;
   block_queue #(
       .WIDTH(128),
       .DEPTH_LOG2(UNITS_LOG2)
@@ -113,11 +116,13 @@ module xts_exit #(
         .y(powers[128*l+:128])
     );
   end
+  logic other_reg;  // s2 is none of a beat
+  always_ff @(posedge clk) other_reg <= s3.again || s3.tweak;
   for (genvar l = 0; l < LANES; l++) begin : g_tweak
     wire swapped = s2.steal && s2.decrypt && s2.lane == l;
     logic [127:0] t_reg;
     always_ff @(posedge clk) begin
-      if (s2.again || s2.tweak) t_reg <= '0;
+      if (other_reg) t_reg <= '0;
       else t_reg <= swapped ? powers[128*(l+1)+:128] : powers[128*l+:128];
     end
     assign add[128*l+:128] = t_reg ^ second;
@@ -138,7 +143,8 @@ module xts_exit #(
   logic [14:0] in_part_reg;
   assign waiting_part = tail_bits;
   assign left = left_reg;
-  wire steal0 = s0.entry && s0.steal;
+  wire steal1 = s1.entry && s1.steal;
+  logic steal0;  // a whole block that is stolen from leaves
   block_queue #(
       .WIDTH(luxor_pkg::TAIL_BITS),
       .DEPTH_LOG2(TAILS_LOG2)
@@ -147,11 +153,12 @@ module xts_exit #(
       .rst,
       .push(tail_push),
       .push_data(tail),
-      .pop(s3.entry && s3.steal),
+      .pop(s4.entry && s4.steal),
       .data(tail_bits)
   );
   wire [15:0] in_waiting_part = ~(16'hffff << waiting_part.len);
   always_ff @(posedge clk) begin
+    steal0 <= !rst && steal1;
     left_reg <= tail_bits;
     in_part_reg <= in_waiting_part[14:0];
   end
@@ -205,6 +212,7 @@ module xts_exit #(
   logic [127:0] again_block_reg;
   logic [3:0] again_key_reg;
   assign again_valid = again_valid_reg;
+  assign again_soon = steal0;
   assign again_block = again_block_reg;
   assign again_key = again_key_reg;
   assign again_inverse = again_inverse_reg;
@@ -224,18 +232,13 @@ module xts_exit #(
       .rst,
       .push(steal0),
       .push_data(second0_reg),
-      .pop(s3.again),
+      .pop(s4.again),
       .data(second)
   );
 
-  wire steal1 = s1.entry && s1.steal;
   wire reading, moving;
   logic [128*LANES-1:0] data;
   for (genvar l = 0; l < LANES; l++) begin : g_buffer
-    // A place is never read in the cycle in which it is written.
-    (* ram_style = "block", no_rw_check *)
-    logic [127:0] ram[0:(1<<PLACES_LOG2)-1];
-    logic [127:0] read_data_reg, data_reg;
     // The part of a block: in the next lane, or, at the last one, in its next place. What it
     // and the others have is known in the cycle before.
     wire part_before = l > 0 && steal1 && !s1.split && s1.lane == l - 1;
@@ -261,38 +264,54 @@ module xts_exit #(
     always_ff @(posedge clk) begin
       we_reg <= !rst && (s0.again ? held_lane == l : s0.entry && (!stolen || s0.split));
       address_reg <= s0.again ? held : exit_reg + PLACES_LOG2'(stolen);
-      if (we_reg) ram[address_reg] <= value_reg;
     end
-    always_ff @(posedge clk) begin
-      if (reading) read_data_reg <= ram[read_reg];
-      if (moving) data_reg <= read_data_reg;
-    end
-    assign data[128*l+:128] = data_reg;
+    block_ram #(
+        .WIDTH(128),
+        .DEPTH_LOG2(PLACES_LOG2)
+    ) ram (
+        .clk,
+        .write(we_reg),
+        .write_address(address_reg),
+        .write_data(value_reg),
+        .read(reading),
+        .read_address(read_reg),
+        .move(moving),
+        .data(data[128*l+:128])
+    );
   end
 
-  // ---- What is sent out. A place is read into the RAM's own register, where it is late, and
-  // then moves on into another. So the bytes that count are marked before they go in.
+  // ---- What is sent out. What leaves the buffer goes straight out, so the bytes that count are
+  // marked before they go in.
   localparam int PLACE_WIDTH = 16 * LANES + luxor_pkg::PLACE_BITS;
-  (* ram_style = "block", no_rw_check *)
-  logic [PLACE_WIDTH-1:0] places[0:(1<<PLACES_LOG2)-1];
-  logic [PLACE_WIDTH-1:0] place_in_reg, place_read_reg, place_out_reg;
+  logic [PLACE_WIDTH-1:0] place_in_reg;
   /* verilator lint_off UNUSEDSIGNAL */  // of each only some fields
   place_t given, out;
   /* verilator lint_on UNUSEDSIGNAL */
   assign given = place;
   wire [16*LANES-1:0] beyond = {16 * LANES{1'b1}} << given.keep_m1 << 1;
-  assign {out_keep, out} = place_out_reg;
   logic place_push_reg, read_valid_reg, present_reg, place_pop_reg;
   wire there = read_reg != limit_reg;
-  wire taken = present_reg && (out_ready || out.silent);
+  // One that is silent waits for nobody, but is not seen to be so until the next cycle.
+  logic silent_reg;
+  wire taken = present_reg && (out_ready || silent_reg);
   assign moving = !present_reg || taken;
   assign reading = !read_valid_reg || moving;
   assign place_pop = place_pop_reg;
+  block_ram #(
+      .WIDTH(PLACE_WIDTH),
+      .DEPTH_LOG2(PLACES_LOG2)
+  ) places (
+      .clk,
+      .write(place_push_reg),
+      .write_address(give_reg),
+      .write_data(place_in_reg),
+      .read(reading),
+      .read_address(read_reg),
+      .move(moving),
+      .data({out_keep, out})
+  );
   always_ff @(posedge clk) begin
     place_in_reg <= {given.hollow ? '0 : ~beyond, place};
-    if (place_push_reg) places[give_reg] <= place_in_reg;
-    if (reading) place_read_reg <= places[read_reg];
-    if (moving) place_out_reg <= place_read_reg;
     if (rst) begin
       give_reg <= '0;
       read_reg <= '0;
@@ -300,6 +319,7 @@ module xts_exit #(
       place_pop_reg <= 1'b0;
       read_valid_reg <= 1'b0;
       present_reg <= 1'b0;
+      silent_reg <= 1'b0;
     end else begin
       place_push_reg <= place_push;
       place_pop_reg  <= reading && there;
@@ -307,6 +327,7 @@ module xts_exit #(
       if (reading && there) read_reg <= read_reg + 1'b1;
       if (reading) read_valid_reg <= there;
       if (moving) present_reg <= read_valid_reg;
+      silent_reg <= !moving && out.silent;
     end
   end
 

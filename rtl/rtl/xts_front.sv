@@ -42,10 +42,10 @@ module xts_front #(
 
   logic [127:0] number_reg;
   logic [63:0] stride_reg;
-  logic [31:0] unit_len_reg, units_reg;
+  logic [31:0] units_reg;
   logic [7:0] slot_reg;
   logic decrypt_reg, ecb_reg;
-  // Which step the descriptor is at: 0 none, 1 taken, 2 blocks counted, 3 ready.
+  // Which step the descriptor is at: 0 none, 1 taken and its blocks counted, 2 ready.
   logic [1:0] step_reg;
 
   logic no_data_reg, too_short_reg, too_long_reg, no_slot_reg, one_unit_reg;
@@ -60,14 +60,14 @@ module xts_front #(
   logic [3:0] last_lanes_reg;
   logic [2:0] id_reg;
 
-  wire done = step_reg == 2'd3 && rec_ready && (!start_reg || gen_ready);
+  wire done = step_reg == 2'd2 && rec_ready && (!start_reg || gen_ready);
   assign desc_ready = step_reg == 2'd0;
 
   for (genvar s = 0; s < 4; s++) begin : g_taken
     always_ff @(posedge clk) taken_slot[s] <= step_reg != 2'd0 && slot_reg == s;
   end
 
-  // Step 2: is it sound?
+  // Step 1: is it sound?
   wire [1:0] state = slot_state[2*slot_reg[1:0]+:2];
   logic [3:0] status_new;
   always_comb begin
@@ -98,22 +98,19 @@ module xts_front #(
     if (step_reg == 2'd0) begin
       number_reg   <= desc_number;
       stride_reg   <= desc_stride;
-      unit_len_reg <= desc_unit_len;
       units_reg    <= desc_unit_count;
       slot_reg     <= desc_slot;
       decrypt_reg  <= desc_decrypt;
       ecb_reg      <= desc_ecb;
+      no_data_reg <= desc_unit_len == 0 || desc_unit_count == 0;
+      too_short_reg <= desc_unit_len < 16;
+      too_long_reg <= desc_unit_len > UNIT_MAX;
+      no_slot_reg <= desc_slot > 8'd3;
+      one_unit_reg <= desc_unit_count == 1;
+      whole_reg <= desc_unit_len[24:4];
+      tail_reg <= desc_unit_len[3:0];
     end
     if (step_reg == 2'd1) begin
-      no_data_reg <= unit_len_reg == 0 || units_reg == 0;
-      too_short_reg <= unit_len_reg < 16;
-      too_long_reg <= unit_len_reg > UNIT_MAX;
-      no_slot_reg <= slot_reg > 8'd3;
-      one_unit_reg <= units_reg == 1;
-      whole_reg <= unit_len_reg[24:4];
-      tail_reg <= unit_len_reg[3:0];
-    end
-    if (step_reg == 2'd2) begin
       status_reg <= status_new;
       sound_reg <= status_new == luxor_pkg::DONE_OK;
       start_reg <= status_new == luxor_pkg::DONE_OK && !ecb_reg;
@@ -135,13 +132,12 @@ module xts_front #(
     end else begin
       case (step_reg)
         2'd0: if (desc_valid) step_reg <= 2'd1;
-        2'd3: begin
-          if (done) begin
-            step_reg <= 2'd0;
-            if (start_reg) id_reg <= id_reg + 3'd1;
-          end
+        2'd1: step_reg <= 2'd2;
+        default:
+        if (done) begin
+          step_reg <= 2'd0;
+          if (start_reg) id_reg <= id_reg + 3'd1;
         end
-        default: step_reg <= step_reg + 2'd1;
       endcase
     end
   end

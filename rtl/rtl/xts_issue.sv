@@ -40,7 +40,7 @@ module xts_issue #(
     input  wire [128*LANES-1:0] in_data,
     input  wire                 in_last,
 
-    input  wire         tw_valid,
+    input  wire         tw_soon,  // with its `tw_id`; the tweak itself is there in the next cycle
     input  wire [127:0] tw_tweak,
     input  wire [  2:0] tw_id,
     output wire         tw_pop,
@@ -53,6 +53,7 @@ module xts_issue #(
     input  wire [  2:0] req_id,
 
     input wire         again_valid,
+    input wire         again_soon,  // again_valid in the next cycle
     input wire [127:0] again_block,  // the tweak added
     input wire [  3:0] again_key,
     input wire         again_inverse,
@@ -105,7 +106,9 @@ module xts_issue #(
   logic tweak_valid_reg;
   logic [127:0] tweak_reg;  // of the beat at hand
   logic room_reg;
-  logic ok_reg;  // the beat at hand could go
+  // The beat at hand goes; a beat may go; a data unit number goes.
+  logic go_reg, free_reg, go_tweak_reg;
+  logic other_reg;  // no beat does: `again_valid` or go_tweak_reg
 
   // What the build fixes.
   wire decrypt = CIPHER == luxor_pkg::CIPHER_BOTH ? cur_reg.decrypt : CIPHER == luxor_pkg::CIPHER_DEC;
@@ -124,14 +127,16 @@ module xts_issue #(
     assign may_tweak = TWEAK == luxor_pkg::TWEAK_SHARED;
     wire unused = &{1'b0, drained};
   end
-  wire go_tweak = req_valid && may_tweak && !again_valid;
-  assign req_ready = may_tweak && !again_valid;
+  // Who goes is settled in the cycle before.
+  wire go_tweak_new = req_valid && may_tweak && !again_soon && !go_tweak_reg;
+  wire free_new = room_reg && !again_soon && !go_tweak_new;
+  wire go_tweak = go_tweak_reg && req_valid;  // unless it was cut meanwhile
+  assign req_ready = go_tweak_reg;
 
-  wire slot_free = !again_valid && !go_tweak && room_reg;
-  wire go_data = ok_reg && slot_free;
+  wire go_data = go_reg;
   // In a drop the part of a block that should follow is not in the packet.
   wire go_beat = go_data && !(at_split_reg && last);
-  wire go_hollow = hollow_reg && slot_free;
+  wire go_hollow = hollow_reg && free_reg;
   wire go_swallow = swallow_reg && beat_valid;
 
   wire unit_done = (go_data && ends_reg) || tail_reg;
@@ -217,33 +222,42 @@ module xts_issue #(
 
   // Whose the oldest tweak is: this descriptor's, the next one's, or left over from one that was
   // cut. It is looked at in the cycle before, so that not in each cycle one can be taken.
-  wire head_cur, head_next, head_stale;
+  wire head_cur, head_stale;
+  logic next_ok_reg;  // the next descriptor can go on when this one ends, and its packet
   if (TWEAK == luxor_pkg::TWEAK_PAPER) begin : g_at_once
-    assign head_cur   = tw_valid && tw_id == cur_reg.id;
-    assign head_stale = tw_valid && tw_id != cur_reg.id;
-    assign head_next  = 1'b0;
+    assign head_cur   = tw_soon && tw_id == cur_reg.id;
+    assign head_stale = tw_soon && tw_id != cur_reg.id;
+    always_ff @(posedge clk)
+      next_ok_reg <= !rst && !load && next_valid && next.sound && next.ecb;
   end else begin : g_before
-    logic head_cur_reg, head_next_reg, head_stale_reg;
-    wire moved = rst || tw_pop || load;
+    logic head_cur_reg, head_stale_reg;
+    wire moved = rst || tw_take || tw_pop || load;
     always_ff @(posedge clk) begin
-      head_cur_reg <= !moved && tw_valid && tw_id == cur_reg.id;
-      head_stale_reg <= !moved && tw_valid && tw_id != cur_reg.id;
-      head_next_reg <= !moved && tw_valid && next_valid && tw_id == next.id;
+      head_cur_reg <= !moved && tw_soon && tw_id == cur_reg.id;
+      head_stale_reg <= !moved && tw_soon && tw_id != cur_reg.id;
+      next_ok_reg <= !rst && !load && next_valid && next.sound
+          && (next.ecb || (!moved && tw_soon && tw_id == next.id));
     end
     assign head_cur   = head_cur_reg;
     assign head_stale = head_stale_reg;
-    assign head_next  = head_next_reg;
   end
 
   // At a unit's end: whether the next one can go on at once. Else it waits for its tweak.
   wire same_ok = !last && (cur_reg.ecb || head_cur);
-  wire next_ok = last && next_valid && next.sound && (next.ecb || head_next);
-  wire then_ok = last_unit_reg ? next_ok : same_ok;
+  wire then_ok = last_unit_reg ? last && next_ok_reg : same_ok;
   wire then_ecb = last_unit_reg ? next.ecb : cur_reg.ecb;
   wire waits = run_reg && !tweak_valid_reg && !tail_reg;
   wire takes = waits && (cur_reg.ecb || head_cur);
-  assign tw_pop = unit_done ? then_ok && !then_ecb
+  wire tw_take = unit_done ? then_ok && !then_ecb
       : waits && !cur_reg.ecb && (head_cur || head_stale);
+  // Popped in the next cycle, and until then not looked at.
+  if (TWEAK == luxor_pkg::TWEAK_PAPER) begin : g_pop_at_once
+    assign tw_pop = tw_take;
+  end else begin : g_pop_late
+    logic tw_pop_reg;
+    always_ff @(posedge clk) tw_pop_reg <= !rst && tw_take;
+    assign tw_pop = tw_pop_reg;
+  end
 
   always_ff @(posedge clk) begin
     if (go_data || tail_reg || !tweak_valid_reg)
@@ -254,12 +268,16 @@ module xts_issue #(
 
   // Whether the beat that will be at hand could go: after a unit's end, after another beat, and
   // after neither. One with a part of a block behind it waits until that is there.
-  wire unit_ok = then_ok && follows && !(first_is_last && first_splits);
+  wire unit_ok = then_ok && follows
+      && !(last_unit_reg ? next.one_beat && next.split : cur_reg.one_beat && cur_reg.split);
   wire beat_ok = !at_split_reg && !last && follows && !(before_last_reg && cur_reg.split);
   wire stay_ok = run_reg && !tail_reg && (tweak_valid_reg || takes)
       && (at_split_reg ? beat_valid && (follows || last) : beat_valid || follows);
   always_ff @(posedge clk) begin
-    ok_reg <= !rst && (unit_done ? unit_ok : go_data ? beat_ok : stay_ok);
+    go_reg <= !rst && free_new && (unit_done ? unit_ok : go_data ? beat_ok : stay_ok);
+    free_reg <= !rst && free_new;
+    go_tweak_reg <= !rst && go_tweak_new;
+    other_reg <= again_soon || go_tweak_new;
   end
 
   // ---- The beats.
@@ -292,7 +310,6 @@ module xts_issue #(
   end
 
   wire steal_now = last_beat_reg && cur_reg.steal;
-  wire other = again_valid || go_tweak;
   logic [127:0] again_x_reg;
   always_ff @(posedge clk) again_x_reg <= again_valid ? again_block : '0;
   for (genvar l = 0; l < LANES; l++) begin : g_lane
@@ -313,7 +330,7 @@ module xts_issue #(
     // Zero where something else enters, so that the sum of all is what enters.
     logic [127:0] beat_x_reg, tweak_x_reg;
     always_ff @(posedge clk) begin
-      if (other) begin
+      if (other_reg) begin
         beat_x_reg  <= '0;
         tweak_x_reg <= '0;
       end else begin
@@ -325,7 +342,7 @@ module xts_issue #(
       assign x[128*l+:128] = beat_x_reg ^ tweak_x_reg ^ again_x_reg;
     end else begin : g_tweak
       logic [127:0] number_x_reg;
-      always_ff @(posedge clk) number_x_reg <= go_tweak ? req_number : '0;
+      always_ff @(posedge clk) number_x_reg <= go_tweak_reg ? req_number : '0;
       assign x[128*l+:128] = beat_x_reg ^ tweak_x_reg ^ again_x_reg ^ number_x_reg;
     end
   end
@@ -335,7 +352,7 @@ module xts_issue #(
       key_reg <= again_key;
       inverse_reg <= again_inverse;
       short_reg <= again_short;
-    end else if (go_tweak) begin
+    end else if (go_tweak_reg) begin
       key_reg <= {luxor_pkg::KIND_TWEAK, req_slot};
       inverse_reg <= 1'b0;
       short_reg <= req_short;
@@ -405,8 +422,8 @@ module xts_issue #(
     place_push_reg <= !rst && push_place;
   end
 
-  // ---- Room. The counts are two cycles behind, and what is made of them is three.
-  localparam int MARGIN = 6;
+  // ---- Room. The counts are two cycles behind, and what is made of them is four.
+  localparam int MARGIN = 7;
   logic [PLACES_LOG2:0] places_reg;
   logic [UNITS_LOG2:0] units_out_reg;
   logic [TAILS_LOG2:0] tails_reg;
@@ -432,7 +449,7 @@ module xts_issue #(
 
 `ifndef SYNTHESIS
   always_ff @(posedge clk) begin
-    if (!rst && (tail_reg || ok_reg) && !beat_valid) $fatal(1, "xts_issue: the beat is not there");
+    if (!rst && (tail_reg || go_reg) && !beat_valid) $fatal(1, "xts_issue: the beat is not there");
     if (!rst && places_reg > (PLACES_LOG2 + 1)'(1 << PLACES_LOG2)) $fatal(1, "xts_issue: no place");
   end
 `endif

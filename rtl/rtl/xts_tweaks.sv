@@ -3,11 +3,12 @@
 //
 // `gen_*` starts a descriptor of `gen_units` units; requests go out by `req_*`, at most one
 // in two cycles, and no more than there is room for what comes back by `res_*`, in order.
-// `tw_*` is the oldest tweak. `cut` ends the descriptor `cut_id` where it is; what was
+// `tw_*` is the oldest tweak, from the cycle after `tw_soon` on; whose it is, `tw_id`, is there
+// with `tw_soon`. `cut` ends the descriptor `cut_id` where it is; what was
 // requested before comes all the same, with its `tw_id`.
 //
-// With TWEAK_PAPER one tweak is under way at a time, and it goes to `tw_*` unbuffered: who
-// asked for it must be waiting.
+// With TWEAK_PAPER one tweak is under way at a time, and it goes to `tw_*` unbuffered, in the
+// cycle of `tw_soon`: who asked for it must be waiting.
 `default_nettype none
 
 module xts_tweaks #(
@@ -37,7 +38,7 @@ module xts_tweaks #(
     input wire [127:0] res_tweak,
     input wire [  2:0] res_id,
 
-    output wire         tw_valid,
+    output wire         tw_soon,
     output wire [127:0] tw_tweak,
     output wire [  2:0] tw_id,
     input  wire         tw_pop,
@@ -66,7 +67,10 @@ module xts_tweaks #(
   assign req_id     = id_reg;
 
   wire asked = req_valid && req_ready;
-  wire cut_here = cut && active_reg && cut_id == id_reg;
+  logic asked_reg;
+  // A cycle late. No other descriptor has begun by then.
+  logic cut_reg;
+  wire cut_here = cut_reg && active_reg;
   wire ready_new = !active_reg ? gen_valid : !asked && !cut_here;
 
   always_ff @(posedge clk) begin
@@ -81,11 +85,15 @@ module xts_tweaks #(
     end else if (asked) begin
       // The number's upper half is one cycle late, hence a request in two cycles.
       {carry_reg, number_reg[63:0]} <= {1'b0, number_reg[63:0]} + {1'b0, stride_reg};
-      units_reg <= units_reg + 32'd1;
-      last_reg <= units_reg == ~32'd2;
     end else if (!ready_reg) begin
       number_reg[127:64] <= number_reg[127:64] + 64'(carry_reg);
     end
+    if (active_reg && asked_reg) begin
+      units_reg <= units_reg + 32'd1;
+      last_reg  <= units_reg == ~32'd2;
+    end
+    cut_reg   <= cut && active_reg && cut_id == id_reg;
+    asked_reg <= !rst && asked;
     if (rst) begin
       active_reg <= 1'b0;
       ready_reg <= 1'b0;
@@ -105,33 +113,51 @@ module xts_tweaks #(
       out_reg  <= !rst && out_new;
       room_reg <= rst || !out_new;
     end
-    assign tw_valid = res_valid;
+    assign tw_soon  = res_valid;
     assign {tw_id, tw_tweak} = {res_id, res_tweak};
   end else begin : g_ahead
     // Asked for and not taken, as of two cycles ago; three may be asked for before it is seen
     // that there is no room.
     logic [DEPTH_LOG2:0] out_reg;
-    logic asked_reg, popped_reg;
+    logic popped_reg;
     always_ff @(posedge clk) begin
-      asked_reg  <= !rst && asked;
       popped_reg <= !rst && tw_pop;
       if (rst) out_reg <= '0;
       else out_reg <= out_reg + {{DEPTH_LOG2{popped_reg && !asked_reg}}, popped_reg != asked_reg};
       room_reg <= out_reg < (DEPTH_LOG2 + 1)'((1 << DEPTH_LOG2) - 4);
     end
 
+    // Whose they are is seen before the tweaks are there.
+    wire id_valid, tweaks_room;
+    wire unused = &{1'b0, id_valid, tweaks_room};
     fifo #(
-        .WIDTH(131),
+        .WIDTH(3),
+        .DEPTH_LOG2(DEPTH_LOG2)
+    ) ids (
+        .clk,
+        .rst,
+        .push(res_valid),
+        .push_data(res_id),
+        .pop(tw_pop),
+        .valid(id_valid),
+        .head(tw_id)
+    );
+    wire tweaks_valid, tweaks_more;
+    block_fifo #(
+        .WIDTH(128),
         .DEPTH_LOG2(DEPTH_LOG2)
     ) tweaks (
         .clk,
         .rst,
+        .room(tweaks_room),
         .push(res_valid),
-        .push_data({res_id, res_tweak}),
+        .push_data(res_tweak),
         .pop(tw_pop),
-        .valid(tw_valid),
-        .head({tw_id, tw_tweak})
+        .valid(tweaks_valid),
+        .more(tweaks_more),
+        .head(tw_tweak)
     );
+    assign tw_soon = tweaks_valid || tweaks_more;
   end
 endmodule
 

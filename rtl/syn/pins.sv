@@ -20,8 +20,11 @@ module pins #(
   localparam int IN = 1 + 1 + 128 + 64 + 32 + 32 + 8 + 2 + 1 + 128 * LANES + 1 + 1 + 2 + 8 + 1 + 512;
   localparam int OUT = 1 + 1 + 1 + 128 * LANES + 16 * LANES + 2 + 1 + 4 + 1 + 1 + 4 + 8 + 2;
 
-  logic [IN-1:0] in_reg;
-  always_ff @(posedge clk) in_reg <= {in_reg[IN-2:0], pin_in};
+  logic [IN-1:0] shift_reg, in_reg;
+  always_ff @(posedge clk) begin
+    shift_reg <= {shift_reg[IN-2:0], pin_in};
+    in_reg <= shift_reg;
+  end
 
   wire [OUT-1:0] out;
   logic [OUT-1:0] taken_reg, out_reg;

@@ -49,7 +49,7 @@ def xc7(tweak, cipher, key_bits, **targets):
 
 def ecp5(key_bits, seeds, **targets):
     keys = dict(KEY128=int(key_bits == 128), KEY256=int(key_bits == 256))
-    parameters = dict(TWEAK=TWEAK_SHARED, CIPHER=0, **keys, SBOX=1, STAGES=3, LANES=1)
+    parameters = dict(TWEAK=TWEAK_SHARED, CIPHER=0, **keys, SBOX=1, STAGES=4, LANES=1)
     return dict(part=ECP5, parameters=parameters, seeds=seeds, **targets)
 
 
@@ -75,9 +75,12 @@ XC7_REGISTERS = {"FDRE", "FDSE", "FDCE", "FDPE"}
 XC7_BLOCK_RAMS = {"RAMB18E1": Fraction(1, 2), "RAMB36E1": Fraction(1)}
 
 # A beat has a unit's block each cycle, but for the cycle that its tweak takes: units of
-# 512 bytes.
-BEATS_A_CYCLE = {TWEAK_SHARED: 32 / 33, TWEAK_DEDICATED: 1}
+# 4096 bytes.
+BEATS_A_CYCLE = {TWEAK_SHARED: 256 / 257, TWEAK_DEDICATED: 1}
 BITS_A_BEAT = 128
+
+# Modules that are other ones there.
+ECP5_MODULES = {MODULES / "block_ram.sv": SYN / "block_ram_ecp5.sv"}
 
 # By how much a count may grow before the record must be renewed.
 TOLERANCE = 1.02
@@ -169,21 +172,23 @@ def synthesise(name):
         file.unlink()
     result = {"part": point["part"], "parameters": point["parameters"]}
     if point["part"] == XC7:
-        yosys(folder, "xts_core", point["parameters"], "xc7.ys")
+        yosys(folder, "xts_core", point["parameters"], {}, "xc7.ys")
         cells = json.loads((folder / "cells.json").read_text())["design"]["num_cells_by_type"]
         result |= count_xc7(cells)
     else:
         netlist = folder / "netlist.json"
-        yosys(folder, "pins", point["parameters"], "ecp5.ys", f"write_json {netlist}")
+        write = f"write_json {netlist}"
+        yosys(folder, "pins", point["parameters"], ECP5_MODULES, "ecp5.ys", write)
         result |= place_and_route(folder, netlist, point["seeds"])
         beats = BEATS_A_CYCLE[point["parameters"]["TWEAK"]]
         result["gbps"] = round(result["mhz"] * BITS_A_BEAT * beats / 1000, 2)
     return result | {"tools": {tool: version(tool) for tool in TOOLS}}
 
 
-def yosys(folder, top, parameters, script, *more):
+def yosys(folder, top, parameters, replaced, script, *more):
     packages = [MODULES / "luxor_pkg.sv", MODULES / "aes_pkg.sv"]
     modules = [file for file in sorted(MODULES.glob("*.sv")) if file not in packages]
+    modules = [replaced.get(file, file) for file in modules]
     sources = " ".join(map(str, [*packages, *modules, SYN / "pins.sv"]))
     values = " ".join(f"-chparam {name} {value}" for name, value in parameters.items())
     lines = [

@@ -24,7 +24,7 @@ module block_queue_tb;
       .data(data)
   );
 
-  logic [127:0] due1 = 128'd0, due2 = 128'd0;
+  logic [127:0] due1 = 128'd0, due2 = 128'd0, due3 = 128'd0;
   int often_push = 0, often_pop = 0, there;
 
   initial begin
@@ -38,13 +38,14 @@ module block_queue_tb;
         often_push = 32'($urandom % 5);
         often_pop  = 32'($urandom % 5);
       end
-      if (data !== due2) $fatal(1, "%0d: %h, not %h", n, data, due2);
+      if (data !== due3) $fatal(1, "%0d: %h, not %h", n, data, due3);
       there = pushed;
       push = pushed - popped < (1 << DEPTH_LOG2) && 32'($urandom % 4) < often_push;
       pop = popped < there && 32'($urandom % 4) < often_pop;
       if (pushed - popped == (1 << DEPTH_LOG2)) full = full + 1;
       @(posedge clk);
       #1;
+      due3 = due2;
       due2 = due1;
       due1 = pop ? entry(popped) : 128'd0;
       if (push) pushed = pushed + 1;

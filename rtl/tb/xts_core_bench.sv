@@ -460,7 +460,7 @@ module xts_core_bench #(
              TWEAK, KEY256, STAGES, LANES, cycles, L);
     // With more lanes the unit at the side is slower than the data of such units.
     if ((TWEAK == luxor_pkg::TWEAK_SHARED || TWEAK == luxor_pkg::TWEAK_DEDICATED && LANES == 1)
-        && cycles > 256 / LANES + 8 + 2 * L + 4)
+        && cycles > 256 / LANES + 8 + 2 * L + (LANES == 1 ? 4 : 6))
       $fatal(1, "xts_core: more than 264 + 2 L + 4 cycles");
     if (TWEAK == luxor_pkg::TWEAK_PAPER && cycles > 8 * (32 / LANES + 2 * L) + 12)
       $fatal(1, "xts_core: more than 8 (32 + 2 L) + 12 cycles");

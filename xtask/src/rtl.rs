@@ -90,7 +90,8 @@ fn engine(steps: &mut Steps) {
     });
 }
 
-/// Each module by itself, the top with several parameters, and the list of files.
+/// Each module by itself, the top with several parameters, what synthesis puts around the core,
+/// the list of files, and that what a script has written is what it writes.
 fn lint() -> Result<String, String> {
     let modules = files(MODULES, "sv")?;
     core_file_lists(&modules)?;
@@ -120,6 +121,12 @@ fn lint() -> Result<String, String> {
             [command],
         ));
     }
+    let mut pins = lint("pins");
+    pins.arg("rtl/syn/pins.sv");
+    jobs.push(Job::new("pins", [pins]));
+    let mut generator = command("python3");
+    generator.args(["rtl/gen/sbox_logic.py", "--check"]);
+    jobs.push(Job::new("sbox_logic.py", [generator]));
     run(jobs)
 }
 

@@ -33,13 +33,13 @@ module xts_front_proof #(
   assign record = rec;
 
   // `hierconn`: flatten joins it to the wire of the instance that has its name. A record is
-  // given in step 3.
+  // given in step 2.
   (* hierconn *) wire [1:0] \dut.step_reg ;
   logic started_reg = 1'b0;
   always_ff @(posedge clk) started_reg <= 1'b1;
   always_comb begin
     if (!started_reg) assume (rst);
-    else if (\dut.step_reg == 2'd3) begin
+    else if (\dut.step_reg == 2'd2) begin
       assert (!record.split || (record.steal && record.lane == LANES - 1));
       assert (record.lane < LANES);
     end
