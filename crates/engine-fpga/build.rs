@@ -24,13 +24,13 @@ mod model {
     const TOP: &str = "luxor_xts";
 
     /// As `luxor_pkg.sv` numbers them: a unit for tweaks beside the data's pipeline, both
-    /// directions, and what is simulated fastest: S-boxes as tables, one register a round.
+    /// directions, and what is simulated fastest: T-tables, one register a round.
     const PARAMETERS: &[(&str, u32)] = &[
         ("TWEAK", 2),
         ("CIPHER", 2),
         ("KEY128", 1),
         ("KEY256", 1),
-        ("SBOX", 0),
+        ("SBOX", 3),
         ("STAGES", 1),
         ("LANES", 1),
     ];

@@ -37,18 +37,31 @@ module aes_pipe #(
   localparam int ROUNDS  = KEY256 != 0 ? 14 : 10;
   localparam int SKIPPED = KEY128 != 0 && KEY256 != 0 ? 4 : 0;
 
-  // `aes_duo_round` wants states and keys as rows; those of the inverse cipher with columns 1 and
-  // 3 swapped, up to the last round, which swaps them back before its key.
+  // in_inverse where it counts, and else what CIPHER says.
+  wire inverse_in = CIPHER == luxor_pkg::CIPHER_BOTH ? in_inverse : CIPHER == luxor_pkg::CIPHER_DEC;
+
+  // `aes_t_round` and `aes_duo_round` want states and keys of the inverse cipher with columns 1
+  // and 3 swapped, up to the last round, which swaps them back before its key; and the latter
+  // wants all of them as rows.
   wire [127:0] entering;
   wire [127:0] kw_ordered;
   wire [127:0] leaving;  // what is added at the end
-  if (CIPHER == luxor_pkg::CIPHER_BOTH) begin : gen_rows
+  if (SBOX == luxor_pkg::SBOX_T_TABLE) begin : gen_swapped
+    wire swap_key = kw_kind == luxor_pkg::KIND_DEC && kw_round != 4'(ROUNDS);
+    for (genvar c = 0; c < 4; c = c + 1) begin : gen_column
+      localparam int SWAPPED = 32 * ((4 - c) % 4);
+      assign entering[32*c +: 32] = inverse_in ? in_block[SWAPPED +: 32] : in_block[32*c +: 32];
+      assign kw_ordered[32*c +: 32] = swap_key ? kw_data[SWAPPED +: 32] : kw_data[32*c +: 32];
+    end
+    assign leaving    = out_add;
+    assign out_block  = gen_round[ROUNDS].state;
+  end else if (CIPHER == luxor_pkg::CIPHER_BOTH) begin : gen_rows
     wire swap_key = kw_kind == luxor_pkg::KIND_DEC && kw_round != 4'(ROUNDS);
     for (genvar r = 0; r < 4; r = r + 1) begin : gen_row
       for (genvar c = 0; c < 4; c = c + 1) begin : gen_column
         localparam int FROM = 32 * c + 8 * r;
         localparam int SWAPPED = 32 * ((4 - c) % 4) + 8 * r;
-        assign entering[32*r+8*c +: 8] = in_inverse ? in_block[SWAPPED +: 8] : in_block[FROM +: 8];
+        assign entering[32*r+8*c +: 8] = inverse_in ? in_block[SWAPPED +: 8] : in_block[FROM +: 8];
         assign kw_ordered[32*r+8*c +: 8] = swap_key ? kw_data[SWAPPED +: 8] : kw_data[FROM +: 8];
         assign leaving[32*r+8*c +: 8] = out_add[FROM +: 8];
         assign out_block[FROM +: 8] = gen_round[ROUNDS].state[32*r+8*c +: 8];
@@ -82,7 +95,7 @@ module aes_pipe #(
 
     if (r == 0) begin : gen_first
       assign address = in_key;
-      delay_line #(.WIDTH(1), .CYCLES(1)) inverse_line (.clk(clk), .d(in_inverse), .q(inverse));
+      delay_line #(.WIDTH(1), .CYCLES(1)) inverse_line (.clk(clk), .d(inverse_in), .q(inverse));
       delay_line #(.WIDTH(128), .CYCLES(1)) state_line (
           .clk(clk), .d(entering ^ key_read), .q(state)
       );
@@ -112,7 +125,12 @@ module aes_pipe #(
         assign state_in = gen_round[r-1].state;
       end
 
-      if (CIPHER == luxor_pkg::CIPHER_ENC) begin : gen_enc
+      if (SBOX == luxor_pkg::SBOX_T_TABLE) begin : gen_tables
+        aes_t_round #(.REGS_ROUND(STAGES), .LAST(r == ROUNDS ? 1 : 0)) aes_round (
+            .clk(clk), .inverse(gen_round[r-1].inverse), .state_in(state_in), .key(added),
+            .state_out(state)
+        );
+      end else if (CIPHER == luxor_pkg::CIPHER_ENC) begin : gen_enc
         aes_enc_round #(
             .SBOX(SBOX), .REGS_ROUND(STAGES), .LAST(r == ROUNDS ? 1 : 0)
         ) aes_round (

@@ -14,6 +14,7 @@ package luxor_pkg;
   localparam int SBOX_TABLE = 0;  // a table of 256 bytes in LUTs
   localparam int SBOX_LOGIC = 1;  // inversion in a tower of fields
   localparam int SBOX_BRAM  = 2;  // a table in block RAM, read with the clock
+  localparam int SBOX_T_TABLE = 3;  // as 0, but aes_pipe has MixColumns in it, too: to simulate
 
   // Which ciphers a build has: CIPHER.
   localparam int CIPHER_ENC  = 0;  // AES only

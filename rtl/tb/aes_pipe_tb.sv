@@ -7,7 +7,7 @@ module aes_pipe_tb;
   import aes_model::*;
 
   localparam int BLOCKS = 80;
-  localparam int BUILDS = 6;
+  localparam int BUILDS = 9;
 
   // FIPS-197, appendix C.
   localparam logic [255:0] C_KEY = {
@@ -34,7 +34,7 @@ module aes_pipe_tb;
   // A build is {cipher, KEY256, KEY128, SBOX, STAGES}, two, one, one, two and three bits.
   localparam logic [9*BUILDS-1:0] CONFIGS = {
     9'b00_01_01_010, 9'b00_10_00_001, 9'b00_11_10_010, 9'b01_11_00_011, 9'b10_01_00_100,
-    9'b10_11_00_001
+    9'b10_11_00_001, 9'b00_01_11_010, 9'b01_10_11_011, 9'b10_11_11_001
   };
   for (genvar build = 0; build < BUILDS; build = build + 1) begin : gen_build
     localparam logic [8:0] CONFIG = CONFIGS[9*build +: 9];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// aes_enc_round, aes_dec_round and aes_duo_round with each form of S-box and each number of
-// registers, as last rounds and others: random states, keys and directions each cycle.
+// aes_enc_round, aes_dec_round and aes_duo_round with each form of S-box, and aes_t_round, each
+// with each number of registers, as last rounds and others: random states, keys and directions
+// each cycle.
 `default_nettype none
 
 module aes_round_tb;
@@ -46,12 +47,15 @@ module aes_round_tb;
 
     logic         inverse;
     logic [127:0] state;
+    logic [127:0] turned_state;
     logic [127:0] duo_state;
     logic [127:0] key;
+    logic [127:0] turned_key;
     logic [127:0] duo_key;
     wire  [127:0] enc;
     wire  [127:0] dec;
     wire  [127:0] duo;
+    wire  [127:0] t;
     aes_enc_round #(.SBOX(FORM), .REGS_ROUND(REGS), .LAST(LAST)) enc_dut (
         .clk(clk), .state_in(state), .key(key), .state_out(enc)
     );
@@ -60,6 +64,10 @@ module aes_round_tb;
     );
     aes_duo_round #(.SBOX(FORM), .REGS_ROUND(REGS), .LAST(LAST)) duo_dut (
         .clk(clk), .inverse(inverse), .state_in(duo_state), .key(duo_key), .state_out(duo)
+    );
+
+    aes_t_round #(.REGS_ROUND(REGS), .LAST(LAST)) t_dut (
+        .clk(clk), .inverse(inverse), .state_in(turned_state), .key(turned_key), .state_out(t)
     );
 
     logic [127:0] forward;
@@ -73,18 +81,21 @@ module aes_round_tb;
           forward  = expected(states[n-REGS], 1'b0, LAST != 0) ^ keys[n-REGS];
           backward = expected(states[n-REGS], 1'b1, LAST != 0) ^ keys[n-REGS];
           either   = !inverses[n-REGS] ? forward : LAST != 0 ? backward : swapped(backward);
-          if (enc !== forward || dec !== backward || duo !== rows(either)) begin
-            $display("form %0d, registers %0d, last %0d, state %0d: %h, %h, %h", FORM, REGS,
-                     LAST, n - REGS, enc, dec, duo);
+          if (enc !== forward || dec !== backward || duo !== rows(either)
+              || t !== either) begin
+            $display("form %0d, registers %0d, last %0d, state %0d: %h, %h, %h, %h", FORM,
+                     REGS, LAST, n - REGS, enc, dec, duo, t);
             $fatal;
           end
         end
-        inverse   = n < STATES && inverses[n];
-        state     = n < STATES ? states[n] : 128'hx;
-        duo_state = rows(inverse ? swapped(state) : state);
+        inverse = n < STATES && inverses[n];
+        state   = n < STATES ? states[n] : 128'hx;
+        turned_state = inverse ? swapped(state) : state;
+        duo_state = rows(turned_state);
         // The key comes with the last register.
         key     = n >= REGS - 1 ? keys[n-REGS+1] : 128'hx;
-        duo_key = rows(n >= REGS - 1 && inverses[n-REGS+1] && LAST == 0 ? swapped(key) : key);
+        turned_key = n >= REGS - 1 && inverses[n-REGS+1] && LAST == 0 ? swapped(key) : key;
+        duo_key = rows(turned_key);
       end
       finished = finished + 1;
     end

@@ -44,13 +44,14 @@ const ICARUS_ALONE: &str = "// Icarus alone: ";
 
 /// What the top is looked at with: TWEAK (0 paper, 1 shared, 2 dedicated), CIPHER
 /// (0 encryption, 1 decryption, 2 both), KEY128, KEY256, SBOX (0 table, 1 logic, 2 block
-/// RAM), STAGES, LANES.
+/// RAM, 3 T-tables), STAGES, LANES.
 const PARAMETER_SETS: &[[u8; 7]] = &[
     [0, 0, 1, 0, 0, 2, 1],
     [1, 0, 0, 1, 1, 1, 4],
     [1, 2, 1, 0, 1, 3, 1],
     [2, 1, 0, 1, 1, 4, 4],
     [2, 2, 1, 1, 2, 2, 2],
+    [2, 2, 1, 1, 3, 1, 1],
 ];
 const PARAMETERS: [&str; 7] = [
     "TWEAK", "CIPHER", "KEY128", "KEY256", "SBOX", "STAGES", "LANES",
