@@ -289,7 +289,7 @@ module xts_core #(
       .busy(issue_busy)
   );
 
-  // ---- The pipeline, and what goes beside it: steps_reg[k] is k + 1 cycles old.
+  // ---- The pipeline, and what goes beside it: g_step[k].step_reg is k + 1 cycles old.
   for (genvar l = 0; l < LANES; l++) begin : g_lane
     aes_pipe #(
         .CIPHER(CIPHER),
@@ -318,17 +318,25 @@ module xts_core #(
   /* verilator lint_on UNUSEDSIGNAL */
   assign entering = step;
   assign leaving = step0;
-  logic [DELAY*luxor_pkg::STEP_BITS-1:0] steps_reg;
-  always_ff @(posedge clk) begin
-    steps_reg <= {steps_reg[(DELAY-1)*luxor_pkg::STEP_BITS-1:0], step};
-    if (rst) steps_reg <= '0;
+  for (genvar k = 0; k < DELAY; k++) begin : g_step
+    wire [luxor_pkg::STEP_BITS-1:0] last;
+    if (k == 0) begin : g_first
+      assign last = step;
+    end else begin : g_other
+      assign last = g_step[k-1].step_reg;
+    end
+    logic [luxor_pkg::STEP_BITS-1:0] step_reg;
+    always_ff @(posedge clk) begin
+      if (rst) step_reg <= '0;
+      else step_reg <= last;
+    end
   end
-  wire [luxor_pkg::STEP_BITS-1:0] step0 = steps_reg[(DELAY-1)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
-  wire [luxor_pkg::STEP_BITS-1:0] step1 = steps_reg[(DELAY-2)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
-  wire [luxor_pkg::STEP_BITS-1:0] step2 = steps_reg[(DELAY-3)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
-  wire [luxor_pkg::STEP_BITS-1:0] step3 = steps_reg[(DELAY-4)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
-  wire [luxor_pkg::STEP_BITS-1:0] step4 = steps_reg[(DELAY-5)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
-  wire [luxor_pkg::STEP_BITS-1:0] step6 = steps_reg[(DELAY-7)*luxor_pkg::STEP_BITS+:luxor_pkg::STEP_BITS];
+  wire [luxor_pkg::STEP_BITS-1:0] step0 = g_step[DELAY-1].step_reg;
+  wire [luxor_pkg::STEP_BITS-1:0] step1 = g_step[DELAY-2].step_reg;
+  wire [luxor_pkg::STEP_BITS-1:0] step2 = g_step[DELAY-3].step_reg;
+  wire [luxor_pkg::STEP_BITS-1:0] step3 = g_step[DELAY-4].step_reg;
+  wire [luxor_pkg::STEP_BITS-1:0] step4 = g_step[DELAY-5].step_reg;
+  wire [luxor_pkg::STEP_BITS-1:0] step6 = g_step[DELAY-7].step_reg;
 
   if (TWEAK == luxor_pkg::TWEAK_DEDICATED) begin : g_dedicated
     aes_iter #(
