@@ -69,21 +69,27 @@ module desc_ring (
   // Word 0 comes first and ends up lowest. Of word 8 only the low bits count.
   logic         shift_reg;
   /* verilator lint_off UNUSEDSIGNAL */
-  logic [287:0] desc_reg;
+  wire  [287:0] desc;
   /* verilator lint_on UNUSEDSIGNAL */
   logic         valid_reg;
-  always_ff @(posedge clk) begin
-    shift_reg <= fetches;
-    if (shift_reg) desc_reg <= {word_out_reg, desc_reg[287:32]};
+  always_ff @(posedge clk) shift_reg <= fetches;
+  for (genvar w = 0; w < 9; w++) begin : g_part
+    logic [31:0] part_reg;
+    if (w == 8) begin : g_last
+      always_ff @(posedge clk) if (shift_reg) part_reg <= word_out_reg;
+    end else begin : g_other
+      always_ff @(posedge clk) if (shift_reg) part_reg <= desc[32*w+32+:32];
+    end
+    assign desc[32*w+:32] = part_reg;
   end
   assign desc_valid      = valid_reg;
-  assign desc_number     = desc_reg[127:0];
-  assign desc_stride     = desc_reg[191:128];
-  assign desc_unit_len   = desc_reg[223:192];
-  assign desc_unit_count = desc_reg[255:224];
-  assign desc_slot       = desc_reg[263:256];
-  assign desc_decrypt    = desc_reg[264];
-  assign desc_ecb        = desc_reg[265];
+  assign desc_number     = desc[127:0];
+  assign desc_stride     = desc[191:128];
+  assign desc_unit_len   = desc[223:192];
+  assign desc_unit_count = desc[255:224];
+  assign desc_slot       = desc[263:256];
+  assign desc_decrypt    = desc[264];
+  assign desc_ecb        = desc[265];
 
   wire takes = valid_reg && desc_ready;
   always_ff @(posedge clk) begin

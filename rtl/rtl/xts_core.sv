@@ -430,18 +430,22 @@ module xts_core #(
 
   // ---- Which slots are in use. At most as many descriptors as places, records and 2 more.
   localparam int UNDER_WAY = PLACES_LOG2 + 1;
-  logic [UNDER_WAY-1:0] used_reg[0:3];
-  for (genvar s = 0; s < 4; s++) begin : g_used
-    logic more_reg, less_reg;
-    always_ff @(posedge clk) begin
-      more_reg <= !rst && front_valid && front.sound && front.slot == s;
-      less_reg <= !rst && done_valid && done_counted && done_slot == s;
-      if (rst) used_reg[s] <= '0;
-      else used_reg[s] <= used_reg[s] + {{UNDER_WAY-1{less_reg && !more_reg}}, less_reg != more_reg};
-    end
+  logic [3:0] more_reg, less_reg;
+  wire [3:0] used;
+  always_ff @(posedge clk) begin
+    more_reg <= {4{!rst && front_valid && front.sound}} & (4'd1 << front.slot);
+    less_reg <= {4{!rst && done_valid && done_counted}} & (4'd1 << done_slot);
   end
-  always_ff @(posedge clk) slot_used <= {used_reg[3] != 0, used_reg[2] != 0, used_reg[1] != 0,
-                                         used_reg[0] != 0} | taken_slot;
+  for (genvar s = 0; s < 4; s++) begin : g_used
+    logic [UNDER_WAY-1:0] used_reg;
+    always_ff @(posedge clk) begin
+      if (rst) used_reg <= '0;
+      else if (less_reg[s] != more_reg[s])
+        used_reg <= used_reg + {{UNDER_WAY-1{less_reg[s]}}, 1'b1};
+    end
+    assign used[s] = used_reg != 0;
+  end
+  always_ff @(posedge clk) slot_used <= used | taken_slot;
 
   // Descriptors taken and not done.
   logic [UNDER_WAY-1:0] under_way_reg;

@@ -63,8 +63,8 @@ module xts_front #(
   wire done = step_reg == 2'd2 && rec_ready && (!start_reg || gen_ready);
   assign desc_ready = step_reg == 2'd0;
 
-  for (genvar s = 0; s < 4; s++) begin : g_taken
-    always_ff @(posedge clk) taken_slot[s] <= step_reg != 2'd0 && slot_reg == s;
+  always_ff @(posedge clk) begin
+    taken_slot <= {4{step_reg != 2'd0 && slot_reg < 8'd4}} & (4'd1 << slot_reg[1:0]);
   end
 
   // Step 1: is it sound?
