@@ -199,18 +199,22 @@ module xts_exit #(
   end else begin : g_stolen_more
     assign stolen_from = blocks[128*s0.lane[LOG-1:0]+:128];
   end
-  wire [127:0] merged;
-  for (genvar b = 0; b < 16; b++) begin : g_byte
-    if (b < 15) begin : g_merged
-      assign merged[8*b+:8] = in_part_reg[b] ? left.bytes[8*b+:8] : stolen_from[8*b+:8];
-    end else begin : g_stolen
-      assign merged[8*b+:8] = stolen_from[8*b+:8];
-    end
-  end
 
+  // A register is written only when it counts, here for the simulation's sake.
   logic again_valid_reg, again_inverse_reg, again_short_reg;
   logic [127:0] again_block_reg;
   logic [3:0] again_key_reg;
+  for (genvar b = 0; b < 16; b++) begin : g_byte
+    wire [7:0] merged;
+    if (b < 15) begin : g_merged
+      assign merged = in_part_reg[b] ? left.bytes[8*b+:8] : stolen_from[8*b+:8];
+    end else begin : g_stolen
+      assign merged = stolen_from[8*b+:8];
+    end
+    always_ff @(posedge clk) begin
+      if (steal0) again_block_reg[8*b+:8] <= merged ^ second0_reg[8*b+:8];
+    end
+  end
   assign again_valid = again_valid_reg;
   assign again_soon = steal0;
   assign again_block = again_block_reg;
@@ -218,10 +222,11 @@ module xts_exit #(
   assign again_inverse = again_inverse_reg;
   assign again_short = again_short_reg;
   always_ff @(posedge clk) begin
-    again_block_reg <= merged ^ second0_reg;
-    again_key_reg <= left.key;
-    again_inverse_reg <= left.inverse;
-    again_short_reg <= left.short_key;
+    if (steal0) begin
+      again_key_reg <= left.key;
+      again_inverse_reg <= left.inverse;
+      again_short_reg <= left.short_key;
+    end
     again_valid_reg <= !rst && steal0;
   end
   block_queue #(
