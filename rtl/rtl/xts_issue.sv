@@ -401,13 +401,16 @@ module xts_issue #(
 
   always_ff @(posedge clk) begin
     unit_tweak_reg <= cur_reg.ecb ? '0 : tweak_reg;
-    tail_out_reg.key <= {
-      decrypt ? luxor_pkg::KIND_DEC : luxor_pkg::KIND_ENC, cur_reg.slot
-    };
-    tail_out_reg.inverse <= decrypt;
-    tail_out_reg.short_key <= cur_reg.short_key;
-    tail_out_reg.len <= cur_reg.tail;
-    tail_out_reg.bytes <= part;
+    // A part comes of a descriptor that has parts.
+    if (cur_reg.steal) begin
+      tail_out_reg.key <= {
+        decrypt ? luxor_pkg::KIND_DEC : luxor_pkg::KIND_ENC, cur_reg.slot
+      };
+      tail_out_reg.inverse <= decrypt;
+      tail_out_reg.short_key <= cur_reg.short_key;
+      tail_out_reg.len <= cur_reg.tail;
+      tail_out_reg.bytes <= part;
+    end
     place_reg.last <= final_beat || go_hollow;
     place_reg.hollow <= go_hollow;
     place_reg.silent <= go_hollow && !cur_reg.owns;
