@@ -28,15 +28,15 @@ module aes_enc_round #(
       sub[32*((c+3)%4)+24 +: 8], sub[32*((c+2)%4)+16 +: 8],
       sub[32*((c+1)%4)+8 +: 8], sub[32*c +: 8]
     };
-    wire [31:0] mixed;
+    wire [31:0] added;
     if (LAST != 0) begin : gen_last
-      assign mixed = shifted;
+      assign added = shifted ^ key[32*c +: 32];
     end else begin : gen_mix
-      aes_mix_column mix_column (.x(shifted), .y(mixed));
+      aes_mix_key mix_key (.x(shifted), .key(key[32*c +: 32]), .y(added));
     end
 
     logic [31:0] column_reg;
-    always_ff @(posedge clk) column_reg <= mixed ^ key[32*c +: 32];
+    always_ff @(posedge clk) column_reg <= added;
     assign state_out[32*c +: 32] = column_reg;
   end
 endmodule

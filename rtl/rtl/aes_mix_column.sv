@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// MixColumns of one column (FIPS-197, 5.1.3): y_r = 2·x_r + 3·x_{r+1} + x_{r+2} + x_{r+3}.
+// MixColumns of one column (FIPS-197, 5.1.3): y_r = 2·(x_r + x_{r+1}) + x_{r+1} + x_{r+2} + x_{r+3}.
 `default_nettype none
 
 module aes_mix_column (
     input  wire  [31:0] x,
     output logic [31:0] y
 );
-  // Times 2 in each of the four bytes.
-  wire [31:0] high   = (x >> 7) & 32'h01010101;
-  wire [31:0] double = ((x << 1) & 32'hfefefefe)
-                     ^ high ^ (high << 1) ^ (high << 3) ^ (high << 4);
-  wire [31:0] triple = double ^ x;
-  assign y = double ^ {triple[7:0], triple[31:8]} ^ {x[15:0], x[31:16]} ^ {x[23:0], x[31:24]};
+  // Bit 7 leaves its byte when doubled, and comes back as 1b. In the bits where that is more than
+  // itself, the other rows are taken as the sum of all, which is the same for each, and x_r.
+  localparam logic [31:0] MORE = 32'h1a1a1a1a;
+  wire [31:0] two  = x ^ {x[7:0], x[31:8]};
+  wire [31:0] over = (two >> 7) & 32'h01010101;
+  wire [31:0] doubled = ((two << 1) & 32'hfefefefe)
+                      ^ over ^ (over << 1) ^ (over << 3) ^ (over << 4);
+  wire [31:0] others  = {x[7:0], x[31:8]} ^ {x[15:0], x[31:16]} ^ {x[23:0], x[31:24]};
+  wire [7:0]  sum     = x[7:0] ^ x[15:8] ^ x[23:16] ^ x[31:24];
+  assign y = doubled ^ (others & ~MORE) ^ ((x ^ {4{sum}}) & MORE);
 endmodule
 
 `default_nettype wire
