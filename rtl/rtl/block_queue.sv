@@ -19,7 +19,7 @@ module block_queue #(
   logic [DEPTH_LOG2-1:0] write_reg, read_reg;
   wire [WIDTH-1:0] moved;
   logic [WIDTH-1:0] data_reg;
-  logic popped_reg, moved_reg;
+  logic popped_reg;
   assign data = data_reg;
 
   block_ram #(
@@ -35,19 +35,26 @@ module block_queue #(
       .move(1'b1),
       .data(moved)
   );
-  always_ff @(posedge clk) data_reg <= moved_reg ? moved : '0;
+  // Copies for half the entry each. They start differently, or Yosys takes them for one.
+  localparam int HALF = WIDTH / 2;
+  logic low_reg = 1'b0;
+  logic high_reg = 1'b1;
+  always_ff @(posedge clk) begin
+    low_reg  <= popped_reg;
+    high_reg <= popped_reg;
+    data_reg[HALF-1:0] <= low_reg ? moved[HALF-1:0] : '0;
+    data_reg[WIDTH-1:HALF] <= high_reg ? moved[WIDTH-1:HALF] : '0;
+  end
 
   always_ff @(posedge clk) begin
     if (rst) begin
       write_reg  <= '0;
       read_reg   <= '0;
       popped_reg <= 1'b0;
-      moved_reg  <= 1'b0;
     end else begin
       if (push) write_reg <= write_reg + 1'b1;
       if (pop) read_reg <= read_reg + 1'b1;
       popped_reg <= pop;
-      moved_reg  <= popped_reg;
     end
   end
 

@@ -227,7 +227,7 @@ module xts_core #(
   wire [127:0] again_block;
   wire [3:0] again_key;
   wire [128*LANES-1:0] x, add, blocks;
-  wire [3:0] key;
+  wire [15:0] key;
   wire inverse, short_key;
   wire [luxor_pkg::STEP_BITS-1:0] step;
   wire unit_push, unit_pop, tail_push, tail_done, place_push, place_pop;
@@ -371,8 +371,8 @@ module xts_core #(
     assign res_id    = leaving.id;
   end
 
-  // Beats in the pipeline, those that leave it in the next cycle no more.
-  assign moving = step1;
+  // Beats in the pipeline, those that leave it in the next two cycles no more.
+  assign moving = step2;
   logic [6:0] moving_reg;
   always_ff @(posedge clk) begin
     if (rst) moving_reg <= '0;

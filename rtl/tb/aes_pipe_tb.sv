@@ -60,7 +60,7 @@ module aes_pipe_tb;
     aes_pipe #(
         .CIPHER(CIPHER), .KEY128(KEY128), .KEY256(KEY256), .SBOX(SBOX), .STAGES(STAGES)
     ) dut (
-        .clk(clk), .in_block(in_block), .in_key(in_key), .in_inverse(in_inverse),
+        .clk(clk), .in_block(in_block), .in_key({4{in_key}}), .in_inverse(in_inverse),
         .in_short(in_short), .out_add(out_add), .out_block(out_block), .kw_valid(kw_valid), .kw_kind(kw_kind),
         .kw_round(kw_round), .kw_slot(kw_slot), .kw_data(kw_data)
     );
