@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// AES's key expansion (FIPS-197, 5.2), a word each three cycles. `start` is sampled together with
+// AES's key expansion (FIPS-197, 5.2), a word each four cycles. `start` is sampled together with
 // `key_long` (256-bit key, else 128; 256 only if KEY256). The key itself is asked for word by
 // word: `word` is to be word `word_index` of the cycle before. 
 //
-// The round keys come in `rk`, twelve cycles apart: in the cycles with rk_valid, and the one after
+// The round keys come in `rk`, sixteen cycles apart: in the cycles with rk_valid, and the one after
 // each, with their number in rk_index, 0 to 14 or 10. `rk[127:96]` is each word in turn, new in
 // the cycles with word_valid. `done` is high with the last round key; two cycles later nothing of
 // the key is left here. `start` while round keys come begins anew.
@@ -27,16 +27,16 @@ module aes_key_expand #(
 );
   localparam int WORDS = KEY256 != 0 ? 8 : 4;
 
-  // A word takes two cycles, in which the S-boxes work on the one before, and a third, in
+  // A word takes three cycles, in which the S-boxes work on the one before, and a fourth, in
   // which it is made. Nothing waits for keys, so the S-boxes need no LUTs.
-  logic                  busy_reg, second_reg, third_reg, long_reg, ending_reg;
+  logic                  busy_reg, second_reg, third_reg, fourth_reg, long_reg, ending_reg;
   logic [5:0]            count_reg;   // words that are made
   logic [7:0]            rcon_reg;
   logic [32*WORDS-1:0]   window_reg;  // the newest words, the last one on top
 
   wire [31:0] previous = window_reg[32*WORDS-32 +: 32];
   wire [31:0] sub;
-  aes_sub_word #(.SBOX(SBOX), .CIPHER(luxor_pkg::CIPHER_ENC), .REGS(2)) sub_word (
+  aes_sub_word #(.SBOX(SBOX), .CIPHER(luxor_pkg::CIPHER_ENC), .REGS(3)) sub_word (
       .clk(clk), .inverse(1'b0), .x(previous), .y(sub)
   );
 
@@ -48,7 +48,7 @@ module aes_key_expand #(
   wire [31:0] back    = long_reg ? window_reg[31:0] : window_reg[32*WORDS-128 +: 32];
 
   assign word_index = count_reg[2:0];
-  assign word_valid = busy_reg && !second_reg && !third_reg && count_reg != 6'd0;
+  assign word_valid = busy_reg && !second_reg && !third_reg && !fourth_reg && count_reg != 6'd0;
   assign rk_valid   = word_valid && count_reg[1:0] == 2'd0;
   assign rk_index   = count_reg[5:2] - 4'd1;
   assign rk         = window_reg[32*WORDS-128 +: 128];
@@ -60,6 +60,7 @@ module aes_key_expand #(
       busy_reg   <= 1'b0;
       second_reg <= 1'b0;
       third_reg  <= 1'b0;
+      fourth_reg <= 1'b0;
       long_reg   <= 1'b0;
       count_reg  <= 6'd0;
       rcon_reg   <= 8'd0;
@@ -68,13 +69,15 @@ module aes_key_expand #(
       busy_reg   <= 1'b1;
       second_reg <= 1'b0;
       third_reg  <= 1'b0;
+      fourth_reg <= 1'b0;
       long_reg   <= key_long && KEY256 != 0;
       count_reg  <= 6'd0;
       rcon_reg   <= 8'd1;
     end else begin
-      second_reg <= busy_reg && !second_reg && !third_reg;
+      second_reg <= busy_reg && !second_reg && !third_reg && !fourth_reg;
       third_reg  <= second_reg;
-      if (third_reg) begin
+      fourth_reg <= third_reg;
+      if (fourth_reg) begin
         count_reg  <= count_reg + 6'd1;
         window_reg <= {loading ? word : back ^ g, window_reg[32*WORDS-1:32]};
         if (rotate && !loading) rcon_reg <= {rcon_reg[6:0], 1'b0} ^ (rcon_reg[7] ? 8'h1b : 8'h00);

@@ -99,6 +99,7 @@ module xts_core #(
       .CIPHER(CIPHER),
       .KEY128(KEY128),
       .KEY256(KEY256),
+      .SBOX(SBOX == luxor_pkg::SBOX_LOGIC ? luxor_pkg::SBOX_LOGIC : luxor_pkg::SBOX_BRAM),
       .PERMIT_EQUAL(PERMIT_EQUAL)
   ) keys (
       .clk,

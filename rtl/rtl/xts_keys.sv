@@ -26,6 +26,7 @@ module xts_keys #(
     parameter int CIPHER = luxor_pkg::CIPHER_BOTH,
     parameter int KEY128 = 1,
     parameter int KEY256 = 1,
+    parameter int SBOX = luxor_pkg::SBOX_BRAM,  // of the key expansion
     parameter int PERMIT_EQUAL = 0  // 1 for vector 1 of IEEE 1619, Annex B, and nothing else
 ) (
     input  wire         clk,
@@ -108,6 +109,7 @@ module xts_keys #(
   wire [  3:0] rk_index;
   wire [127:0] rk;
   aes_key_expand #(
+      .SBOX(SBOX),
       .KEY256(KEY256)
   ) key_expand (
       .clk(clk),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // aes_key_expand with each form of S-box: the last words of FIPS-197's appendices A.1 and A.3,
 // random keys, starts at once, later and in the middle of another key; a round key each
-// twelve cycles, and nothing left after the last one.
+// sixteen cycles, and nothing left after the last one.
 `default_nettype none
 
 module aes_key_expand_tb;
@@ -44,26 +44,26 @@ module aes_key_expand_tb;
     );
     // Before the next start is given.
     always @(posedge clk) if (!rst) begin
-      if (cycle < 0 || cycle > 12 * last + 13) begin
+      if (cycle < 0 || cycle > 16 * last + 17) begin
         if (word_valid !== 1'b0 || rk_valid !== 1'b0 || done !== 1'b0) $fatal;
         if (dut.window_reg !== '0) $fatal;
       end else begin
-        // A word each three cycles, from cycle 3 on; a round key with each fourth one.
-        if (word_valid !== (cycle % 3 == 0 && cycle != 0)) $fatal;
-        if (rk_valid !== (cycle % 12 == 0 && cycle != 0)) $fatal;
-        if (done !== (cycle == 12 * last + 12)) $fatal;
-        if (word_valid && rk[127:96] !== keys[32*(cycle/3-1) +: 32]) begin
-          $display("form %0d, word %0d: %h, not %h", form, cycle / 3 - 1, rk[127:96],
-                   keys[32*(cycle/3-1) +: 32]);
+        // A word each four cycles, from cycle 4 on; a round key with each fourth one.
+        if (word_valid !== (cycle % 4 == 0 && cycle != 0)) $fatal;
+        if (rk_valid !== (cycle % 16 == 0 && cycle != 0)) $fatal;
+        if (done !== (cycle == 16 * last + 16)) $fatal;
+        if (word_valid && rk[127:96] !== keys[32*(cycle/4-1) +: 32]) begin
+          $display("form %0d, word %0d: %h, not %h", form, cycle / 4 - 1, rk[127:96],
+                   keys[32*(cycle/4-1) +: 32]);
           $fatal;
         end
-        if (cycle >= 12 && cycle % 12 < 2) begin
-          if (rk !== keys[128*(cycle/12-1) +: 128]) begin
-            $display("form %0d, round key %0d of %0d: %h, not %h", form, cycle / 12 - 1, last, rk,
-                     keys[128*(cycle/12-1) +: 128]);
+        if (cycle >= 16 && cycle % 16 < 2) begin
+          if (rk !== keys[128*(cycle/16-1) +: 128]) begin
+            $display("form %0d, round key %0d of %0d: %h, not %h", form, cycle / 16 - 1, last, rk,
+                     keys[128*(cycle/16-1) +: 128]);
             $fatal;
           end
-          if (rk_valid && rk_index !== 4'(cycle / 12 - 1)) $fatal;
+          if (rk_valid && rk_index !== 4'(cycle / 16 - 1)) $fatal;
         end
       end
     end
@@ -90,7 +90,7 @@ module aes_key_expand_tb;
       if (i == 0 && keys[1280 +: 128] !== block_of(A1_LAST)) $fatal;
       if (i == 1 && keys[1792 +: 128] !== block_of(A3_LAST)) $fatal;
       // Sometimes to the end, sometimes not, sometimes on and on.
-      wait_cycles = i < 2 ? 210 : i % 3 == 0 ? 12 * (key_long ? 15 : 11) : 32'($urandom % 240);
+      wait_cycles = i < 2 ? 280 : i % 3 == 0 ? 16 * (key_long ? 15 : 11) : 32'($urandom % 320);
       @(negedge clk);
       start    = 1'b0;
       key      = 256'hx;
