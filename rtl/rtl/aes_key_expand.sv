@@ -29,7 +29,7 @@ module aes_key_expand #(
 
   // A word takes three cycles, in which the S-boxes work on the one before, and a fourth, in
   // which it is made. Nothing waits for keys, so the S-boxes need no LUTs.
-  logic                  busy_reg, second_reg, third_reg, fourth_reg, long_reg, ending_reg;
+  logic                  busy_reg, second_reg, third_reg, fourth_reg, long_reg, final_reg, ending_reg;
   logic [5:0]            count_reg;   // words that are made
   logic [7:0]            rcon_reg;
   logic [32*WORDS-1:0]   window_reg;  // the newest words, the last one on top
@@ -52,7 +52,7 @@ module aes_key_expand #(
   assign rk_valid   = word_valid && count_reg[1:0] == 2'd0;
   assign rk_index   = count_reg[5:2] - 4'd1;
   assign rk         = window_reg[32*WORDS-128 +: 128];
-  assign done       = rk_valid && rk_index == (long_reg ? 4'd14 : 4'd10);
+  assign done       = word_valid && final_reg;
 
   always_ff @(posedge clk) begin
     ending_reg <= done && !start && !rst;
@@ -63,6 +63,7 @@ module aes_key_expand #(
       fourth_reg <= 1'b0;
       long_reg   <= 1'b0;
       count_reg  <= 6'd0;
+      final_reg  <= 1'b0;
       rcon_reg   <= 8'd0;
       window_reg <= '0;
     end else if (start) begin
@@ -72,6 +73,7 @@ module aes_key_expand #(
       fourth_reg <= 1'b0;
       long_reg   <= key_long && KEY256 != 0;
       count_reg  <= 6'd0;
+      final_reg  <= 1'b0;
       rcon_reg   <= 8'd1;
     end else begin
       second_reg <= busy_reg && !second_reg && !third_reg && !fourth_reg;
@@ -79,6 +81,7 @@ module aes_key_expand #(
       fourth_reg <= third_reg;
       if (fourth_reg) begin
         count_reg  <= count_reg + 6'd1;
+        final_reg  <= count_reg == (long_reg ? 6'd59 : 6'd43);  // the last word
         window_reg <= {loading ? word : back ^ g, window_reg[32*WORDS-1:32]};
         if (rotate && !loading) rcon_reg <= {rcon_reg[6:0], 1'b0} ^ (rcon_reg[7] ? 8'h1b : 8'h00);
       end

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // AES, its inverse, or either of them block by block (CIPHER), fully pipelined: a block in and a
-// block out each cycle. out_block is that of in_block of 1 + ROUNDS·STAGES cycles ago, ROUNDS
+// block out each cycle. out_block is that of in_block of FIRST + ROUNDS·STAGES cycles ago, ROUNDS
 // being 14 where keys of 256 bits are built, else 10, and STAGES (1 to 4) the registers of a
-// round. It never stalls; what is in the pipeline is its owner's business.
+// round, FIRST those before the first one: 2 where STAGES is more, else 1. It never stalls; what is in the pipeline is its owner's business.
 //
-// With a block come the address of its round keys, {kind, slot}, in in_key once for each 32 bits
-// of the block, which may lie far apart; in_inverse, which
+// With a block come the address of its round keys, in_key = {kind, slot}; in_inverse, which
 // counts for CIPHER_BOTH only; and in_short, which counts where both key sizes are built: such a
 // block, of a 128-bit key, waits while others are in rounds 1 to 4, then takes rounds 5 to 14.
 //
@@ -24,7 +23,7 @@ module aes_pipe #(
 ) (
     input  wire          clk,
     input  wire  [127:0] in_block,
-    input  wire  [15:0]  in_key,
+    input  wire  [3:0]   in_key,
     input  wire          in_inverse,
     input  wire          in_short,
     input  wire  [127:0] out_add,
@@ -36,6 +35,7 @@ module aes_pipe #(
     input  wire  [127:0] kw_data
 );
   localparam int ROUNDS  = KEY256 != 0 ? 14 : 10;
+  localparam int FIRST   = STAGES > 2 ? 2 : 1;
   localparam int SKIPPED = KEY128 != 0 && KEY256 != 0 ? 4 : 0;
 
   // in_inverse where it counts, and else what CIPHER says.
@@ -89,25 +89,22 @@ module aes_pipe #(
     wire         inverse;  // that of `state`
     wire [3:0]   address;  // round 0: of the key; others: of that of the next cycle
     wire [127:0] key_read;
+    key_ram keys (
+        .clk(clk), .we(kw_we_reg[r]), .write_address(kw_address_reg), .write_data(kw_data_reg),
+        .read_address(address), .read_data(key_read)
+    );
     if (r == 0) begin : gen_first
-      assign address = in_key[3:0];
-      for (genvar c = 0; c < 4; c = c + 1) begin : gen_keys
-        key_ram #(.WIDTH(32)) keys (
-            .clk(clk), .we(kw_we_reg[r]), .write_address(kw_address_reg),
-            .write_data(kw_data_reg[32*c +: 32]), .read_address(in_key[4*c +: 4]),
-            .read_data(key_read[32*c +: 32])
-        );
-      end
-      delay_line #(.WIDTH(1), .CYCLES(1)) inverse_line (.clk(clk), .d(inverse_in), .q(inverse));
-      delay_line #(.WIDTH(128), .CYCLES(1)) state_line (
-          .clk(clk), .d(entering ^ key_read), .q(state)
+      assign address = in_key;
+      delay_line #(.WIDTH(1), .CYCLES(FIRST)) inverse_line (
+          .clk(clk), .d(inverse_in), .q(inverse)
       );
+      wire [127:0] block, key;
+      delay_line #(.WIDTH(256), .CYCLES(FIRST - 1)) block_line (
+          .clk(clk), .d({entering, key_read}), .q({block, key})
+      );
+      delay_line #(.WIDTH(128), .CYCLES(1)) state_line (.clk(clk), .d(block ^ key), .q(state));
     end else begin : gen_other
-      key_ram keys (
-          .clk(clk), .we(kw_we_reg[r]), .write_address(kw_address_reg), .write_data(kw_data_reg),
-          .read_address(address), .read_data(key_read)
-      );
-      delay_line #(.WIDTH(4), .CYCLES(r == 1 ? STAGES - 1 : STAGES)) address_line (
+      delay_line #(.WIDTH(4), .CYCLES(r == 1 ? FIRST - 2 + STAGES : STAGES)) address_line (
           .clk(clk), .d(gen_round[r-1].address), .q(address)
       );
       delay_line #(.WIDTH(1), .CYCLES(STAGES)) inverse_line (
@@ -121,7 +118,7 @@ module aes_pipe #(
       if (r == SKIPPED + 1 && SKIPPED != 0) begin : gen_join
         wire         waited;
         wire [127:0] block;
-        delay_line #(.WIDTH(1), .CYCLES(1 + SKIPPED * STAGES)) short_line (
+        delay_line #(.WIDTH(1), .CYCLES(FIRST + SKIPPED * STAGES)) short_line (
             .clk(clk), .d(in_short), .q(waited)
         );
         block_delay #(.CYCLES(SKIPPED * STAGES)) delay (

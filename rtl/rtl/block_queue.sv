@@ -19,7 +19,7 @@ module block_queue #(
   logic [DEPTH_LOG2-1:0] write_reg, read_reg;
   wire [WIDTH-1:0] moved;
   logic [WIDTH-1:0] data_reg;
-  logic popped_reg;
+  logic idle_reg;
   assign data = data_reg;
 
   block_ram #(
@@ -37,24 +37,24 @@ module block_queue #(
   );
   // Copies for half the entry each. They start differently, or Yosys takes them for one.
   localparam int HALF = WIDTH / 2;
-  logic low_reg = 1'b0;
-  logic high_reg = 1'b1;
+  logic low_idle_reg = 1'b0;
+  logic high_idle_reg = 1'b1;
   always_ff @(posedge clk) begin
-    low_reg  <= popped_reg;
-    high_reg <= popped_reg;
-    data_reg[HALF-1:0] <= low_reg ? moved[HALF-1:0] : '0;
-    data_reg[WIDTH-1:HALF] <= high_reg ? moved[WIDTH-1:HALF] : '0;
+    low_idle_reg  <= idle_reg;
+    high_idle_reg <= idle_reg;
+    data_reg[HALF-1:0] <= low_idle_reg ? '0 : moved[HALF-1:0];
+    data_reg[WIDTH-1:HALF] <= high_idle_reg ? '0 : moved[WIDTH-1:HALF];
   end
 
   always_ff @(posedge clk) begin
     if (rst) begin
       write_reg  <= '0;
       read_reg   <= '0;
-      popped_reg <= 1'b0;
+      idle_reg   <= 1'b1;
     end else begin
       if (push) write_reg <= write_reg + 1'b1;
       if (pop) read_reg <= read_reg + 1'b1;
-      popped_reg <= pop;
+      idle_reg <= !pop;
     end
   end
 

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// 16 words of WIDTH bits: written with the clock, read at once. For RAM in LUTs, which FPGAs have
+// 16 words of 128 bits: written with the clock, read at once. For RAM in LUTs, which FPGAs have
 // in this shape.
 `default_nettype none
 
-module key_ram #(
-    parameter int WIDTH = 128
-) (
+module key_ram (
     input  wire          clk,
     input  wire          we,
     input  wire  [3:0]   write_address,
-    input  wire  [WIDTH-1:0] write_data,
+    input  wire  [127:0] write_data,
     input  wire  [3:0]   read_address,
-    output logic [WIDTH-1:0] read_data
+    output logic [127:0] read_data
 );
   (* ram_style = "distributed" *)
-  logic [WIDTH-1:0] ram [0:15];
+  logic [127:0] ram [0:15];
 
   always_ff @(posedge clk) begin
     if (we) ram[write_address] <= write_data;

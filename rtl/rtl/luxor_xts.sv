@@ -55,7 +55,7 @@ module luxor_xts #(
     output wire                 irq
 );
   // Cycles of a block from xts_core's input register to the result.
-  localparam int LATENCY = 2 + (KEY256 != 0 ? 14 : 10) * STAGES;
+  localparam int LATENCY = (STAGES > 2 ? 3 : 2) + (KEY256 != 0 ? 14 : 10) * STAGES;
 
   logic         core_rst;
   logic         desc_valid, desc_ready, desc_decrypt, desc_ecb;

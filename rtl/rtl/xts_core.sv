@@ -15,8 +15,9 @@
 //                       └─ records ─ xts_issue ── aes_pipe ── xts_exit ── out
 //     in ──────────────────────────────┘  └───── second passes ───┘
 //
-// A block takes L = 2 + 10 or 14 rounds of STAGES cycles from the registers before the
-// pipeline to the one before the output's buffer: 22 for AES-128 and two registers a round.
+// A block takes L = 2 + 10 or 14 rounds of STAGES cycles, and one more where STAGES is more than
+// 2, from the registers before the pipeline to the one before the output's buffer: 22 for AES-128
+// and two registers a round.
 `default_nettype none
 
 module xts_core #(
@@ -74,7 +75,7 @@ module xts_core #(
   `include "luxor_types.svh"
 
   localparam int ROUNDS = KEY256 != 0 ? 14 : 10;
-  localparam int DELAY = 1 + ROUNDS * STAGES;  // of aes_pipe
+  localparam int DELAY = (STAGES > 2 ? 2 : 1) + ROUNDS * STAGES;  // of aes_pipe
   // A block with a second pass is in the buffer for two delays.
   localparam int PLACES_LOG2 = 2 * DELAY <= 50 ? 6 : 2 * DELAY <= 110 ? 7 : 8;
   localparam int UNITS_LOG2 = 5;
@@ -228,7 +229,7 @@ module xts_core #(
   wire [127:0] again_block;
   wire [3:0] again_key;
   wire [128*LANES-1:0] x, add, blocks;
-  wire [15:0] key;
+  wire [3:0] key;
   wire inverse, short_key;
   wire [luxor_pkg::STEP_BITS-1:0] step;
   wire unit_push, unit_pop, tail_push, tail_done, place_push, place_pop;

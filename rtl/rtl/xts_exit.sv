@@ -249,17 +249,17 @@ module xts_exit #(
     wire part_before = l > 0 && steal1 && !s1.split && s1.lane == l - 1;
     wire part_mine = steal1 && s1.split && s1.lane == l;
     wire whole = s1.again || s1.lanes[l];
-    logic [15:0] keep_reg;
+    logic [15:0] blank_reg;
     logic before_reg;
     always_ff @(posedge clk) begin
       before_reg <= part_before;
-      keep_reg <= part_before || part_mine ? in_waiting_part : {16{whole}};
+      blank_reg <= ~(part_before || part_mine ? in_waiting_part : {16{whole}});
     end
 
     logic [127:0] value_reg;
     for (genvar b = 0; b < 16; b++) begin : g_byte
       always_ff @(posedge clk) begin
-        if (!keep_reg[b]) value_reg[8*b+:8] <= 8'd0;
+        if (blank_reg[b]) value_reg[8*b+:8] <= 8'd0;
         else value_reg[8*b+:8] <= before_reg ? stolen_from[8*b+:8] : blocks[128*l+8*b+:8];
       end
     end

@@ -53,7 +53,7 @@ module xts_front #(
   logic [3:0] tail_reg;
 
   logic [3:0] status_reg;
-  logic sound_reg, owns_reg, short_reg, steal_reg, split_reg, one_beat_reg, two_beats_reg, start_reg;
+  logic sound_reg, owns_reg, short_reg, steal_reg, split_reg, start_reg;
   logic [19:0] beats_m1_reg;
   logic [1:0] lane_reg;
   logic [5:0] keep_m1_reg;
@@ -90,7 +90,7 @@ module xts_front #(
   localparam logic [1:0] LAST_LANE = 2'(LANES - 1);
   wire split = steal && (whole_reg[1:0] & LAST_LANE) == 2'd0;
   wire beside = steal && !split;
-  wire [20:0] beats_m1 = (whole_reg - 21'(!beside)) >> LOG;
+  wire [19:0] beats_m1 = 20'((whole_reg - 21'(!beside)) >> LOG);
   wire [1:0] last_lane = (whole_reg[1:0] - 2'(!steal)) & LAST_LANE;
   wire [1:0] whole_lane = (whole_reg[1:0] - 2'd1) & LAST_LANE;
 
@@ -118,9 +118,7 @@ module xts_front #(
       short_reg <= state == luxor_pkg::SLOT_128;
       steal_reg <= steal;
       split_reg <= split;
-      beats_m1_reg <= beats_m1[19:0];
-      one_beat_reg <= beats_m1 == 0;
-      two_beats_reg <= beats_m1 == 1;
+      beats_m1_reg <= beats_m1;
       lane_reg <= whole_lane;
       keep_m1_reg <= {last_lane, tail_reg - 4'd1};
       // When the part of a block lies in a beat of its own, the one before is full.
@@ -155,8 +153,8 @@ module xts_front #(
   assign record.units = units_reg;
   assign record.one_unit = one_unit_reg;
   assign record.beats_m1 = beats_m1_reg;
-  assign record.one_beat = one_beat_reg;
-  assign record.two_beats = two_beats_reg;
+  assign record.one_beat = beats_m1_reg == 0;
+  assign record.two_beats = beats_m1_reg == 1;
   assign record.steal = steal_reg;
   assign record.split = split_reg;
   assign record.tail = tail_reg;

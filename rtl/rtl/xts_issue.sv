@@ -60,7 +60,7 @@ module xts_issue #(
     input wire         again_short,
 
     output wire [           128*LANES-1:0] x,
-    output wire [                    15:0] key,  // the address, four times
+    output wire [                     3:0] key,
     output wire                            inverse,
     output wire                            short_key,
     output wire [luxor_pkg::STEP_BITS-1:0] step,
@@ -297,20 +297,10 @@ module xts_issue #(
   );
 
   // ---- What enters the pipeline.
+  logic [3:0] key_reg;
   logic inverse_reg, short_reg;
   step_t step_reg;
-  // Copies for places far apart. They start differently, or Yosys takes them for one.
-  logic [3:0] key_new;
-  for (genvar c = 0; c < 4; c++) begin : g_key
-    logic [3:0] key_reg = 4'(c);
-    always_ff @(posedge clk) key_reg <= key_new;
-    assign key[4*c+:4] = key_reg;
-  end
-  always_comb begin
-    if (again_valid) key_new = again_key;
-    else if (go_tweak_reg) key_new = {luxor_pkg::KIND_TWEAK, req_slot};
-    else key_new = {decrypt ? luxor_pkg::KIND_DEC : luxor_pkg::KIND_ENC, cur_reg.slot};
-  end
+  assign key = key_reg;
   assign inverse = inverse_reg;
   assign short_key = short_reg;
   assign step = step_reg;
@@ -359,12 +349,15 @@ module xts_issue #(
 
   always_ff @(posedge clk) begin
     if (again_valid) begin
+      key_reg <= again_key;
       inverse_reg <= again_inverse;
       short_reg <= again_short;
     end else if (go_tweak_reg) begin
+      key_reg <= {luxor_pkg::KIND_TWEAK, req_slot};
       inverse_reg <= 1'b0;
       short_reg <= req_short;
     end else begin
+      key_reg <= {decrypt ? luxor_pkg::KIND_DEC : luxor_pkg::KIND_ENC, cur_reg.slot};
       inverse_reg <= decrypt;
       short_reg <= cur_reg.short_key;
     end

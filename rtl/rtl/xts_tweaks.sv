@@ -52,6 +52,9 @@ module xts_tweaks #(
   logic valid_reg;  // and there is room
   logic [127:0] number_reg;
   logic carry_reg;
+  // What is added to. Before the stride, so that Yosys takes that as the carry chain's direct
+  // input, and a bit has one LUT.
+  wire [127:0] base = active_reg ? number_reg : gen_number;
   logic [63:0] stride_reg;
   logic [31:0] units_reg;  // counted up: minus those left, less 1
   logic last_reg;
@@ -73,20 +76,28 @@ module xts_tweaks #(
   wire cut_here = cut_reg && active_reg;
   wire ready_new = !active_reg ? gen_valid : !asked && !cut_here;
 
+  wire active_new = active_reg ? !cut_here && !(asked && last_reg) : gen_valid;
+
+  // The first number goes through the adder too: the stride and the carry are zero while there are
+  // no units to ask for. The number's upper half is one cycle late, hence a request in two cycles.
+  always_ff @(posedge clk) begin
+    if (!active_reg || asked)
+      {carry_reg, number_reg[63:0]} <= {1'b0, stride_reg} + {1'b0, base[63:0]};
+    if (!active_reg || !ready_reg) number_reg[127:64] <= base[127:64] + 64'(carry_reg);
+    if (!active_reg) stride_reg <= gen_stride;
+    if (rst || !active_new) begin
+      stride_reg <= '0;
+      carry_reg  <= 1'b0;
+    end
+  end
+
   always_ff @(posedge clk) begin
     if (!active_reg) begin
-      number_reg <= gen_number;
-      stride_reg <= gen_stride;
       units_reg <= ~gen_units;
       last_reg <= gen_units == 1;
       slot_reg <= gen_slot;
       short_reg <= gen_short;
       id_reg <= gen_id;
-    end else if (asked) begin
-      // The number's upper half is one cycle late, hence a request in two cycles.
-      {carry_reg, number_reg[63:0]} <= {1'b0, number_reg[63:0]} + {1'b0, stride_reg};
-    end else if (!ready_reg) begin
-      number_reg[127:64] <= number_reg[127:64] + 64'(carry_reg);
     end
     if (active_reg && asked_reg) begin
       units_reg <= units_reg + 32'd1;
@@ -99,10 +110,9 @@ module xts_tweaks #(
       ready_reg <= 1'b0;
       valid_reg <= 1'b0;
     end else begin
+      active_reg <= active_new;
       ready_reg <= ready_new;
       valid_reg <= ready_new && room_reg;
-      if (!active_reg) active_reg <= gen_valid;
-      else if (cut_here || (asked && last_reg)) active_reg <= 1'b0;
     end
   end
 

@@ -44,7 +44,7 @@ module aes_pipe_tb;
     localparam int SBOX    = int'(CONFIG[4:3]);
     localparam int STAGES  = int'(CONFIG[2:0]);
     localparam int ROUNDS  = KEY256 != 0 ? 14 : 10;
-    localparam int LATENCY = 1 + ROUNDS * STAGES;
+    localparam int LATENCY = (STAGES > 2 ? 2 : 1) + ROUNDS * STAGES;
 
     logic [127:0] in_block;
     logic [3:0]   in_key;
@@ -60,7 +60,7 @@ module aes_pipe_tb;
     aes_pipe #(
         .CIPHER(CIPHER), .KEY128(KEY128), .KEY256(KEY256), .SBOX(SBOX), .STAGES(STAGES)
     ) dut (
-        .clk(clk), .in_block(in_block), .in_key({4{in_key}}), .in_inverse(in_inverse),
+        .clk(clk), .in_block(in_block), .in_key(in_key), .in_inverse(in_inverse),
         .in_short(in_short), .out_add(out_add), .out_block(out_block), .kw_valid(kw_valid), .kw_kind(kw_kind),
         .kw_round(kw_round), .kw_slot(kw_slot), .kw_data(kw_data)
     );

@@ -34,7 +34,7 @@ module xts_core_bench #(
 `endif
   localparam int MAX_BEATS = 1 << 17;
   localparam int MAX_DESCRIPTORS = 1 << 11;
-  localparam int L = 2 + (KEY256 != 0 ? 14 : 10) * STAGES;
+  localparam int L = (STAGES > 2 ? 3 : 2) + (KEY256 != 0 ? 14 : 10) * STAGES;
   localparam int W = 128 * LANES;
   localparam int BYTES = 16 * LANES;
 
