@@ -24,10 +24,9 @@
 `default_nettype none
 
 // What a step gives and takes. `places` is 2 for a part of a block with a beat of its own.
-module xts_buffer_step #(
-    parameter int LANES = 1
-) (
+module xts_buffer_step (
     input  wire [luxor_pkg::STEP_BITS-1:0] bits,
+    input  wire [1:0] last_lane,
     output wire [1:0] places,
     output wire unit,
     output wire steal,
@@ -50,7 +49,7 @@ module xts_buffer_step #(
   assign lane = step.lane;
   assign sound = !(step.entry && step.again) && !(step.entry && step.tweak)
       && !(step.again && step.tweak)
-      && (!steal || (step.split ? lane == LANES - 1 : lane < LANES));
+      && (!steal || (step.split ? lane == last_lane : lane <= last_lane));
 endmodule
 
 // `first`: the cycle of which things are assumed.
@@ -89,6 +88,7 @@ module xts_buffer_proof #(
   localparam int P = PLACES_LOG2;
   localparam int STEP = luxor_pkg::STEP_BITS;
   localparam int N = P + 4;  // bits of sums: none comes near to as many
+  localparam logic [1:0] LAST_LANE = 2'(LANES - 1);
   localparam int PLACES = 1 << PLACES_LOG2;
   localparam int UNITS = 1 << UNITS_LOG2;
   localparam int TAILS = 1 << TAILS_LOG2;
@@ -212,20 +212,21 @@ module xts_buffer_proof #(
   // those that are then step6 to step0.
   wire [1:0] w_in;
   wire f_in, s_in, split_in, a_in, sound_in, f_out, s_out, a_out, sound_out;
-  xts_buffer_step #(.LANES(LANES)) of_step (
-      .bits(step), .places(w_in), .unit(f_in), .steal(s_in), .split(split_in), .again(a_in),
-      .sound(sound_in)
+  xts_buffer_step of_step (
+      .bits(step), .last_lane(LAST_LANE), .places(w_in), .unit(f_in), .steal(s_in),
+      .split(split_in), .again(a_in), .sound(sound_in)
   );
-  xts_buffer_step #(.LANES(LANES)) of_emerging (
-      .bits(emerging), .places(w[7]), .unit(f_out), .steal(s_out), .again(a_out),
-      .sound(sound_out)
+  xts_buffer_step of_emerging (
+      .bits(emerging), .last_lane(LAST_LANE), .places(w[7]), .unit(f_out), .steal(s_out),
+      .again(a_out), .sound(sound_out)
   );
   wire [1:0] w[0:7];
   wire [6:0] f, s, a, split, entry, sound;
   wire [1:0] lane[0:6];
   for (genvar k = 0; k < 7; k++) begin : g_step
-    xts_buffer_step #(.LANES(LANES)) of_step (
-        .bits(steps_reg[STEP*(6-k)+:STEP]), .places(w[k]), .unit(f[k]), .steal(s[k]),
+    xts_buffer_step of_step (
+        .bits(steps_reg[STEP*(6-k)+:STEP]), .last_lane(LAST_LANE), .places(w[k]),
+        .unit(f[k]), .steal(s[k]),
         .split(split[k]), .again(a[k]), .entry(entry[k]), .sound(sound[k]), .lane(lane[k])
     );
     `HOLDS(step_sound, sound[k])
@@ -353,20 +354,22 @@ module xts_buffer_proof #(
   `HOLDS(entering_sound, sound_in)
   `HOLDS(tail_follows, \issue.tail_reg == split_in)
 
-  // ---- Room.
+  // ---- Room. What is left of it when room_reg is seen, of places and in the queues: no less
+  // than that does, and so these are the least that MARGIN can be.
   localparam int NEED = 5;
+  localparam int NEED_QUEUED = 3;
   `HOLDS(room_places, !\issue.room_reg || \issue.places_reg <= PLACES - NEED)
-  `HOLDS(room_units, !\issue.room_reg || \issue.units_out_reg <= UNITS - NEED)
-  `HOLDS(room_tails, !\issue.room_reg || \issue.tails_reg <= TAILS - NEED)
+  `HOLDS(room_units, !\issue.room_reg || \issue.units_out_reg <= UNITS - NEED_QUEUED)
+  `HOLDS(room_tails, !\issue.room_reg || \issue.tails_reg <= TAILS - NEED_QUEUED)
   wire [N-1:0] places_out = N'(\issue.places_reg ) + N'(place_push);
   wire [N-1:0] units_out = N'(\issue.units_out_reg ) + N'(unit_push);
   wire [N-1:0] tails_out = N'(\issue.tails_reg ) + N'(tail_push) + tail_now;
   `HOLDS(free_places, !\issue.free_reg || places_out <= PLACES - NEED + 2)
-  `HOLDS(free_units, !\issue.free_reg || units_out <= UNITS - NEED + 2)
-  `HOLDS(free_tails, !\issue.free_reg || tails_out <= TAILS - NEED + 2)
+  `HOLDS(free_units, !\issue.free_reg || units_out <= UNITS - NEED_QUEUED + 2)
+  `HOLDS(free_tails, !\issue.free_reg || tails_out <= TAILS - NEED_QUEUED + 2)
   `HOLDS(all_places, places_out + tail_now <= PLACES - NEED + 4)
-  `HOLDS(all_units, units_out <= UNITS - NEED + 3)
-  `HOLDS(all_tails, tails_out <= TAILS - NEED + 3)
+  `HOLDS(all_units, units_out <= UNITS - NEED_QUEUED + 3)
+  `HOLDS(all_tails, tails_out <= TAILS - NEED_QUEUED + 3)
 
   // ---- Places: given, in the pipeline, out of it, read.
   `HOLDS(places_counted,
