@@ -167,6 +167,7 @@ module xts_buffer_proof #(
   (* hierconn *) wire [P-1:0] \exit.limit_reg ;
   (* hierconn *) wire [P-1:0] \exit.read_reg ;
   (* hierconn *) wire [P-1:0] \exit.give_reg ;
+  (* hierconn *) wire \exit.steal0 ;
   (* hierconn *) wire \exit.place_push_reg ;
   (* hierconn *) wire \exit.place_pop_reg ;
   (* hierconn *) wire \exit.read_valid_reg ;
@@ -231,6 +232,7 @@ module xts_buffer_proof #(
     );
     `HOLDS(step_sound, sound[k])
   end
+  `HOLDS(steal_known, \exit.steal0 == s[0])
 
   // What is in the opaque part: units, parts of blocks, second passes, and places; of these, what
   // is in it and in what follows it, too, up to step0 and with it.
