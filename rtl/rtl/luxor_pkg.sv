@@ -58,7 +58,7 @@ package luxor_pkg;
   localparam logic [1:0] SLOT_EQUAL = 2'd3;  // equal keys were refused here
 
   // The widths of the structures in luxor_types.svh.
-  localparam int RECORD_BITS = 87;
+  localparam int RECORD_BITS = 89;
   localparam int STEP_BITS = 16;
   localparam int PLACE_BITS = 17;
   localparam int TAIL_BITS = 130;

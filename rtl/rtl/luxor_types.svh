@@ -16,6 +16,8 @@ typedef struct packed {
   logic        one_unit;
   logic [19:0] beats_m1;    // beats of a unit that enter the pipeline, less 1
   logic        one_beat;
+  logic        one_whole;   // one beat, and no part of a block has another
+  logic        one_split;   // one beat, and a part of a block has another
   logic        two_beats;
   logic        steal;       // units end in a part of a block
   logic        split;       // which lies in a beat of its own

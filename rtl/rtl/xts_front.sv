@@ -153,7 +153,10 @@ module xts_front #(
   assign record.units = units_reg;
   assign record.one_unit = one_unit_reg;
   assign record.beats_m1 = beats_m1_reg;
-  assign record.one_beat = beats_m1_reg == 0;
+  wire one_beat = beats_m1_reg == 0;
+  assign record.one_beat = one_beat;
+  assign record.one_whole = one_beat && !split_reg;
+  assign record.one_split = one_beat && split_reg;
   assign record.two_beats = beats_m1_reg == 1;
   assign record.steal = steal_reg;
   assign record.split = split_reg;

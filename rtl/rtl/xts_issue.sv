@@ -162,8 +162,6 @@ module xts_issue #(
   // ---- The descriptor, its units, its beats. At a unit's end all is made ready for the next
   // unit, of this descriptor or of the next one, whether it is there or not.
   wire to_next = idle || last_unit_reg;
-  wire first_is_last = to_next ? next.one_beat : cur_reg.one_beat;
-  wire first_splits = to_next ? next.split : cur_reg.split;
   always_ff @(posedge clk) begin
     if (closes) cur_reg <= next;
     if (idle || unit_done) begin
@@ -171,9 +169,9 @@ module xts_issue #(
       last_unit_reg <= to_next ? next.one_unit : units_reg == ~32'd2;
       beats_reg <= ~(to_next ? next.beats_m1 : cur_reg.beats_m1);
       before_last_reg <= to_next ? next.two_beats : cur_reg.two_beats;
-      last_beat_reg <= first_is_last;
-      at_split_reg <= first_is_last && first_splits;
-      ends_reg <= first_is_last && !first_splits;
+      last_beat_reg <= to_next ? next.one_beat : cur_reg.one_beat;
+      at_split_reg <= to_next ? next.one_split : cur_reg.one_split;
+      ends_reg <= to_next ? next.one_whole : cur_reg.one_whole;
       first_beat_reg <= 1'b1;
     end else if (go_data) begin
       beats_reg <= beats_reg + 20'd1;
@@ -269,7 +267,7 @@ module xts_issue #(
   // Whether the beat that will be at hand could go: after a unit's end, after another beat, and
   // after neither. One with a part of a block behind it waits until that is there.
   wire unit_ok = then_ok && follows
-      && !(last_unit_reg ? next.one_beat && next.split : cur_reg.one_beat && cur_reg.split);
+      && !(last_unit_reg ? next.one_split : cur_reg.one_split);
   wire beat_ok = !at_split_reg && !last && follows && !(before_last_reg && cur_reg.split);
   wire stay_ok = run_reg && !tail_reg && (tweak_valid_reg || takes)
       && (at_split_reg ? beat_valid && (follows || last) : beat_valid || follows);

@@ -47,14 +47,14 @@ module xts_tweaks #(
     input wire [2:0] cut_id
 );
   logic active_reg;  // there are units to ask for
-  logic ready_reg;  // the number is the next unit's
   logic room_reg;
-  logic valid_reg;  // and there is room
+  logic valid_reg;  // the number is the next unit's, and there is room
   logic [127:0] number_reg;
+  // Of what it will be: the lower half with its carry, and the upper one if that is 1. So a carry
+  // chain lies between registers, and the upper half is a cycle late.
+  logic [64:0] lower_reg;
+  logic [63:0] upper_reg;
   logic carry_reg;
-  // What is added to. Before the stride, so that Yosys takes that as the carry chain's direct
-  // input, and a bit has one LUT.
-  wire [127:0] base = active_reg ? number_reg : gen_number;
   logic [63:0] stride_reg;
   logic [31:0] units_reg;  // counted up: minus those left, less 1
   logic last_reg;
@@ -63,7 +63,9 @@ module xts_tweaks #(
   logic [2:0] id_reg;
 
   assign gen_ready  = !active_reg;
-  assign req_valid  = valid_reg;
+  // lower_reg is there. Who asks by what was valid in the cycle before need not look.
+  logic settled_reg;
+  assign req_valid  = valid_reg && (TWEAK != luxor_pkg::TWEAK_DEDICATED || settled_reg);
   assign req_number = number_reg;
   assign req_slot   = slot_reg;
   assign req_short  = short_reg;
@@ -78,16 +80,16 @@ module xts_tweaks #(
 
   wire active_new = active_reg ? !cut_here && !(asked && last_reg) : gen_valid;
 
-  // The first number goes through the adder too: the stride and the carry are zero while there are
-  // no units to ask for. The number's upper half is one cycle late, hence a request in two cycles.
   always_ff @(posedge clk) begin
-    if (!active_reg || asked)
-      {carry_reg, number_reg[63:0]} <= {1'b0, stride_reg} + {1'b0, base[63:0]};
-    if (!active_reg || !ready_reg) number_reg[127:64] <= base[127:64] + 64'(carry_reg);
-    if (!active_reg) stride_reg <= gen_stride;
-    if (rst || !active_new) begin
-      stride_reg <= '0;
-      carry_reg  <= 1'b0;
+    lower_reg <= {1'b0, number_reg[63:0]} + {1'b0, stride_reg};
+    upper_reg <= number_reg[127:64] + 64'd1;
+    carry_reg <= active_reg && asked && lower_reg[64];
+    if (!active_reg) begin
+      number_reg <= gen_number;
+      stride_reg <= gen_stride;
+    end else begin
+      if (asked) number_reg[63:0] <= lower_reg[63:0];
+      if (carry_reg) number_reg[127:64] <= upper_reg;
     end
   end
 
@@ -107,14 +109,20 @@ module xts_tweaks #(
     asked_reg <= !rst && asked;
     if (rst) begin
       active_reg <= 1'b0;
-      ready_reg <= 1'b0;
       valid_reg <= 1'b0;
+      settled_reg <= 1'b0;
     end else begin
       active_reg <= active_new;
-      ready_reg <= ready_new;
       valid_reg <= ready_new && room_reg;
+      settled_reg <= active_reg && !asked;
     end
   end
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk) begin
+    if (!rst && asked && !settled_reg) $fatal(1, "xts_tweaks: asked for too soon");
+  end
+`endif
 
   if (TWEAK == luxor_pkg::TWEAK_PAPER) begin : g_paper
     logic out_reg;  // one was asked for and not taken

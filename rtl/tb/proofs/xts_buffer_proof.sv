@@ -205,8 +205,12 @@ module xts_buffer_proof #(
   record_t next, cur;
   assign next = rec;
   assign cur = \issue.cur_reg ;
-  wire next_sound = (!next.split || (next.steal && next.lane == LANES - 1)) && next.lane < LANES;
-  wire cur_sound = (!cur.split || (cur.steal && cur.lane == LANES - 1)) && cur.lane < LANES;
+  wire next_sound = (!next.split || (next.steal && next.lane == LANES - 1)) && next.lane < LANES
+      && next.one_split == (next.one_beat && next.split)
+      && next.one_whole == (next.one_beat && !next.split);
+  wire cur_sound = (!cur.split || (cur.steal && cur.lane == LANES - 1)) && cur.lane < LANES
+      && cur.one_split == (cur.one_beat && cur.split)
+      && cur.one_whole == (cur.one_beat && !cur.split);
   always_comb assume (!rec_valid || next_sound);
 
   // ---- The steps: the one that enters the pipeline, the one that leaves its opaque part, and

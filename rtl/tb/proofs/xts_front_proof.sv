@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What xts_front.ys proves of each record that xts_front gives, on which xts_issue relies: a
 // part of a block has a beat of its own only if there is one and its block is in the last lane,
-// and that block is always in a lane that there is.
+// and that block is always in a lane that there is; and fields agree that say the same.
 `default_nettype none
 
 module xts_front_proof #(
@@ -42,6 +42,8 @@ module xts_front_proof #(
     else if (\dut.step_reg == 2'd2) begin
       assert (!record.split || (record.steal && record.lane == LANES - 1));
       assert (record.lane < LANES);
+      assert (record.one_split == (record.one_beat && record.split));
+      assert (record.one_whole == (record.one_beat && !record.split));
     end
   end
 endmodule
