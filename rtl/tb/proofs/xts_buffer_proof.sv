@@ -362,7 +362,7 @@ module xts_buffer_proof #(
 
   // ---- Room. What is left of it when room_reg is seen, of places and in the queues: no less
   // than that does, and so these are the least that MARGIN can be.
-  localparam int NEED = 5;
+  localparam int NEED = 4;
   localparam int NEED_QUEUED = 3;
   `HOLDS(room_places, !\issue.room_reg || \issue.places_reg <= PLACES - NEED)
   `HOLDS(room_units, !\issue.room_reg || \issue.units_out_reg <= UNITS - NEED_QUEUED)
@@ -371,9 +371,12 @@ module xts_buffer_proof #(
   wire [N-1:0] units_out = N'(\issue.units_out_reg ) + N'(unit_push);
   wire [N-1:0] tails_out = N'(\issue.tails_reg ) + N'(tail_push) + tail_now;
   `HOLDS(free_places, !\issue.free_reg || places_out <= PLACES - NEED + 2)
+  // A beat with a part of a block behind it never comes at once after another one.
+  `HOLDS(split_places, !(\issue.go_reg && \issue.at_split_reg )
+         || places_out <= PLACES - NEED + 1)
   `HOLDS(free_units, !\issue.free_reg || units_out <= UNITS - NEED_QUEUED + 2)
   `HOLDS(free_tails, !\issue.free_reg || tails_out <= TAILS - NEED_QUEUED + 2)
-  `HOLDS(all_places, places_out + tail_now <= PLACES - NEED + 4)
+  `HOLDS(all_places, places_out + tail_now <= PLACES - NEED + 3)
   `HOLDS(all_units, units_out <= UNITS - NEED_QUEUED + 3)
   `HOLDS(all_tails, tails_out <= TAILS - NEED_QUEUED + 3)
 
