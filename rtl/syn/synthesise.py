@@ -193,7 +193,8 @@ def yosys(folder, top, parameters, replaced, script, *more):
     values = " ".join(f"-chparam {name} {value}" for name, value in parameters.items())
     lines = [
         f"read_verilog -sv -DSYNTHESIS -I{MODULES} {sources}",
-        f"hierarchy -check -top {top} {values}",
+        # The scripts check it, when they have read the cells of the device.
+        f"hierarchy -top {top} {values}",
         f"script {SYN / script}",
         *more,
         f"tee -q -o {folder / 'cells.json'} stat -json",
