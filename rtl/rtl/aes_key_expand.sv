@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // AES's key expansion (FIPS-197, 5.2), a word each four cycles. `start` is sampled together with
 // `key_long` (256-bit key, else 128; 256 only if KEY256). The key itself is asked for word by
-// word: `word` is to be word `word_index` of the cycle before. 
+// word: `word` is to be word `word_index` of the cycle before.
 //
 // The round keys come in `rk`, sixteen cycles apart: in the cycles with rk_valid, and the one after
 // each, with their number in rk_index, 0 to 14 or 10. `rk[127:96]` is each word in turn, new in

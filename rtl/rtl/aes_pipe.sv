@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // AES, its inverse, or either of them block by block (CIPHER), fully pipelined: a block in and a
 // block out each cycle. out_block is that of in_block of FIRST + ROUNDS·STAGES cycles ago, ROUNDS
-// being 14 where keys of 256 bits are built, else 10, and STAGES (1 to 4) the registers of a
-// round, FIRST those before the first one: 2 where STAGES is more, else 1. It never stalls; what is in the pipeline is its owner's business.
+// being 14 where keys of 256 bits are built, else 10, STAGES (1 to 4) the registers of a round, and
+// FIRST those before the first round: 2 where STAGES is 3 or 4, else 1. It never stalls; what is
+// in the pipeline is its owner's business.
 //
 // With a block come the address of its round keys, in_key = {kind, slot}; in_inverse, which
 // counts for CIPHER_BOTH only; and in_short, which counts where both key sizes are built: such a

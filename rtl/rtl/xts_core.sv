@@ -162,7 +162,7 @@ module xts_core #(
       .gen_stride
   );
 
-  // Five of them at most, and one at work: fewer than there are ids.
+  // Six of them at most, and one at work: fewer than there are ids.
   wire rec_valid, rec_pop, records_more;
   wire [luxor_pkg::RECORD_BITS-1:0] rec;
   wire unused_records = &{1'b0, records_more};

@@ -4,8 +4,8 @@
 // `gen_*` starts a descriptor of `gen_units` units; requests go out by `req_*`, at most one
 // in two cycles, and no more than there is room for what comes back by `res_*`, in order.
 // `tw_*` is the oldest tweak, from the cycle after `tw_soon` on; whose it is, `tw_id`, is there
-// with `tw_soon`. `cut` ends the descriptor `cut_id` where it is; what was
-// requested before comes all the same, with its `tw_id`.
+// with `tw_soon`. `cut` ends the descriptor `cut_id` where it is; what was requested up to the
+// next cycle comes all the same, with its `tw_id`.
 //
 // With TWEAK_PAPER one tweak is under way at a time, and it goes to `tw_*` unbuffered, in the
 // cycle of `tw_soon`: who asked for it must be waiting.
