@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The kernels' names and parameters. With SIZE defined, those of one key size only.
+//
+// `in` and `out` may be the same memory. Each kernel fills its tables and is a loop over what
+// there is to do, whatever the number of groups.
+
+#define XTS_DIRECTION(SIZE, ROUNDS, WORD, DIRECTION, TABLE)                                      \
+    KERNEL xts_##WORD##_##SIZE(KEYS_PARAM, GLOBAL const Block *in, GLOBAL Block *out,            \
+                               GLOBAL const Block *tweaks, u32 units, u32 blocks, u32 pitch,     \
+                               u32 spu TABLES_PARAM)                                             \
+    {                                                                                            \
+        KERNEL_BEGIN                                                                             \
+        fill_tables(tables, TABLE);                                                              \
+        xts_blocks(DIRECTION, ROUNDS, keys, in, out, tweaks, units, blocks, pitch, spu, tables); \
+    }                                                                                            \
+    KERNEL xts_tails_##WORD##_##SIZE(KEYS_PARAM, GLOBAL const Block *in, GLOBAL Block *out,      \
+                                     GLOBAL const Block *tweaks, u32 units, u32 blocks,          \
+                                     u32 pitch, u32 spu, u32 tail TABLES_PARAM)                  \
+    {                                                                                            \
+        KERNEL_BEGIN                                                                             \
+        fill_tables(tables, TABLE);                                                              \
+        xts_tails(DIRECTION, ROUNDS, keys, in, out, tweaks, units, blocks, pitch, spu, tail,     \
+                  tables);                                                                       \
+    }
+
+#define KERNELS_OF(SIZE, ROUNDS)                                                                 \
+    KERNEL xts_tweaks_##SIZE(KEYS_PARAM, GLOBAL const Piece *pieces, u32 piece_count, u32 units, \
+                             u32 spu, GLOBAL Block *tweaks TABLES_PARAM)                         \
+    {                                                                                            \
+        KERNEL_BEGIN                                                                             \
+        fill_tables(tables, T0);                                                                 \
+        xts_tweaks(ROUNDS, keys, pieces, piece_count, units, spu, tweaks, tables);               \
+    }                                                                                            \
+    XTS_DIRECTION(SIZE, ROUNDS, encrypt, ENCRYPT, T0)                                            \
+    XTS_DIRECTION(SIZE, ROUNDS, decrypt, DECRYPT, TD0)                                           \
+    KERNEL ctr_##SIZE(KEYS_PARAM, GLOBAL const Block *in, GLOBAL Block *out,                     \
+                      GLOBAL const Piece *pieces, u32 piece_count, u32 units, u32 len,           \
+                      u32 pitch, u32 spu TABLES_PARAM)                                           \
+    {                                                                                            \
+        KERNEL_BEGIN                                                                             \
+        fill_tables(tables, T0);                                                                 \
+        ctr(ROUNDS, keys, in, out, pieces, piece_count, units, len, pitch, spu, tables);         \
+    }
+
+#if !defined(SIZE) || SIZE == 128
+KERNELS_OF(128, 10)
+#endif
+#if !defined(SIZE) || SIZE == 192
+KERNELS_OF(192, 12)
+#endif
+#if !defined(SIZE) || SIZE == 256
+KERNELS_OF(256, 14)
+#endif

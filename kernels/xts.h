@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// XTS-AES (IEEE 1619-2007, clause 5) over many data units.
+//
+// A stretch is up to 256 consecutive blocks of a data unit; a unit has `spu` of them, and units
+// lie `pitch` blocks apart. First xts_tweaks encrypts the units' numbers, and multiplies each by
+// α^256, α^512 and so on for the stretches behind the first. Then a warp walks each stretch:
+//
+//     lane l takes the blocks l, l + 32, l + 64 ... of it
+//     its first tweak is the stretch's times α^l: a shift by less than a word
+//     each next one is α^32 times that: a shift by a word
+//
+// so that a warp reads and writes 512 bytes at once, no tweak crosses from one lane to another,
+// and no table of tweaks comes from the host. Units * spu is less than 2^31.
+
+#define STRETCH 256
+#define WARP 32
+
+// The schedules in a key's words (192 in all; the rest is 0).
+#define DATA_ENCRYPTION 0
+#define DATA_DECRYPTION 60
+#define TWEAK_ENCRYPTION 120
+
+// tweaks[unit * spu + stretch]: a thread each.
+INLINE void xts_tweaks(u32 rounds, CONSTANT const u32 *keys, GLOBAL const Piece *pieces,
+                       u32 piece_count, u32 units, u32 spu, GLOBAL Block *tweaks,
+                       LOCAL const u32 *tables)
+{
+    for (u32 i = GROUP * THREADS + THREAD; i < units * spu; i += GROUPS * THREADS) {
+        u32 t[4];
+        number_of(t, pieces, piece_count, i / spu);
+        aes(ENCRYPT, rounds, tables, REPLICA, keys + TWEAK_ENCRYPTION, t);
+        times_alpha256(t, i % spu);
+        tweaks[i] = pack(t);
+    }
+}
+
+// The first `blocks` blocks of each unit: all of them, but for the last whole one of units that
+// have a part of a block behind it.
+INLINE void xts_blocks(int direction, u32 rounds, CONSTANT const u32 *keys,
+                       GLOBAL const Block *in, GLOBAL Block *out, GLOBAL const Block *tweaks,
+                       u32 units, u32 blocks, u32 pitch, u32 spu, LOCAL const u32 *tables)
+{
+    CONSTANT const u32 *key = keys + (direction == ENCRYPT ? DATA_ENCRYPTION : DATA_DECRYPTION);
+    u32 lane = THREAD % WARP;
+    u32 replica = REPLICA;
+    u32 warp = GROUP * (THREADS / WARP) + THREAD / WARP;
+    u32 warps = GROUPS * (THREADS / WARP);
+    // Stepped, since a division each time would cost as much as two rounds.
+    u32 unit = warp / spu, stretch = warp % spu;
+    u32 unit_step = warps / spu, stretch_step = warps % spu;
+    while (unit < units) {
+        u32 t[4];
+        unpack(t, tweaks[(u64)unit * spu + stretch]);
+        times_alpha(t, lane);
+        u32 end = (stretch + 1) * STRETCH;
+        end = end < blocks ? end : blocks;
+        u32 i = stretch * STRETCH + lane;
+        u64 at = (u64)unit * pitch + i;
+        NO_UNROLL
+        for (; i < end; i += WARP) {
+            u32 w[4];
+            unpack(w, in[at]);
+            UNROLL
+            for (u32 j = 0; j < 4; j++) {
+                w[j] ^= t[j];
+            }
+            aes(direction, rounds, tables, replica, key, w);
+            UNROLL
+            for (u32 j = 0; j < 4; j++) {
+                w[j] ^= t[j];
+            }
+            out[at] = pack(w);
+            times_alpha32(t);
+            at += WARP;
+        }
+        unit += unit_step;
+        stretch += stretch_step;
+        if (stretch >= spu) {
+            stretch -= spu;
+            unit++;
+        }
+    }
+}
+
+// Ciphertext stealing (5.3.2, 5.4.2): the last whole block of each unit, index `blocks`, and
+// the `tail` bytes behind it, 1 to 15. A thread a unit. The bytes behind the tail are not
+// touched.
+INLINE void xts_tails(int direction, u32 rounds, CONSTANT const u32 *keys,
+                      GLOBAL const Block *in, GLOBAL Block *out, GLOBAL const Block *tweaks,
+                      u32 units, u32 blocks, u32 pitch, u32 spu, u32 tail,
+                      LOCAL const u32 *tables)
+{
+    CONSTANT const u32 *key = keys + (direction == ENCRYPT ? DATA_ENCRYPTION : DATA_DECRYPTION);
+    for (u32 unit = GROUP * THREADS + THREAD; unit < units; unit += GROUPS * THREADS) {
+        u64 at = (u64)unit * pitch + blocks;
+        GLOBAL const u8 *tail_in = (GLOBAL const u8 *)(in + at + 1);
+        GLOBAL u8 *tail_out = (GLOBAL u8 *)(out + at + 1);
+        // The tweaks of the whole block's place and of the part's.
+        u32 whole[4], part[4];
+        unpack(whole, tweaks[(u64)unit * spu + blocks / STRETCH]);
+        NO_UNROLL
+        for (u32 i = WARP; i <= blocks % STRETCH; i += WARP) {
+            times_alpha32(whole);
+        }
+        times_alpha(whole, blocks % WARP);
+        UNROLL
+        for (u32 j = 0; j < 4; j++) {
+            part[j] = whole[j];
+        }
+        times_alpha(part, 1);
+
+        u32 w[4];
+        unpack(w, in[at]);
+        // The first pass makes the tail's bytes, the second takes the tail's in their place.
+        // A loop, for there to be one copy of AES.
+        NO_UNROLL
+        for (int pass = 0; pass < 2; pass++) {
+            u32 t[4];
+            UNROLL
+            for (u32 j = 0; j < 4; j++) {
+                t[j] = (pass == 0) == (direction == ENCRYPT) ? whole[j] : part[j];
+                w[j] ^= t[j];
+            }
+            aes(direction, rounds, tables, REPLICA, key, w);
+            UNROLL
+            for (u32 j = 0; j < 4; j++) {
+                w[j] ^= t[j];
+            }
+            if (pass == 0) {
+                UNROLL
+                for (u32 j = 0; j < 16; j++) {
+                    if (j < tail) {
+                        u32 shift = 8 * (j % 4);
+                        u32 old = tail_in[j];
+                        tail_out[j] = (u8)(w[j / 4] >> shift);
+                        w[j / 4] = (w[j / 4] & ~(0xffu << shift)) | old << shift;
+                    }
+                }
+            }
+        }
+        out[at] = pack(w);
+    }
+}
