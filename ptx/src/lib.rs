@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An emulator of PTX, the assembly that CUDA's compiler makes of the GPU
+//! kernels: it runs the very text that ships, on any machine, and looks harder
+//! than a GPU would.
+//!
+//! | to do this | use |
+//! |---|---|
+//! | read PTX | [`Module::parse`] |
+//! | have device memory, constants and launches | [`Machine`] |
+//! | lay out a kernel's parameters | [`Parameters`] |
+//! | change an instruction, to see a test fail | [`Module::instructions`], [`Module::with_line`] |
+//!
+//! What it is: the instructions that NVRTC 12.0 makes of integer code for
+//! `compute_75`, as the manual ("Parallel Thread Execution ISA Version 8.0", the
+//! *manual* below) describes them. What is not known is an error that names it and
+//! its line, never ignored. Each instruction has a test from the manual's text
+//! (`tests/opcodes_*.rs`).
+//!
+//! A launch runs block after block, and in a block thread after thread, each up to
+//! the next barrier or its end. A correct kernel cannot tell; an incorrect one is
+//! an error ([`Fault`]):
+//!
+//! - any access outside of a buffer (buffers lie far apart), or misaligned;
+//! - a register, or shared or local memory, read before it is written;
+//! - a barrier that not all threads of a block reach;
+//! - shared or global memory that one thread writes and another touches without a
+//!   barrier in between;
+//! - `ld.global.nc` of memory that the same launch writes;
+//! - a division by zero, a carry that nothing set, a thread that does not end.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use luxor_ptx::{Grid, Machine, Module, Parameters};
+//!
+//! let module = Module::parse(
+//!     ".version 8.0
+//!      .target sm_75
+//!      .address_size 64
+//!      .visible .entry twice(.param .u64 words)
+//!      {
+//!          .reg .b32 %r<3>;
+//!          .reg .b64 %rd<4>;
+//!          ld.param.u64 %rd1, [words];
+//!          cvta.to.global.u64 %rd1, %rd1;
+//!          mov.u32 %r1, %tid.x;
+//!          mul.wide.u32 %rd2, %r1, 4;
+//!          add.s64 %rd3, %rd1, %rd2;
+//!          ld.global.u32 %r2, [%rd3];
+//!          shl.b32 %r2, %r2, 1;
+//!          st.global.u32 [%rd3], %r2;
+//!          ret;
+//!      }",
+//! )?;
+//! let mut machine = Machine::new(&module)?;
+//! let words = machine.alloc(8);
+//! machine.write(words, &[21, 0, 0, 0, 4, 0, 0, 0])?;
+//! machine.launch("twice", Grid::new(1, 2), Parameters::new().u64(words).bytes())?;
+//! assert_eq!(machine.read(words, 8)?, [42, 0, 0, 0, 8, 0, 0, 0]);
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod alu;
+mod error;
+mod instruction;
+mod lex;
+mod machine;
+mod memory;
+mod module;
+mod parse;
+mod thread;
+
+pub use error::{Fault, ParseError, ParseFault, RunError};
+pub use machine::{Grid, Machine, Parameters};
+pub use memory::Space;
+pub use module::{Kernel, Line, Module};

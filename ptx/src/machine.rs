@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A device: memory, variables, launches.
+
+use crate::{
+    error::{Fault, RunError},
+    memory::{Moment, Segments, Shared, Space},
+    module::{Kernel, Module, Special, Threads},
+    thread::{Stop, Thread, World},
+};
+
+/// A device with one module loaded.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    module: Module,
+    global: Segments,
+    constants: Segments,
+    launches: u32,
+    max_steps: u64,
+    // Kept from launch to launch, to be allocated once.
+    shared: Shared,
+    threads: Vec<Thread>,
+    values: Vec<Option<u64>>,
+}
+
+/// How many instructions a thread may run, if nobody says otherwise.
+const MAX_STEPS: u64 = 1 << 26;
+
+/// Constant memory has so many bytes (the CUDA C++ Programming Guide, table 21).
+const CONSTANT_MEMORY: usize = 64 << 10;
+
+/// A block has at most so many threads there.
+const MAX_THREADS: u32 = 1024;
+
+/// A block has at most so many bytes of shared memory on compute capability 7.5.
+const SHARED_MEMORY: usize = 64 << 10;
+
+impl Machine {
+    /// A device with the module's variables as they are initialised.
+    ///
+    /// # Errors
+    /// If they do not fit into constant memory.
+    pub fn new(module: &Module) -> Result<Self, RunError> {
+        let mut constants = Segments::new(Space::Const);
+        let mut global = Segments::new(Space::Global);
+        let total: usize = module.constants.iter().map(|v| v.bytes.len()).sum();
+        if total > CONSTANT_MEMORY {
+            return Err(RunError::Grid {
+                kernel: "the module".to_owned(),
+                why: format!("{total} bytes of constants, {CONSTANT_MEMORY} are there"),
+            });
+        }
+        for variable in &module.constants {
+            constants.add(variable.bytes.clone());
+        }
+        for variable in &module.globals {
+            global.add(variable.bytes.clone());
+        }
+        Ok(Self {
+            module: module.clone(),
+            global,
+            constants,
+            launches: 0,
+            max_steps: MAX_STEPS,
+            shared: Shared::default(),
+            threads: Vec::new(),
+            values: Vec::new(),
+        })
+    }
+
+    /// Lets a thread run `steps` instructions and no more, where 2²⁶ is too many.
+    pub const fn set_max_steps(&mut self, steps: u64) {
+        self.max_steps = steps;
+    }
+
+    /// The module.
+    #[must_use]
+    pub const fn module(&self) -> &Module {
+        &self.module
+    }
+
+    /// A buffer of `len` bytes in global memory; its address, a multiple of 256. What
+    /// is in it is of no meaning.
+    pub fn alloc(&mut self, len: usize) -> u64 {
+        self.global.add(vec![0xa5; len])
+    }
+
+    /// Gives the buffer at `address` back: what it held, or None if there is none.
+    /// Its address stays out of bounds.
+    pub fn free(&mut self, address: u64) -> Option<Vec<u8>> {
+        self.global.remove(address).map(|segment| segment.bytes)
+    }
+
+    /// Writes `bytes` to global memory.
+    ///
+    /// # Errors
+    /// If they are out of bounds.
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), RunError> {
+        let found = self.global.find(address, bytes.len());
+        let (segment, at) = found.map_err(RunError::Host)?;
+        segment.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// `len` bytes of global memory.
+    ///
+    /// # Errors
+    /// If they are out of bounds.
+    pub fn read(&mut self, address: u64, len: usize) -> Result<&[u8], RunError> {
+        let (segment, at) = self.global.find(address, len).map_err(RunError::Host)?;
+        Ok(&segment.bytes[at..at + len])
+    }
+
+    /// Writes `bytes` into the `.const` or `.global` variable `name` from byte `at` on.
+    ///
+    /// # Errors
+    /// If there is no such variable, or the bytes are out of its bounds.
+    pub fn write_variable(&mut self, name: &str, at: usize, bytes: &[u8]) -> Result<(), RunError> {
+        let (segments, address) = self.variable(name)?;
+        let found = segments.find(address + at as u64, bytes.len());
+        let (segment, at) = found.map_err(RunError::Host)?;
+        segment.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// `len` bytes of the `.const` or `.global` variable `name` from byte `at` on.
+    ///
+    /// # Errors
+    /// As [`Self::write_variable`].
+    pub fn read_variable(&mut self, name: &str, at: usize, len: usize) -> Result<&[u8], RunError> {
+        let (segments, address) = self.variable(name)?;
+        let found = segments.find(address + at as u64, len);
+        let (segment, at) = found.map_err(RunError::Host)?;
+        Ok(&segment.bytes[at..at + len])
+    }
+
+    fn variable(&mut self, name: &str) -> Result<(&mut Segments, u64), RunError> {
+        let Self {
+            module,
+            constants,
+            global,
+            ..
+        } = self;
+        for (variables, segments) in [(&module.constants, constants), (&module.globals, global)] {
+            if let Some(index) = variables.iter().position(|v| v.name == name) {
+                return Ok((segments, Segments::address(index)));
+            }
+        }
+        let name = name.to_owned();
+        Err(RunError::NoVariable { name })
+    }
+
+    /// Runs a kernel to its end. `params` is what [`Parameters::bytes`] makes.
+    ///
+    /// # Errors
+    /// What is wrong with the launch, or the first thing that a thread did which it
+    /// must not. What was written to memory before that stays.
+    pub fn launch(&mut self, kernel: &str, grid: Grid, params: &[u8]) -> Result<(), RunError> {
+        let Some(kernel) = self.module.shared_kernel(kernel) else {
+            let name = kernel.to_owned();
+            return Err(RunError::NoKernel { name });
+        };
+        let kernel = &*kernel;
+        grid.check(kernel)?;
+        if params.len() != kernel.params {
+            return Err(RunError::Parameters {
+                kernel: kernel.name.clone(),
+                expected: kernel.params,
+                found: params.len(),
+            });
+        }
+        self.launches += 1;
+        for z in 0..grid.blocks[2] {
+            for y in 0..grid.blocks[1] {
+                for x in 0..grid.blocks[0] {
+                    self.block(kernel, grid, params, [x, y, z])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a block to its end.
+    fn block(
+        &mut self,
+        kernel: &Kernel,
+        grid: Grid,
+        params: &[u8],
+        block: [u32; 3],
+    ) -> Result<(), RunError> {
+        let count = grid.threads.iter().product::<u32>();
+        let size = kernel.slots.len();
+        self.shared.reset(grid.shared_len(kernel));
+        self.values.clear();
+        self.threads.resize_with(count as usize, Thread::default);
+        for (number, thread) in (0..).zip(&mut self.threads) {
+            thread.start(kernel.local);
+            let first = self.values.len();
+            self.values.extend_from_slice(&kernel.slots);
+            for (slot, special) in &kernel.specials {
+                let value = grid.special(*special, block, number);
+                self.values[first + *slot as usize] = Some(u64::from(value));
+            }
+        }
+        let mut now = Moment {
+            launch: self.launches,
+            block: block[0] + grid.blocks[0] * (block[1] + grid.blocks[1] * block[2]),
+            phase: 0,
+            thread: 0,
+        };
+        loop {
+            for (number, thread) in (0..).zip(&mut self.threads) {
+                now.thread = number;
+                let mut world = World {
+                    kernel,
+                    global: &mut self.global,
+                    constants: &mut self.constants,
+                    shared: &mut self.shared,
+                    params,
+                    now,
+                    threads: count,
+                    max_steps: self.max_steps,
+                };
+                let first = number as usize * size;
+                let values = &mut self.values[first..first + size];
+                let stop = thread.run(&mut world, values).map_err(|fault| {
+                    let line = kernel.code.get(thread.at).map_or(0, |i| i.line);
+                    self.module
+                        .fault(kernel, line, block, grid.thread(number), fault)
+                })?;
+                thread.stop = Some(stop);
+            }
+            if self.meet(kernel, grid, block)? {
+                return Ok(());
+            }
+            self.shared.barrier();
+            now.phase += 1;
+        }
+    }
+
+    /// Looks at the threads of a block, none of which goes on: whether all have ended.
+    fn meet(&self, kernel: &Kernel, grid: Grid, block: [u32; 3]) -> Result<bool, RunError> {
+        let stops = || (0..).zip(&self.threads).map(|(n, t)| (n, t.stop));
+        let waiting = stops().find_map(|(number, stop)| match stop {
+            Some(Stop::Barrier {
+                at,
+                number: barrier,
+                aligned,
+            }) => Some((number, at, barrier, aligned)),
+            _ => None,
+        });
+        let Some((number, at, barrier, aligned)) = waiting else {
+            return Ok(true);
+        };
+        let line = kernel.code[at].line;
+        let mut others = stops().filter_map(|(other, stop)| {
+            let instead = match stop {
+                Some(Stop::Barrier {
+                    at: other_at,
+                    number: other_barrier,
+                    aligned: other_aligned,
+                }) => {
+                    let same = at == other_at || !aligned && !other_aligned;
+                    if same && barrier == other_barrier {
+                        return None;
+                    }
+                    let line = kernel.code[other_at].line;
+                    format!("which waits at barrier {other_barrier} in line {line}")
+                }
+                _ => "which has ended".to_owned(),
+            };
+            let other = grid.thread(other);
+            Some(Fault::Barrier { other, instead })
+        });
+        match others.next() {
+            None => Ok(false),
+            Some(fault) => {
+                let thread = grid.thread(number);
+                Err(self.module.fault(kernel, line, block, thread, fault))
+            }
+        }
+    }
+}
+
+impl Module {
+    fn fault(
+        &self,
+        kernel: &Kernel,
+        line: u32,
+        block: [u32; 3],
+        thread: [u32; 3],
+        fault: Fault,
+    ) -> RunError {
+        RunError::Fault {
+            kernel: kernel.name.clone(),
+            line,
+            text: self.line(line).to_owned(),
+            block,
+            thread,
+            fault,
+        }
+    }
+}
+
+/// The blocks of a launch, the threads of a block, and the shared memory that each
+/// block gets beside its kernel's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// How many blocks, in x, y and z.
+    pub blocks: [u32; 3],
+    /// How many threads of a block, in x, y and z.
+    pub threads: [u32; 3],
+    /// In bytes.
+    pub dynamic_shared: u32,
+}
+
+impl Grid {
+    /// A grid in x alone, without more shared memory.
+    #[must_use]
+    pub const fn new(blocks: u32, threads: u32) -> Self {
+        Self {
+            blocks: [blocks, 1, 1],
+            threads: [threads, 1, 1],
+            dynamic_shared: 0,
+        }
+    }
+
+    /// The same with `bytes` of shared memory for `.extern .shared` variables.
+    #[must_use]
+    pub const fn with_shared(self, bytes: u32) -> Self {
+        Self {
+            dynamic_shared: bytes,
+            ..self
+        }
+    }
+
+    fn shared_len(self, kernel: &Kernel) -> usize {
+        // What a launch adds begins at the next multiple of its alignment, 16 at most here.
+        match self.dynamic_shared {
+            0 => kernel.shared,
+            more => kernel.shared.next_multiple_of(16) + more as usize,
+        }
+    }
+
+    fn check(self, kernel: &Kernel) -> Result<(), RunError> {
+        let all = |sizes: [u32; 3]| sizes.into_iter().try_fold(1, u32::checked_mul);
+        let threads = all(self.threads);
+        let why = if all(self.blocks).is_none_or(|count| count == 0) {
+            format!("a grid of {:?} blocks", self.blocks)
+        } else if threads.is_none_or(|count| count == 0 || count > MAX_THREADS) {
+            format!("a block of {:?} threads", self.threads)
+        } else if let Some(Threads::AtMost(most)) = kernel.threads
+            && threads.is_some_and(|count| count > most)
+        {
+            format!("a block of {:?} threads; .maxntid is {most}", self.threads)
+        } else if let Some(Threads::Exactly(exactly)) = kernel.threads
+            && exactly != self.threads
+        {
+            format!("a block of {:?}; .reqntid is {exactly:?}", self.threads)
+        } else if self.shared_len(kernel) > SHARED_MEMORY {
+            let len = self.shared_len(kernel);
+            format!("{len} bytes of shared memory, {SHARED_MEMORY} are there")
+        } else {
+            return Ok(());
+        };
+        let kernel = kernel.name.clone();
+        Err(RunError::Grid { kernel, why })
+    }
+
+    /// x, y and z of the thread `number` of a block.
+    const fn thread(self, number: u32) -> [u32; 3] {
+        let [x, y, _] = self.threads;
+        [number % x, number / x % y, number / (x * y)]
+    }
+
+    fn special(self, special: Special, block: [u32; 3], number: u32) -> u32 {
+        match special {
+            Special::Tid(axis) => self.thread(number)[axis],
+            Special::Ntid(axis) => self.threads[axis],
+            Special::Ctaid(axis) => block[axis],
+            Special::Nctaid(axis) => self.blocks[axis],
+            Special::LaneId => number % 32,
+            Special::WarpId => number / 32,
+            Special::WarpCount => self.threads.iter().product::<u32>().div_ceil(32),
+        }
+    }
+}
+
+/// A kernel's parameters, each at the next multiple of its own length.
+#[derive(Clone, Debug, Default)]
+pub struct Parameters(Vec<u8>);
+
+impl Parameters {
+    /// None yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// One of 32 bits more.
+    #[must_use]
+    pub fn u32(self, value: u32) -> Self {
+        self.add(&value.to_le_bytes())
+    }
+
+    /// One of 64 bits more: a number, or an address.
+    #[must_use]
+    pub fn u64(self, value: u64) -> Self {
+        self.add(&value.to_le_bytes())
+    }
+
+    /// The bytes of them all.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn add(mut self, bytes: &[u8]) -> Self {
+        self.0.resize(self.0.len().next_multiple_of(bytes.len()), 0);
+        self.0.extend_from_slice(bytes);
+        self
+    }
+}

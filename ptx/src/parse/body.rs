@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A kernel's body: registers, variables, labels, operands.
+
+use std::collections::HashMap;
+
+use super::{Array, Declared, Named, cursor::Cursor, opcode};
+use crate::{
+    alu::Type,
+    error::{ParseError, ParseFault},
+    instruction::{Address, Instruction, Op, Predicate, Slot},
+    memory::{Local, Shared, Space},
+    module::{Kernel, Special, Threads},
+};
+
+/// Reads a kernel from behind its opening brace.
+pub fn parse(
+    cursor: &mut Cursor<'_>,
+    declared: Declared,
+    name: String,
+    params: u64,
+    threads: Option<Threads>,
+) -> Result<Kernel, ParseError> {
+    let mut body = Body {
+        cursor,
+        declared,
+        local: 0,
+        scopes: vec![HashMap::new()],
+        slots: Vec::new(),
+        fixed: HashMap::new(),
+        labels: HashMap::new(),
+        branches: Vec::new(),
+        code: Vec::new(),
+    };
+    while !body.scopes.is_empty() {
+        body.statement()?;
+    }
+    body.kernel(name, params, threads)
+}
+
+/// A kernel that is being read.
+pub struct Body<'c, 'a> {
+    pub cursor: &'c mut Cursor<'a>,
+    declared: Declared,
+    /// The length of the local variables.
+    local: u64,
+    /// Registers by name, and their widths; the innermost braces last.
+    scopes: Vec<HashMap<String, (Slot, u32)>>,
+    slots: Vec<SlotKind>,
+    /// The slots of what is no register.
+    fixed: HashMap<Fixed, Slot>,
+    /// Labels, and the instructions before which they stand.
+    labels: HashMap<&'a str, usize>,
+    /// Branches, and the labels that they name.
+    branches: Vec<(usize, &'a str)>,
+    code: Vec<Instruction>,
+}
+
+enum SlotKind {
+    Register(String),
+    Fixed(Fixed),
+}
+
+/// A value that no instruction changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Fixed {
+    Number(u64),
+    Special(Special),
+    /// The shared memory that a launch adds: its alignment, and what is added to its address.
+    Dynamic(u64, u64),
+}
+
+impl<'a> Body<'_, 'a> {
+    fn statement(&mut self) -> Result<(), ParseError> {
+        if self.cursor.sign_if('{') {
+            self.scopes.push(HashMap::new());
+            return Ok(());
+        }
+        if self.cursor.sign_if('}') {
+            self.scopes.pop();
+            return Ok(());
+        }
+        // Of the variables, only these and local ones may stand in a kernel (5.1).
+        if self.cursor.peek_word(0) == Some(".shared") && self.declared.variable(self.cursor)? {
+            return Ok(());
+        }
+        if self.cursor.sign_if('@') {
+            let guard = self.predicate()?;
+            return self.instruction(Some(guard));
+        }
+        match self.cursor.peek_word(0) {
+            Some(".reg") => {
+                self.cursor.word()?;
+                self.registers()
+            }
+            Some(".local") => {
+                self.cursor.word()?;
+                self.local_variable()
+            }
+            Some(".pragma") => {
+                self.cursor.word()?;
+                self.cursor.pragma()
+            }
+            Some(".loc") => {
+                self.cursor.word()?;
+                self.cursor.skip_line();
+                Ok(())
+            }
+            Some(directive) if directive.starts_with('.') => {
+                Err(self.cursor.unknown_directive(directive))
+            }
+            Some(label) if self.cursor.peek_sign(1, ':') => {
+                self.cursor.word()?;
+                self.cursor.sign(':')?;
+                match self.labels.insert(label, self.code.len()) {
+                    None => Ok(()),
+                    Some(_) => Err(self.duplicate(label)),
+                }
+            }
+            Some(_) => self.instruction(None),
+            None => Err(self.cursor.unexpected("an instruction")),
+        }
+    }
+
+    /// `.reg .b32 %r<7>, %x;` (5.1.1, 5.4.2).
+    fn registers(&mut self) -> Result<(), ParseError> {
+        let word = self.cursor.word()?;
+        let bits = match word.strip_prefix('.').and_then(Type::from_name) {
+            // No instruction but ld, st and cvt takes 8 bits, and those take wider registers.
+            Some(t) if t.bits != 8 => t.bits,
+            _ => return Err(self.cursor.unknown_directive(word)),
+        };
+        loop {
+            let name = self.cursor.word()?;
+            if self.cursor.sign_if('<') {
+                let count = self.cursor.unsigned()?;
+                if count > 1 << 20 {
+                    let count = count.to_string();
+                    return Err(self.cursor.bad_number(&count, "a million registers"));
+                }
+                self.cursor.sign('>')?;
+                for i in 0..count {
+                    self.register(&format!("{name}{i}"), bits)?;
+                }
+            } else {
+                self.register(name, bits)?;
+            }
+            if self.cursor.sign_if(';') {
+                return Ok(());
+            }
+            self.cursor.sign(',')?;
+        }
+    }
+
+    fn register(&mut self, name: &str, bits: u32) -> Result<(), ParseError> {
+        let slot = self.slot(SlotKind::Register(name.to_owned()));
+        let Some(scope) = self.scopes.last_mut() else {
+            return Err(self.cursor.syntax("a kernel", name));
+        };
+        match scope.insert(name.to_owned(), (slot, bits)) {
+            None => Ok(()),
+            Some(_) => Err(self.duplicate(name)),
+        }
+    }
+
+    fn local_variable(&mut self) -> Result<(), ParseError> {
+        let array = Array::parse(self.cursor)?;
+        self.cursor.sign(';')?;
+        let Some(len) = array.len() else {
+            return Err(self
+                .cursor
+                .syntax("a variable of known length", &array.name));
+        };
+        let at = self.local.next_multiple_of(array.align);
+        self.local = at + len as u64;
+        let named = Named::Address(Space::Local, Local::BASE + at);
+        self.declared.name(self.cursor, array.name, named)
+    }
+
+    fn instruction(&mut self, guard: Option<Predicate>) -> Result<(), ParseError> {
+        let name = self.cursor.word()?;
+        let line = self.cursor.line();
+        let op = opcode::parse(self, name)?;
+        self.cursor.sign(';')?;
+        self.code.push(Instruction { line, guard, op });
+        Ok(())
+    }
+
+    /// A branch to a label that may stand further below.
+    pub fn branch(&mut self, label: &'a str) -> Op {
+        self.branches.push((self.code.len(), label));
+        Op::Branch { to: usize::MAX }
+    }
+
+    /// A register that is written to, of `bits`.
+    pub fn destination(&mut self, bits: u32) -> Result<Slot, ParseError> {
+        let name = self.cursor.word()?;
+        match self.find_register(name) {
+            Some((slot, width)) if width == bits => Ok(slot),
+            Some((_, width)) => Err(self.mismatch(name, width, bits)),
+            None => Err(self.undeclared(name)),
+        }
+    }
+
+    /// A register that is written to, of at least `bits`; and its width.
+    pub fn wide_destination(&mut self, bits: u32) -> Result<(Slot, u32), ParseError> {
+        let name = self.cursor.word()?;
+        match self.find_register(name) {
+            Some((slot, width)) if width >= bits => Ok((slot, width)),
+            Some((_, width)) => Err(self.mismatch(name, width, bits)),
+            None => Err(self.undeclared(name)),
+        }
+    }
+
+    /// A source of `bits`: a register, a number, a special register, an address.
+    pub fn source(&mut self, bits: u32) -> Result<Slot, ParseError> {
+        self.any_source(bits, false)
+    }
+
+    /// The same, where a register may be wider.
+    pub fn wide_source(&mut self, bits: u32) -> Result<Slot, ParseError> {
+        self.any_source(bits, true)
+    }
+
+    fn any_source(&mut self, bits: u32, wider: bool) -> Result<Slot, ParseError> {
+        if self.cursor.is_at_number() {
+            let number = self.cursor.literal(bits)?;
+            return Ok(self.fixed(Fixed::Number(number)));
+        }
+        let name = self.cursor.word()?;
+        if let Some((slot, width)) = self.find_register(name) {
+            return match width == bits || wider && width > bits && bits > 1 {
+                true => Ok(slot),
+                false => Err(self.mismatch(name, width, bits)),
+            };
+        }
+        if let Some(special) = Special::from_name(name) {
+            return match bits {
+                32 => Ok(self.fixed(Fixed::Special(special))),
+                _ => Err(self.mismatch(name, 32, bits)),
+            };
+        }
+        let Some(named) = self.declared.names.get(name).copied() else {
+            return Err(self.undeclared(name));
+        };
+        if bits != 64 {
+            return Err(self.mismatch(name, 64, bits));
+        }
+        let offset = self.offset()?;
+        Ok(self.named(named, offset))
+    }
+
+    /// A predicate that is read, with or without `!`.
+    pub fn predicate(&mut self) -> Result<Predicate, ParseError> {
+        let negated = self.cursor.sign_if('!');
+        let slot = self.destination(1)?;
+        Ok(Predicate { slot, negated })
+    }
+
+    /// `[%rd1+16]`, `[name+4]`, `[1024]`; a name must be of `space`.
+    pub fn address(&mut self, space: Space) -> Result<Address, ParseError> {
+        self.cursor.sign('[')?;
+        let address = if self.cursor.is_at_number() {
+            let number = self.cursor.literal(64)?;
+            let base = self.fixed(Fixed::Number(number));
+            Address { base, offset: 0 }
+        } else {
+            let name = self.cursor.word()?;
+            if let Some((slot, width)) = self.find_register(name) {
+                // 6.4.1: a narrower register is extended with zeros.
+                if width != 64 && width != 32 {
+                    return Err(self.mismatch(name, width, 64));
+                }
+                let offset = self.offset()?.cast_signed();
+                Address { base: slot, offset }
+            } else {
+                let Some(named) = self.declared.names.get(name).copied() else {
+                    return Err(self.undeclared(name));
+                };
+                let is = match named {
+                    Named::Address(is, _) => is,
+                    Named::Dynamic(_) => Space::Shared,
+                };
+                if is != space {
+                    return Err(self.type_error(name, &format!("in {is} memory"), &space));
+                }
+                let offset = self.offset()?;
+                let base = self.named(named, offset);
+                Address { base, offset: 0 }
+            }
+        };
+        self.cursor.sign(']')?;
+        Ok(address)
+    }
+
+    /// `+16`, `+-16`, `-16`, or nothing.
+    fn offset(&mut self) -> Result<u64, ParseError> {
+        if self.cursor.sign_if('+') || self.cursor.peek_sign(0, '-') {
+            self.cursor.literal(64)
+        } else {
+            Ok(0)
+        }
+    }
+
+    fn named(&mut self, named: Named, offset: u64) -> Slot {
+        self.fixed(match named {
+            Named::Address(_, address) => Fixed::Number(address.wrapping_add(offset)),
+            Named::Dynamic(align) => Fixed::Dynamic(align, offset),
+        })
+    }
+
+    fn fixed(&mut self, fixed: Fixed) -> Slot {
+        match self.fixed.get(&fixed) {
+            Some(slot) => *slot,
+            None => {
+                let slot = self.slot(SlotKind::Fixed(fixed));
+                self.fixed.insert(fixed, slot);
+                slot
+            }
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a register is declared in at least a byte, and there are not 4 GiB of them"
+    )]
+    fn slot(&mut self, kind: SlotKind) -> Slot {
+        self.slots.push(kind);
+        self.slots.len() as u32 - 1
+    }
+
+    fn find_register(&self, name: &str) -> Option<(Slot, u32)> {
+        let mut scopes = self.scopes.iter().rev();
+        scopes.find_map(|scope| scope.get(name).copied())
+    }
+
+    fn undeclared(&self, name: &str) -> ParseError {
+        let name = name.to_owned();
+        self.cursor.error(match name.starts_with('%') {
+            true => ParseFault::UnknownSpecial { name },
+            false => ParseFault::Undeclared { name },
+        })
+    }
+
+    fn duplicate(&self, name: &str) -> ParseError {
+        let name = name.to_owned();
+        self.cursor.error(ParseFault::Duplicate { name })
+    }
+
+    fn mismatch(&self, operand: &str, is: u32, wanted: u32) -> ParseError {
+        let name = |bits| match bits {
+            1 => "a predicate".to_owned(),
+            bits => format!("{bits} bits wide"),
+        };
+        self.type_error(operand, &name(is), &name(wanted))
+    }
+
+    fn type_error(&self, operand: &str, is: &str, wanted: &dyn ToString) -> ParseError {
+        self.cursor.error(ParseFault::Type {
+            operand: operand.to_owned(),
+            is: is.to_owned(),
+            wanted: wanted.to_string(),
+        })
+    }
+
+    fn kernel(
+        mut self,
+        name: String,
+        params: u64,
+        threads: Option<Threads>,
+    ) -> Result<Kernel, ParseError> {
+        for (from, label) in &self.branches {
+            let Some(target) = self.labels.get(label) else {
+                let line = self.code[*from].line;
+                let name = (*label).to_owned();
+                return Err(self.cursor.at(line, ParseFault::Undeclared { name }));
+            };
+            self.code[*from].op = Op::Branch { to: *target };
+        }
+        let mut registers = HashMap::new();
+        let mut specials = Vec::new();
+        let mut slots = Vec::with_capacity(self.slots.len());
+        for (slot, kind) in (0..).zip(self.slots) {
+            slots.push(match kind {
+                SlotKind::Register(name) => {
+                    registers.insert(slot, name);
+                    None
+                }
+                SlotKind::Fixed(Fixed::Special(special)) => {
+                    specials.push((slot, special));
+                    None
+                }
+                SlotKind::Fixed(Fixed::Number(number)) => Some(number),
+                SlotKind::Fixed(Fixed::Dynamic(align, offset)) => {
+                    let at = self.declared.shared.next_multiple_of(align);
+                    Some((Shared::BASE + at).wrapping_add(offset))
+                }
+            });
+        }
+        let len = |len: u64, what: &str| {
+            let max = 1 << 20;
+            match usize::try_from(len) {
+                Ok(len) if len <= max => Ok(len),
+                _ => Err(self.cursor.syntax(what, &name)),
+            }
+        };
+        Ok(Kernel {
+            params: len(params, "fewer parameters")?,
+            shared: len(self.declared.shared, "less shared memory")?,
+            local: len(self.local, "less local memory")?,
+            name,
+            threads,
+            code: self.code,
+            slots,
+            specials,
+            registers,
+        })
+    }
+}
+
+/// The parts of an instruction's name behind its first dot, read one after the other.
+pub struct Modifiers<'a> {
+    name: &'a str,
+    parts: Vec<&'a str>,
+    at: usize,
+    line: u32,
+}
+
+impl<'a> Modifiers<'a> {
+    /// The opcode, and what follows.
+    pub fn of(name: &'a str, line: u32) -> (&'a str, Self) {
+        let mut parts: Vec<&str> = name.split('.').collect();
+        let opcode = parts.remove(0);
+        let at = 0;
+        (
+            opcode,
+            Self {
+                name,
+                parts,
+                at,
+                line,
+            },
+        )
+    }
+
+    pub fn take(&mut self, part: &str) -> bool {
+        let is = self.parts.get(self.at) == Some(&part);
+        self.at += usize::from(is);
+        is
+    }
+
+    /// The value of the next part, if it is one of these.
+    pub fn choose<T: Copy>(&mut self, choices: &[(&str, T)]) -> Option<T> {
+        let part = self.parts.get(self.at)?;
+        let (_, value) = choices.iter().find(|(name, _)| name == part)?;
+        self.at += 1;
+        Some(*value)
+    }
+
+    /// The same, where one of them must stand.
+    pub fn one_of<T: Copy>(
+        &mut self,
+        missing: &'static str,
+        choices: &[(&str, T)],
+    ) -> Result<T, ParseError> {
+        self.choose(choices).ok_or_else(|| self.unknown(missing))
+    }
+
+    /// A type: one of these, separated by blanks.
+    pub fn t(&mut self, allowed: &str) -> Result<Type, ParseError> {
+        let part = self.parts.get(self.at).copied().unwrap_or_default();
+        match Type::from_name(part) {
+            Some(t) if allowed.split(' ').any(|name| name == part) => {
+                self.at += 1;
+                Ok(t)
+            }
+            _ => Err(self.unknown("a type")),
+        }
+    }
+
+    /// Nothing may be left.
+    pub fn end(&self) -> Result<(), ParseError> {
+        match self.parts.get(self.at) {
+            None => Ok(()),
+            Some(_) => Err(self.unknown("")),
+        }
+    }
+
+    fn unknown(&self, missing: &'static str) -> ParseError {
+        let instruction = self.name.to_owned();
+        let what = match self.parts.get(self.at) {
+            Some(part) => ParseFault::UnknownModifier {
+                instruction,
+                modifier: (*part).to_owned(),
+            },
+            None => ParseFault::MissingModifier {
+                instruction,
+                missing,
+            },
+        };
+        let line = self.line;
+        ParseError { line, what }
+    }
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From a text to a module: directives and variables (the manual, 5 and 11).
+
+mod body;
+mod cursor;
+mod opcode;
+
+use std::collections::HashMap;
+
+use crate::{
+    alu::Type,
+    error::{ParseError, ParseFault},
+    memory::{Segments, Shared, Space},
+    module::{Kernel, Threads, Variable},
+};
+use cursor::Cursor;
+
+/// What a text declares.
+pub struct Parsed {
+    pub version: (u32, u32),
+    pub target: String,
+    pub constants: Vec<Variable>,
+    pub globals: Vec<Variable>,
+    pub kernels: Vec<Kernel>,
+}
+
+/// Reads a module.
+pub fn module(text: &str) -> Result<Parsed, ParseError> {
+    let mut cursor = Cursor::new(text)?;
+    let (version, target) = head(&mut cursor)?;
+    let mut module = Declared {
+        constants: Vec::new(),
+        globals: Vec::new(),
+        names: HashMap::new(),
+        shared: 0,
+    };
+    let mut kernels: Vec<Kernel> = Vec::new();
+    while !cursor.is_at_end() {
+        if module.variable(&mut cursor)? {
+            continue;
+        }
+        match cursor.word()? {
+            ".visible" | ".extern" | ".weak" => {}
+            ".entry" => {
+                let line = cursor.line();
+                let kernel = kernel(&mut cursor, &module)?;
+                if kernels.iter().any(|other| other.name == kernel.name) {
+                    let name = kernel.name;
+                    return Err(cursor.at(line, ParseFault::Duplicate { name }));
+                }
+                kernels.push(kernel);
+            }
+            ".pragma" => cursor.pragma()?,
+            ".file" | ".loc" => cursor.skip_line(),
+            directive => return Err(cursor.unknown_directive(directive)),
+        }
+    }
+    Ok(Parsed {
+        version,
+        target,
+        constants: module.constants,
+        globals: module.globals,
+        kernels,
+    })
+}
+
+/// `.version`, `.target` and `.address_size` (11.1).
+fn head(cursor: &mut Cursor<'_>) -> Result<((u32, u32), String), ParseError> {
+    cursor.expect_word(".version")?;
+    let text = cursor.number_text()?;
+    let version = text
+        .split_once('.')
+        .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)))
+        .ok_or_else(|| cursor.bad_number(text, "a version is two numbers"))?;
+    cursor.expect_word(".target")?;
+    let target = cursor.word()?.to_owned();
+    cursor.expect_word(".address_size")?;
+    match cursor.unsigned()? {
+        64 => Ok((version, target)),
+        other => Err(cursor.bad_number(&other.to_string(), "only addresses of 64 bits are known")),
+    }
+}
+
+/// The variables of a module, or of a module and a kernel.
+#[derive(Clone)]
+pub struct Declared {
+    constants: Vec<Variable>,
+    globals: Vec<Variable>,
+    names: HashMap<String, Named>,
+    /// The length of the shared variables of fixed size.
+    shared: u64,
+}
+
+/// What a variable's name stands for.
+#[derive(Clone, Copy, Debug)]
+pub enum Named {
+    /// An address.
+    Address(Space, u64),
+    /// The shared memory that a launch adds, behind all other: aligned so.
+    Dynamic(u64),
+}
+
+impl Declared {
+    /// Reads a declaration of a variable, if there is one.
+    fn variable(&mut self, cursor: &mut Cursor<'_>) -> Result<bool, ParseError> {
+        let linked = matches!(cursor.peek_word(0), Some(".visible" | ".extern" | ".weak"));
+        let external = cursor.peek_word(0) == Some(".extern");
+        let space = match cursor.peek_word(usize::from(linked)) {
+            Some(".const") => Space::Const,
+            Some(".global") => Space::Global,
+            Some(".shared") => Space::Shared,
+            _ => return Ok(false),
+        };
+        if linked {
+            cursor.word()?;
+        }
+        cursor.word()?;
+        let array = Array::parse(cursor)?;
+        let mut bytes = vec![0; array.len().unwrap_or_default()];
+        let initialised = cursor.sign_if('=');
+        if initialised && space != Space::Shared {
+            initialiser(cursor, &array, &mut bytes)?;
+        }
+        cursor.sign(';')?;
+        let named = match space {
+            Space::Shared if external && array.count.is_none() => Named::Dynamic(array.align),
+            _ if external || array.count.is_none() => {
+                return Err(cursor.syntax("a variable of known length", &array.name));
+            }
+            Space::Shared => {
+                let at = self.shared.next_multiple_of(array.align);
+                self.shared = at + bytes.len() as u64;
+                Named::Address(space, Shared::BASE + at)
+            }
+            _ => {
+                let name = array.name.clone();
+                let variables = match space {
+                    Space::Const => &mut self.constants,
+                    _ => &mut self.globals,
+                };
+                variables.push(Variable { name, bytes });
+                Named::Address(space, Segments::address(variables.len() - 1))
+            }
+        };
+        self.name(cursor, array.name, named)?;
+        Ok(true)
+    }
+
+    fn name(&mut self, cursor: &Cursor<'_>, name: String, is: Named) -> Result<(), ParseError> {
+        if self.names.contains_key(&name) {
+            return Err(cursor.error(ParseFault::Duplicate { name }));
+        }
+        self.names.insert(name, is);
+        Ok(())
+    }
+}
+
+/// `.align 4 .b8 name[1024]`: of any state space, parameters too.
+struct Array {
+    name: String,
+    align: u64,
+    t: Type,
+    /// How many elements; None for `[]`.
+    count: Option<u64>,
+}
+
+/// No variable is as long as this.
+const LONGEST: u64 = 1 << 32;
+
+impl Array {
+    fn parse(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
+        let mut align = None;
+        if cursor.word_if(".align") {
+            align = Some(alignment(cursor)?);
+        }
+        let word = cursor.word()?;
+        let t = match word.strip_prefix('.').and_then(Type::from_name) {
+            Some(t) if t != Type::PREDICATE => t,
+            _ => return Err(cursor.unknown_directive(word)),
+        };
+        // What a pointer points to is a hint (11.3): `.ptr .global .align 16`.
+        if cursor.word_if(".ptr") {
+            while let Some(".global" | ".const" | ".shared" | ".local") = cursor.peek_word(0) {
+                cursor.word()?;
+            }
+            if cursor.word_if(".align") {
+                alignment(cursor)?;
+            }
+        }
+        let name = cursor.word()?.to_owned();
+        let mut count = Some(1);
+        while cursor.sign_if('[') {
+            count = if cursor.sign_if(']') {
+                None
+            } else {
+                let dimension = cursor.unsigned()?;
+                cursor.sign(']')?;
+                count
+                    .and_then(|count: u64| count.checked_mul(dimension))
+                    .filter(|count| *count <= LONGEST)
+            };
+        }
+        Ok(Self {
+            name,
+            align: align.unwrap_or(t.bytes() as u64),
+            t,
+            count,
+        })
+    }
+
+    /// In bytes.
+    fn len(&self) -> Option<usize> {
+        let count = usize::try_from(self.count?).ok()?;
+        count.checked_mul(self.t.bytes())
+    }
+}
+
+fn alignment(cursor: &mut Cursor<'_>) -> Result<u64, ParseError> {
+    match cursor.unsigned()? {
+        align if align.is_power_of_two() && align <= 1024 => Ok(align),
+        other => Err(cursor.bad_number(&other.to_string(), "no alignment")),
+    }
+}
+
+/// `{1, 2, 3}` or one number (5.4.4). What is not given is zero.
+fn initialiser(cursor: &mut Cursor<'_>, array: &Array, bytes: &mut [u8]) -> Result<(), ParseError> {
+    let mut elements = bytes.chunks_exact_mut(array.t.bytes());
+    let braces = cursor.sign_if('{');
+    loop {
+        let value = cursor.literal(array.t.bits)?;
+        let Some(element) = elements.next() else {
+            return Err(cursor.syntax("no more elements", &array.name));
+        };
+        element.copy_from_slice(&value.to_le_bytes()[..array.t.bytes()]);
+        if !braces {
+            return Ok(());
+        }
+        if cursor.sign_if('}') {
+            return Ok(());
+        }
+        cursor.sign(',')?;
+    }
+}
+
+/// `.entry`, behind that word: 11.3 and 11.4.
+fn kernel(cursor: &mut Cursor<'_>, module: &Declared) -> Result<Kernel, ParseError> {
+    let name = cursor.word()?.to_owned();
+    let mut declared = module.clone();
+    let mut params = 0;
+    if cursor.sign_if('(') && !cursor.sign_if(')') {
+        loop {
+            cursor.expect_word(".param")?;
+            let array = Array::parse(cursor)?;
+            let Some(len) = array.len() else {
+                return Err(cursor.syntax("a parameter of known length", &array.name));
+            };
+            let at = u64::next_multiple_of(params, array.align);
+            params = at + len as u64;
+            declared.name(cursor, array.name, Named::Address(Space::Param, at))?;
+            if cursor.sign_if(')') {
+                break;
+            }
+            cursor.sign(',')?;
+        }
+    }
+    let mut threads = None;
+    loop {
+        match cursor.peek_word(0) {
+            Some(".maxntid") => {
+                cursor.word()?;
+                let product = dimensions(cursor)?.into_iter().fold(1, u32::saturating_mul);
+                threads = Some(Threads::AtMost(product));
+            }
+            Some(".reqntid") => {
+                cursor.word()?;
+                threads = Some(Threads::Exactly(dimensions(cursor)?));
+            }
+            // How a compiler should spend registers.
+            Some(".minnctapersm" | ".maxnreg") => {
+                cursor.word()?;
+                cursor.unsigned()?;
+            }
+            Some(".pragma") => {
+                cursor.word()?;
+                cursor.pragma()?;
+            }
+            Some(directive) => return Err(cursor.unknown_directive(directive)),
+            None => break,
+        }
+    }
+    cursor.sign('{')?;
+    body::parse(cursor, declared, name, params, threads)
+}
+
+/// One to three numbers; those that are not given are 1.
+fn dimensions(cursor: &mut Cursor<'_>) -> Result<[u32; 3], ParseError> {
+    let mut dimensions = [1; 3];
+    for (i, dimension) in dimensions.iter_mut().enumerate() {
+        if i > 0 && !cursor.sign_if(',') {
+            break;
+        }
+        let number = cursor.unsigned()?;
+        *dimension =
+            u32::try_from(number).map_err(|_| cursor.bad_number(&number.to_string(), "32 bits"))?;
+    }
+    Ok(dimensions)
+}
