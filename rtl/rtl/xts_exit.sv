@@ -247,13 +247,14 @@ module xts_exit #(
     // The part of a block: in the next lane, or, at the last one, in its next place. What it
     // and the others have is known in the cycle before.
     wire part_before = l > 0 && steal1 && !s1.split && s1.lane == l - 1;
-    wire part_mine = steal1 && s1.split && s1.lane == l;
-    wire whole = s1.again || s1.lanes[l];
+    logic part_mine_reg, whole_reg;
     logic [15:0] blank_reg;
     logic before_reg;
     always_ff @(posedge clk) begin
+      part_mine_reg <= s2.entry && s2.steal && s2.split && s2.lane == l;
+      whole_reg <= s2.again || s2.lanes[l];
       before_reg <= part_before;
-      blank_reg <= ~(part_before || part_mine ? in_waiting_part : {16{whole}});
+      blank_reg <= ~(part_before || part_mine_reg ? in_waiting_part : {16{whole_reg}});
     end
 
     logic [127:0] value_reg;

@@ -54,6 +54,7 @@ module xts_front #(
 
   logic [3:0] status_reg;
   logic sound_reg, owns_reg, short_reg, steal_reg, split_reg, start_reg;
+  logic one_beat_reg, one_whole_reg, one_split_reg, two_beats_reg;
   logic [19:0] beats_m1_reg;
   logic [1:0] lane_reg;
   logic [5:0] keep_m1_reg;
@@ -89,8 +90,11 @@ module xts_front #(
   localparam int LOG = $clog2(LANES);
   localparam logic [1:0] LAST_LANE = 2'(LANES - 1);
   wire split = steal && (whole_reg[1:0] & LAST_LANE) == 2'd0;
-  wire beside = steal && !split;
-  wire [19:0] beats_m1 = 20'((whole_reg - 21'(!beside)) >> LOG);
+  // Beats of a unit: full ones, and one for the rest.
+  wire [20:0] full = whole_reg >> LOG;
+  wire rest = (whole_reg[1:0] & LAST_LANE) != 2'd0;
+  wire one_beat = full == 21'(!rest);
+  wire two_beats = rest ? full == 21'd1 : full == 21'd2;
   wire [1:0] last_lane = (whole_reg[1:0] - 2'(!steal)) & LAST_LANE;
   wire [1:0] whole_lane = (whole_reg[1:0] - 2'd1) & LAST_LANE;
 
@@ -106,7 +110,6 @@ module xts_front #(
       too_short_reg <= desc_unit_len < 16;
       too_long_reg <= desc_unit_len > UNIT_MAX;
       no_slot_reg <= desc_slot > 8'd3;
-      one_unit_reg <= desc_unit_count == 1;
       whole_reg <= desc_unit_len[24:4];
       tail_reg <= desc_unit_len[3:0];
     end
@@ -115,10 +118,15 @@ module xts_front #(
       sound_reg <= status_new == luxor_pkg::DONE_OK;
       start_reg <= status_new == luxor_pkg::DONE_OK && !ecb_reg;
       owns_reg <= !no_data_reg;
+      one_unit_reg <= units_reg == 1;
       short_reg <= state == luxor_pkg::SLOT_128;
       steal_reg <= steal;
       split_reg <= split;
-      beats_m1_reg <= beats_m1;
+      beats_m1_reg <= full[19:0] - 20'(!rest);
+      one_beat_reg <= one_beat;
+      one_whole_reg <= one_beat && !split;
+      one_split_reg <= one_beat && split;
+      two_beats_reg <= two_beats;
       lane_reg <= whole_lane;
       keep_m1_reg <= {last_lane, tail_reg - 4'd1};
       // When the part of a block lies in a beat of its own, the one before is full.
@@ -153,11 +161,10 @@ module xts_front #(
   assign record.units = units_reg;
   assign record.one_unit = one_unit_reg;
   assign record.beats_m1 = beats_m1_reg;
-  wire one_beat = beats_m1_reg == 0;
-  assign record.one_beat = one_beat;
-  assign record.one_whole = one_beat && !split_reg;
-  assign record.one_split = one_beat && split_reg;
-  assign record.two_beats = beats_m1_reg == 1;
+  assign record.one_beat = one_beat_reg;
+  assign record.one_whole = one_whole_reg;
+  assign record.one_split = one_split_reg;
+  assign record.two_beats = two_beats_reg;
   assign record.steal = steal_reg;
   assign record.split = split_reg;
   assign record.tail = tail_reg;

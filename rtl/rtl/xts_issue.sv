@@ -87,15 +87,14 @@ module xts_issue #(
 
   localparam logic [5:0] FULL = 6'(16 * LANES - 1);
 
-  // The descriptor that is at work, and the next one. States: none, `run`, `swallow` the rest of
-  // a packet, or `hollow`, when a hollow place is to be left.
+  // The descriptor that is at work, and the next one. States: `idle`, `run`, `swallow` the rest
+  // of a packet, or `hollow`, when a hollow place is to be left.
   /* verilator lint_off UNUSEDSIGNAL */  // units are counted in units_reg
   record_t cur_reg, next;
   /* verilator lint_on UNUSEDSIGNAL */
   assign next = rec;
-  logic run_reg, swallow_reg, hollow_reg;
+  logic idle_reg, run_reg, swallow_reg, hollow_reg;
   logic loaded_reg;  // the next descriptor came to be at work, and is still seen as the next
-  wire idle = !run_reg && !swallow_reg && !hollow_reg;
 
   // Of the beat at hand: it is the unit's first; its last; with a part of a block to come; with
   // none; one before the last; that part itself.
@@ -107,7 +106,12 @@ module xts_issue #(
   logic [127:0] tweak_reg;  // of the beat at hand
   logic room_reg;
   // The beat at hand goes; a beat may go; a data unit number goes.
-  logic go_reg, free_reg, go_tweak_reg;
+  logic go_reg = 1'b0;
+  logic free_reg, go_tweak_reg;
+  // A copy, for the beats' queue, where one may be taken that does not go, too. It starts
+  // differently, or Yosys takes both for one.
+  logic pop_reg = 1'b1;
+  logic pop_too_reg;
   logic other_reg;  // no beat does: `again_valid` or go_tweak_reg
 
   // What the build fixes.
@@ -137,18 +141,18 @@ module xts_issue #(
   // In a drop the part of a block that should follow is not in the packet.
   wire go_beat = go_data && !(at_split_reg && last);
   wire go_hollow = hollow_reg && free_reg;
-  wire go_swallow = swallow_reg && beat_valid;
+  wire go_swallow = swallow_reg && pop_too_reg;
 
   wire unit_done = (go_data && ends_reg) || tail_reg;
   wire final_beat = unit_done && last_unit_reg;
   wire excess = final_beat && !last;
   wire cut_now = last && (go_data || tail_reg) && !final_beat;
-  // Where there is no next descriptor, garbage comes to be at work in the state of none.
-  wire closes = idle || (unit_done && last_unit_reg && last);
+  // Where there is no next descriptor, garbage comes to be at work, idle.
+  wire closes = idle_reg || (unit_done && last_unit_reg && last);
   wire next_valid = rec_valid && !loaded_reg;
   wire load = next_valid && closes;
   assign rec_pop = loaded_reg;
-  assign busy = !idle;
+  assign busy = !idle_reg;
 
   logic cut_reg;
   logic [2:0] cut_id_reg;
@@ -161,17 +165,19 @@ module xts_issue #(
 
   // ---- The descriptor, its units, its beats. At a unit's end all is made ready for the next
   // unit, of this descriptor or of the next one, whether it is there or not.
-  wire to_next = idle || last_unit_reg;
+  wire to_next = idle_reg || last_unit_reg;
+  wire one_whole = to_next ? next.one_whole : cur_reg.one_whole;
+  wire tail_new = go_beat && at_split_reg;
   always_ff @(posedge clk) begin
     if (closes) cur_reg <= next;
-    if (idle || unit_done) begin
+    if (idle_reg || unit_done) begin
       units_reg <= to_next ? ~next.units : units_reg + 32'd1;
       last_unit_reg <= to_next ? next.one_unit : units_reg == ~32'd2;
       beats_reg <= ~(to_next ? next.beats_m1 : cur_reg.beats_m1);
       before_last_reg <= to_next ? next.two_beats : cur_reg.two_beats;
       last_beat_reg <= to_next ? next.one_beat : cur_reg.one_beat;
       at_split_reg <= to_next ? next.one_split : cur_reg.one_split;
-      ends_reg <= to_next ? next.one_whole : cur_reg.one_whole;
+      ends_reg <= one_whole;
       first_beat_reg <= 1'b1;
     end else if (go_data) begin
       beats_reg <= beats_reg + 20'd1;
@@ -182,30 +188,25 @@ module xts_issue #(
       first_beat_reg <= 1'b0;
     end
     if (rst) begin
+      idle_reg <= 1'b1;
       run_reg <= 1'b0;
       swallow_reg <= 1'b0;
       hollow_reg <= 1'b0;
       tail_reg <= 1'b0;
+      pop_too_reg <= 1'b0;
       loaded_reg <= 1'b0;
     end else begin
       loaded_reg <= load;
-      tail_reg <= go_beat && at_split_reg;
-      if (closes) begin
-        run_reg <= next_valid && next.sound;
-        swallow_reg <= next_valid && !next.sound && next.owns;
-        hollow_reg <= next_valid && !next.sound && !next.owns;
-      end else if (unit_done && last_unit_reg) begin
-        run_reg <= 1'b0;
-        swallow_reg <= 1'b1;
-      end else if (run_reg && last && (go_data || tail_reg)) begin
-        run_reg <= 1'b0;
-        hollow_reg <= 1'b1;
-      end else if (go_swallow && last) begin
-        swallow_reg <= 1'b0;
-        hollow_reg <= !cur_reg.sound;
-      end else if (go_hollow) begin
-        hollow_reg <= 1'b0;
-      end
+      tail_reg <= tail_new;
+      pop_too_reg <= tail_new || (swallow_reg && !pop_too_reg && beat_valid);
+      idle_reg <= closes ? !next_valid : go_hollow || (go_swallow && last && cur_reg.sound);
+      run_reg <= closes ? next_valid && next.sound
+          : run_reg && !((go_data || tail_reg) && (last || (unit_done && last_unit_reg)));
+      swallow_reg <= closes ? next_valid && !next.sound && next.owns
+          : (unit_done && last_unit_reg) || (swallow_reg && !(go_swallow && last));
+      hollow_reg <= closes ? next_valid && !next.sound && !next.owns
+          : (last && (go_data || tail_reg)) || (last && go_swallow && !cur_reg.sound)
+          || (hollow_reg && !go_hollow);
     end
   end
 
@@ -229,12 +230,14 @@ module xts_issue #(
       next_ok_reg <= !rst && !load && next_valid && next.sound && next.ecb;
   end else begin : g_before
     logic head_cur_reg, head_stale_reg;
-    wire moved = rst || tw_take || tw_pop || load;
+    // More often than the head or the descriptors move, in fewer levels of logic.
+    wire moved = rst || tw_pop || idle_reg || unit_done
+        || (waits && !cur_reg.ecb && (head_cur || head_stale));
     always_ff @(posedge clk) begin
       head_cur_reg <= !moved && tw_soon && tw_id == cur_reg.id;
       head_stale_reg <= !moved && tw_soon && tw_id != cur_reg.id;
-      next_ok_reg <= !rst && !load && next_valid && next.sound
-          && (next.ecb || (!moved && tw_soon && tw_id == next.id));
+      next_ok_reg <= !moved && next_valid && next.sound
+          && (next.ecb || (tw_soon && tw_id == next.id));
     end
     assign head_cur   = head_cur_reg;
     assign head_stale = head_stale_reg;
@@ -257,9 +260,13 @@ module xts_issue #(
     assign tw_pop = tw_pop_reg;
   end
 
+  // After the tweak of the beat at hand comes a unit's first one; also while there is none.
+  logic other_unit_reg;
   always_ff @(posedge clk) begin
-    if (go_data || tail_reg || !tweak_valid_reg)
-      tweak_reg <= ends_reg || tail_reg || !tweak_valid_reg ? tw_tweak : stepped;
+    if (go_data || tail_reg || !tweak_valid_reg) tweak_reg <= other_unit_reg ? tw_tweak : stepped;
+    other_unit_reg <= unit_done ? one_whole || !then_ok
+        : go_data ? (before_last_reg && !cur_reg.split) || at_split_reg || last
+        : ends_reg || !(tweak_valid_reg || takes);
     tweak_valid_reg <= !rst
         && (unit_done ? then_ok : takes || (tweak_valid_reg && !(go_data && last)));
   end
@@ -273,6 +280,7 @@ module xts_issue #(
       && (at_split_reg ? beat_valid && (follows || last) : beat_valid || follows);
   always_ff @(posedge clk) begin
     go_reg <= !rst && free_new && (unit_done ? unit_ok : go_data ? beat_ok : stay_ok);
+    pop_reg <= !rst && free_new && (unit_done ? unit_ok : go_data ? beat_ok : stay_ok);
     free_reg <= !rst && free_new;
     go_tweak_reg <= !rst && go_tweak_new;
     other_reg <= again_soon || go_tweak_new;
@@ -288,7 +296,7 @@ module xts_issue #(
       .room(in_ready),
       .push(in_valid && in_ready),
       .push_data({in_last, in_data}),
-      .pop(go_data || tail_reg || go_swallow),
+      .pop(pop_reg || pop_too_reg),
       .valid(beat_valid),
       .more(follows),
       .head({last, beat})
@@ -340,7 +348,11 @@ module xts_issue #(
       assign x[128*l+:128] = beat_x_reg ^ tweak_x_reg ^ again_x_reg;
     end else begin : g_tweak
       logic [127:0] number_x_reg;
-      always_ff @(posedge clk) number_x_reg <= go_tweak_reg ? req_number : '0;
+      logic no_number_reg;
+      always_ff @(posedge clk) begin
+        no_number_reg <= !go_tweak_new;
+        number_x_reg <= no_number_reg ? '0 : req_number;
+      end
       assign x[128*l+:128] = beat_x_reg ^ tweak_x_reg ^ again_x_reg ^ number_x_reg;
     end
   end
@@ -451,6 +463,8 @@ module xts_issue #(
 `ifndef SYNTHESIS
   always_ff @(posedge clk) begin
     if (!rst && (tail_reg || go_reg) && !beat_valid) $fatal(1, "xts_issue: the beat is not there");
+    if (!rst && 3'(idle_reg) + 3'(run_reg) + 3'(swallow_reg) + 3'(hollow_reg) != 3'd1)
+      $fatal(1, "xts_issue: not in one state");
     if (!rst && places_reg > (PLACES_LOG2 + 1)'(1 << PLACES_LOG2)) $fatal(1, "xts_issue: no place");
   end
 `endif

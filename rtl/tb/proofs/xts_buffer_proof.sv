@@ -150,6 +150,9 @@ module xts_buffer_proof #(
   (* hierconn *) wire \issue.go_reg ;
   (* hierconn *) wire \issue.go_tweak_reg ;
   (* hierconn *) wire \issue.tail_reg ;
+  (* hierconn *) wire \issue.pop_reg ;
+  (* hierconn *) wire \issue.pop_too_reg ;
+  (* hierconn *) wire \issue.idle_reg ;
   (* hierconn *) wire \issue.run_reg ;
   (* hierconn *) wire \issue.swallow_reg ;
   (* hierconn *) wire \issue.hollow_reg ;
@@ -342,7 +345,11 @@ module xts_buffer_proof #(
   `HOLDS(records_not_empty, !rec_pop || rec_valid)
 
   // ---- What xts_issue is at.
-  `HOLDS(one_state, 2'(\issue.run_reg ) + 2'(\issue.swallow_reg ) + 2'(\issue.hollow_reg ) <= 1)
+  `HOLDS(one_state, 3'(\issue.idle_reg ) + 3'(\issue.run_reg ) + 3'(\issue.swallow_reg )
+         + 3'(\issue.hollow_reg ) == 1)
+  `HOLDS(pop_copied, \issue.pop_reg == \issue.go_reg )
+  `HOLDS(pop_too, \issue.pop_too_reg == \issue.tail_reg
+         || (\issue.pop_too_reg && \issue.swallow_reg && \issue.beats.valid_reg ))
   `HOLDS(record_sound, !\issue.run_reg || cur_sound)
   `HOLDS(at_split, !\issue.run_reg
          || \issue.at_split_reg == (\issue.last_beat_reg && cur.split))
