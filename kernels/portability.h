@@ -29,7 +29,7 @@ typedef uchar u8;
 typedef uint u32;
 typedef ulong u64;
 
-#define INLINE static inline
+#define INLINE static inline __attribute__((always_inline))
 #define GLOBAL __global
 #define LOCAL __local
 #define CONSTANT __constant

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The project's chores. `cargo xtask test` sets up what the tests need and runs
 //! them all, `cargo xtask ci` adds every other check that a change must pass,
-//! `cargo xtask guard` and `cargo xtask rtl` are some of these, and `cargo xtask bench`
-//! measures.
+//! `cargo xtask guard`, `cargo xtask rtl` and `cargo xtask kernels` are some of these, and
+//! `cargo xtask bench` measures.
 //!
 //! No dependencies, so that the first thing a newcomer runs builds in seconds.
 
 mod checks;
 mod guard;
+mod jobs;
+mod kernels;
 mod process;
 mod readme;
 mod rtl;
@@ -26,6 +28,8 @@ usage: cargo xtask test             set up what the tests need, and run them all
        cargo xtask ci               that, and every check that a change must pass
        cargo xtask guard            the check of the kernels' speed alone
        cargo xtask rtl              the checks of the core for FPGAs alone
+       cargo xtask kernels          the checks of the kernels for GPUs alone
+       cargo xtask kernels --write  write their PTX anew, for the committed one
        cargo xtask bench [ARGS]...  measure, beside rivals; ARGS go to the bench program
        cargo xtask bench rtl [POINT]... [--list | --record]
                                     synthesise the core for FPGAs, beside its targets";
@@ -50,6 +54,8 @@ fn main() -> ExitCode {
         ["test"] => test(),
         ["guard"] => guard(),
         ["rtl"] => rtl(),
+        ["kernels"] => kernels(kernels::steps),
+        ["kernels", "--write"] => kernels(kernels::write),
         ["ci"] => ci(),
         ["bench", "rtl", rest @ ..] => report(|| synthesis::bench(rest)),
         ["bench", rest @ ..] => report(|| bench(rest)),
@@ -68,6 +74,7 @@ fn test() -> ExitCode {
     let mut steps = Steps::new("test");
     if steps.run("setup", || setup::ensure(&Need::for_tests())) {
         tests(&mut steps, None);
+        kernels::steps(&mut steps);
         rtl::steps(&mut steps);
     }
     steps.finish()
@@ -85,6 +92,14 @@ fn rtl() -> ExitCode {
     let mut steps = Steps::new("rtl");
     if steps.run("setup", || setup::ensure(&Need::for_rtl())) {
         rtl::steps(&mut steps);
+    }
+    steps.finish()
+}
+
+fn kernels(which: fn(&mut Steps)) -> ExitCode {
+    let mut steps = Steps::new("kernels");
+    if steps.run("setup", || setup::ensure(&Need::for_kernels())) {
+        which(&mut steps);
     }
     steps.finish()
 }
@@ -115,6 +130,7 @@ fn ci() -> ExitCode {
         )
     });
     tests(&mut steps, Some(CI_ENGINES));
+    kernels::steps(&mut steps);
     rtl::steps(&mut steps);
     guard::steps(&mut steps);
     steps.run("README's commands", readme::follow);

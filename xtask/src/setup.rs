@@ -65,8 +65,14 @@ impl Need {
             Self::programs(&["bash"], Packages::same("bash")),
         ]
         .into_iter()
+        .chain(Self::for_kernels())
         .chain(Self::for_rtl())
         .collect()
+    }
+
+    /// What `cargo xtask kernels` needs.
+    pub fn for_kernels() -> Vec<Self> {
+        vec![Self::sanitizers(), Self::python()]
     }
 
     /// What `cargo xtask rtl` needs.
@@ -150,6 +156,25 @@ impl Need {
                 .debian("python3-venv libpython3-dev")
                 .fedora("python3 python3-libs")
                 .arch("python"),
+        }
+    }
+
+    fn sanitizers() -> Self {
+        Self {
+            what: "c++ with the sanitizers for addresses, undefined behaviour and threads"
+                .to_owned(),
+            is_there: Box::new(|| {
+                ["-fsanitize=address,undefined", "-fsanitize=thread"]
+                    .iter()
+                    .all(|sanitizers| {
+                        let nothing = ["-shared", "-x", "c++", "/dev/null", "-o", "/dev/null"];
+                        process::succeeds(command("c++").arg(sanitizers).args(nothing))
+                    })
+            }),
+            packages: Packages::same("gcc-c++")
+                .debian("g++")
+                .fedora("gcc-c++ libasan libubsan libtsan")
+                .arch("gcc"),
         }
     }
 

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Many commands at a time.
+
+use std::{
+    process::{Command, Stdio},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Instant,
+};
+
+use crate::process;
+
+/// Commands that run one after the other; what one that fails printed is shown.
+pub struct Job {
+    name: String,
+    commands: Vec<Command>,
+    must_say: Option<String>,
+}
+
+impl Job {
+    pub fn new(name: &str, commands: impl Into<Vec<Command>>) -> Self {
+        Self {
+            name: name.to_owned(),
+            commands: commands.into(),
+            must_say: None,
+        }
+    }
+
+    /// A line that the last command must print.
+    pub fn must_say(mut self, line: &str) -> Self {
+        self.must_say = Some(line.to_owned());
+        self
+    }
+
+    fn run(&mut self) -> Result<(), String> {
+        let mut said = String::new();
+        for command in &mut self.commands {
+            let line = process::line(command);
+            let output = command
+                .stdin(Stdio::null())
+                .output()
+                .map_err(|e| format!("{line}: {e}"))?;
+            said = String::from_utf8_lossy(&output.stdout).into_owned();
+            said.push_str(&String::from_utf8_lossy(&output.stderr));
+            if !output.status.success() {
+                return Err(format!("{said}{line}: {}", output.status));
+            }
+        }
+        match &self.must_say {
+            Some(wanted) if !said.lines().any(|line| line == wanted) => {
+                Err(format!("{said}it did not say \"{wanted}\""))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Runs jobs, as many at a time as there are cores.
+pub fn run(jobs: Vec<Job>) -> Result<String, String> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let count = jobs.len();
+    if count == 0 {
+        return Err("there is nothing to run".to_owned());
+    }
+    let next = AtomicUsize::new(0);
+    let jobs: Vec<_> = jobs.into_iter().map(Mutex::new).collect();
+    let failed = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..cores.min(count) {
+            scope.spawn(|| {
+                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let mut job = job.lock().expect("each job is run once");
+                    let begun = Instant::now();
+                    let result = job.run();
+                    let time = begun.elapsed().as_secs_f64();
+                    match result {
+                        Ok(()) => println!("passed  {:5.1} s  {}", time, job.name),
+                        Err(message) => {
+                            println!("FAILED  {:5.1} s  {}\n{message}", time, job.name);
+                            failed.lock().expect("no job panics").push(job.name.clone());
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().expect("no job panics");
+    if failed.is_empty() {
+        Ok(format!("{count} passed"))
+    } else {
+        Err(format!(
+            "{} of {count} failed: {}",
+            failed.len(),
+            failed.join("; ")
+        ))
+    }
+}

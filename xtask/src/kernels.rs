@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask kernels`: the GPUs' kernels, on a machine without one. Their tables are written
+//! anew, they run as C++ on the host under sanitizers, and NVIDIA's compiler and assembler,
+//! which come as Python packages, make of them what is committed and no more registers and
+//! loads than there may be.
+
+use std::{fs, process::Command};
+
+use crate::{
+    jobs::{self, Job},
+    process::{self, command},
+    setup,
+    steps::Steps,
+};
+
+const FOLDER: &str = "kernels";
+
+/// The tests' builds: REPLICAS, TABLES, THREADS and the sanitizers. Every layout once at
+/// least; the first is the one for NVIDIA, with fewer threads.
+const BUILDS: [([u32; 3], &str); 11] = [
+    ([32, 2, 64], "address,undefined"),
+    ([32, 2, 64], "thread"),
+    ([1, 4, 32], "address,undefined"),
+    ([1, 1, 32], "thread"),
+    ([8, 1, 64], "address,undefined"),
+    ([1, 1, 64], ""),
+    ([1, 2, 64], ""),
+    ([8, 2, 32], ""),
+    ([8, 4, 64], ""),
+    ([32, 1, 96], ""),
+    ([32, 4, 64], ""),
+];
+
+pub fn steps(steps: &mut Steps) {
+    steps.run("kernels: host", host);
+    steps.run("kernels: PTX", || ptx(&[]));
+}
+
+/// Writes the PTX anew, and checks it.
+pub fn write(steps: &mut Steps) {
+    steps.run("kernels: PTX", || ptx(&["--write"]));
+}
+
+fn host() -> Result<String, String> {
+    let folder = process::root().join("target/kernels");
+    fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let mut tables = command("/usr/bin/python3");
+    tables.arg(format!("{FOLDER}/tables.py")).arg("--check");
+    let mut list = vec![Job::new("tables.h", [tables])];
+    for ([replicas, tables, threads], sanitizers) in BUILDS {
+        let layout = format!("REPLICAS {replicas}, TABLES {tables}, THREADS {threads}");
+        let name = format!("{layout} {sanitizers}").trim_end().to_owned();
+        let program = folder.join(name.replace([' ', ','], "-"));
+        let mut compile = command("c++");
+        compile.args(["-std=c++17", "-O1", "-g", "-pthread"]);
+        compile.args(["-Wall", "-Wextra", "-Werror"]);
+        if !sanitizers.is_empty() {
+            compile.arg(format!("-fsanitize={sanitizers}"));
+            compile.arg("-fno-sanitize-recover=all");
+        }
+        compile.arg(format!("-DREPLICAS={replicas}"));
+        compile.arg(format!("-DTABLES={tables}"));
+        compile.arg(format!("-DTHREADS={threads}"));
+        compile.arg(format!("{FOLDER}/test/test.cpp"));
+        compile.arg("-o").arg(&program);
+        let mut test = if sanitizers == "thread" {
+            without_randomisation()
+        } else {
+            command("env")
+        };
+        test.arg(&program).arg("vectors");
+        list.push(Job::new(&name, [compile, test]).must_say(&format!("{layout}: passed")));
+    }
+    jobs::run(list)
+}
+
+/// `setarch`, where it may do that: older thread sanitizers stop where the kernel puts a program's
+/// memory at more random addresses than they know.
+fn without_randomisation() -> Command {
+    let mut setarch = command("setarch");
+    setarch.arg("--addr-no-randomize");
+    if process::succeeds(command("setarch").args(["--addr-no-randomize", "true"])) {
+        setarch
+    } else {
+        command("env")
+    }
+}
+
+fn ptx(args: &[&str]) -> Result<String, String> {
+    let python = setup::ensure_python(
+        &process::root().join("target/kernels/python"),
+        &process::root().join(FOLDER).join("requirements.txt"),
+    )?;
+    process::run(command(python).arg(format!("{FOLDER}/ptx.py")).args(args))
+}
