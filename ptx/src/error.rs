@@ -204,6 +204,14 @@ pub enum Fault {
         /// The other thread, or threads.
         other: String,
     },
+    /// Shared memory in another bank than the thread's own, where that is asked for.
+    #[error("{address:#x} in shared memory is not in bank {lane}, the thread's lane")]
+    Bank {
+        /// The address in shared memory.
+        address: u64,
+        /// The thread's number in its warp.
+        lane: u64,
+    },
     /// `ld.global.nc` of memory that is written in the same launch.
     #[error("{address:#x} is read by ld.global.nc and written in one launch")]
     NotConstant {

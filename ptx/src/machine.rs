@@ -16,6 +16,7 @@ pub struct Machine {
     constants: Segments,
     launches: u32,
     max_steps: u64,
+    own_banks: bool,
     // Kept from launch to launch, to be allocated once.
     shared: Shared,
     threads: Vec<Thread>,
@@ -61,6 +62,7 @@ impl Machine {
             constants,
             launches: 0,
             max_steps: MAX_STEPS,
+            own_banks: false,
             shared: Shared::default(),
             threads: Vec::new(),
             values: Vec::new(),
@@ -70,6 +72,13 @@ impl Machine {
     /// Lets a thread run `steps` instructions and no more, where 2²⁶ is too many.
     pub const fn set_max_steps(&mut self, steps: u64) {
         self.max_steps = steps;
+    }
+
+    /// From now on every access to shared memory must be in the bank that has the number
+    /// of the thread's lane. Then no access waits for another one, whatever the addresses
+    /// are: their time tells nothing of them.
+    pub const fn require_own_banks(&mut self) {
+        self.own_banks = true;
     }
 
     /// The module.
@@ -219,6 +228,7 @@ impl Machine {
                     now,
                     threads: count,
                     max_steps: self.max_steps,
+                    own_banks: self.own_banks,
                 };
                 let first = number as usize * size;
                 let values = &mut self.values[first..first + size];

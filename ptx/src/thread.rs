@@ -45,6 +45,19 @@ pub struct World<'a> {
     pub threads: u32,
     /// How many instructions a thread may run.
     pub max_steps: u64,
+    /// See [`Machine::require_own_banks`](crate::Machine::require_own_banks).
+    pub own_banks: bool,
+}
+
+impl World<'_> {
+    /// Shared memory has 32 banks, words of 32 bits in turn.
+    fn bank(&self, address: u64) -> Result<(), Fault> {
+        let (bank, lane) = (address / 4 % 32, u64::from(self.now.thread % 32));
+        if self.own_banks && bank != lane {
+            return Err(Fault::Bank { address, lane });
+        }
+        Ok(())
+    }
 }
 
 impl Thread {
@@ -225,7 +238,10 @@ impl Thread {
         for (i, d) in (0..).zip(&load.d) {
             let address = address + i * size as u64;
             let value = match space {
-                Space::Shared => number(world.shared.read(address, size, world.now.thread)?),
+                Space::Shared => {
+                    world.bank(address)?;
+                    number(world.shared.read(address, size, world.now.thread)?)
+                }
                 Space::Const => {
                     let (segment, at) = world.constants.find(address, size)?;
                     number(&segment.bytes[at..at + size])
@@ -265,6 +281,7 @@ impl Thread {
             let bytes = &values.read(*a)?.to_le_bytes()[..size];
             match space {
                 Space::Shared => {
+                    world.bank(address)?;
                     let to = world.shared.write(address, size, world.now.thread)?;
                     to.copy_from_slice(bytes);
                 }
