@@ -97,6 +97,12 @@ pub enum ParseFault {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RunError {
+    /// A module that does not fit.
+    #[error("the module cannot be loaded: {why}")]
+    Module {
+        /// Why not.
+        why: String,
+    },
     /// The module has no such kernel.
     #[error("no kernel is called {name}")]
     NoKernel {

@@ -3,17 +3,17 @@
 
 use crate::{
     error::{Fault, RunError},
-    memory::{Moment, Segments, Shared, Space},
+    memory::{Moment, Segment, Segments, Shared, Space},
     module::{Kernel, Module, Special, Threads},
     thread::{Stop, Thread, World},
 };
 
-/// A device with one module loaded.
+/// A device: modules, and buffers that they share.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    module: Module,
-    global: Segments,
-    constants: Segments,
+    /// By their numbers; None for one that was unloaded.
+    modules: Vec<Option<Loaded>>,
+    buffers: Segments,
     launches: u32,
     max_steps: u64,
     own_banks: bool,
@@ -22,6 +22,20 @@ pub struct Machine {
     threads: Vec<Thread>,
     values: Vec<Option<u64>>,
 }
+
+/// A module on a device.
+#[derive(Clone, Debug)]
+struct Loaded {
+    module: Module,
+    constants: Segments,
+    variables: Segments,
+}
+
+/// For the host, addresses of a module's variables have its number from this bit on.
+const MODULE: u32 = 52;
+
+/// No more modules are ever loaded, so that the number stays below the bits of spaces.
+const MODULES: usize = 1 << 7;
 
 /// How many instructions a thread may run, if nobody says otherwise.
 const MAX_STEPS: u64 = 1 << 26;
@@ -36,37 +50,51 @@ const MAX_THREADS: u32 = 1024;
 const SHARED_MEMORY: usize = 64 << 10;
 
 impl Machine {
-    /// A device with the module's variables as they are initialised.
+    /// A device with one module.
     ///
     /// # Errors
-    /// If they do not fit into constant memory.
+    /// As [`Self::load`].
     pub fn new(module: &Module) -> Result<Self, RunError> {
-        let mut constants = Segments::new(Space::Const);
-        let mut global = Segments::new(Space::Global);
+        let mut machine = Self::default();
+        machine.load(module)?;
+        Ok(machine)
+    }
+
+    /// Loads a module, with its variables as they are initialised; its number, counted
+    /// from 0.
+    ///
+    /// # Errors
+    /// If the variables do not fit into constant memory, or 128 modules have been loaded.
+    pub fn load(&mut self, module: &Module) -> Result<usize, RunError> {
+        let refused = |why| RunError::Module { why };
         let total: usize = module.constants.iter().map(|v| v.bytes.len()).sum();
         if total > CONSTANT_MEMORY {
-            return Err(RunError::Grid {
-                kernel: "the module".to_owned(),
-                why: format!("{total} bytes of constants, {CONSTANT_MEMORY} are there"),
-            });
+            let why = format!("{total} bytes of constants, {CONSTANT_MEMORY} are there");
+            return Err(refused(why));
         }
+        if self.modules.len() == MODULES {
+            return Err(refused(format!("{MODULES} modules have been loaded")));
+        }
+        let mut constants = Segments::new(Space::Const, 0);
+        let mut variables = Segments::new(Space::Global, Segments::VARIABLES);
         for variable in &module.constants {
             constants.add(variable.bytes.clone());
         }
         for variable in &module.globals {
-            global.add(variable.bytes.clone());
+            variables.add(variable.bytes.clone());
         }
-        Ok(Self {
+        self.modules.push(Some(Loaded {
             module: module.clone(),
-            global,
             constants,
-            launches: 0,
-            max_steps: MAX_STEPS,
-            own_banks: false,
-            shared: Shared::default(),
-            threads: Vec::new(),
-            values: Vec::new(),
-        })
+            variables,
+        }));
+        Ok(self.modules.len() - 1)
+    }
+
+    /// Unloads a module: whether it was there.
+    pub fn unload(&mut self, module: usize) -> bool {
+        let module = self.modules.get_mut(module);
+        module.is_some_and(|module| module.take().is_some())
     }
 
     /// Lets a thread run `steps` instructions and no more, where 2²⁶ is too many.
@@ -81,90 +109,95 @@ impl Machine {
         self.own_banks = true;
     }
 
-    /// The module.
-    #[must_use]
-    pub const fn module(&self) -> &Module {
-        &self.module
-    }
-
     /// A buffer of `len` bytes in global memory; its address, a multiple of 256. What
     /// is in it is of no meaning.
     pub fn alloc(&mut self, len: usize) -> u64 {
-        self.global.add(vec![0xa5; len])
+        self.buffers.add(vec![0xa5; len])
     }
 
     /// Gives the buffer at `address` back: what it held, or None if there is none.
     /// Its address stays out of bounds.
     pub fn free(&mut self, address: u64) -> Option<Vec<u8>> {
-        self.global.remove(address).map(|segment| segment.bytes)
+        self.buffers.remove(address).map(|segment| segment.bytes)
     }
 
-    /// Writes `bytes` to global memory.
+    /// Writes `bytes` to a buffer, or to a variable at an address of
+    /// [`Self::variable_address`].
     ///
     /// # Errors
     /// If they are out of bounds.
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), RunError> {
-        let found = self.global.find(address, bytes.len());
-        let (segment, at) = found.map_err(RunError::Host)?;
+        let (segment, at) = self.host(address, bytes.len())?;
         segment.bytes[at..at + bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
 
-    /// `len` bytes of global memory.
+    /// `len` bytes of a buffer or a variable.
     ///
     /// # Errors
-    /// If they are out of bounds.
+    /// As [`Self::write`].
     pub fn read(&mut self, address: u64, len: usize) -> Result<&[u8], RunError> {
-        let (segment, at) = self.global.find(address, len).map_err(RunError::Host)?;
+        let (segment, at) = self.host(address, len)?;
         Ok(&segment.bytes[at..at + len])
     }
 
-    /// Writes `bytes` into the `.const` or `.global` variable `name` from byte `at` on.
-    ///
-    /// # Errors
-    /// If there is no such variable, or the bytes are out of its bounds.
-    pub fn write_variable(&mut self, name: &str, at: usize, bytes: &[u8]) -> Result<(), RunError> {
-        let (segments, address) = self.variable(name)?;
-        let found = segments.find(address + at as u64, bytes.len());
-        let (segment, at) = found.map_err(RunError::Host)?;
-        segment.bytes[at..at + bytes.len()].copy_from_slice(bytes);
-        Ok(())
+    fn host(&mut self, address: u64, len: usize) -> Result<(&mut Segment, usize), RunError> {
+        let numbers = (MODULES as u64 - 1) << MODULE;
+        let (space, within) = Space::of_generic(address & !numbers);
+        let found = if space == Space::Global && address < Segments::VARIABLES {
+            self.buffers.find(address, len)
+        } else {
+            let outside = Fault::OutOfBounds {
+                space,
+                address,
+                len,
+            };
+            let number = usize::try_from((address & numbers) >> MODULE);
+            let loaded = number.ok().and_then(|n| self.modules.get_mut(n)?.as_mut());
+            match (loaded, space) {
+                (Some(loaded), Space::Const) => loaded.constants.find(within, len),
+                (Some(loaded), Space::Global) => loaded.variables.find(within, len),
+                _ => Err(outside),
+            }
+        };
+        found.map_err(RunError::Host)
     }
 
-    /// `len` bytes of the `.const` or `.global` variable `name` from byte `at` on.
+    /// The address for the host, and the length, of a `.const` or `.global` variable of a
+    /// module.
     ///
     /// # Errors
-    /// As [`Self::write_variable`].
-    pub fn read_variable(&mut self, name: &str, at: usize, len: usize) -> Result<&[u8], RunError> {
-        let (segments, address) = self.variable(name)?;
-        let found = segments.find(address + at as u64, len);
-        let (segment, at) = found.map_err(RunError::Host)?;
-        Ok(&segment.bytes[at..at + len])
-    }
-
-    fn variable(&mut self, name: &str) -> Result<(&mut Segments, u64), RunError> {
-        let Self {
-            module,
-            constants,
-            global,
-            ..
-        } = self;
-        for (variables, segments) in [(&module.constants, constants), (&module.globals, global)] {
-            if let Some(index) = variables.iter().position(|v| v.name == name) {
-                return Ok((segments, Segments::address(index)));
+    /// If there is no such variable.
+    pub fn variable_address(&self, module: usize, name: &str) -> Result<(u64, usize), RunError> {
+        if let Some(Some(loaded)) = self.modules.get(module) {
+            let of = &loaded.module;
+            for (variables, base) in [
+                (&of.constants, Space::Const.window()),
+                (&of.globals, Segments::VARIABLES),
+            ] {
+                if let Some(index) = variables.iter().position(|v| v.name == name) {
+                    let address = base + ((module as u64) << MODULE) + Segments::distance(index);
+                    return Ok((address, variables[index].bytes.len()));
+                }
             }
         }
         let name = name.to_owned();
         Err(RunError::NoVariable { name })
     }
 
-    /// Runs a kernel to its end. `params` is what [`Parameters::bytes`] makes.
+    /// Runs a kernel of the first module that has one of this name, to its end. `params`
+    /// is what [`Parameters::bytes`] makes.
     ///
     /// # Errors
     /// What is wrong with the launch, or the first thing that a thread did which it
     /// must not. What was written to memory before that stays.
     pub fn launch(&mut self, kernel: &str, grid: Grid, params: &[u8]) -> Result<(), RunError> {
-        let Some(kernel) = self.module.shared_kernel(kernel) else {
+        let modules = self.modules.iter().enumerate();
+        let found = modules.flat_map(|(number, loaded)| {
+            let kernel = loaded.as_ref()?.module.shared_kernel(kernel)?;
+            Some((number, kernel))
+        });
+        let Some((module, kernel)) = { found }.next() else {
             let name = kernel.to_owned();
             return Err(RunError::NoKernel { name });
         };
@@ -181,7 +214,7 @@ impl Machine {
         for z in 0..grid.blocks[2] {
             for y in 0..grid.blocks[1] {
                 for x in 0..grid.blocks[0] {
-                    self.block(kernel, grid, params, [x, y, z])?;
+                    self.block(module, kernel, grid, params, [x, y, z])?;
                 }
             }
         }
@@ -191,11 +224,16 @@ impl Machine {
     /// Runs a block to its end.
     fn block(
         &mut self,
+        module: usize,
         kernel: &Kernel,
         grid: Grid,
         params: &[u8],
         block: [u32; 3],
     ) -> Result<(), RunError> {
+        let Some(Some(loaded)) = self.modules.get_mut(module) else {
+            let name = kernel.name.clone();
+            return Err(RunError::NoKernel { name });
+        };
         let count = grid.threads.iter().product::<u32>();
         let size = kernel.slots.len();
         self.shared.reset(grid.shared_len(kernel));
@@ -221,8 +259,9 @@ impl Machine {
                 now.thread = number;
                 let mut world = World {
                     kernel,
-                    global: &mut self.global,
-                    constants: &mut self.constants,
+                    buffers: &mut self.buffers,
+                    variables: &mut loaded.variables,
+                    constants: &mut loaded.constants,
                     shared: &mut self.shared,
                     params,
                     now,
@@ -234,59 +273,81 @@ impl Machine {
                 let values = &mut self.values[first..first + size];
                 let stop = thread.run(&mut world, values).map_err(|fault| {
                     let line = kernel.code.get(thread.at).map_or(0, |i| i.line);
-                    self.module
+                    loaded
+                        .module
                         .fault(kernel, line, block, grid.thread(number), fault)
                 })?;
                 thread.stop = Some(stop);
             }
-            if self.meet(kernel, grid, block)? {
+            if meet(&self.threads, &loaded.module, kernel, grid, block)? {
                 return Ok(());
             }
             self.shared.barrier();
             now.phase += 1;
         }
     }
+}
 
-    /// Looks at the threads of a block, none of which goes on: whether all have ended.
-    fn meet(&self, kernel: &Kernel, grid: Grid, block: [u32; 3]) -> Result<bool, RunError> {
-        let stops = || (0..).zip(&self.threads).map(|(n, t)| (n, t.stop));
-        let waiting = stops().find_map(|(number, stop)| match stop {
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            modules: Vec::new(),
+            buffers: Segments::new(Space::Global, 0),
+            launches: 0,
+            max_steps: MAX_STEPS,
+            own_banks: false,
+            shared: Shared::default(),
+            threads: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+}
+
+/// Looks at the threads of a block, none of which goes on: whether all have ended.
+fn meet(
+    threads: &[Thread],
+    module: &Module,
+    kernel: &Kernel,
+    grid: Grid,
+    block: [u32; 3],
+) -> Result<bool, RunError> {
+    let stops = || (0..).zip(threads).map(|(n, t)| (n, t.stop));
+    let waiting = stops().find_map(|(number, stop)| match stop {
+        Some(Stop::Barrier {
+            at,
+            number: barrier,
+            aligned,
+        }) => Some((number, at, barrier, aligned)),
+        _ => None,
+    });
+    let Some((number, at, barrier, aligned)) = waiting else {
+        return Ok(true);
+    };
+    let line = kernel.code[at].line;
+    let mut others = stops().filter_map(|(other, stop)| {
+        let instead = match stop {
             Some(Stop::Barrier {
-                at,
-                number: barrier,
-                aligned,
-            }) => Some((number, at, barrier, aligned)),
-            _ => None,
-        });
-        let Some((number, at, barrier, aligned)) = waiting else {
-            return Ok(true);
-        };
-        let line = kernel.code[at].line;
-        let mut others = stops().filter_map(|(other, stop)| {
-            let instead = match stop {
-                Some(Stop::Barrier {
-                    at: other_at,
-                    number: other_barrier,
-                    aligned: other_aligned,
-                }) => {
-                    let same = at == other_at || !aligned && !other_aligned;
-                    if same && barrier == other_barrier {
-                        return None;
-                    }
-                    let line = kernel.code[other_at].line;
-                    format!("which waits at barrier {other_barrier} in line {line}")
+                at: other_at,
+                number: other_barrier,
+                aligned: other_aligned,
+            }) => {
+                let same = at == other_at || !aligned && !other_aligned;
+                if same && barrier == other_barrier {
+                    return None;
                 }
-                _ => "which has ended".to_owned(),
-            };
-            let other = grid.thread(other);
-            Some(Fault::Barrier { other, instead })
-        });
-        match others.next() {
-            None => Ok(false),
-            Some(fault) => {
-                let thread = grid.thread(number);
-                Err(self.module.fault(kernel, line, block, thread, fault))
+                let line = kernel.code[other_at].line;
+                format!("which waits at barrier {other_barrier} in line {line}")
             }
+            _ => "which has ended".to_owned(),
+        };
+        let other = grid.thread(other);
+        Some(Fault::Barrier { other, instead })
+    });
+    match others.next() {
+        None => Ok(false),
+        Some(fault) => {
+            let thread = grid.thread(number);
+            Err(module.fault(kernel, line, block, thread, fault))
         }
     }
 }

@@ -66,6 +66,7 @@ impl fmt::Display for Space {
 #[derive(Clone, Debug)]
 pub struct Segments {
     space: Space,
+    base: u64,
     segments: Vec<Option<Segment>>,
 }
 
@@ -81,15 +82,20 @@ pub struct Segment {
 const SPACING: u32 = 36;
 
 impl Segments {
-    pub const fn new(space: Space) -> Self {
+    /// The first address of a module's own variables in global memory. Below are buffers.
+    pub const VARIABLES: u64 = 1 << 59;
+
+    /// With addresses behind `base`.
+    pub const fn new(space: Space, base: u64) -> Self {
         Self {
             space,
+            base,
             segments: Vec::new(),
         }
     }
 
-    /// The address of the segment that is added as number `index`.
-    pub const fn address(index: usize) -> u64 {
+    /// How far behind the base the segment is that is added as number `index`.
+    pub const fn distance(index: usize) -> u64 {
         (index as u64 + 1) << SPACING
     }
 
@@ -99,11 +105,11 @@ impl Segments {
             bytes,
             touches: Vec::new(),
         }));
-        Self::address(self.segments.len() - 1)
+        self.base + Self::distance(self.segments.len() - 1)
     }
 
     pub fn remove(&mut self, address: u64) -> Option<Segment> {
-        let (index, 0) = split(address)? else {
+        let (index, 0) = self.split(address)? else {
             return None;
         };
         self.segments.get_mut(index)?.take()
@@ -111,7 +117,7 @@ impl Segments {
 
     /// The segment in which all `len` bytes lie, and where.
     pub fn find(&mut self, address: u64, len: usize) -> Result<(&mut Segment, usize), Fault> {
-        split(address)
+        self.split(address)
             .and_then(|(index, at)| Some((self.segments.get_mut(index)?.as_mut()?, at)))
             .filter(|(segment, at)| len <= segment.bytes.len().saturating_sub(*at))
             .ok_or(Fault::OutOfBounds {
@@ -120,17 +126,20 @@ impl Segments {
                 len,
             })
     }
-}
 
-/// The segment's index, and the offset in it.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "a usize has 64 bits wherever there is memory for this"
-)]
-const fn split(address: u64) -> Option<(usize, usize)> {
-    match (address >> SPACING).checked_sub(1) {
-        None => None,
-        Some(index) => Some((index as usize, (address & ((1 << SPACING) - 1)) as usize)),
+    /// The segment's index, and the offset in it.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a usize has 64 bits wherever there is memory for this"
+    )]
+    const fn split(&self, address: u64) -> Option<(usize, usize)> {
+        let Some(distance) = address.checked_sub(self.base) else {
+            return None;
+        };
+        match (distance >> SPACING).checked_sub(1) {
+            None => None,
+            Some(index) => Some((index as usize, (distance & ((1 << SPACING) - 1)) as usize)),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     alu::{self, Type},
     error::Fault,
     instruction::{Address, Compare, Load, Logic, Op, Outcome, Predicate, Slot, Store},
-    memory::{self, Access, Local, Moment, Segments, Shared, Space},
+    memory::{self, Access, Local, Moment, Segment, Segments, Shared, Space},
     module::Kernel,
 };
 
@@ -36,7 +36,9 @@ pub enum Stop {
 /// All that a thread sees beside its own values.
 pub struct World<'a> {
     pub kernel: &'a Kernel,
-    pub global: &'a mut Segments,
+    pub buffers: &'a mut Segments,
+    /// The module's own in global memory.
+    pub variables: &'a mut Segments,
     pub constants: &'a mut Segments,
     pub shared: &'a mut Shared,
     pub params: &'a [u8],
@@ -50,6 +52,15 @@ pub struct World<'a> {
 }
 
 impl World<'_> {
+    #[inline]
+    fn global(&mut self, address: u64, len: usize) -> Result<(&mut Segment, usize), Fault> {
+        if address >= Segments::VARIABLES {
+            self.variables.find(address, len)
+        } else {
+            self.buffers.find(address, len)
+        }
+    }
+
     /// Shared memory has 32 banks, words of 32 bits in turn.
     fn bank(&self, address: u64) -> Result<(), Fault> {
         let (bank, lane) = (address / 4 % 32, u64::from(self.now.thread % 32));
@@ -252,9 +263,10 @@ impl Thread {
                 }
                 Space::Local => self.local.read(address, size)?,
                 Space::Global | Space::Generic => {
-                    let (segment, at) = world.global.find(address, size)?;
+                    let now = world.now;
+                    let (segment, at) = world.global(address, size)?;
                     let constant = load.constant;
-                    segment.note(at, size, address, world.now, Access::Read { constant })?;
+                    segment.note(at, size, address, now, Access::Read { constant })?;
                     number(&segment.bytes[at..at + size])
                 }
             };
@@ -288,8 +300,9 @@ impl Thread {
                 Space::Local => self.local.write(address, bytes)?,
                 Space::Const | Space::Param => return Err(Fault::ReadOnly { space, address }),
                 Space::Global | Space::Generic => {
-                    let (segment, at) = world.global.find(address, size)?;
-                    segment.note(at, size, address, world.now, Access::Write)?;
+                    let now = world.now;
+                    let (segment, at) = world.global(address, size)?;
+                    segment.note(at, size, address, now, Access::Write)?;
                     segment.bytes[at..at + size].copy_from_slice(bytes);
                 }
             }

@@ -350,7 +350,7 @@ fn shared_and_local_memory_is_written_before_it_is_read() {
 #[test]
 fn races_in_shared_memory_are_found() {
     let both = "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; mov.u32 %r2, 7;";
-    let race = |body: &str| fault_of(&format!("{both} {body}"), Grid::new(1, 3));
+    let race = |body: &str| fault_of(&format!("{both} {body}"), Grid::new(1, 2));
     for body in [
         // Written, then read by another thread.
         "@%p1 st.shared.u32 [static], %r2; ld.shared.u32 %r3, [static];",
@@ -363,7 +363,7 @@ fn races_in_shared_memory_are_found() {
         // One byte of four.
         "@%p1 st.shared.u32 [static], %r2; @!%p1 st.shared.u8 [static+3], %r2;",
     ] {
-        let fault = fault_of(&format!("{both} {body}"), Grid::new(1, 3).with_shared(4));
+        let fault = fault_of(&format!("{both} {body}"), Grid::new(1, 2).with_shared(4));
         let Fault::Race { space, .. } = fault else {
             panic!("{body}: {fault}");
         };
@@ -476,6 +476,10 @@ fn a_barrier_is_for_all_threads() {
     for (body, expected) in [
         ("@%p1 bar.sync 0;", "which has ended"),
         ("@%p1 ret; bar.sync 0;", "which has ended"),
+        (
+            "@%p1 barrier.sync 0; @!%p1 barrier.sync 1;",
+            "which waits at barrier 0 in line 13",
+        ),
         (
             "@%p1 bar.sync 0; @!%p1 bar.sync 1;",
             "which waits at barrier 0 in line 13",
@@ -604,14 +608,52 @@ fn the_host_stays_within_bounds_too() {
     assert_eq!(machine.free(buffer), None);
     assert_ne!(machine.alloc(4), buffer);
 
-    machine.write_variable("table", 14, &[8, 9]).unwrap();
-    assert_eq!(machine.read_variable("table", 12, 4).unwrap(), [0, 0, 8, 9]);
-    machine.write_variable("table", 15, &[8, 9]).unwrap_err();
-    assert_eq!(
-        machine.read_variable("words", 0, 5).unwrap(),
-        [4, 3, 2, 1, 7]
-    );
-    machine.read_variable("static", 0, 1).unwrap_err();
+    let (table, len) = machine.variable_address(0, "table").unwrap();
+    assert_eq!(len, 16);
+    machine.write(table + 14, &[8, 9]).unwrap();
+    assert_eq!(machine.read(table + 12, 4).unwrap(), [0, 0, 8, 9]);
+    machine.write(table + 15, &[8, 9]).unwrap_err();
+    let (words, len) = machine.variable_address(0, "words").unwrap();
+    assert_eq!(machine.read(words, len).unwrap(), [4, 3, 2, 1, 7, 0, 0, 0]);
+    machine.read(words, len + 1).unwrap_err();
+    machine.variable_address(0, "static").unwrap_err();
+    machine.variable_address(1, "words").unwrap_err();
+}
+
+/// Modules have variables of their own, and share buffers.
+#[test]
+fn several_modules() {
+    let named = |name: &str, number: u32| {
+        let body = "ld.const.u8 %r1, [table]; ld.global.u32 %r2, [words+4];
+             st.global.v2.u32 [%out], {%r1, %r2}; st.global.u32 [words+4], %r1;";
+        let text = text(body).replace("k(", &format!("{name}("));
+        Module::parse(&text.replace("{1, 2,", &format!("{{{number}, 2,"))).unwrap()
+    };
+    let mut machine = Machine::new(&named("k", 11)).unwrap();
+    assert_eq!(machine.load(&named("l", 22)).unwrap(), 1);
+    let (words, _) = machine.variable_address(1, "words").unwrap();
+    machine.write(words + 4, &[5]).unwrap();
+    let out = machine.alloc(8);
+    let params = Parameters::new().u64(out).u32(0).u32(0);
+    let mut run = |name: &str| {
+        let done = machine.launch(name, Grid::new(1, 1), params.bytes());
+        done.map(|()| machine.read(out, 8).unwrap().to_vec())
+    };
+    assert_eq!(run("k").unwrap(), [11, 0, 0, 0, 7, 0, 0, 0]);
+    assert_eq!(run("l").unwrap(), [22, 0, 0, 0, 5, 0, 0, 0]);
+    assert_eq!(run("l").unwrap(), [22, 0, 0, 0, 22, 0, 0, 0]);
+    assert_eq!(run("k").unwrap(), [11, 0, 0, 0, 11, 0, 0, 0]);
+    assert!(machine.unload(0) && !machine.unload(0) && !machine.unload(2));
+    machine
+        .launch("k", Grid::new(1, 1), params.bytes())
+        .unwrap_err();
+    machine
+        .launch("l", Grid::new(1, 1), params.bytes())
+        .unwrap();
+    machine.read(words, 4).unwrap();
+
+    let text = ".version 8.0 .target sm_75 .address_size 64 .const .b8 big[65537];";
+    Machine::new(&Module::parse(text).unwrap()).unwrap_err();
 }
 
 /// How a test of another crate makes a kernel wrong.

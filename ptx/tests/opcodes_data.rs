@@ -4,7 +4,7 @@
 
 mod support;
 
-use luxor_ptx::Grid;
+use luxor_ptx::{Grid, Machine, Module};
 use support::{d, h, launch, p, r, words};
 
 /// 9.7.8.3: registers, numbers, special registers, addresses of variables.
@@ -90,6 +90,30 @@ fn ld_and_st() {
         h("mov.u32 %r1, 0x80; st.global.u32 [%out+8], %r1; ld.global.s8 %h0, [%out+8];"),
         0xff80
     );
+    assert!(p("mov.u32 %r1, 0x80; st.global.u32 [%out+8], %r1;
+         ld.global.s8 %h0, [%out+8]; setp.eq.u16 %p0, %h0, 0xff80;"));
+}
+
+/// 5.4.5 and 11.3: parameters lie at multiples of their alignment.
+#[test]
+fn parameters_are_aligned() {
+    let text = ".version 8.0 .target sm_75 .address_size 64
+        .entry k(.param .u8 a, .param .u16 b, .param .align 16 .b8 c[2], .param .u64 .ptr .global d)
+        {
+            .reg .b32 %r<4>; .reg .b64 %d;
+            ld.param.u64 %d, [d];
+            ld.param.u8 %r0, [a]; ld.param.u16 %r1, [b]; ld.param.u8 %r2, [c+1];
+            st.global.u32 [%d], %r0; st.global.u32 [%d+4], %r1; st.global.u32 [%d+8], %r2;
+            ret;
+        }";
+    let mut machine = Machine::new(&Module::parse(text).unwrap()).unwrap();
+    let out = machine.alloc(12);
+    let mut params = [0_u8; 32];
+    (params[0], params[2], params[17]) = (1, 2, 3);
+    params[24..].copy_from_slice(&out.to_le_bytes());
+    machine.launch("k", Grid::new(1, 1), &params).unwrap();
+    let found = machine.read(out, 12).unwrap();
+    assert_eq!(found, [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]);
 }
 
 /// 9.7.8.8 and 9.7.8.11: vectors lie in memory one element after the other.

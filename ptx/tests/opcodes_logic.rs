@@ -190,6 +190,11 @@ fn setp() {
         ["lo", "ls", "hi", "hs"].map(unsigned),
         [false, false, true, true]
     );
+    let equal = |name: &str| p(&format!("setp.{name}.u64 %p0, 5, 5;"));
+    assert_eq!(
+        ["lo", "ls", "hi", "hs"].map(equal),
+        [false, true, false, true]
+    );
     assert!(p("setp.eq.b16 %p0, 0xffff, -1;"));
     assert!(p("setp.lt.s16 %p0, 0x8000, 0;"));
     assert!(p("setp.lt.s64 %p0, 0x8000000000000000, 0;"));

@@ -134,12 +134,13 @@ impl Declared {
             }
             _ => {
                 let name = array.name.clone();
-                let variables = match space {
-                    Space::Const => &mut self.constants,
-                    _ => &mut self.globals,
+                let (variables, base) = match space {
+                    Space::Const => (&mut self.constants, 0),
+                    _ => (&mut self.globals, Segments::VARIABLES),
                 };
+                let address = base + Segments::distance(variables.len());
                 variables.push(Variable { name, bytes });
-                Named::Address(space, Segments::address(variables.len() - 1))
+                Named::Address(space, address)
             }
         };
         self.name(cursor, array.name, named)?;

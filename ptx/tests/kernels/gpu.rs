@@ -67,14 +67,12 @@ pub struct Gpu {
 impl Gpu {
     pub fn new(module: &Module, key: &[u8]) -> Self {
         let mut machine = Machine::new(module).unwrap();
+        let (keys, len) = machine.variable_address(0, "luxor_keys").unwrap();
         // Where a key is read from another place, it should be a wrong one.
-        machine
-            .write_variable("luxor_keys", 0, &[0x5c; 64 * 768])
-            .unwrap();
+        machine.write(keys, &vec![0x5c; len]).unwrap();
         let words: Vec<u8> = words(key).into_iter().flat_map(u32::to_le_bytes).collect();
-        machine
-            .write_variable("luxor_keys", SLOT as usize * 768, &words)
-            .unwrap();
+        let at = u64::from(SLOT) * 768;
+        machine.write(keys + at, &words).unwrap();
         // A kernel takes a few thousand instructions for a unit's stretch.
         machine.set_max_steps(1 << 20);
         // Tables are there 32 times, that no look-up may wait for another one.
