@@ -185,6 +185,33 @@ impl Machine {
         Err(RunError::NoVariable { name })
     }
 
+    /// Writes `bytes` into the `.const` or `.global` variable `name`, of the first module
+    /// that has it, from byte `at` on.
+    ///
+    /// # Errors
+    /// If there is no such variable, or the bytes are out of its bounds.
+    pub fn write_variable(&mut self, name: &str, at: usize, bytes: &[u8]) -> Result<(), RunError> {
+        let address = self.first_variable(name)?;
+        self.write(address + at as u64, bytes)
+    }
+
+    /// `len` bytes of the variable, likewise.
+    ///
+    /// # Errors
+    /// As [`Self::write_variable`].
+    pub fn read_variable(&mut self, name: &str, at: usize, len: usize) -> Result<&[u8], RunError> {
+        let address = self.first_variable(name)?;
+        self.read(address + at as u64, len)
+    }
+
+    fn first_variable(&self, name: &str) -> Result<u64, RunError> {
+        let mut modules = 0..self.modules.len();
+        let found = modules.find_map(|module| self.variable_address(module, name).ok());
+        let name = name.to_owned();
+        let (address, _) = found.ok_or(RunError::NoVariable { name })?;
+        Ok(address)
+    }
+
     /// Runs a kernel of the first module that has one of this name, to its end. `params`
     /// is what [`Parameters::bytes`] makes.
     ///

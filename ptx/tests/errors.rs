@@ -613,6 +613,11 @@ fn the_host_stays_within_bounds_too() {
     machine.write(table + 14, &[8, 9]).unwrap();
     assert_eq!(machine.read(table + 12, 4).unwrap(), [0, 0, 8, 9]);
     machine.write(table + 15, &[8, 9]).unwrap_err();
+    machine.write_variable("table", 13, &[7]).unwrap();
+    let found = machine.read_variable("table", 12, 4).unwrap();
+    assert_eq!(found, [0, 7, 8, 9]);
+    machine.read_variable("table", 12, 5).unwrap_err();
+    machine.write_variable("static", 0, &[1]).unwrap_err();
     let (words, len) = machine.variable_address(0, "words").unwrap();
     assert_eq!(machine.read(words, len).unwrap(), [4, 3, 2, 1, 7, 0, 0, 0]);
     machine.read(words, len + 1).unwrap_err();
