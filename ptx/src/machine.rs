@@ -109,6 +109,16 @@ impl Machine {
         self.own_banks = true;
     }
 
+    /// The module that was loaded first.
+    ///
+    /// # Panics
+    /// If there is none, or no longer.
+    #[must_use]
+    pub fn module(&self) -> &Module {
+        let first = self.modules.first().and_then(Option::as_ref);
+        &first.expect("a module is loaded").module
+    }
+
     /// A buffer of `len` bytes in global memory; its address, a multiple of 256. What
     /// is in it is of no meaning.
     pub fn alloc(&mut self, len: usize) -> u64 {

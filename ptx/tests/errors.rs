@@ -3,7 +3,7 @@
 
 mod support;
 
-use luxor_ptx::{Fault, Grid, Machine, Module, Parameters, ParseFault, RunError, Space};
+use luxor_ptx::{Fault, Grid, Kernel, Machine, Module, Parameters, ParseFault, RunError, Space};
 use support::{FIRST_LINE, fault, fault_of, launch, module, parse_fault, r, text};
 
 #[test]
@@ -636,6 +636,8 @@ fn several_modules() {
     };
     let mut machine = Machine::new(&named("k", 11)).unwrap();
     assert_eq!(machine.load(&named("l", 22)).unwrap(), 1);
+    let kernels = machine.module().kernels();
+    assert_eq!(kernels.map(Kernel::name).collect::<Vec<_>>(), ["k"]);
     let (words, _) = machine.variable_address(1, "words").unwrap();
     machine.write(words + 4, &[5]).unwrap();
     let out = machine.alloc(8);
