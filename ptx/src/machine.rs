@@ -20,7 +20,8 @@ pub struct Machine {
     // Kept from launch to launch, to be allocated once.
     shared: Shared,
     threads: Vec<Thread>,
-    values: Vec<Option<u64>>,
+    values: Vec<u64>,
+    written: Vec<u64>,
 }
 
 /// A module on a device.
@@ -272,17 +273,21 @@ impl Machine {
             return Err(RunError::NoKernel { name });
         };
         let count = grid.threads.iter().product::<u32>();
-        let size = kernel.slots.len();
+        let (size, bits) = (kernel.slots, kernel.written.len());
         self.shared.reset(grid.shared_len(kernel));
-        self.values.clear();
+        // What other threads left in the values is not there, by `written`.
+        self.values.resize(count as usize * size, 0);
+        self.written.clear();
         self.threads.resize_with(count as usize, Thread::default);
         for (number, thread) in (0..).zip(&mut self.threads) {
             thread.start(kernel.local);
-            let first = self.values.len();
-            self.values.extend_from_slice(&kernel.slots);
+            self.written.extend_from_slice(&kernel.written);
+            let values = &mut self.values[number as usize * size..][..size];
+            for (slot, value) in &kernel.fixed {
+                values[*slot as usize] = *value;
+            }
             for (slot, special) in &kernel.specials {
-                let value = grid.special(*special, block, number);
-                self.values[first + *slot as usize] = Some(u64::from(value));
+                values[*slot as usize] = grid.special(*special, block, number).into();
             }
         }
         let mut now = Moment {
@@ -306,9 +311,10 @@ impl Machine {
                     max_steps: self.max_steps,
                     own_banks: self.own_banks,
                 };
-                let first = number as usize * size;
-                let values = &mut self.values[first..first + size];
-                let stop = thread.run(&mut world, values).map_err(|fault| {
+                let index = number as usize;
+                let values = &mut self.values[index * size..][..size];
+                let written = &mut self.written[index * bits..][..bits];
+                let stop = thread.run(&mut world, values, written).map_err(|fault| {
                     let line = kernel.code.get(thread.at).map_or(0, |i| i.line);
                     loaded
                         .module
@@ -336,6 +342,7 @@ impl Default for Machine {
             shared: Shared::default(),
             threads: Vec::new(),
             values: Vec::new(),
+            written: Vec::new(),
         }
     }
 }

@@ -131,10 +131,14 @@ pub struct Kernel {
     pub(crate) shared: usize,
     pub(crate) local: usize,
     pub(crate) code: Vec<Instruction>,
-    /// What a thread's file of values holds before its first instruction.
-    pub(crate) slots: Vec<Option<u64>>,
+    /// How many values a thread's file has.
+    pub(crate) slots: usize,
+    /// Those that are the same for all threads.
+    pub(crate) fixed: Vec<(Slot, u64)>,
     /// Those of special registers, which are each thread's own.
     pub(crate) specials: Vec<(Slot, Special)>,
+    /// A bit for each value: whether it is there before the first instruction.
+    pub(crate) written: Vec<u64>,
     /// Names of registers, for messages.
     pub(crate) registers: HashMap<Slot, String>,
 }

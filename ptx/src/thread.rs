@@ -81,13 +81,15 @@ impl Thread {
         self.local.reset(local);
     }
 
-    /// Runs to the next barrier or to the end. `values` is the thread's file of values.
+    /// Runs to the next barrier or to the end. `values` is the thread's file of values, of
+    /// which those are there that have their bit in `written`.
     ///
     /// After an error `at` is the instruction that made it.
     pub fn run(
         &mut self,
         world: &mut World<'_>,
-        values: &mut [Option<u64>],
+        values: &mut [u64],
+        written: &mut [u64],
     ) -> Result<Stop, Fault> {
         let code = &world.kernel.code;
         while let Some(instruction) = code.get(self.at) {
@@ -98,6 +100,7 @@ impl Thread {
             }
             let mut values = Values {
                 values,
+                written,
                 kernel: world.kernel,
             };
             if let Some(guard) = instruction.guard
@@ -344,14 +347,18 @@ fn number(bytes: &[u8]) -> u64 {
 
 /// A thread's file of values.
 struct Values<'a> {
-    values: &'a mut [Option<u64>],
+    values: &'a mut [u64],
+    written: &'a mut [u64],
     kernel: &'a Kernel,
 }
 
 impl Values<'_> {
     #[inline]
     fn read(&self, slot: Slot) -> Result<u64, Fault> {
-        self.values[slot as usize].ok_or_else(|| self.unwritten(slot))
+        if self.written[slot as usize / 64] >> (slot % 64) & 1 == 0 {
+            return Err(self.unwritten(slot));
+        }
+        Ok(self.values[slot as usize])
     }
 
     #[cold]
@@ -364,7 +371,8 @@ impl Values<'_> {
 
     #[inline]
     fn write(&mut self, slot: Slot, value: u64) {
-        self.values[slot as usize] = Some(value);
+        self.values[slot as usize] = value;
+        self.written[slot as usize / 64] |= 1 << (slot % 64);
     }
 
     fn predicate(&self, predicate: Predicate) -> Result<bool, Fault> {

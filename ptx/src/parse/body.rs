@@ -377,13 +377,14 @@ impl<'a> Body<'_, 'a> {
             self.code[*from].op = Op::Branch { to: *target };
         }
         let mut registers = HashMap::new();
-        let mut specials = Vec::new();
-        let mut slots = Vec::with_capacity(self.slots.len());
+        let (mut fixed, mut specials) = (Vec::new(), Vec::new());
+        let slots = self.slots.len();
+        let mut written = vec![0; slots.div_ceil(64)];
         for (slot, kind) in (0..).zip(self.slots) {
-            slots.push(match kind {
+            let value = match kind {
                 SlotKind::Register(name) => {
                     registers.insert(slot, name);
-                    None
+                    continue;
                 }
                 SlotKind::Fixed(Fixed::Special(special)) => {
                     specials.push((slot, special));
@@ -394,7 +395,9 @@ impl<'a> Body<'_, 'a> {
                     let at = self.declared.shared.next_multiple_of(align);
                     Some((Shared::BASE + at).wrapping_add(offset))
                 }
-            });
+            };
+            fixed.extend(value.map(|value| (slot, value)));
+            written[slot as usize / 64] |= 1 << (slot % 64);
         }
         let len = |len: u64, what: &str| {
             let max = 1 << 20;
@@ -411,7 +414,9 @@ impl<'a> Body<'_, 'a> {
             threads,
             code: self.code,
             slots,
+            fixed,
             specials,
+            written,
             registers,
         })
     }
