@@ -4,13 +4,23 @@
 //!
 //! | to do this | use |
 //! |---|---|
+//! | encrypt on devices | [`GpuBackend`] |
+//! | encrypt what is on a device already | [`GpuKey::crypt_resident`] |
 //! | run the kernels by another library | implement [`Device`] and [`Queue`] |
 //! | put a key into the kernels' form | [`KeyWords`] |
 
 #![deny(unsafe_code)]
 
+mod backend;
+mod call;
 pub mod device;
 pub mod keys;
+mod plan;
+mod pool;
+mod resident;
 
-pub use device::{Device, DeviceError, DeviceMemory, Launch, Piece, Queue, QueueSizes, Resident};
+pub use backend::{GpuBackend, GpuKey, ResidentError, ResidentRun, Tuning};
+pub use device::{
+    Bounds, Device, DeviceError, DeviceMemory, Launch, Piece, Queue, QueueSizes, Resident,
+};
 pub use keys::{AesSize, KeyWords, Tables};

@@ -1,0 +1,700 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A double of a device: what each launch means, by the reference's cipher, on memory with
+//! bounds. What a queue is asked is done as late as it may be, when it is waited for, or at
+//! once. It can fail, or panic, at any call.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::{
+    collections::HashMap,
+    ops::{Deref, DerefMut, Range},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use luxor_engine::{Buffer, Direction};
+use luxor_engine_gpu::{
+    Bounds, Device, DeviceError, DeviceMemory, KeyWords, Launch, Piece, Queue, QueueSizes,
+    Resident, Tables,
+};
+use luxor_reference::{Aes, Block, multiply_by_alpha};
+
+/// What can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    LoadKey,
+    MakeQueue,
+    Pin,
+    Memory,
+    UploadStaging,
+    UploadPieces,
+    Upload,
+    Launch,
+    DownloadStaging,
+    Download,
+    Wait,
+    Wipe,
+}
+
+/// How it fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    OutOfMemory,
+    Launch,
+    /// And so does everything after it.
+    Lost,
+    /// The library lacks something.
+    TooOld,
+    Panic,
+}
+
+/// The `nth` call, counted from 0 and from when the fault was set: of all, or of one kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    pub op: Option<Op>,
+    pub nth: usize,
+    pub trouble: Trouble,
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub tables: Tables,
+    /// What a queue is asked is done when it is waited for.
+    pub late: bool,
+    /// Bytes of memory for queues.
+    pub memory: usize,
+    /// There is pinned memory.
+    pub pins: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            tables: Tables::Two,
+            late: true,
+            memory: usize::MAX,
+            pins: true,
+        }
+    }
+}
+
+/// What is known of a double.
+#[derive(Debug, Default)]
+pub struct Record {
+    pub calls: HashMap<Op, usize>,
+    pub launches: Vec<Launch>,
+    pub keys: usize,
+    pub queues: usize,
+    pub most_queues: usize,
+    /// Bytes of queues' memory on the device.
+    pub bytes: usize,
+    pub most_bytes: usize,
+    /// Queues that went with something under way.
+    pub abandoned: usize,
+    /// Queues that went with something in their staging memory, or in that on a device
+    /// that could have wiped it.
+    pub dirty: usize,
+    pinned: Vec<Range<usize>>,
+    fault: Option<Fault>,
+    pub lost: bool,
+    /// Whether a fault has happened.
+    pub failed: bool,
+}
+
+#[derive(Clone)]
+pub struct Double {
+    options: Options,
+    record: Arc<Mutex<Record>>,
+}
+
+impl Double {
+    pub fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    pub fn with(options: Options) -> Self {
+        Self {
+            options,
+            record: Arc::default(),
+        }
+    }
+
+    pub fn record(&self) -> MutexGuard<'_, Record> {
+        lock(&self.record)
+    }
+
+    pub fn break_with(&self, fault: Fault) {
+        let mut record = self.record();
+        record.fault = Some(fault);
+        record.failed = false;
+    }
+
+    pub fn mend(&self) {
+        let mut record = self.record();
+        record.fault = None;
+        record.lost = false;
+    }
+
+    pub fn calls(&self, op: Op) -> usize {
+        self.record().calls.get(&op).copied().unwrap_or(0)
+    }
+}
+
+fn lock(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
+    record.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts a call, which fails if it is its turn.
+fn call(record: &Mutex<Record>, op: Op) -> Result<(), DeviceError> {
+    let mut record = lock(record);
+    *record.calls.entry(op).or_default() += 1;
+    let message = format!("{op:?}");
+    if record.lost {
+        return Err(DeviceError::Lost { message });
+    }
+    let Some(fault) = &mut record.fault else {
+        return Ok(());
+    };
+    if fault.op.is_some_and(|only| only != op) {
+        return Ok(());
+    }
+    if fault.nth > 0 {
+        fault.nth -= 1;
+        return Ok(());
+    }
+    let trouble = fault.trouble;
+    record.fault = None;
+    record.failed = true;
+    Err(match trouble {
+        Trouble::OutOfMemory => DeviceError::OutOfMemory { message },
+        Trouble::Launch => DeviceError::Launch { message },
+        Trouble::TooOld => DeviceError::Library { message },
+        Trouble::Lost => {
+            record.lost = true;
+            DeviceError::Lost { message }
+        }
+        Trouble::Panic => {
+            drop(record);
+            panic!("the double panics at {op:?}")
+        }
+    })
+}
+
+impl Device for Double {
+    type Queue = DoubleQueue;
+    type Key = DoubleKey;
+    type Memory = DoubleMemory;
+
+    fn name(&self) -> &'static str {
+        "opencl"
+    }
+
+    fn description(&self) -> String {
+        "double".into()
+    }
+
+    fn tables(&self) -> Tables {
+        self.options.tables
+    }
+
+    fn load_key(&self, words: &KeyWords) -> Result<DoubleKey, DeviceError> {
+        call(&self.record, Op::LoadKey)?;
+        self.record().keys += 1;
+        Ok(DoubleKey {
+            data: Aes::new(&key(words, 0, self.options.tables)),
+            tweak: Aes::new(&key(words, 120, self.options.tables)),
+            record: Arc::clone(&self.record),
+        })
+    }
+
+    fn queue(&self, sizes: QueueSizes) -> Result<DoubleQueue, DeviceError> {
+        call(&self.record, Op::MakeQueue)?;
+        assert!(sizes.data.is_multiple_of(16) && sizes.tweaks.is_multiple_of(16));
+        assert!(sizes.pieces.is_multiple_of(32) && sizes.pieces > 0);
+        let bytes = sizes.data + sizes.tweaks + sizes.pieces;
+        let mut record = self.record();
+        if bytes > self.options.memory - record.bytes.min(self.options.memory) {
+            let message = format!("{bytes} bytes");
+            return Err(DeviceError::OutOfMemory { message });
+        }
+        record.queues += 1;
+        record.bytes += bytes;
+        record.most_queues = record.most_queues.max(record.queues);
+        record.most_bytes = record.most_bytes.max(record.bytes);
+        Ok(DoubleQueue {
+            late: self.options.late,
+            bytes,
+            staging: vec![0; sizes.data],
+            staged_pieces: vec![Piece::default(); sizes.pieces / 32],
+            data: vec![0; sizes.data],
+            tweaks: vec![0; sizes.tweaks],
+            pieces: vec![Piece::default(); sizes.pieces / 32],
+            under_way: Vec::new(),
+            error: None,
+            record: Arc::clone(&self.record),
+        })
+    }
+
+    fn alloc(&self, len: usize) -> Option<Buffer> {
+        if !self.options.pins || call(&self.record, Op::Pin).is_err() {
+            return None;
+        }
+        let bytes = Buffer::zeroed(len);
+        let start = bytes.as_ptr().addr();
+        let range = start..start + len;
+        self.record().pinned.push(range.clone());
+        Some(Buffer::from_owner(Pinned {
+            bytes,
+            range,
+            record: Arc::clone(&self.record),
+        }))
+    }
+
+    fn is_pinned(&self, bytes: &[u8]) -> bool {
+        let record = self.record();
+        let (start, end) = (bytes.as_ptr().addr(), bytes.as_ptr().addr() + bytes.len());
+        let mut pinned = record.pinned.iter();
+        pinned.any(|range| range.start <= start && end <= range.end)
+    }
+
+    fn memory(&self, len: usize) -> Result<DoubleMemory, DeviceError> {
+        call(&self.record, Op::Memory)?;
+        Ok(DoubleMemory(Arc::new(Mutex::new(vec![0; len]))))
+    }
+
+    fn write(&self, memory: &mut DoubleMemory, at: usize, bytes: &[u8]) -> Result<(), DeviceError> {
+        memory.0.lock().unwrap()[at..][..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read(&self, memory: &DoubleMemory, at: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        bytes.copy_from_slice(&memory.0.lock().unwrap()[at..][..bytes.len()]);
+        Ok(())
+    }
+}
+
+/// The key whose schedule begins at a word.
+fn key(words: &KeyWords, from: usize, tables: Tables) -> Vec<u8> {
+    let mut words = words.expose()[from..][..words.size().bytes() / 4].to_vec();
+    if tables == Tables::Two {
+        // Rounds 1 and on are rotated.
+        for word in words.iter_mut().skip(4) {
+            *word = word.rotate_left(8);
+        }
+    }
+    words.into_iter().flat_map(u32::to_le_bytes).collect()
+}
+
+struct Pinned {
+    bytes: Buffer,
+    range: Range<usize>,
+    record: Arc<Mutex<Record>>,
+}
+
+impl Deref for Pinned {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl DerefMut for Pinned {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        lock(&self.record)
+            .pinned
+            .retain(|range| *range != self.range);
+    }
+}
+
+pub struct DoubleKey {
+    data: Aes,
+    tweak: Aes,
+    record: Arc<Mutex<Record>>,
+}
+
+impl Drop for DoubleKey {
+    fn drop(&mut self) {
+        lock(&self.record).keys -= 1;
+    }
+}
+
+/// Commands that are done late have it, too.
+pub struct DoubleMemory(Arc<Mutex<Vec<u8>>>);
+
+impl DeviceMemory for DoubleMemory {
+    fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+}
+
+enum Command {
+    UploadStaging(Range<usize>),
+    UploadPieces(usize),
+    Upload(Host, usize),
+    Launch {
+        data: Aes,
+        tweak: Aes,
+        launch: Launch,
+        on: Option<(Arc<Mutex<Vec<u8>>>, Arc<Mutex<Vec<u8>>>)>,
+    },
+    DownloadStaging(Range<usize>),
+    Download(usize, Host),
+}
+
+/// Memory of the host until the queue has been waited for.
+struct Host(*mut u8, usize);
+
+// SAFETY: who calls `upload` and `download` promises that it is theirs, whatever thread
+// the queue is on.
+unsafe impl Send for Host {}
+
+pub struct DoubleQueue {
+    late: bool,
+    bytes: usize,
+    staging: Vec<u8>,
+    staged_pieces: Vec<Piece>,
+    data: Vec<u8>,
+    tweaks: Vec<u8>,
+    pieces: Vec<Piece>,
+    under_way: Vec<Command>,
+    error: Option<DeviceError>,
+    record: Arc<Mutex<Record>>,
+}
+
+impl DoubleQueue {
+    fn begin(&mut self, op: Op, command: Command) -> Result<(), DeviceError> {
+        call(&self.record, op)?;
+        if self.late {
+            self.under_way.push(command);
+            Ok(())
+        } else {
+            self.perform(command)
+        }
+    }
+
+    fn finish(&mut self) {
+        for command in std::mem::take(&mut self.under_way) {
+            if let Err(error) = self.perform(command) {
+                self.error.get_or_insert(error);
+                return;
+            }
+        }
+    }
+
+    fn perform(&mut self, command: Command) -> Result<(), DeviceError> {
+        match command {
+            Command::UploadStaging(range) => {
+                self.data[range.clone()].copy_from_slice(&self.staging[range]);
+            }
+            Command::UploadPieces(count) => {
+                self.pieces[..count].copy_from_slice(&self.staged_pieces[..count]);
+            }
+            Command::Upload(Host(from, len), at) => {
+                // SAFETY: the caller of `upload` promised it.
+                let from = unsafe { std::slice::from_raw_parts(from, len) };
+                self.data[at..][..len].copy_from_slice(from);
+            }
+            Command::Launch {
+                data,
+                tweak,
+                launch,
+                on,
+            } => {
+                let bounds = Bounds {
+                    input: self.data.len(),
+                    output: self.data.len(),
+                    tweaks: self.tweaks.len(),
+                    pieces: self.pieces.len() * 32,
+                };
+                let (pieces, tweaks) = (&self.pieces, &mut self.tweaks);
+                let Some((input, output)) = on else {
+                    launch.check(bounds)?;
+                    let input = self.data.clone();
+                    run(
+                        &launch,
+                        &data,
+                        &tweak,
+                        pieces,
+                        tweaks,
+                        &input,
+                        &mut self.data,
+                    );
+                    return Ok(());
+                };
+                let input = input.lock().unwrap().clone();
+                let mut output = output.lock().unwrap();
+                launch.check(Bounds {
+                    input: input.len(),
+                    output: output.len(),
+                    ..bounds
+                })?;
+                run(&launch, &data, &tweak, pieces, tweaks, &input, &mut output);
+            }
+            Command::DownloadStaging(range) => {
+                self.staging[range.clone()].copy_from_slice(&self.data[range]);
+            }
+            Command::Download(at, Host(to, len)) => {
+                // SAFETY: the caller of `download` promised it.
+                let to = unsafe { std::slice::from_raw_parts_mut(to, len) };
+                to.copy_from_slice(&self.data[at..][..len]);
+            }
+        }
+        Ok(())
+    }
+
+    fn settled(&mut self) {
+        let late = !self.under_way.is_empty();
+        self.finish();
+        assert!(
+            !late,
+            "the staging memory was asked for with something under way"
+        );
+    }
+}
+
+impl Queue for DoubleQueue {
+    type Key = DoubleKey;
+    type Memory = DoubleMemory;
+
+    fn staging(&mut self) -> &mut [u8] {
+        self.settled();
+        &mut self.staging
+    }
+
+    fn pieces(&mut self) -> &mut [Piece] {
+        self.settled();
+        &mut self.staged_pieces
+    }
+
+    fn upload_staging(&mut self, range: Range<usize>) -> Result<(), DeviceError> {
+        self.begin(Op::UploadStaging, Command::UploadStaging(range))
+    }
+
+    fn upload_pieces(&mut self, count: usize) -> Result<(), DeviceError> {
+        self.begin(Op::UploadPieces, Command::UploadPieces(count))
+    }
+
+    unsafe fn upload(&mut self, from: *const u8, len: usize, at: usize) -> Result<(), DeviceError> {
+        self.begin(Op::Upload, Command::Upload(Host(from.cast_mut(), len), at))
+    }
+
+    fn launch(&mut self, key: &DoubleKey, launch: &Launch) -> Result<(), DeviceError> {
+        lock(&self.record).launches.push(*launch);
+        let command = Command::Launch {
+            data: key.data.clone(),
+            tweak: key.tweak.clone(),
+            launch: *launch,
+            on: None,
+        };
+        self.begin(Op::Launch, command)
+    }
+
+    fn launch_on(
+        &mut self,
+        data: &mut Resident<'_, DoubleMemory>,
+        key: &DoubleKey,
+        launch: &Launch,
+    ) -> Result<(), DeviceError> {
+        lock(&self.record).launches.push(*launch);
+        let input = Arc::clone(&data.input().0);
+        let command = Command::Launch {
+            data: key.data.clone(),
+            tweak: key.tweak.clone(),
+            launch: *launch,
+            on: Some((input, Arc::clone(&data.output().0))),
+        };
+        self.begin(Op::Launch, command)
+    }
+
+    fn download_staging(&mut self, range: Range<usize>) -> Result<(), DeviceError> {
+        self.begin(Op::DownloadStaging, Command::DownloadStaging(range))
+    }
+
+    unsafe fn download(&mut self, at: usize, to: *mut u8, len: usize) -> Result<(), DeviceError> {
+        self.begin(Op::Download, Command::Download(at, Host(to, len)))
+    }
+
+    fn wait(&mut self) -> Result<(), DeviceError> {
+        if let Err(error) = call(&self.record, Op::Wait) {
+            // Half of it came to pass.
+            self.under_way.truncate(self.under_way.len() / 2);
+            self.finish();
+            return Err(error);
+        }
+        self.finish();
+        self.error.take().map_or(Ok(()), Err)
+    }
+
+    fn wipe(&mut self, used: QueueSizes) -> Result<(), DeviceError> {
+        assert!(self.under_way.is_empty(), "wiped with something under way");
+        self.staging[..used.data].fill(0);
+        self.staged_pieces[..used.pieces / 32].fill(Piece::default());
+        call(&self.record, Op::Wipe)?;
+        self.data[..used.data].fill(0);
+        self.tweaks[..used.tweaks].fill(0);
+        self.pieces[..used.pieces / 32].fill(Piece::default());
+        Ok(())
+    }
+}
+
+impl Drop for DoubleQueue {
+    fn drop(&mut self) {
+        let mut record = lock(&self.record);
+        record.queues -= 1;
+        record.bytes -= self.bytes;
+        record.abandoned += usize::from(!self.under_way.is_empty());
+        let bytes = [&self.data, &self.tweaks].into_iter().flatten();
+        let device =
+            bytes.copied().any(|b| b != 0) || self.pieces.iter().any(|p| *p != Piece::default());
+        let host = self.staging.iter().any(|&b| b != 0)
+            || self.staged_pieces.iter().any(|p| *p != Piece::default());
+        let cannot = record.lost || record.failed;
+        record.dirty += usize::from(host || (device && !cannot));
+    }
+}
+
+/// What a launch means. The memories are long enough.
+fn run(
+    launch: &Launch,
+    data: &Aes,
+    tweak: &Aes,
+    pieces: &[Piece],
+    tweaks: &mut [u8],
+    input: &[u8],
+    output: &mut [u8],
+) {
+    match *launch {
+        Launch::Tweaks {
+            pieces_at,
+            piece_count,
+            units,
+            spu,
+            tweaks_at,
+        } => {
+            let pieces = &pieces[pieces_at / 32..][..piece_count as usize];
+            for unit in 0..units {
+                let mut block = tweak.encrypt(number(pieces, unit).to_le_bytes());
+                for stretch in 0..spu {
+                    let at = tweaks_at + 16 * (unit as usize * spu as usize + stretch as usize);
+                    tweaks[at..][..16].copy_from_slice(&block);
+                    if stretch + 1 < spu {
+                        for _ in 0..256 {
+                            block = multiply_by_alpha(block);
+                        }
+                    }
+                }
+            }
+        }
+        Launch::Xts {
+            direction,
+            input_at,
+            output_at,
+            tweaks_at,
+            units,
+            blocks,
+            pitch,
+            spu,
+        } => {
+            for unit in 0..units as usize {
+                let tweaks = &tweaks[tweaks_at + 16 * unit * spu as usize..];
+                let mut mask = block(tweaks, 0);
+                for index in 0..blocks as usize {
+                    if index.is_multiple_of(256) {
+                        // As a warp that has only its stretch's.
+                        mask = block(tweaks, index / 256);
+                    }
+                    let at = 16 * (unit * pitch as usize + index);
+                    let from = block(&input[input_at + at..], 0);
+                    let to = &mut output[output_at + at..][..16];
+                    to.copy_from_slice(&xex(data, direction, from, mask));
+                    mask = multiply_by_alpha(mask);
+                }
+            }
+        }
+        Launch::Tails {
+            direction,
+            input_at,
+            output_at,
+            tweaks_at,
+            units,
+            blocks,
+            pitch,
+            spu,
+            tail,
+        } => {
+            assert!((1..16).contains(&tail));
+            let (blocks, tail) = (blocks as usize, tail as usize);
+            for unit in 0..units as usize {
+                let tweaks = &tweaks[tweaks_at + 16 * unit * spu as usize..];
+                let mask = |index: usize| {
+                    assert!(index / 256 < spu as usize);
+                    let first = block(tweaks, index / 256);
+                    (0..index % 256).fold(first, |mask, _| multiply_by_alpha(mask))
+                };
+                let (whole, last) = (mask(blocks), mask(blocks + 1));
+                let (first, second) = match direction {
+                    Direction::Encrypt => (whole, last),
+                    Direction::Decrypt => (last, whole),
+                };
+                let at = 16 * (unit * pitch as usize + blocks);
+                let middle = xex(data, direction, block(&input[input_at + at..], 0), first);
+                let mut joined = middle;
+                joined[..tail].copy_from_slice(&input[input_at + at + 16..][..tail]);
+                let to = &mut output[output_at + at..][..16 + tail];
+                to[..16].copy_from_slice(&xex(data, direction, joined, second));
+                to[16..].copy_from_slice(&middle[..tail]);
+            }
+        }
+        Launch::Ctr {
+            input_at,
+            output_at,
+            pieces_at,
+            piece_count,
+            units,
+            len,
+            pitch,
+            ..
+        } => {
+            let pieces = &pieces[pieces_at / 32..][..piece_count as usize];
+            for unit in 0..units {
+                let at = 16 * unit as usize * pitch as usize;
+                let mut counter = number(pieces, unit);
+                let from = &input[input_at + at..][..len as usize];
+                let to = &mut output[output_at + at..][..len as usize];
+                for (from, to) in from.chunks(16).zip(to.chunks_mut(16)) {
+                    let stream = data.encrypt(counter.to_be_bytes());
+                    for ((from, to), key) in from.iter().zip(to).zip(stream) {
+                        *to = from ^ key;
+                    }
+                    counter = counter.wrapping_add(1);
+                }
+            }
+        }
+    }
+}
+
+fn number(pieces: &[Piece], unit: u32) -> u128 {
+    assert!(pieces.is_sorted_by(|a, b| a.start < b.start) && pieces[0].start == 0);
+    let piece = pieces.partition_point(|piece| piece.start <= unit) - 1;
+    pieces[piece].number(unit)
+}
+
+fn block(bytes: &[u8], index: usize) -> Block {
+    bytes[16 * index..][..16].try_into().unwrap()
+}
+
+fn xex(aes: &Aes, direction: Direction, input: Block, mask: Block) -> Block {
+    let xor = |a: Block, b: Block| std::array::from_fn(|i| a[i] ^ b[i]);
+    let inside = xor(input, mask);
+    let inside = match direction {
+        Direction::Encrypt => aes.encrypt(inside),
+        Direction::Decrypt => aes.decrypt(inside),
+    };
+    xor(inside, mask)
+}
