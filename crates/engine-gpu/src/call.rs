@@ -66,7 +66,8 @@ impl<'c, 'r, D: Device> Call<'c, 'r, D> {
             match land(lease, batch) {
                 Ok((lease, units)) => {
                     done += units;
-                    if self.key.pool().is_wanted() {
+                    let is_needed = self.plan.next_unit().is_some();
+                    if self.key.pool().is_wanted() || !is_needed {
                         lease.give_back();
                     } else {
                         spare = Some(lease);

@@ -23,14 +23,14 @@ pub(crate) struct Pool<D: Device> {
     changed: Condvar,
 }
 
-struct State<Q> {
+struct State<Q: Queue> {
     devices: Vec<DeviceState<Q>>,
     /// Of those who wait: the next one's number, and whose turn it is.
     tickets: u64,
     turn: u64,
 }
 
-struct DeviceState<Q> {
+struct DeviceState<Q: Queue> {
     idle: Vec<Held<Q>>,
     /// Queues that are idle, lent or being made.
     made: usize,
@@ -41,13 +41,13 @@ struct DeviceState<Q> {
     lost: Option<DeviceError>,
 }
 
-impl<Q> DeviceState<Q> {
+impl<Q: Queue> DeviceState<Q> {
     fn lent(&self) -> usize {
         self.made - self.idle.len()
     }
 }
 
-struct Held<Q> {
+struct Held<Q: Queue> {
     queue: Q,
     sizes: QueueSizes,
     /// What has been written to since the queue was wiped.
@@ -57,19 +57,25 @@ struct Held<Q> {
 impl<Q: Queue> Held<Q> {
     /// Waits for what is under way, and wipes.
     fn clean(&mut self) -> Result<(), DeviceError> {
+        if self.used == QueueSizes::default() {
+            return Ok(());
+        }
         let waited = self.queue.wait();
-        let wiped = if self.used == QueueSizes::default() {
-            Ok(())
-        } else {
-            self.queue.wipe(self.used)
-        };
+        let wiped = self.queue.wipe(self.used);
         self.used = QueueSizes::default();
         waited.and(wiped)
     }
 }
 
+impl<Q: Queue> Drop for Held<Q> {
+    /// Once more, if a panic came between.
+    fn drop(&mut self) {
+        let _ = self.clean();
+    }
+}
+
 /// What to do for somebody who wants a queue.
-enum Choice<Q> {
+enum Choice<Q: Queue> {
     Take(usize, Held<Q>),
     /// One of so many bytes, in the place of one that is too short if there is one.
     Make(usize, usize, Option<Held<Q>>),
@@ -292,7 +298,7 @@ fn discard<Q: Queue>(queues: impl IntoIterator<Item = Held<Q>>) {
 }
 
 /// Of the devices that have something to offer, the one of which the fewest queues are lent.
-fn choose<Q>(state: &mut State<Q>, need: usize, only: Option<usize>) -> Choice<Q> {
+fn choose<Q: Queue>(state: &mut State<Q>, need: usize, only: Option<usize>) -> Choice<Q> {
     let suits = |index: &usize| only.is_none_or(|only| only == *index);
     let offers = |device: &DeviceState<Q>| {
         device.lost.is_none() && (device.made < device.limit || !device.idle.is_empty())

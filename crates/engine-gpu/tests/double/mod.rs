@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A double of a device: what each launch means, by the reference's cipher, on memory with
-//! bounds. What a queue is asked is done as late as it may be, when it is waited for, or at
+//! A double of a device: what each launch means, by tables that are made of the reference's
+//! S-box and by a key's words as the kernels read them, on memory with bounds. What a queue is asked is done as late as it may be, when it is waited for, or at
 //! once. It can fail, or panic, at any call.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
@@ -8,7 +8,7 @@
 use std::{
     collections::HashMap,
     ops::{Deref, DerefMut, Range},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
 };
 
 use luxor_engine::{Buffer, Direction};
@@ -16,7 +16,11 @@ use luxor_engine_gpu::{
     Bounds, Device, DeviceError, DeviceMemory, KeyWords, Launch, Piece, Queue, QueueSizes,
     Resident, Tables,
 };
-use luxor_reference::{Aes, Block, multiply_by_alpha};
+use luxor_reference::{
+    Block,
+    aes::{INVERSE_S_BOX, S_BOX, multiply},
+    multiply_by_alpha,
+};
 
 /// What can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -200,8 +204,8 @@ impl Device for Double {
         call(&self.record, Op::LoadKey)?;
         self.record().keys += 1;
         Ok(DoubleKey {
-            data: Aes::new(&key(words, 0, self.options.tables)),
-            tweak: Aes::new(&key(words, 120, self.options.tables)),
+            data: Aes::new(words, [0, 60], self.options.tables),
+            tweak: Aes::new(words, [120, 60], self.options.tables),
             record: Arc::clone(&self.record),
         })
     }
@@ -272,16 +276,78 @@ impl Device for Double {
     }
 }
 
-/// The key whose schedule begins at a word.
-fn key(words: &KeyWords, from: usize, tables: Tables) -> Vec<u8> {
-    let mut words = words.expose()[from..][..words.size().bytes() / 4].to_vec();
-    if tables == Tables::Two {
-        // Rounds 1 and on are rotated.
-        for word in words.iter_mut().skip(4) {
-            *word = word.rotate_left(8);
+/// A cipher by the words of a key: what schedules begin at.
+#[derive(Clone)]
+struct Aes {
+    encryption: Vec<[u32; 4]>,
+    decryption: Vec<[u32; 4]>,
+}
+
+/// T0 of encryption and of decryption.
+static TABLES: LazyLock<[[u32; 256]; 2]> = LazyLock::new(|| {
+    let table = |box_: &[u8; 256], factors: [u8; 4]| {
+        box_.map(|b| u32::from_le_bytes(factors.map(|factor| multiply(b, factor))))
+    };
+    [
+        table(&S_BOX, [2, 1, 1, 3]),
+        table(&INVERSE_S_BOX, [0x0e, 0x09, 0x0d, 0x0b]),
+    ]
+});
+
+impl Aes {
+    fn new(words: &KeyWords, [encryption, decryption]: [usize; 2], tables: Tables) -> Self {
+        let rounds = words.size().rounds();
+        let schedule = |from: usize, by: u32| {
+            let keys = words.expose()[from..].chunks_exact(4).take(rounds + 1);
+            let inner = 1..rounds;
+            keys.enumerate()
+                .map(|(round, key)| {
+                    let by = if inner.contains(&round) { by } else { 0 };
+                    std::array::from_fn(|i| key[i].rotate_left(by))
+                })
+                .collect()
+        };
+        Self {
+            encryption: schedule(encryption, if tables == Tables::Two { 8 } else { 0 }),
+            decryption: schedule(decryption, 0),
         }
     }
-    words.into_iter().flat_map(u32::to_le_bytes).collect()
+
+    fn encrypt(&self, block: Block) -> Block {
+        Self::cipher(&self.encryption, &TABLES[0], &S_BOX, 1, block)
+    }
+
+    fn decrypt(&self, block: Block) -> Block {
+        Self::cipher(&self.decryption, &TABLES[1], &INVERSE_S_BOX, 3, block)
+    }
+
+    /// `turn` is the column, counted from a byte's own, that row 1 is taken from.
+    fn cipher(
+        keys: &[[u32; 4]],
+        table: &[u32; 256],
+        s_box: &[u8; 256],
+        turn: usize,
+        block: Block,
+    ) -> Block {
+        let words: [u32; 4] =
+            std::array::from_fn(|i| u32::from_le_bytes(block[4 * i..][..4].try_into().unwrap()));
+        let mut state: [u32; 4] = std::array::from_fn(|i| words[i] ^ keys[0][i]);
+        for (round, key) in keys.iter().enumerate().skip(1) {
+            let before = state.map(u32::to_le_bytes);
+            let byte = |column: usize, row: usize| before[(column + turn * row) % 4][row];
+            state = std::array::from_fn(|column| {
+                if round + 1 == keys.len() {
+                    let bytes = [0, 1, 2, 3].map(|row| s_box[usize::from(byte(column, row))]);
+                    return u32::from_le_bytes(bytes) ^ key[column];
+                }
+                (0..4).fold(key[column], |sum, row| {
+                    let entry = table[usize::from(byte(column, row))];
+                    sum ^ entry.rotate_left(8 * u32::try_from(row).unwrap())
+                })
+            });
+        }
+        state.map(u32::to_le_bytes).concat().try_into().unwrap()
+    }
 }
 
 struct Pinned {
@@ -325,7 +391,9 @@ impl Drop for DoubleKey {
 }
 
 /// Commands that are done late have it, too.
-pub struct DoubleMemory(Arc<Mutex<Vec<u8>>>);
+pub struct DoubleMemory(Shared);
+
+type Shared = Arc<Mutex<Vec<u8>>>;
 
 impl DeviceMemory for DoubleMemory {
     fn len(&self) -> usize {
@@ -341,7 +409,7 @@ enum Command {
         data: Aes,
         tweak: Aes,
         launch: Launch,
-        on: Option<(Arc<Mutex<Vec<u8>>>, Arc<Mutex<Vec<u8>>>)>,
+        on: Option<(Shared, Shared)>,
     },
     DownloadStaging(Range<usize>),
     Download(usize, Host),
