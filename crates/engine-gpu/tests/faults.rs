@@ -6,15 +6,18 @@ mod double;
 
 use std::{
     panic::{self, AssertUnwindSafe},
-    sync::{LazyLock, Mutex},
+    sync::{
+        Arc, LazyLock, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
 };
 
 use double::{Double, Fault, Op, Options, Trouble};
 use luxor_conformance::Random;
 use luxor_engine::{
-    Backend, BackendError, Buffer, CryptError, CryptErrorKind, DataUnitLen, Direction, InOut,
-    KeySpec, LoadedKey, Registry, Run, XtsKey,
+    Backend, BackendError, Buffer, CryptError, CryptErrorKind, DataUnitLen, Direction, Fallback,
+    InOut, KeySpec, LoadedKey, Registry, Run, XtsKey,
 };
 use luxor_engine_gpu::{GpuBackend, Tuning};
 
@@ -233,6 +236,51 @@ fn device_failed(error: &CryptError, at: &str) {
         panic!("{at}: {error}");
     };
     assert_eq!(*backend, "opencl", "{at}");
+}
+
+#[test]
+fn the_cpu_carries_on_and_one_is_told_once() {
+    let direction = Direction::Decrypt;
+    let expected = expected(direction);
+    let options = Options::default();
+    for trouble in [
+        Trouble::OutOfMemory,
+        Trouble::Launch,
+        Trouble::Lost,
+        Trouble::TooOld,
+    ] {
+        // The key's own call, and a few more than there are, too.
+        for nth in 0..calls(&options) + 5 {
+            let double = Double::with(options.clone());
+            double.break_with(Fault {
+                op: None,
+                nth,
+                trouble,
+            });
+            let told = Arc::new(AtomicUsize::new(0));
+            let hears = Arc::clone(&told);
+            let tell = move |_: &str| _ = hears.fetch_add(1, Ordering::Relaxed);
+            let cpu = Registry::cpu().get("portable").unwrap();
+            let backend = Arc::new(backend(std::slice::from_ref(&double)));
+            let fallback = Fallback::new(backend.clone(), cpu, tell);
+            let key = fallback.load_key(&xts()).unwrap();
+            for _ in 0..3 {
+                let mut work = Work::new(&backend);
+                key.crypt(direction, &mut work.runs()).unwrap();
+                assert!(work.outputs() == expected, "{trouble:?} at {nth}");
+            }
+            let told = told.load(Ordering::Relaxed);
+            assert_eq!(
+                told,
+                usize::from(fallback.has_failed()),
+                "{trouble:?} at {nth}"
+            );
+            if trouble == Trouble::Lost && double.record().failed {
+                // At the latest when it was asked again; pinned memory can be done without.
+                assert_eq!(told, 1, "{trouble:?} at {nth}");
+            }
+        }
+    }
 }
 
 #[test]

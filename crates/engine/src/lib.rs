@@ -13,6 +13,7 @@
 //! | hold a key | [`XtsKey`], [`AesKey`], [`CbcKey`], [`ParallelOfbKey`], [`SecretBytes`] |
 //! | check an implementation | [`self_test`] |
 //! | plug in a device | implement [`Backend`] and [`LoadedKey`] |
+//! | go on when a device fails | [`Fallback`] |
 //!
 //! XTS keeps data secret and does not authenticate it: who can write to the
 //! ciphertext can change the plaintext in units of 16 bytes without being noticed.
@@ -45,6 +46,7 @@ mod buffer;
 mod detect;
 #[cfg(feature = "std")]
 mod executor;
+mod fallback;
 pub mod gf128;
 mod kernel;
 mod key;
@@ -62,6 +64,7 @@ pub use backend::{
 pub use buffer::{Buffer, PAGE};
 #[cfg(feature = "std")]
 pub use executor::{Chains, Executor};
+pub use fallback::Fallback;
 pub use key::{
     AesKey, CbcKey, Construction, KeyError, KeySize, KeySpec, Mode, ParallelOfbKey, TweakSchedule,
     XtsKey,

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A device that may fail, and the CPU that goes on then.
+
+use alloc::{
+    boxed::Box,
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
+use core::{
+    fmt,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use crate::{
+    backend::{
+        Backend, BackendError, BackendInfo, CryptError, CryptErrorKind, Direction, LoadedKey,
+    },
+    buffer::Buffer,
+    key::KeySpec,
+    message::Message,
+    run::{DataUnitNumber, Run},
+};
+
+/// A device's backend that the CPU stands in for when the device fails.
+///
+/// It is the device's by name and by modes. What the device has not done when a call fails
+/// the CPU does, in the same call, and all that comes later: a device that failed once is
+/// not asked again. Somebody is told so, once.
+///
+/// Keys and unit lengths that are refused are errors as before.
+pub struct Fallback {
+    device: Arc<dyn Backend>,
+    cpu: Arc<dyn Backend>,
+    state: Arc<State>,
+}
+
+struct State {
+    failed: AtomicBool,
+    tell: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Fallback {
+    /// `device`, and `cpu` when it fails, which has all its modes. `tell` is called once
+    /// then, on the thread that sees it, with a sentence that names both.
+    #[must_use]
+    pub fn new(
+        device: Arc<dyn Backend>,
+        cpu: Arc<dyn Backend>,
+        tell: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Self {
+        let cpu_name = cpu.info().name;
+        let tell = move |error: &str| tell(&alloc::format!("{error}; {cpu_name} goes on instead"));
+        let state = State {
+            failed: AtomicBool::new(false),
+            tell: Box::new(tell),
+        };
+        Self {
+            device,
+            cpu,
+            state: Arc::new(state),
+        }
+    }
+
+    /// Whether the device has failed.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.state.has_failed()
+    }
+}
+
+impl State {
+    fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    fn fail(&self, error: &str) {
+        if !self.failed.swap(true, Ordering::AcqRel) {
+            (self.tell)(error);
+        }
+    }
+}
+
+impl fmt::Debug for Fallback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (device, cpu) = (self.device.info().name, self.cpu.info().name);
+        write!(f, "Fallback({device}, {cpu})")
+    }
+}
+
+impl Backend for Fallback {
+    fn info(&self) -> BackendInfo {
+        self.device.info()
+    }
+
+    fn load_key(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError> {
+        let mut device = None;
+        if !self.has_failed() {
+            match self.device.load_key(key) {
+                Ok(key) => device = Some(key),
+                Err(error @ BackendError::Device { .. }) => self.state.fail(&error.to_string()),
+                Err(refused) => return Err(refused),
+            }
+        }
+        Ok(Box::new(FallbackKey {
+            device,
+            cpu: self.cpu.load_key(key)?,
+            state: Arc::clone(&self.state),
+        }))
+    }
+
+    fn alloc(&self, len: usize) -> Buffer {
+        let backend = if self.has_failed() {
+            &self.cpu
+        } else {
+            &self.device
+        };
+        backend.alloc(len)
+    }
+
+    fn tally(&self) -> Option<String> {
+        self.device.tally()
+    }
+}
+
+struct FallbackKey {
+    /// `None` where the device failed before.
+    device: Option<Box<dyn LoadedKey>>,
+    cpu: Box<dyn LoadedKey>,
+    state: Arc<State>,
+}
+
+impl LoadedKey for FallbackKey {
+    fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
+        let Some(device) = self.device.as_ref().filter(|_| !self.state.has_failed()) else {
+            return self.cpu.crypt(direction, runs);
+        };
+        let Err(error) = device.crypt(direction, runs) else {
+            return Ok(());
+        };
+        if !matches!(error.kind, CryptErrorKind::Device { .. }) {
+            return Err(error);
+        }
+        self.state.fail(&error.kind.to_string());
+        let mut left = error.done;
+        let mut rest: Vec<_> = runs
+            .iter_mut()
+            .map(|run| {
+                let finished = left.min(run.units());
+                left -= finished;
+                run.reborrow().split_at(finished).1
+            })
+            .collect();
+        let result = self.cpu.crypt(direction, &mut rest);
+        result.map_err(|e| CryptError::new(error.done + e.done, e.kind))
+    }
+
+    fn message(&self, iv: DataUnitNumber) -> Option<Message> {
+        match &self.device {
+            Some(device) if !self.state.has_failed() => device.message(iv),
+            _ => self.cpu.message(iv),
+        }
+    }
+}
