@@ -195,25 +195,32 @@ const fn shift(c: u64, wrap: bool) -> u32 {
 }
 
 /// 9.7.8.7.
+#[inline]
 fn prmt(mode: Permutation, a: u32, b: u32, c: u32) -> u32 {
-    let source = (u64::from(b) << 32 | u64::from(a)).to_le_bytes();
-    let byte = |selection: u32| source[selection as usize & 7];
+    let source = u64::from(b) << 32 | u64::from(a);
+    let byte = |selection: u32| (source >> (8 * (selection & 7))) as u8;
     let n = c & 3;
-    u32::from_le_bytes([0, 1, 2, 3].map(|i| match mode {
-        Permutation::Generic => {
-            let selection = c >> (4 * i) & 15;
-            match (selection & 8, byte(selection)) {
-                (0, byte) => byte,
-                (_, byte) => (byte.cast_signed() >> 7).cast_unsigned(),
+    let mut result = [0; 4];
+    for (i, to) in (0..).zip(&mut result) {
+        *to = match mode {
+            Permutation::Generic => {
+                let selection = c >> (4 * i) & 15;
+                let byte = byte(selection);
+                if selection < 8 {
+                    byte
+                } else {
+                    (byte.cast_signed() >> 7).cast_unsigned()
+                }
             }
-        }
-        Permutation::ForwardExtract => byte(n + i),
-        Permutation::BackwardExtract => byte(n.wrapping_sub(i)),
-        Permutation::Replicate8 => byte(n),
-        Permutation::ClampLeft => byte(n.max(i)),
-        Permutation::ClampRight => byte(n.min(i)),
-        Permutation::Replicate16 => byte((n & 1) * 2 + (i & 1)),
-    }))
+            Permutation::ForwardExtract => byte(n + i),
+            Permutation::BackwardExtract => byte(n.wrapping_sub(i)),
+            Permutation::Replicate8 => byte(n),
+            Permutation::ClampLeft => byte(n.max(i)),
+            Permutation::ClampRight => byte(n.min(i)),
+            Permutation::Replicate16 => byte((n & 1) * 2 + (i & 1)),
+        };
+    }
+    u32::from_le_bytes(result)
 }
 
 /// 9.7.1.19: `len` bits from bit `at`, the rest the field's sign.

@@ -386,9 +386,17 @@ fn races_in_shared_memory_are_found() {
 #[test]
 fn banks_of_shared_memory_are_told_apart() {
     // Lane 1's own bank is that of the second word, and of the 33rd.
-    for (word, own) in [(1, true), (33, true), (0, false), (2, false), (32, false)] {
+    for (lane, word, own) in [
+        (1, 1, true),
+        (1, 33, true),
+        (1, 0, false),
+        (1, 2, false),
+        (1, 32, false),
+        (17, 17, true),
+        (17, 1, false),
+    ] {
         let body = format!(
-            "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 1;
+            "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, {lane};
              @%p1 st.shared.u32 [dynamic+{}], %r1;",
             // Behind the 16 words of a variable.
             64 + 4 * word
@@ -396,11 +404,14 @@ fn banks_of_shared_memory_are_told_apart() {
         let mut machine = Machine::new(&module(&body)).unwrap();
         machine.require_own_banks();
         let params = Parameters::new().u64(0).u32(0).u32(0);
-        let grid = Grid::new(1, 2).with_shared(256);
+        let grid = Grid::new(1, 32).with_shared(256);
         match machine.launch("k", grid, params.bytes()) {
             Ok(()) => assert!(own, "{word}"),
             Err(RunError::Fault { fault, .. }) => {
-                assert!(matches!(fault, Fault::Bank { lane: 1, .. }), "{fault}");
+                assert!(
+                    matches!(fault, Fault::Bank { lane: l, .. } if l == lane),
+                    "{fault}"
+                );
                 assert!(!own, "{word}");
             }
             Err(error) => panic!("{error}"),
