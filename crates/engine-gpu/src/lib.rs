@@ -17,10 +17,12 @@ pub mod device;
 pub mod keys;
 mod plan;
 mod pool;
+mod ranges;
 mod resident;
 
 pub use backend::{GpuBackend, GpuKey, ResidentError, ResidentRun, Tuning};
 pub use device::{
-    Bounds, Device, DeviceError, DeviceMemory, Launch, Piece, Queue, QueueSizes, Resident,
+    BLOCK, Bounds, Device, DeviceError, DeviceMemory, Launch, Piece, Queue, QueueSizes, Resident,
 };
 pub use keys::{AesSize, KeyWords, Tables};
+pub use ranges::Ranges;
