@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! XTS-AES on NVIDIA GPUs, with the kernels of `kernels/` as PTX, which the driver compiles
+//! for the GPU that there is.
+//!
+//! | to do this | use |
+//! |---|---|
+//! | encrypt on this machine's GPUs | [`backend`] |
+//! | ask what there is | [`devices`] |
+//! | work on data that are on a GPU already | `luxor_engine_gpu`'s methods, with [`Cuda`] |
+//! | run on another driver, in tests | [`Cuda::all`], with a [`Driver`] of your own |
+//!
+//! The driver is looked for when somebody asks, and where it or a GPU is absent or too old,
+//! [`Unusable`] says which. No part of CUDA's toolkit is needed.
+
+#![deny(unsafe_code)]
+
+mod device;
+pub mod driver;
+mod error;
+mod kernels;
+mod library;
+mod memory;
+mod queue;
+mod slots;
+
+use std::sync::Arc;
+
+use luxor_engine_gpu::{GpuBackend, Tuning};
+
+pub use device::{Cuda, CudaKey, NAME};
+pub use driver::{Driver, Failure};
+pub use error::Unusable;
+pub use kernels::{COMPUTE_CAPABILITY, DRIVER, SHARED, THREADS};
+pub use library::{Absent, Library};
+pub use memory::CudaMemory;
+pub use queue::CudaQueue;
+
+/// Every GPU of this machine that can run the kernels; at least one.
+///
+/// # Errors
+/// [`Unusable`]: why there is none, or why the first one is none.
+pub fn devices() -> Result<Vec<Cuda>, Unusable> {
+    let driver: Arc<dyn Driver> = Library::open()?;
+    Cuda::all(&driver)
+}
+
+/// A backend on all [`devices`].
+///
+/// # Errors
+/// As [`devices`].
+pub fn backend() -> Result<GpuBackend<Cuda>, Unusable> {
+    Ok(GpuBackend::new(devices()?, Tuning::default()))
+}

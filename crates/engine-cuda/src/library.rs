@@ -1,0 +1,585 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The driver itself: `libcuda`, opened at run time.
+//!
+//! Results are plain numbers here. Bindings that have an enum for them would make a result
+//! that is newer than they are undefined behaviour, and a GPU that fails is when a driver
+//! has new ones to tell.
+
+#![allow(unsafe_code, reason = "calls of NVIDIA's library")]
+
+use std::{
+    error::Error as _,
+    ffi::{CStr, c_char, c_int, c_uint, c_void},
+    ptr::{self, NonNull},
+    sync::{Arc, OnceLock},
+};
+
+use crate::driver::{
+    Address, Argument, Attribute, Context, Driver, Failure, Function, Module, Start, Stream,
+};
+
+/// The library's names, best first.
+#[cfg(windows)]
+const NAMES: &[&str] = &["nvcuda.dll"];
+#[cfg(not(windows))]
+const NAMES: &[&str] = &["libcuda.so.1", "libcuda.so"];
+
+/// Where Windows' subsystem for Linux has its library.
+#[cfg(windows)]
+const PLACES: &[&str] = &[""];
+#[cfg(not(windows))]
+const PLACES: &[&str] = &["", "/usr/lib/wsl/lib/"];
+
+const SUCCESS: u32 = 0;
+/// The one result that callers want to know by its number alone.
+pub(crate) const OUT_OF_MEMORY: u32 = 2;
+pub(crate) const NO_DEVICE: u32 = 100;
+/// Of the compiler's log.
+const LOG_LEN: usize = 8192;
+
+// Numbers of `cuda.h`.
+const MULTIPROCESSOR_COUNT: c_int = 16;
+const COMPUTE_CAPABILITY_MAJOR: c_int = 75;
+const COMPUTE_CAPABILITY_MINOR: c_int = 76;
+const MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: c_int = 97;
+const MAX_DYNAMIC_SHARED_SIZE_BYTES: c_int = 8;
+const PREFERRED_SHARED_MEMORY_CARVEOUT: c_int = 9;
+const CARVEOUT_MAX_SHARED: c_int = 100;
+const JIT_ERROR_LOG_BUFFER: c_uint = 5;
+const JIT_ERROR_LOG_BUFFER_SIZE_BYTES: c_uint = 6;
+const MEMHOSTALLOC_PORTABLE: c_uint = 1;
+const STREAM_NON_BLOCKING: c_uint = 1;
+const EVENT_BLOCKING_SYNC: c_uint = 1;
+const EVENT_DISABLE_TIMING: c_uint = 2;
+
+/// A handle, a pointer to something of the driver's.
+type Handle = *mut c_void;
+
+/// The functions by the names that the library has for them, and their arguments; all
+/// return a `CUresult`.
+macro_rules! calls {
+    ($($name:ident($($argument:ty),*);)*) => {
+        #[allow(non_snake_case)]
+        struct Calls {
+            $($name: unsafe extern "system" fn($($argument),*) -> u32,)*
+        }
+
+        impl Calls {
+            /// # Safety
+            /// The library is NVIDIA's driver.
+            unsafe fn of(library: &libloading::Library) -> Result<Self, Absent> {
+                Ok(Self {
+                    $($name: {
+                        let name = stringify!($name);
+                        // SAFETY: the driver's function of that name has these arguments
+                        // (`cuda.h`). The library is never closed.
+                        *unsafe { library.get(name.as_bytes()) }
+                            .map_err(|_| Absent::Function { name })?
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+calls! {
+    cuCtxSetCurrent(Handle);
+    cuDeviceGet(*mut c_int, c_int);
+    cuDeviceGetAttribute(*mut c_int, c_int, c_int);
+    cuDeviceGetCount(*mut c_int);
+    cuDeviceGetName(*mut c_char, c_int, c_int);
+    cuDevicePrimaryCtxRelease_v2(c_int);
+    cuDevicePrimaryCtxRetain(*mut Handle, c_int);
+    cuDriverGetVersion(*mut c_int);
+    cuEventCreate(*mut Handle, c_uint);
+    cuEventDestroy_v2(Handle);
+    cuEventRecord(Handle, Handle);
+    cuEventSynchronize(Handle);
+    cuFuncSetAttribute(Handle, c_int, c_int);
+    cuGetErrorName(u32, *mut *const c_char);
+    cuGetErrorString(u32, *mut *const c_char);
+    cuInit(c_uint);
+    cuLaunchKernel(
+        Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle,
+        *mut *mut c_void, *mut *mut c_void
+    );
+    cuMemAlloc_v2(*mut u64, usize);
+    cuMemFree_v2(u64);
+    cuMemFreeHost(*mut c_void);
+    cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
+    cuMemcpyDtoHAsync_v2(*mut c_void, u64, usize, Handle);
+    cuMemcpyHtoDAsync_v2(u64, *const c_void, usize, Handle);
+    cuMemsetD8Async(u64, u8, usize, Handle);
+    cuModuleGetFunction(*mut Handle, Handle, *const c_char);
+    cuModuleGetGlobal_v2(*mut u64, *mut usize, Handle, *const c_char);
+    cuModuleLoadDataEx(*mut Handle, *const c_void, c_uint, *mut c_uint, *mut *mut c_void);
+    cuModuleUnload(Handle);
+    cuOccupancyMaxActiveBlocksPerMultiprocessor(*mut c_int, Handle, c_int, usize);
+    cuStreamCreate(*mut Handle, c_uint);
+    cuStreamDestroy_v2(Handle);
+    cuStreamSynchronize(Handle);
+}
+
+/// Why there is no driver.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Absent {
+    /// The library is not there, or cannot be loaded.
+    #[error("NVIDIA's driver is not there ({message})")]
+    Library {
+        /// What the system's loader said.
+        message: String,
+    },
+    /// The library is there, and too old to have this.
+    #[error("NVIDIA's driver is too old: its library has no {name}")]
+    Function {
+        /// The function it lacks.
+        name: &'static str,
+    },
+}
+
+/// NVIDIA's driver.
+pub struct Library {
+    calls: Calls,
+}
+
+impl Library {
+    /// The driver of this machine. It is looked for once, and is never closed: it has
+    /// threads of its own.
+    ///
+    /// # Errors
+    /// [`Absent`].
+    pub fn open() -> Result<Arc<Self>, Absent> {
+        static LIBRARY: OnceLock<Result<Arc<Library>, Absent>> = OnceLock::new();
+        LIBRARY
+            .get_or_init(|| {
+                let names = PLACES
+                    .iter()
+                    .flat_map(|place| NAMES.iter().map(move |name| format!("{place}{name}")));
+                Self::open_first(names).map(Arc::new)
+            })
+            .clone()
+    }
+
+    fn open_first(names: impl Iterator<Item = String>) -> Result<Self, Absent> {
+        let mut first = None;
+        for name in names {
+            // SAFETY: the driver's library may be loaded at any time, by any thread. That
+            // it is the driver's is the system's word, as with any library.
+            match unsafe { libloading::Library::new(&name) } {
+                Ok(library) => {
+                    // SAFETY: as above.
+                    let calls = unsafe { Calls::of(&library) }?;
+                    std::mem::forget(library);
+                    return Ok(Self { calls });
+                }
+                Err(error) => first = first.or(Some(in_words(&error))),
+            }
+        }
+        let message = first.unwrap_or_default();
+        Err(Absent::Library { message })
+    }
+
+    fn check(&self, call: &'static str, code: u32) -> Result<(), Failure> {
+        if code == SUCCESS {
+            return Ok(());
+        }
+        let words = |of: unsafe extern "system" fn(u32, *mut *const c_char) -> u32| {
+            let mut words: *const c_char = ptr::null();
+            // SAFETY: any number may be asked for. What is returned is null, or a text that
+            // the library keeps.
+            let text = unsafe {
+                match of(code, &raw mut words) {
+                    SUCCESS if !words.is_null() => CStr::from_ptr(words),
+                    _ => return None,
+                }
+            };
+            Some(text.to_string_lossy().into_owned())
+        };
+        Err(Failure {
+            call,
+            code,
+            name: words(self.calls.cuGetErrorName).unwrap_or_else(|| "unknown result".into()),
+            text: words(self.calls.cuGetErrorString).unwrap_or_else(|| "unknown".into()),
+        })
+    }
+
+    /// The driver's number of a device, which need not be ours.
+    fn device(&self, device: u32) -> Result<c_int, Failure> {
+        let mut handle = 0;
+        // SAFETY: the number is written to a place that lives as long as the call, here and
+        // wherever the driver returns something below.
+        let code = unsafe { (self.calls.cuDeviceGet)(&raw mut handle, int(device)) };
+        self.check("cuDeviceGet", code).map(|()| handle)
+    }
+}
+
+impl Driver for Library {
+    fn version(&self) -> Result<u32, Failure> {
+        let mut version = 0;
+        // SAFETY: as in `device`.
+        let code = unsafe { (self.calls.cuDriverGetVersion)(&raw mut version) };
+        self.check("cuDriverGetVersion", code)?;
+        Ok(unsigned(version))
+    }
+
+    fn init(&self) -> Result<(), Failure> {
+        // SAFETY: it may be called at any time.
+        self.check("cuInit", unsafe { (self.calls.cuInit)(0) })
+    }
+
+    fn device_count(&self) -> Result<u32, Failure> {
+        let mut count = 0;
+        // SAFETY: as in `device`.
+        let code = unsafe { (self.calls.cuDeviceGetCount)(&raw mut count) };
+        self.check("cuDeviceGetCount", code)?;
+        Ok(unsigned(count))
+    }
+
+    fn device_name(&self, device: u32) -> Result<String, Failure> {
+        let device = self.device(device)?;
+        let mut name = [0_u8; 256];
+        // SAFETY: it writes at most so many bytes, with a zero at the end.
+        let code = unsafe { (self.calls.cuDeviceGetName)(name.as_mut_ptr().cast(), 256, device) };
+        self.check("cuDeviceGetName", code)?;
+        let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
+        Ok(name.to_string_lossy().into_owned())
+    }
+
+    fn attribute(&self, device: u32, attribute: Attribute) -> Result<u32, Failure> {
+        let device = self.device(device)?;
+        let attribute = match attribute {
+            Attribute::Multiprocessors => MULTIPROCESSOR_COUNT,
+            Attribute::ComputeCapabilityMajor => COMPUTE_CAPABILITY_MAJOR,
+            Attribute::ComputeCapabilityMinor => COMPUTE_CAPABILITY_MINOR,
+            Attribute::SharedMemoryPerBlock => MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+        };
+        let mut value = 0;
+        // SAFETY: as in `device`.
+        let code = unsafe { (self.calls.cuDeviceGetAttribute)(&raw mut value, attribute, device) };
+        self.check("cuDeviceGetAttribute", code)?;
+        Ok(unsigned(value))
+    }
+
+    fn retain_context(&self, device: u32) -> Result<Context, Failure> {
+        let device = self.device(device)?;
+        let mut context = ptr::null_mut();
+        // SAFETY: as in `device`.
+        let code = unsafe { (self.calls.cuDevicePrimaryCtxRetain)(&raw mut context, device) };
+        self.check("cuDevicePrimaryCtxRetain", code)?;
+        Ok(Context(number(context)))
+    }
+
+    unsafe fn release_context(&self, device: u32) {
+        if let Ok(device) = self.device(device) {
+            // SAFETY: by the caller's word.
+            unsafe { (self.calls.cuDevicePrimaryCtxRelease_v2)(device) };
+        }
+    }
+
+    fn make_current(&self, context: Context) -> Result<(), Failure> {
+        // SAFETY: the context is retained, or the driver says that it is none.
+        let code = unsafe { (self.calls.cuCtxSetCurrent)(handle(context.0)) };
+        self.check("cuCtxSetCurrent", code)
+    }
+
+    fn load_module(&self, ptx: &CStr) -> Result<Module, Failure> {
+        let mut log = [0_u8; LOG_LEN];
+        let mut options = [JIT_ERROR_LOG_BUFFER, JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        let mut values = [
+            log.as_mut_ptr().cast::<c_void>(),
+            // A number where others have pointers; 4 bytes of it count.
+            ptr::without_provenance_mut(LOG_LEN - 1),
+        ];
+        let mut module = ptr::null_mut();
+        // SAFETY: the text ends with a zero. There are two options and two values, which
+        // live as long as the call, as does the log, one byte longer than is said.
+        let code = unsafe {
+            (self.calls.cuModuleLoadDataEx)(
+                &raw mut module,
+                ptx.as_ptr().cast(),
+                2,
+                options.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        self.check("cuModuleLoadDataEx", code)
+            .map_err(|mut failure| {
+                let log = CStr::from_bytes_until_nul(&log).unwrap_or_default();
+                let log = log.to_string_lossy();
+                if !log.trim().is_empty() {
+                    failure.text = format!("{}; {}", failure.text, log.trim());
+                }
+                failure
+            })?;
+        Ok(Module(number(module)))
+    }
+
+    unsafe fn unload_module(&self, module: Module) {
+        // SAFETY: by the caller's word.
+        unsafe { (self.calls.cuModuleUnload)(handle(module.0)) };
+    }
+
+    fn function(&self, module: Module, name: &CStr) -> Result<Function, Failure> {
+        let mut function = ptr::null_mut();
+        // SAFETY: as in `device`; the name ends with a zero.
+        let code = unsafe {
+            (self.calls.cuModuleGetFunction)(&raw mut function, handle(module.0), name.as_ptr())
+        };
+        self.check("cuModuleGetFunction", code)
+            .map_err(|failure| about(failure, name))?;
+        Ok(Function(number(function)))
+    }
+
+    fn global(&self, module: Module, name: &CStr) -> Result<(Address, usize), Failure> {
+        let (mut address, mut len) = (0, 0);
+        // SAFETY: as in `function`.
+        let code = unsafe {
+            (self.calls.cuModuleGetGlobal_v2)(
+                &raw mut address,
+                &raw mut len,
+                handle(module.0),
+                name.as_ptr(),
+            )
+        };
+        self.check("cuModuleGetGlobal_v2", code)
+            .map_err(|failure| about(failure, name))?;
+        Ok((Address(address), len))
+    }
+
+    fn allow_shared(&self, function: Function, bytes: u32) -> Result<(), Failure> {
+        for (attribute, value) in [
+            (MAX_DYNAMIC_SHARED_SIZE_BYTES, int(bytes)),
+            (PREFERRED_SHARED_MEMORY_CARVEOUT, CARVEOUT_MAX_SHARED),
+        ] {
+            // SAFETY: the function is one of a module that is loaded.
+            let code =
+                unsafe { (self.calls.cuFuncSetAttribute)(handle(function.0), attribute, value) };
+            self.check("cuFuncSetAttribute", code)?;
+        }
+        Ok(())
+    }
+
+    fn resident_blocks(
+        &self,
+        function: Function,
+        threads: u32,
+        shared: u32,
+    ) -> Result<u32, Failure> {
+        let mut blocks = 0;
+        // SAFETY: as in `device` and `allow_shared`.
+        let code = unsafe {
+            (self.calls.cuOccupancyMaxActiveBlocksPerMultiprocessor)(
+                &raw mut blocks,
+                handle(function.0),
+                int(threads),
+                shared as usize,
+            )
+        };
+        self.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", code)?;
+        Ok(unsigned(blocks))
+    }
+
+    fn alloc(&self, len: usize) -> Result<Address, Failure> {
+        let mut address = 0;
+        // SAFETY: as in `device`.
+        let code = unsafe { (self.calls.cuMemAlloc_v2)(&raw mut address, len) };
+        self.check("cuMemAlloc_v2", code)?;
+        Ok(Address(address))
+    }
+
+    unsafe fn free(&self, memory: Address) {
+        // SAFETY: by the caller's word.
+        unsafe { (self.calls.cuMemFree_v2)(memory.0) };
+    }
+
+    fn alloc_host(&self, len: usize) -> Result<NonNull<u8>, Failure> {
+        let mut memory = ptr::null_mut();
+        // Not write-combined: the CPU reads it, at a hundredth of the speed if it were.
+        // SAFETY: as in `device`.
+        let code =
+            unsafe { (self.calls.cuMemHostAlloc)(&raw mut memory, len, MEMHOSTALLOC_PORTABLE) };
+        self.check("cuMemHostAlloc", code)?;
+        NonNull::new(memory.cast()).ok_or_else(|| Failure {
+            call: "cuMemHostAlloc",
+            code,
+            name: "no memory".into(),
+            text: format!("null for {len} bytes"),
+        })
+    }
+
+    unsafe fn free_host(&self, memory: NonNull<u8>) {
+        // SAFETY: by the caller's word.
+        unsafe { (self.calls.cuMemFreeHost)(memory.as_ptr().cast()) };
+    }
+
+    fn create_stream(&self) -> Result<Stream, Failure> {
+        let (mut stream, mut event) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: as in `device`.
+        let code = unsafe { (self.calls.cuStreamCreate)(&raw mut stream, STREAM_NON_BLOCKING) };
+        self.check("cuStreamCreate", code)?;
+        let flags = EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING;
+        // SAFETY: as in `device`.
+        let code = unsafe { (self.calls.cuEventCreate)(&raw mut event, flags) };
+        if let Err(failure) = self.check("cuEventCreate", code) {
+            // SAFETY: it was made above, and nobody has it.
+            unsafe { (self.calls.cuStreamDestroy_v2)(stream) };
+            return Err(failure);
+        }
+        Ok(Stream {
+            stream: number(stream),
+            event: number(event),
+        })
+    }
+
+    unsafe fn destroy_stream(&self, stream: Stream) {
+        // SAFETY: by the caller's word.
+        unsafe {
+            (self.calls.cuEventDestroy_v2)(handle(stream.event));
+            (self.calls.cuStreamDestroy_v2)(handle(stream.stream));
+        }
+    }
+
+    unsafe fn upload(
+        &self,
+        to: Address,
+        from: *const u8,
+        len: usize,
+        stream: Stream,
+    ) -> Result<(), Failure> {
+        // SAFETY: by the caller's word.
+        let code = unsafe {
+            (self.calls.cuMemcpyHtoDAsync_v2)(to.0, from.cast(), len, handle(stream.stream))
+        };
+        self.check("cuMemcpyHtoDAsync_v2", code)
+    }
+
+    unsafe fn download(
+        &self,
+        to: *mut u8,
+        from: Address,
+        len: usize,
+        stream: Stream,
+    ) -> Result<(), Failure> {
+        // SAFETY: by the caller's word.
+        let code = unsafe {
+            (self.calls.cuMemcpyDtoHAsync_v2)(to.cast(), from.0, len, handle(stream.stream))
+        };
+        self.check("cuMemcpyDtoHAsync_v2", code)
+    }
+
+    unsafe fn fill_with_zeros(
+        &self,
+        memory: Address,
+        len: usize,
+        stream: Stream,
+    ) -> Result<(), Failure> {
+        // SAFETY: by the caller's word.
+        let code = unsafe { (self.calls.cuMemsetD8Async)(memory.0, 0, len, handle(stream.stream)) };
+        self.check("cuMemsetD8Async", code)
+    }
+
+    unsafe fn launch(&self, start: &Start<'_>) -> Result<(), Failure> {
+        let mut arguments: Vec<*mut c_void> = start
+            .arguments
+            .iter()
+            .map(|argument| match argument {
+                Argument::U32(number) => ptr::from_ref(number).cast_mut().cast(),
+                Argument::Address(Address(address)) => ptr::from_ref(address).cast_mut().cast(),
+            })
+            .collect();
+        // SAFETY: the arguments are pointers to values, which are copied before the call
+        // returns. That they are right is the caller's word.
+        let code = unsafe {
+            (self.calls.cuLaunchKernel)(
+                handle(start.function.0),
+                start.grid,
+                1,
+                1,
+                start.threads,
+                1,
+                1,
+                start.shared,
+                handle(start.stream.stream),
+                arguments.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        };
+        self.check("cuLaunchKernel", code)
+    }
+
+    unsafe fn wait(&self, stream: Stream) -> Result<(), Failure> {
+        let event = handle(stream.event);
+        // To wait for the stream itself would keep a core busy.
+        // SAFETY: by the caller's word, here and below.
+        let code = unsafe { (self.calls.cuEventRecord)(event, handle(stream.stream)) };
+        let recorded = self.check("cuEventRecord", code);
+        let waited = recorded.and_then(|()| {
+            // SAFETY: as above.
+            let code = unsafe { (self.calls.cuEventSynchronize)(event) };
+            self.check("cuEventSynchronize", code)
+        });
+        // Even when that failed, so that nothing is under way.
+        // SAFETY: as above.
+        let code = unsafe { (self.calls.cuStreamSynchronize)(handle(stream.stream)) };
+        waited.and(self.check("cuStreamSynchronize", code))
+    }
+}
+
+/// What the system's loader said.
+fn in_words(error: &libloading::Error) -> String {
+    error
+        .source()
+        .map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+fn about(mut failure: Failure, name: &CStr) -> Failure {
+    failure.text = format!("{}: {}", name.to_string_lossy(), failure.text);
+    failure
+}
+
+fn handle(number: usize) -> Handle {
+    ptr::with_exposed_provenance_mut(number)
+}
+
+fn number(handle: Handle) -> usize {
+    handle.expose_provenance()
+}
+
+/// The driver counts with signed numbers; none of ours is so large.
+fn int(number: u32) -> c_int {
+    c_int::try_from(number).unwrap_or(c_int::MAX)
+}
+
+/// The driver counts with signed numbers; none of its own is negative.
+fn unsigned(number: c_int) -> u32 {
+    u32::try_from(number).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_is_not_there_is_named() {
+        let names = ["libcuda-none.so.1", "libcuda-none.so"].map(str::to_owned);
+        let Err(absent) = Library::open_first(names.into_iter()) else {
+            panic!("there is such a library");
+        };
+        let text = absent.to_string();
+        assert!(
+            text.contains("libcuda-none.so.1") && text.starts_with("NVIDIA's driver is not there"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_library_without_the_functions_is_too_old() {
+        let names = ["libc.so.6"].map(str::to_owned);
+        let Err(absent) = Library::open_first(names.into_iter()) else {
+            panic!("libc has CUDA");
+        };
+        let name = "cuCtxSetCurrent";
+        assert_eq!(absent, Absent::Function { name });
+    }
+}

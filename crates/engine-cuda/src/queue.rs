@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A stream with its memory.
+
+#![allow(unsafe_code, reason = "copies that go on after their call")]
+
+use std::{ops::Range, sync::Arc};
+
+use luxor_engine_gpu::{
+    AesSize, DeviceError, DeviceMemory, Launch, Piece, Queue, QueueSizes, Resident, device::Bounds,
+};
+use zeroize::Zeroize;
+
+use crate::{
+    device::{CudaKey, Inner, Places},
+    driver::{Driver, Failure, Stream},
+    error::device_error,
+    memory::{CudaMemory, Pinned},
+    slots::KeyId,
+};
+
+/// A stream of a GPU's.
+pub struct CudaQueue {
+    device: Arc<Inner>,
+    stream: Stream,
+    data: CudaMemory,
+    tweaks: CudaMemory,
+    pieces: CudaMemory,
+    staging: Pinned,
+    pieces_staging: Pinned,
+    /// The key that is used since the last wait, and its place.
+    key: Option<KeyInUse>,
+    under_way: bool,
+    /// The first error since the last wait.
+    failed: Option<DeviceError>,
+}
+
+#[derive(Clone, Copy)]
+struct KeyInUse {
+    id: KeyId,
+    size: AesSize,
+    slot: usize,
+}
+
+impl KeyInUse {
+    /// Nothing reads its place any more.
+    fn end(self, device: &Inner) {
+        if let Ok(program) = device.program(self.size) {
+            program.slots.release(self.slot);
+        }
+    }
+}
+
+impl CudaQueue {
+    pub(crate) fn new(device: &Arc<Inner>, sizes: QueueSizes) -> Result<Self, Failure> {
+        let (gpu, service) = (&device.gpu, &device.service);
+        let data = CudaMemory::zeroed(service, sizes.data)?;
+        let tweaks = CudaMemory::zeroed(service, sizes.tweaks)?;
+        let pieces = CudaMemory::zeroed(service, sizes.pieces)?;
+        let staging = Pinned::zeroed(gpu, sizes.data)?;
+        let pieces_staging = Pinned::zeroed(gpu, sizes.pieces)?;
+        Ok(Self {
+            // Last, since nothing below can fail and leave it behind.
+            stream: gpu.driver.create_stream()?,
+            device: Arc::clone(device),
+            data,
+            tweaks,
+            pieces,
+            staging,
+            pieces_staging,
+            key: None,
+            under_way: false,
+            failed: None,
+        })
+    }
+
+    /// Puts something on the stream.
+    fn begin(
+        &mut self,
+        work: impl FnOnce(&dyn Driver, Stream) -> Result<(), Failure>,
+    ) -> Result<(), DeviceError> {
+        // Even if it fails: who knows what it began.
+        self.under_way = true;
+        let gpu = &self.device.gpu;
+        let begun = gpu.enter().and_then(|()| work(&*gpu.driver, self.stream));
+        let begun = begun.map_err(|failure| device_error(&failure));
+        self.note(begun)
+    }
+
+    /// Keeps the first error for the next wait.
+    fn note<T>(&mut self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
+        if let Err(error) = &result {
+            self.failed.get_or_insert_with(|| error.clone());
+        }
+        result
+    }
+
+    /// Waits, if anything is under way.
+    fn settle(&mut self) {
+        if !self.under_way {
+            return;
+        }
+        let gpu = &self.device.gpu;
+        let entered = gpu.enter();
+        // SAFETY: the stream is this queue's, until `drop`.
+        let waited = unsafe { gpu.driver.wait(self.stream) };
+        let done = entered
+            .and(waited)
+            .map_err(|failure| device_error(&failure));
+        let _ = self.note(done);
+        self.under_way = false;
+        if let Some(use_of) = self.key.take() {
+            use_of.end(&self.device);
+        }
+    }
+
+    /// The key's place, kept until the next wait.
+    fn place(&mut self, key: &CudaKey) -> Result<usize, DeviceError> {
+        if !Arc::ptr_eq(&self.device, &key.device) {
+            let message = "the key is another device's".into();
+            return Err(DeviceError::Launch { message });
+        }
+        match self.key {
+            Some(KeyInUse { id, slot, .. }) if id == key.id => Ok(slot),
+            Some(_) => Err(DeviceError::Launch {
+                message: "another key is in use since the last wait".into(),
+            }),
+            None => {
+                let (id, size) = (key.id, key.words.size());
+                let slot = self.device.program(size)?.slots.acquire(id, &key.words)?;
+                self.key = Some(KeyInUse { id, size, slot });
+                // So that it is given back, whatever happens.
+                self.under_way = true;
+                Ok(slot)
+            }
+        }
+    }
+
+    fn begin_launch(
+        &mut self,
+        key: &CudaKey,
+        launch: &Launch,
+        bounds: Bounds,
+        places: &Places,
+    ) -> Result<(), DeviceError> {
+        let begun = launch.check(bounds).and_then(|()| {
+            let slot = self.place(key)?;
+            self.under_way = true;
+            let device = &self.device;
+            device
+                .gpu
+                .enter()
+                .map_err(|failure| device_error(&failure))?;
+            // SAFETY: the launch was checked against the lengths of the memory at these
+            // addresses, and the place has the key until the next wait.
+            unsafe { device.launch(self.stream, key.words.size(), slot, places, launch) }
+        });
+        self.note(begun)
+    }
+
+    fn places(&self) -> (Bounds, Places) {
+        let data = self.data.len();
+        let bounds = Bounds {
+            input: data,
+            output: data,
+            tweaks: self.tweaks.len(),
+            pieces: self.pieces.len(),
+        };
+        let places = Places {
+            input: self.data.address(),
+            output: self.data.address(),
+            tweaks: self.tweaks.address(),
+            pieces: self.pieces.address(),
+        };
+        (bounds, places)
+    }
+}
+
+/// # Panics
+/// Where a range is not within the staging memory.
+impl Queue for CudaQueue {
+    type Key = CudaKey;
+    type Memory = CudaMemory;
+
+    fn staging(&mut self) -> &mut [u8] {
+        self.settle();
+        &mut self.staging
+    }
+
+    fn pieces(&mut self) -> &mut [Piece] {
+        self.settle();
+        // SAFETY: a piece is numbers only.
+        unsafe { self.pieces_staging.slice_of() }
+    }
+
+    fn upload_staging(&mut self, range: Range<usize>) -> Result<(), DeviceError> {
+        let (from, at) = (self.staging[range.clone()].as_ptr(), range.start);
+        // SAFETY: the staging memory is given out after a wait only.
+        unsafe { self.upload(from, range.len(), at) }
+    }
+
+    fn upload_pieces(&mut self, count: usize) -> Result<(), DeviceError> {
+        let bytes = &self.pieces_staging[..count * size_of::<Piece>()];
+        let (from, len, to) = (bytes.as_ptr(), bytes.len(), self.pieces.address());
+        self.begin(|driver, stream| {
+            // SAFETY: both memories are of one length, which `len` is not above, and the
+            // staging memory is given out after a wait only.
+            unsafe { driver.upload(to, from, len, stream) }
+        })
+    }
+
+    unsafe fn upload(&mut self, from: *const u8, len: usize, at: usize) -> Result<(), DeviceError> {
+        let checked = self.data.check(at, len);
+        self.note(checked)?;
+        let to = self.data.address().after(at);
+        self.begin(|driver, stream| {
+            // SAFETY: `check` for the device, the caller's word for the host.
+            unsafe { driver.upload(to, from, len, stream) }
+        })
+    }
+
+    fn launch(&mut self, key: &CudaKey, launch: &Launch) -> Result<(), DeviceError> {
+        let (bounds, places) = self.places();
+        self.begin_launch(key, launch, bounds, &places)
+    }
+
+    fn launch_on(
+        &mut self,
+        data: &mut Resident<'_, CudaMemory>,
+        key: &CudaKey,
+        launch: &Launch,
+    ) -> Result<(), DeviceError> {
+        let (mut bounds, mut places) = self.places();
+        bounds.input = data.input().len();
+        places.input = data.input().address();
+        bounds.output = data.output().len();
+        places.output = data.output().address();
+        self.begin_launch(key, launch, bounds, &places)
+    }
+
+    fn download_staging(&mut self, range: Range<usize>) -> Result<(), DeviceError> {
+        let (at, len) = (range.start, range.len());
+        let to = self.staging[range].as_mut_ptr();
+        // SAFETY: the staging memory is given out after a wait only.
+        unsafe { self.download(at, to, len) }
+    }
+
+    unsafe fn download(&mut self, at: usize, to: *mut u8, len: usize) -> Result<(), DeviceError> {
+        let checked = self.data.check(at, len);
+        self.note(checked)?;
+        let from = self.data.address().after(at);
+        self.begin(|driver, stream| {
+            // SAFETY: as in `upload`.
+            unsafe { driver.download(to, from, len, stream) }
+        })
+    }
+
+    fn wait(&mut self) -> Result<(), DeviceError> {
+        self.settle();
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    fn wipe(&mut self, used: QueueSizes) -> Result<(), DeviceError> {
+        // What failed before is not what is asked here.
+        let _ = self.wait();
+        let (data, pieces) = (self.staging.len(), self.pieces_staging.len());
+        self.staging[..used.data.min(data)].zeroize();
+        self.pieces_staging[..used.pieces.min(pieces)].zeroize();
+        let memories = [
+            (self.data.address(), used.data.min(self.data.len())),
+            (self.tweaks.address(), used.tweaks.min(self.tweaks.len())),
+            (self.pieces.address(), used.pieces.min(self.pieces.len())),
+        ];
+        for (memory, len) in memories.into_iter().filter(|(_, len)| *len > 0) {
+            let begun = self.begin(|driver, stream| {
+                // SAFETY: the memory is no shorter.
+                unsafe { driver.fill_with_zeros(memory, len, stream) }
+            });
+            if begun.is_err() {
+                break;
+            }
+        }
+        self.wait()
+    }
+}
+
+impl Drop for CudaQueue {
+    fn drop(&mut self) {
+        self.settle();
+        if self.device.gpu.enter().is_ok() {
+            // SAFETY: it is from `create_stream`; nothing is under way, and nobody uses it
+            // any more.
+            unsafe { self.device.gpu.driver.destroy_stream(self.stream) };
+        }
+    }
+}

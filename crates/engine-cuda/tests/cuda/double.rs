@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A driver without a GPU: it runs the committed PTX in `luxor-ptx`'s emulator, counts what it
+//! gave out, and fails where it is told to. What is put on a stream is done at once.
+
+#![allow(
+    unsafe_code,
+    reason = "a driver's functions are unsafe, even one's that is none"
+)]
+
+use std::{
+    alloc::{Layout, alloc_zeroed, dealloc},
+    collections::{BTreeMap, HashMap},
+    ffi::CStr,
+    ptr::NonNull,
+    slice,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use luxor_engine_cuda::{
+    Driver, Failure,
+    driver::{Address, Argument, Attribute, Context, Function, Module, Start, Stream},
+};
+use luxor_ptx::{Grid, Machine, Parameters};
+
+pub const OUT_OF_MEMORY: u32 = 2;
+pub const NO_DEVICE: u32 = 100;
+pub const INVALID_PTX: u32 = 218;
+pub const ILLEGAL_ADDRESS: u32 = 700;
+pub const LAUNCH_OUT_OF_RESOURCES: u32 = 701;
+
+/// After these, nothing succeeds any more.
+const STICKY: [u32; 3] = [214, ILLEGAL_ADDRESS, 719];
+/// Where modules' keys are, at multiples of this.
+const CONSTANTS: u64 = 1 << 40;
+const PAGE: usize = 4096;
+
+/// A device's properties.
+#[derive(Clone, Copy)]
+pub struct Properties {
+    pub capability: (u32, u32),
+    pub shared: u32,
+}
+
+pub const GPU: Properties = Properties {
+    capability: (9, 0),
+    shared: 227 << 10,
+};
+
+pub struct Double(Mutex<State>);
+
+pub struct State {
+    pub version: u32,
+    pub devices: Vec<Properties>,
+    /// Every call, in order.
+    pub calls: Vec<&'static str>,
+    /// The kernels that ran: name, blocks, threads, shared memory.
+    pub launches: Vec<(String, u32, u32, u32)>,
+    /// Whether kernels run, or are only noted.
+    pub runs: bool,
+    /// The call that fails: so many of this name (or of any) go before it, and its result.
+    fail: Option<(Option<&'static str>, usize, u32)>,
+    has_failed: bool,
+    lost: Option<u32>,
+    memory: BTreeMap<u64, Vec<u8>>,
+    next_address: u64,
+    host: HashMap<usize, usize>,
+    streams: usize,
+    next_handle: usize,
+    contexts: usize,
+    modules: HashMap<usize, Program>,
+    functions: HashMap<usize, (usize, String)>,
+}
+
+struct Program {
+    /// Where its keys are.
+    keys: u64,
+    machine: Machine,
+}
+
+impl Double {
+    pub fn new(devices: &[Properties]) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(State {
+            version: 12040,
+            devices: devices.to_vec(),
+            calls: Vec::new(),
+            launches: Vec::new(),
+            runs: true,
+            fail: None,
+            has_failed: false,
+            lost: None,
+            memory: BTreeMap::new(),
+            next_address: 1 << 20,
+            host: HashMap::new(),
+            streams: 0,
+            next_handle: 1,
+            contexts: 0,
+            modules: HashMap::new(),
+            functions: HashMap::new(),
+        })))
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The call after `before` more of `call`, or of any, has this result.
+    pub fn fail(&self, call: Option<&'static str>, before: usize, code: u32) {
+        self.state().fail = Some((call, before, code));
+    }
+
+    /// Whether the failure that was asked for has happened.
+    pub fn has_failed(&self) -> bool {
+        self.state().has_failed
+    }
+
+    /// What was given out and has not come back, in words; empty if that is nothing.
+    pub fn leaks(&self) -> String {
+        let state = self.state();
+        let mut leaks = String::new();
+        for (what, count) in [
+            ("memories", state.memory.len()),
+            ("pinned memories", state.host.len()),
+            ("streams", state.streams),
+            ("contexts", state.contexts),
+            ("modules", state.modules.len()),
+        ] {
+            if count != 0 {
+                leaks += &format!("{count} {what} ");
+            }
+        }
+        leaks
+    }
+
+    /// The keys' places of all modules.
+    pub fn keys(&self) -> Vec<u8> {
+        let mut state = self.state();
+        let modules = state.modules.values_mut();
+        modules
+            .flat_map(|module| {
+                let keys = module.machine.read_variable("luxor_keys", 0, 64 * 768);
+                keys.unwrap().to_vec()
+            })
+            .collect()
+    }
+
+    fn call(&self, call: &'static str) -> Result<MutexGuard<'_, State>, Failure> {
+        let mut state = self.state();
+        state.calls.push(call);
+        if let Some(code) = state.lost {
+            return Err(failure(call, code));
+        }
+        if let Some((name, before, code)) = &mut state.fail
+            && name.is_none_or(|name| name == call)
+        {
+            if *before == 0 {
+                let code = *code;
+                state.fail = None;
+                state.has_failed = true;
+                if STICKY.contains(&code) {
+                    state.lost = Some(code);
+                }
+                return Err(failure(call, code));
+            }
+            *before -= 1;
+        }
+        Ok(state)
+    }
+
+    /// As [`Double::call`], of what cannot fail.
+    fn note(&self, call: &'static str) -> MutexGuard<'_, State> {
+        let mut state = self.state();
+        state.calls.push(call);
+        state
+    }
+}
+
+fn failure(call: &'static str, code: u32) -> Failure {
+    Failure {
+        call,
+        code,
+        name: "CUDA_ERROR_OF_THE_DOUBLE".into(),
+        text: "as it was told".into(),
+    }
+}
+
+impl State {
+    fn handle(&mut self) -> usize {
+        self.next_handle += 1;
+        self.next_handle
+    }
+
+    /// The memory in which `len` bytes at `address` are, and where they begin in it.
+    fn find(&mut self, address: u64, len: usize) -> (&mut Vec<u8>, usize) {
+        let (start, memory) = self.memory.range_mut(..=address).next_back().unwrap();
+        let at = usize::try_from(address - start).unwrap();
+        assert!(at + len <= memory.len(), "{len} bytes at {at} of a memory");
+        (memory, at)
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) {
+        let program = self
+            .modules
+            .values_mut()
+            .find(|program| (program.keys..program.keys + (64 * 768)).contains(&address));
+        if let Some(program) = program {
+            let at = usize::try_from(address - program.keys).unwrap();
+            let written = program.machine.write_variable("luxor_keys", at, bytes);
+            return written.unwrap();
+        }
+        let (memory, at) = self.find(address, bytes.len());
+        memory[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Runs a kernel on copies of the memories that it is given.
+    fn run(&mut self, start: &Start<'_>) {
+        let (module, name) = self.functions[&start.function.0].clone();
+        self.launches
+            .push((name.clone(), start.grid, start.threads, start.shared));
+        if !self.runs {
+            return;
+        }
+        let mut parameters = Parameters::new();
+        // By where they begin: in and out may be one.
+        let mut copies: BTreeMap<u64, u64> = BTreeMap::new();
+        for argument in start.arguments {
+            parameters = match *argument {
+                Argument::U32(number) => parameters.u32(number),
+                Argument::Address(Address(address)) => {
+                    let (begin, memory) = self.memory.range(..=address).next_back().unwrap();
+                    let machine = &mut self.modules.get_mut(&module).unwrap().machine;
+                    let copy = *copies.entry(*begin).or_insert_with(|| {
+                        let copy = machine.alloc(memory.len());
+                        machine.write(copy, memory).unwrap();
+                        copy
+                    });
+                    parameters.u64(copy + (address - begin))
+                }
+            };
+        }
+        let machine = &mut self.modules.get_mut(&module).unwrap().machine;
+        let grid = Grid::new(start.grid, start.threads).with_shared(start.shared);
+        let run = machine.launch(&name, grid, parameters.bytes());
+        run.unwrap_or_else(|error| panic!("{name}: {error}"));
+        for (begin, copy) in copies {
+            *self.memory.get_mut(&begin).unwrap() = machine.free(copy).unwrap();
+        }
+    }
+}
+
+impl Driver for Double {
+    fn version(&self) -> Result<u32, Failure> {
+        Ok(self.call("cuDriverGetVersion")?.version)
+    }
+
+    fn init(&self) -> Result<(), Failure> {
+        self.call("cuInit").map(drop)
+    }
+
+    fn device_count(&self) -> Result<u32, Failure> {
+        let state = self.call("cuDeviceGetCount")?;
+        Ok(u32::try_from(state.devices.len()).unwrap())
+    }
+
+    fn device_name(&self, device: u32) -> Result<String, Failure> {
+        drop(self.call("cuDeviceGetName")?);
+        Ok(format!("Double {device}"))
+    }
+
+    fn attribute(&self, device: u32, attribute: Attribute) -> Result<u32, Failure> {
+        let state = self.call("cuDeviceGetAttribute")?;
+        let properties = state.devices[device as usize];
+        Ok(match attribute {
+            Attribute::Multiprocessors => 3,
+            Attribute::ComputeCapabilityMajor => properties.capability.0,
+            Attribute::ComputeCapabilityMinor => properties.capability.1,
+            Attribute::SharedMemoryPerBlock => properties.shared,
+        })
+    }
+
+    fn retain_context(&self, device: u32) -> Result<Context, Failure> {
+        self.call("cuDevicePrimaryCtxRetain")?.contexts += 1;
+        Ok(Context(device as usize + 1))
+    }
+
+    unsafe fn release_context(&self, _: u32) {
+        self.note("cuDevicePrimaryCtxRelease_v2").contexts -= 1;
+    }
+
+    fn make_current(&self, _: Context) -> Result<(), Failure> {
+        // Works in a context that is lost, and then things can be given back.
+        drop(self.note("cuCtxSetCurrent"));
+        Ok(())
+    }
+
+    fn load_module(&self, ptx: &CStr) -> Result<Module, Failure> {
+        let mut state = self.call("cuModuleLoadDataEx")?;
+        let module = luxor_ptx::Module::parse(ptx.to_str().unwrap()).unwrap();
+        let handle = state.handle();
+        let program = Program {
+            keys: CONSTANTS * handle as u64,
+            machine: Machine::new(&module).unwrap(),
+        };
+        state.modules.insert(handle, program);
+        Ok(Module(handle))
+    }
+
+    unsafe fn unload_module(&self, module: Module) {
+        let unloaded = self.note("cuModuleUnload").modules.remove(&module.0);
+        assert!(unloaded.is_some(), "unloaded twice");
+    }
+
+    fn function(&self, module: Module, name: &CStr) -> Result<Function, Failure> {
+        let mut state = self.call("cuModuleGetFunction")?;
+        let name = name.to_str().unwrap().to_owned();
+        let known = state.modules[&module.0].machine.module().kernel(&name);
+        assert!(known.is_some(), "{name}");
+        let handle = state.handle();
+        state.functions.insert(handle, (module.0, name));
+        Ok(Function(handle))
+    }
+
+    fn global(&self, module: Module, name: &CStr) -> Result<(Address, usize), Failure> {
+        let state = self.call("cuModuleGetGlobal_v2")?;
+        assert_eq!(name, c"luxor_keys");
+        Ok((Address(state.modules[&module.0].keys), 64 * 768))
+    }
+
+    fn allow_shared(&self, _: Function, bytes: u32) -> Result<(), Failure> {
+        assert_eq!(bytes, 65536);
+        self.call("cuFuncSetAttribute").map(drop)
+    }
+
+    fn resident_blocks(&self, _: Function, _: u32, _: u32) -> Result<u32, Failure> {
+        drop(self.call("cuOccupancyMaxActiveBlocksPerMultiprocessor")?);
+        Ok(2)
+    }
+
+    fn alloc(&self, len: usize) -> Result<Address, Failure> {
+        let mut state = self.call("cuMemAlloc_v2")?;
+        assert!(len > 0, "the driver has no memory of no bytes");
+        let address = state.next_address;
+        state.next_address += (len as u64).next_multiple_of(512) + 512;
+        // Somebody else's before.
+        state.memory.insert(address, vec![0xa5; len]);
+        Ok(Address(address))
+    }
+
+    unsafe fn free(&self, memory: Address) {
+        let mut state = self.note("cuMemFree_v2");
+        let bytes = state.memory.remove(&memory.0).expect("freed twice");
+        let wiped = bytes.iter().all(|&byte| byte == 0);
+        assert!(wiped || state.has_failed, "not wiped");
+    }
+
+    fn alloc_host(&self, len: usize) -> Result<NonNull<u8>, Failure> {
+        let mut state = self.call("cuMemHostAlloc")?;
+        let layout = Layout::from_size_align(len, PAGE).unwrap();
+        // SAFETY: the callers ask for one byte at least.
+        let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap();
+        state.host.insert(memory.addr().get(), len);
+        Ok(memory)
+    }
+
+    unsafe fn free_host(&self, memory: NonNull<u8>) {
+        let len = self.note("cuMemFreeHost").host.remove(&memory.addr().get());
+        let len = len.expect("freed twice");
+        // SAFETY: it is from `alloc_host`, of so many bytes.
+        let bytes = unsafe { slice::from_raw_parts(memory.as_ptr(), len) };
+        assert!(bytes.iter().all(|&byte| byte == 0), "not wiped");
+        let layout = Layout::from_size_align(len, PAGE).unwrap();
+        // SAFETY: as above, and the caller says that it is used no more.
+        unsafe { dealloc(memory.as_ptr(), layout) };
+    }
+
+    fn create_stream(&self) -> Result<Stream, Failure> {
+        let mut state = self.call("cuStreamCreate")?;
+        state.streams += 1;
+        let (stream, event) = (state.handle(), state.handle());
+        Ok(Stream { stream, event })
+    }
+
+    unsafe fn destroy_stream(&self, _: Stream) {
+        self.note("cuStreamDestroy_v2").streams -= 1;
+    }
+
+    unsafe fn upload(
+        &self,
+        to: Address,
+        from: *const u8,
+        len: usize,
+        _: Stream,
+    ) -> Result<(), Failure> {
+        let mut state = self.call("cuMemcpyHtoDAsync_v2")?;
+        // SAFETY: by the caller's word.
+        let bytes = unsafe { slice::from_raw_parts(from, len) };
+        state.write(to.0, bytes);
+        Ok(())
+    }
+
+    unsafe fn download(
+        &self,
+        to: *mut u8,
+        from: Address,
+        len: usize,
+        _: Stream,
+    ) -> Result<(), Failure> {
+        let mut state = self.call("cuMemcpyDtoHAsync_v2")?;
+        let (memory, at) = state.find(from.0, len);
+        // SAFETY: by the caller's word.
+        unsafe { to.copy_from_nonoverlapping(memory[at..at + len].as_ptr(), len) };
+        Ok(())
+    }
+
+    unsafe fn fill_with_zeros(
+        &self,
+        memory: Address,
+        len: usize,
+        _: Stream,
+    ) -> Result<(), Failure> {
+        self.call("cuMemsetD8Async")?.write(memory.0, &vec![0; len]);
+        Ok(())
+    }
+
+    unsafe fn launch(&self, start: &Start<'_>) -> Result<(), Failure> {
+        self.call("cuLaunchKernel")?.run(start);
+        Ok(())
+    }
+
+    unsafe fn wait(&self, _: Stream) -> Result<(), Failure> {
+        self.call("cuStreamSynchronize").map(drop)
+    }
+}

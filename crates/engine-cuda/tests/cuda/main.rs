@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The backend over a driver that needs no GPU.
+
+mod double;
+mod emulated;
+mod faults;

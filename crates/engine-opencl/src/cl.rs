@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! OpenCL's objects, each released when it goes. Over `cl3` and not `opencl3`, whose values
+//! panic when they go if the library refuses that, as it may when a device is lost.
+//!
+//! OpenCL's functions may be called by any thread at any time, but for the arguments of one
+//! kernel object (OpenCL 1.2, A.2): every queue has kernel objects of its own.
+
+#![allow(unsafe_code, reason = "calls of the system's OpenCL library")]
+
+use std::{
+    ffi::{CString, c_void},
+    ptr::{self, NonNull},
+    sync::Arc,
+};
+
+use cl3::{
+    command_queue, context, device, event, info_type::InfoType, kernel, memory, platform, program,
+    types::cl_device_id,
+};
+
+use crate::error::{Failure, Unusable};
+
+const FALSE: u32 = 0;
+const TRUE: u32 = 1;
+
+/// A platform: one implementation of OpenCL.
+#[derive(Clone, Copy)]
+pub(crate) struct Platform(platform::cl_platform_id);
+
+/// A device.
+#[derive(Clone, Copy)]
+pub(crate) struct DeviceId(cl_device_id);
+
+// SAFETY: a device's number is the library's, valid as long as the library is there (root
+// devices are not counted), for every thread.
+unsafe impl Send for DeviceId {}
+// SAFETY: as above.
+unsafe impl Sync for DeviceId {}
+
+/// All platforms.
+///
+/// # Errors
+/// [`Unusable`], if the library is not there.
+pub(crate) fn platforms() -> Result<Vec<Platform>, Unusable> {
+    if let Err(error) = cl3::load_library() {
+        let message = error.to_string();
+        return Err(Unusable::Library { message });
+    }
+    match platform::get_platform_ids() {
+        Ok(ids) => Ok(ids.into_iter().map(Platform).collect()),
+        // What the loader says where there are none.
+        Err(cl3::error_codes::CL_PLATFORM_NOT_FOUND_KHR) => Ok(Vec::new()),
+        Err(code) => Err(Failure::new("clGetPlatformIDs", code).into()),
+    }
+}
+
+impl Platform {
+    pub(crate) fn name(self) -> String {
+        platform::get_platform_info(self.0, platform::CL_PLATFORM_NAME)
+            .map_or_else(|_| "unknown".into(), text)
+    }
+
+    /// Those of a kind: `CL_DEVICE_TYPE_GPU`.
+    pub(crate) fn devices(self, kind: u64) -> Result<Vec<DeviceId>, Failure> {
+        let devices = device::get_device_ids(self.0, kind);
+        let devices = devices.map_err(Failure::of("clGetDeviceIDs"))?;
+        Ok(devices.into_iter().map(DeviceId).collect())
+    }
+}
+
+impl DeviceId {
+    fn info(self, parameter: u32) -> Result<InfoType, Failure> {
+        device::get_device_info(self.0, parameter).map_err(Failure::of("clGetDeviceInfo"))
+    }
+
+    pub(crate) fn text(self, parameter: u32) -> Result<String, Failure> {
+        self.info(parameter).map(text)
+    }
+
+    /// A number, of whatever width it is.
+    pub(crate) fn number(self, parameter: u32) -> Result<u64, Failure> {
+        Ok(match self.info(parameter)? {
+            InfoType::Uint(number) => number.into(),
+            InfoType::Ulong(number) => number,
+            InfoType::Size(number) => number as u64,
+            _ => 0,
+        })
+    }
+}
+
+fn text(info: InfoType) -> String {
+    match info {
+        InfoType::VecUchar(bytes) => {
+            let text = String::from_utf8_lossy(&bytes);
+            text.trim_end_matches('\0').trim().to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+/// What the objects of one device share.
+pub(crate) struct Context {
+    context: *mut c_void,
+    device: DeviceId,
+}
+
+// SAFETY: the library's objects belong to no thread.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    pub(crate) fn new(device: DeviceId) -> Result<Arc<Self>, Failure> {
+        let context = context::create_context(&[device.0], ptr::null(), None, ptr::null_mut())
+            .map_err(Failure::of("clCreateContext"))?;
+        Ok(Arc::new(Self { context, device }))
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: it is this value's, here and in every `drop` below.
+        let _ = unsafe { context::release_context(self.context) };
+    }
+}
+
+/// A program that was built for the context's device.
+pub(crate) struct Program {
+    program: *mut c_void,
+    context: Arc<Context>,
+}
+
+// SAFETY: as of `Context`.
+unsafe impl Send for Program {}
+// SAFETY: as of `Context`.
+unsafe impl Sync for Program {}
+
+impl Program {
+    /// # Errors
+    /// [`Failure`], with the compiler's log where there is one.
+    pub(crate) fn build(
+        context: &Arc<Context>,
+        source: &str,
+        options: &str,
+    ) -> Result<Self, Failure> {
+        // One text: `cl3` takes no more in truth.
+        let program = program::create_program_with_source(context.context, &[source])
+            .map_err(Failure::of("clCreateProgramWithSource"))?;
+        let program = Self {
+            program,
+            context: Arc::clone(context),
+        };
+        let options = CString::new(options).unwrap_or_default();
+        let device = context.device.0;
+        program::build_program(program.program, &[device], &options, None, ptr::null_mut())
+            .map_err(|code| {
+                let mut failure = Failure::new("clBuildProgram", code);
+                let parameter = program::CL_PROGRAM_BUILD_LOG;
+                let log = program::get_program_build_info(program.program, device, parameter);
+                let log = log.map(text).unwrap_or_default();
+                if !log.is_empty() {
+                    failure.detail = format!("; the compiler's log:\n{log}");
+                }
+                failure
+            })?;
+        Ok(program)
+    }
+
+    pub(crate) fn kernel(&self, name: &str) -> Result<Kernel, Failure> {
+        let c_name = CString::new(name).unwrap_or_default();
+        let kernel = kernel::create_kernel(self.program, &c_name).map_err(|code| Failure {
+            detail: format!(" of {name}"),
+            ..Failure::new("clCreateKernel", code)
+        })?;
+        Ok(Kernel {
+            kernel,
+            device: self.context.device,
+        })
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: as of `Context`.
+        let _ = unsafe { program::release_program(self.program) };
+    }
+}
+
+/// A kernel with its arguments.
+pub(crate) struct Kernel {
+    kernel: *mut c_void,
+    device: DeviceId,
+}
+
+// SAFETY: as of `Context`; not `Sync`, since its arguments are one thread's at a time.
+unsafe impl Send for Kernel {}
+
+/// A kernel's argument.
+#[derive(Clone, Copy)]
+pub(crate) enum Argument<'a> {
+    U32(u32),
+    Buffer(&'a Buffer),
+    /// So many bytes of local memory.
+    Local(usize),
+}
+
+impl Kernel {
+    /// The most work-items of a group with which it runs.
+    pub(crate) fn work_group(&self) -> Result<usize, Failure> {
+        let parameter = kernel::CL_KERNEL_WORK_GROUP_SIZE;
+        match kernel::get_kernel_work_group_info(self.kernel, self.device.0, parameter) {
+            Ok(InfoType::Size(size)) => Ok(size),
+            Ok(_) => Ok(0),
+            Err(code) => Err(Failure::new("clGetKernelWorkGroupInfo", code)),
+        }
+    }
+
+    fn set(&mut self, index: usize, argument: Argument<'_>) -> Result<(), Failure> {
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        let (len, at): (usize, *const c_void) = match &argument {
+            Argument::U32(number) => (size_of::<u32>(), ptr::from_ref(number).cast()),
+            Argument::Buffer(buffer) => {
+                let memory = &raw const buffer.memory;
+                (size_of::<*mut c_void>(), memory.cast())
+            }
+            Argument::Local(len) => (*len, ptr::null()),
+        };
+        // SAFETY: the value is copied during the call; the library refuses one whose length
+        // is not the argument's.
+        unsafe { kernel::set_kernel_arg(self.kernel, index, len, at) }.map_err(|code| Failure {
+            detail: format!(" of argument {index}"),
+            ..Failure::new("clSetKernelArg", code)
+        })
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        // SAFETY: as of `Context`.
+        let _ = unsafe { kernel::release_kernel(self.kernel) };
+    }
+}
+
+/// Memory of the context's.
+pub(crate) struct Buffer {
+    memory: *mut c_void,
+    len: usize,
+}
+
+// SAFETY: as of `Context`.
+unsafe impl Send for Buffer {}
+// SAFETY: as of `Context`.
+unsafe impl Sync for Buffer {}
+
+/// Which memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// On the device, read and written by kernels.
+    Device,
+    /// On the device, read by kernels.
+    Constant,
+    /// On the host, where the device gets at it best: pinned, where there is such a thing.
+    Host,
+}
+
+impl Buffer {
+    /// With anything in it, on some devices not before it is first used.
+    pub(crate) fn new(context: &Context, kind: Kind, len: usize) -> Result<Self, Failure> {
+        let flags = match kind {
+            Kind::Device => memory::CL_MEM_READ_WRITE,
+            Kind::Constant => memory::CL_MEM_READ_ONLY,
+            Kind::Host => memory::CL_MEM_READ_WRITE | memory::CL_MEM_ALLOC_HOST_PTR,
+        };
+        // There are no buffers of no bytes.
+        // SAFETY: with these flags there is no host pointer.
+        let memory =
+            unsafe { memory::create_buffer(context.context, flags, len.max(1), ptr::null_mut()) };
+        let memory = memory.map_err(|code| Failure {
+            detail: format!(" for {len} bytes"),
+            ..Failure::new("clCreateBuffer", code)
+        })?;
+        Ok(Self { memory, len })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: as of `Context`. What is enqueued keeps it until it is done.
+        let _ = unsafe { memory::release_mem_object(self.memory) };
+    }
+}
+
+/// An in-order queue of the context's device.
+pub(crate) struct CommandQueue(*mut c_void);
+
+// SAFETY: as of `Context`.
+unsafe impl Send for CommandQueue {}
+// SAFETY: as of `Context`.
+unsafe impl Sync for CommandQueue {}
+
+impl CommandQueue {
+    pub(crate) fn new(context: &Context) -> Result<Self, Failure> {
+        // The call of OpenCL 1.2, which later ones have too.
+        // SAFETY: both are there.
+        unsafe { command_queue::create_command_queue(context.context, context.device.0, 0) }
+            .map(Self)
+            .map_err(Failure::of("clCreateCommandQueue"))
+    }
+
+    /// # Safety
+    /// `from` is read until [`CommandQueue::finish`] returns: it has `len` bytes until then,
+    /// to which nobody writes. The buffer has so many from `at` on.
+    pub(crate) unsafe fn write(
+        &self,
+        to: &Buffer,
+        at: usize,
+        from: *const u8,
+        len: usize,
+    ) -> Result<Event, Failure> {
+        let (from, none) = (from.cast(), ptr::null());
+        // SAFETY: by the caller's word; the library refuses what goes beyond the buffer.
+        unsafe {
+            command_queue::enqueue_write_buffer(self.0, to.memory, FALSE, at, len, from, 0, none)
+        }
+        .map(Event)
+        .map_err(Failure::of("clEnqueueWriteBuffer"))
+    }
+
+    /// # Safety
+    /// As [`CommandQueue::write`], and nobody reads `to` until then either.
+    pub(crate) unsafe fn read(
+        &self,
+        from: &Buffer,
+        at: usize,
+        to: *mut u8,
+        len: usize,
+    ) -> Result<Event, Failure> {
+        let (to, none) = (to.cast(), ptr::null());
+        // SAFETY: as in `write`.
+        unsafe {
+            command_queue::enqueue_read_buffer(self.0, from.memory, FALSE, at, len, to, 0, none)
+        }
+        .map(Event)
+        .map_err(Failure::of("clEnqueueReadBuffer"))
+    }
+
+    /// Overwrites the first `len` bytes with zeros.
+    pub(crate) fn fill_with_zeros(&self, buffer: &Buffer, len: usize) -> Result<Event, Failure> {
+        let zero = 0_u8;
+        let pattern = ptr::from_ref(&zero).cast();
+        // SAFETY: the pattern is copied during the call; the library refuses what goes
+        // beyond the buffer.
+        unsafe {
+            command_queue::enqueue_fill_buffer(
+                self.0,
+                buffer.memory,
+                pattern,
+                1,
+                0,
+                len,
+                0,
+                ptr::null(),
+            )
+        }
+        .map(Event)
+        .map_err(Failure::of("clEnqueueFillBuffer"))
+    }
+
+    /// # Safety
+    /// The arguments are the kernel's, and with them it stays within its buffers.
+    pub(crate) unsafe fn launch(
+        &self,
+        kernel: &mut Kernel,
+        arguments: &[Argument<'_>],
+        groups: usize,
+        threads: usize,
+    ) -> Result<Event, Failure> {
+        for (index, argument) in arguments.iter().enumerate() {
+            kernel.set(index, *argument)?;
+        }
+        let (global, local) = (groups * threads, threads);
+        // SAFETY: one dimension, and one number for each; the rest is the caller's word.
+        unsafe {
+            command_queue::enqueue_nd_range_kernel(
+                self.0,
+                kernel.kernel,
+                1,
+                ptr::null(),
+                &raw const global,
+                &raw const local,
+                0,
+                ptr::null(),
+            )
+        }
+        .map(Event)
+        .map_err(Failure::of("clEnqueueNDRangeKernel"))
+    }
+
+    /// Where the host reads and writes all of a buffer of [`Kind::Host`], until
+    /// [`CommandQueue::unmap`].
+    pub(crate) fn map(&self, buffer: &Buffer) -> Result<NonNull<u8>, Failure> {
+        let mut at = ptr::null_mut();
+        let flags = memory::CL_MAP_READ | memory::CL_MAP_WRITE;
+        // SAFETY: it returns when the memory is there. Kernels do not use such buffers.
+        let mapped = unsafe {
+            command_queue::enqueue_map_buffer(
+                self.0,
+                buffer.memory,
+                TRUE,
+                flags,
+                0,
+                buffer.len.max(1),
+                &mut at,
+                0,
+                ptr::null(),
+            )
+        };
+        drop(
+            mapped
+                .map(Event)
+                .map_err(Failure::of("clEnqueueMapBuffer"))?,
+        );
+        NonNull::new(at.cast())
+            .ok_or_else(|| Failure::new("clEnqueueMapBuffer", cl3::error_codes::CL_MAP_FAILURE))
+    }
+
+    /// # Safety
+    /// `at` is what [`CommandQueue::map`] gave for the buffer, and is not used any more.
+    pub(crate) unsafe fn unmap(&self, buffer: &Buffer, at: NonNull<u8>) {
+        let at = at.as_ptr().cast();
+        // SAFETY: by the caller's word.
+        let event = unsafe {
+            command_queue::enqueue_unmap_mem_object(self.0, buffer.memory, at, 0, ptr::null())
+        };
+        drop(event.map(Event));
+        let _ = self.finish();
+    }
+
+    /// Sends what was enqueued to the device.
+    pub(crate) fn flush(&self) -> Result<(), Failure> {
+        command_queue::flush(self.0).map_err(Failure::of("clFlush"))
+    }
+
+    /// Waits for all that was enqueued. Some libraries tell here of what failed, others with
+    /// its event only.
+    pub(crate) fn finish(&self) -> Result<(), Failure> {
+        command_queue::finish(self.0).map_err(Failure::of("clFinish"))
+    }
+}
+
+impl Drop for CommandQueue {
+    fn drop(&mut self) {
+        // SAFETY: as of `Context`.
+        let _ = unsafe { command_queue::release_command_queue(self.0) };
+    }
+}
+
+/// Something that was enqueued.
+pub(crate) struct Event(*mut c_void);
+
+// SAFETY: as of `Context`.
+unsafe impl Send for Event {}
+
+impl Event {
+    /// How it ended. After [`CommandQueue::finish`].
+    pub(crate) fn outcome(&self) -> Result<(), Failure> {
+        let parameter = event::CL_EVENT_COMMAND_EXECUTION_STATUS;
+        match event::get_event_info(self.0, parameter) {
+            Ok(InfoType::Int(code)) if code < 0 => Err(Failure::new("a command", code)),
+            Ok(_) => Ok(()),
+            Err(code) => Err(Failure::new("clGetEventInfo", code)),
+        }
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: as of `Context`.
+        let _ = unsafe { event::release_event(self.0) };
+    }
+}

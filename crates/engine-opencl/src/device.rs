@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A device with the kernels on it.
+
+use std::sync::Arc;
+
+use luxor_engine::Buffer;
+use luxor_engine_gpu::{AesSize, Device, DeviceError, KeyWords, QueueSizes, Tables};
+use zeroize::Zeroizing;
+
+use crate::{
+    cl::{Context, Kind},
+    discovery::Found,
+    error::Failure,
+    layout::Layout,
+    memory::{OpenClMemory, Pinned, Service},
+    program::Programs,
+    queue::OpenClQueue,
+};
+
+/// The backend's name.
+pub const NAME: &str = "opencl";
+
+/// Threads that a GPU's compute unit holds at a time, about: more groups wait, and fill
+/// their tables for less.
+const THREADS_OF_UNIT: usize = 2048;
+/// Groups for each core of a CPU, so that none has nothing to do at the end.
+const GROUPS_OF_CORE: usize = 4;
+
+/// A device of OpenCL's, ready to run the kernels.
+pub struct OpenCl(Arc<Inner>);
+
+/// What queues keep.
+pub(crate) struct Inner {
+    pub(crate) service: Arc<Service>,
+    pub(crate) programs: Programs,
+    /// The most groups of a launch.
+    pub(crate) most_groups: usize,
+    description: String,
+    found: Found,
+}
+
+/// A key on a device. Wiped there when dropped.
+pub struct OpenClKey {
+    pub(crate) device: Arc<Inner>,
+    pub(crate) size: AesSize,
+    pub(crate) memory: OpenClMemory,
+}
+
+impl OpenCl {
+    pub(crate) fn open(found: &Found, layout: Layout) -> Result<Self, Failure> {
+        let context = Context::new(found.device)?;
+        let programs = Programs::new(&context, layout)?;
+        let layout = programs.layout();
+        let groups_of_unit = if found.facts.is_cpu {
+            GROUPS_OF_CORE
+        } else {
+            (THREADS_OF_UNIT / layout.threads).max(1)
+        };
+        let units = found.compute_units;
+        let description = format!(
+            "{}, {units} compute units, {} {}",
+            found.name, found.platform_name, found.version
+        );
+        Ok(Self(Arc::new(Inner {
+            service: Arc::new(Service::new(&context)?),
+            programs,
+            most_groups: (units as usize).max(1) * groups_of_unit,
+            description,
+            found: found.clone(),
+        })))
+    }
+
+    /// The same device with kernels in another form, which may be slower: for comparisons.
+    ///
+    /// # Errors
+    /// [`Failure`], where the device cannot have it.
+    pub fn in_layout(&self, layout: Layout) -> Result<Self, Failure> {
+        Self::open(&self.0.found, layout)
+    }
+
+    /// Which form of the kernels it has.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        self.0.programs.layout()
+    }
+}
+
+impl Device for OpenCl {
+    type Queue = OpenClQueue;
+    type Key = OpenClKey;
+    type Memory = OpenClMemory;
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn description(&self) -> String {
+        self.0.description.clone()
+    }
+
+    fn tables(&self) -> Tables {
+        self.layout().tables
+    }
+
+    fn load_key(&self, words: &KeyWords) -> Result<OpenClKey, DeviceError> {
+        // Builds the kernels, if this is the first key of its size.
+        self.0.programs.of(words.size())?;
+        let bytes = words.expose().iter().flat_map(|word| word.to_le_bytes());
+        let mut key = Zeroizing::new([0; size_of::<[u32; luxor_engine_gpu::keys::KEY_WORDS]>()]);
+        key.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
+        let mut memory = OpenClMemory::zeroed(&self.0.service, Kind::Constant, key.len())?;
+        memory.write(0, &*key)?;
+        Ok(OpenClKey {
+            device: Arc::clone(&self.0),
+            size: words.size(),
+            memory,
+        })
+    }
+
+    fn queue(&self, sizes: QueueSizes) -> Result<OpenClQueue, DeviceError> {
+        Ok(OpenClQueue::new(&self.0, sizes)?)
+    }
+
+    fn alloc(&self, len: usize) -> Option<Buffer> {
+        let memory = Pinned::listed(&self.0.service, len).ok()?;
+        Some(Buffer::from_owner(memory))
+    }
+
+    fn is_pinned(&self, bytes: &[u8]) -> bool {
+        self.0.service.ranges.contain(bytes)
+    }
+
+    fn memory(&self, len: usize) -> Result<OpenClMemory, DeviceError> {
+        Ok(OpenClMemory::zeroed(&self.0.service, Kind::Device, len)?)
+    }
+
+    fn write(&self, memory: &mut OpenClMemory, at: usize, bytes: &[u8]) -> Result<(), DeviceError> {
+        memory.write(at, bytes)
+    }
+
+    fn read(&self, memory: &OpenClMemory, at: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        memory.read(at, bytes)
+    }
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which devices there are, and which of them are used.
+
+use std::cmp::Reverse;
+
+use cl3::device as cl_device;
+
+use crate::{
+    cl::{self, DeviceId, Platform},
+    device::OpenCl,
+    error::{Failure, Unusable},
+    layout::{Facts, Layout},
+};
+
+/// The devices that a backend uses: the best GPU, and all others of its platform and name;
+/// where there is no GPU, a CPU with which somebody wants to test.
+///
+/// A GPU with memory of its own is better than one that has the CPU's, then one with more
+/// compute units. Others are left alone: beside the best one they would be what is waited
+/// for, and one GPU may be on several platforms.
+///
+/// # Errors
+/// [`Unusable`]: why there is none, or why the best one is none.
+pub fn devices() -> Result<Vec<OpenCl>, Unusable> {
+    let platforms = cl::platforms()?;
+    if platforms.is_empty() {
+        return Err(Unusable::NoPlatform);
+    }
+    for kind in [cl_device::CL_DEVICE_TYPE_GPU, cl_device::CL_DEVICE_TYPE_ALL] {
+        let mut found = Vec::new();
+        for (index, platform) in platforms.iter().enumerate() {
+            // A platform that fails is as good as none.
+            for device in platform.devices(kind).unwrap_or_default() {
+                found.push(Found::new(device, *platform, index)?);
+            }
+        }
+        let chosen = choose(&found);
+        if !chosen.is_empty() {
+            return open(chosen);
+        }
+    }
+    Err(Unusable::NoDevice {
+        wanted: "device",
+        platforms: platforms
+            .iter()
+            .map(|platform| platform.name())
+            .collect::<Vec<_>>()
+            .join(", "),
+    })
+}
+
+/// What is known of a device before it is opened.
+#[derive(Clone)]
+pub(crate) struct Found {
+    pub(crate) device: DeviceId,
+    pub(crate) platform_name: String,
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) facts: Facts,
+    pub(crate) compute_units: u32,
+    platform: usize,
+    shares_memory: bool,
+    /// Available, with a compiler, and little-endian.
+    reason_against: Option<&'static str>,
+}
+
+impl Found {
+    fn new(device: DeviceId, platform: Platform, index: usize) -> Result<Self, Failure> {
+        let is = |parameter| device.number(parameter).map(|number| number != 0);
+        let is_cpu = device.number(cl_device::CL_DEVICE_TYPE)? & cl_device::CL_DEVICE_TYPE_CPU != 0
+            || device.number(cl_device::CL_DEVICE_LOCAL_MEM_TYPE)?
+                == u64::from(cl_device::CL_GLOBAL);
+        let reason_against = if !is(cl_device::CL_DEVICE_AVAILABLE)? {
+            Some("the device is not available")
+        } else if !is(cl_device::CL_DEVICE_COMPILER_AVAILABLE)? {
+            Some("there is no compiler for it")
+        } else if !is(cl_device::CL_DEVICE_ENDIAN_LITTLE)? {
+            Some("it is big-endian")
+        } else {
+            None
+        };
+        let number = |parameter| device.number(parameter);
+        Ok(Self {
+            device,
+            platform_name: platform.name(),
+            name: device.text(cl_device::CL_DEVICE_NAME)?,
+            version: device.text(cl_device::CL_DRIVER_VERSION)?,
+            facts: Facts {
+                is_cpu,
+                local_memory: number(cl_device::CL_DEVICE_LOCAL_MEM_SIZE)?,
+                work_group: usize::try_from(number(cl_device::CL_DEVICE_MAX_WORK_GROUP_SIZE)?)
+                    .unwrap_or(usize::MAX),
+            },
+            compute_units: u32::try_from(number(cl_device::CL_DEVICE_MAX_COMPUTE_UNITS)?)
+                .unwrap_or(1),
+            platform: index,
+            shares_memory: is(cl_device::CL_DEVICE_HOST_UNIFIED_MEMORY)?,
+            reason_against,
+        })
+    }
+
+    fn unusable(&self, reason: &str) -> Unusable {
+        Unusable::Device {
+            device: self.name.clone(),
+            reason: reason.into(),
+        }
+    }
+}
+
+/// The best, first, and those like it.
+fn choose(found: &[Found]) -> Vec<Found> {
+    let worth = |device: &&Found| {
+        let usable = device.reason_against.is_none();
+        (
+            usable,
+            !device.facts.is_cpu,
+            !device.shares_memory,
+            device.compute_units,
+            Reverse(device.platform),
+        )
+    };
+    let Some(best) = found.iter().max_by_key(worth) else {
+        return Vec::new();
+    };
+    found
+        .iter()
+        .filter(|other| other.platform == best.platform && other.name == best.name)
+        .cloned()
+        .collect()
+}
+
+fn open(chosen: Vec<Found>) -> Result<Vec<OpenCl>, Unusable> {
+    let mut devices = Vec::new();
+    let mut first = None;
+    for found in chosen {
+        let opened = match (found.reason_against, Layout::of(found.facts)) {
+            (Some(reason), _) => Err(found.unusable(reason)),
+            (None, None) => Err(found.unusable("it has too little local memory")),
+            (None, Some(layout)) => OpenCl::open(&found, layout).map_err(Unusable::from),
+        };
+        match opened {
+            Ok(device) => devices.push(device),
+            Err(why) => first = first.or(Some(why)),
+        }
+    }
+    match first {
+        Some(why) if devices.is_empty() => Err(why),
+        _ => Ok(devices),
+    }
+}

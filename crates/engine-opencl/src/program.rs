@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernels' source, and programs of it.
+
+use std::sync::{Arc, OnceLock};
+
+use luxor_engine_gpu::AesSize;
+
+use crate::{
+    cl::{Context, Program},
+    error::Failure,
+    layout::Layout,
+};
+
+/// `kernels/luxor.cl` with the texts that it names, since a program of OpenCL's has no files.
+const SOURCE: &str = concat!(
+    include_str!("../../../kernels/portability.h"),
+    include_str!("../../../kernels/tables.h"),
+    include_str!("../../../kernels/aes.h"),
+    include_str!("../../../kernels/gf128.h"),
+    include_str!("../../../kernels/numbers.h"),
+    include_str!("../../../kernels/xts.h"),
+    include_str!("../../../kernels/ctr.h"),
+    include_str!("../../../kernels/kernels.h"),
+);
+
+/// The kernels of each key size, built when the first key of that size is loaded: a compiler
+/// may take seconds.
+pub(crate) struct Programs {
+    context: Arc<Context>,
+    layout: Layout,
+    sizes: [OnceLock<Result<Program, Failure>>; AesSize::ALL.len()],
+}
+
+impl Programs {
+    /// The kernels of AES-256 in `layout`, or in groups of half as many work-items, and so
+    /// on, where the device has too few registers for more.
+    pub(crate) fn new(context: &Arc<Context>, mut layout: Layout) -> Result<Self, Failure> {
+        loop {
+            let program = build(context, SOURCE, layout, AesSize::Aes256)?;
+            // The kernel with the most to hold.
+            let most = program.kernel("xts_tails_decrypt_256")?.work_group()?;
+            match layout.halved() {
+                Some(smaller) if most < layout.threads => layout = smaller,
+                _ => {
+                    let programs = Self {
+                        context: Arc::clone(context),
+                        layout,
+                        sizes: Default::default(),
+                    };
+                    let _ = programs.sizes[index(AesSize::Aes256)].set(Ok(program));
+                    return Ok(programs);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    pub(crate) fn of(&self, size: AesSize) -> Result<&Program, Failure> {
+        self.sizes[index(size)]
+            .get_or_init(|| build(&self.context, SOURCE, self.layout, size))
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+}
+
+fn index(size: AesSize) -> usize {
+    match size {
+        AesSize::Aes128 => 0,
+        AesSize::Aes192 => 1,
+        AesSize::Aes256 => 2,
+    }
+}
+
+fn build(
+    context: &Arc<Context>,
+    source: &str,
+    layout: Layout,
+    size: AesSize,
+) -> Result<Program, Failure> {
+    let options = format!("{} -DSIZE={}", layout.options(), size.bits());
+    Program::build(context, source, &options)
+}
+
+#[cfg(test)]
+mod tests {
+    use luxor_engine_gpu::{DeviceError, Tables};
+
+    use super::*;
+    use crate::cl;
+
+    /// On whatever OpenCL there is; where there is none this fails.
+    #[test]
+    fn the_log_of_a_program_that_does_not_build_is_in_the_error() {
+        let layout = Layout {
+            replicas: 1,
+            tables: Tables::One,
+            threads: 32,
+        };
+        let platforms = cl::platforms().unwrap();
+        let devices = platforms[0].devices(cl3::device::CL_DEVICE_TYPE_ALL);
+        let context = Context::new(devices.unwrap()[0]).unwrap();
+        let source = "__kernel void broken(void) { undeclared_thing = 1; }";
+        let failure = build(&context, source, layout, AesSize::Aes128)
+            .map(drop)
+            .unwrap_err();
+        let text = failure.to_string();
+        assert!(
+            text.starts_with("clBuildProgram: CL_BUILD_PROGRAM_FAILURE (-11); ")
+                && text.contains("undeclared_thing"),
+            "{text}"
+        );
+        assert!(matches!(failure.into(), DeviceError::Library { .. }));
+        let program = build(&context, SOURCE, layout, AesSize::Aes128).unwrap();
+        let text = program
+            .kernel("xts_none")
+            .map(drop)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            text,
+            "clCreateKernel: CL_INVALID_KERNEL_NAME (-46) of xts_none"
+        );
+    }
+
+    #[test]
+    fn the_source_is_that_of_the_file_that_names_its_parts() {
+        let names = include_str!("../../../kernels/luxor.cl");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels");
+        let parts = names
+            .lines()
+            .filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix('"'))
+            .map(|name| std::fs::read_to_string(format!("{folder}/{name}")).unwrap());
+        assert_eq!(parts.collect::<String>(), SOURCE);
+    }
+}

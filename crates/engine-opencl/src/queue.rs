@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An in-order queue with its memory.
+
+#![allow(unsafe_code, reason = "copies that go on after their call")]
+
+use std::{collections::HashMap, ops::Range, sync::Arc};
+
+use luxor_engine_gpu::{
+    BLOCK, DeviceError, DeviceMemory, Launch, Piece, Queue, QueueSizes, Resident, device::Bounds,
+};
+use zeroize::Zeroize;
+
+use crate::{
+    cl::{Argument, Buffer, CommandQueue, Event, Kernel, Kind},
+    device::{Inner, OpenClKey},
+    error::Failure,
+    memory::{OpenClMemory, Pinned},
+};
+
+/// A queue of a device's.
+pub struct OpenClQueue {
+    device: Arc<Inner>,
+    queue: CommandQueue,
+    kernels: HashMap<&'static str, Kernel>,
+    data: OpenClMemory,
+    tweaks: OpenClMemory,
+    pieces: OpenClMemory,
+    staging: Pinned,
+    pieces_staging: Pinned,
+    /// What was begun since the last wait.
+    events: Vec<Event>,
+    under_way: bool,
+    /// The first error since the last wait.
+    failed: Option<DeviceError>,
+}
+
+impl OpenClQueue {
+    pub(crate) fn new(device: &Arc<Inner>, sizes: QueueSizes) -> Result<Self, Failure> {
+        let service = &device.service;
+        let memory = |len| OpenClMemory::zeroed(service, Kind::Device, len);
+        Ok(Self {
+            queue: CommandQueue::new(&service.context)?,
+            kernels: HashMap::new(),
+            data: memory(sizes.data)?,
+            tweaks: memory(sizes.tweaks)?,
+            pieces: memory(sizes.pieces)?,
+            staging: Pinned::zeroed(service, sizes.data)?,
+            pieces_staging: Pinned::zeroed(service, sizes.pieces)?,
+            device: Arc::clone(device),
+            events: Vec::new(),
+            under_way: false,
+            failed: None,
+        })
+    }
+
+    /// Keeps what was begun, or the first error, for the next wait.
+    fn note(&mut self, begun: Result<Event, DeviceError>) -> Result<(), DeviceError> {
+        // Even if it failed: who knows what it began.
+        self.under_way = true;
+        match begun {
+            Ok(event) => {
+                self.events.push(event);
+                Ok(())
+            }
+            Err(error) => {
+                self.failed.get_or_insert_with(|| error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits, if anything is under way.
+    fn settle(&mut self) {
+        if !self.under_way {
+            return;
+        }
+        let mut outcome = self.queue.finish();
+        for event in self.events.drain(..) {
+            outcome = outcome.and_then(|()| event.outcome());
+        }
+        self.under_way = false;
+        if let Err(failure) = outcome {
+            self.failed.get_or_insert_with(|| failure.into());
+        }
+    }
+}
+
+/// A launch on memories: the queue's, or a caller's.
+struct Memories<'a> {
+    input: &'a OpenClMemory,
+    output: &'a OpenClMemory,
+    tweaks: &'a OpenClMemory,
+    pieces: &'a OpenClMemory,
+}
+
+impl Memories<'_> {
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            input: self.input.len(),
+            output: self.output.len(),
+            tweaks: self.tweaks.len(),
+            pieces: self.pieces.len(),
+        }
+    }
+
+    /// A kernel's arguments, in its order: a buffer's place in it, counted in its own
+    /// elements, comes behind it.
+    fn arguments<'a>(
+        &'a self,
+        key: &'a Buffer,
+        launch: &Launch,
+        local: usize,
+    ) -> Vec<Argument<'a>> {
+        use Argument::{Buffer as Of, Local, U32};
+
+        let place =
+            |at: usize, element: usize| U32(u32::try_from(at / element).unwrap_or(u32::MAX));
+        let block = |at| place(at, BLOCK);
+        let piece = |at| place(at, size_of::<Piece>());
+        let (input, output) = (Of(&self.input.buffer), Of(&self.output.buffer));
+        let (tweaks, pieces) = (Of(&self.tweaks.buffer), Of(&self.pieces.buffer));
+        let mut arguments = vec![Of(key)];
+        match *launch {
+            Launch::Tweaks {
+                pieces_at,
+                piece_count,
+                units,
+                spu,
+                tweaks_at,
+            } => {
+                arguments.extend([pieces, piece(pieces_at)]);
+                arguments.extend([piece_count, units, spu].map(U32));
+                arguments.extend([tweaks, block(tweaks_at)]);
+            }
+            Launch::Xts {
+                direction: _,
+                input_at,
+                output_at,
+                tweaks_at,
+                units,
+                blocks,
+                pitch,
+                spu,
+            } => {
+                arguments.extend([input, block(input_at), output, block(output_at)]);
+                arguments.extend([tweaks, block(tweaks_at)]);
+                arguments.extend([units, blocks, pitch, spu].map(U32));
+            }
+            Launch::Tails {
+                direction: _,
+                input_at,
+                output_at,
+                tweaks_at,
+                units,
+                blocks,
+                pitch,
+                spu,
+                tail,
+            } => {
+                arguments.extend([input, block(input_at), output, block(output_at)]);
+                arguments.extend([tweaks, block(tweaks_at)]);
+                arguments.extend([units, blocks, pitch, spu, tail].map(U32));
+            }
+            Launch::Ctr {
+                input_at,
+                output_at,
+                pieces_at,
+                piece_count,
+                units,
+                len,
+                pitch,
+                spu,
+            } => {
+                arguments.extend([input, block(input_at), output, block(output_at)]);
+                arguments.extend([pieces, piece(pieces_at)]);
+                arguments.extend([piece_count, units, len, pitch, spu].map(U32));
+            }
+        }
+        arguments.push(Local(local));
+        arguments
+    }
+}
+
+/// Puts a launch on the queue.
+fn begin(
+    queue: &CommandQueue,
+    kernels: &mut HashMap<&'static str, Kernel>,
+    memories: &Memories<'_>,
+    key: &OpenClKey,
+    launch: &Launch,
+) -> Result<Event, DeviceError> {
+    launch.check(memories.bounds())?;
+    let name = launch.kernel(key.size);
+    if !kernels.contains_key(name) {
+        let kernel = key.device.programs.of(key.size)?.kernel(name)?;
+        kernels.insert(name, kernel);
+    }
+    let kernel = kernels.get_mut(name).expect("it was inserted");
+    let layout = key.device.programs.layout();
+    let arguments = memories.arguments(&key.memory.buffer, launch, layout.local_memory());
+    let groups = launch.threads().div_ceil(layout.threads as u64);
+    let most = key.device.most_groups;
+    let groups = usize::try_from(groups).map_or(most, |groups| groups.min(most));
+    // SAFETY: the arguments are the kernel's, of which the library checks number and lengths,
+    // and `check` had the buffers' lengths.
+    let event = unsafe { queue.launch(kernel, &arguments, groups, layout.threads) }?;
+    // Of a batch's commands this one is the first that takes time: those before it go along.
+    queue.flush()?;
+    Ok(event)
+}
+
+fn same_device(a: &Arc<Inner>, b: &Arc<Inner>) -> Result<(), DeviceError> {
+    if Arc::ptr_eq(a, b) {
+        return Ok(());
+    }
+    let message = "the key is another device's".into();
+    Err(DeviceError::Launch { message })
+}
+
+/// # Panics
+/// Where a range is not within the staging memory.
+impl Queue for OpenClQueue {
+    type Key = OpenClKey;
+    type Memory = OpenClMemory;
+
+    fn staging(&mut self) -> &mut [u8] {
+        self.settle();
+        &mut self.staging
+    }
+
+    fn pieces(&mut self) -> &mut [Piece] {
+        self.settle();
+        // SAFETY: a piece is numbers only.
+        unsafe { self.pieces_staging.slice_of() }
+    }
+
+    fn upload_staging(&mut self, range: Range<usize>) -> Result<(), DeviceError> {
+        let (from, at) = (self.staging[range.clone()].as_ptr(), range.start);
+        // SAFETY: the staging memory is given out after a wait only.
+        unsafe { self.upload(from, range.len(), at) }
+    }
+
+    fn upload_pieces(&mut self, count: usize) -> Result<(), DeviceError> {
+        let bytes = &self.pieces_staging[..count * size_of::<Piece>()];
+        // SAFETY: as in `upload_staging`.
+        let begun = unsafe {
+            self.queue
+                .write(&self.pieces.buffer, 0, bytes.as_ptr(), bytes.len())
+        };
+        self.note(begun.map_err(DeviceError::from))
+    }
+
+    unsafe fn upload(&mut self, from: *const u8, len: usize, at: usize) -> Result<(), DeviceError> {
+        let begun = self.data.check(at, len).and_then(|()| {
+            // SAFETY: `check` for the device, the caller's word for the host.
+            Ok(unsafe { self.queue.write(&self.data.buffer, at, from, len) }?)
+        });
+        self.note(begun)
+    }
+
+    fn launch(&mut self, key: &OpenClKey, launch: &Launch) -> Result<(), DeviceError> {
+        let memories = Memories {
+            input: &self.data,
+            output: &self.data,
+            tweaks: &self.tweaks,
+            pieces: &self.pieces,
+        };
+        let begun = same_device(&self.device, &key.device)
+            .and_then(|()| begin(&self.queue, &mut self.kernels, &memories, key, launch));
+        self.note(begun)
+    }
+
+    fn launch_on(
+        &mut self,
+        data: &mut Resident<'_, OpenClMemory>,
+        key: &OpenClKey,
+        launch: &Launch,
+    ) -> Result<(), DeviceError> {
+        let (input, output) = match data {
+            Resident::InPlace(memory) => (&**memory, &**memory),
+            Resident::Separate { input, output } => (*input, &**output),
+        };
+        let memories = Memories {
+            input,
+            output,
+            tweaks: &self.tweaks,
+            pieces: &self.pieces,
+        };
+        let begun = same_device(&self.device, &key.device)
+            .and_then(|()| begin(&self.queue, &mut self.kernels, &memories, key, launch));
+        self.note(begun)
+    }
+
+    fn download_staging(&mut self, range: Range<usize>) -> Result<(), DeviceError> {
+        let (at, len) = (range.start, range.len());
+        let to = self.staging[range].as_mut_ptr();
+        // SAFETY: the staging memory is given out after a wait only.
+        unsafe { self.download(at, to, len) }
+    }
+
+    unsafe fn download(&mut self, at: usize, to: *mut u8, len: usize) -> Result<(), DeviceError> {
+        let begun = self.data.check(at, len).and_then(|()| {
+            // SAFETY: as in `upload`.
+            let event = unsafe { self.queue.read(&self.data.buffer, at, to, len) }?;
+            self.queue.flush()?;
+            Ok(event)
+        });
+        self.note(begun)
+    }
+
+    fn wait(&mut self) -> Result<(), DeviceError> {
+        self.settle();
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    fn wipe(&mut self, used: QueueSizes) -> Result<(), DeviceError> {
+        // What failed before is not what is asked here.
+        let _ = self.wait();
+        let (data, pieces) = (self.staging.len(), self.pieces_staging.len());
+        self.staging[..used.data.min(data)].zeroize();
+        self.pieces_staging[..used.pieces.min(pieces)].zeroize();
+        let memories = [
+            (&self.data, used.data),
+            (&self.tweaks, used.tweaks),
+            (&self.pieces, used.pieces),
+        ];
+        let begun: Vec<_> = memories
+            .into_iter()
+            .map(|(memory, len)| (&memory.buffer, len.min(memory.len())))
+            .filter(|(_, len)| *len > 0)
+            .map(|(buffer, len)| self.queue.fill_with_zeros(buffer, len))
+            .collect();
+        for begun in begun {
+            let _ = self.note(begun.map_err(DeviceError::from));
+        }
+        self.wait()
+    }
+}
+
+impl Drop for OpenClQueue {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}

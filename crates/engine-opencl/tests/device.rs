@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A device of OpenCL's, on whatever there is; where there is none these fail.
+
+use luxor_engine::{
+    AesKey, Backend, DataUnitLen, Direction, KeySpec, LoadedKey, PAGE, Run, XtsKey,
+};
+use luxor_engine_gpu::{
+    AesSize, Device, DeviceError, GpuBackend, KeyWords, Launch, Queue, QueueSizes, Tables, Tuning,
+};
+use luxor_engine_opencl::{Layout, OpenCl, devices};
+use luxor_reference as reference;
+
+const SIZES: QueueSizes = QueueSizes {
+    data: 4096,
+    tweaks: 256,
+    pieces: 64,
+};
+
+fn device() -> OpenCl {
+    devices().unwrap().remove(0)
+}
+
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len)
+        .map(|i| u8::try_from(i * 89 % 253).unwrap())
+        .collect()
+}
+
+/// Both ways, with stolen ciphertext and without, and CTR.
+fn check(backend: &GpuBackend<OpenCl>) {
+    let crypt = |key: &dyn LoadedKey, direction, unit_len, data: &[u8]| {
+        let mut data = data.to_vec();
+        let unit_len = DataUnitLen::new(unit_len).unwrap();
+        let run = Run::new(7_u64.into(), 3, unit_len, data.as_mut_slice()).unwrap();
+        key.crypt(direction, &mut [run]).unwrap();
+        data
+    };
+    for len in [16, 32] {
+        let secret: Vec<u8> = bytes(2 * len);
+        let xts = KeySpec::Xts(XtsKey::new(&secret).unwrap());
+        let xts = backend.load_key(&xts).unwrap();
+        let ctr = KeySpec::Ctr(AesKey::new(&secret[..len]).unwrap());
+        let ctr = backend.load_key(&ctr).unwrap();
+        for unit_len in [512, 520, 5000] {
+            let plaintext = bytes(20 * unit_len);
+            let units = || plaintext.chunks(unit_len).zip((7..).step_by(3));
+            let ciphertext: Vec<u8> = units()
+                .flat_map(|(unit, number)| reference::xts_encrypt(&secret, number, unit))
+                .collect();
+            assert!(crypt(&*xts, Direction::Encrypt, unit_len, &plaintext) == ciphertext);
+            assert!(crypt(&*xts, Direction::Decrypt, unit_len, &ciphertext) == plaintext);
+            let ciphertext: Vec<u8> = units()
+                .flat_map(|(unit, number)| reference::ctr(&secret[..len], number, unit))
+                .collect();
+            assert!(crypt(&*ctr, Direction::Encrypt, unit_len, &plaintext) == ciphertext);
+        }
+    }
+}
+
+/// Those that only GPUs are given.
+#[test]
+fn every_layout_gives_the_references_answers() {
+    let device = device();
+    for (replicas, tables) in [
+        (32, Tables::Two),
+        (32, Tables::One),
+        (8, Tables::Two),
+        (8, Tables::One),
+        (1, Tables::Two),
+        (1, Tables::One),
+    ] {
+        let layout = Layout {
+            replicas,
+            tables,
+            threads: 64,
+        };
+        let device = device.in_layout(layout).unwrap();
+        assert_eq!((device.layout(), device.tables()), (layout, tables));
+        check(&GpuBackend::new(vec![device], Tuning::default()));
+    }
+}
+
+#[test]
+fn several_devices_share_a_call() {
+    let mut tuning = Tuning::default();
+    (tuning.batch, tuning.least_batch, tuning.queues) = (16384, 4096, 2);
+    let backend = GpuBackend::new(vec![device(), device()], tuning);
+    assert!(backend.info().device.starts_with("2 devices: "));
+    check(&backend);
+}
+
+#[test]
+fn what_is_too_much_for_the_device_is_told() {
+    let device = device();
+    let sizes = QueueSizes {
+        data: 1 << 60,
+        ..SIZES
+    };
+    let error = device.queue(sizes).map(drop).unwrap_err();
+    assert!(matches!(error, DeviceError::OutOfMemory { .. }), "{error}");
+    assert!(error.to_string().contains("clCreateBuffer"), "{error}");
+    assert!(device.alloc(1 << 60).is_none());
+    // And nothing is the worse for it.
+    device.queue(SIZES).map(drop).unwrap();
+}
+
+#[test]
+fn memory_of_alloc_is_pinned() {
+    let device = device();
+    let buffer = device.alloc(10_000).unwrap();
+    assert_eq!((buffer.len(), buffer.as_ptr().addr() % PAGE), (10_000, 0));
+    assert!(buffer.iter().all(|&byte| byte == 0));
+    assert!(device.is_pinned(&buffer) && device.is_pinned(&buffer[9_999..]));
+    assert!(!device.is_pinned(&[0; 16]));
+}
+
+#[test]
+fn a_queue_is_wiped() {
+    let device = device();
+    let mut queue = device.queue(SIZES).unwrap();
+    queue.staging().fill(0x5a);
+    queue.upload_staging(0..4096).unwrap();
+    queue.wait().unwrap();
+    let used = QueueSizes {
+        data: 4000,
+        ..SIZES
+    };
+    queue.wipe(used).unwrap();
+    let left = |byte: u8, queue: &mut <OpenCl as Device>::Queue| {
+        queue.staging().iter().filter(|&&b| b == byte).count()
+    };
+    assert_eq!(left(0x5a, &mut queue), 96);
+    queue.staging().fill(1);
+    queue.download_staging(0..4096).unwrap();
+    queue.wait().unwrap();
+    assert_eq!((left(0, &mut queue), left(0x5a, &mut queue)), (4000, 96));
+}
+
+#[test]
+fn nothing_goes_beyond_the_memory() {
+    let device = device();
+    let mut queue = device.queue(SIZES).unwrap();
+    let words = KeyWords::of_bytes(AesSize::Aes128, &[1; 16], Some(&[2; 16]), device.tables());
+    let key = device.load_key(&words).unwrap();
+    let tweaks = |units| Launch::Tweaks {
+        pieces_at: 32,
+        piece_count: 1,
+        units,
+        spu: 1,
+        tweaks_at: 16,
+    };
+    queue.launch(&key, &tweaks(15)).unwrap();
+    queue.wait().unwrap();
+    let error = queue.launch(&key, &tweaks(16)).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("256 bytes of tweaks at 16, of 256"),
+        "{error}"
+    );
+    // The wait tells it once more, and then it is over.
+    assert_eq!(queue.wait(), Err(error));
+    assert_eq!(queue.wait(), Ok(()));
+    let other = self::device().load_key(&words).unwrap();
+    let error = queue.launch(&other, &tweaks(1)).unwrap_err();
+    assert!(error.to_string().contains("another device's"), "{error}");
+}
