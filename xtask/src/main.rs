@@ -34,9 +34,9 @@ usage: cargo xtask test             set up what the tests need, and run them all
        cargo xtask bench rtl [POINT]... [--list | --record]
                                     synthesise the core for FPGAs, beside its targets";
 
-/// Every CPU path: a machine that runs `ci` must have them all, so that a kernel
-/// that is silently left out is a failure.
-const CI_ENGINES: &str = "portable,aesni,vaes256,vaes512";
+/// Every CPU path, and OpenCL, if only on the CPU: a machine that runs `ci` must have them
+/// all, so that a kernel that is silently left out is a failure.
+const CI_ENGINES: &str = "portable,aesni,vaes256,vaes512,opencl";
 
 /// The target on which the engine must build without `std`.
 const BARE_TARGET: &str = "thumbv7em-none-eabihf";

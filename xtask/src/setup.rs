@@ -63,6 +63,7 @@ impl Need {
             Self::programs(&["fusermount3"], Packages::same("fuse3")),
             Self::programs(&["e2fsck", "mkfs.ext4"], Packages::same("e2fsprogs")),
             Self::programs(&["bash"], Packages::same("bash")),
+            Self::opencl(),
         ]
         .into_iter()
         .chain(Self::for_kernels())
@@ -175,6 +176,26 @@ impl Need {
                 .debian("g++")
                 .fedora("gcc-c++ libasan libubsan libtsan")
                 .arch("gcc"),
+        }
+    }
+
+    /// An OpenCL for tests, on the CPU: the library that finds implementations, and PoCL.
+    fn opencl() -> Self {
+        Self {
+            what: "OpenCL (libOpenCL.so.1) with an implementation".to_owned(),
+            is_there: Box::new(|| {
+                // In Python, since the library may be anywhere that the loader looks.
+                let script = "import ctypes\n\
+                              count = ctypes.c_uint(0)\n\
+                              cl = ctypes.CDLL('libOpenCL.so.1')\n\
+                              cl.clGetPlatformIDs(0, None, ctypes.byref(count))\n\
+                              assert count.value > 0";
+                process::succeeds(command("/usr/bin/python3").args(["-c", script]))
+            }),
+            packages: Packages::same("pocl")
+                .debian("pocl-opencl-icd ocl-icd-libopencl1")
+                .fedora("pocl ocl-icd")
+                .arch("pocl ocl-icd"),
         }
     }
 

@@ -14,11 +14,42 @@ use crate::{
 };
 
 /// Every backend of this program, best first. The only place that names them.
+///
+/// Those behind the CPU's are looked for when somebody names or lists them: a library that is
+/// opened, and a device that wakes up, take longer than many a command.
 #[must_use]
 pub fn registry() -> Registry {
     let mut registry = Registry::cpu();
+    registry.register("cuda", cuda);
+    registry.register("opencl", opencl);
     registry.register("fpga", fpga);
     registry
+}
+
+#[cfg(feature = "cuda")]
+fn cuda() -> Result<Arc<dyn Backend>, Unavailable> {
+    match luxor_engine_cuda::backend() {
+        Ok(backend) => Ok(Arc::new(backend)),
+        Err(error) => Err(Unavailable::Device(error.to_string())),
+    }
+}
+
+#[cfg(not(feature = "cuda"))]
+fn cuda() -> Result<Arc<dyn Backend>, Unavailable> {
+    Err(Unavailable::Feature { feature: "cuda" })
+}
+
+#[cfg(feature = "opencl")]
+fn opencl() -> Result<Arc<dyn Backend>, Unavailable> {
+    match luxor_engine_opencl::backend() {
+        Ok(backend) => Ok(Arc::new(backend)),
+        Err(error) => Err(Unavailable::Device(error.to_string())),
+    }
+}
+
+#[cfg(not(feature = "opencl"))]
+fn opencl() -> Result<Arc<dyn Backend>, Unavailable> {
+    Err(Unavailable::Feature { feature: "opencl" })
 }
 
 #[cfg(feature = "fpga")]

@@ -14,7 +14,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const HEADER: u64 = 16 * MIB;
 
-/// The engines that are present here.
+/// The CPU's engines that are present here.
 fn engines() -> Vec<String> {
     let output = luxor("engines --json").ok();
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -22,7 +22,35 @@ fn engines() -> Vec<String> {
     engines
         .filter(|engine| engine["present"] == true)
         .map(|engine| engine["name"].as_str().unwrap().to_owned())
+        .filter(|name| !["cuda", "opencl", "fpga"].contains(&name.as_str()))
         .collect()
+}
+
+/// On whatever OpenCL there is; where there is none this fails.
+#[cfg(feature = "opencl")]
+#[test]
+fn what_opencl_encrypts_a_cpu_decrypts() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    let plain = bytes(3_000_001, 5);
+    folder.write("plain", &plain);
+    for (sector, there, back) in [("4096", "opencl", "auto"), ("512", "auto", "opencl")] {
+        luxor("encrypt --key-file key --force --sector-size")
+            .args([sector, "--engine", there, "plain", "volume"])
+            .args(FAST)
+            .current_dir(folder.path())
+            .ok();
+        luxor("decrypt --key-file key --force --engine")
+            .args([back, "volume", "back"])
+            .current_dir(folder.path())
+            .ok();
+        let same = fs::read(folder.join("back")).unwrap() == plain;
+        assert!(same, "from {there} to {back}");
+    }
+    luxor("raw encrypt --mode ofb --iv 00000000000000000000000000000000 --engine opencl")
+        .args(["--key-file", "key", "plain", "output"])
+        .current_dir(folder.path())
+        .fails(1, "the engine opencl has no ofb mode");
 }
 
 /// Every length with every sector size; engines take turns, so that each one's

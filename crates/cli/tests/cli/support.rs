@@ -62,6 +62,11 @@ impl Luxor {
         self
     }
 
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
     /// Bytes for standard input, which is a pipe then. Without it is /dev/null.
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.command.stdin(Stdio::piped());

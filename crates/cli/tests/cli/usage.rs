@@ -146,17 +146,55 @@ fn an_absent_engine_is_named() {
     let folder = Folder::new();
     let input = folder.write("input", [0; 32]);
     let key = folder.write("key", (0..64).collect::<Vec<u8>>());
-    for name in ["opencl", "cuda", "vaes1024"] {
-        luxor("raw encrypt --mode xts --engine")
-            .arg(name)
+    let no_cuda = if cfg!(feature = "cuda") {
+        "the engine cuda is not available: NVIDIA's driver "
+    } else {
+        "the engine cuda is not available: this program was built without it"
+    };
+    let no_opencl = if cfg!(feature = "opencl") {
+        "the engine opencl is not available: OpenCL is there, with no platform"
+    } else {
+        "the engine opencl is not available: this program was built without it"
+    };
+    for (name, words) in [
+        ("cuda", no_cuda),
+        ("opencl", no_opencl),
+        ("vaes1024", "there is no engine called \"vaes1024\""),
+    ] {
+        // No GPU, where there is one, and an OpenCL that knows of no implementation.
+        let without_devices = |line: &str| {
+            luxor(line)
+                .args(["--engine", name])
+                .env("CUDA_VISIBLE_DEVICES", "")
+                .env("OCL_ICD_VENDORS", folder.path())
+        };
+        without_devices("raw encrypt --mode xts")
             .arg("--key-file")
             .args([&key, &input, &folder.join("output")])
-            .fails(1, &format!("there is no engine called \"{name}\""));
+            .fails(1, words);
         // Also where no engine is needed.
-        luxor("engines --engine").arg(name).fails(1, name);
-        luxor("dump volume --engine").arg(name).fails(1, name);
+        without_devices("engines").fails(1, words);
+        without_devices("dump volume").fails(1, words);
     }
     assert_eq!(folder.names(), ["input", "key"]);
+}
+
+/// Why an engine is absent is told, whatever else there is.
+#[test]
+fn absent_devices_are_listed_with_the_reason() {
+    let folder = Folder::new();
+    let text = luxor("engines")
+        .env("CUDA_VISIBLE_DEVICES", "")
+        .env("OCL_ICD_VENDORS", folder.path())
+        .ok();
+    for name in ["cuda", "opencl"] {
+        let line = text.text().lines().find(|line| {
+            let mut words = line.split_whitespace();
+            words.next() == Some(name) && words.next() == Some("absent:")
+        });
+        let line = line.unwrap_or_else(|| panic!("{name} in {}", text.text()));
+        assert!(line.len() > "  opencl    absent: ".len(), "{line}");
+    }
 }
 
 #[cfg(not(feature = "fpga"))]
