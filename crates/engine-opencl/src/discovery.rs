@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which devices there are, and which of them are used.
 
-use std::cmp::Reverse;
+use std::{
+    cmp::Reverse,
+    sync::{Mutex, PoisonError},
+};
 
 use cl3::device as cl_device;
 
@@ -22,31 +25,45 @@ use crate::{
 /// # Errors
 /// [`Unusable`]: why there is none, or why the best one is none.
 pub fn devices() -> Result<Vec<OpenCl>, Unusable> {
+    open(chosen()?)
+}
+
+fn chosen() -> Result<Vec<Found>, Unusable> {
+    // PoCL 3.1 has no devices for a thread that asks while another one is the first to ask.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+
     let platforms = cl::platforms()?;
     if platforms.is_empty() {
         return Err(Unusable::NoPlatform);
     }
+    let mut asked = Vec::new();
     for kind in [cl_device::CL_DEVICE_TYPE_GPU, cl_device::CL_DEVICE_TYPE_ALL] {
         let mut found = Vec::new();
+        asked.clear();
         for (index, platform) in platforms.iter().enumerate() {
-            // A platform that fails is as good as none.
-            for device in platform.devices(kind).unwrap_or_default() {
-                found.push(Found::new(device, *platform, index)?);
+            let devices = platform.devices(kind).and_then(|devices| {
+                let found = devices.into_iter();
+                found
+                    .map(|device| Found::new(device, *platform, index))
+                    .collect::<Result<Vec<_>, _>>()
+            });
+            // A platform that fails is as good as none, unless there is nothing else.
+            match devices {
+                Ok(devices) => {
+                    asked.push(platform.name());
+                    found.extend(devices);
+                }
+                Err(failure) => asked.push(format!("{}: {failure}", platform.name())),
             }
         }
         let chosen = choose(&found);
         if !chosen.is_empty() {
-            return open(chosen);
+            return Ok(chosen);
         }
     }
-    Err(Unusable::NoDevice {
-        wanted: "device",
-        platforms: platforms
-            .iter()
-            .map(|platform| platform.name())
-            .collect::<Vec<_>>()
-            .join(", "),
-    })
+    let platforms = asked.join("; ");
+    Err(Unusable::NoDevice { platforms })
 }
 
 /// What is known of a device before it is opened.

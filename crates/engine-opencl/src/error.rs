@@ -60,12 +60,10 @@ pub enum Unusable {
     /// The library is there, and knows no implementation.
     #[error("OpenCL is there, with no platform")]
     NoPlatform,
-    /// There are implementations, and none has a device of the kind that was asked for.
-    #[error("OpenCL has no {wanted} ({platforms})")]
+    /// There are implementations, and none has a device.
+    #[error("OpenCL has no device ({platforms})")]
     NoDevice {
-        /// "GPU", "device".
-        wanted: &'static str,
-        /// The implementations' names.
+        /// The implementations' names, with what the library said of those that failed.
         platforms: String,
     },
     /// The device lacks what the kernels need.

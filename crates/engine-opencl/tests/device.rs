@@ -26,8 +26,8 @@ fn bytes(len: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Both ways, with stolen ciphertext and without, and CTR.
-fn check(backend: &GpuBackend<OpenCl>) {
+/// Both ways, with stolen ciphertext and without, and CTR; under keys of AES of `len` bytes.
+fn check(backend: &GpuBackend<OpenCl>, len: usize) {
     let crypt = |key: &dyn LoadedKey, direction, unit_len, data: &[u8]| {
         let mut data = data.to_vec();
         let unit_len = DataUnitLen::new(unit_len).unwrap();
@@ -35,40 +35,31 @@ fn check(backend: &GpuBackend<OpenCl>) {
         key.crypt(direction, &mut [run]).unwrap();
         data
     };
-    for len in [16, 32] {
-        let secret: Vec<u8> = bytes(2 * len);
-        let xts = KeySpec::Xts(XtsKey::new(&secret).unwrap());
-        let xts = backend.load_key(&xts).unwrap();
-        let ctr = KeySpec::Ctr(AesKey::new(&secret[..len]).unwrap());
-        let ctr = backend.load_key(&ctr).unwrap();
-        for unit_len in [512, 520, 5000] {
-            let plaintext = bytes(20 * unit_len);
-            let units = || plaintext.chunks(unit_len).zip((7..).step_by(3));
-            let ciphertext: Vec<u8> = units()
-                .flat_map(|(unit, number)| reference::xts_encrypt(&secret, number, unit))
-                .collect();
-            assert!(crypt(&*xts, Direction::Encrypt, unit_len, &plaintext) == ciphertext);
-            assert!(crypt(&*xts, Direction::Decrypt, unit_len, &ciphertext) == plaintext);
-            let ciphertext: Vec<u8> = units()
-                .flat_map(|(unit, number)| reference::ctr(&secret[..len], number, unit))
-                .collect();
-            assert!(crypt(&*ctr, Direction::Encrypt, unit_len, &plaintext) == ciphertext);
-        }
+    let secret: Vec<u8> = bytes(2 * len);
+    let xts = KeySpec::Xts(XtsKey::new(&secret).unwrap());
+    let xts = backend.load_key(&xts).unwrap();
+    let ctr = KeySpec::Ctr(AesKey::new(&secret[..len]).unwrap());
+    let ctr = backend.load_key(&ctr).unwrap();
+    for unit_len in [512, 520, 5000] {
+        let plaintext = bytes(20 * unit_len);
+        let units = || plaintext.chunks(unit_len).zip((7..).step_by(3));
+        let ciphertext: Vec<u8> = units()
+            .flat_map(|(unit, number)| reference::xts_encrypt(&secret, number, unit))
+            .collect();
+        assert!(crypt(&*xts, Direction::Encrypt, unit_len, &plaintext) == ciphertext);
+        assert!(crypt(&*xts, Direction::Decrypt, unit_len, &ciphertext) == plaintext);
+        let ciphertext: Vec<u8> = units()
+            .flat_map(|(unit, number)| reference::ctr(&secret[..len], number, unit))
+            .collect();
+        assert!(crypt(&*ctr, Direction::Encrypt, unit_len, &plaintext) == ciphertext);
     }
 }
 
-/// Those that only GPUs are given.
+/// Those that most GPUs are given. PoCL takes its time to compile each.
 #[test]
-fn every_layout_gives_the_references_answers() {
+fn the_layouts_of_gpus_give_the_references_answers() {
     let device = device();
-    for (replicas, tables) in [
-        (32, Tables::Two),
-        (32, Tables::One),
-        (8, Tables::Two),
-        (8, Tables::One),
-        (1, Tables::Two),
-        (1, Tables::One),
-    ] {
+    for (replicas, tables) in [(32, Tables::Two), (32, Tables::One), (8, Tables::Two)] {
         let layout = Layout {
             replicas,
             tables,
@@ -76,7 +67,7 @@ fn every_layout_gives_the_references_answers() {
         };
         let device = device.in_layout(layout).unwrap();
         assert_eq!((device.layout(), device.tables()), (layout, tables));
-        check(&GpuBackend::new(vec![device], Tuning::default()));
+        check(&GpuBackend::new(vec![device], Tuning::default()), 32);
     }
 }
 
@@ -86,7 +77,7 @@ fn several_devices_share_a_call() {
     (tuning.batch, tuning.least_batch, tuning.queues) = (16384, 4096, 2);
     let backend = GpuBackend::new(vec![device(), device()], tuning);
     assert!(backend.info().device.starts_with("2 devices: "));
-    check(&backend);
+    check(&backend, 16);
 }
 
 #[test]
