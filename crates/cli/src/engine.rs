@@ -4,7 +4,8 @@
 use std::{num::NonZeroUsize, sync::Arc, thread};
 
 use luxor_engine::{
-    Backend, BackendError, CryptError, KeySpec, LoadedKey, Mode, Registry, SelectError, Unavailable,
+    Backend, BackendError, CryptError, Fallback, KeySpec, LoadedKey, Mode, Registry, SelectError,
+    Unavailable,
 };
 
 use crate::{
@@ -114,8 +115,9 @@ impl Engine {
             "engine {} ({}), {threads} threads",
             info.name, info.device
         ));
+        let warn = move |text: &str| console.warn(text);
         Ok(Self {
-            backend,
+            backend: carrying_on(backend, mode, warn)?,
             threads,
             console,
         })
@@ -128,6 +130,21 @@ impl Engine {
     pub fn load(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>> {
         Ok(self.backend.load_key(key)?)
     }
+}
+
+/// `backend`, and if it is a device's, the CPU's best when that fails, of which `warn` is
+/// told once.
+fn carrying_on(
+    backend: Arc<dyn Backend>,
+    mode: Mode,
+    warn: impl Fn(&str) + Send + Sync + 'static,
+) -> Result<Arc<dyn Backend>, SelectError> {
+    let cpu = Registry::cpu();
+    if cpu.names().any(|name| name == backend.info().name) {
+        return Ok(backend);
+    }
+    let cpu = cpu.best(mode)?;
+    Ok(Arc::new(Fallback::new(backend, cpu, warn)))
 }
 
 impl Drop for Engine {
@@ -155,5 +172,72 @@ impl From<BackendError> for Error {
 impl From<CryptError> for Error {
     fn from(error: CryptError) -> Self {
         Self::failure(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use luxor_engine::{BackendInfo, Buffer, CryptErrorKind, DataUnitLen, Direction, Run, XtsKey};
+
+    use super::*;
+
+    /// Loads keys, and does nothing else.
+    struct Unplugged;
+
+    impl Backend for Unplugged {
+        fn info(&self) -> BackendInfo {
+            BackendInfo::new("cuda", "a device that is not there any more", &[Mode::Xts])
+        }
+
+        fn load_key(&self, _: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError> {
+            Ok(Box::new(Self))
+        }
+
+        fn alloc(&self, len: usize) -> Buffer {
+            Buffer::zeroed(len)
+        }
+    }
+
+    impl LoadedKey for Unplugged {
+        fn crypt(&self, _: Direction, _: &mut [Run<'_>]) -> Result<(), CryptError> {
+            let (backend, message) = ("cuda", "unplugged".into());
+            Err(CryptError::new(
+                0,
+                CryptErrorKind::Device { backend, message },
+            ))
+        }
+    }
+
+    #[test]
+    fn a_device_that_fails_is_told_of_once_and_the_cpu_goes_on() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let hears = Arc::clone(&told);
+        let warn = move |text: &str| hears.lock().unwrap().push(text.to_owned());
+        let backend = carrying_on(Arc::new(Unplugged), Mode::Xts, warn).unwrap();
+        let key: Vec<u8> = (0..64).collect();
+        let spec = KeySpec::Xts(XtsKey::new(&key).unwrap());
+        let key = backend.load_key(&spec).unwrap();
+        let mut bytes = [7; 1024];
+        for direction in Direction::ALL {
+            let unit = DataUnitLen::new(512).unwrap();
+            let run = Run::new(3_u64.into(), 1, unit, &mut bytes[..]).unwrap();
+            key.crypt(direction, &mut [run]).unwrap();
+            assert_eq!(bytes == [7; 1024], direction == Direction::Decrypt);
+        }
+        let told = told.lock().unwrap();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].starts_with("the engine cuda failed: unplugged; "),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn the_cpus_engines_are_as_they_are() {
+        let portable = Registry::cpu().get("portable").unwrap();
+        let backend = carrying_on(Arc::clone(&portable), Mode::Xts, |_| {}).unwrap();
+        assert!(Arc::ptr_eq(&backend, &portable));
     }
 }
