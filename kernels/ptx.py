@@ -28,6 +28,9 @@ PTXAS = PACKAGES / "cuda_nvcc/bin/ptxas"
 NVDISASM = PACKAGES / "cu13/bin/nvdisasm"
 
 REPLICAS, TABLES, THREADS = 32, 2, 1024
+
+# The papers' kernels, which are compared with ours: their files, REPLICAS, TABLES and THREADS.
+PAPERS = {"an_seo": (32, 1, 1024), "sanida": (1, 1, 256)}
 TARGET = "compute_75"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 
@@ -41,8 +44,15 @@ ROUNDS = {128: 10, 192: 12, 256: 14}
 LIMITS = {"xts_encrypt": 78, "xts_decrypt": 104, "ctr": 150}
 
 
-def compile_ptx(size):
+def ours(size):
     """The PTX of the kernels of one key size."""
+    layout = (REPLICAS, TABLES, THREADS)
+    return compile_ptx("luxor", layout, [f"-DSIZE={size}"], f"for AES-{size}")
+
+
+def compile_ptx(name, layout, more, words):
+    """The PTX of NAME.cl; the head says in words what it is."""
+    replicas, tables, threads = layout
     nvrtc = ctypes.CDLL(str(NVRTC))
     program = ctypes.c_void_p()
 
@@ -65,23 +75,24 @@ def compile_ptx(size):
         f"--gpu-architecture={TARGET}",
         "--std=c++17",
         f"--include-path={HERE}",
-        f"-DREPLICAS={REPLICAS}",
-        f"-DTABLES={TABLES}",
-        f"-DTHREADS={THREADS}",
-        f"-DSIZE={size}",
+        f"-DREPLICAS={replicas}",
+        f"-DTABLES={tables}",
+        f"-DTHREADS={threads}",
+        *more,
         # A header that NVRTC puts before every source; its constants would be in the PTX.
         "-D__NV_TARGET_H",
     ]
-    source = (HERE / "luxor.cl").read_bytes()
-    call("nvrtcCreateProgram", ctypes.byref(program), source, b"luxor.cu", 0, None, None)
+    source = (HERE / f"{name}.cl").read_bytes()
+    file = f"{name}.cu".encode()
+    call("nvrtcCreateProgram", ctypes.byref(program), source, file, 0, None, None)
     array = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     call("nvrtcCompileProgram", program, len(options), array)
     if log().strip():
         sys.exit(f"NVRTC has something to say:\n{log()}")
     head = (
         "// SPDX-License-Identifier: MIT OR Apache-2.0\n"
-        f"// The kernels for AES-{size}: REPLICAS {REPLICAS}, TABLES {TABLES}, THREADS "
-        f"{THREADS}.\n// Written by `cargo xtask kernels --write`.\n"
+        f"// The kernels {words}: REPLICAS {replicas}, TABLES {tables}, THREADS "
+        f"{threads}.\n// Written by `cargo xtask kernels --write`.\n"
     )
     ptx = head + text("PTX")
     call("nvrtcDestroyProgram", ctypes.byref(program))
@@ -181,26 +192,40 @@ def check_loops(size, ptx, sass, architecture, complain):
     return table
 
 
+def keep(file, ptx, write, complaints):
+    """Writes what is committed, or compares."""
+    if write:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(ptx)
+    elif not file.is_file() or file.read_text() != ptx:
+        complaints.append(f"{file.name} is not what `cargo xtask kernels --write` makes")
+
+
 def main():
     write = sys.argv[1:] == ["--write"]
     if sys.argv[1:] and not write:
         sys.exit(__doc__)
     complaints = []
-    jobs = []
+    jobs, papers = [], []
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(2) as pool:
         folder = pathlib.Path(name)
         for size in ROUNDS:
-            ptx = compile_ptx(size)
+            ptx = ours(size)
             file = HERE / f"ptx/aes{size}.ptx"
-            if write:
-                file.parent.mkdir(exist_ok=True)
-                file.write_text(ptx)
-            elif not file.is_file() or file.read_text() != ptx:
-                complaints.append(f"{file.name} is not what `cargo xtask kernels --write` makes")
+            keep(file, ptx, write, complaints)
             fresh = folder / file.name
             fresh.write_text(ptx)
             for architecture in ARCHITECTURES:
                 jobs.append((size, ptx, architecture, pool.submit(assemble, fresh, architecture, folder)))
+        for name, layout in PAPERS.items():
+            ptx = compile_ptx(name, layout, [], "of a paper")
+            file = HERE / f"ptx/{name}.ptx"
+            keep(file, ptx, write, complaints)
+            # That they assemble; how well is the papers' affair.
+            fresh = folder / file.name
+            fresh.write_text(ptx)
+            for architecture in ARCHITECTURES:
+                papers.append(pool.submit(assemble, fresh, architecture, folder))
         print(f"{'main loop':<16}  {'':<5}  shared loads, others a block (PRMT)  registers")
         for size, ptx, architecture, job in jobs:
             cubin, use = job.result()
@@ -219,6 +244,8 @@ def main():
                     f"{kernel:<16}  {architecture}  {loads:>12}, {others:>6} ({prmt:>3})"
                     f"{'':<12}  {use[kernel][0]:>9}"
                 )
+        for job in papers:
+            job.result()
     if complaints:
         sys.exit("\n".join(complaints))
 

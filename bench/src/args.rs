@@ -7,6 +7,7 @@ use clap::{Parser, ValueEnum, ValueHint};
 use luxor_engine::{Direction, KeySize, Mode};
 
 use crate::{
+    an_seo,
     block::{self, Contestant},
     cpu::{
         Plan,
@@ -15,7 +16,7 @@ use crate::{
     damjanovic, demir, file,
     fio::{Access, Load},
     rivals::Rival,
-    size, unlock,
+    sanida, size, unlock,
 };
 
 const AFTER_HELP: &str = "\
@@ -41,7 +42,9 @@ pub(crate) struct Args {
 
     /// cpu: the bytes that fit no cache [default: 256M]; file: of the file [4G, quick: 1G];
     /// block and demir-2020: of the disk [default: 1G]; damjanovic-simic-2015: of the
-    /// message [default: 128000000, portable: 4000000; quick: a sixteenth]
+    /// message [default: 128000000, portable: 4000000; quick: a sixteenth]; an-seo-2022: of the
+    /// data [128M, quick: 8M; an OpenCL device that is a CPU takes a sixteenth]; sanida-2020:
+    /// of the longest file [8M, such a device: 512K, quick: 8K]
     ///
     /// With K, M or G for powers of 1024.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -161,6 +164,12 @@ pub(crate) enum Bench {
     /// Simic, 2015)
     #[value(name = "damjanovic-simic-2015")]
     DamjanovicSimic2015,
+    /// XTS on a GPU with powers of alpha from the CPU (An and Seo, 2022)
+    #[value(name = "an-seo-2022")]
+    AnSeo2022,
+    /// AES-CTR and AES-XTS a byte at a time on a GPU (Sanida et al., 2020)
+    #[value(name = "sanida-2020")]
+    Sanida2020,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -227,13 +236,16 @@ impl Args {
                 quick: self.quick,
             },
             engine: self.kernel(),
-            threads: self
-                .threads
-                .and_then(|threads| NonZeroUsize::new(threads.into()))
-                .or_else(|| thread::available_parallelism().ok())
-                .unwrap_or(NonZeroUsize::MIN),
+            threads: self.all_threads(),
             rivals,
         }
+    }
+
+    fn all_threads(&self) -> NonZeroUsize {
+        self.threads
+            .and_then(|threads| NonZeroUsize::new(threads.into()))
+            .or_else(|| thread::available_parallelism().ok())
+            .unwrap_or(NonZeroUsize::MIN)
     }
 
     /// The plan for `file`.
@@ -313,6 +325,27 @@ impl Args {
         damjanovic::Plan {
             bytes: self.size,
             arrays: self.arrays.clone(),
+            quick: self.quick,
+            engine: self.kernel(),
+            rivals,
+        }
+    }
+
+    /// The plan for `an-seo-2022`.
+    pub(crate) fn an_seo<'a>(&self, rivals: &'a [Box<dyn Rival>]) -> an_seo::Plan<'a> {
+        an_seo::Plan {
+            bytes: self.size,
+            quick: self.quick,
+            engine: self.kernel(),
+            threads: self.all_threads(),
+            rivals,
+        }
+    }
+
+    /// The plan for `sanida-2020`.
+    pub(crate) fn sanida<'a>(&self, rivals: &'a [Box<dyn Rival>]) -> sanida::Plan<'a> {
+        sanida::Plan {
+            bytes: self.size,
             quick: self.quick,
             engine: self.kernel(),
             rivals,

@@ -2,9 +2,10 @@
 //! `luxor-bench`: throughput of the kernels beside the machine's own limit and
 //! other libraries. `luxor bench` runs this program.
 
-// Unsafe are the limit loops (`limit`) and the calls into other libraries (`rivals`).
+// Unsafe are the limit loops (`limit`) and the calls into other libraries (`rivals`, `gpu`).
 #![deny(unsafe_code)]
 
+mod an_seo;
 mod args;
 mod block;
 mod cipher;
@@ -14,15 +15,18 @@ mod demir;
 mod disk;
 mod file;
 mod fio;
+mod gpu;
 mod limit;
 mod machine;
 mod plaintext;
 mod program;
 mod report;
 mod rivals;
+mod sanida;
 mod server;
 mod size;
 mod stats;
+mod table_aes;
 mod unlock;
 
 use std::process::ExitCode;
@@ -85,6 +89,8 @@ fn run(args: &Args) -> Result<(), String> {
                 demir::check(&args.demir()?)?;
             }
             Bench::DamjanovicSimic2015 => damjanovic::check(&args.damjanovic(&rivals))?,
+            Bench::AnSeo2022 => an_seo::check(&args.an_seo(&rivals))?,
+            Bench::Sanida2020 => sanida::check(&args.sanida(&rivals))?,
         }
     }
     if let Some(path) = &args.json {
@@ -118,6 +124,14 @@ fn run(args: &Args) -> Result<(), String> {
                 let damjanovic = damjanovic::measure(&args.damjanovic(&rivals))?;
                 let damjanovic = report.damjanovic_simic_2015.insert(damjanovic);
                 format!("\n{}", damjanovic.text())
+            }
+            Bench::AnSeo2022 => {
+                let an_seo = an_seo::measure(&args.an_seo(&rivals))?;
+                format!("\n{}", report.an_seo_2022.insert(an_seo).text())
+            }
+            Bench::Sanida2020 => {
+                let sanida = sanida::measure(&args.sanida(&rivals))?;
+                format!("\n{}", report.sanida_2020.insert(sanida).text())
             }
         };
         print!("{table}");

@@ -10,10 +10,10 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    block, cpu, damjanovic, demir, file,
+    an_seo, block, cpu, damjanovic, demir, file,
     machine::Machine,
     rivals::{self, About, Rival},
-    unlock,
+    sanida, unlock,
 };
 
 /// What `--json` writes; `docs/examples/bench*.json` are examples.
@@ -38,6 +38,10 @@ pub(crate) struct Report {
     pub(crate) demir_2020: Option<demir::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) damjanovic_simic_2015: Option<damjanovic::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) an_seo_2022: Option<an_seo::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sanida_2020: Option<sanida::Report>,
 }
 
 #[derive(Debug, Serialize)]
@@ -71,6 +75,8 @@ impl Report {
             block: None,
             demir_2020: None,
             damjanovic_simic_2015: None,
+            an_seo_2022: None,
+            sanida_2020: None,
         }
     }
 

@@ -15,9 +15,9 @@ use crate::{
 
 const FOLDER: &str = "kernels";
 
-/// The tests' builds: REPLICAS, TABLES, THREADS and the sanitizers. Every layout once at
-/// least; the first is the one for NVIDIA, with fewer threads.
-const BUILDS: [([u32; 3], &str); 11] = [
+/// The tests' builds: REPLICAS, TABLES, THREADS and the sanitizers, of our kernels. Every
+/// layout once at least; the first is the one for NVIDIA, with fewer threads.
+const OURS: [([u32; 3], &str); 11] = [
     ([32, 2, 64], "address,undefined"),
     ([32, 2, 64], "thread"),
     ([1, 4, 32], "address,undefined"),
@@ -30,6 +30,9 @@ const BUILDS: [([u32; 3], &str); 11] = [
     ([32, 1, 96], ""),
     ([32, 4, 64], ""),
 ];
+
+/// The same of the papers' kernels.
+const PAPERS: [([u32; 3], &str); 2] = [([32, 1, 32], "address,undefined"), ([1, 1, 32], "thread")];
 
 pub fn steps(steps: &mut Steps) {
     steps.run("kernels: host", host);
@@ -47,10 +50,15 @@ fn host() -> Result<String, String> {
     let mut tables = command("/usr/bin/python3");
     tables.arg(format!("{FOLDER}/tables.py")).arg("--check");
     let mut list = vec![Job::new("tables.h", [tables])];
-    for ([replicas, tables, threads], sanitizers) in BUILDS {
+    let ours = OURS.map(|build| ("test", build));
+    let papers = PAPERS.map(|build| ("papers", build));
+    for (test, build) in ours.into_iter().chain(papers) {
+        let ([replicas, tables, threads], sanitizers) = build;
         let layout = format!("REPLICAS {replicas}, TABLES {tables}, THREADS {threads}");
-        let name = format!("{layout} {sanitizers}").trim_end().to_owned();
-        let program = folder.join(name.replace([' ', ','], "-"));
+        let name = format!("{test}: {layout} {sanitizers}")
+            .trim_end()
+            .to_owned();
+        let program = folder.join(name.replace([' ', ',', ':'], "-"));
         let mut compile = command("c++");
         compile.args(["-std=c++17", "-O1", "-g", "-pthread"]);
         compile.args(["-Wall", "-Wextra", "-Werror"]);
@@ -61,7 +69,7 @@ fn host() -> Result<String, String> {
         compile.arg(format!("-DREPLICAS={replicas}"));
         compile.arg(format!("-DTABLES={tables}"));
         compile.arg(format!("-DTHREADS={threads}"));
-        compile.arg(format!("{FOLDER}/test/test.cpp"));
+        compile.arg(format!("{FOLDER}/test/{test}.cpp"));
         compile.arg("-o").arg(&program);
         let mut test = if sanitizers == "thread" {
             without_randomisation()

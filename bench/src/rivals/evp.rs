@@ -50,6 +50,7 @@ mod openssl {
         pub(super) fn EVP_aes_128_xts() -> *const EVP_CIPHER;
         pub(super) fn EVP_aes_256_xts() -> *const EVP_CIPHER;
         pub(super) fn EVP_aes_128_ctr() -> *const EVP_CIPHER;
+        pub(super) fn EVP_aes_192_ctr() -> *const EVP_CIPHER;
         pub(super) fn EVP_aes_256_ctr() -> *const EVP_CIPHER;
         pub(super) fn EVP_aes_128_ecb() -> *const EVP_CIPHER;
         pub(super) fn EVP_aes_256_ecb() -> *const EVP_CIPHER;
@@ -82,6 +83,7 @@ macro_rules! rival {
                         (Mode::Xts, 32) => $xts_128?,
                         (Mode::Xts, 64) => lib::EVP_aes_256_xts(),
                         (Mode::Ctr, 16) => lib::EVP_aes_128_ctr(),
+                        (Mode::Ctr, 24) => lib::EVP_aes_192_ctr(),
                         (Mode::Ctr, 32) => lib::EVP_aes_256_ctr(),
                         (Mode::Ecb, 16) => lib::EVP_aes_128_ecb(),
                         (Mode::Ecb, 32) => lib::EVP_aes_256_ecb(),

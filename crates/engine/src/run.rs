@@ -81,6 +81,22 @@ impl DataUnitLen {
         Ok(Self(bytes as u32))
     }
 
+    /// A length of more than [`DataUnitLen::MAX`], which the standards forbid: what XTS
+    /// promises grows weaker with the square of the blocks under one tweak. It is for the
+    /// benchmark of a paper that encrypts one data unit of 128 MiB, and for CPU kernels.
+    ///
+    /// # Errors
+    /// [`RunError::UnitLen`] for 0, and for 4 GiB and more.
+    #[cfg(feature = "research")]
+    #[doc(hidden)]
+    pub const fn beyond_the_standard(bytes: usize) -> Result<Self, RunError> {
+        if bytes == 0 || bytes > u32::MAX as usize {
+            return Err(RunError::UnitLen { found: bytes });
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "checked just now")]
+        Ok(Self(bytes as u32))
+    }
+
     /// The length in bytes.
     #[must_use]
     pub const fn get(self) -> usize {

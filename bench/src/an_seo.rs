@@ -1,0 +1,688 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `an-seo-2022`: XTS on a GPU with powers of α from the host.
+//!
+//! S. An and S. C. Seo, "Designing a New XTS-AES Parallel Optimization Implementation Technique
+//! for Fast File Encryption", IEEE Access 10, 2022, encrypt 128 MB as one data unit: on a CPU,
+//! block by block; on a GPU, with all tweaks from the CPU; and with every 8th or 128th tweak
+//! from there (Tables 3 and 4). Then they encrypt data units of 512 to 8192 bytes beside
+//! OpenSSL (Table 5). Here the same systems run on this machine's devices, beside the engine.
+//!
+//! 128 MB are 2²⁷ bytes, since the paper's 1 GB has 2²⁶ blocks of 16 bytes. IEEE 1619 and SP
+//! 800-38E allow a data unit of 2²⁰ blocks: the engine does not encrypt a longer one but for
+//! this benchmark ([`DataUnitLen::beyond_the_standard`]).
+
+mod device;
+mod host;
+mod published;
+mod table;
+
+use std::{cell::RefCell, collections::BTreeMap, num::NonZeroUsize, time::Instant};
+
+use luxor_engine::{
+    Backend, DataUnitLen, DataUnitNumber, Direction, Executor, InOut, KeySpec, LoadedKey, Mode,
+    Run, XtsKey,
+};
+use luxor_engine_gpu::keys::AesSize;
+use serde::Serialize;
+
+use self::{
+    device::OnDevice,
+    host::{BLOCK, Step, Xts},
+};
+use crate::{
+    cpu,
+    gpu::{self, About, Gpu},
+    plaintext::Pattern,
+    rivals::Rival,
+    stats::{self, Summary},
+};
+
+/// What is to be measured, and of whom.
+pub(crate) struct Plan<'a> {
+    /// Of the data. None: the paper's, and with `quick` a sixteenth.
+    pub(crate) bytes: Option<usize>,
+    pub(crate) quick: bool,
+    /// This kernel of the CPU's. None: the best one.
+    pub(crate) engine: Option<String>,
+    pub(crate) threads: NonZeroUsize,
+    pub(crate) rivals: &'a [Box<dyn Rival>],
+}
+
+/// What came out.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    /// What all milliseconds are for, however many bytes were worked on.
+    file_bytes: usize,
+    rounds: usize,
+    devices: Vec<About>,
+    /// Why there are no others.
+    absent: Vec<String>,
+    tables_3_and_4: Vec<Row>,
+    /// α¹²⁸ in so many streams; empty without a device.
+    streams: Vec<Streams>,
+    table_5: Vec<Rates>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    /// The CPU's or the device's interface, the engine or a rival.
+    contestant: String,
+    /// As the paper's tables name it; what is not in them has other words.
+    system: &'static str,
+    /// What was worked on.
+    bytes: usize,
+    alpha_ms: Option<Summary>,
+    /// With all copies, where there are any.
+    encryption_ms: Option<Summary>,
+    /// The device's part without copies.
+    kernels_ms: Option<Summary>,
+    total_ms: Summary,
+}
+
+#[derive(Debug, Serialize)]
+struct Streams {
+    contestant: String,
+    streams: usize,
+    bytes: usize,
+    encryption_ms: Summary,
+}
+
+/// A length of data units under one key size.
+#[derive(Debug, Serialize)]
+struct Rates {
+    block_bytes: usize,
+    key_bits: usize,
+    rows: Vec<Rate>,
+}
+
+#[derive(Debug, Serialize)]
+struct Rate {
+    contestant: String,
+    system: &'static str,
+    threads: usize,
+    bytes: usize,
+    /// 10⁹ bytes a second; with powers of α and copies.
+    gb_per_s: Summary,
+    /// The same of the device's kernels alone.
+    kernels_gb_per_s: Option<Summary>,
+    /// Over the rivals, in the same round.
+    of_rival: BTreeMap<String, Summary>,
+}
+
+/// Seconds of one run.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    alpha: Option<f64>,
+    encryption: Option<f64>,
+    kernels: Option<f64>,
+    total: f64,
+}
+
+/// Somebody who takes part.
+struct Lane<'a> {
+    contestant: String,
+    system: &'static str,
+    rival: bool,
+    threads: usize,
+    bytes: usize,
+    /// Compares what it made with what is right, outside of its time.
+    run: Box<dyn FnMut() -> Result<Times, String> + 'a>,
+    samples: Vec<Times>,
+}
+
+const FILE: usize = 128 << 20;
+
+/// The data are whole ones of these, so that a sixteenth of them has whole data units.
+const STEP: usize = 16 * 8192;
+
+/// A CPU's OpenCL is there to test kernels.
+const CPU_DEVICE_PART: usize = 16;
+
+/// The longest data unit of the standards.
+const LONGEST: usize = 16 << 20;
+
+/// Sees to it that there is such an engine.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn check(plan: &Plan<'_>) -> Result<(), String> {
+    cpu::kernels(plan.engine.as_deref()).map(drop)
+}
+
+/// Measures.
+///
+/// # Errors
+/// When memory lacks, something fails or makes wrong bytes.
+pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
+    let rounds = if plan.quick { 3 } else { 11 };
+    let bytes = plan.bytes.unwrap_or(FILE / if plan.quick { 16 } else { 1 });
+    let bytes = bytes.next_multiple_of(STEP);
+    let engine = cpu::kernels(plan.engine.as_deref())?;
+    let engine = engine.first().ok_or("there is no engine")?;
+    let mut input = cpu::memory(bytes)?;
+    Pattern::new().fill(&mut input);
+    let mut output = cpu::memory(bytes)?;
+    let mut tweaks = cpu::memory(bytes)?;
+
+    let (mut gpus, absent) = gpu::all();
+    let abouts: Vec<About> = gpus.iter().map(|gpu| gpu.about().clone()).collect();
+    let devices: Vec<RefCell<OnDevice<'_>>> = gpus
+        .iter_mut()
+        .map(|gpu| on_device(&mut **gpu, &input).map(RefCell::new))
+        .collect::<Result<_, _>>()?;
+
+    let mut bench = Bench {
+        plan,
+        engine: &**engine,
+        devices: &devices,
+        input: &input,
+        output: RefCell::new(&mut output),
+        tweaks: RefCell::new(&mut tweaks),
+        rounds,
+    };
+    let tables_3_and_4 = bench.systems()?;
+    let streams = bench.streams()?;
+    let mut table_5 = Vec::new();
+    for block_bytes in published::BLOCKS {
+        for size in [AesSize::Aes128, AesSize::Aes256] {
+            table_5.push(bench.rates(block_bytes, size)?);
+        }
+    }
+    Ok(Report {
+        file_bytes: FILE,
+        rounds,
+        devices: abouts,
+        absent,
+        tables_3_and_4,
+        streams,
+        table_5,
+    })
+}
+
+fn on_device<'a>(gpu: &'a mut dyn Gpu, input: &[u8]) -> Result<OnDevice<'a>, String> {
+    let part = if gpu.about().is_cpu {
+        CPU_DEVICE_PART
+    } else {
+        1
+    };
+    let name = gpu.about().device.clone();
+    OnDevice::new(gpu, &input[..input.len() / part]).map_err(|e| format!("{name}: {e}"))
+}
+
+/// What all parts need.
+struct Bench<'a, 'p> {
+    plan: &'a Plan<'p>,
+    engine: &'a dyn Backend,
+    devices: &'a [RefCell<OnDevice<'a>>],
+    input: &'a [u8],
+    output: RefCell<&'a mut [u8]>,
+    tweaks: RefCell<&'a mut [u8]>,
+    rounds: usize,
+}
+
+impl Bench<'_, '_> {
+    /// Tables 3 and 4: all the data as one unit.
+    fn systems(&mut self) -> Result<Vec<Row>, String> {
+        let (size, bytes) = (AesSize::Aes128, self.input.len());
+        let xts = Xts::new(size, &key(size), bytes / BLOCK);
+        let expected = self.expected(&xts)?;
+        // What rivals can take: OpenSSL refuses more.
+        let unit = bytes.min(LONGEST);
+        let longest = Xts::new(size, &key(size), unit / BLOCK);
+        let whole = bytes.is_multiple_of(unit);
+        let expected_of_longest = whole.then(|| self.expected(&longest)).transpose()?;
+        let mut lanes = vec![self.naive_cpu(&xts, &expected)];
+        for device in self.devices {
+            device.borrow_mut().key(size, &key(size))?;
+            for (system, step) in [
+                ("naive GPU", Step::One),
+                ("GPU alpha^8", Step::Eight),
+                ("GPU alpha^128", Step::By128),
+            ] {
+                lanes.push(lane_of(
+                    device,
+                    &xts,
+                    system,
+                    step,
+                    device::STREAMS,
+                    &expected,
+                ));
+            }
+        }
+        // One unit is not split, so one thread.
+        lanes.push(self.engine(size, bytes, NonZeroUsize::MIN, "one data unit", &expected)?);
+        for rival in self.plan.rivals {
+            let system = "data units of 16 MiB";
+            if let Some(expected) = &expected_of_longest {
+                lanes.extend(self.rival(&**rival, size, unit, system, expected)?);
+            }
+        }
+        time(&mut lanes, self.rounds)?;
+        lanes.iter().map(row).collect()
+    }
+
+    fn streams(&mut self) -> Result<Vec<Streams>, String> {
+        let (size, bytes) = (AesSize::Aes128, self.input.len());
+        let xts = Xts::new(size, &key(size), bytes / BLOCK);
+        let expected = self.expected(&xts)?;
+        let mut rows = Vec::new();
+        for device in self.devices {
+            device.borrow_mut().key(size, &key(size))?;
+            let counts = [1, 2, 4, 8, 16, device::STREAMS];
+            let mut lanes: Vec<Lane<'_>> = counts
+                .iter()
+                .map(|&streams| {
+                    lane_of(
+                        device,
+                        &xts,
+                        "GPU alpha^128",
+                        Step::By128,
+                        streams,
+                        &expected,
+                    )
+                })
+                .collect();
+            time(&mut lanes, self.rounds)?;
+            for (lane, streams) in lanes.iter().zip(counts) {
+                rows.push(Streams {
+                    contestant: lane.contestant.clone(),
+                    streams,
+                    bytes: lane.bytes,
+                    encryption_ms: lane
+                        .milliseconds(|times| times.encryption)
+                        .ok_or("there are no rounds")?,
+                });
+            }
+        }
+        Ok(rows)
+    }
+
+    /// A row of Table 5: data units of `unit` bytes.
+    fn rates(&mut self, unit: usize, size: AesSize) -> Result<Rates, String> {
+        let xts = Xts::new(size, &key(size), unit / BLOCK);
+        let expected = self.expected(&xts)?;
+        let mut lanes = Vec::new();
+        for device in self.devices {
+            device.borrow_mut().key(size, &key(size))?;
+            let system = "GPU alpha^128";
+            lanes.push(lane_of(
+                device,
+                &xts,
+                system,
+                Step::By128,
+                device::STREAMS,
+                &expected,
+            ));
+        }
+        lanes.push(self.engine(size, unit, NonZeroUsize::MIN, "engine", &expected)?);
+        if self.plan.threads > NonZeroUsize::MIN {
+            lanes.push(self.engine(size, unit, self.plan.threads, "engine", &expected)?);
+        }
+        for rival in self.plan.rivals {
+            let lane = self.rival(&**rival, size, unit, "library", &expected);
+            lanes.extend(lane?);
+        }
+        time(&mut lanes, self.rounds)?;
+        let rows = lanes.iter().map(|lane| rate(lane, &lanes));
+        Ok(Rates {
+            block_bytes: unit,
+            key_bits: size.bits(),
+            rows: rows.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// What all must make, of which the first units or the first bytes of one are compared
+    /// with the reference's.
+    fn expected(&self, xts: &Xts) -> Result<Vec<u8>, String> {
+        let mut tweaks = self.tweaks.borrow_mut();
+        xts.starts(Step::One, self.input.len() / BLOCK, &mut tweaks);
+        let mut expected = vec![0; self.input.len()];
+        xts.encrypt(&tweaks, self.input, &mut expected);
+        let unit = xts.unit * BLOCK;
+        let first = &self.input[..STEP.min(self.input.len())];
+        let right = (0..).zip(first.chunks(unit));
+        let right = right
+            .flat_map(|(number, unit)| luxor_reference::xts_encrypt(&key(xts.size), number, unit));
+        if !right.eq(expected[..first.len()].iter().copied()) {
+            return Err("the naive CPU makes other bytes than the reference".into());
+        }
+        Ok(expected)
+    }
+
+    fn naive_cpu<'b>(&'b self, xts: &'b Xts, expected: &'b [u8]) -> Lane<'b> {
+        let run = || {
+            let (mut tweaks, mut output) = (self.tweaks.borrow_mut(), self.output.borrow_mut());
+            let begun = Instant::now();
+            xts.starts(Step::One, self.input.len() / BLOCK, &mut tweaks);
+            let alpha = begun.elapsed().as_secs_f64();
+            let begun = Instant::now();
+            xts.encrypt(&tweaks, self.input, &mut output);
+            let encryption = begun.elapsed().as_secs_f64();
+            same(&output, expected)?;
+            Ok(Times {
+                alpha: Some(alpha),
+                encryption: Some(encryption),
+                kernels: None,
+                total: alpha + encryption,
+            })
+        };
+        Lane::new("CPU", "naive CPU", self.input.len(), Box::new(run))
+    }
+
+    fn engine<'b>(
+        &'b self,
+        size: AesSize,
+        unit: usize,
+        threads: NonZeroUsize,
+        system: &'static str,
+        expected: &'b [u8],
+    ) -> Result<Lane<'b>, String> {
+        let spec = KeySpec::Xts(XtsKey::new(&key(size)).map_err(|e| e.to_string())?);
+        let key = self.engine.load_key(&spec).map_err(|e| e.to_string())?;
+        let unit = DataUnitLen::beyond_the_standard(unit).map_err(|e| e.to_string())?;
+        let executor = Executor::new(threads);
+        let run = move || {
+            let mut output = self.output.borrow_mut();
+            let begun = Instant::now();
+            crypt(&*key, &executor, unit, self.input, &mut output)?;
+            let total = begun.elapsed().as_secs_f64();
+            same(&output, expected)?;
+            Ok(Times::only(total))
+        };
+        let name = self.engine.info().name;
+        let mut lane = Lane::new(name, system, self.input.len(), Box::new(run));
+        lane.threads = threads.get();
+        Ok(lane)
+    }
+
+    /// None when it has no such cipher.
+    fn rival<'b>(
+        &'b self,
+        rival: &dyn Rival,
+        size: AesSize,
+        unit: usize,
+        system: &'static str,
+        expected: &'b [u8],
+    ) -> Result<Option<Lane<'b>>, String> {
+        let cipher = rival.cipher(Mode::Xts, Direction::Encrypt, &key(size));
+        let Some(mut cipher) = cipher.transpose()? else {
+            return Ok(None);
+        };
+        let run = move || {
+            let mut output = self.output.borrow_mut();
+            let (input, output) = (self.input, &mut **output);
+            let begun = Instant::now();
+            cipher.crypt(0, unit, InOut::Separate { input, output })?;
+            let total = begun.elapsed().as_secs_f64();
+            same(output, expected)?;
+            Ok(Times::only(total))
+        };
+        let name = &rival.about().name;
+        let mut lane = Lane::new(name, system, self.input.len(), Box::new(run));
+        lane.rival = true;
+        Ok(Some(lane))
+    }
+}
+
+fn lane_of<'b>(
+    device: &'b RefCell<OnDevice<'_>>,
+    xts: &'b Xts,
+    system: &'static str,
+    step: Step,
+    streams: usize,
+    expected: &'b [u8],
+) -> Lane<'b> {
+    let (name, bytes) = {
+        let device = device.borrow();
+        (device.about().name.clone(), device.bytes)
+    };
+    let run = move || {
+        let mut device = device.borrow_mut();
+        device.run(xts, step, streams, &expected[..bytes])
+    };
+    Lane::new(&name, system, bytes, Box::new(run))
+}
+
+fn crypt(
+    key: &dyn LoadedKey,
+    executor: &Executor,
+    unit: DataUnitLen,
+    input: &[u8],
+    output: &mut [u8],
+) -> Result<(), String> {
+    let buf = InOut::Separate { input, output };
+    let run = Run::new(DataUnitNumber::new(0), 1, unit, buf).map_err(|e| e.to_string())?;
+    let done = executor.crypt(key, Direction::Encrypt, &mut [run]);
+    done.map_err(|e| e.to_string())
+}
+
+fn same(found: &[u8], expected: &[u8]) -> Result<(), String> {
+    if found == expected {
+        return Ok(());
+    }
+    Err("other bytes than the naive CPU's".into())
+}
+
+/// The data key, then the tweak key. Nothing depends on its value.
+fn key(size: AesSize) -> Vec<u8> {
+    (1..).take(2 * size.bytes()).collect()
+}
+
+impl Times {
+    fn only(total: f64) -> Self {
+        Self {
+            alpha: None,
+            encryption: None,
+            kernels: None,
+            total,
+        }
+    }
+}
+
+impl<'a> Lane<'a> {
+    fn new(
+        contestant: &str,
+        system: &'static str,
+        bytes: usize,
+        run: Box<dyn FnMut() -> Result<Times, String> + 'a>,
+    ) -> Self {
+        Self {
+            contestant: contestant.to_owned(),
+            system,
+            rival: false,
+            threads: 1,
+            bytes,
+            run,
+            samples: Vec::new(),
+        }
+    }
+
+    fn turn(&mut self) -> Result<Times, String> {
+        (self.run)().map_err(|e| format!("{}, {}: {e}", self.contestant, self.system))
+    }
+
+    /// For the paper's data; none where there is nothing.
+    fn milliseconds(&self, what: impl Fn(&Times) -> Option<f64>) -> Option<Summary> {
+        let scale = 1e3 * FILE as f64 / self.bytes as f64;
+        let samples = self.samples.iter().filter_map(what);
+        Some(Summary::of(samples.collect())?.scaled(scale))
+    }
+
+    fn rate(&self, what: impl Fn(&Times) -> Option<f64>) -> Option<Summary> {
+        let samples = self.samples.iter().filter_map(what);
+        Summary::of(samples.map(|s| 1e-9 * self.bytes as f64 / s).collect())
+    }
+
+    fn seconds_per_byte(&self) -> Vec<Option<f64>> {
+        let per_byte = |times: &Times| Some(times.total / self.bytes as f64);
+        self.samples.iter().map(per_byte).collect()
+    }
+}
+
+/// Everybody once to settle and to see whether it is right, then in turns.
+fn time(lanes: &mut [Lane<'_>], rounds: usize) -> Result<(), String> {
+    for lane in &mut *lanes {
+        lane.turn()?;
+    }
+    for at in stats::turns(rounds, lanes.len()) {
+        let times = lanes[at].turn()?;
+        lanes[at].samples.push(times);
+    }
+    Ok(())
+}
+
+fn row(lane: &Lane<'_>) -> Result<Row, String> {
+    Ok(Row {
+        contestant: lane.contestant.clone(),
+        system: lane.system,
+        bytes: lane.bytes,
+        alpha_ms: lane.milliseconds(|times| times.alpha),
+        encryption_ms: lane.milliseconds(|times| times.encryption),
+        kernels_ms: lane.milliseconds(|times| times.kernels),
+        total_ms: lane
+            .milliseconds(|times| Some(times.total))
+            .ok_or("there are no rounds")?,
+    })
+}
+
+fn rate(lane: &Lane<'_>, lanes: &[Lane<'_>]) -> Result<Rate, String> {
+    let own = lane.seconds_per_byte();
+    let rivals = lanes.iter().filter(|other| other.rival);
+    let times = |other: &Lane<'_>| {
+        let ratio = stats::ratios(&other.seconds_per_byte(), &own)?;
+        Some((other.contestant.clone(), ratio))
+    };
+    Ok(Rate {
+        contestant: lane.contestant.clone(),
+        system: lane.system,
+        threads: lane.threads,
+        bytes: lane.bytes,
+        gb_per_s: lane
+            .rate(|times| Some(times.total))
+            .ok_or("there are no rounds")?,
+        kernels_gb_per_s: lane.rate(|times| times.kernels),
+        of_rival: rivals.filter_map(times).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{cipher::Cipher, gpu::double::Idle, rivals};
+
+    /// A library that copies.
+    struct Copies(rivals::About);
+
+    impl Rival for Copies {
+        fn about(&self) -> &rivals::About {
+            &self.0
+        }
+
+        fn cipher(
+            &self,
+            _: Mode,
+            _: Direction,
+            _: &[u8],
+        ) -> Option<Result<Box<dyn Cipher>, String>> {
+            Some(Ok(Box::new(Copy)))
+        }
+    }
+
+    struct Copy;
+
+    impl Cipher for Copy {
+        fn crypt(&mut self, _: u64, _: usize, bytes: InOut<'_>) -> Result<(), String> {
+            if let InOut::Separate { input, output } = bytes {
+                output.copy_from_slice(input);
+            }
+            Ok(())
+        }
+    }
+
+    type Work<'a> = &'a dyn Fn(&mut Bench<'_, '_>) -> Result<(), String>;
+
+    /// What `work` says with these devices and rivals.
+    fn with(
+        gpus: &mut [Idle],
+        rivals: &[Box<dyn Rival>],
+        work: impl FnOnce(&mut Bench<'_, '_>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let plan = Plan {
+            bytes: None,
+            quick: true,
+            engine: None,
+            threads: NonZeroUsize::MIN,
+            rivals,
+        };
+        let engine = cpu::kernels(None).unwrap();
+        let (input, mut output, mut tweaks) = (vec![7; STEP], vec![0; STEP], vec![0; STEP]);
+        let devices: Vec<_> = gpus
+            .iter_mut()
+            .map(|gpu| RefCell::new(on_device(gpu, &input).unwrap()))
+            .collect();
+        let (output, tweaks) = (RefCell::new(&mut *output), RefCell::new(&mut *tweaks));
+        work(&mut Bench {
+            plan: &plan,
+            engine: &*engine[0],
+            devices: &devices,
+            input: &input,
+            output,
+            tweaks,
+            rounds: 1,
+        })
+    }
+
+    #[test]
+    fn a_wrong_answer_ends_it() {
+        let wrong = "other bytes than the naive CPU's";
+        let everything = |bench: &mut Bench<'_, '_>| {
+            bench.systems()?;
+            bench.streams()?;
+            bench.rates(512, AesSize::Aes256).map(drop)
+        };
+        assert_eq!(with(&mut [], &[], everything), Ok(()));
+        let systems = |bench: &mut Bench<'_, '_>| bench.systems().map(drop);
+        let streams = |bench: &mut Bench<'_, '_>| bench.streams().map(drop);
+        let rates = |bench: &mut Bench<'_, '_>| bench.rates(8192, AesSize::Aes128).map(drop);
+        let all: [Work<'_>; 3] = [&systems, &streams, &rates];
+        for work in all {
+            let said = with(&mut [Idle::new()], &[], work).unwrap_err();
+            assert!(said.contains("idle") && said.contains(wrong), "{said}");
+        }
+        let copies = || -> [Box<dyn Rival>; 1] {
+            let [name, version, path] = ["copies", "", ""].map(str::to_owned);
+            let hardware = false;
+            [Box::new(Copies(rivals::About {
+                name,
+                version,
+                path,
+                hardware,
+            }))]
+        };
+        for work in [all[0], all[2]] {
+            let said = with(&mut [], &copies(), work).unwrap_err();
+            assert!(said.contains("copies") && said.contains(wrong), "{said}");
+        }
+    }
+
+    /// Above the standards' limit the engine is the naive CPU's equal, too.
+    #[test]
+    fn a_data_unit_may_be_too_long_here() {
+        let bytes = LONGEST + STEP;
+        assert!(DataUnitLen::new(bytes).is_err());
+        let size = AesSize::Aes128;
+        let xts = Xts::new(size, &key(size), bytes / BLOCK);
+        let input: Vec<u8> = (0..=250).cycle().take(bytes).collect();
+        let (mut tweaks, mut expected) = (vec![0; bytes], vec![0; bytes]);
+        xts.starts(Step::One, bytes / BLOCK, &mut tweaks);
+        xts.encrypt(&tweaks, &input, &mut expected);
+        let spec = KeySpec::Xts(XtsKey::new(&key(size)).unwrap());
+        let unit = DataUnitLen::beyond_the_standard(bytes).unwrap();
+        let executor = Executor::new(NonZeroUsize::MIN);
+        for engine in cpu::kernels(None).unwrap() {
+            let (loaded, mut output) = (engine.load_key(&spec).unwrap(), vec![0; bytes]);
+            crypt(&*loaded, &executor, unit, &input, &mut output).unwrap();
+            assert!(output == expected, "{}", engine.info().name);
+        }
+    }
+}

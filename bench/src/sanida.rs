@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sanida-2020`: AES-CTR and AES-XTS a byte at a time, in OpenCL.
+//!
+//! T. Sanida, A. Sideris and M. Dasygenis, "Accelerating the AES Algorithm using OpenCL", 2020,
+//! time a kernel on files of 512 bytes to 8 MB, without the copies to the device and back: CTR
+//! (Table IV) and XTS (Table V) with keys of 128, 192 and 256 bits, both ways. Of 1, 4, 8 and 16
+//! bytes of a block for a work-item, 16 were best. Here the same kernels run on this machine's
+//! devices, beside the engine and libraries in memory.
+//!
+//! A file is one data unit in XTS. AES-192 in XTS is in no standard: it is here for the paper's
+//! sake, is called `aes-192-xts (non-standard)`, and neither the engine nor a rival has it.
+
+mod device;
+mod published;
+mod table;
+
+use std::{cell::RefCell, num::NonZeroUsize, sync::Arc, time::Instant};
+
+use luxor_engine::{AesKey, Backend, Direction, Executor, InOut, KeySpec, Mode, XtsKey};
+use luxor_engine_gpu::keys::AesSize;
+use serde::Serialize;
+
+use self::{device::OnDevice, published::FILES};
+use crate::{
+    cipher::{Cipher, Luxor},
+    cpu,
+    gpu::{self, About},
+    plaintext::Pattern,
+    rivals::Rival,
+    stats::{self, Summary},
+};
+
+/// What is to be measured, and of whom.
+pub(crate) struct Plan<'a> {
+    /// Of the longest file. None: the paper's; on a CPU's device less.
+    pub(crate) bytes: Option<usize>,
+    pub(crate) quick: bool,
+    /// This kernel of the CPU's. None: the best one.
+    pub(crate) engine: Option<String>,
+    pub(crate) rivals: &'a [Box<dyn Rival>],
+}
+
+/// What came out.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    rounds: usize,
+    devices: Vec<About>,
+    /// Why there are no others.
+    absent: Vec<String>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    /// The device's interface, the engine or a rival.
+    contestant: String,
+    /// Of a block, for a work-item; null for who has none.
+    bytes_per_item: Option<u32>,
+    /// `aes-128-ctr`, `aes-192-xts (non-standard)`.
+    cipher: String,
+    direction: &'static str,
+    file_bytes: usize,
+    /// Without copies.
+    milliseconds: Summary,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Task {
+    mode: Mode,
+    size: AesSize,
+    direction: Direction,
+}
+
+/// Somebody who takes part in a task.
+struct Lane<'a> {
+    contestant: String,
+    bytes_per_item: Option<u32>,
+    longest: usize,
+    /// Does it so many times over and gives the seconds of one.
+    run: Run<'a>,
+}
+
+type Run<'a> = Box<dyn FnMut(&[u8], &[u8], usize) -> Result<f64, String> + 'a>;
+
+/// Bytes of a block that a work-item has.
+const PER_ITEM: [u32; 4] = [16, 8, 4, 1];
+
+/// A CPU's OpenCL is there to test kernels.
+const LONGEST_ON_CPU: usize = 512 << 10;
+const LONGEST_ON_CPU_QUICK: usize = 8 << 10;
+
+/// What a sample takes, where one file is quicker.
+const SAMPLE: f64 = 1e-3;
+
+/// Sees to it that there is such an engine, and such a file.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn check(plan: &Plan<'_>) -> Result<(), String> {
+    cpu::kernels(plan.engine.as_deref())?;
+    match plan.bytes {
+        Some(bytes) if bytes < FILES[0] => Err(format!(
+            "--size is that of the longest file, at least {} bytes",
+            FILES[0]
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Measures.
+///
+/// # Errors
+/// When memory lacks, something fails or makes wrong bytes.
+pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
+    let rounds = if plan.quick { 3 } else { 11 };
+    let longest = plan.bytes.unwrap_or(FILES[FILES.len() - 1]);
+    let files: Vec<usize> = FILES.into_iter().filter(|&f| f <= longest).collect();
+    let longest = files.last().copied().unwrap_or(FILES[0]);
+    let engine = cpu::kernels(plan.engine.as_deref())?;
+    let engine = engine.first().ok_or("there is no engine")?;
+    let mut input = cpu::memory(longest)?;
+    Pattern::new().fill(&mut input);
+
+    let (mut gpus, absent) = gpu::all();
+    let abouts: Vec<About> = gpus.iter().map(|gpu| gpu.about().clone()).collect();
+    let mut devices = Vec::new();
+    for gpu in &mut gpus {
+        let most = match (gpu.about().is_cpu, plan.bytes, plan.quick) {
+            (false, ..) | (true, Some(_), _) => longest,
+            (true, None, true) => LONGEST_ON_CPU_QUICK,
+            (true, None, false) => LONGEST_ON_CPU,
+        };
+        let name = gpu.about().device.clone();
+        let device = OnDevice::new(&mut **gpu, most.min(longest));
+        devices.push(RefCell::new(device.map_err(|e| format!("{name}: {e}"))?));
+    }
+
+    let mut rows = Vec::new();
+    for task in Task::all() {
+        let expected = task.answers(&input, &files)?;
+        let mut lanes = Vec::new();
+        for device in &devices {
+            device.borrow_mut().key(task)?;
+            for per_item in PER_ITEM {
+                lanes.push(on_device(device, task, per_item));
+            }
+        }
+        lanes.extend(on_cpu(&**engine, task)?);
+        for rival in plan.rivals {
+            let cipher = rival.cipher(task.mode, task.direction, &task.key());
+            if let Some(cipher) = cipher.transpose()? {
+                lanes.push(in_memory(&rival.about().name, cipher));
+            }
+        }
+        for (&file, expected) in files.iter().zip(&expected) {
+            let mut lanes: Vec<_> = lanes.iter_mut().filter(|l| l.longest >= file).collect();
+            rows.extend(time(&mut lanes, task, &input[..file], expected, rounds)?);
+        }
+    }
+    Ok(Report {
+        rounds,
+        devices: abouts,
+        absent,
+        rows,
+    })
+}
+
+/// Once each to settle, to see whether it is right and how long it takes; then in turns.
+fn time(
+    lanes: &mut [&mut Lane<'_>],
+    task: Task,
+    input: &[u8],
+    expected: &[u8],
+    rounds: usize,
+) -> Result<Vec<Row>, String> {
+    let failed = |lane: &Lane<'_>, e: String| {
+        let (name, cipher) = (&lane.contestant, task.cipher());
+        format!("{name}, {cipher}, {} bytes: {e}", input.len())
+    };
+    let mut times = Vec::new();
+    for lane in &mut *lanes {
+        let once = (lane.run)(input, expected, 1).map_err(|e| failed(lane, e))?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between 1 and 1000"
+        )]
+        times.push((SAMPLE / once).clamp(1.0, 1000.0) as usize);
+    }
+    let mut samples = vec![Vec::new(); lanes.len()];
+    for at in stats::turns(rounds, lanes.len()) {
+        let lane = &mut lanes[at];
+        let seconds = (lane.run)(input, expected, times[at]).map_err(|e| failed(lane, e))?;
+        samples[at].push(seconds);
+    }
+    let row = |(lane, samples): (&&mut Lane<'_>, Vec<f64>)| {
+        Some(Row {
+            contestant: lane.contestant.clone(),
+            bytes_per_item: lane.bytes_per_item,
+            cipher: task.cipher(),
+            direction: task.direction_name(),
+            file_bytes: input.len(),
+            milliseconds: Summary::of(samples)?.scaled(1e3),
+        })
+    };
+    let rows = lanes.iter().zip(samples).map(row).collect::<Option<_>>();
+    rows.ok_or_else(|| "there are no rounds".to_owned())
+}
+
+fn on_device<'a>(device: &'a RefCell<OnDevice<'_>>, task: Task, per_item: u32) -> Lane<'a> {
+    let (name, longest) = {
+        let device = device.borrow();
+        (device.about().name.clone(), device.longest)
+    };
+    Lane {
+        contestant: name,
+        bytes_per_item: Some(per_item),
+        longest,
+        run: Box::new(move |input, expected, times| {
+            device
+                .borrow_mut()
+                .run(task, per_item, input, expected, times)
+        }),
+    }
+}
+
+/// None for what the engine has not.
+fn on_cpu<'a>(engine: &dyn Backend, task: Task) -> Result<Option<Lane<'a>>, String> {
+    if task.size == AesSize::Aes192 {
+        return Ok(None);
+    }
+    let key = task.key();
+    let spec = match task.mode {
+        Mode::Xts => XtsKey::new(&key).map(KeySpec::Xts),
+        _ => AesKey::new(&key).map(KeySpec::Ctr),
+    };
+    let spec = spec.map_err(|e| e.to_string())?;
+    let luxor = Luxor {
+        key: engine.load_key(&spec).map_err(|e| e.to_string())?,
+        direction: task.direction,
+        executor: Arc::new(Executor::new(NonZeroUsize::MIN)),
+    };
+    Ok(Some(in_memory(engine.info().name, Box::new(luxor))))
+}
+
+fn in_memory<'a>(name: &str, mut cipher: Box<dyn Cipher>) -> Lane<'a> {
+    let mut output = Vec::new();
+    Lane {
+        contestant: name.to_owned(),
+        bytes_per_item: None,
+        longest: usize::MAX,
+        run: Box::new(move |input, expected, times| {
+            output.clear();
+            output.resize(input.len(), 0);
+            let begun = Instant::now();
+            for _ in 0..times {
+                let output = output.as_mut_slice();
+                cipher.crypt(FIRST, input.len(), InOut::Separate { input, output })?;
+            }
+            let seconds = begun.elapsed().as_secs_f64() / times as f64;
+            same(&output, expected)?;
+            Ok(seconds)
+        }),
+    }
+}
+
+fn same(found: &[u8], expected: &[u8]) -> Result<(), String> {
+    if found == expected {
+        return Ok(());
+    }
+    Err("other bytes than the reference's".into())
+}
+
+/// The data unit's number, and the first counter.
+const FIRST: u64 = 0xfedc_ba98;
+
+impl Task {
+    fn all() -> impl Iterator<Item = Self> {
+        let ways = [Direction::Encrypt, Direction::Decrypt];
+        [Mode::Ctr, Mode::Xts].into_iter().flat_map(move |mode| {
+            ways.into_iter().flat_map(move |direction| {
+                AesSize::ALL.into_iter().map(move |size| Self {
+                    mode,
+                    size,
+                    direction,
+                })
+            })
+        })
+    }
+
+    fn cipher(self) -> String {
+        let (bits, mode) = (self.size.bits(), self.mode.name());
+        match (self.mode, self.size) {
+            (Mode::Xts, AesSize::Aes192) => format!("aes-{bits}-{mode} (non-standard)"),
+            _ => format!("aes-{bits}-{mode}"),
+        }
+    }
+
+    fn direction_name(self) -> &'static str {
+        match self.direction {
+            Direction::Encrypt => "encrypt",
+            Direction::Decrypt => "decrypt",
+        }
+    }
+
+    /// In XTS the data key, then the tweak key. Nothing depends on its value.
+    fn key(self) -> Vec<u8> {
+        let keys = if self.mode == Mode::Xts { 2 } else { 1 };
+        (1..).take(keys * self.size.bytes()).collect()
+    }
+
+    /// What is right for the first bytes of `input`, as many as each file has.
+    fn answers(self, input: &[u8], files: &[usize]) -> Result<Vec<Vec<u8>>, String> {
+        let key = self.key();
+        let all = match (self.mode, self.size, self.direction) {
+            (Mode::Ctr, ..) => luxor_reference::ctr(&key, FIRST.into(), input),
+            // The reference keeps to the standard, so XTS is put together of its parts.
+            (_, AesSize::Aes192, _) => device::xts(&key, FIRST.into(), self.direction, input),
+            (_, _, Direction::Encrypt) => luxor_reference::xts_encrypt(&key, FIRST.into(), input),
+            (_, _, Direction::Decrypt) => luxor_reference::xts_decrypt(&key, FIRST.into(), input),
+        };
+        // A data unit's first whole blocks do not depend on those behind them.
+        let first = |&file: &usize| all.get(..file).map(<[u8]>::to_vec);
+        let answers = files.iter().map(first).collect::<Option<_>>();
+        answers.ok_or_else(|| "the reference made too few bytes".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::double::Idle;
+
+    #[test]
+    fn a_wrong_answer_is_noticed() {
+        let mut idle = Idle::new();
+        let device = RefCell::new(OnDevice::new(&mut idle, 1024).unwrap());
+        let input = [7; 1024];
+        for task in Task::all() {
+            let expected = &task.answers(&input, &[1024]).unwrap()[0];
+            device.borrow_mut().key(task).unwrap();
+            for per_item in PER_ITEM {
+                let mut lane = on_device(&device, task, per_item);
+                let said = time(&mut [&mut lane], task, &input, expected, 1).unwrap_err();
+                assert!(
+                    said.contains("idle") && said.contains("other bytes"),
+                    "{said}"
+                );
+            }
+            let engine = &cpu::kernels(None).unwrap()[0];
+            if let Some(mut lane) = on_cpu(&**engine, task).unwrap() {
+                assert!(time(&mut [&mut lane], task, &input, expected, 1).is_ok());
+                assert!(time(&mut [&mut lane], task, &input, &input, 1).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn aes_192_xts_is_said_to_be_in_no_standard() {
+        let names: Vec<String> = Task::all().map(Task::cipher).collect();
+        let of_192 = names.iter().filter(|name| name.contains("192-xts"));
+        assert!(
+            of_192
+                .clone()
+                .all(|name| name == "aes-192-xts (non-standard)")
+        );
+        assert_eq!(of_192.count(), 2);
+        assert_eq!(
+            names
+                .iter()
+                .filter(|name| name.contains("standard"))
+                .count(),
+            2
+        );
+    }
+}
