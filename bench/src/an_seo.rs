@@ -175,6 +175,7 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
         plan,
         engine: &**engine,
         devices: &devices,
+        backends: &backends(&abouts),
         input: &input,
         output: RefCell::new(&mut output),
         tweaks: RefCell::new(&mut tweaks),
@@ -199,6 +200,20 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     })
 }
 
+/// Those that there are. What has no GPU to run on has a CPU's OpenCL.
+fn backends(devices: &[About]) -> Vec<(Box<dyn Backend>, usize)> {
+    let mut backends: Vec<(Box<dyn Backend>, usize)> = Vec::new();
+    if let Ok(backend) = luxor_engine_opencl::backend() {
+        let only_cpus = devices.iter().all(|device| device.is_cpu);
+        let part = if only_cpus { CPU_DEVICE_PART } else { 1 };
+        backends.push((Box::new(backend), part));
+    }
+    if let Ok(backend) = luxor_engine_cuda::backend() {
+        backends.push((Box::new(backend), 1));
+    }
+    backends
+}
+
 fn on_device<'a>(gpu: &'a mut dyn Gpu, input: &[u8]) -> Result<OnDevice<'a>, String> {
     let part = if gpu.about().is_cpu {
         CPU_DEVICE_PART
@@ -214,6 +229,8 @@ struct Bench<'a, 'p> {
     plan: &'a Plan<'p>,
     engine: &'a dyn Backend,
     devices: &'a [RefCell<OnDevice<'a>>],
+    /// The engine's own on devices, each for a part of the data.
+    backends: &'a [(Box<dyn Backend>, usize)],
     input: &'a [u8],
     output: RefCell<&'a mut [u8]>,
     tweaks: RefCell<&'a mut [u8]>,
@@ -250,7 +267,9 @@ impl Bench<'_, '_> {
             }
         }
         // One unit is not split, so one thread.
-        lanes.push(self.engine(size, bytes, NonZeroUsize::MIN, "one data unit", &expected)?);
+        let (bytes, one) = (self.input.len(), NonZeroUsize::MIN);
+        let system = "one data unit";
+        lanes.push(self.engine(self.engine, size, bytes, bytes, one, system, &expected)?);
         for rival in self.plan.rivals {
             let system = "data units of 16 MiB";
             if let Some(expected) = &expected_of_longest {
@@ -314,9 +333,16 @@ impl Bench<'_, '_> {
                 &expected,
             ));
         }
-        lanes.push(self.engine(size, unit, NonZeroUsize::MIN, "engine", &expected)?);
-        if self.plan.threads > NonZeroUsize::MIN {
-            lanes.push(self.engine(size, unit, self.plan.threads, "engine", &expected)?);
+        let (bytes, one) = (self.input.len(), NonZeroUsize::MIN);
+        lanes.push(self.engine(self.engine, size, unit, bytes, one, "engine", &expected)?);
+        let all = self.plan.threads;
+        if all > one {
+            lanes.push(self.engine(self.engine, size, unit, bytes, all, "engine", &expected)?);
+        }
+        for (backend, part) in self.backends {
+            let bytes = bytes / part;
+            let system = "Luxor's kernels";
+            lanes.push(self.engine(&**backend, size, unit, bytes, one, system, &expected)?);
         }
         for rival in self.plan.rivals {
             let lane = self.rival(&**rival, size, unit, "library", &expected);
@@ -369,28 +395,36 @@ impl Bench<'_, '_> {
         Lane::new("CPU", "naive CPU", self.input.len(), Box::new(run))
     }
 
+    #[expect(clippy::too_many_arguments, reason = "all that a row says")]
     fn engine<'b>(
         &'b self,
+        engine: &dyn Backend,
         size: AesSize,
         unit: usize,
+        bytes: usize,
         threads: NonZeroUsize,
         system: &'static str,
         expected: &'b [u8],
     ) -> Result<Lane<'b>, String> {
         let spec = KeySpec::Xts(XtsKey::new(&key(size)).map_err(|e| e.to_string())?);
-        let key = self.engine.load_key(&spec).map_err(|e| e.to_string())?;
+        let key = engine.load_key(&spec).map_err(|e| e.to_string())?;
         let unit = DataUnitLen::beyond_the_standard(unit).map_err(|e| e.to_string())?;
         let executor = Executor::new(threads);
         let run = move || {
             let mut output = self.output.borrow_mut();
             let begun = Instant::now();
-            crypt(&*key, &executor, unit, self.input, &mut output)?;
+            crypt(
+                &*key,
+                &executor,
+                unit,
+                &self.input[..bytes],
+                &mut output[..bytes],
+            )?;
             let total = begun.elapsed().as_secs_f64();
-            same(&output, expected)?;
+            same(&output[..bytes], &expected[..bytes])?;
             Ok(Times::only(total))
         };
-        let name = self.engine.info().name;
-        let mut lane = Lane::new(name, system, self.input.len(), Box::new(run));
+        let mut lane = Lane::new(engine.info().name, system, bytes, Box::new(run));
         lane.threads = threads.get();
         Ok(lane)
     }
@@ -625,6 +659,7 @@ mod tests {
             plan: &plan,
             engine: &*engine[0],
             devices: &devices,
+            backends: &[],
             input: &input,
             output,
             tweaks,

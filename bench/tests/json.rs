@@ -102,6 +102,10 @@ fn json_of_the_gpu_papers_has_the_documented_form() {
         .collect();
     assert_eq!(streams, [1, 2, 4, 8, 16, 32]);
     assert_eq!(found["table_5"].as_array().unwrap().len(), 10);
+    let rates = found["table_5"][9]["rows"].as_array().unwrap().iter();
+    let ours = rates.filter(|row| row["system"] == "Luxor's kernels");
+    let ours: Vec<_> = ours.map(|row| &row["contestant"]).collect();
+    assert!(ours.iter().any(|name| *name == "opencl"), "{ours:?}");
 
     let found = has_the_form_of(
         "bench-sanida.json",
