@@ -44,10 +44,11 @@ fn old_encryptions_open() {
     product::run("LUKS1 volumes with other encryptions", &rows, &columns);
 }
 
+/// Some of the encryptions are CBC, which not every engine has.
 #[test]
 fn every_engine_opens() -> Outcome<()> {
     let mut bench = Bench::new();
-    for engine in engines()? {
+    for engine in engines("cbc")? {
         engine.clone_into(&mut bench.engine);
         for (encryption, key_sizes) in ENCRYPTIONS {
             for key_size in key_sizes {

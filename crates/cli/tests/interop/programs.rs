@@ -258,16 +258,21 @@ impl Volume {
     }
 }
 
-/// The engines that Luxor finds on this machine.
-pub fn engines() -> Outcome<Vec<String>> {
+/// The engines that Luxor finds on this machine and that have `mode`.
+pub fn engines(mode: &str) -> Outcome<Vec<String>> {
     let mut luxor = Command::new(env!("CARGO_BIN_EXE_luxor"));
     luxor.args(["engines", "--json"]);
     let ran = run(luxor, None)?;
     ran.must_exit(0)?;
     let report: Value = serde_json::from_slice(&ran.output.stdout).map_err(|e| e.to_string())?;
     let engines = report["engines"].as_array().ok_or("no list of engines")?;
+    let has_mode = |engine: &&Value| {
+        let mut modes = engine["modes"].as_array().into_iter().flatten();
+        modes.any(|had| had == mode)
+    };
     let present = engines.iter().filter(|engine| engine["present"] == true);
     Ok(present
+        .filter(has_mode)
         .filter_map(|engine| engine["name"].as_str().map(str::to_owned))
         .collect())
 }
