@@ -9,7 +9,8 @@
 // no data; one of no bytes owns no packet. `done_*` tells, in order, what became of each
 // after its last beat was taken, and cannot be refused.
 //
-// Keys are loaded into one of four slots and cleared by `key_*`: see xts_keys.
+// Keys are loaded into one of four slots and cleared by `key_*`: see xts_keys. `rst` is to be 1
+// for 2 cycles at least, and at the first edge of the clock.
 //
 //     desc ─ xts_front ─┬─ xts_tweaks ── (the pipeline, or aes_iter) ──┐
 //                       └─ records ─ xts_issue ── aes_pipe ── xts_exit ── out

@@ -245,7 +245,7 @@ module xts_exit #(
   logic [128*LANES-1:0] data;
   for (genvar l = 0; l < LANES; l++) begin : g_buffer
     // The part of a block: in the next lane, or, at the last one, in its next place. What it
-    // and the others have is known in the cycle before.
+    // and the others have is known before.
     wire part_before = l > 0 && steal1 && !s1.split && s1.lane == l - 1;
     logic part_mine_reg, whole_reg;
     logic [15:0] blank_reg;

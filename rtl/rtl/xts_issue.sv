@@ -16,7 +16,8 @@
 // What depends on what goes in this cycle is worked out beforehand for each case, and chosen
 // at last, so that few levels of logic lie behind it.
 //
-// A packet that ends early leaves a hollow place behind its last one; a descriptor that was
+// The rest of a packet that is too long, or whose descriptor was refused, is dropped, a beat in two
+// cycles. A packet that ends early leaves a hollow place behind its last one; a descriptor that was
 // refused leaves nothing else.
 `default_nettype none
 

@@ -17,6 +17,7 @@
 //          inverse cipher (FIPS 197, 5.3.5).
 // busy     A command is at work, or all is being wiped.
 // wiping   After reset every entry of every slot is written with zeros; commands wait.
+// rst      1 for 2 cycles at least: the expansion is reset a cycle late.
 //
 // Every command that takes its slot wipes it: nothing is left of a long key where a short
 // one replaces it.
@@ -130,7 +131,7 @@ module xts_keys #(
     ready_reg <= 1'b0;
     count_reg <= count_reg + 6'd1;
     last_entry_reg <= !rst && count_reg == 6'd62;
-    paused_reg <= count_reg == PAUSE - 6'd1 && state_reg != CHECK;  // which sets it to 0
+    paused_reg <= count_reg == PAUSE - 6'd1 && state_reg != CHECK;
     case (state_reg)
       WIPE_ALL:
       if (last_entry_reg) begin

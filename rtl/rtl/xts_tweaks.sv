@@ -110,7 +110,7 @@ module xts_tweaks #(
     end else begin
       active_reg <= active_new;
       // Not before what the number will be is there; then until it is granted, so that no cycle
-      // is granted in vain. Where the pipeline is shared, only one who asks is answered.
+      // is granted in vain but after a cut. Where the pipeline is shared, only one who asks is answered.
       valid_reg <= (may_reg || valid_reg) && !cut_reg
           && !(TWEAK == luxor_pkg::TWEAK_DEDICATED ? asked : req_ready);
     end
