@@ -22,7 +22,7 @@ use crate::{
     error::{Unusable, device_error},
     kernels,
     library::NO_DEVICE,
-    memory::{CudaMemory, Gpu, Pinned, Service},
+    memory::{CudaMemory, Gpu, Service},
     queue::CudaQueue,
     slots::{KeyId, SLOT, SLOTS, Slots},
 };
@@ -259,82 +259,17 @@ pub(crate) struct Places {
 impl Places {
     /// A kernel's arguments, in its order.
     fn arguments(&self, slot: u32, launch: &Launch) -> Vec<Argument> {
-        use Argument::{Address as At, U32};
+        use luxor_engine_gpu::Argument as Of;
 
-        let mut arguments = vec![U32(slot)];
-        match *launch {
-            Launch::Tweaks {
-                pieces_at,
-                piece_count,
-                units,
-                spu,
-                tweaks_at,
-            } => arguments.extend([
-                At(self.pieces.after(pieces_at)),
-                U32(piece_count),
-                U32(units),
-                U32(spu),
-                At(self.tweaks.after(tweaks_at)),
-            ]),
-            Launch::Xts {
-                direction: _,
-                input_at,
-                output_at,
-                tweaks_at,
-                units,
-                blocks,
-                pitch,
-                spu,
-            } => arguments.extend([
-                At(self.input.after(input_at)),
-                At(self.output.after(output_at)),
-                At(self.tweaks.after(tweaks_at)),
-                U32(units),
-                U32(blocks),
-                U32(pitch),
-                U32(spu),
-            ]),
-            Launch::Tails {
-                direction: _,
-                input_at,
-                output_at,
-                tweaks_at,
-                units,
-                blocks,
-                pitch,
-                spu,
-                tail,
-            } => arguments.extend([
-                At(self.input.after(input_at)),
-                At(self.output.after(output_at)),
-                At(self.tweaks.after(tweaks_at)),
-                U32(units),
-                U32(blocks),
-                U32(pitch),
-                U32(spu),
-                U32(tail),
-            ]),
-            Launch::Ctr {
-                input_at,
-                output_at,
-                pieces_at,
-                piece_count,
-                units,
-                len,
-                pitch,
-                spu,
-            } => arguments.extend([
-                At(self.input.after(input_at)),
-                At(self.output.after(output_at)),
-                At(self.pieces.after(pieces_at)),
-                U32(piece_count),
-                U32(units),
-                U32(len),
-                U32(pitch),
-                U32(spu),
-            ]),
-        }
-        arguments
+        let argument = |of| match of {
+            Of::Input(at) => Argument::Address(self.input.after(at)),
+            Of::Output(at) => Argument::Address(self.output.after(at)),
+            Of::Tweaks(at) => Argument::Address(self.tweaks.after(at)),
+            Of::Pieces(at) => Argument::Address(self.pieces.after(at)),
+            Of::Number(number) => Argument::U32(number),
+        };
+        let behind = launch.arguments().into_iter().map(argument);
+        [Argument::U32(slot)].into_iter().chain(behind).collect()
     }
 }
 
@@ -368,7 +303,7 @@ impl Device for Cuda {
     }
 
     fn alloc(&self, len: usize) -> Option<Buffer> {
-        let memory = Pinned::listed(&self.0.gpu, len).ok()?;
+        let memory = self.0.gpu.pinned_for_callers(len).ok()?;
         let aligned = memory.as_ptr().addr().is_multiple_of(luxor_engine::PAGE);
         aligned.then(|| Buffer::from_owner(memory))
     }

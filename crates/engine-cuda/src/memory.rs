@@ -5,14 +5,11 @@
 #![allow(unsafe_code, reason = "memory of devices, by address")]
 
 use std::{
-    ops::{Deref, DerefMut},
     ptr::NonNull,
-    slice,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use luxor_engine_gpu::{DeviceError, DeviceMemory, Ranges};
-use zeroize::Zeroize;
+use luxor_engine_gpu::{DeviceError, DeviceMemory, HostMemory, Ranges};
 
 use crate::{
     driver::{Address, Context, Driver, Failure, Stream},
@@ -160,15 +157,6 @@ impl CudaMemory {
             })
             .map_err(|failure| device_error(&failure))
     }
-
-    /// That `len` bytes from byte `at` on are in the memory.
-    pub(crate) fn check(&self, at: usize, len: usize) -> Result<(), DeviceError> {
-        if at.checked_add(len).is_some_and(|end| end <= self.len) {
-            return Ok(());
-        }
-        let message = format!("{len} bytes at {at} of {} on the device", self.len);
-        Err(DeviceError::Launch { message })
-    }
 }
 
 impl DeviceMemory for CudaMemory {
@@ -191,75 +179,38 @@ impl Drop for CudaMemory {
 }
 
 /// Pinned memory of the host. Wiped when dropped.
-pub(crate) struct Pinned {
+pub(crate) type Pinned = HostMemory<PinnedOwner>;
+
+/// Gives pinned memory back.
+pub(crate) struct PinnedOwner {
     gpu: Arc<Gpu>,
     start: NonNull<u8>,
-    len: usize,
-    listed: bool,
 }
 
-// SAFETY: it is memory like any other, by way of `&self` and `&mut self` alone.
-unsafe impl Send for Pinned {}
+// SAFETY: the pointer is for `free_host`, and nobody reads or writes by it.
+unsafe impl Send for PinnedOwner {}
 // SAFETY: as above.
-unsafe impl Sync for Pinned {}
+unsafe impl Sync for PinnedOwner {}
 
-impl Pinned {
-    /// `len` zero bytes.
-    pub(crate) fn zeroed(gpu: &Arc<Gpu>, len: usize) -> Result<Self, Failure> {
-        gpu.enter()?;
-        let start = gpu.driver.alloc_host(len.max(1))?;
-        // SAFETY: it is of so many bytes, and nobody else's.
-        unsafe { start.as_ptr().write_bytes(0, len.max(1)) };
-        Ok(Self {
-            gpu: Arc::clone(gpu),
-            start,
-            len,
-            listed: false,
-        })
+impl Gpu {
+    /// Pinned memory of `len` zero bytes.
+    pub(crate) fn pinned(self: &Arc<Self>, len: usize) -> Result<Pinned, Failure> {
+        self.enter()?;
+        // The driver has no memory of no bytes.
+        let start = self.driver.alloc_host(len.max(1))?;
+        let gpu = Arc::clone(self);
+        // SAFETY: it is of so many bytes, and there until the owner gives it back.
+        Ok(unsafe { HostMemory::new(start, len, PinnedOwner { gpu, start }) })
     }
 
-    /// As [`Pinned::zeroed`], and known to [`Gpu::is_pinned`].
-    pub(crate) fn listed(gpu: &Arc<Gpu>, len: usize) -> Result<Self, Failure> {
-        let mut memory = Self::zeroed(gpu, len)?;
-        memory.listed = true;
-        gpu.ranges.add(&memory);
-        Ok(memory)
-    }
-
-    /// The same bytes as values of another type.
-    ///
-    /// # Safety
-    /// Any bytes are a `T`.
-    pub(crate) unsafe fn slice_of<T>(&mut self) -> &mut [T] {
-        let start = self.start.cast::<T>();
-        assert!(start.is_aligned(), "pinned memory begins at a page");
-        // SAFETY: aligned, within the memory, borrowed as `self` is, and any bytes will do.
-        unsafe { slice::from_raw_parts_mut(start.as_ptr(), self.len / size_of::<T>()) }
+    /// As [`Gpu::pinned`], and known to [`Gpu::is_pinned`].
+    pub(crate) fn pinned_for_callers(self: &Arc<Self>, len: usize) -> Result<Pinned, Failure> {
+        Ok(self.pinned(len)?.listed(&self.ranges))
     }
 }
 
-impl Deref for Pinned {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        // SAFETY: it is of so many bytes, written when it was made, and borrowed as `self`.
-        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
-    }
-}
-
-impl DerefMut for Pinned {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`.
-        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
-    }
-}
-
-impl Drop for Pinned {
+impl Drop for PinnedOwner {
     fn drop(&mut self) {
-        self.zeroize();
-        if self.listed {
-            self.gpu.ranges.remove(self);
-        }
         if self.gpu.enter().is_ok() {
             // SAFETY: it is from `alloc_host`, and copies into and out of it are waited for
             // before it goes.

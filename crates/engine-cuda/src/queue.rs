@@ -56,8 +56,8 @@ impl CudaQueue {
         let data = CudaMemory::zeroed(service, sizes.data)?;
         let tweaks = CudaMemory::zeroed(service, sizes.tweaks)?;
         let pieces = CudaMemory::zeroed(service, sizes.pieces)?;
-        let staging = Pinned::zeroed(gpu, sizes.data)?;
-        let pieces_staging = Pinned::zeroed(gpu, sizes.pieces)?;
+        let staging = gpu.pinned(sizes.data)?;
+        let pieces_staging = gpu.pinned(sizes.pieces)?;
         Ok(Self {
             // Last, since nothing below can fail and leave it behind.
             stream: gpu.driver.create_stream()?,

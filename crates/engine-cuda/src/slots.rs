@@ -81,7 +81,7 @@ impl Slots {
             state: Mutex::new(State {
                 places: [Place::default(); SLOTS],
                 clock: 0,
-                staging: Pinned::zeroed(gpu, SLOT)?,
+                staging: gpu.pinned(SLOT)?,
             }),
         })
     }

@@ -87,6 +87,19 @@ pub trait DeviceMemory: Send + Sync + 'static {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// That `len` bytes from byte `at` on are in the memory.
+    ///
+    /// # Errors
+    /// [`DeviceError::Launch`], if they are not.
+    fn check(&self, at: usize, len: usize) -> Result<(), DeviceError> {
+        let room = self.len();
+        if at.checked_add(len).is_some_and(|end| end <= room) {
+            return Ok(());
+        }
+        let message = format!("{len} bytes at {at} of {room} on the device");
+        Err(DeviceError::Launch { message })
+    }
 }
 
 /// Bytes of a queue's memory.
@@ -219,7 +232,7 @@ impl<M> Resident<'_, M> {
 
     /// What is written.
     #[must_use]
-    pub fn output(&mut self) -> &mut M {
+    pub fn output(&self) -> &M {
         match self {
             Self::InPlace(memory) => memory,
             Self::Separate { output, .. } => output,
@@ -380,6 +393,85 @@ impl Launch {
         }
     }
 
+    /// The kernel's arguments behind its key, in their order.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<Argument> {
+        use Argument::{Input, Number, Output, Pieces, Tweaks};
+
+        match *self {
+            Self::Tweaks {
+                pieces_at,
+                piece_count,
+                units,
+                spu,
+                tweaks_at,
+            } => vec![
+                Pieces(pieces_at),
+                Number(piece_count),
+                Number(units),
+                Number(spu),
+                Tweaks(tweaks_at),
+            ],
+            Self::Xts {
+                direction: _,
+                input_at,
+                output_at,
+                tweaks_at,
+                units,
+                blocks,
+                pitch,
+                spu,
+            } => vec![
+                Input(input_at),
+                Output(output_at),
+                Tweaks(tweaks_at),
+                Number(units),
+                Number(blocks),
+                Number(pitch),
+                Number(spu),
+            ],
+            Self::Tails {
+                direction: _,
+                input_at,
+                output_at,
+                tweaks_at,
+                units,
+                blocks,
+                pitch,
+                spu,
+                tail,
+            } => vec![
+                Input(input_at),
+                Output(output_at),
+                Tweaks(tweaks_at),
+                Number(units),
+                Number(blocks),
+                Number(pitch),
+                Number(spu),
+                Number(tail),
+            ],
+            Self::Ctr {
+                input_at,
+                output_at,
+                pieces_at,
+                piece_count,
+                units,
+                len,
+                pitch,
+                spu,
+            } => vec![
+                Input(input_at),
+                Output(output_at),
+                Pieces(pieces_at),
+                Number(piece_count),
+                Number(units),
+                Number(len),
+                Number(pitch),
+                Number(spu),
+            ],
+        }
+    }
+
     /// How many threads have something to do: one for each tweak or unit, a warp of 32 for
     /// each stretch.
     #[must_use]
@@ -474,6 +566,22 @@ impl Launch {
         fits("input", input_at, len, bounds.input, BLOCK)?;
         fits("output", output_at, len, bounds.output, BLOCK)
     }
+}
+
+/// An argument of a kernel: a place in one of a launch's memories, in bytes from its
+/// beginning, or a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// In what is read.
+    Input(usize),
+    /// In what is written.
+    Output(usize),
+    /// Among the tweaks.
+    Tweaks(usize),
+    /// Among the pieces.
+    Pieces(usize),
+    /// 32 bits.
+    Number(u32),
 }
 
 /// Bytes of the memories that a launch uses.

@@ -14,6 +14,7 @@
 mod backend;
 mod call;
 pub mod device;
+mod host;
 pub mod keys;
 mod plan;
 mod pool;
@@ -22,7 +23,9 @@ mod resident;
 
 pub use backend::{GpuBackend, GpuKey, ResidentError, ResidentRun, Tuning};
 pub use device::{
-    BLOCK, Bounds, Device, DeviceError, DeviceMemory, Launch, Piece, Queue, QueueSizes, Resident,
+    Argument, BLOCK, Bounds, Device, DeviceError, DeviceMemory, Launch, Piece, Queue, QueueSizes,
+    Resident,
 };
+pub use host::HostMemory;
 pub use keys::{AesSize, KeyWords, Tables};
 pub use ranges::Ranges;

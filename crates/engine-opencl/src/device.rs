@@ -12,7 +12,7 @@ use crate::{
     discovery::Found,
     error::Failure,
     layout::Layout,
-    memory::{OpenClMemory, Pinned, Service},
+    memory::{OpenClMemory, Service},
     program::Programs,
     queue::OpenClQueue,
 };
@@ -122,7 +122,7 @@ impl Device for OpenCl {
     }
 
     fn alloc(&self, len: usize) -> Option<Buffer> {
-        let memory = Pinned::listed(&self.0.service, len).ok()?;
+        let memory = self.0.service.pinned_for_callers(len).ok()?;
         Some(Buffer::from_owner(memory))
     }
 

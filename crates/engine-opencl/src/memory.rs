@@ -7,16 +7,10 @@
     reason = "memory of devices, and memory that the library gives"
 )]
 
-use std::{
-    ops::{Deref, DerefMut},
-    ptr::NonNull,
-    slice,
-    sync::Arc,
-};
+use std::{ptr::NonNull, sync::Arc};
 
 use luxor_engine::PAGE;
-use luxor_engine_gpu::{DeviceError, DeviceMemory, Ranges};
-use zeroize::Zeroize;
+use luxor_engine_gpu::{DeviceError, DeviceMemory, HostMemory, Ranges};
 
 use crate::{
     cl::{Buffer, CommandQueue, Context, Event, Kind},
@@ -28,7 +22,7 @@ use crate::{
 pub(crate) struct Service {
     pub(crate) context: Arc<Context>,
     queue: CommandQueue,
-    pub(crate) ranges: Ranges,
+    pub(crate) ranges: Arc<Ranges>,
 }
 
 impl Service {
@@ -36,7 +30,7 @@ impl Service {
         Ok(Self {
             context: Arc::clone(context),
             queue: CommandQueue::new(context)?,
-            ranges: Ranges::default(),
+            ranges: Arc::default(),
         })
     }
 
@@ -102,16 +96,6 @@ impl OpenClMemory {
         });
         Ok(read?)
     }
-
-    /// That `len` bytes from byte `at` on are in the memory.
-    pub(crate) fn check(&self, at: usize, len: usize) -> Result<(), DeviceError> {
-        let room = self.buffer.len();
-        if at.checked_add(len).is_some_and(|end| end <= room) {
-            return Ok(());
-        }
-        let message = format!("{len} bytes at {at} of {room} on the device");
-        Err(DeviceError::Launch { message })
-    }
 }
 
 impl DeviceMemory for OpenClMemory {
@@ -129,85 +113,47 @@ impl Drop for OpenClMemory {
 
 /// Memory of the host from the library (`CL_MEM_ALLOC_HOST_PTR`): pinned where there is a bus
 /// to cross. It stays mapped, so that it is memory like any other here. Wiped when dropped.
-pub(crate) struct Pinned {
+pub(crate) type Pinned = HostMemory<PinnedOwner>;
+
+/// Gives pinned memory back.
+pub(crate) struct PinnedOwner {
     service: Arc<Service>,
     buffer: Buffer,
     mapped: NonNull<u8>,
-    /// At the beginning of a page.
-    start: NonNull<u8>,
-    len: usize,
-    listed: bool,
 }
 
-// SAFETY: it is memory like any other, by way of `&self` and `&mut self` alone.
-unsafe impl Send for Pinned {}
+// SAFETY: the pointer is for `unmap`, and nobody reads or writes by it.
+unsafe impl Send for PinnedOwner {}
 // SAFETY: as above.
-unsafe impl Sync for Pinned {}
+unsafe impl Sync for PinnedOwner {}
 
-impl Pinned {
-    /// `len` zero bytes.
-    pub(crate) fn zeroed(service: &Arc<Service>, len: usize) -> Result<Self, Failure> {
+impl Service {
+    /// Pinned memory of `len` zero bytes.
+    pub(crate) fn pinned(self: &Arc<Self>, len: usize) -> Result<Pinned, Failure> {
         // Libraries align it for their own purposes only.
         let room = len.saturating_add(PAGE - 1);
-        let buffer = Buffer::new(&service.context, Kind::Host, room)?;
-        let mapped = service.queue.map(&buffer)?;
+        let buffer = Buffer::new(&self.context, Kind::Host, room)?;
+        let mapped = self.queue.map(&buffer)?;
         let before = mapped.addr().get().next_multiple_of(PAGE) - mapped.addr().get();
         // SAFETY: less than a page further on, where `len` bytes are left.
         let start = unsafe { mapped.add(before) };
-        // SAFETY: so many bytes are there, and nobody else's.
-        unsafe { start.as_ptr().write_bytes(0, len) };
-        Ok(Self {
-            service: Arc::clone(service),
+        let owner = PinnedOwner {
+            service: Arc::clone(self),
             buffer,
             mapped,
-            start,
-            len,
-            listed: false,
-        })
+        };
+        // SAFETY: so many bytes are there, and nobody else's, until the owner unmaps them.
+        Ok(unsafe { HostMemory::new(start, len, owner) })
     }
 
-    /// As [`Pinned::zeroed`], and known to [`Service::ranges`].
-    pub(crate) fn listed(service: &Arc<Service>, len: usize) -> Result<Self, Failure> {
-        let mut memory = Self::zeroed(service, len)?;
-        memory.listed = true;
-        service.ranges.add(&memory);
-        Ok(memory)
-    }
-
-    /// The same bytes as values of another type.
-    ///
-    /// # Safety
-    /// Any bytes are a `T`.
-    pub(crate) unsafe fn slice_of<T>(&mut self) -> &mut [T] {
-        let start = self.start.cast::<T>();
-        assert!(start.is_aligned(), "it begins at a page");
-        // SAFETY: aligned, within the memory, borrowed as `self` is, and any bytes will do.
-        unsafe { slice::from_raw_parts_mut(start.as_ptr(), self.len / size_of::<T>()) }
+    /// As [`Service::pinned`], and known to [`Service::ranges`].
+    pub(crate) fn pinned_for_callers(self: &Arc<Self>, len: usize) -> Result<Pinned, Failure> {
+        Ok(self.pinned(len)?.listed(&self.ranges))
     }
 }
 
-impl Deref for Pinned {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        // SAFETY: so many bytes are mapped, written when it was made, and borrowed as `self`.
-        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
-    }
-}
-
-impl DerefMut for Pinned {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`.
-        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
-    }
-}
-
-impl Drop for Pinned {
+impl Drop for PinnedOwner {
     fn drop(&mut self) {
-        self.zeroize();
-        if self.listed {
-            self.service.ranges.remove(self);
-        }
         // SAFETY: it is what `map` gave, and copies into and out of it are waited for before
         // it goes.
         unsafe { self.service.queue.unmap(&self.buffer, self.mapped) };

@@ -44,8 +44,8 @@ impl OpenClQueue {
             data: memory(sizes.data)?,
             tweaks: memory(sizes.tweaks)?,
             pieces: memory(sizes.pieces)?,
-            staging: Pinned::zeroed(service, sizes.data)?,
-            pieces_staging: Pinned::zeroed(service, sizes.pieces)?,
+            staging: service.pinned(sizes.data)?,
+            pieces_staging: service.pinned(sizes.pieces)?,
             device: Arc::clone(device),
             events: Vec::new(),
             under_way: false,
@@ -111,72 +111,22 @@ impl Memories<'_> {
         launch: &Launch,
         local: usize,
     ) -> Vec<Argument<'a>> {
-        use Argument::{Buffer as Of, Local, U32};
+        use luxor_engine_gpu::Argument as Of;
 
-        let place =
-            |at: usize, element: usize| U32(u32::try_from(at / element).unwrap_or(u32::MAX));
-        let block = |at| place(at, BLOCK);
-        let piece = |at| place(at, size_of::<Piece>());
-        let (input, output) = (Of(&self.input.buffer), Of(&self.output.buffer));
-        let (tweaks, pieces) = (Of(&self.tweaks.buffer), Of(&self.pieces.buffer));
-        let mut arguments = vec![Of(key)];
-        match *launch {
-            Launch::Tweaks {
-                pieces_at,
-                piece_count,
-                units,
-                spu,
-                tweaks_at,
-            } => {
-                arguments.extend([pieces, piece(pieces_at)]);
-                arguments.extend([piece_count, units, spu].map(U32));
-                arguments.extend([tweaks, block(tweaks_at)]);
-            }
-            Launch::Xts {
-                direction: _,
-                input_at,
-                output_at,
-                tweaks_at,
-                units,
-                blocks,
-                pitch,
-                spu,
-            } => {
-                arguments.extend([input, block(input_at), output, block(output_at)]);
-                arguments.extend([tweaks, block(tweaks_at)]);
-                arguments.extend([units, blocks, pitch, spu].map(U32));
-            }
-            Launch::Tails {
-                direction: _,
-                input_at,
-                output_at,
-                tweaks_at,
-                units,
-                blocks,
-                pitch,
-                spu,
-                tail,
-            } => {
-                arguments.extend([input, block(input_at), output, block(output_at)]);
-                arguments.extend([tweaks, block(tweaks_at)]);
-                arguments.extend([units, blocks, pitch, spu, tail].map(U32));
-            }
-            Launch::Ctr {
-                input_at,
-                output_at,
-                pieces_at,
-                piece_count,
-                units,
-                len,
-                pitch,
-                spu,
-            } => {
-                arguments.extend([input, block(input_at), output, block(output_at)]);
-                arguments.extend([pieces, piece(pieces_at)]);
-                arguments.extend([piece_count, units, len, pitch, spu].map(U32));
-            }
-        }
-        arguments.push(Local(local));
+        let place = |memory: &'a OpenClMemory, at: usize, element: usize| {
+            let index = u32::try_from(at / element).unwrap_or(u32::MAX);
+            vec![Argument::Buffer(&memory.buffer), Argument::U32(index)]
+        };
+        let behind = launch.arguments().into_iter().flat_map(|of| match of {
+            Of::Input(at) => place(self.input, at, BLOCK),
+            Of::Output(at) => place(self.output, at, BLOCK),
+            Of::Tweaks(at) => place(self.tweaks, at, BLOCK),
+            Of::Pieces(at) => place(self.pieces, at, size_of::<Piece>()),
+            Of::Number(number) => vec![Argument::U32(number)],
+        });
+        let mut arguments = vec![Argument::Buffer(key)];
+        arguments.extend(behind);
+        arguments.push(Argument::Local(local));
         arguments
     }
 }
@@ -276,13 +226,9 @@ impl Queue for OpenClQueue {
         key: &OpenClKey,
         launch: &Launch,
     ) -> Result<(), DeviceError> {
-        let (input, output) = match data {
-            Resident::InPlace(memory) => (&**memory, &**memory),
-            Resident::Separate { input, output } => (*input, &**output),
-        };
         let memories = Memories {
-            input,
-            output,
+            input: data.input(),
+            output: data.output(),
             tweaks: &self.tweaks,
             pieces: &self.pieces,
         };
