@@ -323,6 +323,10 @@ impl Device for Cuda {
     fn read(&self, memory: &CudaMemory, at: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
         memory.read(at, bytes)
     }
+
+    fn copy(&self, from: &CudaMemory, to: &mut CudaMemory, len: usize) -> Result<(), DeviceError> {
+        to.copy(from, len)
+    }
 }
 
 impl Drop for CudaKey {

@@ -259,6 +259,21 @@ pub trait Driver: Send + Sync + 'static {
         stream: Stream,
     ) -> Result<(), Failure>;
 
+    /// Puts a copy within the device's memory on the stream.
+    ///
+    /// # Errors
+    /// As [`Driver::upload`].
+    ///
+    /// # Safety
+    /// Both places are of `len` bytes and have none in common.
+    unsafe fn copy(
+        &self,
+        to: Address,
+        from: Address,
+        len: usize,
+        stream: Stream,
+    ) -> Result<(), Failure>;
+
     /// Puts the filling of `len` bytes of device memory with zeros on the stream.
     ///
     /// # Errors

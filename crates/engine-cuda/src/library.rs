@@ -108,6 +108,7 @@ calls! {
     cuMemFreeHost(*mut c_void);
     cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
     cuMemcpyDtoHAsync_v2(*mut c_void, u64, usize, Handle);
+    cuMemcpyDtoDAsync_v2(u64, u64, usize, Handle);
     cuMemcpyHtoDAsync_v2(u64, *const c_void, usize, Handle);
     cuMemsetD8Async(u64, u8, usize, Handle);
     cuModuleGetFunction(*mut Handle, Handle, *const c_char);
@@ -466,6 +467,19 @@ impl Driver for Library {
             (self.calls.cuMemcpyDtoHAsync_v2)(to.cast(), from.0, len, handle(stream.stream))
         };
         self.check("cuMemcpyDtoHAsync_v2", code)
+    }
+
+    unsafe fn copy(
+        &self,
+        to: Address,
+        from: Address,
+        len: usize,
+        stream: Stream,
+    ) -> Result<(), Failure> {
+        // SAFETY: by the caller's word.
+        let code =
+            unsafe { (self.calls.cuMemcpyDtoDAsync_v2)(to.0, from.0, len, handle(stream.stream)) };
+        self.check("cuMemcpyDtoDAsync_v2", code)
     }
 
     unsafe fn fill_with_zeros(

@@ -157,6 +157,22 @@ impl CudaMemory {
             })
             .map_err(|failure| device_error(&failure))
     }
+
+    /// The first `len` bytes of `from`, which is on the same device.
+    pub(crate) fn copy(&mut self, from: &Self, len: usize) -> Result<(), DeviceError> {
+        self.check(0, len)?;
+        from.check(0, len)?;
+        if !Arc::ptr_eq(&self.service, &from.service) {
+            let message = "the memory is another device's".into();
+            return Err(DeviceError::Launch { message });
+        }
+        self.service
+            .run(|driver, stream| {
+                // SAFETY: `check`; both are there until `run` has waited.
+                unsafe { driver.copy(self.address, from.address, len, stream) }
+            })
+            .map_err(|failure| device_error(&failure))
+    }
 }
 
 impl DeviceMemory for CudaMemory {

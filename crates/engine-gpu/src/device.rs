@@ -76,6 +76,17 @@ pub trait Device: Send + Sync + 'static {
     /// # Errors
     /// As [`Device::write`].
     fn read(&self, memory: &Self::Memory, at: usize, bytes: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Copies the first `len` bytes on the device, and returns when that is done.
+    ///
+    /// # Errors
+    /// As [`Device::write`].
+    fn copy(
+        &self,
+        from: &Self::Memory,
+        to: &mut Self::Memory,
+        len: usize,
+    ) -> Result<(), DeviceError>;
 }
 
 /// Memory on a device.

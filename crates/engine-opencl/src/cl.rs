@@ -348,6 +348,19 @@ impl CommandQueue {
         .map_err(Failure::of("clEnqueueReadBuffer"))
     }
 
+    /// Copies the first `len` bytes.
+    pub(crate) fn copy(&self, from: &Buffer, to: &Buffer, len: usize) -> Result<Event, Failure> {
+        let none = ptr::null();
+        // SAFETY: the library refuses what goes beyond the buffers, and buffers of another
+        // context.
+        unsafe {
+            let (from, to) = (from.memory, to.memory);
+            command_queue::enqueue_copy_buffer(self.0, from, to, 0, 0, len, 0, none)
+        }
+        .map(Event)
+        .map_err(Failure::of("clEnqueueCopyBuffer"))
+    }
+
     /// Overwrites the first `len` bytes with zeros.
     pub(crate) fn fill_with_zeros(&self, buffer: &Buffer, len: usize) -> Result<Event, Failure> {
         let zero = 0_u8;

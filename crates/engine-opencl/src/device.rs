@@ -141,4 +141,13 @@ impl Device for OpenCl {
     fn read(&self, memory: &OpenClMemory, at: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
         memory.read(at, bytes)
     }
+
+    fn copy(
+        &self,
+        from: &OpenClMemory,
+        to: &mut OpenClMemory,
+        len: usize,
+    ) -> Result<(), DeviceError> {
+        to.copy(from, len)
+    }
 }

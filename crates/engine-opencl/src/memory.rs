@@ -96,6 +96,19 @@ impl OpenClMemory {
         });
         Ok(read?)
     }
+
+    /// The first `len` bytes of `from`.
+    pub(crate) fn copy(&mut self, from: &Self, len: usize) -> Result<(), DeviceError> {
+        self.check(0, len)?;
+        from.check(0, len)?;
+        if len == 0 {
+            return Ok(());
+        }
+        let copied = self
+            .service
+            .run(|queue| queue.copy(&from.buffer, &self.buffer, len));
+        Ok(copied?)
+    }
 }
 
 impl DeviceMemory for OpenClMemory {

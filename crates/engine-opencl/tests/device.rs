@@ -152,6 +152,14 @@ fn nothing_goes_beyond_the_memory() {
     // The wait tells it once more, and then it is over.
     assert_eq!(queue.wait(), Err(error));
     assert_eq!(queue.wait(), Ok(()));
+    let (mut from, mut to) = (device.memory(100).unwrap(), device.memory(90).unwrap());
+    device.write(&mut from, 0, &bytes(100)).unwrap();
+    device.copy(&from, &mut to, 80).unwrap();
+    let mut found = [1; 90];
+    device.read(&to, 0, &mut found).unwrap();
+    assert!(found[..80] == bytes(80) && found[80..] == [0; 10]);
+    assert!(device.copy(&from, &mut to, 91).is_err());
+    assert!(device.copy(&to, &mut from, 91).is_err());
     let other = self::device().load_key(&words).unwrap();
     let error = queue.launch(&other, &tweaks(1)).unwrap_err();
     assert!(error.to_string().contains("another device's"), "{error}");

@@ -138,3 +138,26 @@ fn memory_of_alloc_is_pinned_and_goes_back_wiped() {
     let calls = &state.calls[before..];
     assert!(calls.contains(&"cuMemHostAlloc") && calls.contains(&"cuMemFreeHost"));
 }
+
+#[test]
+fn what_is_on_a_device_is_copied_there() {
+    use luxor_engine_gpu::Device as _;
+
+    let double = Double::new(&[GPU, GPU]);
+    let backend = backend(&double);
+    let [device, other] = backend.devices() else {
+        panic!("two devices");
+    };
+    let mut from = device.memory(100).unwrap();
+    let mut to = device.memory(90).unwrap();
+    device.write(&mut from, 0, &bytes(7, 100)).unwrap();
+    device.copy(&from, &mut to, 80).unwrap();
+    let mut found = [1; 90];
+    device.read(&to, 0, &mut found).unwrap();
+    assert!(found[..80] == bytes(7, 80) && found[80..] == [0; 10]);
+    assert!(device.copy(&from, &mut to, 91).is_err());
+    assert!(device.copy(&to, &mut from, 91).is_err());
+    let mut elsewhere = other.memory(100).unwrap();
+    let refused = device.copy(&from, &mut elsewhere, 80).unwrap_err();
+    assert!(refused.to_string().contains("another device"), "{refused}");
+}

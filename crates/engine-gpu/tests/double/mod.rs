@@ -274,6 +274,16 @@ impl Device for Double {
         bytes.copy_from_slice(&memory.0.lock().unwrap()[at..][..bytes.len()]);
         Ok(())
     }
+
+    fn copy(
+        &self,
+        from: &DoubleMemory,
+        to: &mut DoubleMemory,
+        len: usize,
+    ) -> Result<(), DeviceError> {
+        let bytes = from.0.lock().unwrap()[..len].to_vec();
+        self.write(to, 0, &bytes)
+    }
 }
 
 /// A cipher by the words of a key: what schedules begin at.
