@@ -25,8 +25,9 @@ use luxor_engine::{
 use luxor_engine_gpu::keys::AesSize;
 use serde::Serialize;
 
-use self::{
-    device::OnDevice,
+use self::device::OnDevice;
+pub(crate) use self::{
+    device::{OnDevice as PapersDevice, STREAMS},
     host::{BLOCK, Step, Xts},
 };
 use crate::{
@@ -111,11 +112,11 @@ struct Rate {
 
 /// Seconds of one run.
 #[derive(Clone, Copy, Debug)]
-struct Times {
+pub(crate) struct Times {
     alpha: Option<f64>,
     encryption: Option<f64>,
-    kernels: Option<f64>,
-    total: f64,
+    pub(crate) kernels: Option<f64>,
+    pub(crate) total: f64,
 }
 
 /// Somebody who takes part.
@@ -256,14 +257,7 @@ impl Bench<'_, '_> {
                 ("GPU alpha^8", Step::Eight),
                 ("GPU alpha^128", Step::By128),
             ] {
-                lanes.push(lane_of(
-                    device,
-                    &xts,
-                    system,
-                    step,
-                    device::STREAMS,
-                    &expected,
-                ));
+                lanes.push(lane_of(device, &xts, system, step, STREAMS, &expected));
             }
         }
         // One unit is not split, so one thread.
@@ -287,7 +281,7 @@ impl Bench<'_, '_> {
         let mut rows = Vec::new();
         for device in self.devices {
             device.borrow_mut().key(size, &key(size))?;
-            let counts = [1, 2, 4, 8, 16, device::STREAMS];
+            let counts = [1, 2, 4, 8, 16, STREAMS];
             let mut lanes: Vec<Lane<'_>> = counts
                 .iter()
                 .map(|&streams| {
@@ -329,7 +323,7 @@ impl Bench<'_, '_> {
                 &xts,
                 system,
                 Step::By128,
-                device::STREAMS,
+                STREAMS,
                 &expected,
             ));
         }

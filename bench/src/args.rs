@@ -13,7 +13,7 @@ use crate::{
         Plan,
         matrix::{Filter, Place},
     },
-    damjanovic, demir, file,
+    damjanovic, demir, device, file,
     fio::{Access, Load},
     rivals::Rival,
     sanida, size, unlock,
@@ -44,7 +44,8 @@ pub(crate) struct Args {
     /// block and demir-2020: of the disk [default: 1G]; damjanovic-simic-2015: of the
     /// message [default: 128000000, portable: 4000000; quick: a sixteenth]; an-seo-2022: of the
     /// data [128M, quick: 8M; an OpenCL device that is a CPU takes a sixteenth]; sanida-2020:
-    /// of the longest file [8M, such a device: 512K, quick: 8K]
+    /// of the longest file [8M, such a device: 512K, quick: 8K]; gpu: on the device [4G, quick:
+    /// 1G, less where there is no room; such a device: 1M, quick: 256K]
     ///
     /// With K, M or G for powers of 1024.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -170,6 +171,8 @@ pub(crate) enum Bench {
     /// AES-CTR and AES-XTS a byte at a time on a GPU (Sanida et al., 2020)
     #[value(name = "sanida-2020")]
     Sanida2020,
+    /// The opencl and cuda backends on each device, beside copies and An and Seo's system
+    Gpu,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -349,6 +352,16 @@ impl Args {
             quick: self.quick,
             engine: self.kernel(),
             rivals,
+        }
+    }
+
+    /// The plan for `gpu`.
+    pub(crate) fn gpu(&self) -> device::Plan {
+        device::Plan {
+            bytes: self.size,
+            quick: self.quick,
+            engine: self.kernel(),
+            threads: self.all_threads(),
         }
     }
 

@@ -2,7 +2,9 @@
 //! Devices that run the papers' kernels, `kernels/an_seo.h` and `kernels/sanida.h`. They are
 //! here and not in the engine's backends, which have better ones.
 
+mod cuda;
 mod opencl;
+pub(crate) mod own;
 
 use std::ops::Range;
 
@@ -13,8 +15,11 @@ use serde::Serialize;
 /// What a device is.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct About {
-    /// `opencl`, and a number where there are several.
+    /// `opencl` or `cuda`, and a number where there are several.
     pub(crate) name: String,
+    /// The device's own name, by which the engine's backends know it too.
+    #[serde(skip)]
+    pub(crate) hardware: String,
     /// The device, its platform and its driver, as these say.
     pub(crate) device: String,
     /// A CPU, which is for tests of the kernels and gets less to do.
@@ -26,6 +31,16 @@ pub(crate) struct About {
 pub(crate) enum Paper {
     AnSeo,
     Sanida,
+}
+
+impl Paper {
+    /// As the kernels' files have it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::AnSeo => "an_seo",
+            Self::Sanida => "sanida",
+        }
+    }
 }
 
 /// A device with in-order queues. What is asked of a queue is done before [`Gpu::wait`]
@@ -243,12 +258,20 @@ fn within(range: &Range<usize>, memory: Memory, host: Host) -> Result<(), String
 pub(crate) fn all() -> (Vec<Box<dyn Gpu>>, Vec<String>) {
     let mut devices = Vec::new();
     let mut absent = Vec::new();
-    match opencl::all() {
-        Ok(found) if found.is_empty() => absent.push("opencl: there is no device".to_owned()),
-        Ok(found) => devices.extend(found),
-        Err(why) => absent.push(format!("opencl: {why}")),
+    for (name, found) in [("opencl", opencl::all()), ("cuda", cuda::all())] {
+        match found {
+            Ok(found) if found.is_empty() => absent.push(format!("{name}: there is no device")),
+            Ok(found) => devices.extend(found),
+            Err(why) => absent.push(format!("{name}: {why}")),
+        }
     }
     (devices, absent)
+}
+
+/// NVIDIA's, emulated: it runs the committed PTX.
+#[cfg(test)]
+pub(crate) fn emulated() -> Vec<Box<dyn Gpu>> {
+    cuda::emulated()
 }
 
 #[cfg(test)]
@@ -267,6 +290,7 @@ pub(crate) mod double {
             Self {
                 about: About {
                     name: "idle".into(),
+                    hardware: "a double".into(),
                     device: "a double".into(),
                     is_cpu: false,
                 },

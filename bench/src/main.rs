@@ -12,6 +12,7 @@ mod cipher;
 mod cpu;
 mod damjanovic;
 mod demir;
+mod device;
 mod disk;
 mod file;
 mod fio;
@@ -91,6 +92,7 @@ fn run(args: &Args) -> Result<(), String> {
             Bench::DamjanovicSimic2015 => damjanovic::check(&args.damjanovic(&rivals))?,
             Bench::AnSeo2022 => an_seo::check(&args.an_seo(&rivals))?,
             Bench::Sanida2020 => sanida::check(&args.sanida(&rivals))?,
+            Bench::Gpu => device::check(&args.gpu())?,
         }
     }
     if let Some(path) = &args.json {
@@ -132,6 +134,10 @@ fn run(args: &Args) -> Result<(), String> {
             Bench::Sanida2020 => {
                 let sanida = sanida::measure(&args.sanida(&rivals))?;
                 format!("\n{}", report.sanida_2020.insert(sanida).text())
+            }
+            Bench::Gpu => {
+                let gpu = device::measure(&args.gpu())?;
+                format!("\n{}", report.gpu.insert(gpu).text())
             }
         };
         print!("{table}");

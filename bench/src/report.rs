@@ -10,7 +10,7 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    an_seo, block, cpu, damjanovic, demir, file,
+    an_seo, block, cpu, damjanovic, demir, device, file,
     machine::Machine,
     rivals::{self, About, Rival},
     sanida, unlock,
@@ -42,6 +42,8 @@ pub(crate) struct Report {
     pub(crate) an_seo_2022: Option<an_seo::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sanida_2020: Option<sanida::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) gpu: Option<device::Report>,
 }
 
 #[derive(Debug, Serialize)]
@@ -77,6 +79,7 @@ impl Report {
             damjanovic_simic_2015: None,
             an_seo_2022: None,
             sanida_2020: None,
+            gpu: None,
         }
     }
 

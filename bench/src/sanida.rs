@@ -24,7 +24,10 @@ use self::{device::OnDevice, published::FILES};
 use crate::{
     cipher::{Cipher, Luxor},
     cpu,
-    gpu::{self, About},
+    gpu::{
+        self, About,
+        own::{self, Own, Work},
+    },
     plaintext::Pattern,
     rivals::Rival,
     stats::{self, Summary},
@@ -126,14 +129,19 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     let abouts: Vec<About> = gpus.iter().map(|gpu| gpu.about().clone()).collect();
     let mut devices = Vec::new();
     for gpu in &mut gpus {
-        let most = match (gpu.about().is_cpu, plan.bytes, plan.quick) {
-            (false, ..) | (true, Some(_), _) => longest,
-            (true, None, true) => LONGEST_ON_CPU_QUICK,
-            (true, None, false) => LONGEST_ON_CPU,
-        };
+        let most = longest_on(gpu.about(), plan);
         let name = gpu.about().device.clone();
         let device = OnDevice::new(&mut **gpu, most.min(longest));
         devices.push(RefCell::new(device.map_err(|e| format!("{name}: {e}"))?));
+    }
+
+    // Why there are others is said already.
+    let (owned, _) = own::all(&abouts);
+    let mut owns = Vec::new();
+    for mut own in owned {
+        let most = longest_on(own.about(), plan).min(longest);
+        own.resident(most)?;
+        owns.push(RefCell::new(own));
     }
 
     let mut rows = Vec::new();
@@ -145,6 +153,10 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
             for per_item in PER_ITEM {
                 lanes.push(on_device(device, task, per_item));
             }
+        }
+        for own in &owns {
+            let most = longest_on(own.borrow().about(), plan);
+            lanes.extend(by_own_kernels(own, task, most.min(longest))?);
         }
         lanes.extend(on_cpu(&**engine, task)?);
         for rival in plan.rivals {
@@ -164,6 +176,15 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
         absent,
         rows,
     })
+}
+
+/// The longest file that a device has, if there are any that are so long.
+fn longest_on(device: &About, plan: &Plan<'_>) -> usize {
+    match (device.is_cpu, plan.bytes, plan.quick) {
+        (false, ..) | (true, Some(_), _) => usize::MAX,
+        (true, None, true) => LONGEST_ON_CPU_QUICK,
+        (true, None, false) => LONGEST_ON_CPU,
+    }
 }
 
 /// Once each to settle, to see whether it is right and how long it takes; then in turns.
@@ -225,17 +246,52 @@ fn on_device<'a>(device: &'a RefCell<OnDevice<'_>>, task: Task, per_item: u32) -
     }
 }
 
+/// On the device, without copies, as the paper's kernels. None for what the backends have not.
+fn by_own_kernels<'a>(
+    own: &'a RefCell<Box<dyn Own>>,
+    task: Task,
+    longest: usize,
+) -> Result<Option<Lane<'a>>, String> {
+    let Some(spec) = task.spec()? else {
+        return Ok(None);
+    };
+    own.borrow_mut().key(&spec)?;
+    let contestant = format!("{}, Luxor's kernels", own.borrow().about().name);
+    let mut output = Vec::new();
+    let run = move |input: &[u8], expected: &[u8], times| {
+        let own = &mut **own.borrow_mut();
+        let work = Work {
+            first: FIRST,
+            unit: input.len(),
+            len: input.len(),
+        };
+        own.write(0, input)?;
+        // So that nothing is there that an earlier run made.
+        own.copy_resident(input.len())?;
+        let begun = Instant::now();
+        for _ in 0..times {
+            own.crypt_resident(task.direction, work)?;
+        }
+        let seconds = begun.elapsed().as_secs_f64() / times as f64;
+        output.clear();
+        output.resize(input.len(), 0);
+        own.read(0, &mut output)?;
+        same(&output, expected)?;
+        Ok(seconds)
+    };
+    Ok(Some(Lane {
+        contestant,
+        bytes_per_item: None,
+        longest,
+        run: Box::new(run),
+    }))
+}
+
 /// None for what the engine has not.
 fn on_cpu<'a>(engine: &dyn Backend, task: Task) -> Result<Option<Lane<'a>>, String> {
-    if task.size == AesSize::Aes192 {
+    let Some(spec) = task.spec()? else {
         return Ok(None);
-    }
-    let key = task.key();
-    let spec = match task.mode {
-        Mode::Xts => XtsKey::new(&key).map(KeySpec::Xts),
-        _ => AesKey::new(&key).map(KeySpec::Ctr),
     };
-    let spec = spec.map_err(|e| e.to_string())?;
     let luxor = Luxor {
         key: engine.load_key(&spec).map_err(|e| e.to_string())?,
         direction: task.direction,
@@ -310,6 +366,17 @@ impl Task {
         (1..).take(keys * self.size.bytes()).collect()
     }
 
+    /// None for what the engine has not.
+    fn spec(self) -> Result<Option<KeySpec>, String> {
+        let key = self.key();
+        let spec = match (self.size, self.mode) {
+            (AesSize::Aes192, _) => return Ok(None),
+            (_, Mode::Xts) => XtsKey::new(&key).map(KeySpec::Xts),
+            _ => AesKey::new(&key).map(KeySpec::Ctr),
+        };
+        spec.map(Some).map_err(|e| e.to_string())
+    }
+
     /// What is right for the first bytes of `input`, as many as each file has.
     fn answers(self, input: &[u8], files: &[usize]) -> Result<Vec<Vec<u8>>, String> {
         let key = self.key();
@@ -352,6 +419,25 @@ mod tests {
             if let Some(mut lane) = on_cpu(&**engine, task).unwrap() {
                 assert!(time(&mut [&mut lane], task, &input, expected, 1).is_ok());
                 assert!(time(&mut [&mut lane], task, &input, &input, 1).is_err());
+            }
+        }
+    }
+
+    /// On the emulated GPU.
+    #[test]
+    fn our_own_kernels_are_right_and_have_no_192() {
+        let input = [7; 1024];
+        for mut own in own::emulated() {
+            own.resident(1024).unwrap();
+            let own = RefCell::new(own);
+            for task in Task::all() {
+                let expected = &task.answers(&input, &[1024]).unwrap()[0];
+                let lane = by_own_kernels(&own, task, 1024).unwrap();
+                assert_eq!(lane.is_none(), task.size == AesSize::Aes192);
+                if let Some(mut lane) = lane {
+                    assert!(time(&mut [&mut lane], task, &input, expected, 1).is_ok());
+                    assert!(time(&mut [&mut lane], task, &input, &input, 1).is_err());
+                }
             }
         }
     }

@@ -116,6 +116,46 @@ fn json_of_the_gpu_papers_has_the_documented_form() {
     let rows = rows.iter().filter(|row| row["contestant"] == device);
     // Two modes, two directions, three keys, four of bytes, two files.
     assert_eq!(rows.count(), 2 * 2 * 3 * 4 * 2);
+    let rows = found["rows"].as_array().unwrap();
+    let ours = rows
+        .iter()
+        .filter(|row| row["contestant"] == "opencl, Luxor's kernels");
+    let ours: Vec<_> = ours.map(|row| row["cipher"].as_str().unwrap()).collect();
+    // Two keys, and nothing of a work-item.
+    assert_eq!(ours.len(), 2 * 2 * 2 * 2);
+    assert!(
+        ours.iter().all(|cipher| !cipher.contains("192")),
+        "{ours:?}"
+    );
+}
+
+/// On PoCL.
+#[test]
+fn json_of_devices_has_the_documented_form() {
+    let found = has_the_form_of(
+        "bench-gpu.json",
+        "gpu --quick --engine portable --size 64K --json",
+    );
+    let device = &found["gpu"]["devices"][0];
+    assert_eq!(device["about"]["name"], "opencl");
+    assert_eq!(device["no_papers"], Value::Null);
+    for (what, bytes) in [("resident", "resident_bytes"), ("host", "host_bytes")] {
+        assert_eq!(device[bytes], 64 << 10);
+        let rows = device[what].as_array().unwrap();
+        // Two keys, two directions, two lengths of units.
+        assert_eq!(rows.len(), 2 * 2 * 2);
+        assert!(rows.iter().all(|row| above_0(&row["of_copy"]["median"])));
+        assert!(above_0(&rows[1]["of_4096"]["median"]), "{}", rows[1]);
+    }
+    let papers = device["papers"].as_array().unwrap();
+    assert_eq!(papers.len(), 2 * 2);
+    for rates in ["kernels", "total"] {
+        assert!(
+            papers
+                .iter()
+                .all(|row| above_0(&row[rates]["times"]["median"]))
+        );
+    }
 }
 
 #[test]
@@ -123,6 +163,7 @@ fn without_a_device_the_gpu_papers_run_on_the_cpu_and_say_why() {
     for (name, rows) in [
         ("an-seo-2022", "Tables 3 and 4"),
         ("sanida-2020", "Table V"),
+        ("gpu", ""),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
             .args([name, "--quick", "--engine", "portable", "--size", "128K"])
@@ -133,7 +174,8 @@ fn without_a_device_the_gpu_papers_run_on_the_cpu_and_say_why() {
         assert!(output.status.success(), "{output:?}");
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(said.contains("no rows of opencl: "), "{said}");
-        assert!(said.contains(rows) && said.contains("portable"), "{said}");
+        let by_the_cpu = name == "gpu" || said.contains("portable");
+        assert!(said.contains(rows) && by_the_cpu, "{said}");
     }
 }
 
@@ -204,6 +246,7 @@ fn what_there_is_not_is_said() {
         ("an-seo-2022 --engine none", "none"),
         ("sanida-2020 --engine none", "none"),
         ("sanida-2020 --size 100", "--size"),
+        ("gpu --engine none", "none"),
         (
             "block --dir /nonexistent/folder --contestant qemu",
             "/nonexistent/folder",

@@ -12,12 +12,12 @@ use super::{
 use crate::gpu::{About, Gpu, Host, Launch, Memory, Paper};
 
 /// The paper's streams, and the most that there are here.
-pub(super) const STREAMS: usize = 32;
+pub(crate) const STREAMS: usize = 32;
 
 /// A device with memory for `bytes` of data.
-pub(super) struct OnDevice<'a> {
+pub(crate) struct OnDevice<'a> {
     gpu: &'a mut dyn Gpu,
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
     input: Host,
     output: Host,
     host_starts: Host,
@@ -29,7 +29,7 @@ pub(super) struct OnDevice<'a> {
 }
 
 impl<'a> OnDevice<'a> {
-    pub(super) fn new(gpu: &'a mut dyn Gpu, input: &[u8]) -> Result<Self, String> {
+    pub(crate) fn new(gpu: &'a mut dyn Gpu, input: &[u8]) -> Result<Self, String> {
         gpu.queues(STREAMS)?;
         let bytes = input.len();
         let device = Self {
@@ -49,11 +49,11 @@ impl<'a> OnDevice<'a> {
         Ok(device)
     }
 
-    pub(super) fn about(&self) -> &About {
+    pub(crate) fn about(&self) -> &About {
         self.gpu.about()
     }
 
-    pub(super) fn key(&mut self, size: AesSize, key: &[u8]) -> Result<(), String> {
+    pub(crate) fn key(&mut self, size: AesSize, key: &[u8]) -> Result<(), String> {
         self.size = Some(size);
         let words = KeyWords::of_bytes(size, &key[..size.bytes()], None, Tables::One);
         self.gpu.load(Paper::AnSeo, &words)
@@ -61,7 +61,7 @@ impl<'a> OnDevice<'a> {
 
     /// Powers on the host; then to the device and back, in so many streams; then what the
     /// kernels alone take, on what is there. What came out is compared with `expected`.
-    pub(super) fn run(
+    pub(crate) fn run(
         &mut self,
         xts: &Xts,
         step: Step,
@@ -138,5 +138,36 @@ impl<'a> OnDevice<'a> {
             count: number(gaps.len() * gap)?,
         };
         self.gpu.launch(queue, &encrypt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu;
+
+    /// The committed PTX, emulated: all systems, units of one gap and less, several streams.
+    #[test]
+    fn the_emulated_gpu_makes_what_the_reference_does() {
+        let input: Vec<u8> = (0..=250).cycle().take(2 * 4096).collect();
+        let key: Vec<u8> = (1..=64).collect();
+        for mut gpu in gpu::emulated() {
+            let mut device = OnDevice::new(&mut *gpu, &input).unwrap();
+            for size in [AesSize::Aes128, AesSize::Aes256] {
+                let key = &key[..2 * size.bytes()];
+                device.key(size, key).unwrap();
+                for (unit, streams) in [(4096, 1), (512, 3)] {
+                    let units = (0..).zip(input.chunks(unit));
+                    let expected: Vec<u8> = units
+                        .flat_map(|(number, unit)| luxor_reference::xts_encrypt(key, number, unit))
+                        .collect();
+                    let xts = Xts::new(size, key, unit / BLOCK);
+                    for step in [Step::One, Step::Eight, Step::By128] {
+                        device.run(&xts, step, streams, &expected).unwrap();
+                    }
+                    assert!(device.run(&xts, Step::One, 1, &input).is_err());
+                }
+            }
+        }
     }
 }

@@ -7,11 +7,11 @@ use luxor_engine_gpu::keys::AesSize;
 
 use crate::table_aes::TableAes;
 
-pub(super) const BLOCK: usize = 16;
+pub(crate) const BLOCK: usize = 16;
 
 /// How the host goes from one of its powers of α to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// Algorithm 1: every tweak.
     One,
     /// Algorithm 2, one look-up: every 8th.
@@ -22,7 +22,7 @@ pub(super) enum Step {
 
 impl Step {
     /// Blocks from one power to the next.
-    pub(super) fn gap(self) -> usize {
+    pub(crate) fn gap(self) -> usize {
         match self {
             Self::One => 1,
             Self::Eight => 8,
@@ -31,7 +31,7 @@ impl Step {
     }
 
     /// `first` and what follows it, one after the other, as blocks.
-    pub(super) fn powers(self, first: u128, blocks: &mut [u8]) {
+    pub(crate) fn powers(self, first: u128, blocks: &mut [u8]) {
         fn fill(mut t: u128, blocks: &mut [u8], next: impl Fn(u128) -> u128) {
             for block in blocks.chunks_exact_mut(BLOCK) {
                 block.copy_from_slice(&t.to_le_bytes());
@@ -47,17 +47,17 @@ impl Step {
 }
 
 /// The keys of XTS, and data units of one length numbered from 0.
-pub(super) struct Xts {
-    pub(super) size: AesSize,
+pub(crate) struct Xts {
+    pub(crate) size: AesSize,
     data_key: TableAes,
     tweak_key: TableAes,
     /// Blocks of a unit.
-    pub(super) unit: usize,
+    pub(crate) unit: usize,
 }
 
 impl Xts {
     /// `key` is the data key, then the tweak key; units have `unit` blocks.
-    pub(super) fn new(size: AesSize, key: &[u8], unit: usize) -> Self {
+    pub(crate) fn new(size: AesSize, key: &[u8], unit: usize) -> Self {
         let (data, tweak) = key.split_at(size.bytes());
         Self {
             size,
@@ -68,13 +68,13 @@ impl Xts {
     }
 
     /// Blocks from one power to the next: no power serves two units.
-    pub(super) fn gap(&self, step: Step) -> usize {
+    pub(crate) fn gap(&self, step: Step) -> usize {
         step.gap().min(self.unit)
     }
 
     /// For `blocks` blocks of data the tweak of every [`Xts::gap`]-th one, from the beginning
     /// of each unit on. Gives the number of bytes.
-    pub(super) fn starts(&self, step: Step, blocks: usize, starts: &mut [u8]) -> usize {
+    pub(crate) fn starts(&self, step: Step, blocks: usize, starts: &mut [u8]) -> usize {
         let unit = self.unit.min(blocks);
         let len = BLOCK * unit.div_ceil(self.gap(step));
         let units = starts.chunks_mut(len).take(blocks.div_ceil(unit));
@@ -87,7 +87,7 @@ impl Xts {
     }
 
     /// The naive CPU's second half: all blocks with their tweaks, one after the other.
-    pub(super) fn encrypt(&self, tweaks: &[u8], input: &[u8], output: &mut [u8]) {
+    pub(crate) fn encrypt(&self, tweaks: &[u8], input: &[u8], output: &mut [u8]) {
         let blocks = input.chunks_exact(BLOCK).zip(tweaks.chunks_exact(BLOCK));
         for ((input, tweak), output) in blocks.zip(output.chunks_exact_mut(BLOCK)) {
             let tweak = number(tweak);

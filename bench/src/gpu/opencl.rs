@@ -114,6 +114,7 @@ impl OpenCl {
         let version = platform::get_platform_info(platform, platform::CL_PLATFORM_VERSION);
         let about = About {
             name: name.to_owned(),
+            hardware: text(info(device::CL_DEVICE_NAME)),
             device: format!(
                 "{} ({}, driver {})",
                 text(info(device::CL_DEVICE_NAME)),
@@ -190,7 +191,7 @@ impl OpenCl {
             return Ok(kernel);
         }
         let program = match self.loaded {
-            Some((paper, _)) => self.programs.get(key_of(paper)).copied(),
+            Some((paper, _)) => self.programs.get(paper.name()).copied(),
             None => None,
         };
         let program = program.ok_or("no kernels are loaded")?;
@@ -208,13 +209,6 @@ impl OpenCl {
     }
 }
 
-const fn key_of(paper: Paper) -> &'static str {
-    match paper {
-        Paper::AnSeo => "an_seo",
-        Paper::Sanida => "sanida",
-    }
-}
-
 /// Nobody asks for it: queues are in order.
 fn forget(event: *mut c_void) {
     // SAFETY: it was given to the caller just now.
@@ -229,9 +223,9 @@ impl Gpu for OpenCl {
     fn load(&mut self, paper: Paper, key: &KeyWords) -> Result<(), String> {
         self.wait()?;
         let threads = self.threads(paper)?;
-        if !self.programs.contains_key(key_of(paper)) {
+        if !self.programs.contains_key(paper.name()) {
             let program = self.build(paper, threads)?;
-            self.programs.insert(key_of(paper), program);
+            self.programs.insert(paper.name(), program);
         }
         if self.loaded.is_none_or(|(loaded, _)| loaded != paper) {
             self.forget_kernels();

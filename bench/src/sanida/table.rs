@@ -13,7 +13,7 @@ impl Report {
         let mut text = format!(
             "AES a byte at a time on a GPU (Sanida et al., 2020): milliseconds without copies, \
              medians of {} rounds.\nIn XTS a file is one data unit; with 192 bits that is \
-             aes-192-xts (non-standard). The engine and\nlibraries: one thread, in memory.\n",
+             aes-192-xts (non-standard). The engine and\nlibraries: one thread, in memory. Luxor's kernels for devices have no 192 bits here.\n",
             self.rounds,
         );
         for about in &self.devices {
@@ -128,7 +128,7 @@ impl Report {
                 let Some(row) = rows.next() else { continue };
                 let gbps = row.file_bytes as f64 * 8e-6 / row.milliseconds.median;
                 let file = size::text(row.file_bytes);
-                text += &format!("  {who:<12} {file:<24} {mode:<5} {gbps:>8.2}\n");
+                text += &format!("  {who:<28} {file:<8} {mode:<5} {gbps:>8.2}\n");
             }
         }
         for [paper, device, language, mode, gbps] in published::THROUGHPUT {

@@ -1,0 +1,576 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `gpu`: Luxor's kernels on each device that the engine's backends have, beside what the
+//! device could do at best.
+//!
+//! XTS reads and writes each byte once, as a copy does. So data that are on the device are
+//! encrypted beside a copy there, and data of the host, in pinned memory, beside a copy up and a
+//! copy down at the same time. The third contestant is the α¹²⁸ system of
+//! [`an_seo`](crate::an_seo) on the same device. Rates are of bytes encrypted, or copied, a
+//! second.
+
+mod table;
+
+use std::{num::NonZeroUsize, time::Instant};
+
+use luxor_engine::{DataUnitLen, Direction, Executor, InOut, KeySpec, LoadedKey, Run, XtsKey};
+use luxor_engine_gpu::AesSize;
+use serde::Serialize;
+
+use crate::{
+    an_seo::{BLOCK, PapersDevice, STREAMS, Step, Xts},
+    cpu,
+    gpu::{
+        self, About, Gpu,
+        own::{self, Own, Work},
+    },
+    plaintext::Pattern,
+    stats::{self, Summary},
+};
+
+/// What is to be measured.
+pub(crate) struct Plan {
+    /// Of the data on the device. None: as its kind has it.
+    pub(crate) bytes: Option<usize>,
+    pub(crate) quick: bool,
+    /// The kernel of the CPU's that says what is right. None: the best one.
+    pub(crate) engine: Option<String>,
+    pub(crate) threads: NonZeroUsize,
+}
+
+/// What came out.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    rounds: usize,
+    devices: Vec<OnDevice>,
+    /// Why there are no others.
+    absent: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct OnDevice {
+    about: About,
+    resident_bytes: usize,
+    /// On the device.
+    resident: Vec<Row>,
+    host_bytes: usize,
+    /// From pinned memory to pinned memory.
+    host: Vec<Row>,
+    /// Beside the paper's α¹²⁸, of `host_bytes`.
+    papers: Vec<Beside>,
+    /// Why there is nothing of the paper's.
+    no_papers: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    key_bits: usize,
+    direction: &'static str,
+    unit_bytes: usize,
+    /// 10⁹ bytes a second.
+    gb_per_s: Summary,
+    /// The copy's, in the same rounds.
+    copy_gb_per_s: Summary,
+    of_copy: Summary,
+    /// What this should be at least, on the device for which that was said.
+    of_copy_mark: Option<f64>,
+    /// Units of 512 bytes: the rate over that of 4096, in the same rounds.
+    of_4096: Option<Summary>,
+}
+
+#[derive(Debug, Serialize)]
+struct Beside {
+    key_bits: usize,
+    unit_bytes: usize,
+    /// Data and powers of α being on the device.
+    kernels: Rates,
+    /// From memory of the host and back, the paper's powers of α with it.
+    total: Rates,
+}
+
+#[derive(Debug, Serialize)]
+struct Rates {
+    gb_per_s: Summary,
+    papers_gb_per_s: Summary,
+    times: Summary,
+}
+
+const UNITS: [usize; 2] = [4096, 512];
+
+/// What issue 8 says of an H200.
+const RESIDENT_MARKS: [f64; 2] = [0.32, 0.23];
+const HOST_MARK: f64 = 0.9;
+const SHORT_UNITS_MARK: f64 = 0.9;
+const PAPER_MARK: f64 = 3.0;
+
+/// Data on a GPU: what a launch and a wait cost, is little beside them.
+const ON_GPU: usize = 4 << 30;
+const ON_GPU_QUICK: usize = 1 << 30;
+/// A CPU's OpenCL is there to test kernels.
+const ON_CPU: usize = 1 << 20;
+const ON_CPU_QUICK: usize = 256 << 10;
+/// The most from memory to memory, and of the paper's.
+const ON_HOST: usize = 1 << 30;
+
+/// The input is so many bytes again and again.
+const PATTERN: usize = 64 << 20;
+
+/// Units that are looked at after each time; all are before the first one.
+const SAMPLES: usize = 16;
+
+/// Sees to it that there is such an engine.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn check(plan: &Plan) -> Result<(), String> {
+    cpu::kernels(plan.engine.as_deref()).map(drop)
+}
+
+/// Measures.
+///
+/// # Errors
+/// When memory lacks, something fails or makes wrong bytes.
+pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
+    let rounds = if plan.quick { 3 } else { 11 };
+    let (mut gpus, _) = gpu::all();
+    let papers: Vec<About> = gpus.iter().map(|gpu| gpu.about().clone()).collect();
+    let (mut owns, absent) = own::all(&papers);
+    let mut devices = Vec::new();
+    for own in &mut owns {
+        let name = own.about().name.clone();
+        let gpu = gpus.iter_mut().find(|gpu| gpu.about().name == name);
+        let bytes = plan
+            .bytes
+            .unwrap_or(match (own.about().is_cpu, plan.quick) {
+                (false, false) => ON_GPU,
+                (false, true) => ON_GPU_QUICK,
+                (true, false) => ON_CPU,
+                (true, true) => ON_CPU_QUICK,
+            });
+        let measured = Session::new(&mut **own, plan, bytes, rounds)
+            .and_then(|mut session| session.measure(gpu));
+        devices.push(measured.map_err(|e| format!("{name}: {e}"))?);
+    }
+    Ok(Report {
+        rounds,
+        devices,
+        absent,
+    })
+}
+
+/// A device with its data.
+struct Session<'a> {
+    own: &'a mut dyn Own,
+    plan: &'a Plan,
+    rounds: usize,
+    pattern: Vec<u8>,
+    /// On the device, and on the host.
+    bytes: usize,
+    host_bytes: usize,
+}
+
+/// What is asked of a key.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    size: AesSize,
+    direction: Direction,
+}
+
+impl<'a> Session<'a> {
+    /// With less than `bytes` where there is no room for them, if nobody asked for so many.
+    fn new(
+        own: &'a mut dyn Own,
+        plan: &'a Plan,
+        bytes: usize,
+        rounds: usize,
+    ) -> Result<Self, String> {
+        let mut bytes = bytes.next_multiple_of(UNITS[0]);
+        while let Err(why) = own.resident(bytes) {
+            if plan.bytes.is_some() || bytes <= ON_CPU {
+                return Err(why);
+            }
+            bytes = (bytes / 2).next_multiple_of(UNITS[0]);
+        }
+        let host_bytes = bytes.min(ON_HOST);
+        own.host(host_bytes)?;
+        let mut pattern = vec![0; bytes.min(PATTERN)];
+        Pattern::new().fill(&mut pattern);
+        for at in (0..bytes).step_by(pattern.len()) {
+            own.write(at, &pattern[..pattern.len().min(bytes - at)])?;
+        }
+        let (input, _) = own.host_bytes()?;
+        for part in input.chunks_mut(pattern.len()) {
+            part.copy_from_slice(&pattern[..part.len()]);
+        }
+        Ok(Self {
+            own,
+            plan,
+            rounds,
+            pattern,
+            bytes,
+            host_bytes,
+        })
+    }
+
+    fn measure(&mut self, gpu: Option<&mut Box<dyn Gpu>>) -> Result<OnDevice, String> {
+        let (mut resident, mut host) = (Vec::new(), Vec::new());
+        for (size, mark) in [AesSize::Aes128, AesSize::Aes256]
+            .into_iter()
+            .zip(RESIDENT_MARKS)
+        {
+            for direction in [Direction::Encrypt, Direction::Decrypt] {
+                let task = Task { size, direction };
+                let cpu = self.load(size)?;
+                resident.extend(self.resident(task, &cpu, mark)?);
+                host.extend(self.host(task, &cpu)?);
+            }
+        }
+        let (papers, no_papers) = match gpu {
+            None => (Vec::new(), Some("it has no such device".into())),
+            Some(gpu) => {
+                let input = self.own.host_bytes()?.0.to_vec();
+                match PapersDevice::new(&mut **gpu, &input) {
+                    Ok(mut device) => (self.papers(&mut device, &input)?, None),
+                    Err(why) => (Vec::new(), Some(why)),
+                }
+            }
+        };
+        Ok(OnDevice {
+            about: self.own.about().clone(),
+            resident_bytes: self.bytes,
+            resident,
+            host_bytes: self.host_bytes,
+            host,
+            papers,
+            no_papers,
+        })
+    }
+
+    /// The key on the device and on the CPU.
+    fn load(&mut self, size: AesSize) -> Result<Cpu, String> {
+        let spec = XtsKey::new(&key(size)).map_err(|e| e.to_string())?;
+        let spec = KeySpec::Xts(spec);
+        self.own.key(&spec)?;
+        let engines = cpu::kernels(self.plan.engine.as_deref())?;
+        let engine = engines.first().ok_or("there is no engine")?;
+        Ok(Cpu {
+            key: engine.load_key(&spec).map_err(|e| e.to_string())?,
+            executor: Executor::new(self.plan.threads),
+        })
+    }
+
+    fn resident(&mut self, task: Task, cpu: &Cpu, mark: f64) -> Result<Vec<Row>, String> {
+        let bytes = self.bytes;
+        let work = |unit| Work {
+            first: 0,
+            unit,
+            len: bytes,
+        };
+        for unit in UNITS {
+            self.own.copy_resident(bytes)?;
+            self.own.crypt_resident(task.direction, work(unit))?;
+            self.see_all(task, cpu, unit)?;
+        }
+        let samples = timed(1 + UNITS.len(), self.rounds, |lane| {
+            let begun = Instant::now();
+            let Some(at) = lane.checked_sub(1) else {
+                self.own.copy_resident(bytes)?;
+                return Ok(begun.elapsed().as_secs_f64());
+            };
+            self.own.crypt_resident(task.direction, work(UNITS[at]))?;
+            let seconds = begun.elapsed().as_secs_f64();
+            self.see_some(task, cpu, UNITS[at])?;
+            Ok(seconds)
+        })?;
+        let marks = [Some(mark), None];
+        rows(task, bytes, &samples, marks)
+    }
+
+    fn host(&mut self, task: Task, cpu: &Cpu) -> Result<Vec<Row>, String> {
+        let bytes = self.host_bytes;
+        let work = |unit| Work {
+            first: 0,
+            unit,
+            len: bytes,
+        };
+        let mut expected = vec![vec![0; bytes]; UNITS.len()];
+        for (unit, expected) in UNITS.into_iter().zip(&mut expected) {
+            let (input, _) = self.own.host_bytes()?;
+            cpu.crypt(task.direction, unit, 0, input, expected)?;
+        }
+        let samples = timed(1 + UNITS.len(), self.rounds, |lane| {
+            let begun = Instant::now();
+            let Some(at) = lane.checked_sub(1) else {
+                self.own.copy_host(bytes)?;
+                return Ok(begun.elapsed().as_secs_f64());
+            };
+            self.own.crypt_host(task.direction, work(UNITS[at]))?;
+            let seconds = begun.elapsed().as_secs_f64();
+            same(self.own.host_bytes()?.1, &expected[at])?;
+            Ok(seconds)
+        })?;
+        rows(task, bytes, &samples, [Some(HOST_MARK); 2])
+    }
+
+    fn papers(
+        &mut self,
+        device: &mut PapersDevice<'_>,
+        input: &[u8],
+    ) -> Result<Vec<Beside>, String> {
+        let (direction, bytes) = (Direction::Encrypt, self.host_bytes);
+        let mut found = Vec::new();
+        for size in [AesSize::Aes128, AesSize::Aes256] {
+            let cpu = self.load(size)?;
+            device.key(size, &key(size))?;
+            for unit in UNITS {
+                let mut expected = vec![0; bytes];
+                cpu.crypt(direction, unit, 0, input, &mut expected)?;
+                let xts = Xts::new(size, &key(size), unit / BLOCK);
+                let work = Work {
+                    first: 0,
+                    unit,
+                    len: bytes,
+                };
+                let samples = timed(2, self.rounds, |lane| {
+                    if lane == 0 {
+                        let times = device.run(&xts, Step::By128, STREAMS, &expected)?;
+                        let kernels = times.kernels.ok_or("the kernels have no time")?;
+                        return Ok([kernels, times.total]);
+                    }
+                    let begun = Instant::now();
+                    self.own.crypt_resident(direction, work)?;
+                    let kernels = begun.elapsed().as_secs_f64();
+                    let begun = Instant::now();
+                    self.own.crypt_host(direction, work)?;
+                    let total = begun.elapsed().as_secs_f64();
+                    same(self.own.host_bytes()?.1, &expected)?;
+                    Ok([kernels, total])
+                })?;
+                let rates = |which: usize| {
+                    let of = |lane: usize| seconds(&samples[lane], |sample| sample[which]);
+                    Some(Rates {
+                        gb_per_s: rate(bytes, &of(1))?,
+                        papers_gb_per_s: rate(bytes, &of(0))?,
+                        times: stats::ratios(&of(0), &of(1))?,
+                    })
+                };
+                found.push(Beside {
+                    key_bits: size.bits(),
+                    unit_bytes: unit,
+                    kernels: rates(0).ok_or(NO_ROUNDS)?,
+                    total: rates(1).ok_or(NO_ROUNDS)?,
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Compares the whole output on the device with the CPU's.
+    fn see_all(&self, task: Task, cpu: &Cpu, unit: usize) -> Result<(), String> {
+        for at in (0..self.bytes).step_by(self.pattern.len()) {
+            self.see(task, cpu, unit, at, self.pattern.len())?;
+        }
+        Ok(())
+    }
+
+    /// Compares some units, the first and the last among them.
+    fn see_some(&self, task: Task, cpu: &Cpu, unit: usize) -> Result<(), String> {
+        let units = self.bytes / unit;
+        for sample in 0..SAMPLES {
+            let at = (units - 1) * sample / (SAMPLES - 1);
+            self.see(task, cpu, unit, at * unit, unit)?;
+        }
+        Ok(())
+    }
+
+    /// Compares `len` bytes from `at` on, as far as there are any.
+    fn see(&self, task: Task, cpu: &Cpu, unit: usize, at: usize, len: usize) -> Result<(), String> {
+        let len = len.min(self.bytes - at);
+        let input = &self.pattern[at % self.pattern.len()..][..len];
+        let (mut found, mut expected) = (vec![0; len], vec![0; len]);
+        self.own.read(at, &mut found)?;
+        cpu.crypt(task.direction, unit, at / unit, input, &mut expected)?;
+        same(&found, &expected)
+    }
+}
+
+/// Who says what is right.
+struct Cpu {
+    key: Box<dyn LoadedKey>,
+    executor: Executor,
+}
+
+impl Cpu {
+    /// Units of `unit` bytes, numbered from `first`.
+    fn crypt(
+        &self,
+        direction: Direction,
+        unit: usize,
+        first: usize,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<(), String> {
+        let unit = DataUnitLen::new(unit).map_err(|e| e.to_string())?;
+        let bytes = InOut::Separate { input, output };
+        let run = Run::new((first as u64).into(), 1, unit, bytes).map_err(|e| e.to_string())?;
+        self.executor
+            .crypt(&*self.key, direction, &mut [run])
+            .map_err(|e| e.to_string())
+    }
+}
+
+fn same(found: &[u8], expected: &[u8]) -> Result<(), String> {
+    if found == expected {
+        return Ok(());
+    }
+    Err("other bytes than the CPU's".into())
+}
+
+/// The data key, then the tweak key. Nothing depends on its value.
+fn key(size: AesSize) -> Vec<u8> {
+    (1..).take(2 * size.bytes()).collect()
+}
+
+const NO_ROUNDS: &str = "there are no rounds";
+
+/// Everybody once to settle, then in turns: the samples of each.
+fn timed<T: Clone>(
+    lanes: usize,
+    rounds: usize,
+    mut run: impl FnMut(usize) -> Result<T, String>,
+) -> Result<Vec<Vec<T>>, String> {
+    for lane in 0..lanes {
+        run(lane)?;
+    }
+    let mut samples = vec![Vec::new(); lanes];
+    for lane in stats::turns(rounds, lanes) {
+        samples[lane].push(run(lane)?);
+    }
+    Ok(samples)
+}
+
+fn seconds<T>(samples: &[T], of: impl Fn(&T) -> f64) -> Vec<Option<f64>> {
+    samples.iter().map(|sample| Some(of(sample))).collect()
+}
+
+fn rate(bytes: usize, seconds: &[Option<f64>]) -> Option<Summary> {
+    let rates = seconds.iter().flatten().map(|s| bytes as f64 / s / 1e9);
+    Summary::of(rates.collect())
+}
+
+/// Of the copy's samples, then those of each length of units.
+fn rows(
+    task: Task,
+    bytes: usize,
+    samples: &[Vec<f64>],
+    marks: [Option<f64>; UNITS.len()],
+) -> Result<Vec<Row>, String> {
+    let all: Vec<_> = samples.iter().map(|lane| seconds(lane, |&s| s)).collect();
+    let [copy, long, _] = all.as_slice() else {
+        return Err(NO_ROUNDS.into());
+    };
+    let row = |at: usize| {
+        let own = &all[at + 1];
+        Some(Row {
+            key_bits: task.size.bits(),
+            direction: match task.direction {
+                Direction::Encrypt => "encrypt",
+                Direction::Decrypt => "decrypt",
+            },
+            unit_bytes: UNITS[at],
+            gb_per_s: rate(bytes, own)?,
+            copy_gb_per_s: rate(bytes, copy)?,
+            of_copy: stats::ratios(copy, own)?,
+            of_copy_mark: marks[at],
+            of_4096: if at == 0 {
+                None
+            } else {
+                stats::ratios(long, own)
+            },
+        })
+    };
+    let rows = (0..UNITS.len()).map(row).collect::<Option<_>>();
+    rows.ok_or_else(|| NO_ROUNDS.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan {
+            bytes: Some(8192),
+            quick: true,
+            engine: Some("portable".into()),
+            threads: NonZeroUsize::MIN,
+        }
+    }
+
+    /// The committed PTX, emulated: all that a GPU is asked for, and its answers.
+    #[test]
+    fn everything_runs_on_the_emulated_gpu() {
+        let (plan, mut own) = (plan(), own::emulated().pop().unwrap());
+        let mut gpu = gpu::emulated().pop().unwrap();
+        let mut session = Session::new(&mut *own, &plan, 8000, 1).unwrap();
+        let found = session.measure(Some(&mut gpu)).unwrap();
+        assert_eq!((found.resident_bytes, found.host_bytes), (8192, 8192));
+        for rows in [&found.resident, &found.host] {
+            let named: Vec<_> = rows
+                .iter()
+                .map(|row| (row.key_bits, row.direction, row.unit_bytes))
+                .collect();
+            assert_eq!(named.len(), 8);
+            assert_eq!(
+                named[..3],
+                [
+                    (128, "encrypt", 4096),
+                    (128, "encrypt", 512),
+                    (128, "decrypt", 4096)
+                ]
+            );
+            assert_eq!(named[7], (256, "decrypt", 512));
+            assert!(
+                rows.iter()
+                    .all(|row| (row.unit_bytes == 512) == row.of_4096.is_some())
+            );
+        }
+        let marks: Vec<_> = found.resident.iter().map(|row| row.of_copy_mark).collect();
+        assert_eq!(marks[..2], [Some(0.32), None]);
+        assert_eq!(marks[4..6], [Some(0.23), None]);
+        assert_eq!(found.papers.len(), 4);
+        assert_eq!(found.no_papers, None);
+    }
+
+    #[test]
+    fn a_wrong_answer_ends_it() {
+        let (plan, mut own) = (plan(), own::emulated().pop().unwrap());
+        let mut session = Session::new(&mut *own, &plan, 8192, 1).unwrap();
+        let (size, direction) = (AesSize::Aes128, Direction::Encrypt);
+        let task = Task { size, direction };
+        let cpu = session.load(AesSize::Aes256).unwrap();
+        assert!(session.resident(task, &cpu, 1.0).is_ok());
+        // Now the device has another key than the CPU.
+        session.load(AesSize::Aes128).unwrap();
+        let wrong = "other bytes than the CPU's";
+        assert_eq!(session.resident(task, &cpu, 1.0).unwrap_err(), wrong);
+        assert_eq!(session.host(task, &cpu).unwrap_err(), wrong);
+        session.own.copy_resident(8192).unwrap();
+        assert_eq!(session.see_all(task, &cpu, 512).unwrap_err(), wrong);
+        assert_eq!(session.see_some(task, &cpu, 512).unwrap_err(), wrong);
+        let mut idle: Box<dyn Gpu> = Box::new(gpu::double::Idle::new());
+        let papers = session.measure(Some(&mut idle)).unwrap_err();
+        assert_eq!(papers, "other bytes than the naive CPU's");
+    }
+
+    #[test]
+    fn ratios_are_to_the_copy_and_to_long_units() {
+        let (size, direction) = (AesSize::Aes256, Direction::Decrypt);
+        let task = Task { size, direction };
+        let samples = [vec![1.0, 2.0], vec![2.0, 4.0], vec![4.0, 8.0]];
+        let rows = rows(task, 2_000_000_000, &samples, [Some(0.23), None]).unwrap();
+        assert_eq!(rows[0].of_copy.median, 0.5);
+        assert_eq!(rows[1].of_copy.median, 0.25);
+        assert_eq!(rows[1].of_4096.unwrap().median, 0.5);
+        assert_eq!(rows[0].gb_per_s.median, 0.75);
+        assert_eq!(rows[0].copy_gb_per_s.median, 1.5);
+    }
+}

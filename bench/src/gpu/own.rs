@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Luxor's own kernels on a device: on data that are there, and from memory to memory.
+
+#![allow(unsafe_code, reason = "copies that go on after their call")]
+
+use luxor_engine::{
+    Backend, Buffer, DataUnitLen, DataUnitNumber, Direction, InOut, KeySpec, LoadedKey, Run,
+};
+use luxor_engine_gpu::{
+    Device, DeviceError, GpuBackend, GpuKey, Queue, QueueSizes, Resident, ResidentRun, Tuning,
+};
+
+use super::About;
+
+/// A device of one of the engine's backends, with memory there and here: an input, and an
+/// output of the same length. Every call returns when what it says is done.
+///
+/// Calls fail when [`Own::key`], [`Own::resident`] or [`Own::host`] must come before and have
+/// not, and when a length is more than is there.
+pub(crate) trait Own {
+    fn about(&self) -> &About;
+
+    fn key(&mut self, key: &KeySpec) -> Result<(), String>;
+
+    /// Has so many bytes of input and output on the device, in the place of those before.
+    fn resident(&mut self, len: usize) -> Result<(), String>;
+
+    /// Has so many bytes of pinned input and output on the host, likewise.
+    fn host(&mut self, len: usize) -> Result<(), String>;
+
+    /// The host's input and output.
+    fn host_bytes(&mut self) -> Result<(&mut [u8], &mut [u8]), String>;
+
+    /// Writes the device's input.
+    fn write(&mut self, at: usize, bytes: &[u8]) -> Result<(), String>;
+
+    /// Reads the device's output.
+    fn read(&self, at: usize, bytes: &mut [u8]) -> Result<(), String>;
+
+    /// From the device's input to its output: `len` bytes in units of `unit`, numbered from
+    /// `first`.
+    fn crypt_resident(&mut self, direction: Direction, work: Work) -> Result<(), String>;
+
+    /// A copy of the device's input to its output.
+    fn copy_resident(&mut self, len: usize) -> Result<(), String>;
+
+    /// As [`Own::crypt_resident`], from the host's input to its output.
+    fn crypt_host(&mut self, direction: Direction, work: Work) -> Result<(), String>;
+
+    /// The host's input to the device, and at the same time as many bytes from there to the
+    /// host's output, each way on a queue of its own.
+    fn copy_host(&mut self, len: usize) -> Result<(), String>;
+}
+
+/// Whole data units.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    pub(crate) first: u64,
+    pub(crate) unit: usize,
+    pub(crate) len: usize,
+}
+
+/// Bytes of a copy between host and device.
+const PART: usize = 32 << 20;
+
+/// Everybody that there is, and why there are no others. `papers` are those of
+/// [`all`](super::all).
+pub(crate) fn all(papers: &[About]) -> (Vec<Box<dyn Own>>, Vec<String>) {
+    let mut found = Vec::new();
+    let mut absent = Vec::new();
+    match luxor_engine_opencl::devices() {
+        Ok(devices) => found.extend(of("opencl", devices, papers)),
+        Err(why) => absent.push(format!("opencl: {why}")),
+    }
+    match luxor_engine_cuda::devices() {
+        Ok(devices) => found.extend(of("cuda", devices, papers)),
+        Err(why) => absent.push(format!("cuda: {why}")),
+    }
+    (found, absent)
+}
+
+/// Each device by itself, as the papers' part knows it.
+fn of<D: Device>(interface: &str, devices: Vec<D>, papers: &[About]) -> Vec<Box<dyn Own>> {
+    let mut taken: Vec<&str> = Vec::new();
+    let mut found: Vec<Box<dyn Own>> = Vec::new();
+    for device in devices {
+        let description = device.description();
+        let same = papers.iter().find(|about| {
+            about.name.starts_with(interface)
+                && !taken.contains(&about.name.as_str())
+                && description.starts_with(&format!("{}, ", about.hardware))
+        });
+        taken.extend(same.map(|about| about.name.as_str()));
+        let about = About {
+            name: same.map_or_else(|| interface.to_owned(), |about| about.name.clone()),
+            hardware: same.map_or_else(String::new, |about| about.hardware.clone()),
+            device: description,
+            is_cpu: same.is_some_and(|about| about.is_cpu),
+        };
+        found.push(Box::new(Owned::new(device, about)));
+    }
+    found
+}
+
+/// A device with what it was asked to have.
+struct Owned<D: Device> {
+    about: About,
+    key: Option<GpuKey<D>>,
+    resident: Option<(D::Memory, D::Memory)>,
+    /// Before the host's memory, which they may be using.
+    queues: Option<(D::Queue, D::Queue, usize)>,
+    host: Option<(Buffer, Buffer)>,
+    backend: GpuBackend<D>,
+}
+
+impl<D: Device> Owned<D> {
+    fn new(device: D, about: About) -> Self {
+        Self {
+            about,
+            key: None,
+            resident: None,
+            queues: None,
+            host: None,
+            backend: GpuBackend::new(vec![device], Tuning::default()),
+        }
+    }
+
+    fn device(&self) -> &D {
+        &self.backend.devices()[0]
+    }
+}
+
+fn said<T>(result: Result<T, impl ToString>) -> Result<T, String> {
+    result.map_err(|error| error.to_string())
+}
+
+const NO_KEY: &str = "there is no key";
+const NO_MEMORY: &str = "there is no memory yet";
+
+impl<D: Device> Own for Owned<D> {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn key(&mut self, key: &KeySpec) -> Result<(), String> {
+        self.key = Some(said(self.backend.load(key))?);
+        Ok(())
+    }
+
+    fn resident(&mut self, len: usize) -> Result<(), String> {
+        self.resident = None;
+        let memory = || said(self.device().memory(len));
+        self.resident = Some((memory()?, memory()?));
+        Ok(())
+    }
+
+    fn host(&mut self, len: usize) -> Result<(), String> {
+        (self.queues, self.host) = (None, None);
+        let buffers = (self.backend.alloc(len), self.backend.alloc(len));
+        if !self.device().is_pinned(&buffers.0) || !self.device().is_pinned(&buffers.1) {
+            return Err(format!("{len} bytes of pinned memory are not to be had"));
+        }
+        let part = PART.min(len).next_multiple_of(16);
+        let sizes = QueueSizes {
+            data: part,
+            tweaks: 16,
+            pieces: 32,
+        };
+        let queue = || said(self.device().queue(sizes));
+        self.queues = Some((queue()?, queue()?, part));
+        self.host = Some(buffers);
+        Ok(())
+    }
+
+    fn host_bytes(&mut self) -> Result<(&mut [u8], &mut [u8]), String> {
+        let (input, output) = self.host.as_mut().ok_or(NO_MEMORY)?;
+        Ok((input, output))
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) -> Result<(), String> {
+        let (input, _) = self.resident.as_mut().ok_or(NO_MEMORY)?;
+        said(self.backend.devices()[0].write(input, at, bytes))
+    }
+
+    fn read(&self, at: usize, bytes: &mut [u8]) -> Result<(), String> {
+        let (_, output) = self.resident.as_ref().ok_or(NO_MEMORY)?;
+        said(self.device().read(output, at, bytes))
+    }
+
+    fn crypt_resident(&mut self, direction: Direction, work: Work) -> Result<(), String> {
+        let key = self.key.as_ref().ok_or(NO_KEY)?;
+        let (input, output) = self.resident.as_mut().ok_or(NO_MEMORY)?;
+        let run = ResidentRun {
+            first: DataUnitNumber::from(work.first),
+            stride: 1,
+            unit_len: said(DataUnitLen::new(work.unit))?,
+            units: work.len / work.unit,
+            input_at: 0,
+            output_at: 0,
+        };
+        let data = Resident::Separate { input, output };
+        said(key.crypt_resident(0, direction, &[run], data))
+    }
+
+    fn copy_resident(&mut self, len: usize) -> Result<(), String> {
+        let (input, output) = self.resident.as_mut().ok_or(NO_MEMORY)?;
+        said(self.backend.devices()[0].copy(input, output, len))
+    }
+
+    fn crypt_host(&mut self, direction: Direction, work: Work) -> Result<(), String> {
+        let key = self.key.as_ref().ok_or(NO_KEY)?;
+        let (input, output) = self.host.as_mut().ok_or(NO_MEMORY)?;
+        let (Some(input), Some(output)) = (input.get(..work.len), output.get_mut(..work.len))
+        else {
+            return Err(format!("there are no {} bytes", work.len));
+        };
+        let bytes = InOut::Separate { input, output };
+        let unit = said(DataUnitLen::new(work.unit))?;
+        let run = said(Run::new(work.first.into(), 1, unit, bytes))?;
+        said(key.crypt(direction, &mut [run]))
+    }
+
+    fn copy_host(&mut self, len: usize) -> Result<(), String> {
+        let (up, down, part) = self.queues.as_mut().ok_or(NO_MEMORY)?;
+        let (input, output) = self.host.as_mut().ok_or(NO_MEMORY)?;
+        if input.len() < len || output.len() < len {
+            return Err(format!("there are no {len} bytes"));
+        }
+        let mut begin = || -> Result<(), DeviceError> {
+            for at in (0..len).step_by(*part) {
+                let bytes = (*part).min(len - at);
+                let (from, to) = (&input[at..at + bytes], &mut output[at..at + bytes]);
+                // SAFETY: both have so many bytes, and are neither used nor given back
+                // before the waits below return: the queues come before them in this value.
+                unsafe {
+                    up.upload(from.as_ptr(), bytes, 0)?;
+                    down.download(0, to.as_mut_ptr(), bytes)?;
+                }
+            }
+            Ok(())
+        };
+        let begun = begin();
+        // Both, whatever happened.
+        let waited = (up.wait(), down.wait());
+        said(begun.and(waited.0).and(waited.1))
+    }
+}
+
+/// NVIDIA's, emulated: it runs the committed PTX.
+#[cfg(test)]
+pub(crate) fn emulated() -> Vec<Box<dyn Own>> {
+    use std::sync::Arc;
+
+    use super::cuda::double::{Double, GPU};
+
+    let driver: Arc<dyn luxor_engine_cuda::Driver> = Double::new(&[GPU]);
+    let devices = luxor_engine_cuda::Cuda::all(&driver).unwrap();
+    let papers: Vec<About> = super::emulated()
+        .iter()
+        .map(|g| g.about().clone())
+        .collect();
+    of("cuda", devices, &papers)
+}
+
+#[cfg(test)]
+mod tests {
+    use luxor_engine::XtsKey;
+
+    use super::*;
+
+    #[test]
+    fn data_come_through_the_emulated_gpu() {
+        let mut own = emulated().pop().unwrap();
+        assert_eq!(own.about().name, "cuda");
+        assert_eq!(own.about().hardware, "Double 0");
+        let input: Vec<u8> = (0..=250).cycle().take(4 * 512).collect();
+        let key: Vec<u8> = (1..=64).collect();
+        let work = Work {
+            first: 9,
+            unit: 512,
+            len: input.len(),
+        };
+        assert_eq!(own.copy_resident(1), Err(NO_MEMORY.into()));
+        own.resident(input.len()).unwrap();
+        own.host(input.len()).unwrap();
+        assert_eq!(own.crypt_host(Direction::Encrypt, work), Err(NO_KEY.into()));
+        own.key(&KeySpec::Xts(XtsKey::new(&key).unwrap())).unwrap();
+        own.write(0, &input).unwrap();
+        let units = (9..).zip(input.chunks(512));
+        let expected: Vec<u8> = units
+            .flat_map(|(number, unit)| luxor_reference::xts_encrypt(&key, number, unit))
+            .collect();
+
+        let mut found = vec![0; input.len()];
+        own.copy_resident(input.len()).unwrap();
+        own.read(0, &mut found).unwrap();
+        assert!(found == input);
+        own.crypt_resident(Direction::Encrypt, work).unwrap();
+        own.read(0, &mut found).unwrap();
+        assert!(found == expected);
+
+        own.host_bytes().unwrap().0.copy_from_slice(&input);
+        own.crypt_host(Direction::Encrypt, work).unwrap();
+        assert!(own.host_bytes().unwrap().1 == expected);
+        // From a queue of its own, in which there is nothing.
+        own.copy_host(input.len()).unwrap();
+        assert!(own.host_bytes().unwrap().1.iter().all(|&b| b == 0));
+        for len in [input.len() + 16, usize::MAX] {
+            assert!(own.copy_resident(len).is_err() && own.copy_host(len).is_err());
+        }
+    }
+}
