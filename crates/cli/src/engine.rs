@@ -4,12 +4,13 @@
 use std::{num::NonZeroUsize, sync::Arc, thread};
 
 use luxor_engine::{
-    Backend, BackendError, CryptError, Fallback, KeySpec, LoadedKey, Mode, Registry, SelectError,
-    Unavailable,
+    Backend, BackendError, Choice, CryptError, Fallback, KeySpec, LoadedKey, Mode, Registry,
+    SelectError, Unavailable,
 };
 
 use crate::{
     args::GlobalArgs,
+    calibration::{self, Calibration, Cpu},
     console::Console,
     error::{Error, Result},
 };
@@ -84,7 +85,28 @@ pub struct Engine {
     pub backend: Arc<dyn Backend>,
     /// How many threads do AES.
     pub threads: NonZeroUsize,
+    uses_device: bool,
     console: Console,
+}
+
+/// As many as `--threads` says, or one for each processor.
+#[must_use]
+pub fn threads(global: &GlobalArgs) -> NonZeroUsize {
+    let threads = global.threads;
+    threads
+        .and_then(|threads| NonZeroUsize::new(threads.into()))
+        .or_else(|| thread::available_parallelism().ok())
+        .unwrap_or(NonZeroUsize::MIN)
+}
+
+/// The calibration of this machine, if it is one of `cpu` with so many threads.
+///
+/// # Errors
+/// In words, why there is none.
+pub fn calibrated(cpu: &dyn Backend, threads: NonZeroUsize) -> Result<Calibration, String> {
+    let path = calibration::path().map_err(|error| error.message().to_owned())?;
+    let name = cpu.info().name;
+    Calibration::read(&path, || Cpu::of_this_machine(name, threads.get()))
 }
 
 impl Engine {
@@ -94,10 +116,24 @@ impl Engine {
     /// When the engine asked for is absent or has no such mode.
     pub fn select(global: &GlobalArgs, mode: Mode, console: Console) -> Result<Self> {
         let registry = registry();
-        let backend = match global.engine.as_str() {
+        let warn = move |text: &str| console.warn(text);
+        let note = move |text: &str| console.note(text);
+        let threads = threads(global);
+        let found = match global.engine.as_str() {
             "auto" => registry.best(mode)?,
             name => registry.get(name)?,
         };
+        let mut backend = carrying_on(Arc::clone(&found), mode, warn)?;
+        if global.engine == "auto" && mode == Mode::Xts {
+            match calibrated(&*backend, threads) {
+                Ok(calibration) => {
+                    let open = |name: &str| self::registry().get(name);
+                    backend = with_device(backend, &calibration, open, note, warn);
+                }
+                Err(why) => note(&why),
+            }
+        }
+        let uses_device = is_device(&*found) || !Arc::ptr_eq(&found, &backend);
         let info = backend.info();
         if !info.modes.contains(&mode) {
             return Err(BackendError::Unsupported {
@@ -106,21 +142,22 @@ impl Engine {
             }
             .into());
         }
-        let threads = global
-            .threads
-            .and_then(|threads| NonZeroUsize::new(threads.into()))
-            .or_else(|| thread::available_parallelism().ok())
-            .unwrap_or(NonZeroUsize::MIN);
         console.note(format!(
             "engine {} ({}), {threads} threads",
             info.name, info.device
         ));
-        let warn = move |text: &str| console.warn(text);
         Ok(Self {
-            backend: carrying_on(backend, mode, warn)?,
+            backend,
             threads,
+            uses_device,
             console,
         })
+    }
+
+    /// The engine, if it may use a device: buffers for that are its own.
+    #[must_use]
+    pub fn device(&self) -> Option<&dyn Backend> {
+        self.uses_device.then_some(&*self.backend)
     }
 
     /// A key in the engine's own form.
@@ -139,12 +176,55 @@ fn carrying_on(
     mode: Mode,
     warn: impl Fn(&str) + Send + Sync + 'static,
 ) -> Result<Arc<dyn Backend>, SelectError> {
-    let cpu = Registry::cpu();
-    if cpu.names().any(|name| name == backend.info().name) {
+    if !is_device(&*backend) {
         return Ok(backend);
     }
-    let cpu = cpu.best(mode)?;
+    let cpu = Registry::cpu().best(mode)?;
     Ok(Arc::new(Fallback::new(backend, cpu, warn)))
+}
+
+/// Whether `backend` is none of the CPU's.
+#[must_use]
+pub fn is_device(backend: &dyn Backend) -> bool {
+    let name = backend.info().name;
+    Registry::cpu().names().all(|cpu| cpu != name)
+}
+
+/// `cpu`, and for XTS in long calls the device that was faster in `calibration`, if there is
+/// one. It is looked for, by `open`, when such a call comes; where it is not found any more,
+/// or is another one, `note` is told so. When it fails `warn` is told so, and `cpu` goes on.
+fn with_device(
+    cpu: Arc<dyn Backend>,
+    calibration: &Calibration,
+    open: impl Fn(&str) -> Result<Arc<dyn Backend>, SelectError> + Send + Sync + 'static,
+    note: impl Fn(&str) + Send + Sync + 'static,
+    warn: impl Fn(&str) + Clone + Send + Sync + 'static,
+) -> Arc<dyn Backend> {
+    let Some((device, from)) = calibration.winner() else {
+        return cpu;
+    };
+    let (name, calibrated) = (device.engine.clone(), device.device.clone());
+    let shown = format!("{name} ({calibrated})");
+    let open = move || {
+        let stays = |why: String| note(&format!("{why}; all calls stay on the CPU"));
+        let device = match open(&name) {
+            Ok(device) => device,
+            Err(error) => {
+                stays(error.to_string());
+                return None;
+            }
+        };
+        let found = device.info().device;
+        if found != calibrated {
+            stays(format!(
+                "the engine {name} is not {calibrated} any more, but {found}"
+            ));
+            return None;
+        }
+        note(&format!("engine {name} begins with long calls"));
+        carrying_on(device, Mode::Xts, warn.clone()).ok()
+    };
+    Arc::new(Choice::new(cpu, from, shown, open))
 }
 
 impl Drop for Engine {
@@ -239,5 +319,87 @@ mod tests {
         let portable = Registry::cpu().get("portable").unwrap();
         let backend = carrying_on(Arc::clone(&portable), Mode::Xts, |_| {}).unwrap();
         assert!(Arc::ptr_eq(&backend, &portable));
+    }
+
+    fn calibration(device: &str, wins_from: Option<usize>) -> Calibration {
+        let device = calibration::Device {
+            engine: "cuda".into(),
+            device: device.into(),
+            wins_from,
+            reason: None,
+            calls: Vec::new(),
+        };
+        Calibration::new(Cpu::of_this_machine("portable", 1), vec![device])
+    }
+
+    /// A call of 1024 bytes on the CPU, and two of 4096; and what was noted and warned of.
+    fn noted_with(calibration: &Calibration, is_there: bool) -> (Vec<String>, Vec<String>) {
+        let (notes, warnings) = (Arc::default(), Arc::default());
+        let into = |list: &Arc<Mutex<Vec<String>>>| {
+            let list = Arc::clone(list);
+            move |text: &str| list.lock().unwrap().push(text.to_owned())
+        };
+        let open = move |name: &str| {
+            assert_eq!(name, "cuda");
+            match is_there {
+                true => Ok(Arc::new(Unplugged) as Arc<dyn Backend>),
+                false => Registry::cpu().get("cuda"),
+            }
+        };
+        let cpu = Registry::cpu().get("portable").unwrap();
+        let (note, warn) = (into(&notes), into(&warnings));
+        let backend = with_device(cpu, calibration, open, note, warn);
+        let spec = KeySpec::Xts(XtsKey::new(&Vec::from_iter(0..64)).unwrap());
+        let key = backend.load_key(&spec).unwrap();
+        for (len, notes_after) in [(1024, 0), (4096, 1), (4096, 1)] {
+            let mut bytes = vec![7; len];
+            for direction in Direction::ALL {
+                let unit = DataUnitLen::new(512).unwrap();
+                let run = Run::new(3_u64.into(), 1, unit, &mut bytes[..]).unwrap();
+                key.crypt(direction, &mut [run]).unwrap();
+                assert_eq!(bytes == vec![7; len], direction == Direction::Decrypt);
+            }
+            assert!(notes.lock().unwrap().len() <= notes_after);
+        }
+        let taken = |list: Arc<Mutex<Vec<String>>>| list.lock().unwrap().clone();
+        (taken(notes), taken(warnings))
+    }
+
+    const THERE: &str = "a device that is not there any more";
+
+    #[test]
+    fn a_device_that_wins_gets_the_long_calls_until_it_fails() {
+        let (notes, warnings) = noted_with(&calibration(THERE, Some(4096)), true);
+        assert_eq!(notes, ["engine cuda begins with long calls"]);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(
+            warnings[0].starts_with("the engine cuda failed: unplugged; "),
+            "{warnings:?}"
+        );
+    }
+
+    #[test]
+    fn a_device_that_is_another_or_gone_is_noted_once() {
+        let (notes, warnings) = noted_with(&calibration("a better one", Some(4096)), true);
+        let other = format!(
+            "the engine cuda is not a better one any more, but {THERE}; all calls stay on the CPU"
+        );
+        assert_eq!(notes, [other]);
+        assert_eq!(warnings.len(), 0);
+        let (notes, warnings) = noted_with(&calibration(THERE, Some(4096)), false);
+        assert_eq!((notes.len(), warnings.len()), (1, 0));
+        assert!(
+            notes[0].starts_with("there is no engine called \"cuda\""),
+            "{notes:?}"
+        );
+    }
+
+    #[test]
+    fn where_no_device_wins_it_is_the_cpus_backend_as_it_is() {
+        let cpu = Registry::cpu().get("portable").unwrap();
+        let open = |_: &str| unreachable!("no device is looked for");
+        let calibration = calibration(THERE, None);
+        let backend = with_device(Arc::clone(&cpu), &calibration, open, |_| {}, |_| {});
+        assert!(Arc::ptr_eq(&backend, &cpu));
     }
 }

@@ -5,6 +5,7 @@
 
 mod args;
 mod block_device;
+mod calibration;
 mod change;
 mod commands;
 mod confirm;
@@ -83,7 +84,7 @@ fn run(cli: &Cli) -> Result<()> {
         Command::Mount(args) => commands::mount::run(args, &cli.global, console),
         Command::Serve(args) => commands::serve::run(args, &cli.global, console),
         Command::Raw(args) => commands::raw::run(args, &cli.global, console),
-        Command::Engines(args) => commands::engines::run(args),
+        Command::Engines(args) => commands::engines::run(args, &cli.global, console),
         Command::Bench(args) => commands::bench::run(args, &cli.global),
         Command::Completions(args) => commands::generate::completions(args),
         Command::Man(args) => commands::generate::man(args),

@@ -10,18 +10,17 @@ use std::{
 };
 
 use luxor_engine::{
-    Chains, CryptError, DataUnitLen, DataUnitNumber, Direction, Executor, InOut, LoadedKey,
-    Message, Mode, Run,
+    Backend, Chains, CryptError, DataUnitLen, DataUnitNumber, Direction, Executor, InOut,
+    LoadedKey, Message, Mode, Run,
 };
-use luxor_sector::copy::{Copied, Copier, CopyError, Piece, Region, Source};
+use luxor_sector::{
+    copy::{Copied, Copier, CopyError, Piece, Region, Source},
+    pipeline,
+};
 
 const BLOCK: usize = 16;
 
-/// Bytes in a piece where the length is known and was checked: as the pipeline
-/// has it.
-const PIECE: usize = 512 << 10;
-
-/// Bytes in a piece of a stream. Those of one piece are checked before any
+/// Bytes in a piece of a stream, at least. Those of one piece are checked before any
 /// output.
 const STREAM_PIECE: usize = 4 << 20;
 
@@ -34,6 +33,8 @@ pub struct RawCipher<'a> {
     pub mode: Mode,
     /// The key.
     pub key: &'a dyn LoadedKey,
+    /// Where `key` is from, if that may use a device.
+    pub backend: Option<&'a dyn Backend>,
     /// How many threads do the work. In output feedback no more than two, one a chain.
     pub threads: NonZeroUsize,
     /// Which way.
@@ -86,14 +87,15 @@ impl RawCipher<'_> {
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Copied, RawError> {
         let mut message = self.message()?;
+        let (piece_len, backend) = pipeline::pieces(self.key, self.backend, source.known_len());
         let piece_len = match &source {
             Source::At(region) => {
                 self.check_len(region.len)?;
-                PIECE
+                piece_len
             }
             // Any length will do: there is nothing to check.
-            Source::Stream(_) if message.is_some() => PIECE,
-            Source::Stream(_) => STREAM_PIECE,
+            Source::Stream(_) if message.is_some() => piece_len,
+            Source::Stream(_) => piece_len.max(STREAM_PIECE),
         };
         let piece_len = match (self.mode, self.data_unit) {
             // One byte more than a lone unit may have, to see that it is too long.
@@ -120,6 +122,7 @@ impl RawCipher<'_> {
         let copier = Copier {
             piece_len: NonZeroUsize::new(piece_len).expect("no piece is empty"),
             threads,
+            backend,
             // Signals end the process without asking anybody.
             cancel: &AtomicBool::new(false),
         };
@@ -303,7 +306,7 @@ mod tests {
         AesKey, Construction, KeySpec, ParallelOfbKey, Registry, TweakSchedule, XtsKey,
     };
     use luxor_reference::TweakableOfb;
-    use luxor_sector::{MemoryStorage, copy::Region};
+    use luxor_sector::{MemoryStorage, copy::Region, pipeline::PIECE_LEN};
 
     use super::*;
 
@@ -359,6 +362,7 @@ mod tests {
         let cipher = RawCipher {
             mode,
             key: &*key,
+            backend: None,
             threads: NonZeroUsize::new(2).unwrap(),
             direction,
             data_unit: data_unit.map(|unit| DataUnitLen::new(unit).unwrap()),
@@ -412,10 +416,10 @@ mod tests {
             for len in [
                 16,
                 48,
-                PIECE - 16,
-                PIECE,
-                PIECE + 16,
-                3 * PIECE,
+                PIECE_LEN - 16,
+                PIECE_LEN,
+                PIECE_LEN + 16,
+                3 * PIECE_LEN,
                 STREAM_PIECE,
                 2 * STREAM_PIECE + 4096,
             ] {
@@ -426,7 +430,7 @@ mod tests {
             }
         }
         for mode in [Mode::Ctr, Mode::Ofb, Mode::OfbXex, Mode::OfbXe] {
-            for len in [1, 15, 17, PIECE - 1, PIECE + 1, STREAM_PIECE + 31] {
+            for len in [1, 15, 17, PIECE_LEN - 1, PIECE_LEN + 1, STREAM_PIECE + 31] {
                 let input = input(len);
                 let (output, _) = process(mode, None, Direction::Encrypt, &input);
                 assert!(output == at_once(mode, &input), "{mode}, {len} bytes");
@@ -437,7 +441,7 @@ mod tests {
     /// Pieces of any length, and each chain on a thread of its own.
     #[test]
     fn a_message_goes_on_wherever_a_piece_ends() {
-        let input = input(PIECE + 4099);
+        let input = input(PIECE_LEN + 4099);
         for name in ["auto", "portable"] {
             for mode in FEEDBACK {
                 let registry = Registry::cpu();
@@ -452,6 +456,7 @@ mod tests {
                         let cipher = RawCipher {
                             mode,
                             key: &*key,
+                            backend: None,
                             threads: NonZeroUsize::new(threads).unwrap(),
                             direction,
                             data_unit: None,
@@ -498,6 +503,7 @@ mod tests {
             let cipher = RawCipher {
                 mode,
                 key: &Units,
+                backend: None,
                 threads: NonZeroUsize::MIN,
                 direction: Direction::Encrypt,
                 data_unit: None,
@@ -527,7 +533,7 @@ mod tests {
             512,
             4096,
             100_000,
-            PIECE - 1,
+            PIECE_LEN - 1,
             STREAM_PIECE + 1,
             1 << 24,
         ] {

@@ -239,6 +239,10 @@ impl<D: Device> LoadedKey for GpuKey<D> {
             CryptError::new(done, CryptErrorKind::Device { backend, message })
         })
     }
+
+    fn whole_from(&self) -> usize {
+        0
+    }
 }
 
 /// Consecutive data units in a device's memory.

@@ -47,6 +47,13 @@ pub trait LoadedKey: Send + Sync {
     /// their original input, so the caller can go on from there elsewhere.
     fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError>;
 
+    /// Calls of so many bytes and more are best made in one: the key spreads them itself
+    /// over what it has. Shorter ones run on the calling thread, as all do of the CPU's keys,
+    /// for which this is [`usize::MAX`].
+    fn whole_from(&self) -> usize {
+        usize::MAX
+    }
+
     /// A message that begins with `iv`, to be gone on with piece by piece: in output
     /// feedback with tweaks, what a piece needs of the one before it is a secret, so that
     /// no number says where it begins. `None` for other modes, and where a backend has

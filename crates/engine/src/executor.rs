@@ -48,7 +48,8 @@ const UNITS: usize = 32;
 /// needed, and kept.
 ///
 /// For the CPU's keys, each of whose calls runs on one thread. A device's
-/// backend does its own scheduling.
+/// backend does its own scheduling, and gets calls as they are
+/// ([`LoadedKey::whole_from`]).
 #[derive(Debug)]
 pub struct Executor {
     threads: usize,
@@ -100,7 +101,7 @@ impl Executor {
     ) -> Result<(), CryptError> {
         let total: usize = runs.iter().map(Run::len).sum();
         let threads = self.threads.min(total / MIN_SHARE);
-        if threads < 2 {
+        if threads < 2 || total >= key.whole_from() {
             return key.crypt(direction, runs);
         }
         // A key that refuses one of the runs does so before any of them is begun.
@@ -569,30 +570,43 @@ mod tests {
     }
 
     #[test]
-    fn large_calls_are_cut() {
-        struct Counts(AtomicUsize);
+    fn large_calls_are_cut_where_the_key_does_not_want_them_whole() {
+        struct Counts {
+            calls: AtomicUsize,
+            whole_from: usize,
+        }
         impl LoadedKey for Counts {
             fn crypt(&self, _: Direction, _: &mut [Run<'_>]) -> Result<(), CryptError> {
-                self.0.fetch_add(1, Ordering::Relaxed);
+                self.calls.fetch_add(1, Ordering::Relaxed);
                 Ok(())
+            }
+
+            fn whole_from(&self) -> usize {
+                self.whole_from
             }
         }
         let unit = DataUnitLen::new(512).unwrap();
-        let calls = |threads, len| {
+        let calls_of = |threads, len, whole_from| {
             let mut bytes = vec![0; len];
             let run = Run::new(DataUnitNumber::new(0), 1, unit, bytes.as_mut_slice()).unwrap();
-            let counts = Counts(AtomicUsize::new(0));
+            let counts = Counts {
+                calls: AtomicUsize::new(0),
+                whole_from,
+            };
             let executor = Executor::new(NonZeroUsize::new(threads).unwrap());
             assert_eq!(executor.threads(), threads);
             executor
                 .crypt(&counts, Direction::Encrypt, &mut [run])
                 .unwrap();
-            counts.0.into_inner()
+            counts.calls.into_inner()
         };
+        let calls = |threads, len| calls_of(threads, len, usize::MAX);
         assert_eq!(calls(4, 2 * MIN_SHARE - 512), 1);
         assert_eq!(calls(1, 8 << 20), 1);
         // One more asks whether all runs will do.
         assert_eq!(calls(2, 6 << 20), 1 + 8);
         assert_eq!(calls(2, 32 << 20), 1 + 2);
+        assert_eq!(calls_of(2, 6 << 20, 6 << 20), 1);
+        assert_eq!(calls_of(2, 6 << 20, (6 << 20) + 1), 1 + 8);
     }
 }

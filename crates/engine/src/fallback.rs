@@ -155,6 +155,13 @@ impl LoadedKey for FallbackKey {
         result.map_err(|e| CryptError::new(error.done + e.done, e.kind))
     }
 
+    fn whole_from(&self) -> usize {
+        match &self.device {
+            Some(device) if !self.state.has_failed() => device.whole_from(),
+            _ => self.cpu.whole_from(),
+        }
+    }
+
     fn message(&self, iv: DataUnitNumber) -> Option<Message> {
         match &self.device {
             Some(device) if !self.state.has_failed() => device.message(iv),

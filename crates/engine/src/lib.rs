@@ -14,6 +14,7 @@
 //! | check an implementation | [`self_test`] |
 //! | plug in a device | implement [`Backend`] and [`LoadedKey`] |
 //! | go on when a device fails | [`Fallback`] |
+//! | send only long calls to a device | [`Choice`] |
 //!
 //! XTS keeps data secret and does not authenticate it: who can write to the
 //! ciphertext can change the plaintext in units of 16 bytes without being noticed.
@@ -43,6 +44,8 @@ extern crate alloc;
 
 mod backend;
 mod buffer;
+#[cfg(feature = "std")]
+mod choice;
 mod detect;
 #[cfg(feature = "std")]
 mod executor;
@@ -62,6 +65,8 @@ pub use backend::{
     check_runs,
 };
 pub use buffer::{Buffer, PAGE};
+#[cfg(feature = "std")]
+pub use choice::Choice;
 #[cfg(feature = "std")]
 pub use executor::{Chains, Executor};
 pub use fallback::Fallback;

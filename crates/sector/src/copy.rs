@@ -53,7 +53,7 @@ use std::{
     thread,
 };
 
-use luxor_engine::Buffer;
+use luxor_engine::{Backend, Buffer};
 
 use crate::storage::Storage;
 
@@ -93,6 +93,8 @@ pub struct Copier<'a> {
     /// started, to read and write meanwhile, or fewer where the source is short or
     /// their buffers would have more than 32 MiB.
     pub threads: NonZeroUsize,
+    /// Whose memory the buffers are; `None` for what is ordinary.
+    pub backend: Option<&'a dyn Backend>,
     /// Set from outside, this ends the copy soon with [`CopyError::Cancelled`].
     pub cancel: &'a AtomicBool,
 }
@@ -210,6 +212,7 @@ impl Copier<'_> {
         }
         let shared = Shared {
             piece_len,
+            backend: self.backend,
             cancel: self.cancel,
             source: match source.reborrow() {
                 Source::At(region) => SharedSource::At {
@@ -257,6 +260,7 @@ impl Copier<'_> {
 /// What the workers share.
 struct Shared<'a, E> {
     piece_len: usize,
+    backend: Option<&'a dyn Backend>,
     cancel: &'a AtomicBool,
     source: SharedSource<'a>,
     /// Locked by the one that writes.
@@ -370,7 +374,11 @@ impl<E> Shared<'_, E> {
                 return Ok(buffer);
             }
             if queue.allocated < queue.buffers {
-                match Buffer::try_zeroed(self.piece_len) {
+                let buffer = match self.backend {
+                    Some(backend) => Ok(backend.alloc(self.piece_len)),
+                    None => Buffer::try_zeroed(self.piece_len),
+                };
+                match buffer {
                     Ok(buffer) => {
                         queue.allocated += 1;
                         return Ok(buffer);

@@ -8,7 +8,7 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use luxor_engine::{CryptError, Direction, LoadedKey};
+use luxor_engine::{Backend, CryptError, Direction, LoadedKey};
 
 pub use crate::copy::{Copied, Region, Source};
 use crate::{
@@ -18,7 +18,30 @@ use crate::{
 
 /// A multiple of every sector size. Small enough for a core's own cache, large
 /// enough that calls and batches of units cost nothing beside the work.
-const PIECE_LEN: usize = 512 << 10;
+pub const PIECE_LEN: usize = 512 << 10;
+
+/// Bytes of a piece for a device: its queues share them, in batches of 1 MiB and more.
+const DEVICE_PIECE_LEN: usize = 4 << 20;
+
+/// Four of these are as many bytes as all buffers may have.
+const MAX_PIECE_LEN: usize = 8 << 20;
+
+/// The bytes of a piece where a source of `len` bytes is given to `key` piece by piece; and
+/// `backend` if the pieces are so long because a device wants them so, whose memory they
+/// are best in then. `None`, as of a pipe, may be a few bytes: for so few `key` would not
+/// use a device.
+#[must_use]
+pub fn pieces<'a>(
+    key: &dyn LoadedKey,
+    backend: Option<&'a dyn Backend>,
+    len: Option<u64>,
+) -> (usize, Option<&'a dyn Backend>) {
+    let from = key.whole_from();
+    if from > MAX_PIECE_LEN || len.unwrap_or(0) < from as u64 {
+        return (PIECE_LEN, None);
+    }
+    (from.next_power_of_two().max(DEVICE_PIECE_LEN), backend)
+}
 
 /// What to do with a stream.
 #[derive(Clone, Copy)]
@@ -27,6 +50,8 @@ pub struct Job<'a> {
     pub geometry: Geometry,
     /// The key.
     pub key: &'a dyn LoadedKey,
+    /// Where `key` is from, if that may use a device: buffers for one are its own.
+    pub backend: Option<&'a dyn Backend>,
     /// How many threads encrypt or decrypt at a time. Two more may read or write
     /// meanwhile.
     pub threads: NonZeroUsize,
@@ -62,7 +87,9 @@ pub fn run(
     sink: &mut (dyn Write + Send),
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Copied, PipelineError> {
-    run_in_pieces(job, source, sink, progress, PIECE_LEN)
+    let (piece_len, backend) = pieces(job.key, job.backend, source.known_len());
+    let job = Job { backend, ..*job };
+    run_in_pieces(&job, source, sink, progress, piece_len)
 }
 
 fn run_in_pieces(
@@ -79,6 +106,7 @@ fn run_in_pieces(
     let copier = Copier {
         piece_len: NonZeroUsize::new(piece_len).expect("not zero"),
         threads: job.threads,
+        backend: job.backend,
         cancel: job.cancel,
     };
     let copied = copier.run(source, sink, &|piece| job.crypt(piece), progress);
@@ -100,6 +128,7 @@ pub fn pass(
     let copier = Copier {
         piece_len: const { NonZeroUsize::new(PIECE_LEN).expect("not zero") },
         threads,
+        backend: None,
         cancel,
     };
     let copied = copier.run::<PipelineError>(source, sink, &|piece| Ok(piece.len), progress);

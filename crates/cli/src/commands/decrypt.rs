@@ -138,7 +138,7 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
 static NEVER_CANCELLED: AtomicBool = AtomicBool::new(false);
 
 fn job<'a>(
-    engine: &Engine,
+    engine: &'a Engine,
     geometry: Geometry,
     key: &'a dyn LoadedKey,
     plaintext_len: Option<u64>,
@@ -146,6 +146,7 @@ fn job<'a>(
     Job {
         geometry,
         key,
+        backend: engine.device(),
         threads: engine.threads,
         direction: Direction::Decrypt,
         plaintext_len,

@@ -111,6 +111,7 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
     let job = Job {
         geometry: volume.segment().geometry,
         key: &*key,
+        backend: engine.device(),
         threads: engine.threads,
         direction: Direction::Encrypt,
         plaintext_len: input.len(),

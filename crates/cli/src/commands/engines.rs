@@ -1,24 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor engines`.
 
+mod calibrate;
+
 use std::fmt::Write;
 
 use luxor_engine::{Mode, Registry, self_test};
 use serde::Serialize;
 
 use crate::{
-    args::EnginesArgs,
-    console,
-    engine::registry,
+    args::{EnginesArgs, GlobalArgs},
+    calibration::Calibration,
+    console::{self, Console},
+    engine::{self, registry},
     error::{Error, Result},
 };
 
-/// Lists every engine with the result of its self-test.
+/// Lists every engine with the result of its self-test, or calibrates.
 ///
 /// # Errors
-/// When an engine that is present does not pass its self-test.
-pub fn run(args: &EnginesArgs) -> Result<()> {
-    let report = Report::of(&registry());
+/// When an engine that is present does not pass its self-test, and those of a calibration.
+pub fn run(args: &EnginesArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+    if args.calibrate {
+        return calibrate::run(args, global, console);
+    }
+    let registry = registry();
+    let mut report = Report::of(&registry);
+    match engine::calibrated(&*registry.best(Mode::Xts)?, engine::threads(global)) {
+        Ok(calibration) => report.auto_device = AutoDevice::of(&calibration),
+        Err(why) => console.note(why),
+    }
     console::print(&if args.json {
         report.json()
     } else {
@@ -43,7 +54,24 @@ struct Report {
     schema: u32,
     /// The engine that `--engine auto` takes for XTS.
     auto: Option<&'static str>,
+    /// The engine that joins it for long calls, where a calibration says so.
+    auto_device: Option<AutoDevice>,
     engines: Vec<EngineReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct AutoDevice {
+    name: String,
+    /// The shortest call for it, in bytes.
+    from: usize,
+}
+
+impl AutoDevice {
+    fn of(calibration: &Calibration) -> Option<Self> {
+        let (device, from) = calibration.winner()?;
+        let name = device.engine.clone();
+        Some(Self { name, from })
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -99,6 +127,7 @@ impl Report {
                 .best(Mode::Xts)
                 .ok()
                 .map(|backend| backend.info().name),
+            auto_device: None,
             engines: engines.collect(),
         }
     }
@@ -135,7 +164,11 @@ impl Report {
                 ),
             };
         }
-        text + "\n* is what `--engine auto` takes.\n"
+        text += "\n* is what `--engine auto` takes";
+        if let Some(AutoDevice { name, from }) = &self.auto_device {
+            let _ = write!(text, ", and {name} for calls from {} KiB", from >> 10);
+        }
+        text + ".\n"
     }
 }
 
@@ -154,14 +187,31 @@ mod tests {
                 .get("portable")
                 .map_err(|_| Unavailable::Architecture)
         });
-        let report = Report::of(&registry);
+        let mut report = Report::of(&registry);
         assert_eq!(report.auto, Some("portable"));
         let text = report.text();
         assert!(text.contains("  quantum   absent: no qubits\n"), "{text}");
         assert!(text.contains("* portable "), "{text}");
+        assert!(
+            text.ends_with("\n* is what `--engine auto` takes.\n"),
+            "{text}"
+        );
         let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
         assert_eq!(json["engines"][0]["reason"], "no qubits");
         assert_eq!(json["engines"][0]["present"], false);
         assert_eq!(json["engines"][1]["self_test"], "passed");
+        assert_eq!(json["auto_device"], serde_json::Value::Null);
+
+        report.auto_device = Some(AutoDevice {
+            name: "quantum".into(),
+            from: 1 << 20,
+        });
+        let text = report.text();
+        assert!(
+            text.ends_with(" takes, and quantum for calls from 1024 KiB.\n"),
+            "{text}"
+        );
+        let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+        assert_eq!(json["auto_device"]["from"], 1 << 20);
     }
 }

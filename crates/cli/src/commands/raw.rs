@@ -47,6 +47,7 @@ pub fn run(args: &RawArgs, global: &GlobalArgs, console: Console) -> Result<()> 
     let cipher = RawCipher {
         mode: parameters.mode,
         key: &*key,
+        backend: engine.device(),
         threads: engine.threads,
         direction: parameters.direction,
         data_unit: parameters.data_unit,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The program as its users see it.
 
+mod calibration;
 mod console;
 mod format;
 mod header;

@@ -27,6 +27,8 @@ impl Luxor {
     pub fn new() -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_luxor"));
         command
+            // No calibration that somebody keeps in a cache folder.
+            .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

@@ -75,6 +75,7 @@ fn copier(cancel: &AtomicBool) -> Copier<'_> {
     Copier {
         piece_len: NonZeroUsize::new(PIECE).unwrap(),
         threads: NonZeroUsize::new(3).unwrap(),
+        backend: None,
         cancel,
     }
 }
@@ -249,6 +250,7 @@ fn memory_has_a_limit() {
         let copier = Copier {
             piece_len: NonZeroUsize::new(piece_len).unwrap(),
             threads: NonZeroUsize::new(8).unwrap(),
+            backend: None,
             cancel: &NEVER,
         };
         let work = |piece: &mut Piece<'_>| {

@@ -4,12 +4,14 @@
 use std::{
     io::Read,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{atomic::Ordering, mpsc::channel},
+    sync::{Mutex, atomic::Ordering, mpsc::channel},
     thread,
     time::{Duration, Instant},
 };
 
-use luxor_engine::{CryptErrorKind, KeySpec, Mode, Registry, Run, XtsKey};
+use luxor_engine::{
+    BackendError, BackendInfo, Buffer, CryptErrorKind, KeySpec, Mode, Registry, Run, XtsKey,
+};
 
 use super::*;
 use crate::{MemoryStorage, geometry::IvMode};
@@ -105,6 +107,7 @@ impl Setup {
             key: &*self.key,
             threads: self.threads,
             direction,
+            backend: None,
             plaintext_len: None,
             cancel: &NEVER,
         }
@@ -277,7 +280,7 @@ fn slow_pipes_change_nothing() {
 fn progress_counts_to_the_end() {
     let setup = Setup::plain();
     let plaintext = bytes(2 * PIECE + 1);
-    let seen = std::sync::Mutex::new(Vec::new());
+    let seen = Mutex::new(Vec::new());
     let job = setup.job(Direction::Encrypt);
     let progress = |done| seen.lock().unwrap().push(done);
     run(&job, &mut plaintext.as_slice(), &mut io::sink(), &progress).unwrap();
@@ -617,5 +620,111 @@ fn what_is_not_encrypted_passes_as_it_is() {
         let copied = pass(threads, source, &mut out, &cancel, &|_| ()).unwrap();
         assert!(out == bytes, "{len}");
         assert_eq!((copied.read, copied.written), (len as u64, len as u64));
+    }
+}
+
+/// A key that wants calls of so many bytes whole, and notes how long they are. It is its own
+/// backend, and notes the buffers that it is asked for.
+struct Whole {
+    from: usize,
+    calls: Mutex<Vec<usize>>,
+    buffers: Mutex<Vec<usize>>,
+}
+
+impl Whole {
+    fn new(from: usize) -> Self {
+        Self {
+            from,
+            calls: Mutex::default(),
+            buffers: Mutex::default(),
+        }
+    }
+}
+
+impl LoadedKey for Whole {
+    fn crypt(&self, _: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
+        let len = runs.iter().map(Run::len).sum();
+        self.calls.lock().unwrap().push(len);
+        Ok(())
+    }
+
+    fn whole_from(&self) -> usize {
+        self.from
+    }
+}
+
+impl Backend for Whole {
+    fn info(&self) -> BackendInfo {
+        BackendInfo::new("whole", "a double", &[Mode::Xts])
+    }
+
+    fn load_key(&self, _: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError> {
+        unreachable!("it is loaded")
+    }
+
+    fn alloc(&self, len: usize) -> Buffer {
+        self.buffers.lock().unwrap().push(len);
+        Buffer::zeroed(len)
+    }
+}
+
+#[test]
+fn pieces_are_as_long_as_a_device_wants_them() {
+    const MIB: usize = 1 << 20;
+    const GIB: Option<u64> = Some(1 << 30);
+    for (from, len, expected) in [
+        (usize::MAX, GIB, None),
+        (usize::MAX, Some(u64::MAX), None),
+        // A device that was asked for.
+        (0, GIB, Some(4 * MIB)),
+        (0, Some(1), Some(4 * MIB)),
+        (0, None, Some(4 * MIB)),
+        // One for long calls.
+        (MIB, GIB, Some(4 * MIB)),
+        (MIB, Some(1 << 20), Some(4 * MIB)),
+        (MIB, Some((1 << 20) - 1), None),
+        (MIB, None, None),
+        (4 * MIB + 1, GIB, Some(8 * MIB)),
+        (8 * MIB, GIB, Some(8 * MIB)),
+        (8 * MIB + 1, GIB, None),
+    ] {
+        let whole = Whole::new(from);
+        let (piece_len, backend) = pieces(&whole, Some(&whole), len);
+        assert_eq!(piece_len, expected.unwrap_or(PIECE_LEN), "{from}, {len:?}");
+        assert_eq!(backend.is_some(), expected.is_some(), "{from}, {len:?}");
+    }
+}
+
+#[test]
+fn a_device_gets_whole_pieces_in_its_own_memory() {
+    const MIB: usize = 1 << 20;
+    let bytes = vec![7; 49 * MIB];
+    let storage = MemoryStorage::new(bytes);
+    for (from, piece_len) in [(8 * MIB, 8 * MIB), (MIB, 4 * MIB), (64 * MIB, PIECE_LEN)] {
+        let whole = Whole::new(from);
+        let setup = Setup::plain();
+        let job = Job {
+            key: &whole,
+            backend: Some(&whole),
+            threads: NonZeroUsize::new(8).unwrap(),
+            ..setup.job(Direction::Encrypt)
+        };
+        let source = Source::At(Region {
+            storage: &storage,
+            offset: 0,
+            len: 49 << 20,
+        });
+        let copied = super::run(&job, source, &mut io::sink(), &|_| ()).unwrap();
+        assert_eq!(copied.written, 49 << 20);
+        let mut calls = whole.calls.into_inner().unwrap();
+        calls.sort_unstable();
+        let (last, full) = (49 * MIB % piece_len, 49 * MIB / piece_len);
+        let last = Some(last).filter(|&len| len > 0);
+        let expected: Vec<_> = last.into_iter().chain(vec![piece_len; full]).collect();
+        assert_eq!(calls, expected);
+        let buffers = whole.buffers.into_inner().unwrap();
+        assert!(buffers.iter().all(|&len| len == piece_len), "{buffers:?}");
+        assert_eq!(buffers.is_empty(), piece_len == PIECE_LEN);
+        assert!(buffers.iter().sum::<usize>() <= 32 * MIB, "{buffers:?}");
     }
 }

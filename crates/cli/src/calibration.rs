@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How fast devices were beside this CPU: a file in the user's cache folder, made by
+//! `luxor engines --calibrate` and read by `--engine auto`. No secrets are in it.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs::{self, DirBuilder, File},
+    io::{self, Read, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    process,
+};
+
+use nix::fcntl::OFlag;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result, name};
+
+/// The shortest call that is measured, in bytes. Shorter ones are the CPU's: to wake a
+/// device takes longer than they do.
+pub const LEAST_CALL: usize = 512 << 10;
+
+const SCHEMA: u32 = 1;
+
+/// A file that is longer is not one of these.
+const MAX_LEN: u64 = 1 << 20;
+
+/// What was measured; `docs/examples/calibration.json` is one.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct Calibration {
+    schema: u32,
+    /// The version of the program that measured.
+    luxor: String,
+    pub cpu: Cpu,
+    pub devices: Vec<Device>,
+}
+
+/// What devices were compared with.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Cpu {
+    pub model: String,
+    /// The engine that `--engine auto` takes.
+    pub engine: String,
+    pub threads: usize,
+}
+
+/// One engine that is a device's.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct Device {
+    pub engine: String,
+    /// The device, in words.
+    pub device: String,
+    /// The shortest call, in bytes, from which on all that were measured are at least 10 %
+    /// faster than on the CPU.
+    pub wins_from: Option<usize>,
+    /// Why not all was measured.
+    pub reason: Option<String>,
+    pub calls: Vec<Call>,
+}
+
+/// Calls of one length, from memory to memory, in bytes a second: medians.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Call {
+    pub bytes: usize,
+    pub cpu: u64,
+    pub device: u64,
+}
+
+impl Cpu {
+    /// This machine's, with the engine and the threads that it would use.
+    #[must_use]
+    pub fn of_this_machine(engine: &str, threads: usize) -> Self {
+        Self {
+            model: cpu_model().unwrap_or_else(|| "unknown".into()),
+            engine: engine.into(),
+            threads,
+        }
+    }
+}
+
+/// Of the first processor: as far as the file's beginning says it, which grows with each.
+fn cpu_model() -> Option<String> {
+    let mut text = Vec::new();
+    let file = File::open("/proc/cpuinfo").ok()?;
+    file.take(4096).read_to_end(&mut text).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+impl Calibration {
+    /// What this version of the program measured.
+    #[must_use]
+    pub fn new(cpu: Cpu, devices: Vec<Device>) -> Self {
+        Self {
+            schema: SCHEMA,
+            luxor: env!("CARGO_PKG_VERSION").into(),
+            cpu,
+            devices,
+        }
+    }
+
+    /// The device that is faster than the CPU from some length on; of several the one that
+    /// was fastest with the longest calls.
+    #[must_use]
+    pub fn winner(&self) -> Option<(&Device, usize)> {
+        let winners = self.devices.iter();
+        let winners = winners.filter_map(|device| Some((device, device.wins_from?)));
+        winners.max_by_key(|(device, _)| device.calls.last().map(|call| call.device))
+    }
+
+    /// As the file has it.
+    #[must_use]
+    pub fn json(&self) -> String {
+        let json = serde_json::to_string_pretty(self).expect("texts, numbers and lists are JSON");
+        json + "\n"
+    }
+
+    /// What `path` has, if it is from this version of the program and of the CPU that `cpu`
+    /// gives.
+    ///
+    /// # Errors
+    /// In words, why it is of no use, or that there is none.
+    pub fn read(path: &Path, cpu: impl FnOnce() -> Cpu) -> std::result::Result<Self, String> {
+        let shown = name(path);
+        let file = File::options()
+            .read(true)
+            // Nobody waits for whoever would write into a pipe of that name.
+            .custom_flags(OFlag::O_NONBLOCK.bits())
+            .open(path);
+        let mut text = Vec::new();
+        let read = file.and_then(|file| file.take(MAX_LEN).read_to_end(&mut text));
+        if let Err(error) = read {
+            return Err(match error.kind() {
+                io::ErrorKind::NotFound => {
+                    "no device was compared with this CPU (`luxor engines --calibrate`)".into()
+                }
+                _ => Error::io(format!("cannot read {shown}"), &error)
+                    .message()
+                    .to_owned(),
+            });
+        }
+        let old = |what: String| {
+            Err(format!(
+                "{shown} is {what}: run `luxor engines --calibrate`"
+            ))
+        };
+        // Another schema may have other members.
+        let Ok(value) = serde_json::from_slice::<serde_json::Value>(&text) else {
+            return old("damaged".into());
+        };
+        let version = env!("CARGO_PKG_VERSION");
+        if value["schema"] != SCHEMA || value["luxor"] != version {
+            return old(format!("not from luxor {version}"));
+        }
+        let Ok(found) = serde_json::from_value::<Self>(value) else {
+            return old("damaged".into());
+        };
+        let cpu = cpu();
+        if found.cpu != cpu {
+            let Cpu {
+                model,
+                engine,
+                threads,
+            } = cpu;
+            return old(format!("not of {model} with {engine}, {threads} threads"));
+        }
+        let least = found.devices.iter().filter_map(|device| device.wins_from);
+        if least.min().is_some_and(|least| least < LEAST_CALL) {
+            return old("damaged".into());
+        }
+        Ok(found)
+    }
+
+    /// Keeps it in `path`, in the place of what is there; the folders are made. Whoever reads
+    /// finds the old or the new one.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let temporary = path.with_extension(format!("{}.new", process::id()));
+        let write = || {
+            if let Some(folder) = path.parent() {
+                DirBuilder::new()
+                    .recursive(true)
+                    .mode(0o700)
+                    .create(folder)?;
+            }
+            let mut file = File::options()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&temporary)?;
+            let written = file.write_all(self.json().as_bytes());
+            written
+                .and_then(|()| fs::rename(&temporary, path))
+                .inspect_err(|_| {
+                    let _ = fs::remove_file(&temporary);
+                })
+        };
+        write().map_err(|error| Error::io(format!("cannot write {}", name(path)), &error))
+    }
+}
+
+/// Where it is kept.
+///
+/// # Errors
+/// When there is no such folder.
+pub fn path() -> Result<PathBuf> {
+    path_in(|name| env::var_os(name)).ok_or_else(|| {
+        Error::failure("there is no cache folder to keep a calibration in")
+            .hint("Set XDG_CACHE_HOME or HOME to an absolute path.")
+    })
+}
+
+/// By the XDG Base Directory Specification, which has relative paths ignored.
+fn path_in(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let folder = |name| {
+        let path = PathBuf::from(variable(name)?);
+        path.is_absolute().then_some(path)
+    };
+    let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
+    Some(cache.join("luxor/calibration.json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn cpu() -> Cpu {
+        Cpu {
+            model: "Abacus 3".into(),
+            engine: "portable".into(),
+            threads: 2,
+        }
+    }
+
+    fn device(engine: &str, wins_from: Option<usize>, rate: u64) -> Device {
+        Device {
+            engine: engine.into(),
+            device: "a double".into(),
+            wins_from,
+            reason: None,
+            calls: vec![Call {
+                bytes: 16 << 20,
+                cpu: 1,
+                device: rate,
+            }],
+        }
+    }
+
+    fn calibration() -> Calibration {
+        Calibration::new(cpu(), vec![device("cuda", Some(1 << 20), 10)])
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cache/luxor/calibration.json");
+        for calibration in [calibration(), Calibration::new(cpu(), Vec::new())] {
+            calibration.write(&path).unwrap();
+            assert_eq!(Calibration::read(&path, cpu).unwrap(), calibration);
+        }
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(mode(path.parent().unwrap()), 0o700);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+        // A folder has its name.
+        let taken = folder.path().join("taken");
+        fs::create_dir_all(taken.join("inside")).unwrap();
+        let error = calibration().write(&taken).unwrap_err();
+        assert!(error.message().starts_with("cannot write "), "{error:?}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_is_not_of_this_program_and_cpu_is_of_no_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calibration.json");
+        let good = calibration().json();
+        let version = concat!("\"", env!("CARGO_PKG_VERSION"), "\"");
+        for (from, to, words) in [
+            ("\"schema\": 1", "\"schema\": 2", "is not from luxor "),
+            ("\"schema\": 1", "\"schema\": \"1\"", "is not from luxor "),
+            (version, "\"0.0.0\"", "is not from luxor "),
+            (
+                "Abacus 3",
+                "Abacus 4",
+                "is not of Abacus 3 with portable, 2 threads",
+            ),
+            ("portable", "aesni", "is not of Abacus 3"),
+            ("\"threads\": 2", "\"threads\": 3", "is not of Abacus 3"),
+            ("1048576", "524287", "is damaged"),
+            ("1048576", "-1", "is damaged"),
+            ("\"bytes\"", "\"octets\"", "is damaged"),
+            ("{", "", "is damaged"),
+        ] {
+            let bad = good.replacen(from, to, 1);
+            assert_ne!(bad, good, "{from}");
+            fs::write(&path, bad).unwrap();
+            let why = Calibration::read(&path, cpu).unwrap_err();
+            assert!(why.contains(words), "{from} to {to}: {why}");
+            assert!(why.ends_with(": run `luxor engines --calibrate`"), "{why}");
+        }
+        fs::write(&path, good.replacen("1048576", "524288", 1)).unwrap();
+        assert!(Calibration::read(&path, cpu).is_ok());
+
+        let nobody = || unreachable!("nobody asks which CPU this is");
+        fs::remove_file(&path).unwrap();
+        let why = Calibration::read(&path, nobody).unwrap_err();
+        assert!(why.starts_with("no device was compared"), "{why}");
+        let why = Calibration::read(folder.path(), nobody).unwrap_err();
+        assert!(why.starts_with("cannot read "), "{why}");
+    }
+
+    #[test]
+    fn the_fastest_of_those_that_win_is_taken() {
+        let mut calibration = calibration();
+        calibration.devices.push(device("opencl", None, 30));
+        let winner = |calibration: &Calibration| {
+            let (device, from) = calibration.winner()?;
+            Some((device.engine.clone(), from))
+        };
+        assert_eq!(winner(&calibration), Some(("cuda".into(), 1 << 20)));
+        calibration.devices[1].wins_from = Some(8 << 20);
+        assert_eq!(winner(&calibration), Some(("opencl".into(), 8 << 20)));
+        calibration.devices.clear();
+        assert_eq!(winner(&calibration), None);
+    }
+
+    #[test]
+    fn only_absolute_folders_are_caches() {
+        let path = |cache: &str, home: &str| {
+            let path = path_in(|name| match name {
+                "XDG_CACHE_HOME" => Some(cache.into()),
+                "HOME" => Some(home.into()),
+                _ => None,
+            });
+            path.map(|path| path.to_str().unwrap().to_owned())
+        };
+        let at = |path: &str| Some(format!("{path}/luxor/calibration.json"));
+        assert_eq!(path("/c", "/h"), at("/c"));
+        assert_eq!(path("c", "/h"), at("/h/.cache"));
+        assert_eq!(path("", "/h"), at("/h/.cache"));
+        assert_eq!(path("", "h"), None);
+        assert_eq!(path_in(|_| None), None);
+    }
+}
