@@ -54,7 +54,7 @@ pub struct Device {
     /// The shortest call, in bytes, from which on all that were measured are at least 10 %
     /// faster than on the CPU.
     pub wins_from: Option<usize>,
-    /// Why not all was measured.
+    /// Why it is not used, whatever was measured.
     pub reason: Option<String>,
     pub calls: Vec<Call>,
 }

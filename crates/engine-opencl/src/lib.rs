@@ -35,10 +35,17 @@ pub use layout::{Facts, Layout};
 pub use memory::OpenClMemory;
 pub use queue::OpenClQueue;
 
-/// A backend on the best [`devices`].
+/// A backend on the best [`devices`]. Where tables are not in local memory with a copy for
+/// each lane, other programs may learn about keys, and nothing should go there unasked:
+/// [`BackendInfo::min_batch`](luxor_engine::BackendInfo::min_batch) says so.
 ///
 /// # Errors
 /// [`Unusable`], if there is none.
 pub fn backend() -> Result<GpuBackend<OpenCl>, Unusable> {
-    Ok(GpuBackend::new(devices()?, Tuning::default()))
+    let devices = devices()?;
+    let mut tuning = Tuning::default();
+    if devices.iter().any(|device| device.layout().replicas < 32) {
+        tuning.min_batch = usize::MAX;
+    }
+    Ok(GpuBackend::new(devices, tuning))
 }

@@ -97,7 +97,8 @@ pub struct BackendInfo {
     pub device: String,
     /// What it can do; every other mode is [`BackendError::Unsupported`].
     pub modes: &'static [Mode],
-    /// Calls with fewer bytes than this are faster on the CPU. 0 for the CPU.
+    /// Calls with fewer bytes than this are better made on the CPU: [`usize::MAX`] where no
+    /// call should come that nobody asked for by name. 0 for the CPU.
     pub min_batch: usize,
 }
 

@@ -116,6 +116,15 @@ fn auto_gives_long_calls_to_a_device_that_wins() {
         opencl["engine"], "opencl",
         "an OpenCL is needed: pocl-opencl-icd"
     );
+    let is_pocl = opencl["device"]
+        .as_str()
+        .unwrap()
+        .contains("Portable Computing Language");
+    let reason = opencl["reason"].as_str().unwrap_or_default();
+    assert!(
+        !is_pocl || reason.starts_with("it is for tests: "),
+        "{opencl}"
+    );
     let device = opencl["device"].as_str().unwrap().to_owned();
 
     let mut wins = measured.clone();

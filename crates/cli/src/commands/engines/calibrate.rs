@@ -76,9 +76,8 @@ fn measure(
 ) -> Result<Device> {
     let info = device.info();
     let mut calls = Vec::new();
+    let unasked = info.min_batch <= LONGEST_CALL;
     let reason = match rates(&**device, &**cpu, threads, patience, &mut calls) {
-        Ok(()) => None,
-        Err(Stop::GivenUp(why)) => Some(why),
         Err(Stop::Wrong) => {
             return Err(Error::failure(format!(
                 "the engine {} gives other answers than {}: it must not be used",
@@ -86,12 +85,17 @@ fn measure(
                 cpu.info().name
             )));
         }
+        _ if !unasked => {
+            Some("it is for tests: its caches would tell other programs about keys".into())
+        }
+        Ok(()) => None,
+        Err(Stop::GivenUp(why)) => Some(why),
     };
     Ok(Device {
         engine: info.name.into(),
         device: info.device,
         wins_from: match reason {
-            None => wins_from(&calls),
+            None => wins_from(&calls).map(|from| from.max(info.min_batch)),
             Some(_) => None,
         },
         reason,
@@ -246,7 +250,7 @@ fn text(calibration: &Calibration) -> String {
             );
         }
         let _ = match (&device.reason, device.wins_from) {
-            (Some(why), _) => writeln!(text, "  given up: {why}\n"),
+            (Some(why), _) => writeln!(text, "  not used: {why}\n"),
             (None, None) => writeln!(text, "  not 10 % faster than the CPU with any\n"),
             (None, Some(from)) => writeln!(text, "  10 % faster from {} KiB\n", from >> 10),
         };
@@ -283,6 +287,7 @@ mod tests {
     #[derive(Clone, Default)]
     struct Double {
         refuses_keys: bool,
+        min_batch: usize,
         /// The calls, from the first on, that it does well; then `fault` comes.
         well: usize,
         fault: Option<Fault>,
@@ -301,7 +306,9 @@ mod tests {
 
     impl Backend for Double {
         fn info(&self) -> BackendInfo {
-            BackendInfo::new("double", "a double", &[Mode::Xts])
+            let mut info = BackendInfo::new("double", "a double", &[Mode::Xts]);
+            info.min_batch = self.min_batch;
+            info
         }
 
         fn load_key(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError> {
@@ -408,6 +415,18 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_wants_nothing_unasked_never_wins() {
+        let double = Double {
+            min_batch: usize::MAX,
+            ..Double::default()
+        };
+        let device = measured(&double, Duration::ZERO).unwrap();
+        assert_eq!(device.wins_from, None);
+        let reason = device.reason.unwrap();
+        assert!(reason.starts_with("it is for tests"), "{reason}");
+    }
+
+    #[test]
     fn the_table_tells_what_auto_takes() {
         let cpu = Cpu {
             model: "Abacus 3".into(),
@@ -442,7 +461,7 @@ mod tests {
             ..device
         };
         let table = text(&Calibration::new(cpu, vec![given_up]));
-        assert!(table.contains("  given up: too slow\n"), "{table}");
+        assert!(table.contains("  not used: too slow\n"), "{table}");
         assert!(
             table.ends_with("`--engine auto` takes portable.\n"),
             "{table}"
