@@ -259,6 +259,8 @@ fn all_devices_work_for_one_call() {
     let backend = GpuBackend::new(doubles.to_vec(), tuning(64 << 10, 2));
     assert_eq!(backend.info().device, "3 devices: double; double; double");
     let key = backend.load_key(&xts()).unwrap();
+    // Whoever has threads leaves it whole.
+    assert_eq!(key.whole_from(), 0);
     let mut bytes = vec![7; 1 << 20];
     let expected = encrypted(3, 1, 512, &bytes);
     let run = Run::new(3_u64.into(), 1, unit(512), &mut bytes[..]).unwrap();
