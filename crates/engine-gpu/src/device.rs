@@ -496,12 +496,13 @@ impl Launch {
         }
     }
 
-    /// That the launch stays within memories of so many bytes, and its places are multiples
-    /// of what they must be.
+    /// That the launch stays within memories of so many bytes, its places are multiples of
+    /// what they must be, and its units have their stretches.
     ///
     /// # Errors
     /// [`DeviceError::Launch`], with what does not fit.
     pub fn check(&self, bounds: Bounds) -> Result<(), DeviceError> {
+        self.check_stretches()?;
         if let Self::Tweaks {
             pieces_at,
             piece_count,
@@ -576,6 +577,29 @@ impl Launch {
         };
         fits("input", input_at, len, bounds.input, BLOCK)?;
         fits("output", output_at, len, bounds.output, BLOCK)
+    }
+
+    /// That a unit's blocks are within its stretches, since the kernels take its tweaks by
+    /// them; that no kernel divides by 0, or counts to 2³¹.
+    fn check_stretches(&self) -> Result<(), DeviceError> {
+        let (units, spu, blocks) = match *self {
+            Self::Tweaks { units, spu, .. } => (units, spu, 1),
+            Self::Xts {
+                units, spu, blocks, ..
+            } => (units, spu, blocks.into()),
+            Self::Tails {
+                units, spu, blocks, ..
+            } => (units, spu, u64::from(blocks) + 2),
+            Self::Ctr {
+                units, spu, len, ..
+            } => (units, spu, u64::from(len).div_ceil(BLOCK as u64)),
+        };
+        let all = u64::from(units) * u64::from(spu);
+        if blocks <= u64::from(spu) * STRETCH as u64 && all < 1 << 31 {
+            return Ok(());
+        }
+        let message = format!("{units} units of {blocks} blocks in {spu} stretches each");
+        Err(DeviceError::Launch { message })
     }
 }
 
@@ -779,5 +803,71 @@ mod tests {
         };
         assert_eq!(ctr(48).check(bounds), Ok(()));
         assert!(ctr(49).check(bounds).is_err());
+    }
+
+    #[test]
+    fn a_units_blocks_are_within_its_stretches() {
+        let bounds = Bounds {
+            input: 1 << 40,
+            output: 1 << 40,
+            tweaks: 1 << 40,
+            pieces: 32,
+        };
+        let direction = Direction::Encrypt;
+        let (input_at, output_at, tweaks_at, pieces_at, piece_count) = (0, 0, 0, 0, 1);
+        let (units, pitch) = (1, 1000);
+        let xts = |blocks, spu| Launch::Xts {
+            direction,
+            input_at,
+            output_at,
+            tweaks_at,
+            units,
+            blocks,
+            pitch,
+            spu,
+        };
+        let tails = |blocks, spu| Launch::Tails {
+            direction,
+            input_at,
+            output_at,
+            tweaks_at,
+            units,
+            blocks,
+            pitch,
+            spu,
+            tail: 1,
+        };
+        let ctr = |len, spu| Launch::Ctr {
+            input_at,
+            output_at,
+            pieces_at,
+            piece_count,
+            units,
+            len,
+            pitch,
+            spu,
+        };
+        let tweaks = |units, spu| Launch::Tweaks {
+            pieces_at,
+            piece_count,
+            units,
+            spu,
+            tweaks_at,
+        };
+        for (launch, fits) in [
+            (xts(256, 1), true),
+            (xts(257, 1), false),
+            (xts(1, 0), false),
+            (tails(254, 1), true),
+            (tails(255, 1), false),
+            (tails(0, 0), false),
+            (ctr(4096, 1), true),
+            (ctr(4097, 1), false),
+            (tweaks(1 << 20, (1 << 11) - 1), true),
+            (tweaks(1 << 20, 1 << 11), false),
+            (tweaks(1, 0), false),
+        ] {
+            assert_eq!(launch.check(bounds).is_ok(), fits, "{launch:?}");
+        }
     }
 }
