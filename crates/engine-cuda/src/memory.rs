@@ -118,6 +118,11 @@ impl CudaMemory {
         Ok(memory)
     }
 
+    /// Whether it is on the device that has this service.
+    pub(crate) fn is_of(&self, service: &Arc<Service>) -> bool {
+        Arc::ptr_eq(&self.service, service)
+    }
+
     /// Where it begins.
     pub(crate) fn address(&self) -> Address {
         self.address

@@ -229,6 +229,14 @@ impl Queue for CudaQueue {
         key: &CudaKey,
         launch: &Launch,
     ) -> Result<(), DeviceError> {
+        // Where another device's memory is, this one has its own or none.
+        if ![data.input(), data.output()]
+            .iter()
+            .all(|memory| memory.is_of(&self.device.service))
+        {
+            let message = "the memory is another device's".into();
+            return self.note(Err(DeviceError::Launch { message }));
+        }
         let (mut bounds, mut places) = self.places();
         bounds.input = data.input().len();
         places.input = data.input().address();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::double::{Double, GPU};
 use luxor_engine::{AesKey, Backend, DataUnitLen, Direction, KeySpec, LoadedKey, Run, XtsKey};
-use luxor_engine_cuda::{Cuda, Driver};
-use luxor_engine_gpu::{GpuBackend, Tuning};
+use luxor_engine_cuda::{Cuda, CudaMemory, Driver};
+use luxor_engine_gpu::{Device, GpuBackend, GpuKey, Resident, ResidentRun, Tuning};
 use luxor_reference as reference;
 
 fn bytes(seed: u8, len: usize) -> Vec<u8> {
@@ -141,8 +141,6 @@ fn memory_of_alloc_is_pinned_and_goes_back_wiped() {
 
 #[test]
 fn what_is_on_a_device_is_copied_there() {
-    use luxor_engine_gpu::Device as _;
-
     let double = Double::new(&[GPU, GPU]);
     let backend = backend(&double);
     let [device, other] = backend.devices() else {
@@ -160,4 +158,41 @@ fn what_is_on_a_device_is_copied_there() {
     let mut elsewhere = other.memory(100).unwrap();
     let refused = device.copy(&from, &mut elsewhere, 80).unwrap_err();
     assert!(refused.to_string().contains("another device"), "{refused}");
+}
+
+#[test]
+fn data_of_another_device_are_refused() {
+    let double = Double::new(&[GPU, GPU]);
+    let backend = backend(&double);
+    let key = KeySpec::Xts(XtsKey::new(&bytes(1, 32)).unwrap());
+    let key = backend.load(&key).unwrap();
+    let mut memories: Vec<_> = (backend.devices().iter())
+        .map(|device| device.memory(512).unwrap())
+        .collect();
+    let [own, other] = memories.as_mut_slice() else {
+        panic!("there are two devices");
+    };
+    let refused = "a launch failed: the memory is another device's";
+    assert_eq!(encrypt(&key, Resident::InPlace(other)), refused);
+    let (input, output) = (&*own, &mut *other);
+    let data = Resident::Separate { input, output };
+    assert_eq!(encrypt(&key, data), refused);
+    let (input, output) = (&*other, &mut *own);
+    let data = Resident::Separate { input, output };
+    assert_eq!(encrypt(&key, data), refused);
+    assert_eq!(encrypt(&key, Resident::InPlace(own)), "");
+}
+
+/// A data unit on the first device: what was wrong with it, or nothing.
+fn encrypt(key: &GpuKey<Cuda>, data: Resident<'_, CudaMemory>) -> String {
+    let run = ResidentRun {
+        first: 0_u64.into(),
+        stride: 1,
+        unit_len: DataUnitLen::new(512).unwrap(),
+        units: 1,
+        input_at: 0,
+        output_at: 0,
+    };
+    let result = key.crypt_resident(0, Direction::Encrypt, &[run], data);
+    result.map_or_else(|error| error.to_string(), |()| String::new())
 }
