@@ -7,9 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <functional>
-#include <map>
 #include <random>
 #include <string>
 #include <thread>
@@ -25,9 +23,12 @@
 #include "../an_seo.h"
 #include "../sanida.h"
 #include "plain.h"
+#include "vectors.h"
 
 using plain::Bytes;
 using plain::u128;
+using vectors::from_hex;
+using vectors::records;
 
 namespace {
 
@@ -222,41 +223,6 @@ void sanida_ctr(const Bytes &key, u128 counter, const Bytes &pt, const Bytes &ct
 }
 
 // ---- Known answers
-
-// The records of a file of `NAME = VALUE` lines, each beginning with COUNT; of its encryptions.
-std::vector<std::map<std::string, std::string>> records(const std::string &path)
-{
-    std::ifstream file(path);
-    std::vector<std::map<std::string, std::string>> found;
-    std::string line;
-    bool encryption = false;
-    while (std::getline(file, line)) {
-        if (!line.empty() && line[0] == '[') {
-            encryption = line.compare(0, 9, "[ENCRYPT]") == 0;
-        }
-        const std::size_t at = line.find(" = ");
-        if (!encryption || line[0] == '#' || at == std::string::npos) {
-            continue;
-        }
-        if (line.compare(0, at, "COUNT") == 0) {
-            found.emplace_back();
-        }
-        found.back()[line.substr(0, at)] = line.substr(at + 3);
-    }
-    if (found.empty()) {
-        fail("no vectors in " + path);
-    }
-    return found;
-}
-
-Bytes from_hex(const std::string &hex)
-{
-    Bytes bytes;
-    for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
-        bytes.push_back(static_cast<u8>(std::stoi(hex.substr(i, 2), nullptr, 16)));
-    }
-    return bytes;
-}
 
 void known_xts(const std::string &path)
 {

@@ -9,9 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <functional>
-#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -21,6 +19,7 @@
 
 #include "../luxor.cl"
 #include "plain.h"
+#include "vectors.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -31,6 +30,8 @@
 
 using plain::Bytes;
 using plain::u128;
+using vectors::from_hex;
+using vectors::records;
 
 namespace {
 
@@ -372,41 +373,6 @@ std::vector<Piece> pieces_for(u32 units)
 }
 
 // ---- Known answers
-
-// The records of a file of `NAME = VALUE` lines, each beginning with COUNT; of its encryptions.
-std::vector<std::map<std::string, std::string>> records(const std::string &path)
-{
-    std::ifstream file(path);
-    std::vector<std::map<std::string, std::string>> all;
-    std::string line;
-    bool encryption = false;
-    while (std::getline(file, line)) {
-        if (!line.empty() && line[0] == '[') {
-            encryption = line.compare(0, 9, "[ENCRYPT]") == 0;
-        }
-        const std::size_t at = line.find(" = ");
-        if (!encryption || line[0] == '#' || at == std::string::npos) {
-            continue;
-        }
-        if (line.compare(0, at, "COUNT") == 0) {
-            all.emplace_back();
-        }
-        all.back()[line.substr(0, at)] = line.substr(at + 3);
-    }
-    if (all.empty()) {
-        fail("no vectors in " + path);
-    }
-    return all;
-}
-
-Bytes from_hex(const std::string &hex)
-{
-    Bytes bytes;
-    for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
-        bytes.push_back(static_cast<u8>(std::stoi(hex.substr(i, 2), nullptr, 16)));
-    }
-    return bytes;
-}
 
 void known_xts(const std::string &path)
 {
