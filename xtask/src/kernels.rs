@@ -8,6 +8,7 @@ use std::{fs, process::Command};
 
 use crate::{
     jobs::{self, Job},
+    oclgrind,
     process::{self, command},
     setup,
     steps::Steps,
@@ -36,6 +37,7 @@ const PAPERS: [([u32; 3], &str); 2] = [([32, 1, 32], "address,undefined"), ([1, 
 
 pub fn steps(steps: &mut Steps) {
     steps.run("kernels: host", host);
+    steps.run("kernels: Oclgrind", oclgrind::check);
     steps.run("kernels: PTX", || ptx(&[]));
 }
 

@@ -10,6 +10,7 @@ mod checks;
 mod guard;
 mod jobs;
 mod kernels;
+mod oclgrind;
 mod process;
 mod readme;
 mod rtl;

@@ -73,7 +73,11 @@ impl Need {
 
     /// What `cargo xtask kernels` needs.
     pub fn for_kernels() -> Vec<Self> {
-        vec![Self::sanitizers(), Self::python()]
+        vec![
+            Self::sanitizers(),
+            Self::programs(&["oclgrind-kernel"], Packages::same("oclgrind")),
+            Self::python(),
+        ]
     }
 
     /// What `cargo xtask rtl` needs.
