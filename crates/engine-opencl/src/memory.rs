@@ -64,6 +64,11 @@ impl OpenClMemory {
         Ok(memory)
     }
 
+    /// Whether it is on the device that has this service.
+    pub(crate) fn is_of(&self, service: &Arc<Service>) -> bool {
+        Arc::ptr_eq(&self.service, service)
+    }
+
     fn wipe(&self) -> Result<(), Failure> {
         let len = self.buffer.len();
         if len == 0 {

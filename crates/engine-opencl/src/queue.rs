@@ -139,6 +139,13 @@ fn begin(
     key: &OpenClKey,
     launch: &Launch,
 ) -> Result<Event, DeviceError> {
+    if ![memories.input, memories.output]
+        .iter()
+        .all(|memory| memory.is_of(&key.device.service))
+    {
+        let message = "the memory is another device's".into();
+        return Err(DeviceError::Launch { message });
+    }
     launch.check(memories.bounds())?;
     let name = launch.kernel(key.size);
     if !kernels.contains_key(name) {

@@ -5,7 +5,8 @@ use luxor_engine::{
     AesKey, Backend, DataUnitLen, Direction, KeySpec, LoadedKey, PAGE, Run, XtsKey,
 };
 use luxor_engine_gpu::{
-    AesSize, Device, DeviceError, GpuBackend, KeyWords, Launch, Queue, QueueSizes, Tables, Tuning,
+    AesSize, Device, DeviceError, GpuBackend, KeyWords, Launch, Queue, QueueSizes, Resident,
+    Tables, Tuning,
 };
 use luxor_engine_opencl::{Layout, OpenCl, devices};
 use luxor_reference as reference;
@@ -160,7 +161,17 @@ fn nothing_goes_beyond_the_memory() {
     assert!(found[..80] == bytes(80) && found[80..] == [0; 10]);
     assert!(device.copy(&from, &mut to, 91).is_err());
     assert!(device.copy(&to, &mut from, 91).is_err());
-    let other = self::device().load_key(&words).unwrap();
-    let error = queue.launch(&other, &tweaks(1)).unwrap_err();
-    assert!(error.to_string().contains("another device's"), "{error}");
+    let other = self::device();
+    let error = queue.launch(&other.load_key(&words).unwrap(), &tweaks(1));
+    assert!(
+        (error.unwrap_err().to_string()).contains("the key is another device's"),
+        "a key"
+    );
+    let mut memory = other.memory(4096).unwrap();
+    let mut data = Resident::InPlace(&mut memory);
+    let error = queue.launch_on(&mut data, &key, &tweaks(1)).unwrap_err();
+    assert!(
+        error.to_string().contains("the memory is another device's"),
+        "{error}"
+    );
 }
