@@ -110,25 +110,34 @@ impl Memories<'_> {
         key: &'a Buffer,
         launch: &Launch,
         local: usize,
-    ) -> Vec<Argument<'a>> {
+    ) -> Result<Vec<Argument<'a>>, DeviceError> {
         use luxor_engine_gpu::Argument as Of;
 
-        let place = |memory: &'a OpenClMemory, at: usize, element: usize| {
-            let index = u32::try_from(at / element).unwrap_or(u32::MAX);
-            vec![Argument::Buffer(&memory.buffer), Argument::U32(index)]
-        };
-        let behind = launch.arguments().into_iter().flat_map(|of| match of {
-            Of::Input(at) => place(self.input, at, BLOCK),
-            Of::Output(at) => place(self.output, at, BLOCK),
-            Of::Tweaks(at) => place(self.tweaks, at, BLOCK),
-            Of::Pieces(at) => place(self.pieces, at, size_of::<Piece>()),
-            Of::Number(number) => vec![Argument::U32(number)],
-        });
         let mut arguments = vec![Argument::Buffer(key)];
-        arguments.extend(behind);
+        for of in launch.arguments() {
+            let (memory, at, element) = match of {
+                Of::Input(at) => (self.input, at, BLOCK),
+                Of::Output(at) => (self.output, at, BLOCK),
+                Of::Tweaks(at) => (self.tweaks, at, BLOCK),
+                Of::Pieces(at) => (self.pieces, at, size_of::<Piece>()),
+                Of::Number(number) => {
+                    arguments.push(Argument::U32(number));
+                    continue;
+                }
+            };
+            arguments.push(Argument::Buffer(&memory.buffer));
+            arguments.push(Argument::U32(index(at, element)?));
+        }
         arguments.push(Argument::Local(local));
-        arguments
+        Ok(arguments)
     }
+}
+
+/// A place in a buffer, counted in its elements as kernels count it.
+fn index(at: usize, element: usize) -> Result<u32, DeviceError> {
+    u32::try_from(at / element).map_err(|_| DeviceError::Launch {
+        message: format!("a kernel cannot count to byte {at} of a buffer"),
+    })
 }
 
 /// Puts a launch on the queue.
@@ -154,7 +163,7 @@ fn begin(
     }
     let kernel = kernels.get_mut(name).expect("it was inserted");
     let layout = key.device.programs.layout();
-    let arguments = memories.arguments(&key.memory.buffer, launch, layout.local_memory());
+    let arguments = memories.arguments(&key.memory.buffer, launch, layout.local_memory())?;
     let groups = launch.threads().div_ceil(layout.threads as u64);
     let most = key.device.most_groups;
     let groups = usize::try_from(groups).map_or(most, |groups| groups.min(most));
@@ -293,5 +302,19 @@ impl Queue for OpenClQueue {
 impl Drop for OpenClQueue {
     fn drop(&mut self) {
         self.settle();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn a_place_that_kernels_cannot_count_to_is_refused() {
+        let beyond = BLOCK << 32;
+        assert_eq!(index(beyond - BLOCK, BLOCK), Ok(u32::MAX));
+        let error = index(beyond, BLOCK).unwrap_err();
+        assert!(matches!(error, DeviceError::Launch { .. }), "{error}");
     }
 }
