@@ -3,9 +3,9 @@
 //!
 //! There are [`SLOTS`] of them, and any number of keys. A key stays where it is until
 //! another one needs its place, and goes to a place, at the latest, when a queue begins to
-//! use it; then it stays until the queue was waited for. A queue uses one key at a time, so
-//! there are places for as many queues as there are slots. What lies in a place that its key
-//! has left is overwritten before the place is free.
+//! use it; then it stays until the queue was waited for, even if its key is dropped before.
+//! A queue uses one key at a time, so there are places for as many queues as there are slots.
+//! What lies in a place that its key has left is overwritten before the place is free.
 
 #![allow(unsafe_code, reason = "memory of devices, by address")]
 
@@ -90,7 +90,7 @@ impl Slots {
     pub(crate) fn add(&self, words: &KeyWords) -> Result<KeyId, DeviceError> {
         let mut state = lock(&self.state);
         let key = KeyId::new();
-        let free = |place: &Place| place.key.is_none() && !place.bad;
+        let free = |place: &Place| place.key.is_none() && place.users == 0 && !place.bad;
         if let Some(slot) = state.places.iter().position(free) {
             self.put(&mut state, slot, key, words)?;
         }
@@ -125,20 +125,32 @@ impl Slots {
 
     /// The opposite of [`Slots::acquire`], when nothing reads the place any more.
     pub(crate) fn release(&self, slot: usize) {
-        let place = &mut lock(&self.state).places[slot];
+        let mut state = lock(&self.state);
+        let place = &mut state.places[slot];
         place.users = place.users.saturating_sub(1);
+        if place.users == 0 && place.key.is_none() {
+            self.wipe(&mut state, slot);
+        }
     }
 
-    /// Overwrites the key's place, if it has one.
+    /// Overwrites the key's place, if it has one: as soon as nobody uses it.
     pub(crate) fn remove(&self, key: KeyId) {
         let mut state = lock(&self.state);
         let Some(slot) = state.places.iter().position(|p| p.key == Some(key)) else {
             return;
         };
+        let place = &mut state.places[slot];
+        place.key = None;
+        if place.users == 0 {
+            self.wipe(&mut state, slot);
+        }
+    }
+
+    /// Frees a place that its key has left and nobody uses.
+    fn wipe(&self, state: &mut State, slot: usize) {
         let to = self.address.after(slot * SLOT);
         let wiped = self.service.run(|driver, stream| {
-            // SAFETY: the place is within the variable, and nothing reads it any more: who
-            // drops a key has waited.
+            // SAFETY: the place is within the variable, and nothing reads it any more.
             unsafe { driver.fill_with_zeros(to, SLOT, stream) }
         });
         state.places[slot] = Place {

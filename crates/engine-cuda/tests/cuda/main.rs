@@ -4,3 +4,4 @@
 mod double;
 mod emulated;
 mod faults;
+mod slots;
