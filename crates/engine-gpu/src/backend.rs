@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The engine's backend on devices that run the kernels.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use luxor_engine::{
@@ -184,7 +187,8 @@ impl<D: Device> GpuKey<D> {
     /// returns when all are done. Nothing is copied but the runs' numbers.
     ///
     /// Units begin a multiple of 16 bytes apart: with lengths that are none, what fills the
-    /// last block is left alone. Each run is launched by itself.
+    /// last block is left alone. Each run is launched by itself. Runs must not overlap one
+    /// another; that is not checked.
     ///
     /// # Errors
     /// [`ResidentError`]. When the device failed, what is in the output is not known.
@@ -283,6 +287,14 @@ pub enum ResidentError {
         at: usize,
         /// Bytes of the memory.
         len: usize,
+    },
+    /// A run's input and output are not the same bytes, and not apart. Nothing was done.
+    #[error("bytes {input:?} cannot be read, and {output:?} written, in one memory")]
+    Overlap {
+        /// The bytes that are read.
+        input: Range<usize>,
+        /// The bytes that are written.
+        output: Range<usize>,
     },
     /// The device refused or failed.
     #[error(transparent)]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Data that are on a device already: launches and nothing else.
 
+use std::ops::Range;
+
 use luxor_engine::Direction;
 
 use crate::{
@@ -26,8 +28,13 @@ pub(crate) fn crypt<D: Device>(
     mut data: Resident<'_, D::Memory>,
 ) -> Result<(), ResidentError> {
     for run in runs {
-        check(run, run.input_at, data.input().len())?;
-        check(run, run.output_at, data.output().len())?;
+        let input = check(run, run.input_at, data.input().len())?;
+        let output = check(run, run.output_at, data.output().len())?;
+        // In any order of its units, some would be read after they were written.
+        let overlap = input.start.max(output.start) < input.end.min(output.end);
+        if matches!(data, Resident::InPlace(_)) && input != output && overlap {
+            return Err(ResidentError::Overlap { input, output });
+        }
     }
     let most = runs
         .iter()
@@ -46,7 +53,8 @@ pub(crate) fn crypt<D: Device>(
     Ok(())
 }
 
-fn check(run: &ResidentRun, at: usize, len: usize) -> Result<(), ResidentError> {
+/// Where the run's units are in a memory of `len` bytes.
+fn check(run: &ResidentRun, at: usize, len: usize) -> Result<Range<usize>, ResidentError> {
     let unit = UnitLayout::new(run.unit_len);
     let bytes = match run.units {
         0 => Some(0),
@@ -54,12 +62,13 @@ fn check(run: &ResidentRun, at: usize, len: usize) -> Result<(), ResidentError> 
             .checked_mul(unit.padded())
             .and_then(|before| before.checked_add(unit.len)),
     };
-    let end = bytes.and_then(|bytes| bytes.checked_add(at));
-    if at.is_multiple_of(BLOCK) && end.is_some_and(|end| end <= len) {
-        return Ok(());
+    match bytes.and_then(|bytes| bytes.checked_add(at)) {
+        Some(end) if at.is_multiple_of(BLOCK) && end <= len => Ok(at..end),
+        _ => {
+            let units = run.units;
+            Err(ResidentError::Bounds { units, at, len })
+        }
     }
-    let units = run.units;
-    Err(ResidentError::Bounds { units, at, len })
 }
 
 /// A run in parts with as many tweaks as a queue has room for, and no more units than

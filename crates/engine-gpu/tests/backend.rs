@@ -471,6 +471,15 @@ fn what_is_not_within_a_devices_memory_is_refused() {
         assert_eq!(error, ResidentError::Bounds { units, at, len });
     }
     assert!(crypt(usize::MAX, 16, 0, 0).is_err());
+    // The same or apart: else units would be read after they were written.
+    crypt(2, 100, 0, 224).unwrap();
+    crypt(2, 100, 224, 0).unwrap();
+    crypt(0, 100, 16, 0).unwrap();
+    for (input_at, output_at) in [(0, 16), (16, 0), (0, 208), (208, 0)] {
+        let error = crypt(2, 100, input_at, output_at).unwrap_err();
+        let (input, output) = (input_at..input_at + 212, output_at..output_at + 212);
+        assert_eq!(error, ResidentError::Overlap { input, output });
+    }
     let error = crypt(1, 15, 0, 0).unwrap_err();
     assert!(matches!(error, ResidentError::UnitLen { unit_len: 15, .. }));
     double.break_with(Fault {
