@@ -16,6 +16,10 @@ use crate::{
 /// No queue has less memory for data, but where its tuning says so.
 const LEAST: usize = 256 << 10;
 
+/// After memory was short, there may be one queue more when so many were given back: others
+/// may have freed some. To try takes longer than a short call.
+const RETRY: usize = 1024;
+
 pub(crate) struct Pool<D: Device> {
     devices: Vec<D>,
     tuning: Tuning,
@@ -36,6 +40,8 @@ struct DeviceState<Q: Queue> {
     made: usize,
     /// How many there may be; never 0.
     limit: usize,
+    /// How many were given back since memory was short.
+    given_back: usize,
     /// Bytes of data of those that are made.
     batch: usize,
     lost: Option<DeviceError>,
@@ -44,6 +50,20 @@ struct DeviceState<Q: Queue> {
 impl<Q: Queue> DeviceState<Q> {
     fn lent(&self) -> usize {
         self.made - self.idle.len()
+    }
+
+    /// Memory is short: there may be so many.
+    fn lower(&mut self, limit: usize) {
+        self.limit = limit;
+        self.given_back = 0;
+    }
+
+    fn put_back(&mut self, held: Held<Q>, most: usize) {
+        self.idle.push(held);
+        self.given_back += 1;
+        if self.given_back.is_multiple_of(RETRY) {
+            self.limit = most.min(self.limit + 1);
+        }
     }
 }
 
@@ -89,6 +109,7 @@ impl<D: Device> Pool<D> {
             idle: Vec::new(),
             made: 0,
             limit: tuning.queues.max(1),
+            given_back: 0,
             batch: tuning.batch.max(BLOCK).next_multiple_of(BLOCK),
             lost: None,
         };
@@ -254,11 +275,11 @@ impl<D: Device> Pool<D> {
                 Ok(None)
             }
             DeviceError::OutOfMemory { .. } if others > 0 => {
-                state_of.limit = others;
+                state_of.lower(others);
                 Ok(None)
             }
             DeviceError::OutOfMemory { .. } => {
-                state_of.limit = 1;
+                state_of.lower(1);
                 let least = need.max(LEAST.min(self.tuning.batch));
                 state_of.batch = (data / 2).max(least).next_multiple_of(BLOCK);
                 if data <= least { Err(error) } else { Ok(None) }
@@ -396,7 +417,7 @@ impl<D: Device> Lease<'_, D> {
             self.held = Some(held);
             return;
         }
-        device.idle.push(held);
+        device.put_back(held, self.pool.tuning.queues.max(1));
         drop(state);
         self.pool.changed.notify_all();
         // The place stays counted.

@@ -363,6 +363,33 @@ fn with_little_memory_there_are_fewer_or_smaller_queues() {
 }
 
 #[test]
+fn a_device_that_was_short_of_memory_is_tried_again() {
+    let double = Double::new();
+    let backend = backend(std::slice::from_ref(&double));
+    let key = backend.load_key(&xts()).unwrap();
+    let crypt = |units: usize| {
+        let mut bytes = vec![0; units * 512];
+        let unit = DataUnitLen::new(512).unwrap();
+        let run = Run::new(0_u64.into(), 1, unit, &mut bytes[..]).unwrap();
+        key.crypt(Direction::Encrypt, &mut [run])
+    };
+    double.break_with(Fault {
+        op: Some(Op::MakeQueue),
+        nth: 0,
+        trouble: Trouble::OutOfMemory,
+    });
+    assert!(crypt(64).is_err());
+    // One queue does for now.
+    crypt(64).unwrap();
+    assert_eq!(double.record().most_queues, 1);
+    for _ in 0..1024 {
+        crypt(1).unwrap();
+    }
+    crypt(64).unwrap();
+    assert_eq!(double.record().most_queues, 2);
+}
+
+#[test]
 fn a_batch_is_made_smaller_than_it_would_like_to_be() {
     let mut tuning = Tuning::default();
     tuning.batch = 8 << 20;
