@@ -190,3 +190,26 @@ fn auto_gives_long_calls_to_a_device_that_wins() {
         "{told}"
     );
 }
+
+/// A library wakes a device, which takes longer than to encrypt many a file: none is opened
+/// that was not asked for. The dynamic linker tells what it looks for.
+#[test]
+fn no_device_is_looked_for_without_need() {
+    let bench = Bench::new();
+    let [plain, key] = ["plain", "key"].map(|name| bench.folder.write(name, bytes(64, 9)));
+    let sought = |line: &str| {
+        let luxor = bench.luxor(line).env("LD_DEBUG", "libs");
+        luxor.ok().stderr
+    };
+    let raw = format!(
+        "raw --mode xts --key-file {} encrypt {} -",
+        key.display(),
+        plain.display()
+    );
+    let said = sought(&raw);
+    assert!(said.contains("find library=libc.so"), "{said}");
+    for library in ["libOpenCL", "libcuda"] {
+        assert!(!said.contains(library), "{said}");
+        assert!(sought("engines --json").contains(library), "{library}");
+    }
+}
