@@ -16,11 +16,35 @@ use crate::{
     vectors,
 };
 
+/// How many cases an axis has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cases {
+    /// All there are.
+    All,
+    /// For what is slow, as an emulator is: of each axis's values some, with its edges,
+    /// and no call of more than 256 KiB.
+    Few,
+}
+
+impl Cases {
+    fn pick<T>(self, all: T, few: T) -> T {
+        match self {
+            Self::All => all,
+            Self::Few => few,
+        }
+    }
+
+    /// All values, or the first of every so many.
+    fn of<T>(self, all: impl IntoIterator<Item = T>, every: usize) -> impl Iterator<Item = T> {
+        all.into_iter().step_by(self.pick(1, every))
+    }
+}
+
 /// The backend says what it is, has distinct modes and passes its self-test.
 ///
 /// # Panics
 /// If it does not conform, as all functions here.
-pub fn identity(backend: &dyn Backend) {
+pub fn identity(backend: &dyn Backend, _: Cases) {
     let info = backend.info();
     println!("{}: {} {:?}", info.name, info.device, info.modes);
     assert!(!info.device.is_empty());
@@ -42,7 +66,7 @@ pub fn identity(backend: &dyn Backend) {
 ///
 /// # Panics
 /// If it does not conform.
-pub fn known_answers(backend: &dyn Backend) {
+pub fn known_answers(backend: &dyn Backend, _: Cases) {
     let modes = backend.info().modes;
     for file in vectors::FILES {
         if !modes.contains(&file.mode) {
@@ -93,11 +117,12 @@ pub fn known_answers(backend: &dyn Backend) {
 ///
 /// # Panics
 /// If it does not conform.
-pub fn keys(backend: &dyn Backend) {
+pub fn keys(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("keys");
     for &mode in backend.info().modes {
         for kind in key_kinds(mode) {
-            let kits: Vec<_> = (0..kind.len * 8)
+            let kits: Vec<_> = cases
+                .of(0..kind.len * 8, 7)
                 .map(|bit| {
                     let mut key = vec![0; kind.len];
                     key[bit / 8] = 0x80 >> (bit % 8);
@@ -122,7 +147,7 @@ pub fn keys(backend: &dyn Backend) {
 ///
 /// # Panics
 /// If it does not conform.
-pub fn lengths(backend: &dyn Backend) {
+pub fn lengths(backend: &dyn Backend, cases: Cases) {
     const LONGEST: usize = 65536 + 20;
 
     let random = &mut Random::for_test("lengths");
@@ -135,10 +160,18 @@ pub fn lengths(backend: &dyn Backend) {
             Shape::one(LONGEST / 16 * 16, number),
             Place::InPlace(0),
         );
-        let lengths = (1..=1100)
+        let all = (1..=1100)
             .chain(4096 - 20..=4096 + 20)
             .chain(65536 - 20..=LONGEST);
-        for len in lengths.filter(|&len| kit.mode.accepts_unit_len(len)) {
+        let few = [
+            1, 15, 16, 17, 31, 32, 33, 47, 48, 512, 520, 1024, 4095, 4096, 4097, 4112, 65536,
+            LONGEST,
+        ];
+        let lengths = cases.pick(all.collect(), few.to_vec());
+        for len in lengths
+            .into_iter()
+            .filter(|&len| kit.mode.accepts_unit_len(len))
+        {
             let shape = Shape::one(len, number);
             let mut piece = if kit.mode == Mode::Xts || len > longest.plaintext.len() {
                 kit.piece(random, shape, Place::InPlace(len * 7 % 64))
@@ -175,12 +208,13 @@ pub fn lengths(backend: &dyn Backend) {
 ///
 /// # Panics
 /// If it does not conform.
-pub fn units(backend: &dyn Backend) {
+pub fn units(backend: &dyn Backend, cases: Cases) {
     const MOST: usize = 260;
 
     let random = &mut Random::for_test("units");
     for kit in Kit::few(backend, random) {
-        let lengths = [1, 15, 16, 17, 31, 32, 48, 63, 64, 129, 255, 256, 512];
+        let all = [1, 15, 16, 17, 31, 32, 48, 63, 64, 129, 255, 256, 512];
+        let lengths = cases.pick(all.to_vec(), vec![1, 16, 31, 256]);
         for unit_len in lengths
             .into_iter()
             .filter(|&len| kit.mode.accepts_unit_len(len))
@@ -195,7 +229,8 @@ pub fn units(backend: &dyn Backend) {
                     stride,
                 };
                 let all = kit.piece(random, shape, Place::InPlace(0));
-                for units in (1..=70).chain(124..=132).chain(252..=MOST) {
+                let counts = (1..=70).chain(124..=132).chain(252..=MOST);
+                for units in cases.pick(counts.collect(), vec![1, 2, 33, 129, MOST]) {
                     let len = units * unit_len;
                     kit.check(&[Piece {
                         shape: Shape { units, ..shape },
@@ -227,12 +262,12 @@ pub fn units(backend: &dyn Backend) {
 ///
 /// # Panics
 /// If it does not conform.
-pub fn numbers(backend: &dyn Backend) {
+pub fn numbers(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("numbers");
     let edges = [1 << 8, 1 << 32, 1 << 64, 1 << 96, 0_u128];
     for kit in Kit::few(backend, random) {
         for edge in edges {
-            for before in 0..=70 {
+            for before in cases.of(0..=70, 14) {
                 let first = edge.wrapping_sub(before);
                 for (unit_len, units) in [(16, 70), (48, 9), (16 * 70, 1)] {
                     let shape = Shape {
@@ -244,7 +279,7 @@ pub fn numbers(backend: &dyn Backend) {
                     kit.check_one(random, shape, Place::InPlace(0));
                 }
             }
-            for before in [127, 128, 129] {
+            for before in cases.of([127, 128, 129], 2) {
                 let first = edge.wrapping_sub(before);
                 let shape = Shape {
                     unit_len: 16,
@@ -254,7 +289,7 @@ pub fn numbers(backend: &dyn Backend) {
                 };
                 kit.check_one(random, shape, Place::InPlace(0));
             }
-            for before in 1..=17 {
+            for before in cases.of(1..=17, 8) {
                 let first = edge.wrapping_sub(before * 8);
                 let shape = Shape {
                     unit_len: 512,
@@ -265,7 +300,7 @@ pub fn numbers(backend: &dyn Backend) {
                 kit.check_one(random, shape, Place::InPlace(0));
             }
         }
-        for bit in 0..128 {
+        for bit in cases.of(0..128, 13) {
             for units in [1, 5] {
                 let shape = Shape {
                     unit_len: 32,
@@ -283,7 +318,7 @@ pub fn numbers(backend: &dyn Backend) {
 ///
 /// # Panics
 /// If it does not conform.
-pub fn strides(backend: &dyn Backend) {
+pub fn strides(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("strides");
     let around = |n: u64| [n - 1, n, n.wrapping_add(1)];
     let strides: Vec<u64> = [1, 8, 1 << 8, 1 << 31, 1 << 32, 1 << 63, u64::MAX]
@@ -293,8 +328,8 @@ pub fn strides(backend: &dyn Backend) {
     for kit in Kit::few(backend, random) {
         let firsts = [0, 1, u128::from(u64::MAX), u128::MAX - 7, random.u128()];
         for &stride in &strides {
-            for first in firsts {
-                for (unit_len, units) in [(16, 33), (80, 17)] {
+            for first in cases.of(firsts, 2) {
+                for (unit_len, units) in cases.of([(16, 33), (80, 17)], 2) {
                     let shape = Shape {
                         unit_len,
                         units,
@@ -312,7 +347,7 @@ pub fn strides(backend: &dyn Backend) {
 ///
 /// # Panics
 /// If it does not conform.
-pub fn alignment(backend: &dyn Backend) {
+pub fn alignment(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("alignment");
     let mut places = Vec::new();
     for a in 0..64 {
@@ -328,6 +363,7 @@ pub fn alignment(backend: &dyn Backend) {
             });
         }
     }
+    let places: Vec<_> = cases.of(places, 41).collect();
     for kit in Kit::all(backend, random) {
         let stealing = usize::from(!has_whole_blocks(kit.mode));
         for (unit_len, units) in [(16 + stealing, 21), (512, 9), (1040 + 15 * stealing, 2)] {
@@ -347,7 +383,7 @@ pub fn alignment(backend: &dyn Backend) {
 ///
 /// # Panics
 /// If it does not conform.
-pub fn calls(backend: &dyn Backend) {
+pub fn calls(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("calls");
     for kit in Kit::all(backend, random) {
         kit.check(&[]);
@@ -399,7 +435,7 @@ pub fn calls(backend: &dyn Backend) {
         for len in [1, 2, 7, 8, 9, 70] {
             kit.check(&queue[..len]);
         }
-        for _ in 0..40 {
+        for _ in 0..cases.pick(40, 8) {
             let pieces = mixture(&kit, random, 6, 400, 20);
             kit.check(&pieces);
         }
@@ -445,13 +481,16 @@ fn mixture(
 ///
 /// # Panics
 /// If it does not conform.
-pub fn long_units(backend: &dyn Backend) {
+pub fn long_units(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("long_units");
     for kit in Kit::few(backend, random) {
         let part = if has_whole_blocks(kit.mode) { 0 } else { 15 };
         let number = u128::MAX - random.u128() % 1000;
-        let shape = Shape::one((1 << 20) + part, number);
-        kit.check_one(random, shape, Place::InPlace(0));
+        let len = cases.pick(1 << 20, 240 << 10);
+        kit.check_one(random, Shape::one(len + part, number), Place::InPlace(0));
+    }
+    if cases == Cases::Few {
+        return;
     }
     let kit = Kit::new(backend, Mode::Xts, None, random.bytes(32));
     let shape = Shape::one(DataUnitLen::MAX.get(), 1);
@@ -470,7 +509,7 @@ pub fn long_units(backend: &dyn Backend) {
 ///
 /// # Panics
 /// If it does not conform.
-pub fn large_runs(backend: &dyn Backend) {
+pub fn large_runs(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("large_runs");
     for kit in Kit::few(backend, random) {
         // One block after the other, OFB has no other ways.
@@ -486,7 +525,7 @@ pub fn large_runs(backend: &dyn Backend) {
         for (first, stride) in numbers {
             let shape = Shape {
                 unit_len: 4096,
-                units: (17 << 20) / 4096,
+                units: cases.pick(17 << 20, 64 << 10) / 4096,
                 first,
                 stride,
             };
@@ -504,7 +543,7 @@ pub fn large_runs(backend: &dyn Backend) {
 ///
 /// # Panics
 /// If it does not conform.
-pub fn memory(backend: &dyn Backend) {
+pub fn memory(backend: &dyn Backend, _: Cases) {
     for len in [0, 1, 16, PAGE - 1, PAGE, PAGE + 1, 1 << 20] {
         let buffer = backend.alloc(len);
         assert_eq!(buffer.len(), len);
@@ -544,7 +583,7 @@ pub fn memory(backend: &dyn Backend) {
 ///
 /// # Panics
 /// If it does not conform.
-pub fn threads(backend: &dyn Backend) {
+pub fn threads(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("threads");
     for kit in Kit::few(backend, random) {
         let work: Vec<_> = (0..8).map(|_| mixture(&kit, random, 4, 600, 12)).collect();
@@ -552,7 +591,7 @@ pub fn threads(backend: &dyn Backend) {
             for pieces in &work {
                 let kit = &kit;
                 scope.spawn(move || {
-                    for _ in 0..25 {
+                    for _ in 0..cases.pick(25, 3) {
                         kit.check(pieces);
                     }
                 });
@@ -566,17 +605,25 @@ pub fn threads(backend: &dyn Backend) {
 ///
 /// # Panics
 /// If it does not conform.
-pub fn executor(backend: &dyn Backend) {
+pub fn executor(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("executor");
     let executors = [1, 2, 3, 4, 7].map(|n| Executor::new(NonZeroUsize::new(n).unwrap()));
     for kit in Kit::few(backend, random) {
         // A stream mode is cut as XTS is, and the slowest ones would take seconds.
-        let executors = if kit.mode == Mode::Xts {
+        let executors = if kit.mode == Mode::Xts && cases == Cases::All {
             &executors[..]
         } else {
             &executors[2..3]
         };
-        for shapes in executor_calls(kit.mode) {
+        let mut calls = executor_calls(kit.mode);
+        let len = |shapes: &Vec<Shape>| {
+            shapes
+                .iter()
+                .map(|shape| shape.unit_len * shape.units)
+                .sum::<usize>()
+        };
+        calls.retain(|shapes| len(shapes) <= cases.pick(usize::MAX, 256 << 10));
+        for shapes in calls {
             let pieces: Vec<_> = shapes
                 .into_iter()
                 .zip(
@@ -637,7 +684,7 @@ fn executor_calls(mode: Mode) -> Vec<Vec<Shape>> {
 ///
 /// # Panics
 /// If it does not conform.
-pub fn refusals(backend: &dyn Backend) {
+pub fn refusals(backend: &dyn Backend, cases: Cases) {
     let info = backend.info();
     for &mode in Mode::ALL {
         for kind in key_kinds(mode) {
@@ -670,12 +717,12 @@ pub fn refusals(backend: &dyn Backend) {
             assert!(!kit.mode.accepts_unit_len(unit_len));
             refuses(&kit, random, unit_len);
         }
-        refuses_in_pieces(&kit, random);
+        refuses_in_pieces(&kit, random, cases.pick(1500, 100));
     }
 }
 
 /// An executor, too, sees that a run is bad before it begins a good one.
-fn refuses_in_pieces(kit: &Kit, random: &mut Random) {
+fn refuses_in_pieces(kit: &Kit, random: &mut Random, units: usize) {
     let executor = Executor::new(NonZeroUsize::new(3).expect("not 0"));
     let crypt = |direction, runs: &mut [Run<'_>]| executor.crypt(kit.loaded(), direction, runs);
     for place in [
@@ -688,7 +735,7 @@ fn refuses_in_pieces(kit: &Kit, random: &mut Random) {
         let mut good = || {
             let shape = Shape {
                 unit_len: 512,
-                units: 1500,
+                units,
                 first: 5,
                 stride: 8,
             };

@@ -52,18 +52,22 @@ const REQUIRE: &str = "LUXOR_REQUIRE_ENGINES";
 /// ```
 ///
 /// A backend of another crate comes with an expression for its registry:
-/// `conformance_tests!("opencl", my_registry())`.
+/// `conformance_tests!("opencl", my_registry())`, and one that is slow with how many
+/// cases it wants, [`axes::Cases`]: `conformance_tests!("cuda", my_registry(), Few)`.
 #[macro_export]
 macro_rules! conformance_tests {
     ($name:literal) => {
         $crate::conformance_tests!($name, ::luxor_engine::Registry::cpu());
     };
     ($name:literal, $registry:expr) => {
-        $crate::conformance_tests!(@axes $name, $registry,
+        $crate::conformance_tests!($name, $registry, All);
+    };
+    ($name:literal, $registry:expr, $cases:ident) => {
+        $crate::conformance_tests!(@axes $name, $registry, $cases,
             identity known_answers keys lengths units numbers strides alignment calls
             long_units large_runs memory threads executor refusals messages);
     };
-    (@axes $name:literal, $registry:expr, $($axis:ident)*) => {
+    (@axes $name:literal, $registry:expr, $cases:ident, $($axis:ident)*) => {
         mod conformance {
             #[allow(unused_imports)]
             use super::*;
@@ -72,7 +76,7 @@ macro_rules! conformance_tests {
                 #[test]
                 fn $axis() {
                     if let Some(backend) = $crate::forced(&$registry, $name) {
-                        $crate::axes::$axis(&*backend);
+                        $crate::axes::$axis(&*backend, $crate::axes::Cases::$cases);
                     }
                 }
             )*

@@ -7,14 +7,14 @@ use luxor_engine::{
     Backend, Chains, DataUnitNumber, Executor, InOut, Message, Registry, Turn, encrypt_streams,
 };
 
-use crate::{kit::Kit, random::Random};
+use crate::{axes::Cases, kit::Kit, random::Random};
 
 /// Messages are what the reference makes of them, whatever their pieces, whoever goes on
 /// with them and whatever is beside them.
 ///
 /// # Panics
 /// If it does not conform.
-pub fn messages(backend: &dyn Backend) {
+pub fn messages(backend: &dyn Backend, _: Cases) {
     let mut random = Random::for_test("messages");
     let kits = Kit::all(backend, &mut random);
     let (kits, others): (Vec<_>, Vec<_>) = kits.into_iter().partition(|kit| kit.mode.is_feedback());

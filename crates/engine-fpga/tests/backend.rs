@@ -6,7 +6,10 @@ mod double;
 use std::sync::Arc;
 
 use double::{Double, Fault, KeySlot, Options};
-use luxor_conformance::{Random, axes};
+use luxor_conformance::{
+    Random,
+    axes::{self, Cases},
+};
 use luxor_engine::{
     AesKey, Backend, BackendError, CryptErrorKind, DataUnitLen, DataUnitNumber, Direction, KeySpec,
     LoadedKey, Registry, Run, XtsKey,
@@ -30,42 +33,42 @@ fn stalling(seed: u64, lanes: u32) -> Double {
 
 #[test]
 fn identity() {
-    axes::identity(&backend(&Double::new()));
+    axes::identity(&backend(&Double::new()), Cases::All);
 }
 
 #[test]
 fn known_answers() {
-    axes::known_answers(&backend(&stalling(1, 1)));
+    axes::known_answers(&backend(&stalling(1, 1)), Cases::All);
 }
 
 #[test]
 fn keys() {
     let double = Double::new();
-    axes::keys(&backend(&double));
+    axes::keys(&backend(&double), Cases::All);
     assert!(double.core().is_clean());
 }
 
 #[test]
 fn calls() {
     for lanes in [1, 2, 4] {
-        axes::calls(&backend(&stalling(2, lanes)));
+        axes::calls(&backend(&stalling(2, lanes)), Cases::All);
     }
 }
 
 #[test]
 fn refusals() {
-    axes::refusals(&backend(&Double::new()));
+    axes::refusals(&backend(&Double::new()), Cases::All);
 }
 
 #[test]
 fn memory() {
-    axes::memory(&backend(&stalling(3, 2)));
+    axes::memory(&backend(&stalling(3, 2)), Cases::All);
 }
 
 #[test]
 fn threads() {
     let double = stalling(4, 1);
-    axes::threads(&backend(&double));
+    axes::threads(&backend(&double), Cases::All);
     assert!(double.core().is_clean());
 }
 

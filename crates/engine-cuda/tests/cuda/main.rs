@@ -5,3 +5,4 @@ mod double;
 mod emulated;
 mod faults;
 mod slots;
+mod suite;

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The suite over the committed PTX, emulated.
+
+use std::sync::Arc;
+
+use crate::double::{Double, GPU};
+use luxor_engine::Registry;
+use luxor_engine_cuda::{Cuda, Driver};
+use luxor_engine_gpu::{GpuBackend, Tuning};
+
+fn registry() -> Registry {
+    let mut registry = Registry::empty();
+    registry.register("cuda", || {
+        let driver: Arc<dyn Driver> = Double::new(&[GPU]);
+        let mut tuning = Tuning::default();
+        tuning.batch = 64 << 10;
+        tuning.least_batch = 16 << 10;
+        let devices = Cuda::all(&driver).unwrap();
+        Ok(Arc::new(GpuBackend::new(devices, tuning)))
+    });
+    registry
+}
+
+luxor_conformance::conformance_tests!("cuda", registry(), Few);
