@@ -7,8 +7,8 @@
 Without --write the PTX must be, byte for byte, what is committed in ptx/. It is assembled for
 each architecture of ARCHITECTURES. There, no kernel may spill registers or take more than a
 block of 1024 threads has; and the main loop of each kernel that walks stretches has exactly
-the shared loads that a block must have, 16 a round, and not more other instructions than in
-LIMITS.
+the shared loads that a block must have, 16 a round, and not more other instructions, nor of
+them for the integer unit, than in LIMITS.
 """
 
 import collections
@@ -40,8 +40,12 @@ REGISTERS = 64
 ROUNDS = {128: 10, 192: 12, 256: 14}
 
 # The instructions of a main loop, in SASS, beside the shared loads: for all rounds' first 16
-# addresses, 8 XORs and 4 rotations; a block's other instructions.
-LIMITS = {"xts_encrypt": 78, "xts_decrypt": 104, "ctr": 150}
+# addresses, 8 XORs and 4 rotations; a block's other instructions, and those of them that the
+# integer unit does.
+LIMITS = {"xts_encrypt": (78, 26), "xts_decrypt": (104, 50), "ctr": (150, 49)}
+
+# What the integer unit does: no multiplications, memory, branches or uniform registers.
+INTEGER = re.compile(r"(PRMT|LOP3|SHF|IADD3|VIADD|LEA|ISETP|PLOP3|SEL|V?IMNMX|IABS)\b")
 
 
 def ours(size):
@@ -169,7 +173,7 @@ def check_loops(size, ptx, sass, architecture, complain):
     rounds = ROUNDS[size]
     loads = 16 * rounds
     table = []
-    for kind, limit in LIMITS.items():
+    for kind, (limit, integer_limit) in LIMITS.items():
         kernel = f"{kind}_{size}"
         in_ptx = ptx_loop(ptx, kernel)
         found = sum(n for op, n in in_ptx.items() if op.startswith("ld.shared"))
@@ -187,8 +191,12 @@ def check_loops(size, ptx, sass, architecture, complain):
         most = 28 * rounds + limit
         if others > most:
             complain(f"{kernel}, {architecture}: {others} other instructions a block, over {most}")
+        integer = sum(n for op, n in in_sass.items() if INTEGER.match(op))
+        most = 28 * rounds + integer_limit
+        if integer > most:
+            complain(f"{kernel}, {architecture}: {integer} of the integer unit, over {most}")
         prmt = sum(n for op, n in in_sass.items() if op.startswith("PRMT"))
-        table.append((kernel, architecture, found, others, prmt))
+        table.append((kernel, architecture, found, others, integer, prmt))
     return table
 
 
@@ -226,7 +234,7 @@ def main():
             fresh.write_text(ptx)
             for architecture in ARCHITECTURES:
                 papers.append(pool.submit(assemble, fresh, architecture, folder))
-        print(f"{'main loop':<16}  {'':<5}  shared loads, others a block (PRMT)  registers")
+        print(f"{'main loop':<16}  {'':<5}  shared loads, others (integer, PRMT)  registers")
         for size, ptx, architecture, job in jobs:
             cubin, use = job.result()
             for kernel, (registers, spills) in use.items():
@@ -239,10 +247,10 @@ def main():
             disassemble = [NVDISASM, "--print-code", cubin]
             sass = subprocess.run(disassemble, capture_output=True, text=True, check=True).stdout
             for row in check_loops(size, ptx, sass, architecture, complaints.append):
-                kernel, _, loads, others, prmt = row
+                kernel, _, loads, others, integer, prmt = row
                 print(
-                    f"{kernel:<16}  {architecture}  {loads:>12}, {others:>6} ({prmt:>3})"
-                    f"{'':<12}  {use[kernel][0]:>9}"
+                    f"{kernel:<16}  {architecture}  {loads:>12}, {others:>6} ({integer:>7}, {prmt:>4})"
+                    f"  {use[kernel][0]:>9}"
                 )
         for job in papers:
             job.result()
