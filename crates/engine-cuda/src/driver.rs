@@ -301,8 +301,9 @@ pub trait Driver: Send + Sync + 'static {
     /// Waits, asleep, until all that is on the stream is done.
     ///
     /// # Errors
-    /// As [`Driver::upload`]. Nothing of the stream's is under way after an error either:
-    /// a context in which something failed does nothing more.
+    /// As [`Driver::upload`]. Nothing of the stream's is taken to be under way after an error
+    /// either: a context in which something failed does nothing more. That its copies have
+    /// stopped by then the driver does not promise, and it has no call that would be surer.
     ///
     /// # Safety
     /// It is from [`Driver::create_stream`] of this context.

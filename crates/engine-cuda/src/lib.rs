@@ -11,6 +11,10 @@
 //!
 //! The driver is looked for when somebody asks, and where it or a GPU is absent or too old,
 //! [`Unusable`] says which. No part of CUDA's toolkit is needed.
+//!
+//! Whatever is done here, even a drop, makes the device's primary context the calling
+//! thread's current one, and puts none back that was current before: a thread that uses CUDA
+//! itself sets its own again afterwards.
 
 #![deny(unsafe_code)]
 

@@ -533,7 +533,8 @@ impl Driver for Library {
             let code = unsafe { (self.calls.cuEventSynchronize)(event) };
             self.check("cuEventSynchronize", code)
         });
-        // Even when that failed, so that nothing is under way.
+        // Even when that failed, so that nothing is under way: the most that can be asked. In
+        // a context that is lost it fails at once, and no promise is made of its copies.
         // SAFETY: as above.
         let code = unsafe { (self.calls.cuStreamSynchronize)(handle(stream.stream)) };
         waited.and(self.check("cuStreamSynchronize", code))
