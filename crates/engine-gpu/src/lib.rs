@@ -20,6 +20,8 @@ mod plan;
 mod pool;
 mod ranges;
 mod resident;
+#[cfg(test)]
+mod tests;
 
 pub use backend::{GpuBackend, GpuKey, ResidentError, ResidentRun, Tuning};
 pub use device::{
@@ -29,3 +31,9 @@ pub use device::{
 pub use host::HostMemory;
 pub use keys::{AesSize, KeyWords, Tables};
 pub use ranges::Ranges;
+
+#[cfg(test)]
+#[path = "../tests/double/mod.rs"]
+mod double;
+#[cfg(test)]
+extern crate self as luxor_engine_gpu;

@@ -4,11 +4,12 @@
 //! once. It can fail, or panic, at any call.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(unsafe_code, reason = "copies from and to a call's own memory")]
 
 use std::{
     collections::HashMap,
     ops::{Deref, DerefMut, Range},
-    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Barrier, LazyLock, Mutex, MutexGuard, PoisonError},
 };
 
 use luxor_engine::{Buffer, Direction};
@@ -100,6 +101,7 @@ pub struct Record {
     pinned: Vec<Range<usize>>,
     fault: Option<Fault>,
     pub lost: bool,
+    gate: Option<Arc<Barrier>>,
     /// Whether a fault has happened.
     pub failed: bool,
 }
@@ -132,6 +134,11 @@ impl Double {
         record.failed = false;
     }
 
+    /// The next wait meets the caller at `gate` twice: when it begins and when it may go on.
+    pub fn hold_at_wait(&self, gate: &Arc<Barrier>) {
+        self.record().gate = Some(Arc::clone(gate));
+    }
+
     pub fn mend(&self) {
         let mut record = self.record();
         record.fault = None;
@@ -149,6 +156,13 @@ fn lock(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
 
 /// Counts a call, which fails if it is its turn.
 fn call(record: &Mutex<Record>, op: Op) -> Result<(), DeviceError> {
+    if op == Op::Wait {
+        let gate = lock(record).gate.take();
+        if let Some(gate) = gate {
+            gate.wait();
+            gate.wait();
+        }
+    }
     let mut record = lock(record);
     *record.calls.entry(op).or_default() += 1;
     let message = format!("{op:?}");
