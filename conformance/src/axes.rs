@@ -203,7 +203,7 @@ pub fn lengths(backend: &dyn Backend, cases: Cases) {
     }
 }
 
-/// 1 to 70 units a run and around 128 and 256, of lengths on both sides of
+/// 1 to 70 units a run, around 128 and 256, and thousands, of lengths on both sides of
 /// everything that a kernel could treat apart.
 ///
 /// # Panics
@@ -254,6 +254,21 @@ pub fn units(backend: &dyn Backend, cases: Cases) {
             stride: 8,
         };
         kit.check_one(random, shape, Place::InPlace(1));
+        // Many, whose numbers begin anew among them.
+        let many = [(16, 10_000), (33, 3_333), (520, 1_000)];
+        let many = cases.pick(many, [(16, 5_000), (33, 333), (520, 100)]);
+        for (unit_len, units) in many
+            .into_iter()
+            .filter(|&(len, _)| kit.mode.accepts_unit_len(len))
+        {
+            let shape = Shape {
+                unit_len,
+                units,
+                first: 0_u128.wrapping_sub(units as u128 / 2),
+                stride: 1,
+            };
+            kit.check_one(random, shape, Place::InPlace(0));
+        }
     }
 }
 
@@ -487,7 +502,9 @@ pub fn long_units(backend: &dyn Backend, cases: Cases) {
         let part = if has_whole_blocks(kit.mode) { 0 } else { 15 };
         let number = u128::MAX - random.u128() % 1000;
         let len = cases.pick(1 << 20, 240 << 10);
-        kit.check_one(random, Shape::one(len + part, number), Place::InPlace(0));
+        for len in [len, len + part] {
+            kit.check_one(random, Shape::one(len, number), Place::InPlace(0));
+        }
     }
     if cases == Cases::Few {
         return;
