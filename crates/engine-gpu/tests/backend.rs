@@ -351,10 +351,10 @@ fn every_layout_of_tables_has_its_keys() {
 fn what_is_on_a_device_stays_there() {
     let random = &mut Random::for_test("resident");
     let doubles = [Double::new(), Double::new()];
-    let backend = GpuBackend::new(doubles.to_vec(), tuning(16 << 10, 2));
-    let key = backend.load(&xts()).unwrap();
-    // More tweaks than a queue has room for, units with a stolen end, and a long one.
-    for (unit_len, units) in [(16, 2000), (17, 40), (520, 9), (4096, 7), (70_000, 1)] {
+    // More tweaks than a queue has room for, more pieces, units with a stolen end, a long one.
+    for (unit_len, units) in [(16, 2000), (17, 17_000), (520, 9), (4096, 7), (70_000, 1)] {
+        let backend = GpuBackend::new(doubles.to_vec(), tuning(16 << 10, 2));
+        let key = backend.load(&xts()).unwrap();
         let padded = usize::next_multiple_of(unit_len, 16);
         let input = random.bytes(units * padded);
         let (first, stride) = (random.u128(), random.u64());
@@ -399,6 +399,7 @@ fn what_is_on_a_device_stays_there() {
     }
     let record = doubles[0].record();
     assert_eq!((record.launches.len(), record.queues), (0, 0));
+    assert_eq!(doubles[1].record().dirty, 0);
     let nothing = [
         Op::Upload,
         Op::UploadStaging,
