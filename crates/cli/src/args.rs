@@ -361,6 +361,9 @@ impl AnyName {
                 "block",
                 "demir-2020",
                 "damjanovic-simic-2015",
+                "an-seo-2022",
+                "sanida-2020",
+                "gpu",
             ]
         })
     }
