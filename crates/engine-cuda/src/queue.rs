@@ -6,7 +6,7 @@
 use std::{ops::Range, sync::Arc};
 
 use luxor_engine_gpu::{
-    AesSize, DeviceError, DeviceMemory, Launch, Piece, Queue, QueueSizes, Resident, device::Bounds,
+    AesSize, Bounds, DeviceError, DeviceMemory, Launch, Piece, Queue, QueueSizes, Resident,
 };
 use zeroize::Zeroize;
 

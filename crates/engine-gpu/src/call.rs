@@ -8,7 +8,8 @@ use luxor_engine::{Direction, InOut, Run};
 
 use crate::{
     backend::GpuKey,
-    device::{BLOCK, Device, DeviceError, Launch, Piece, Queue},
+    device::{BLOCK, Device, DeviceError, Piece, Queue},
+    launch::Launch,
     plan::{Batch, Group, Part, Plan, UnitLayout},
     pool::Lease,
 };

@@ -16,6 +16,7 @@ mod call;
 pub mod device;
 mod host;
 pub mod keys;
+pub mod launch;
 mod plan;
 mod pool;
 mod ranges;
@@ -24,12 +25,10 @@ mod resident;
 mod tests;
 
 pub use backend::{GpuBackend, GpuKey, ResidentError, ResidentRun, Tuning};
-pub use device::{
-    Argument, BLOCK, Bounds, Device, DeviceError, DeviceMemory, Launch, Piece, Queue, QueueSizes,
-    Resident,
-};
+pub use device::{BLOCK, Device, DeviceError, DeviceMemory, Piece, Queue, QueueSizes, Resident};
 pub use host::HostMemory;
 pub use keys::{AesSize, KeyWords, Tables};
+pub use launch::{Argument, Bounds, Launch};
 pub use ranges::Ranges;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use luxor_engine_gpu::{
-    BLOCK, DeviceError, DeviceMemory, Launch, Piece, Queue, QueueSizes, Resident, device::Bounds,
+    BLOCK, Bounds, DeviceError, DeviceMemory, Launch, Piece, Queue, QueueSizes, Resident,
 };
 use zeroize::Zeroize;
 

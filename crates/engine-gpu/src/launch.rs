@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One launch of a kernel: which, over what, and whether that is within the memories.
+
+use luxor_engine::Direction;
+
+use crate::{
+    device::{BLOCK, DeviceError, Piece, STRETCH},
+    keys::AesSize,
+};
+
+/// One run of a kernel. All places are bytes from the beginning of their memory, multiples
+/// of 16; those of pieces are multiples of 32. No number is 0 but places and `tail`s that
+/// say otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Launch {
+    /// For each unit `u` and each of its stretches `s` the tweak: block `u · spu + s`
+    /// becomes `u`'s number, little-endian and encrypted under the tweak key, times
+    /// α^(256 `s`).
+    Tweaks {
+        /// Where the pieces are.
+        pieces_at: usize,
+        /// How many.
+        piece_count: u32,
+        /// How many units.
+        units: u32,
+        /// Stretches of a unit.
+        spu: u32,
+        /// Where the tweaks go.
+        tweaks_at: usize,
+    },
+    /// XTS of the first `blocks` blocks of each unit. Where ciphertext is stolen, those are
+    /// all but the last whole one.
+    Xts {
+        /// Which way.
+        direction: Direction,
+        /// Where the first unit is read.
+        input_at: usize,
+        /// Where it is written; the same or apart.
+        output_at: usize,
+        /// What [`Launch::Tweaks`] made.
+        tweaks_at: usize,
+        /// How many units.
+        units: u32,
+        /// Blocks of each.
+        blocks: u32,
+        /// Blocks from unit to unit.
+        pitch: u32,
+        /// Tweaks of each unit.
+        spu: u32,
+    },
+    /// The last whole block of each unit, which has the index `blocks`, and the part of a
+    /// block of `tail` bytes behind it (IEEE 1619-2007, 5.3.2 and 5.4.2). Bytes behind the
+    /// tail make no difference and are not written.
+    Tails {
+        /// Which way.
+        direction: Direction,
+        /// As for [`Launch::Xts`].
+        input_at: usize,
+        /// As for [`Launch::Xts`].
+        output_at: usize,
+        /// What [`Launch::Tweaks`] made.
+        tweaks_at: usize,
+        /// How many units.
+        units: u32,
+        /// Whole blocks of each but one; may be 0.
+        blocks: u32,
+        /// Blocks from unit to unit.
+        pitch: u32,
+        /// Tweaks of each unit.
+        spu: u32,
+        /// 1 to 15.
+        tail: u32,
+    },
+    /// CTR: each unit, of any length, begins with its number as the counter, big-endian.
+    /// Bytes behind a unit's end are not written.
+    Ctr {
+        /// As for [`Launch::Xts`].
+        input_at: usize,
+        /// As for [`Launch::Xts`].
+        output_at: usize,
+        /// Where the pieces are.
+        pieces_at: usize,
+        /// How many.
+        piece_count: u32,
+        /// How many units.
+        units: u32,
+        /// Bytes of each.
+        len: u32,
+        /// Blocks from unit to unit.
+        pitch: u32,
+        /// Stretches of a unit.
+        spu: u32,
+    },
+}
+
+impl Launch {
+    /// The kernel's name: `xts_tweaks_128`, `xts_encrypt_256`, `ctr_128`.
+    #[must_use]
+    pub const fn kernel(&self, size: AesSize) -> &'static str {
+        macro_rules! sized {
+            ($name:literal) => {
+                match size {
+                    AesSize::Aes128 => concat!($name, "_128"),
+                    AesSize::Aes192 => concat!($name, "_192"),
+                    AesSize::Aes256 => concat!($name, "_256"),
+                }
+            };
+        }
+        match self {
+            Self::Tweaks { .. } => sized!("xts_tweaks"),
+            Self::Ctr { .. } => sized!("ctr"),
+            Self::Xts { direction, .. } => match direction {
+                Direction::Encrypt => sized!("xts_encrypt"),
+                Direction::Decrypt => sized!("xts_decrypt"),
+            },
+            Self::Tails { direction, .. } => match direction {
+                Direction::Encrypt => sized!("xts_tails_encrypt"),
+                Direction::Decrypt => sized!("xts_tails_decrypt"),
+            },
+        }
+    }
+
+    /// The kernel's arguments behind its key, in their order.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<Argument> {
+        use Argument::{Input, Number, Output, Pieces, Tweaks};
+
+        match *self {
+            Self::Tweaks {
+                pieces_at,
+                piece_count,
+                units,
+                spu,
+                tweaks_at,
+            } => vec![
+                Pieces(pieces_at),
+                Number(piece_count),
+                Number(units),
+                Number(spu),
+                Tweaks(tweaks_at),
+            ],
+            Self::Xts {
+                direction: _,
+                input_at,
+                output_at,
+                tweaks_at,
+                units,
+                blocks,
+                pitch,
+                spu,
+            }
+            | Self::Tails {
+                direction: _,
+                input_at,
+                output_at,
+                tweaks_at,
+                units,
+                blocks,
+                pitch,
+                spu,
+                tail: _,
+            } => {
+                let mut arguments = vec![
+                    Input(input_at),
+                    Output(output_at),
+                    Tweaks(tweaks_at),
+                    Number(units),
+                    Number(blocks),
+                    Number(pitch),
+                    Number(spu),
+                ];
+                if let Self::Tails { tail, .. } = *self {
+                    arguments.push(Number(tail));
+                }
+                arguments
+            }
+            Self::Ctr {
+                input_at,
+                output_at,
+                pieces_at,
+                piece_count,
+                units,
+                len,
+                pitch,
+                spu,
+            } => vec![
+                Input(input_at),
+                Output(output_at),
+                Pieces(pieces_at),
+                Number(piece_count),
+                Number(units),
+                Number(len),
+                Number(pitch),
+                Number(spu),
+            ],
+        }
+    }
+
+    /// How many threads have something to do: one for each tweak or unit, a warp of 32 for
+    /// each stretch.
+    #[must_use]
+    pub fn threads(&self) -> u64 {
+        match *self {
+            Self::Tweaks { units, spu, .. } => u64::from(units) * u64::from(spu),
+            Self::Tails { units, .. } => units.into(),
+            Self::Xts { units, spu, .. } | Self::Ctr { units, spu, .. } => {
+                u64::from(units) * u64::from(spu) * 32
+            }
+        }
+    }
+
+    /// That the launch stays within memories of so many bytes, its places are multiples of
+    /// what they must be, and its units have their stretches.
+    ///
+    /// # Errors
+    /// [`DeviceError::Launch`], with what does not fit.
+    pub fn check(&self, bounds: Bounds) -> Result<(), DeviceError> {
+        self.check_stretches()?;
+        if let Self::Tweaks {
+            pieces_at,
+            piece_count,
+            ..
+        }
+        | Self::Ctr {
+            pieces_at,
+            piece_count,
+            ..
+        } = *self
+        {
+            let unit = size_of::<Piece>();
+            let len = u64::from(piece_count) * unit as u64;
+            fits("pieces", pieces_at, len, bounds.pieces, unit)?;
+        }
+        if let Self::Tweaks {
+            tweaks_at,
+            units,
+            spu,
+            ..
+        }
+        | Self::Xts {
+            tweaks_at,
+            units,
+            spu,
+            ..
+        }
+        | Self::Tails {
+            tweaks_at,
+            units,
+            spu,
+            ..
+        } = *self
+        {
+            let tweaks = u64::from(units) * u64::from(spu);
+            let len = tweaks.saturating_mul(BLOCK as u64);
+            fits("tweaks", tweaks_at, len, bounds.tweaks, BLOCK)?;
+        }
+        let (input_at, output_at, len) = match *self {
+            Self::Tweaks { .. } => return Ok(()),
+            Self::Xts {
+                input_at,
+                output_at,
+                units,
+                blocks,
+                pitch,
+                ..
+            } => {
+                let unit = u64::from(blocks) * BLOCK as u64;
+                (input_at, output_at, extent(units, pitch, unit)?)
+            }
+            Self::Tails {
+                input_at,
+                output_at,
+                units,
+                blocks,
+                pitch,
+                tail,
+                ..
+            } => {
+                let unit = (u64::from(blocks) + 1) * BLOCK as u64 + u64::from(tail);
+                (input_at, output_at, extent(units, pitch, unit)?)
+            }
+            Self::Ctr {
+                input_at,
+                output_at,
+                units,
+                len,
+                pitch,
+                ..
+            } => (input_at, output_at, extent(units, pitch, len.into())?),
+        };
+        fits("input", input_at, len, bounds.input, BLOCK)?;
+        fits("output", output_at, len, bounds.output, BLOCK)
+    }
+
+    /// That a unit's blocks are within its stretches, since the kernels take its tweaks by
+    /// them; that no kernel divides by 0, or counts to 2³¹.
+    fn check_stretches(&self) -> Result<(), DeviceError> {
+        let (units, spu, blocks) = match *self {
+            Self::Tweaks { units, spu, .. } => (units, spu, 1),
+            Self::Xts {
+                units, spu, blocks, ..
+            } => (units, spu, blocks.into()),
+            Self::Tails {
+                units, spu, blocks, ..
+            } => (units, spu, u64::from(blocks) + 2),
+            Self::Ctr {
+                units, spu, len, ..
+            } => (units, spu, u64::from(len).div_ceil(BLOCK as u64)),
+        };
+        let all = u64::from(units) * u64::from(spu);
+        if blocks <= u64::from(spu) * STRETCH as u64 && all < 1 << 31 {
+            return Ok(());
+        }
+        let message = format!("{units} units of {blocks} blocks in {spu} stretches each");
+        Err(DeviceError::Launch { message })
+    }
+}
+
+/// An argument of a kernel: a place in one of a launch's memories, in bytes from its
+/// beginning, or a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// In what is read.
+    Input(usize),
+    /// In what is written.
+    Output(usize),
+    /// Among the tweaks.
+    Tweaks(usize),
+    /// Among the pieces.
+    Pieces(usize),
+    /// 32 bits.
+    Number(u32),
+}
+
+/// Bytes of the memories that a launch uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Data that are read.
+    pub input: usize,
+    /// Data that are written.
+    pub output: usize,
+    /// Tweaks.
+    pub tweaks: usize,
+    /// Pieces.
+    pub pieces: usize,
+}
+
+/// That `len` bytes at `at`, a multiple of `unit`, are within `room`.
+fn fits(what: &str, at: usize, len: u64, room: usize, unit: usize) -> Result<(), DeviceError> {
+    let end = (at as u64).saturating_add(len);
+    if end <= room as u64 && at.is_multiple_of(unit) {
+        return Ok(());
+    }
+    let message = format!("{len} bytes of {what} at {at}, of {room}");
+    Err(DeviceError::Launch { message })
+}
+
+/// Bytes from the first of `units` units, of `unit` bytes each, to the last one's end.
+fn extent(units: u32, pitch: u32, unit: u64) -> Result<u64, DeviceError> {
+    let between = u64::from(pitch) * BLOCK as u64;
+    if units == 0 || (units > 1 && unit > between) {
+        let message = format!("{units} units of {unit} bytes, {between} apart");
+        return Err(DeviceError::Launch { message });
+    }
+    Ok(u64::from(units - 1) * between + unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_have_their_names() {
+        let tails = |direction| Launch::Tails {
+            direction,
+            input_at: 0,
+            output_at: 0,
+            tweaks_at: 0,
+            units: 3,
+            blocks: 0,
+            pitch: 2,
+            spu: 1,
+            tail: 1,
+        };
+        let name = |launch: Launch| launch.kernel(AesSize::Aes192);
+        assert_eq!(name(tails(Direction::Encrypt)), "xts_tails_encrypt_192");
+        assert_eq!(name(tails(Direction::Decrypt)), "xts_tails_decrypt_192");
+        assert_eq!(tails(Direction::Encrypt).threads(), 3);
+        let ctr = Launch::Ctr {
+            input_at: 0,
+            output_at: 0,
+            pieces_at: 0,
+            piece_count: 1,
+            units: 3,
+            len: 9000,
+            pitch: 600,
+            spu: 3,
+        };
+        assert_eq!(ctr.kernel(AesSize::Aes256), "ctr_256");
+        assert_eq!(ctr.threads(), 9 * 32);
+    }
+
+    #[test]
+    fn a_launch_stays_within_its_memories() {
+        let bounds = Bounds {
+            input: 3 * 64 - 16,
+            output: 16 + 3 * 64 - 16,
+            tweaks: 16 + 48,
+            pieces: 32,
+        };
+        let xts = |units, blocks, tweaks_at, output_at| Launch::Xts {
+            direction: Direction::Encrypt,
+            input_at: 0,
+            output_at,
+            tweaks_at,
+            units,
+            blocks,
+            pitch: 4,
+            spu: 1,
+        };
+        assert_eq!(xts(3, 3, 16, 16).check(bounds), Ok(()));
+        for (launch, what) in [
+            (xts(3, 4, 16, 16), "192 bytes of input at 0, of 176"),
+            (xts(3, 3, 16, 32), "176 bytes of output at 32, of 192"),
+            (xts(3, 3, 32, 16), "48 bytes of tweaks at 32, of 64"),
+            (xts(3, 3, 8, 16), "48 bytes of tweaks at 8, of 64"),
+            (xts(3, 5, 16, 16), "3 units of 80 bytes, 64 apart"),
+            (xts(0, 3, 16, 16), "0 units of 48 bytes, 64 apart"),
+        ] {
+            let message = what.into();
+            assert_eq!(launch.check(bounds), Err(DeviceError::Launch { message }));
+        }
+        let tweaks = |pieces_at, piece_count, units, spu| Launch::Tweaks {
+            pieces_at,
+            piece_count,
+            units,
+            spu,
+            tweaks_at: 0,
+        };
+        assert_eq!(tweaks(0, 1, 2, 2).check(bounds), Ok(()));
+        assert!(tweaks(0, 2, 2, 2).check(bounds).is_err());
+        assert!(tweaks(32, 1, 2, 2).check(bounds).is_err());
+        assert!(tweaks(0, 1, 5, 1).check(bounds).is_err());
+        assert!(tweaks(0, 1, u32::MAX, u32::MAX).check(bounds).is_err());
+        let tails = |tail, blocks| Launch::Tails {
+            direction: Direction::Decrypt,
+            input_at: 0,
+            output_at: 0,
+            tweaks_at: 0,
+            units: 3,
+            blocks,
+            pitch: 4,
+            spu: 1,
+            tail,
+        };
+        assert_eq!(tails(15, 1).check(bounds), Ok(()));
+        assert!(tails(1, 2).check(bounds).is_err());
+        let ctr = |len| Launch::Ctr {
+            input_at: 0,
+            output_at: 0,
+            pieces_at: 0,
+            piece_count: 1,
+            units: 3,
+            len,
+            pitch: 4,
+            spu: 1,
+        };
+        assert_eq!(ctr(48).check(bounds), Ok(()));
+        assert!(ctr(49).check(bounds).is_err());
+    }
+
+    #[test]
+    fn a_units_blocks_are_within_its_stretches() {
+        let bounds = Bounds {
+            input: 1 << 40,
+            output: 1 << 40,
+            tweaks: 1 << 40,
+            pieces: 32,
+        };
+        let direction = Direction::Encrypt;
+        let (input_at, output_at, tweaks_at, pieces_at, piece_count) = (0, 0, 0, 0, 1);
+        let (units, pitch) = (1, 1000);
+        let xts = |blocks, spu| Launch::Xts {
+            direction,
+            input_at,
+            output_at,
+            tweaks_at,
+            units,
+            blocks,
+            pitch,
+            spu,
+        };
+        let tails = |blocks, spu| Launch::Tails {
+            direction,
+            input_at,
+            output_at,
+            tweaks_at,
+            units,
+            blocks,
+            pitch,
+            spu,
+            tail: 1,
+        };
+        let ctr = |len, spu| Launch::Ctr {
+            input_at,
+            output_at,
+            pieces_at,
+            piece_count,
+            units,
+            len,
+            pitch,
+            spu,
+        };
+        let tweaks = |units, spu| Launch::Tweaks {
+            pieces_at,
+            piece_count,
+            units,
+            spu,
+            tweaks_at,
+        };
+        for (launch, fits) in [
+            (xts(256, 1), true),
+            (xts(257, 1), false),
+            (xts(1, 0), false),
+            (tails(254, 1), true),
+            (tails(255, 1), false),
+            (tails(0, 0), false),
+            (ctr(4096, 1), true),
+            (ctr(4097, 1), false),
+            (tweaks(1 << 20, (1 << 11) - 1), true),
+            (tweaks(1 << 20, 1 << 11), false),
+            (tweaks(1, 0), false),
+        ] {
+            assert_eq!(launch.check(bounds).is_ok(), fits, "{launch:?}");
+        }
+    }
+}
