@@ -116,6 +116,15 @@ pub(crate) struct Args {
     #[arg(long = "array", value_name = "BYTES", value_parser = size::parse)]
     arrays: Vec<usize>,
 
+    /// What setting up a request to the co-processor of `demir-2020` takes, in microseconds
+    /// [default: what the paper's tables say, 30 and 28]
+    #[arg(long, value_name = "US", value_parser = microseconds)]
+    setup: Option<f64>,
+
+    /// The co-processor's clock, in MHz [default: that of its synthesis for an ECP5]
+    #[arg(long, value_name = "MHZ", value_parser = megahertz)]
+    clock: Option<f64>,
+
     /// Only this mode [default: all]
     #[arg(long = "mode", value_enum, value_name = "MODE", help_heading = CPU)]
     modes: Vec<ModeName>,
@@ -158,7 +167,7 @@ pub(crate) enum Bench {
     Unlock,
     /// luxor serve beside nbdkit and qemu-nbd, by fio
     Block,
-    /// Extended requests (Demir et al., 2020): what calls of the engine cost by length
+    /// XTS on co-processors with extended requests, and in software (Demir et al., 2020)
     #[value(name = "demir-2020")]
     Demir2020,
     /// Two chains of AES-128-OFB with tweaks beside one of AES-256-OFB (Damjanovic and
@@ -320,6 +329,8 @@ impl Args {
             turn: self.turn(),
             engine: self.engine.clone(),
             loads: self.loads(&[1])?,
+            setup: self.setup.map(|us| Duration::from_secs_f64(us * 1e-6)),
+            clock_mhz: self.clock,
         })
     }
 
@@ -406,6 +417,18 @@ impl Args {
             None => "luxor".into(),
         })
     }
+}
+
+fn microseconds(text: &str) -> Result<f64, String> {
+    let found = text.parse().ok();
+    let found = found.filter(|us| (0.0..=1e6).contains(us));
+    found.ok_or_else(|| "a number of microseconds, up to a second".to_owned())
+}
+
+fn megahertz(text: &str) -> Result<f64, String> {
+    let found = text.parse().ok();
+    let found = found.filter(|mhz| (1.0..=10_000.0).contains(mhz));
+    found.ok_or_else(|| "a number of megahertz, from 1 to 10000".to_owned())
 }
 
 fn map<A: Copy, B>(list: &[A], to: impl Fn(A) -> B) -> Vec<B> {

@@ -8,6 +8,11 @@
 //! 4 KiB of them, or as much as there is at a time, on sectors of 512 and 4096 bytes.
 
 mod breakdown;
+pub(crate) mod coprocessor;
+mod cycles;
+mod published;
+mod study;
+mod study_table;
 mod table;
 
 use std::{fs::File, num::NonZeroUsize, path::PathBuf, time::Duration};
@@ -32,6 +37,10 @@ pub(crate) struct Plan {
     pub(crate) turn: Duration,
     pub(crate) engine: String,
     pub(crate) loads: Vec<Load>,
+    /// What it costs to set up a request to the co-processor; none: the paper's.
+    pub(crate) setup: Option<Duration>,
+    /// The co-processor's clock; none: that of the committed synthesis.
+    pub(crate) clock_mhz: Option<f64>,
 }
 
 /// What came out.
@@ -47,11 +56,16 @@ pub(crate) struct Report {
     disk_bytes: usize,
     /// `tmpfs`, or something slower.
     in_memory: bool,
-    fio: String,
+    /// None: nothing is served.
+    fio: Option<String>,
     rounds: usize,
     /// Of each server's turn.
     turn_seconds: f64,
     served: Vec<Case>,
+    /// With a simulation of the core.
+    study: Option<study::Study>,
+    /// What could not be measured, and why.
+    absent: Vec<String>,
 }
 
 /// How long requests are, and data units.
@@ -120,29 +134,69 @@ struct Samples {
 /// What is.
 pub(crate) fn check(plan: &Plan) -> Result<bool, String> {
     disk::backend(&plan.engine)?;
-    fio::version()?;
-    program::first_line("nbdcopy", &["--version"])?;
-    let needed = (plan.bytes as u64).saturating_add(128 << 20);
+    let needed = (plan.bytes.max(study::ROOM) as u64).saturating_add(128 << 20);
     program::check_room(&plan.folder, needed, "a file of that size")
 }
 
 /// Measures.
 ///
 /// # Errors
-/// When a program fails or is missing, there is no room, or other bytes come back than
+/// When a program fails, there is no room, or other bytes come back than
 /// were written.
 pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     let in_memory = check(plan)?;
     let backend = disk::backend(&plan.engine)?;
     let breakdown = breakdown::measure(&*backend, plan.quick)?;
     let folder = Folder::new(&plan.folder)?;
+    let mut absent = Vec::new();
+    let fio = match clients() {
+        Ok(fio) => Some(fio),
+        Err(reason) => {
+            absent.push(format!("servers: {reason}"));
+            None
+        }
+    };
+    let rounds = if plan.quick { 3 } else { 7 };
+    let served = match &fio {
+        Some(_) => serve_all(plan, &folder, rounds)?,
+        None => Vec::new(),
+    };
+    let study = match cycles::MISSING {
+        None => Some(study::measure(plan, &backend, &folder, fio.is_some())?),
+        Some(reason) => {
+            absent.push(format!("the co-processor: {reason}"));
+            None
+        }
+    };
+    Ok(Report {
+        engine: backend.info().name,
+        clock_nanoseconds: breakdown::clock(),
+        breakdown_bytes: breakdown::BYTES,
+        breakdown,
+        disk_bytes: plan.bytes,
+        in_memory,
+        fio,
+        rounds,
+        turn_seconds: plan.turn.as_secs_f64(),
+        served,
+        study,
+        absent,
+    })
+}
+
+/// The version of `fio`, if there are all programs that servers are measured with.
+fn clients() -> Result<String, String> {
+    program::first_line("nbdcopy", &["--version"])?;
+    fio::version()
+}
+
+fn serve_all(plan: &Plan, folder: &Folder, rounds: usize) -> Result<Vec<Case>, String> {
     let mut lanes: Vec<Lane> = Vec::new();
     for requests in REQUESTS {
         let last = lanes.last().map(|lane| lane.requests.sector_bytes);
         let fill = last != Some(requests.sector_bytes);
-        lanes.push(start(requests, fill, plan, &folder)?);
+        lanes.push(start(requests, fill, plan, folder)?);
     }
-    let rounds = if plan.quick { 3 } else { 7 };
     let mut served = Vec::new();
     for &load in &plan.loads {
         for lane in &mut lanes {
@@ -158,18 +212,7 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
             rows: rows.collect(),
         });
     }
-    Ok(Report {
-        engine: backend.info().name,
-        clock_nanoseconds: breakdown::clock(),
-        breakdown_bytes: breakdown::BYTES,
-        breakdown,
-        disk_bytes: plan.bytes,
-        in_memory,
-        fio: fio::version()?,
-        rounds,
-        turn_seconds: plan.turn.as_secs_f64(),
-        served,
-    })
+    Ok(served)
 }
 
 /// The server for such requests, which gives the right bytes. They stay when requests
@@ -179,6 +222,7 @@ fn start(requests: Requests, fill: bool, plan: &Plan, folder: &Folder) -> Result
     let transform = Transform {
         sector: Some(SectorSize::try_from(sector).map_err(|e| e.to_string())?),
         request_limit: requests.request_bytes.and_then(NonZeroUsize::new),
+        device: None,
     };
     let name = match requests.request_bytes {
         None => sector.to_string(),

@@ -14,20 +14,24 @@ use std::{
     thread,
 };
 
-use luxor_engine::{KeySpec, Mode, Registry, XtsKey};
+use luxor_engine::{Backend, KeySpec, LoadedKey, Mode, Registry, XtsKey};
 use luxor_sector::{Disk, DiskOptions, EngineTime, Geometry, IvMode, Part, SectorSize};
 use luxor_serve::nbd::{Listener, Server, ServerOptions, Stop};
+
+use crate::demir::coprocessor::{Coprocessor, Device};
 
 /// The argument that makes this program the server.
 pub(crate) const SERVE: &str = "--serve-disk";
 
 /// How the bytes of a file become a disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Transform {
     /// None: they stand as they are.
     pub(crate) sector: Option<SectorSize>,
     /// The most bytes that a call of the engine gets.
     pub(crate) request_limit: Option<NonZeroUsize>,
+    /// None: the engine alone, with [`KEY`]; else with [`short_key`].
+    pub(crate) device: Option<Device>,
 }
 
 /// Both halves of the key of everything that is measured.
@@ -41,7 +45,21 @@ pub(crate) const KEY: [u8; 64] = {
     key
 };
 
+/// Of AES-128, as in the paper whose co-processor has it.
+pub(crate) fn short_key() -> XtsKey {
+    XtsKey::new(&KEY[16..48]).expect("the halves differ")
+}
+
 impl Transform {
+    /// Sectors of 512 bytes by such a device.
+    pub(crate) fn of_device(device: Device) -> Self {
+        Self {
+            sector: Some(SectorSize::B512),
+            request_limit: None,
+            device: Some(device),
+        }
+    }
+
     /// The disk, all of the file, AES-256-XTS by `engine`.
     ///
     /// # Errors
@@ -56,17 +74,14 @@ impl Transform {
         let crypt = match self.sector {
             None => None,
             Some(sector_size) => {
-                let key = XtsKey::new(&KEY).map_err(|e| e.to_string())?;
-                let key = backend(engine)?
-                    .load_key(&KeySpec::Xts(key))
-                    .map_err(|e| e.to_string())?;
+                let key = self.key(&*backend(engine)?)?;
                 let geometry = Geometry {
                     sector_size,
                     iv_mode: IvMode::Plain64,
                     iv_offset: 0,
                     iv_large_sectors: false,
                 };
-                Some((Arc::from(key), geometry))
+                Some((key, geometry))
             }
         };
         let part = Part {
@@ -81,6 +96,20 @@ impl Transform {
         Disk::new(Arc::new(storage), vec![part], options).map_err(|e| e.to_string())
     }
 
+    fn key(self, backend: &dyn Backend) -> Result<Arc<dyn LoadedKey>, String> {
+        if let Some(Device {
+            configuration,
+            pace,
+        }) = self.device
+        {
+            let key = Coprocessor::new(backend, short_key(), configuration, pace)?;
+            return Ok(Arc::new(key));
+        }
+        let key = XtsKey::new(&KEY).map_err(|e| e.to_string())?;
+        let key = backend.load_key(&KeySpec::Xts(key));
+        key.map(Arc::from).map_err(|e| e.to_string())
+    }
+
     /// The command line that serves it.
     pub(crate) fn words(self, file: &Path, socket: &Path, engine: &str) -> Vec<OsString> {
         let number = |n: Option<usize>| OsString::from(n.unwrap_or(0).to_string());
@@ -93,6 +122,7 @@ impl Transform {
             engine.into(),
             number(self.sector.map(SectorSize::bytes)),
             number(self.request_limit.map(NonZeroUsize::get)),
+            self.device.map(Device::to_word).unwrap_or_default().into(),
         ]
     }
 }
@@ -101,7 +131,7 @@ impl Transform {
 ///
 /// # Errors
 /// When it is not there.
-pub(crate) fn backend(name: &str) -> Result<Arc<dyn luxor_engine::Backend>, String> {
+pub(crate) fn backend(name: &str) -> Result<Arc<dyn Backend>, String> {
     let registry = Registry::cpu();
     match name {
         "auto" => registry.best(Mode::Xts),
@@ -123,7 +153,7 @@ pub(crate) fn serve(words: &[OsString]) -> ExitCode {
 }
 
 fn try_serve(words: &[OsString]) -> Result<(), String> {
-    let [file, socket, engine, sector, limit] = words else {
+    let [file, socket, engine, sector, limit, device] = words else {
         return Err(format!("{SERVE} is for this program's own use"));
     };
     let number = |word: &OsString| {
@@ -137,6 +167,10 @@ fn try_serve(words: &[OsString]) -> Result<(), String> {
     let transform = Transform {
         sector,
         request_limit: NonZeroUsize::new(number(limit)? as usize),
+        device: match device.to_str() {
+            Some("") => None,
+            word => Some(word.and_then(Device::from_word).ok_or("no such device")?),
+        },
     };
     let engine = engine.to_str().ok_or("the engine's name is no text")?;
     let disk = Arc::new(transform.disk(Path::new(file), engine)?);

@@ -44,6 +44,27 @@ fn json_of_servers_has_the_documented_form() {
     assert!(*third >= 4096.0 && *fifth >= 4096.0, "{third} {fifth}");
 }
 
+#[cfg(feature = "fpga")]
+#[test]
+fn json_of_the_co_processor_has_the_documented_form() {
+    let found = has_the_form_of(
+        "bench-demir.json",
+        "demir-2020 --quick --turn 100 --size 16M --request 4K --access read --setup 1 --json",
+    );
+    let study = &found["demir_2020"]["study"];
+    assert_eq!(study["compatible_pairs"], 36);
+    assert_eq!(study["cost"]["setup_decrypt"], 1000.0);
+    let extended = |row: &Value| row["request_bytes"] == 4096 && row["work"] == "offloaded";
+    let rows = study["breakdown"].as_array().unwrap();
+    let rows: Vec<_> = rows.iter().filter(|row| extended(row)).collect();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        // 12208 requests that take a microsecond, and 256 cycles at 200 MHz, at least.
+        let seconds = row["total"]["median"].as_f64().unwrap();
+        assert!(seconds > 12_208.0 * 2.2e-6, "{row}");
+    }
+}
+
 #[test]
 fn json_of_parallel_ofb_has_the_documented_form() {
     let found = has_the_form_of(

@@ -67,7 +67,8 @@ fn engine(steps: &mut Steps) {
         process::run(
             cargo("clippy --locked --package luxor-engine-fpga --package luxor --all-targets")
                 .args([
-                    "--features=luxor-engine-fpga/model,luxor/fpga",
+                    "--package=luxor-bench",
+                    "--features=luxor-engine-fpga/model,luxor/fpga,luxor-bench/fpga",
                     "--",
                     "-D",
                     "warnings",
@@ -76,6 +77,12 @@ fn engine(steps: &mut Steps) {
     });
     steps.run_tests("engine fpga", || {
         process::cargo_with_signals("test --locked --package luxor-engine-fpga --features model")
+    });
+    steps.run_tests("engine fpga: the co-processor's bench", || {
+        let mut command =
+            process::cargo_with_signals("test --locked --package luxor-bench --features fpga");
+        command.args(["--", "demir", "co_processor"]);
+        command
     });
     // The engines that are there take turns in it.
     steps.run_tests("engine fpga: files", || {

@@ -188,6 +188,7 @@ impl Files<'_> {
                 let as_it_is = Transform {
                     sector: None,
                     request_limit: None,
+                    device: None,
                 };
                 as_it_is.words(&file, &socket, self.engine)
             }

@@ -34,7 +34,7 @@ const BUFFER: usize = 64 << 10;
 /// The paper's 50 MB, in whole buffers.
 pub(super) const BYTES: usize = 763 * BUFFER;
 
-const BLOCK: usize = 16;
+pub(super) const BLOCK: usize = 16;
 
 /// What the parts take, and the whole.
 #[derive(Debug, Serialize)]
@@ -293,7 +293,7 @@ fn ecb(key: &dyn LoadedKey, direction: Direction, blocks: InOut<'_>) -> Result<(
 
 /// The tweaks of a data unit from its first: eight side by side, as they do not wait
 /// for each other.
-fn powers(first: &[u8], tweaks: &mut [u8]) {
+pub(super) fn powers(first: &[u8], tweaks: &mut [u8]) {
     let mut tweak = u128::from_le_bytes(first.try_into().expect("a block has 16 bytes"));
     let mut eight = [0; 8];
     for power in &mut eight {

@@ -4,29 +4,9 @@
 use super::{
     Report,
     breakdown::{Parts, Row},
+    published,
 };
 use crate::{size, stats::Summary};
-
-/// A row of the paper's Tables 1 and 2: seconds without and with extended requests.
-type Published = (&'static str, [f64; 2]);
-
-/// SAMA5D3, "mixed implementation using the ECB-AES co-processor", AES-128.
-const TABLE_1: [Published; 6] = [
-    ("Total time", [9.09, 5.23]),
-    ("Tweak computation time", [2.62, 1.70]),
-    ("First XOR time", [0.31, 0.31]),
-    ("Second XOR time", [0.63, 0.41]),
-    ("DMA + encryption time", [5.31, 2.75]),
-    ("Other time", [0.20, 0.03]),
-];
-const TABLE_2: [Published; 6] = [
-    ("Total time", [9.30, 5.13]),
-    ("Tweak computation time", [3.05, 1.46]),
-    ("First XOR time", [0.29, 0.27]),
-    ("Second XOR time", [0.55, 0.40]),
-    ("DMA + decryption time", [5.22, 2.81]),
-    ("Other time", [0.17, 0.17]),
-];
 
 /// A row of ours, and the paper's that it stands beside.
 type Line = (&'static str, fn(&Parts) -> &Summary);
@@ -54,8 +34,16 @@ impl Report {
             self.breakdown_bytes as f64 / 1e6,
         );
         for (direction, title, table) in [
-            ("encrypt", "Encryption, and the paper's Table 1", TABLE_1),
-            ("decrypt", "Decryption, and the paper's Table 2", TABLE_2),
+            (
+                "encrypt",
+                "Encryption, and the paper's Table 1",
+                &published::TABLE_1,
+            ),
+            (
+                "decrypt",
+                "Decryption, and the paper's Table 2",
+                &published::TABLE_2,
+            ),
         ] {
             let rows: Vec<&Row> = self
                 .breakdown
@@ -83,29 +71,24 @@ impl Report {
                 }
                 text.push('\n');
             }
-            text += &format!(
-                "  the paper, seconds for 50 MB on a SAMA5D3 with its co-processor for ECB-AES-128:\n\
-                 \x20 {:<30} {:>17} {:>17}\n",
-                "", "512 B", "512 B, 4096 B"
-            );
-            let total = table[0].1;
-            for (what, seconds) in table {
-                text += &format!("  {what:<30}");
-                for (part, whole) in seconds.iter().zip(total) {
-                    text += &format!(
-                        " {:>17}",
-                        format!("{part:.2} ({:.0}%)", part / whole * 100.0)
-                    );
-                }
-                text.push('\n');
-            }
+            text += &paper(table);
         }
-        text += &format!(
-            "The paper's Figure 5, IOZONE's throughput of all its configurations, is a chart \
-             without numbers: the co-processor\nwith extended requests is about where the one that \
-             does all of XTS is, slightly slower encrypting and slightly faster\ndecrypting, and \
-             the software of both boards is clearly behind.\n\
-             \nServed: a disk of {}{}, at a Unix socket; {} s a turn, {} rounds; {}. \
+        text += &self.served_text();
+        if let Some(study) = &self.study {
+            text += &study.text();
+        }
+        for absent in &self.absent {
+            text += &format!("\nNo rows of {absent}.\n");
+        }
+        text
+    }
+
+    fn served_text(&self) -> String {
+        let Some(fio) = &self.fio else {
+            return String::new();
+        };
+        let mut text = format!(
+            "\nServed: a disk of {}{}, at a Unix socket; {} s a turn, {} rounds; {}. \
              Medians, and the quartiles.\nThe engine's time is the disk's own count; two reads of \
              the clock around a call, {:.0} ns, are in it.\n",
             size::text(self.disk_bytes),
@@ -116,7 +99,7 @@ impl Report {
             },
             self.turn_seconds,
             self.rounds,
-            self.fio,
+            fio,
             self.clock_nanoseconds,
         );
         for case in &self.served {
@@ -153,4 +136,25 @@ impl Report {
         }
         text
     }
+}
+
+/// A table of the paper's, as it stands below ours.
+pub(super) fn paper(table: &[published::Row]) -> String {
+    let mut text = format!(
+        "  the paper, seconds for 50 MB on a SAMA5D3 with its co-processor for ECB-AES-128:\n\
+         \x20 {:<30} {:>17} {:>17}\n",
+        "", "512 B", "512 B, 4096 B"
+    );
+    let total = table[0].1;
+    for (what, seconds) in table {
+        text += &format!("  {what:<30}");
+        for (part, whole) in seconds.iter().zip(total) {
+            text += &format!(
+                " {:>17}",
+                format!("{part:.2} ({:.0}%)", part / whole * 100.0)
+            );
+        }
+        text.push('\n');
+    }
+    text
 }

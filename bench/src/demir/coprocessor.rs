@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The paper's configurations: what a co-processor does, and what is left to the CPU.
+//!
+//! The core is simulated a thousand times slower than it is. So its clock is what is taken
+//! from the simulation ([`super::cycles`]): here the CPU's engine makes the same bytes, and
+//! a request ends no sooner than the core's would, its setting up included. Tweaks and XORs
+//! are the CPU's own and take what they take.
+
+use std::{
+    hint,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use luxor_engine::{
+    Backend, CryptError, CryptErrorKind, DataUnitLen, DataUnitNumber, Direction, InOut, KeySpec,
+    LoadedKey, Mode, Run, XtsKey, check_runs,
+};
+use serde::Serialize;
+
+use super::breakdown::{BLOCK, powers};
+
+/// Who does what with a request, and how long it is at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Configuration {
+    pub(crate) work: Work,
+    pub(crate) request_bytes: usize,
+}
+
+/// Who does what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Work {
+    /// The CPU does everything.
+    Software,
+    /// The co-processor has AES in ECB: the CPU does the tweaks and the XORs.
+    Mixed,
+    /// The co-processor does XTS.
+    Offloaded,
+}
+
+/// What a data unit of the paper has, and a sector.
+pub(super) const UNIT: usize = 512;
+
+/// Which the others must agree with.
+pub(super) const SOFTWARE: Configuration = configuration(Work::Software, 4096);
+
+/// The paper's, in its order, and the one that it asks for.
+pub(crate) const CONFIGURATIONS: [Configuration; 6] = [
+    configuration(Work::Software, 512),
+    configuration(Work::Software, 4096),
+    configuration(Work::Mixed, 512),
+    configuration(Work::Mixed, 4096),
+    configuration(Work::Offloaded, 512),
+    configuration(Work::Offloaded, 4096),
+];
+
+const fn configuration(work: Work, request_bytes: usize) -> Configuration {
+    Configuration {
+        work,
+        request_bytes,
+    }
+}
+
+impl Configuration {
+    /// In words.
+    pub(crate) fn text(self) -> String {
+        let work = match self.work {
+            Work::Software => "software",
+            Work::Mixed => "mixed: ECB by the co-processor",
+            Work::Offloaded => "XTS by the co-processor",
+        };
+        format!("{work}, {} B", self.request_bytes)
+    }
+}
+
+/// How long the co-processor takes for a request, in nanoseconds, each way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Pace {
+    pub(crate) encrypt: Linear,
+    pub(crate) decrypt: Linear,
+}
+
+/// Nanoseconds, or cycles, by data units of 512 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Linear {
+    /// Of a request of one.
+    pub(crate) first: f64,
+    /// Of each further one.
+    pub(crate) next: f64,
+}
+
+impl Linear {
+    pub(super) fn of(self, units: usize) -> f64 {
+        self.first + self.next * units.saturating_sub(1) as f64
+    }
+}
+
+impl Pace {
+    fn of(&self, direction: Direction, units: usize) -> Duration {
+        let linear = match direction {
+            Direction::Encrypt => self.encrypt,
+            Direction::Decrypt => self.decrypt,
+        };
+        Duration::from_secs_f64(linear.of(units) / 1e9)
+    }
+}
+
+/// A configuration at a pace, as a server is told of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Device {
+    pub(crate) configuration: Configuration,
+    pub(crate) pace: Pace,
+}
+
+impl Device {
+    /// As [`Device::from_word`] reads it.
+    pub(crate) fn to_word(self) -> String {
+        let Configuration {
+            work,
+            request_bytes,
+        } = self.configuration;
+        let Pace { encrypt, decrypt } = self.pace;
+        let [a, b, c, d] = [encrypt.first, encrypt.next, decrypt.first, decrypt.next];
+        format!("{} {request_bytes} {a} {b} {c} {d}", work as u8)
+    }
+
+    /// None if it is no such word.
+    pub(crate) fn from_word(word: &str) -> Option<Self> {
+        let mut words = word.split(' ');
+        let work = match words.next()? {
+            "0" => Work::Software,
+            "1" => Work::Mixed,
+            "2" => Work::Offloaded,
+            _ => return None,
+        };
+        let request_bytes = words.next()?.parse().ok()?;
+        let mut linear = || {
+            let mut number = || words.next()?.parse().ok();
+            Some(Linear {
+                first: number()?,
+                next: number()?,
+            })
+        };
+        let pace = Pace {
+            encrypt: linear()?,
+            decrypt: linear()?,
+        };
+        let configuration = Configuration {
+            work,
+            request_bytes,
+        };
+        words.next().is_none().then_some(Self {
+            configuration,
+            pace,
+        })
+    }
+}
+
+/// Where the time went.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Times {
+    pub(super) tweaks: Duration,
+    pub(super) first_xor: Duration,
+    pub(super) second_xor: Duration,
+    /// The co-processor, with its setting up.
+    pub(super) device: Duration,
+    pub(super) requests: u64,
+    /// Requests for which the CPU, in the co-processor's place, took longer than that.
+    pub(super) late: u64,
+}
+
+/// An XTS key in such a configuration. Requests are made one after the other, as by the
+/// paper's driver.
+pub(crate) struct Coprocessor {
+    configuration: Configuration,
+    pace: Pace,
+    whole: Box<dyn LoadedKey>,
+    data_key: Box<dyn LoadedKey>,
+    tweak_key: Box<dyn LoadedKey>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    times: Times,
+    numbers: Vec<u8>,
+    tweaks: Vec<u8>,
+}
+
+impl Coprocessor {
+    /// `key` in `configuration`; `pace` is for what its co-processor does.
+    ///
+    /// # Errors
+    /// When the engine fails.
+    pub(crate) fn new(
+        backend: &dyn Backend,
+        key: XtsKey,
+        configuration: Configuration,
+        pace: Pace,
+    ) -> Result<Self, String> {
+        let load = |key: KeySpec| backend.load_key(&key).map_err(|e| e.to_string());
+        Ok(Self {
+            configuration,
+            pace,
+            data_key: load(KeySpec::Ecb(key.data_key().clone()))?,
+            tweak_key: load(KeySpec::Ecb(key.tweak_key().clone()))?,
+            whole: load(KeySpec::Xts(key))?,
+            state: Mutex::default(),
+        })
+    }
+
+    /// Where the time went since this was last asked.
+    pub(super) fn take_times(&self) -> Times {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut state.times)
+    }
+
+    fn request(
+        &self,
+        state: &mut State,
+        direction: Direction,
+        run: Run<'_>,
+    ) -> Result<(), CryptError> {
+        let blocks = self.pace.of(direction, run.len() / UNIT);
+        state.times.requests += 1;
+        match self.configuration.work {
+            Work::Software => self.whole.crypt(direction, &mut [run]),
+            Work::Offloaded => {
+                let begun = Instant::now();
+                self.whole.crypt(direction, &mut [run])?;
+                state.times.wait(begun, blocks);
+                Ok(())
+            }
+            Work::Mixed => self.mixed(state, direction, run, blocks),
+        }
+    }
+
+    fn mixed(
+        &self,
+        state: &mut State,
+        direction: Direction,
+        mut run: Run<'_>,
+        device: Duration,
+    ) -> Result<(), CryptError> {
+        let State {
+            times,
+            numbers,
+            tweaks,
+        } = state;
+        let mut clock = Lap::begin();
+        numbers.clear();
+        let mut number = run.first();
+        for _ in 0..run.units() {
+            numbers.extend(number.get().to_le_bytes());
+            number = number.step(1, run.stride());
+        }
+        ecb(&*self.tweak_key, Direction::Encrypt, numbers)?;
+        tweaks.resize(run.len(), 0);
+        let units = tweaks.chunks_exact_mut(run.unit_len().get());
+        for (number, tweaks) in numbers.chunks_exact(BLOCK).zip(units) {
+            powers(number, tweaks);
+        }
+        times.tweaks += clock.lap();
+        match run.io() {
+            InOut::InPlace(bytes) => xor(bytes, tweaks),
+            InOut::Separate { input, output } => {
+                for (to, (from, tweak)) in output.iter_mut().zip(input.iter().zip(&*tweaks)) {
+                    *to = from ^ tweak;
+                }
+            }
+        }
+        times.first_xor += clock.lap();
+        ecb(&*self.data_key, direction, run.output())?;
+        times.wait(clock.begun, device);
+        clock.lap();
+        xor(run.output(), tweaks);
+        times.second_xor += clock.lap();
+        Ok(())
+    }
+}
+
+impl LoadedKey for Coprocessor {
+    fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
+        check_runs(Mode::Xts, runs)?;
+        for run in &*runs {
+            let unit_len = run.unit_len().get();
+            if !unit_len.is_multiple_of(UNIT) {
+                let mode = Mode::Xts;
+                return Err(CryptError::new(
+                    0,
+                    CryptErrorKind::UnitLen { mode, unit_len },
+                ));
+            }
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut done = 0;
+        for run in runs {
+            let most = self.configuration.request_bytes / run.unit_len().get();
+            let mut rest = run.reborrow();
+            while !rest.is_empty() {
+                let units = rest.units().min(most.max(1));
+                let (request, after) = rest.split_at(units);
+                self.request(&mut state, direction, request)
+                    .map_err(|e| CryptError::new(done + e.done, e.kind))?;
+                done += units;
+                rest = after;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Times {
+    /// Waits until a request that began then has taken so long.
+    fn wait(&mut self, begun: Instant, time: Duration) {
+        let mut taken = begun.elapsed();
+        self.late += u64::from(taken > time);
+        while taken < time {
+            hint::spin_loop();
+            taken = begun.elapsed();
+        }
+        self.device += taken;
+    }
+}
+
+/// A clock that is read between the parts of a request.
+struct Lap {
+    begun: Instant,
+}
+
+impl Lap {
+    fn begin() -> Self {
+        Self {
+            begun: Instant::now(),
+        }
+    }
+
+    fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        let lap = now - self.begun;
+        self.begun = now;
+        lap
+    }
+}
+
+fn xor(bytes: &mut [u8], tweaks: &[u8]) {
+    for (byte, tweak) in bytes.iter_mut().zip(tweaks) {
+        *byte ^= tweak;
+    }
+}
+
+/// Whole blocks, each by itself.
+fn ecb(key: &dyn LoadedKey, direction: Direction, blocks: &mut [u8]) -> Result<(), CryptError> {
+    let unit = DataUnitLen::new(blocks.len()).expect("a request is at most 16 MiB");
+    let run = Run::new(DataUnitNumber::new(0), 1, unit, blocks).expect("one unit");
+    key.crypt(direction, &mut [run])
+}
+
+#[cfg(test)]
+mod tests {
+    use luxor_engine::Registry;
+
+    use super::*;
+
+    fn bytes(len: usize) -> Vec<u8> {
+        (0_u8..=255).cycle().take(len).collect()
+    }
+
+    fn key() -> XtsKey {
+        XtsKey::new(&bytes(32)).unwrap()
+    }
+
+    /// In place and apart, with numbers that are not consecutive.
+    #[test]
+    fn every_configuration_makes_what_the_reference_makes() {
+        let portable = Registry::cpu().get("portable").unwrap();
+        for configuration in CONFIGURATIONS {
+            let key = Coprocessor::new(&*portable, key(), configuration, Pace::default()).unwrap();
+            for unit_len in [512, 1024, 4096, 8192] {
+                let plain = bytes(unit_len * 9);
+                let units = (0..).zip(plain.chunks(unit_len));
+                let expected: Vec<u8> = units
+                    .flat_map(|(n, unit)| {
+                        let number = u128::MAX.wrapping_add(n * 8);
+                        luxor_reference::xts_encrypt(&bytes(32), number, unit)
+                    })
+                    .collect();
+                let unit = DataUnitLen::new(unit_len).unwrap();
+                let mut found = vec![0; plain.len()];
+                let apart = InOut::Separate {
+                    input: &plain,
+                    output: &mut found,
+                };
+                let first = DataUnitNumber::new(u128::MAX);
+                let run = Run::new(first, 8, unit, apart).unwrap();
+                key.crypt(Direction::Encrypt, &mut [run]).unwrap();
+                assert!(found == expected, "{configuration:?} {unit_len}");
+                let run = Run::new(first, 8, unit, found.as_mut_slice()).unwrap();
+                key.crypt(Direction::Decrypt, &mut [run]).unwrap();
+                assert!(found == plain, "{configuration:?} {unit_len}");
+                let requests = 2 * plain.len() / configuration.request_bytes.max(unit_len);
+                // Nine units may end with a shorter request.
+                let more = key.take_times().requests - requests as u64;
+                assert!(more <= 2, "{configuration:?} {unit_len}: {more} too many");
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_is_told_what_it_is() {
+        for configuration in CONFIGURATIONS {
+            let pace = Pace {
+                encrypt: Linear {
+                    first: 29_959.5,
+                    next: 0.1 + 0.2,
+                },
+                ..Pace::default()
+            };
+            let device = Device {
+                configuration,
+                pace,
+            };
+            assert_eq!(Device::from_word(&device.to_word()), Some(device));
+        }
+        assert_eq!(Device::from_word("3 4096 0 0 0 0"), None);
+        assert_eq!(Device::from_word("2 4096 0 0 0 0 0"), None);
+    }
+
+    #[test]
+    fn a_request_takes_as_long_as_the_co_processor() {
+        let portable = Registry::cpu().get("portable").unwrap();
+        let pace = Pace {
+            encrypt: Linear {
+                first: 1e6,
+                next: 1e5,
+            },
+            ..Pace::default()
+        };
+        let configuration = configuration(Work::Offloaded, 4096);
+        let key = Coprocessor::new(&*portable, key(), configuration, pace).unwrap();
+        let mut data = bytes(3 * 4096);
+        let unit = DataUnitLen::new(512).unwrap();
+        let run = Run::new(DataUnitNumber::new(0), 1, unit, data.as_mut_slice()).unwrap();
+        key.crypt(Direction::Encrypt, &mut [run]).unwrap();
+        let times = key.take_times();
+        assert_eq!(times.requests, 3);
+        assert!(times.device >= Duration::from_micros(3 * 1700), "{times:?}");
+    }
+}

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The co-processor's study: the paper's Tables 1 and 2 and Figures 4 and 5, with Luxor's
+//! core in the co-processor's place and a cost of setting up requests that is given.
+
+use std::{
+    fs,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use luxor_engine::{
+    Backend, Buffer, DataUnitLen, DataUnitNumber, Direction, InOut, LoadedKey, Run,
+};
+use md5::{Digest, Md5, digest};
+use serde::Serialize;
+
+use super::{
+    Plan,
+    breakdown::BYTES,
+    coprocessor::{
+        CONFIGURATIONS, Configuration, Coprocessor, Device, Linear, Pace, SOFTWARE, Times, UNIT,
+        Work,
+    },
+    cycles::{self, Cycles},
+    published,
+};
+use crate::{
+    disk::{self, Transform},
+    fio::{self, Access, Load},
+    plaintext::{self, Pattern},
+    program::Folder,
+    server::Server,
+    stats::{self, Summary},
+};
+
+/// What came out.
+#[derive(Debug, Serialize)]
+pub(super) struct Study {
+    pub(super) cost: Cost,
+    /// Writers and readers of which each read what each wrote, by pairs.
+    pub(super) compatible_pairs: usize,
+    pub(super) rounds: usize,
+    /// Bytes of the rows of `breakdown` and `digest`, for as many as the paper's.
+    pub(super) measured_bytes: usize,
+    pub(super) bytes: usize,
+    pub(super) breakdown: Vec<Breakdown>,
+    pub(super) digest: Vec<DigestRow>,
+    pub(super) served: Vec<Served>,
+}
+
+/// What a request costs.
+#[derive(Debug, Serialize)]
+pub(super) struct Cost {
+    /// Nanoseconds to set up a request, each way.
+    pub(super) setup_encrypt: f64,
+    pub(super) setup_decrypt: f64,
+    /// Both are the paper's, by its Tables 1 and 2.
+    pub(super) setup_is_the_papers: bool,
+    pub(super) clock_mhz: f64,
+    /// The clock is that of the committed synthesis.
+    pub(super) clock_is_recorded: bool,
+    pub(super) cycles: Cycles,
+}
+
+/// Of Tables 1 and 2, scaled to all bytes. Seconds.
+#[derive(Debug, Serialize)]
+pub(super) struct Breakdown {
+    pub(super) direction: &'static str,
+    #[serde(flatten)]
+    pub(super) configuration: Configuration,
+    pub(super) total: Summary,
+    /// None of the parts where the CPU does all at once.
+    pub(super) parts: Option<Parts>,
+    /// The part of the requests in which the engine, in the core's place, was slower than
+    /// it: their time is not the core's.
+    pub(super) late: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Parts {
+    pub(super) tweaks: Summary,
+    pub(super) first_xor: Summary,
+    pub(super) second_xor: Summary,
+    pub(super) device: Summary,
+    pub(super) other: Summary,
+}
+
+/// Of Figure 4: MD5 of a decrypted file. Seconds, scaled likewise.
+#[derive(Debug, Serialize)]
+pub(super) struct DigestRow {
+    #[serde(flatten)]
+    pub(super) configuration: Configuration,
+    pub(super) total: Summary,
+    pub(super) md5: Summary,
+    pub(super) driver: Summary,
+    pub(super) rest: Summary,
+}
+
+/// Of Figure 5.
+#[derive(Debug, Serialize)]
+pub(super) struct Served {
+    pub(super) disk_bytes: usize,
+    pub(super) load: Load,
+    #[serde(flatten)]
+    pub(super) configuration: Configuration,
+    pub(super) mib_per_s: Summary,
+}
+
+/// What is read or written at a time to take a digest: what Linux reads ahead.
+const READ: usize = 128 << 10;
+
+/// What the largest of them takes.
+pub(super) const ROOM: usize = DISKS[1];
+
+/// Of Figure 5, in the paper's order.
+const DISKS: [usize; 2] = [256 << 20, 512 << 20];
+
+/// Measures; `serve`: Figure 5, too.
+///
+/// # Errors
+/// When there is no simulation of the core, something fails, or bytes are not as they must
+/// be.
+pub(super) fn measure(
+    plan: &Plan,
+    backend: &Arc<dyn Backend>,
+    folder: &Folder,
+    serve: bool,
+) -> Result<Study, String> {
+    let cost = Cost::of(plan, cycles::measure()?)?;
+    let compatible_pairs = compare_all(&**backend)?;
+    let rounds = if plan.quick { 1 } else { 5 };
+    let measured = if plan.quick { BYTES / 16 } else { BYTES };
+    Ok(Study {
+        breakdown: breakdown(&**backend, &cost, measured, rounds)?,
+        digest: digests(backend, &cost, folder, measured, rounds)?,
+        served: if serve {
+            served(plan, &cost, folder)?
+        } else {
+            Vec::new()
+        },
+        cost,
+        compatible_pairs,
+        rounds,
+        measured_bytes: measured,
+        bytes: BYTES,
+    })
+}
+
+impl Cost {
+    fn of(plan: &Plan, cycles: Cycles) -> Result<Self, String> {
+        let given = plan.setup.map(|setup| setup.as_secs_f64() * 1e9);
+        let clock = match plan.clock_mhz {
+            Some(mhz) => mhz,
+            None => recorded_mhz().ok_or("no clock in the record of the core's synthesis")?,
+        };
+        Ok(Self {
+            setup_encrypt: given
+                .unwrap_or_else(|| published::setup_nanoseconds(&published::TABLE_1)),
+            setup_decrypt: given
+                .unwrap_or_else(|| published::setup_nanoseconds(&published::TABLE_2)),
+            setup_is_the_papers: given.is_none(),
+            clock_mhz: clock,
+            clock_is_recorded: plan.clock_mhz.is_none(),
+            cycles,
+        })
+    }
+
+    fn pace(&self, work: Work) -> Pace {
+        let ways = match work {
+            Work::Software => return Pace::default(),
+            Work::Mixed => self.cycles.ecb,
+            Work::Offloaded => self.cycles.xts,
+        };
+        let pace = |setup: f64, cycles: Linear| Linear {
+            first: setup + cycles.first * 1e3 / self.clock_mhz,
+            next: cycles.next * 1e3 / self.clock_mhz,
+        };
+        Pace {
+            encrypt: pace(self.setup_encrypt, ways.encrypt),
+            decrypt: pace(self.setup_decrypt, ways.decrypt),
+        }
+    }
+
+    pub(super) fn device(&self, configuration: Configuration) -> Device {
+        Device {
+            configuration,
+            pace: self.pace(configuration.work),
+        }
+    }
+}
+
+/// Of the core for encryption with AES-128, on the part that it was routed for.
+fn recorded_mhz() -> Option<f64> {
+    let record = include_str!("../../../rtl/syn/record.json");
+    let record: serde_json::Value = serde_json::from_str(record).ok()?;
+    record["points"]["ecp5-aes128-enc"]["mhz"].as_f64()
+}
+
+/// That each configuration reads what each wrote, which is what the engine writes. The
+/// pairs.
+fn compare_all(backend: &dyn Backend) -> Result<usize, String> {
+    const LEN: usize = 64 << 10;
+    let mut plain = Buffer::zeroed(LEN);
+    Pattern::new().fill(&mut plain);
+    let all = CONFIGURATIONS.map(|configuration| {
+        Coprocessor::new(backend, disk::short_key(), configuration, Pace::default())
+    });
+    let all: Vec<_> = all.into_iter().collect::<Result<_, _>>()?;
+    let mut pairs = 0;
+    for (writer, writes) in all.iter().zip(CONFIGURATIONS) {
+        let mut cipher = Buffer::zeroed(LEN);
+        cipher.copy_from_slice(&plain);
+        crypt(writer, Direction::Encrypt, 0, InOut::InPlace(&mut cipher))?;
+        for (reader, reads) in all.iter().zip(CONFIGURATIONS) {
+            let mut found = Buffer::zeroed(LEN);
+            let io = InOut::Separate {
+                input: &cipher,
+                output: &mut found,
+            };
+            crypt(reader, Direction::Decrypt, 0, io)?;
+            if found[..] != plain[..] {
+                return Err(format!(
+                    "{} does not read what {} wrote",
+                    reads.text(),
+                    writes.text()
+                ));
+            }
+            pairs += 1;
+        }
+    }
+    Ok(pairs)
+}
+
+fn crypt(
+    key: &dyn LoadedKey,
+    direction: Direction,
+    sector: u64,
+    io: InOut<'_>,
+) -> Result<(), String> {
+    let unit = DataUnitLen::new(UNIT).map_err(|e| e.to_string())?;
+    let first = DataUnitNumber::from(sector);
+    let run = Run::new(first, 1, unit, io).map_err(|e| e.to_string())?;
+    key.crypt(direction, &mut [run]).map_err(|e| e.to_string())
+}
+
+/// Tables 1 and 2.
+fn breakdown(
+    backend: &dyn Backend,
+    cost: &Cost,
+    measured: usize,
+    rounds: usize,
+) -> Result<Vec<Breakdown>, String> {
+    // Walked through again and again, it fits a cache.
+    let mut buffer = Buffer::zeroed(64 << 10);
+    Pattern::new().fill(&mut buffer);
+    let mut rows = Vec::new();
+    for direction in Direction::ALL {
+        let load = |configuration: Configuration| {
+            let pace = cost.pace(configuration.work);
+            Coprocessor::new(backend, disk::short_key(), configuration, pace)
+        };
+        let keys: Vec<_> = CONFIGURATIONS
+            .into_iter()
+            .map(load)
+            .collect::<Result<_, _>>()?;
+        let mut samples = [const { Vec::new() }; CONFIGURATIONS.len()];
+        for at in stats::turns(rounds, keys.len()) {
+            let begun = Instant::now();
+            for from in (0..measured).step_by(buffer.len()) {
+                let sector = (from / UNIT) as u64;
+                crypt(&keys[at], direction, sector, InOut::InPlace(&mut buffer))?;
+            }
+            samples[at].push((begun.elapsed(), keys[at].take_times()));
+        }
+        for (configuration, samples) in CONFIGURATIONS.into_iter().zip(samples) {
+            rows.push(Breakdown::of(direction, configuration, &samples, measured)?);
+        }
+    }
+    Ok(rows)
+}
+
+impl Breakdown {
+    fn of(
+        direction: Direction,
+        configuration: Configuration,
+        samples: &[(Duration, Times)],
+        measured: usize,
+    ) -> Result<Self, String> {
+        let scale = BYTES as f64 / measured as f64;
+        let summary = |of: &dyn Fn(Duration, &Times) -> f64| {
+            let samples = samples
+                .iter()
+                .map(|(total, times)| of(*total, times) * scale);
+            Summary::of(samples.collect()).ok_or("there are no rounds")
+        };
+        let part = |of: fn(&Times) -> Duration| summary(&|_, times| of(times).as_secs_f64());
+        let parts = match configuration.work {
+            Work::Software => None,
+            Work::Mixed | Work::Offloaded => Some(Parts {
+                tweaks: part(|times| times.tweaks)?,
+                first_xor: part(|times| times.first_xor)?,
+                second_xor: part(|times| times.second_xor)?,
+                device: part(|times| times.device)?,
+                other: summary(&|total, times| (total.saturating_sub(times.all())).as_secs_f64())?,
+            }),
+        };
+        let sum = |of: fn(&Times) -> u64| samples.iter().map(|(_, times)| of(times)).sum::<u64>();
+        Ok(Self {
+            direction: match direction {
+                Direction::Encrypt => "encrypt",
+                Direction::Decrypt => "decrypt",
+            },
+            configuration,
+            total: summary(&|total, _| total.as_secs_f64())?,
+            parts,
+            late: sum(|times| times.late) as f64 / sum(|times| times.requests) as f64,
+        })
+    }
+}
+
+/// Figure 4: a file that is encrypted already is read through each configuration, and its
+/// MD5 taken.
+fn digests(
+    backend: &Arc<dyn Backend>,
+    cost: &Cost,
+    folder: &Folder,
+    measured: usize,
+    rounds: usize,
+) -> Result<Vec<DigestRow>, String> {
+    let file = folder.path().join("digest");
+    let engine = backend.info().name;
+    let expected = fill(&file, measured, engine, cost)?;
+    let mut samples = [const { Vec::new() }; CONFIGURATIONS.len()];
+    for at in stats::turns(rounds, CONFIGURATIONS.len()) {
+        let transform = Transform::of_device(cost.device(CONFIGURATIONS[at]));
+        let disk = transform.disk(&file, engine)?;
+        let (mut md5, mut in_md5) = (Md5::new(), Duration::ZERO);
+        let mut piece = vec![0; READ];
+        let begun = Instant::now();
+        for from in (0..measured).step_by(READ) {
+            let piece = &mut piece[..READ.min(measured - from)];
+            disk.read(piece, from as u64).map_err(|e| e.to_string())?;
+            let begun = Instant::now();
+            md5.update(&*piece);
+            in_md5 += begun.elapsed();
+        }
+        let total = begun.elapsed();
+        if md5.finalize() != expected {
+            let configuration = CONFIGURATIONS[at].text();
+            return Err(format!("{configuration}: the file's MD5 is another one"));
+        }
+        let driver = Duration::from_nanos(disk.engine_time().nanoseconds);
+        samples[at].push([total, in_md5, driver]);
+    }
+    fs::remove_file(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let scale = BYTES as f64 / measured as f64;
+    let row = |(configuration, samples): (Configuration, Vec<[Duration; 3]>)| {
+        let summary = |of: &dyn Fn(&[Duration; 3]) -> Duration| {
+            let samples = samples.iter().map(|times| of(times).as_secs_f64() * scale);
+            Summary::of(samples.collect()).ok_or("there are no rounds")
+        };
+        Ok(DigestRow {
+            configuration,
+            total: summary(&|times| times[0])?,
+            md5: summary(&|times| times[1])?,
+            driver: summary(&|times| times[2])?,
+            rest: summary(&|&[total, md5, driver]| total.saturating_sub(md5 + driver))?,
+        })
+    };
+    CONFIGURATIONS.into_iter().zip(samples).map(row).collect()
+}
+
+/// A new file of known bytes, encrypted by the engine. Their MD5.
+fn fill(file: &Path, len: usize, engine: &str, cost: &Cost) -> Result<digest::Output<Md5>, String> {
+    let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
+    let made = fs::File::create_new(file).map_err(|e| failed(&e))?;
+    made.set_len(len as u64).map_err(|e| failed(&e))?;
+    let disk = Transform::of_device(cost.device(SOFTWARE)).disk(file, engine)?;
+    let mut md5 = Md5::new();
+    let (mut pattern, mut piece) = (Pattern::new(), vec![0; plaintext::PIECE]);
+    for at in (0..len).step_by(plaintext::PIECE) {
+        let piece = &mut piece[..plaintext::PIECE.min(len - at)];
+        pattern.fill(piece);
+        md5.update(&*piece);
+        disk.write(piece, at as u64).map_err(|e| failed(&e))?;
+    }
+    Ok(md5.finalize())
+}
+
+/// Figure 5: disks of the paper's two sizes, from one end to the other for as long as a turn
+/// is.
+fn served(plan: &Plan, cost: &Cost, folder: &Folder) -> Result<Vec<Served>, String> {
+    /// What a server gives is compared on a disk so small that the slowest is soon done.
+    const COMPARED: usize = 4 << 20;
+    compare_served(plan, cost, folder, COMPARED)?;
+    let (sizes, rounds) = if plan.quick {
+        (&DISKS[..1], 1)
+    } else {
+        (&DISKS[..], 3)
+    };
+    let mut rows = Vec::new();
+    for &disk_bytes in sizes {
+        let file = folder.path().join("served");
+        fill(&file, disk_bytes, &plan.engine, cost)?;
+        let servers = CONFIGURATIONS
+            .iter()
+            .map(|&configuration| serve(plan, cost, folder, &file, configuration))
+            .collect::<Result<Vec<_>, _>>()?;
+        for access in [Access::Write, Access::Read] {
+            let load = Load {
+                access,
+                request_bytes: 64 << 10,
+                depth: 16,
+                connections: 1,
+            };
+            let mut samples = [const { Vec::new() }; CONFIGURATIONS.len()];
+            for at in stats::turns(rounds, servers.len()) {
+                let found = fio::throughput(servers[at].uri(), &load, disk_bytes, plan.turn)?;
+                samples[at].push(found.bytes_per_second / f64::from(1 << 20));
+            }
+            for (configuration, samples) in CONFIGURATIONS.into_iter().zip(samples) {
+                rows.push(Served {
+                    disk_bytes,
+                    load,
+                    configuration,
+                    mib_per_s: Summary::of(samples).ok_or("there are no rounds")?,
+                });
+            }
+        }
+        drop(servers);
+        fs::remove_file(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+    }
+    Ok(rows)
+}
+
+/// That each server gives the bytes that the software has written.
+fn compare_served(plan: &Plan, cost: &Cost, folder: &Folder, len: usize) -> Result<(), String> {
+    let file = folder.path().join("compared");
+    fill(&file, len, &plan.engine, cost)?;
+    for configuration in CONFIGURATIONS {
+        let server = serve(plan, cost, folder, &file, configuration)?;
+        let same = server.compare(len);
+        same.map_err(|e| format!("{}: {e}", configuration.text()))?;
+    }
+    fs::remove_file(&file).map_err(|e| format!("{}: {e}", file.display()))
+}
+
+fn serve(
+    plan: &Plan,
+    cost: &Cost,
+    folder: &Folder,
+    file: &Path,
+    configuration: Configuration,
+) -> Result<Server, String> {
+    let Configuration {
+        work,
+        request_bytes,
+    } = configuration;
+    let name = format!("{work:?}-{request_bytes}");
+    let [socket, log] =
+        ["co-socket", "co-log"].map(|end| folder.path().join(format!("{name}.{end}")));
+    match fs::remove_file(&socket) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            return Err(format!("{}: {e}", socket.display()));
+        }
+        _ => {}
+    }
+    let transform = Transform::of_device(cost.device(configuration));
+    let words = transform.words(file, &socket, &plan.engine);
+    Server::start(&words, &socket, &log)
+}
+
+impl Times {
+    fn all(&self) -> Duration {
+        self.tweaks + self.first_xor + self.second_xor + self.device
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use luxor_engine::Registry;
+
+    use super::*;
+
+    #[test]
+    fn every_configuration_reads_what_each_wrote() {
+        let portable = Registry::cpu().get("portable").unwrap();
+        assert_eq!(compare_all(&*portable), Ok(36));
+    }
+
+    #[test]
+    fn the_synthesis_has_a_clock() {
+        assert!(recorded_mhz().unwrap() > 100.0);
+    }
+}
