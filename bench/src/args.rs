@@ -170,6 +170,9 @@ pub(crate) enum Bench {
     /// XTS on co-processors with extended requests, and in software (Demir et al., 2020)
     #[value(name = "demir-2020")]
     Demir2020,
+    /// XTS-AES cores on FPGAs: area, clock, and cycles by simulation (Elmoghany et al., 2011)
+    #[value(name = "elmoghany-2011")]
+    Elmoghany2011,
     /// Two chains of AES-128-OFB with tweaks beside one of AES-256-OFB (Damjanovic and
     /// Simic, 2015)
     #[value(name = "damjanovic-simic-2015")]

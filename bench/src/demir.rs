@@ -20,6 +20,7 @@ use std::{fs::File, num::NonZeroUsize, path::PathBuf, time::Duration};
 use luxor_sector::SectorSize;
 use serde::Serialize;
 
+pub(crate) use self::cycles::MISSING as NO_SIMULATION;
 use crate::{
     disk::{self, Transform},
     fio::{self, Load},

@@ -14,6 +14,7 @@ mod damjanovic;
 mod demir;
 mod device;
 mod disk;
+mod elmoghany;
 mod file;
 mod fio;
 mod gpu;
@@ -79,7 +80,7 @@ fn run(args: &Args) -> Result<(), String> {
     // Not after minutes of measuring, which would be lost.
     for bench in args.benches() {
         match bench {
-            Bench::Cpu | Bench::Unlock => {}
+            Bench::Cpu | Bench::Unlock | Bench::Elmoghany2011 => {}
             Bench::File => {
                 file::check_room(&args.file()?)?;
             }
@@ -121,6 +122,10 @@ fn run(args: &Args) -> Result<(), String> {
             Bench::Demir2020 => {
                 let demir = demir::measure(&args.demir()?)?;
                 format!("\n{}", report.demir_2020.insert(demir).text())
+            }
+            Bench::Elmoghany2011 => {
+                let elmoghany = elmoghany::measure()?;
+                format!("\n{}", report.elmoghany_2011.insert(elmoghany).text())
             }
             Bench::DamjanovicSimic2015 => {
                 let damjanovic = damjanovic::measure(&args.damjanovic(&rivals))?;

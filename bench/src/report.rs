@@ -10,7 +10,7 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    an_seo, block, cpu, damjanovic, demir, device, file,
+    an_seo, block, cpu, damjanovic, demir, device, elmoghany, file,
     machine::Machine,
     rivals::{self, About, Rival},
     sanida, unlock,
@@ -36,6 +36,8 @@ pub(crate) struct Report {
     pub(crate) block: Option<block::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) demir_2020: Option<demir::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) elmoghany_2011: Option<elmoghany::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) damjanovic_simic_2015: Option<damjanovic::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,6 +78,7 @@ impl Report {
             unlock: None,
             block: None,
             demir_2020: None,
+            elmoghany_2011: None,
             damjanovic_simic_2015: None,
             an_seo_2022: None,
             sanida_2020: None,

@@ -66,6 +66,13 @@ fn json_of_the_co_processor_has_the_documented_form() {
 }
 
 #[test]
+fn json_of_cores_has_the_documented_form() {
+    let found = has_the_form_of("bench-elmoghany.json", "elmoghany-2011 --json");
+    let points = found["elmoghany_2011"]["points"].as_array().unwrap();
+    assert!(points.iter().all(|point| above_0(&point["luts"])));
+}
+
+#[test]
 fn json_of_parallel_ofb_has_the_documented_form() {
     let found = has_the_form_of(
         "bench-damjanovic.json",

@@ -23,31 +23,52 @@ mod model {
 
     const TOP: &str = "luxor_xts";
 
-    /// As `luxor_pkg.sv` numbers them: a unit for tweaks beside the data's pipeline, both
-    /// directions, and what is simulated fastest: T-tables, one register a round.
-    const PARAMETERS: &[(&str, u32)] = &[
-        ("TWEAK", 2),
-        ("CIPHER", 2),
-        ("KEY128", 1),
-        ("KEY256", 1),
-        ("SBOX", 3),
-        ("STAGES", 1),
-        ("LANES", 1),
-    ];
+    /// A build of the core: the name of its functions in `shim.cpp`, its parameters as
+    /// `luxor_pkg.sv` numbers them.
+    struct Design {
+        name: &'static str,
+        parameters: [(&'static str, u32); 7],
+    }
+
+    /// A unit for tweaks beside the data's pipeline, both directions, and what is simulated
+    /// fastest: T-tables, one register a round.
+    const FULL: Design = Design {
+        name: "luxor_full",
+        parameters: [
+            ("TWEAK", 2),
+            ("CIPHER", 2),
+            ("KEY128", 1),
+            ("KEY256", 1),
+            ("SBOX", 3),
+            ("STAGES", 1),
+            ("LANES", 1),
+        ],
+    };
+
+    /// Encryption with AES-128, and tweaks in the data's pipeline: as the design of 2011 does
+    /// it, and units ahead.
+    const DESIGNS: [Design; 2] = [encryption("luxor_paper", 0), encryption("luxor_shared", 1)];
+
+    const fn encryption(name: &'static str, tweak: u32) -> Design {
+        Design {
+            name,
+            parameters: [
+                ("TWEAK", tweak),
+                ("CIPHER", 0),
+                ("KEY128", 1),
+                ("KEY256", 0),
+                ("SBOX", 3),
+                ("STAGES", 2),
+                ("LANES", 1),
+            ],
+        }
+    }
 
     const NEEDED: &str = "the engine fpga (cargo feature `model` of luxor-engine-fpga, `fpga` of \
         luxor) is made with Verilator 5 and a C++ compiler, which Debian has as `verilator` \
         and `g++`";
 
     pub(super) fn build() -> Result<(), String> {
-        let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo")).join("model");
-        // What an earlier version of the core left there would be compiled, too.
-        match fs::remove_dir_all(&out) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                return Err(format!("{}: {e}", out.display()));
-            }
-            _ => {}
-        }
         let version = verilator(["--version"])?;
         let mut words = version.split_whitespace();
         let (name, number) = (words.next(), words.next());
@@ -62,17 +83,37 @@ mod model {
 
         let root = verilator(["--getenv", "VERILATOR_ROOT"])?;
         let include = Path::new(root.trim()).join("include");
-        generate(&out)?;
-        compile(&out, &include)
+        println!("cargo::rerun-if-changed=src/shim.cpp");
+        make(&FULL, &include, true)?;
+        if env::var_os("CARGO_FEATURE_DESIGNS").is_some() {
+            for design in DESIGNS {
+                make(&design, &include, false)?;
+            }
+        }
+        Ok(())
     }
 
-    fn generate(out: &Path) -> Result<(), String> {
+    /// One design, with Verilator's `runtime` or without.
+    fn make(design: &Design, include: &Path, runtime: bool) -> Result<(), String> {
+        let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo")).join(design.name);
+        // What an earlier version of the core left there would be compiled, too.
+        match fs::remove_dir_all(&out) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(format!("{}: {e}", out.display()));
+            }
+            _ => {}
+        }
+        generate(design, &out)?;
+        compile(design, &out, include, runtime)
+    }
+
+    fn generate(design: &Design, out: &Path) -> Result<(), String> {
         let mut arguments: Vec<String> = [
             "--cc",
             "--top-module",
             TOP,
             "--prefix",
-            &format!("V{TOP}"),
+            &format!("V{}", design.name),
             "--no-timing",
             "-O3",
             "--x-assign",
@@ -88,7 +129,8 @@ mod model {
         let name = |path: &Path| path.display().to_string();
         arguments.push(name(out));
         arguments.extend(
-            PARAMETERS
+            design
+                .parameters
                 .iter()
                 .map(|(name, value)| format!("-G{name}={value}")),
         );
@@ -109,7 +151,7 @@ mod model {
         Ok(sources)
     }
 
-    fn compile(out: &Path, include: &Path) -> Result<(), String> {
+    fn compile(design: &Design, out: &Path, include: &Path, runtime: bool) -> Result<(), String> {
         let mut build = cc::Build::new();
         build
             .cpp(true)
@@ -133,13 +175,18 @@ mod model {
         }
         build.define("VERILATOR", "1");
         build.files(files(out, "cpp")?);
-        for runtime in ["verilated.cpp", "verilated_threads.cpp"] {
-            build.file(include.join(runtime));
+        if runtime {
+            for file in ["verilated.cpp", "verilated_threads.cpp"] {
+                build.file(include.join(file));
+            }
         }
-        println!("cargo::rerun-if-changed=src/shim.cpp");
+        let header = format!("\"V{}.h\"", design.name);
+        build.define("HEADER", header.as_str());
+        build.define("CORE", format!("V{}", design.name).as_str());
+        build.define("FUNCTIONS", design.name);
         build.file("src/shim.cpp");
         build
-            .try_compile("luxor_model")
+            .try_compile(&format!("{}_model", design.name))
             .map_err(|e| format!("{NEEDED}; compiling the model failed: {e}"))
     }
 

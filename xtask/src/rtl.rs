@@ -78,10 +78,10 @@ fn engine(steps: &mut Steps) {
     steps.run_tests("engine fpga", || {
         process::cargo_with_signals("test --locked --package luxor-engine-fpga --features model")
     });
-    steps.run_tests("engine fpga: the co-processor's bench", || {
+    steps.run_tests("engine fpga: benches", || {
         let mut command =
             process::cargo_with_signals("test --locked --package luxor-bench --features fpga");
-        command.args(["--", "demir", "co_processor"]);
+        command.args(["--", "demir", "elmoghany", "co_processor"]);
         command
     });
     // The engines that are there take turns in it.

@@ -22,7 +22,7 @@ pub(super) struct Ways {
 }
 
 /// Why there is no simulation.
-pub(super) const MISSING: Option<&str> = if cfg!(feature = "fpga") {
+pub(crate) const MISSING: Option<&str> = if cfg!(feature = "fpga") {
     None
 } else {
     Some(

@@ -26,9 +26,42 @@ pub fn backend() -> Result<FpgaBackend<Model>, DriverError> {
     FpgaBackend::new(Model::new(), device, usize::MAX)
 }
 
+/// A build of the core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Design {
+    /// Both directions and key sizes; tweaks in a unit of their own (`TWEAK=DEDICATED`); one
+    /// register a round.
+    Full,
+    /// Elmoghany et al., 2011: AES-128, encryption, the tweak before the data of each unit
+    /// (`TWEAK=PAPER`), two registers a round.
+    #[cfg(feature = "designs")]
+    Paper,
+    /// As [`Design::Paper`], but for tweaks of coming units between the data of the present one
+    /// (`TWEAK=SHARED`).
+    #[cfg(feature = "designs")]
+    Shared,
+}
+
+impl Design {
+    fn functions(self) -> &'static ffi::Functions {
+        // SAFETY: `shim.cpp` has these, of this form, and nobody writes to them.
+        unsafe {
+            match self {
+                Self::Full => &ffi::luxor_full,
+                #[cfg(feature = "designs")]
+                Self::Paper => &ffi::luxor_paper,
+                #[cfg(feature = "designs")]
+                Self::Shared => &ffi::luxor_shared,
+            }
+        }
+    }
+}
+
 /// A simulated core with its clock, which runs while something is waited for.
 #[derive(Debug)]
 pub struct Model {
+    functions: &'static ffi::Functions,
     model: NonNull<ffi::Model>,
 }
 
@@ -44,7 +77,16 @@ impl Model {
     /// Never; there is an abort when there is too little memory.
     #[must_use]
     pub fn new() -> Self {
-        Self::with_seed(0)
+        Self::of(Design::Full)
+    }
+
+    /// As [`Model::new`], of such a build.
+    ///
+    /// # Panics
+    /// As [`Model::new`].
+    #[must_use]
+    pub fn of(design: Design) -> Self {
+        Self::with_seed(design, 0)
     }
 
     /// A core with random stalls on every interface, and with random values in whatever
@@ -54,14 +96,16 @@ impl Model {
     /// As [`Model::new`].
     #[must_use]
     pub fn with_random_stalls(seed: u64) -> Self {
-        Self::with_seed(seed.max(1))
+        Self::with_seed(Design::Full, seed.max(1))
     }
 
-    fn with_seed(seed: u64) -> Self {
+    fn with_seed(design: Design, seed: u64) -> Self {
+        let functions = design.functions();
         // SAFETY: the function takes any number. What it returns is a model, which is this
         // value's alone until it is deleted in `drop`.
-        let model = unsafe { ffi::luxor_model_new(seed) };
+        let model = unsafe { (functions.create)(seed) };
         Self {
+            functions,
             model: NonNull::new(model).expect("`new` does not return null"),
         }
     }
@@ -76,7 +120,7 @@ impl Default for Model {
 impl Drop for Model {
     fn drop(&mut self) {
         // SAFETY: the model is there until here, and is not used after this.
-        unsafe { ffi::luxor_model_delete(self.model.as_ptr()) }
+        unsafe { (self.functions.destroy)(self.model.as_ptr()) }
     }
 }
 
@@ -86,21 +130,20 @@ impl Transport for Model {
         // SAFETY: the model is there until `drop`, and nobody else has it meanwhile. The
         // number is written through a reference that lives as long as the call.
         let code =
-            unsafe { ffi::luxor_model_read(self.model.as_ptr(), register.into(), &raw mut value) };
+            unsafe { (self.functions.read)(self.model.as_ptr(), register.into(), &raw mut value) };
         of_code(code, register).map(|()| value)
     }
 
     fn write(&mut self, register: u16, value: u32) -> Result<(), TransportError> {
         // SAFETY: as in `read`.
-        let code = unsafe { ffi::luxor_model_write(self.model.as_ptr(), register.into(), value) };
+        let code = unsafe { (self.functions.write)(self.model.as_ptr(), register.into(), value) };
         of_code(code, register)
     }
 
     /// # Panics
     /// If the packet is not of whole beats, or has none.
     fn send(&mut self, packet: &[u8]) -> Result<(), TransportError> {
-        // SAFETY: the function takes nothing.
-        let beat_len = unsafe { ffi::luxor_model_beat_len() };
+        let beat_len = self.functions.beat_len;
         assert!(
             !packet.is_empty() && packet.len().is_multiple_of(beat_len),
             "{} bytes in beats of {beat_len}",
@@ -108,7 +151,7 @@ impl Transport for Model {
         );
         // SAFETY: as in `read`. So many bytes are read before the function returns, and the
         // model takes beats of that length only, which they are.
-        unsafe { ffi::luxor_model_send(self.model.as_ptr(), packet.as_ptr(), packet.len()) };
+        unsafe { (self.functions.send)(self.model.as_ptr(), packet.as_ptr(), packet.len()) };
         Ok(())
     }
 
@@ -116,7 +159,7 @@ impl Transport for Model {
         let mut len = 0;
         // SAFETY: as in `read`. At most as many bytes are written as `answer` has.
         let code = unsafe {
-            ffi::luxor_model_receive(
+            (self.functions.receive)(
                 self.model.as_ptr(),
                 answer.as_mut_ptr(),
                 answer.len(),
@@ -133,7 +176,7 @@ impl Transport for Model {
 
     fn abort(&mut self) -> Result<(), TransportError> {
         // SAFETY: as in `read`.
-        unsafe { ffi::luxor_model_abort(self.model.as_ptr()) };
+        unsafe { (self.functions.abort)(self.model.as_ptr()) };
         Ok(())
     }
 }
@@ -167,20 +210,31 @@ mod ffi {
     pub(super) const DEAD: i32 = -1;
     pub(super) const BUS_ERROR: i32 = -2;
 
-    unsafe extern "C" {
-        pub(super) fn luxor_model_new(seed: u64) -> *mut Model;
-        pub(super) fn luxor_model_delete(model: *mut Model);
-        pub(super) fn luxor_model_read(model: *mut Model, address: u32, value: *mut u32) -> i32;
-        pub(super) fn luxor_model_write(model: *mut Model, address: u32, value: u32) -> i32;
-        pub(super) fn luxor_model_send(model: *mut Model, packet: *const u8, len: usize);
-        pub(super) fn luxor_model_receive(
+    /// What `shim.cpp` has for a design.
+    #[repr(C)]
+    #[derive(Debug)]
+    pub(super) struct Functions {
+        pub(super) create: unsafe extern "C" fn(seed: u64) -> *mut Model,
+        pub(super) destroy: unsafe extern "C" fn(model: *mut Model),
+        pub(super) read: unsafe extern "C" fn(model: *mut Model, u32, value: *mut u32) -> i32,
+        pub(super) write: unsafe extern "C" fn(model: *mut Model, u32, value: u32) -> i32,
+        pub(super) send: unsafe extern "C" fn(model: *mut Model, *const u8, len: usize),
+        pub(super) receive: unsafe extern "C" fn(
             model: *mut Model,
             answer: *mut u8,
             room: usize,
             len: *mut usize,
             limit: u64,
-        ) -> i32;
-        pub(super) fn luxor_model_abort(model: *mut Model);
-        pub(super) fn luxor_model_beat_len() -> usize;
+        ) -> i32,
+        pub(super) abort: unsafe extern "C" fn(model: *mut Model),
+        pub(super) beat_len: usize,
+    }
+
+    unsafe extern "C" {
+        pub(super) static luxor_full: Functions;
+        #[cfg(feature = "designs")]
+        pub(super) static luxor_paper: Functions;
+        #[cfg(feature = "designs")]
+        pub(super) static luxor_shared: Functions;
     }
 }

@@ -2,6 +2,9 @@
 // The neighbours of the Verilated core: its clock, an AXI4-Lite host, and the two ends of
 // its streams. The functions at the end are for src/model.rs.
 //
+// build.rs compiles this for each design of the core: its HEADER, its class CORE, and the name of
+// its FUNCTIONS.
+//
 // The streams run in every cycle, whatever the host does. With a seed other than 0 every
 // interface waits now and then, for cycles or for long, and what has no reset begins with
 // random values.
@@ -13,7 +16,7 @@
 #include <deque>
 #include <vector>
 
-#include "Vluxor_xts.h"
+#include HEADER
 #include "verilated.h"
 
 namespace {
@@ -24,7 +27,7 @@ enum : int32_t { DONE = 0, NOTHING = 1, DEAD = -1, BUS_ERROR = -2, FAILED = -3 }
 // Cycles that an access of a register may take.
 constexpr int ACCESS_CYCLES = 10000;
 
-constexpr std::size_t BEAT = sizeof(Vluxor_xts::s_axis_tdata);
+constexpr std::size_t BEAT = sizeof(CORE::s_axis_tdata);
 
 // Marsaglia, "Xorshift RNGs", 2003.
 class Random {
@@ -90,8 +93,6 @@ struct Packet {
     Bytes bytes;
     std::size_t at = 0;
 };
-
-}  // namespace
 
 class Model {
 public:
@@ -244,35 +245,46 @@ private:
     }
 
     VerilatedContext context_;
-    Vluxor_xts core_;
+    CORE core_;
     Stalls in_, out_, aw_, w_, b_, ar_, r_;
     std::deque<Packet> packets_, rooms_, answers_;
 };
 
+}  // namespace
+
 extern "C" {
 
-Model* luxor_model_new(uint64_t seed) noexcept { return new Model{seed}; }
+// As src/model.rs has it.
+struct Functions {
+    void* (*create)(uint64_t seed);
+    void (*destroy)(void* model);
+    int32_t (*read)(void* model, uint32_t address, uint32_t* value);
+    int32_t (*write)(void* model, uint32_t address, uint32_t value);
+    void (*send)(void* model, const uint8_t* packet, std::size_t len);
+    int32_t (*receive)(void* model, uint8_t* answer, std::size_t room, std::size_t* len,
+                       uint64_t limit);
+    void (*abort)(void* model);
+    std::size_t beat_len;
+};
 
-void luxor_model_delete(Model* model) noexcept { delete model; }
-
-int32_t luxor_model_read(Model* model, uint32_t address, uint32_t* value) noexcept {
-    return model->read(address, value);
-}
-
-int32_t luxor_model_write(Model* model, uint32_t address, uint32_t value) noexcept {
-    return model->write(address, value);
-}
-
-void luxor_model_send(Model* model, const uint8_t* packet, std::size_t len) noexcept {
-    model->send(packet, len);
-}
-
-int32_t luxor_model_receive(Model* model, uint8_t* answer, std::size_t room, std::size_t* len,
-                            uint64_t limit) noexcept {
-    return model->receive(answer, room, len, limit);
-}
-
-void luxor_model_abort(Model* model) noexcept { model->abort(); }
-
-std::size_t luxor_model_beat_len() noexcept { return BEAT; }
+extern const Functions FUNCTIONS;
+const Functions FUNCTIONS = {
+    [](uint64_t seed) noexcept -> void* { return new Model{seed}; },
+    [](void* model) noexcept { delete static_cast<Model*>(model); },
+    [](void* model, uint32_t address, uint32_t* value) noexcept {
+        return static_cast<Model*>(model)->read(address, value);
+    },
+    [](void* model, uint32_t address, uint32_t value) noexcept {
+        return static_cast<Model*>(model)->write(address, value);
+    },
+    [](void* model, const uint8_t* packet, std::size_t len) noexcept {
+        static_cast<Model*>(model)->send(packet, len);
+    },
+    [](void* model, uint8_t* answer, std::size_t room, std::size_t* len,
+       uint64_t limit) noexcept {
+        return static_cast<Model*>(model)->receive(answer, room, len, limit);
+    },
+    [](void* model) noexcept { static_cast<Model*>(model)->abort(); },
+    BEAT,
+};
 }

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `elmoghany-2011`: the XTS-AES core of a paper, and ours.
+//!
+//! Elmoghany et al., "FPGA Implementation of High Speed XTS-AES for Data Storage Devices",
+//! ICITST 2011, give area, clock and throughput of a pipelined core with AES-128 that
+//! encrypts the tweak before the data of each unit. Here is what synthesis made of that
+//! design and of Luxor's, from the committed record, and how many cycles both take, from
+//! their simulations.
+
+mod cycles;
+mod published;
+mod table;
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// What came out.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    /// Of `rtl/syn/record.json`.
+    points: Vec<Point>,
+    /// With simulations of the cores.
+    cycles: Vec<Cycles>,
+    /// What could not be measured, and why.
+    absent: Vec<String>,
+}
+
+/// A core after synthesis, or after place and route where it has a clock.
+#[derive(Debug, Serialize)]
+struct Point {
+    name: String,
+    part: String,
+    date: String,
+    commit: String,
+    tools: String,
+    luts: f64,
+    registers: f64,
+    block_rams: f64,
+    mhz: Option<f64>,
+}
+
+/// How long a simulated core takes, in clock cycles. Data units have 512 bytes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Cycles {
+    design: &'static str,
+    /// Of each further data unit in a run, the mean.
+    per_unit: f64,
+    /// The same of data units of 4096 bytes.
+    per_long_unit: f64,
+    /// A request of 4 KiB by itself, eight data units, with all accesses to registers.
+    request: f64,
+    /// 1 MiB in one request.
+    mebibyte: f64,
+}
+
+/// Blocks of AES in the two lengths of data units.
+const BLOCKS: [f64; 2] = [32.0, 256.0];
+
+impl Cycles {
+    /// Blocks a cycle, in the long run.
+    fn rates(&self) -> [f64; 2] {
+        [BLOCKS[0] / self.per_unit, BLOCKS[1] / self.per_long_unit]
+    }
+}
+
+/// Measures.
+///
+/// # Errors
+/// When a simulation fails, or makes other bytes than the engine.
+pub(crate) fn measure() -> Result<Report, String> {
+    let record = include_str!("../../rtl/syn/record.json");
+    let record = serde_json::from_str(record).map_err(|e| e.to_string())?;
+    let points = points(&record).ok_or("the record of the core's synthesis has another form")?;
+    let (cycles, absent) = match cycles::MISSING {
+        None => (cycles::measure()?, Vec::new()),
+        Some(reason) => (Vec::new(), vec![format!("cycles: {reason}")]),
+    };
+    Ok(Report {
+        points,
+        cycles,
+        absent,
+    })
+}
+
+/// Those with AES-128, as the paper has it, that encrypt.
+fn points(record: &Value) -> Option<Vec<Point>> {
+    let points = record["points"].as_object()?;
+    let points = points.iter().filter(|(_, point)| {
+        point["parameters"]["KEY256"] == 0 && point["parameters"]["CIPHER"] == 0
+    });
+    points
+        .map(|(name, point)| {
+            let text = |field: &str| point[field].as_str().map(str::to_owned);
+            let tools = point["tools"].as_object()?.iter();
+            let tools = tools.map(|(tool, version)| Some(format!("{tool} {}", version.as_str()?)));
+            Some(Point {
+                name: name.clone(),
+                part: text("part")?,
+                date: text("date")?,
+                commit: text("commit")?,
+                tools: tools.collect::<Option<Vec<_>>>()?.join(", "),
+                luts: point["luts"].as_f64()?,
+                registers: point["registers"].as_f64()?,
+                block_rams: point["block_rams"].as_f64()?,
+                mhz: point["mhz"].as_f64(),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_has_the_papers_design_and_ours_and_a_clock() {
+        let report = measure().unwrap();
+        let names: Vec<_> = report
+            .points
+            .iter()
+            .map(|point| point.name.as_str())
+            .collect();
+        assert_eq!(
+            names,
+            ["ecp5-aes128-enc", "xc7-aes128-enc", "xc7-aes128-paper"]
+        );
+        assert!(report.points[0].mhz.is_some_and(|mhz| mhz > 100.0));
+        let text = report.text();
+        assert!(text.contains("6128") && text.contains("297.5"), "{text}");
+        assert_eq!(report.absent.is_empty(), cfg!(feature = "fpga"));
+        assert_eq!(
+            report.cycles.len(),
+            if cfg!(feature = "fpga") { 3 } else { 0 }
+        );
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Clock cycles, by the simulations of three builds of the core (cargo feature `fpga`).
+
+#[cfg(not(feature = "fpga"))]
+use super::Cycles;
+
+/// Why there are none.
+pub(super) const MISSING: Option<&str> = crate::demir::NO_SIMULATION;
+
+#[cfg(not(feature = "fpga"))]
+pub(super) fn measure() -> Result<Vec<Cycles>, String> {
+    Err(MISSING.unwrap_or_default().to_owned())
+}
+
+#[cfg(feature = "fpga")]
+pub(super) use self::simulated::measure;
+
+#[cfg(feature = "fpga")]
+mod simulated {
+    use luxor_engine::{
+        DataUnitLen, DataUnitNumber, Direction, KeySpec, Mode, Registry, Run, XtsKey,
+    };
+    use luxor_engine_fpga::{
+        Driver,
+        driver::{Descriptor, SlotKey},
+        model::{Design, Model},
+    };
+
+    use super::super::Cycles;
+    use crate::{disk, plaintext::Pattern};
+
+    const DESIGNS: [(&str, Design); 3] = [
+        ("paper", Design::Paper),
+        ("shared", Design::Shared),
+        ("dedicated", Design::Full),
+    ];
+
+    /// Measures, and compares what the cores make with what the engine makes.
+    ///
+    /// # Errors
+    /// When a simulation fails, or makes other bytes.
+    pub(in super::super) fn measure() -> Result<Vec<Cycles>, String> {
+        let of = |(name, design)| {
+            let mut core = Core::new(design)?;
+            let mut further = |len: usize| {
+                let [few, many] = [8, 72];
+                let (begin, end) = (core.run(len, few)?, core.run(len, many)?);
+                Ok::<_, String>((end - begin) / f64::from(many - few))
+            };
+            Ok(Cycles {
+                design: name,
+                per_unit: further(512)?,
+                per_long_unit: further(4096)?,
+                request: core.run(512, 8)?,
+                mebibyte: core.run(512, 2048)?,
+            })
+        };
+        DESIGNS.into_iter().map(of).collect()
+    }
+
+    struct Core {
+        driver: Driver<Model>,
+        key: SlotKey,
+    }
+
+    fn failed(error: &dyn std::fmt::Display) -> String {
+        format!("the simulated core: {error}")
+    }
+
+    impl Core {
+        fn new(design: Design) -> Result<Self, String> {
+            let key = SlotKey::xts(&disk::short_key());
+            let driver = Driver::new(Model::of(design)).map_err(|e| failed(&e))?;
+            Ok(Self { driver, key })
+        }
+
+        /// Cycles from before its descriptor is written to after its end is seen.
+        fn run(&mut self, len: usize, units: u32) -> Result<f64, String> {
+            let Self { driver, key } = self;
+            let slot = driver.seat(key).map_err(|e| failed(&e))?;
+            let descriptor = Descriptor {
+                first: DataUnitNumber::new(7),
+                stride: 1,
+                unit_len: u32::try_from(len).map_err(|e| failed(&e))?,
+                units,
+                slot: slot.ok_or("the simulated core has no free slot")?,
+                direction: Direction::Encrypt,
+                ecb: false,
+            };
+            let mut packet = vec![0; len * units as usize];
+            Pattern::new().fill(&mut packet);
+            let mut answer = vec![0; packet.len()];
+            let before = driver.counters().map_err(|e| failed(&e))?;
+            driver
+                .submit(&descriptor, &packet)
+                .map_err(|e| failed(&e))?;
+            let completion = driver.complete(&mut answer).map_err(|e| failed(&e))?;
+            let after = driver.counters().map_err(|e| failed(&e))?;
+            completion.status.map_err(|e| failed(&e))?;
+            by_the_engine(disk::short_key(), len, &mut packet)?;
+            if answer != packet {
+                return Err(failed(&"it makes other bytes than the engine"));
+            }
+            Ok((after.cycles - before.cycles) as f64)
+        }
+    }
+
+    fn by_the_engine(key: XtsKey, len: usize, bytes: &mut [u8]) -> Result<(), String> {
+        let engine = Registry::cpu().best(Mode::Xts).map_err(|e| e.to_string())?;
+        let key = engine
+            .load_key(&KeySpec::Xts(key))
+            .map_err(|e| e.to_string())?;
+        let unit = DataUnitLen::new(len).map_err(|e| e.to_string())?;
+        let run = Run::new(DataUnitNumber::new(7), 1, unit, bytes).map_err(|e| e.to_string())?;
+        let done = key.crypt(Direction::Encrypt, &mut [run]);
+        done.map_err(|e| e.to_string())
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        /// What the designs are about: a tweak that waits for the data before it and lets
+        /// those behind it wait, one that takes a cycle among the data, and one that takes none.
+        #[test]
+        fn a_unit_takes_as_many_cycles_as_its_design_says() {
+            let [paper, shared, dedicated] = &measure().unwrap()[..] else {
+                panic!("three designs");
+            };
+            assert!((75.0..80.0).contains(&paper.per_unit), "{paper:?}");
+            assert!((299.0..304.0).contains(&paper.per_long_unit), "{paper:?}");
+            assert!((32.9..33.1).contains(&shared.per_unit), "{shared:?}");
+            assert!((256.9..257.1).contains(&shared.per_long_unit), "{shared:?}");
+            assert!((32.0..32.1).contains(&dedicated.per_unit), "{dedicated:?}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the paper prints, and what others say of theirs.
+
+/// A row of Table I: work, family, MHz, slices, Gbps, and its last column.
+pub(super) type Row = (&'static str, &'static str, [f64; 4]);
+
+/// Its "throughput / area" is Mbps for a slice.
+pub(super) const TABLE_1: [Row; 4] = [
+    ("Hatzidimitriou 2011", "Virtex-4", [157.0, 951.0, 1.8, 1.89]),
+    ("Hatzidimitriou 2011", "Virtex-5", [209.0, 808.0, 2.5, 3.09]),
+    ("Elmoghany 2011", "Virtex-4", [190.8, 6128.0, 24.42, 3.98]),
+    ("Elmoghany 2011", "Virtex-5", [297.5, 4047.0, 38.077, 9.41]),
+];
+
+/// Table II: Altera's Cyclone II. Logic elements, MHz, Gbps.
+pub(super) const TABLE_2: [f64; 3] = [12_099.0, 153.84, 19.56];
+
+/// Of the pipeline, in cycles, and what a data unit of 512 bytes takes by the paper's
+/// section IV.E: its tweak through the pipeline, its data, and the pipeline's end.
+pub(super) const LATENCY: f64 = 22.0;
+pub(super) const UNIT: f64 = LATENCY + 32.0 + LATENCY;
+
+/// AMD's Vitis security library, `xts.rst`, AES-128 encryption for their newer parts: LUTs,
+/// registers, block RAMs, nanoseconds.
+pub(super) const VITIS: [f64; 4] = [15_963.0, 8_329.0, 2.0, 3.16];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Throughput is a block a cycle, but on Cyclone II, and where [5] does not pipeline.
+    #[test]
+    fn the_tables_are_a_block_a_cycle() {
+        for (_, _, [mhz, slices, gbps, ratio]) in TABLE_1 {
+            assert!(
+                (gbps * 1e3 / slices - ratio).abs() < 0.02,
+                "{gbps} {slices}"
+            );
+            let whole = mhz * 0.128;
+            assert!(gbps < 3.0 || (gbps - whole).abs() < 0.01, "{gbps} {whole}");
+        }
+        let [_, mhz, gbps] = TABLE_2;
+        assert!((mhz * 0.128 - gbps - 0.13).abs() < 0.01);
+    }
+}
