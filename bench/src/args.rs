@@ -53,11 +53,18 @@ pub(crate) struct Args {
 
     /// Fewer repetitions, less over memory: a look, not a result
     #[arg(long)]
-    quick: bool,
+    pub(crate) quick: bool,
 
     /// Also write everything that was measured to FILE, as JSON
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) json: Option<PathBuf>,
+
+    /// Also write a page about all of it to FILE, as HTML, and the JSON beside it
+    ///
+    /// A bench that cannot run here is not an error then: the page says why. `luxor report` is
+    /// this.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "json")]
+    pub(crate) report: Option<PathBuf>,
 
     /// Also keep the result as DIR/MACHINE/DATE.json, and the tables beside it as .txt
     ///
@@ -187,6 +194,24 @@ pub(crate) enum Bench {
     Gpu,
 }
 
+impl Bench {
+    /// As on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::File => "file",
+            Self::Unlock => "unlock",
+            Self::Block => "block",
+            Self::Demir2020 => "demir-2020",
+            Self::Elmoghany2011 => "elmoghany-2011",
+            Self::DamjanovicSimic2015 => "damjanovic-simic-2015",
+            Self::AnSeo2022 => "an-seo-2022",
+            Self::Sanida2020 => "sanida-2020",
+            Self::Gpu => "gpu",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ModeName {
     Xts,
@@ -225,6 +250,37 @@ impl Args {
             .copied()
             .filter(wanted)
             .collect()
+    }
+
+    /// Where the JSON goes, if anywhere.
+    pub(crate) fn json_path(&self) -> Option<PathBuf> {
+        let beside = || self.report.as_ref().map(|page| page.with_extension("json"));
+        self.json.clone().or_else(beside)
+    }
+
+    /// All files that are written.
+    pub(crate) fn outputs(&self) -> Vec<PathBuf> {
+        self.json_path()
+            .into_iter()
+            .chain(self.report.clone())
+            .collect()
+    }
+
+    /// Sees to it that nothing is missing for a bench.
+    ///
+    /// # Errors
+    /// What is.
+    pub(crate) fn check(&self, bench: Bench, rivals: &[Box<dyn Rival>]) -> Result<(), String> {
+        match bench {
+            Bench::Cpu | Bench::Unlock | Bench::Elmoghany2011 => Ok(()),
+            Bench::File => file::check_room(&self.file()?).map(drop),
+            Bench::Block => block::check(&self.block()?).map(drop),
+            Bench::Demir2020 => demir::check(&self.demir()?).map(drop),
+            Bench::DamjanovicSimic2015 => damjanovic::check(&self.damjanovic(rivals)),
+            Bench::AnSeo2022 => an_seo::check(&self.an_seo(rivals)),
+            Bench::Sanida2020 => sanida::check(&self.sanida(rivals)),
+            Bench::Gpu => device::check(&self.gpu()),
+        }
     }
 
     /// The plan for `cpu`.

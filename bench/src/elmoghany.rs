@@ -8,6 +8,7 @@
 //! their simulations.
 
 mod cycles;
+mod page;
 mod published;
 mod table;
 

@@ -20,6 +20,7 @@ mod fio;
 mod gpu;
 mod limit;
 mod machine;
+mod page;
 mod plaintext;
 mod program;
 mod report;
@@ -78,30 +79,21 @@ fn run(args: &Args) -> Result<(), String> {
         report.may_be_recorded()?;
     }
     // Not after minutes of measuring, which would be lost.
+    let mut benches = Vec::new();
+    let mut absent = Vec::new();
     for bench in args.benches() {
-        match bench {
-            Bench::Cpu | Bench::Unlock | Bench::Elmoghany2011 => {}
-            Bench::File => {
-                file::check_room(&args.file()?)?;
-            }
-            Bench::Block => {
-                block::check(&args.block()?)?;
-            }
-            Bench::Demir2020 => {
-                demir::check(&args.demir()?)?;
-            }
-            Bench::DamjanovicSimic2015 => damjanovic::check(&args.damjanovic(&rivals))?,
-            Bench::AnSeo2022 => an_seo::check(&args.an_seo(&rivals))?,
-            Bench::Sanida2020 => sanida::check(&args.sanida(&rivals))?,
-            Bench::Gpu => device::check(&args.gpu())?,
+        match args.check(bench, &rivals) {
+            Ok(()) => benches.push(bench),
+            Err(reason) if args.report.is_some() => absent.push((bench, reason)),
+            Err(reason) => return Err(reason),
         }
     }
-    if let Some(path) = &args.json {
-        report::can_be_written(path)?;
+    for path in args.outputs() {
+        report::can_be_written(&path)?;
     }
     let mut text = report.head();
     print!("{text}");
-    for bench in args.benches() {
+    for bench in benches {
         let table = match bench {
             Bench::Cpu => {
                 let cpu = cpu::measure(&args.cpu(&rivals))?;
@@ -148,8 +140,11 @@ fn run(args: &Args) -> Result<(), String> {
         print!("{table}");
         text += &table;
     }
-    if let Some(path) = &args.json {
-        report.write(path)?;
+    if let Some(path) = args.json_path() {
+        report.write(&path)?;
+    }
+    if let Some(path) = &args.report {
+        report.write_page(path, &absent, args.quick)?;
     }
     if let Some(records) = &args.record {
         let written = report.record(records, &text)?;

@@ -7,11 +7,16 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use askama::Template;
+use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::{
-    an_seo, block, cpu, damjanovic, demir, device, elmoghany, file,
+    an_seo,
+    args::Bench,
+    block, cpu, damjanovic, demir, device, elmoghany, file,
     machine::Machine,
+    page::{Fact, Page, Section},
     rivals::{self, About, Rival},
     sanida, unlock,
 };
@@ -150,6 +155,61 @@ impl Report {
             fs::rename(new, old).map_err(|e| format!("cannot write {}: {e}", old.display()))?;
         }
         Ok(json)
+    }
+
+    /// Writes the page about it. Of the benches that are `absent` it has the reason.
+    ///
+    /// # Errors
+    /// When a plot cannot be drawn or the file not be written.
+    pub(crate) fn write_page(
+        &self,
+        path: &Path,
+        absent: &[(Bench, String)],
+        quick: bool,
+    ) -> Result<(), String> {
+        let mut sections = Vec::new();
+        for bench in Bench::value_variants() {
+            if let Some((_, reason)) = absent.iter().find(|(absent, _)| absent == bench) {
+                sections.push(Section::absent(*bench, reason.clone()));
+            } else if let Some(section) = self.section(*bench)? {
+                sections.push(section);
+            }
+        }
+        let page = Page {
+            date: self.date.clone(),
+            command: self.command.join(" "),
+            version: self.luxor.version.to_owned(),
+            facts: self.facts(),
+            sections,
+            quick,
+        };
+        let html = page.render().map_err(|e| e.to_string())?;
+        fs::write(path, html).map_err(|e| format!("cannot write {}: {e}", path.display()))
+    }
+
+    fn section(&self, bench: Bench) -> Result<Option<Section>, String> {
+        match bench {
+            Bench::Elmoghany2011 => self.elmoghany_2011.as_ref().map(elmoghany::Report::section),
+            _ => None,
+        }
+        .transpose()
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        let commit = self.luxor.commit.unwrap_or("unknown");
+        let built = format!("commit {commit}, {}", self.luxor.rustc);
+        let rivals = self.rivals.iter();
+        let rivals = rivals.map(|rival| (rival.name.clone(), rival.version.clone()));
+        let missing = rivals::MISSING.map(|missing| ("Others".to_owned(), missing.to_owned()));
+        [
+            ("Machine".to_owned(), self.machine.text()),
+            ("Built from".to_owned(), built),
+        ]
+        .into_iter()
+        .chain(rivals)
+        .chain(missing)
+        .map(|(name, value)| Fact { name, value })
+        .collect()
     }
 
     /// Writes it as JSON.

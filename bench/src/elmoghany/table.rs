@@ -91,7 +91,7 @@ impl Report {
 }
 
 /// What may be compared.
-const COMPARABLE: &str = "\
+pub(super) const COMPARABLE: &str = "\
 What is comparable: our rows of one part among each other, all of one core with key slots, key\n\
 expansion, ciphertext stealing and buffers. What is not: slices of Virtex-4 (2 LUTs of 4 inputs) and\n\
 Virtex-5 (4 of 6 inputs), logic elements of Cyclone II and LUTs of other families with one another;\n\
@@ -99,16 +99,20 @@ clocks of other families and years; and the paper's Gbps, a block a cycle, with 
 tweak's cycle in them. For the 7 series there is no clock: nothing here routes it.\n";
 
 impl Point {
-    fn text(&self) -> String {
-        let name = match self.name.as_str() {
+    pub(super) fn title(&self) -> &'static str {
+        match self.name.as_str() {
             "xc7-aes128-paper" => "the paper's design, rebuilt",
             _ => "Luxor",
-        };
+        }
+    }
+
+    fn text(&self) -> String {
         let number = |number: Option<f64>, digits: usize| {
             number.map_or_else(|| "-".to_owned(), |number| format!("{number:.digits$}"))
         };
         format!(
-            "{name:<30} {:<28} {:>8} {:>8} {:>11} {:>10} {:>8}\n",
+            "{:<30} {:<28} {:>8} {:>8} {:>11} {:>10} {:>8}\n",
+            self.title(),
             self.part,
             number(self.mhz, 2),
             self.luts,
@@ -120,16 +124,20 @@ impl Point {
 }
 
 impl Cycles {
-    fn text(&self, clock: f64) -> String {
-        let name = match self.design {
+    pub(super) fn name(&self) -> &'static str {
+        match self.design {
             "paper" => "the paper's design, rebuilt",
             "shared" => "Luxor, one pipeline",
             _ => "Luxor, a unit for tweaks",
-        };
+        }
+    }
+
+    fn text(&self, clock: f64) -> String {
         let rates = self.rates();
         let [short, long] = rates.map(|rate| rate * clock * 0.128);
         format!(
-            "{name:<30}{:>12.1} {:>12.1} {:>15} {:>14} {:>15} {:>20}\n",
+            "{:<30}{:>12.1} {:>12.1} {:>15} {:>14} {:>15} {:>20}\n",
+            self.name(),
             self.per_unit,
             self.per_long_unit,
             self.request,

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor report`: what was measured, as a page that needs nothing else.
+
+pub(crate) mod plot;
+
+use askama::Template;
+
+use crate::args::Bench;
+
+/// The whole page.
+#[derive(Template)]
+#[template(path = "report.html")]
+pub(crate) struct Page {
+    /// UTC, RFC 3339.
+    pub(crate) date: String,
+    pub(crate) command: String,
+    pub(crate) version: String,
+    /// What this machine is, and what the program was built with.
+    pub(crate) facts: Vec<Fact>,
+    /// Each of the sections' conclusions.
+    pub(crate) sections: Vec<Section>,
+    /// A look, not a result.
+    pub(crate) quick: bool,
+}
+
+pub(crate) struct Fact {
+    pub(crate) name: String,
+    pub(crate) value: String,
+}
+
+/// A bench, or why there is none.
+pub(crate) struct Section {
+    /// As on the command line.
+    pub(crate) name: &'static str,
+    pub(crate) title: String,
+    pub(crate) paper: Option<Paper>,
+    /// What is measured, in a few sentences.
+    pub(crate) about: String,
+    /// A plain sentence with the numbers in it; none where nothing could be measured.
+    pub(crate) conclusion: Option<String>,
+    pub(crate) figures: Vec<plot::Figure>,
+    pub(crate) tables: Vec<Table>,
+    /// What could not run here, and why.
+    pub(crate) absent: Vec<String>,
+}
+
+/// What a paper is, says and became.
+pub(crate) struct Paper {
+    pub(crate) reference: &'static str,
+    pub(crate) claim: &'static str,
+    pub(crate) rebuilt: &'static str,
+}
+
+/// Columns of texts, of which the first heads the row.
+pub(crate) struct Table {
+    pub(crate) caption: String,
+    pub(crate) columns: Vec<String>,
+    pub(crate) rows: Vec<Row>,
+}
+
+pub(crate) struct Row {
+    pub(crate) whose: Whose,
+    pub(crate) cells: Vec<String>,
+}
+
+/// Whose row or bar it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Luxor,
+    Rival,
+    /// As printed.
+    Paper,
+}
+
+impl Whose {
+    /// The class of a row, and what its mark says.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Luxor => "luxor",
+            Self::Rival => "rival",
+            Self::Paper => "paper",
+        }
+    }
+}
+
+impl Row {
+    /// A row of texts.
+    pub(crate) fn new(whose: Whose, cells: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self {
+            whose,
+            cells: cells.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl Section {
+    /// One that could not run.
+    pub(crate) fn absent(bench: Bench, reason: String) -> Self {
+        Self {
+            name: bench.name(),
+            title: bench.name().to_owned(),
+            paper: None,
+            about: String::new(),
+            conclusion: None,
+            figures: Vec::new(),
+            tables: Vec::new(),
+            absent: vec![reason],
+        }
+    }
+}
