@@ -15,6 +15,7 @@
 
 mod lane;
 pub(crate) mod matrix;
+mod page;
 mod table;
 
 use std::{

@@ -12,6 +12,7 @@
 //! divide it.
 
 mod lane;
+mod page;
 mod published;
 mod streams;
 mod table;

@@ -5,6 +5,8 @@
 //! Input and output are there at a time and nothing else: what `decrypt` wrote is
 //! the next round's input. In the round before the first it is compared, byte by byte.
 
+mod page;
+
 use std::{
     ffi::{OsStr, OsString},
     fs::{self, File},

@@ -93,6 +93,16 @@ impl Row {
     }
 }
 
+/// The heads of columns.
+pub(crate) fn columns(heads: &[&str]) -> Vec<String> {
+    heads.iter().map(|&head| head.to_owned()).collect()
+}
+
+/// A rival's or Luxor's.
+pub(crate) fn whose(rival: bool) -> Whose {
+    if rival { Whose::Rival } else { Whose::Luxor }
+}
+
 impl Section {
     /// One that could not run.
     pub(crate) fn absent(bench: Bench, reason: String) -> Self {

@@ -189,6 +189,13 @@ impl Report {
 
     fn section(&self, bench: Bench) -> Result<Option<Section>, String> {
         match bench {
+            Bench::Cpu => self.cpu.as_ref().map(cpu::Report::section),
+            Bench::File => self.file.as_ref().map(file::Report::section),
+            Bench::Unlock => self.unlock.as_ref().map(unlock::Report::section),
+            Bench::DamjanovicSimic2015 => self
+                .damjanovic_simic_2015
+                .as_ref()
+                .map(damjanovic::Report::section),
             Bench::Elmoghany2011 => self.elmoghany_2011.as_ref().map(elmoghany::Report::section),
             _ => None,
         }

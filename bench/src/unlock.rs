@@ -4,6 +4,8 @@
 //!
 //! Both fail when the key is not the right one, so that who gets here has opened it.
 
+mod page;
+
 use std::{
     ffi::OsString,
     fs,

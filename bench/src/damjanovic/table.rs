@@ -101,7 +101,7 @@ impl Engine {
         text
     }
 
-    fn name_of(&self, row: &Row) -> String {
+    pub(super) fn name_of(&self, row: &Row) -> String {
         let name = row.form.name();
         match row.way {
             _ if row.contestant != self.engine => format!("{name}, {}", row.contestant),
@@ -180,7 +180,7 @@ impl Engine {
 
 impl Array {
     /// Two chains on one thread.
-    fn best(&self, construction: Construction) -> Option<&Row> {
+    pub(super) fn best(&self, construction: Construction) -> Option<&Row> {
         let form = Form::Two(construction, TweakSchedule::Alpha);
         let is = |row: &&Row| row.form == form && row.way == Way::Together;
         self.rows.iter().find(is)

@@ -24,6 +24,17 @@ pub(crate) struct Bar {
     pub(crate) value: f64,
 }
 
+impl Bar {
+    /// One of these.
+    pub(crate) fn new(name: impl Into<String>, whose: Whose, value: f64) -> Self {
+        Self {
+            name: name.into(),
+            whose,
+            value,
+        }
+    }
+}
+
 /// A line: its name, whose it is, its points from left to right.
 pub(crate) struct Line {
     pub(crate) name: String,
