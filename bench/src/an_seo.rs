@@ -13,6 +13,7 @@
 
 mod device;
 mod host;
+mod page;
 mod published;
 mod table;
 

@@ -7,6 +7,7 @@
 //! writes that are read back; the latter again at the end.
 
 mod contestant;
+mod page;
 mod table;
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};

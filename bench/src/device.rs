@@ -8,6 +8,7 @@
 //! [`an_seo`](crate::an_seo) on the same device. Rates are of bytes encrypted, or copied, a
 //! second.
 
+mod page;
 mod table;
 
 use std::{num::NonZeroUsize, time::Instant};
