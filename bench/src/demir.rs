@@ -10,6 +10,7 @@
 mod breakdown;
 pub(crate) mod coprocessor;
 mod cycles;
+mod page;
 mod published;
 mod study;
 mod study_table;

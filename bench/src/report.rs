@@ -196,11 +196,12 @@ impl Report {
                 .damjanovic_simic_2015
                 .as_ref()
                 .map(damjanovic::Report::section),
+            Bench::Demir2020 => self.demir_2020.as_ref().map(demir::Report::section),
+            Bench::Sanida2020 => self.sanida_2020.as_ref().map(sanida::Report::section),
             Bench::Block => self.block.as_ref().map(block::Report::section),
             Bench::AnSeo2022 => self.an_seo_2022.as_ref().map(an_seo::Report::section),
             Bench::Gpu => self.gpu.as_ref().map(device::Report::section),
             Bench::Elmoghany2011 => self.elmoghany_2011.as_ref().map(elmoghany::Report::section),
-            _ => None,
         }
         .transpose()
     }

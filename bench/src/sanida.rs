@@ -11,6 +11,7 @@
 //! sake, is called `aes-192-xts (non-standard)`, and neither the engine nor a rival has it.
 
 mod device;
+mod page;
 mod published;
 mod table;
 
