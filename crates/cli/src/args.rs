@@ -43,7 +43,7 @@ pub use self::{
         AnyLuks, ConfigArgs, IsLuksArgs, PriorityName, TokenAddArgs, TokenArgs, TokenCommand,
         TokenListArgs, TokenRemoveArgs, UuidArgs,
     },
-    tools::{BenchArgs, CompletionsArgs, EnginesArgs, ManArgs},
+    tools::{BenchArgs, CompletionsArgs, EnginesArgs, ManArgs, ReportArgs},
     volume::{DecryptArgs, EncryptArgs, FormatArgs, NewVolumeArgs, Sparse, VolumeType},
 };
 use crate::engine;
@@ -187,6 +187,7 @@ pub enum Command {
     Raw(RawArgs),
     Engines(EnginesArgs),
     Bench(BenchArgs),
+    Report(ReportArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -252,6 +253,22 @@ pub fn definition() -> clap::Command {
         ),
         (
             "bench",
+            &[
+                "key_file",
+                "keyfile_offset",
+                "keyfile_size",
+                "header",
+                "require_type",
+                "require_cipher",
+                "require_pbkdf",
+                "header_digest",
+                "progress_json",
+                "quiet",
+                "verbose",
+            ],
+        ),
+        (
+            "report",
             &[
                 "key_file",
                 "keyfile_offset",

@@ -86,6 +86,7 @@ fn run(cli: &Cli) -> Result<()> {
         Command::Raw(args) => commands::raw::run(args, &cli.global, console),
         Command::Engines(args) => commands::engines::run(args, &cli.global, console),
         Command::Bench(args) => commands::bench::run(args, &cli.global),
+        Command::Report(args) => commands::bench::report(args, &cli.global),
         Command::Completions(args) => commands::generate::completions(args),
         Command::Man(args) => commands::generate::man(args),
     }
@@ -112,6 +113,7 @@ fn check_policy_is_used(cli: &Cli) -> Result<()> {
         | Command::Raw(_)
         | Command::Engines(_)
         | Command::Bench(_)
+        | Command::Report(_)
         | Command::Completions(_)
         | Command::Man(_) => false,
     };

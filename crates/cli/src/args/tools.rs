@@ -66,6 +66,31 @@ pub struct BenchArgs {
     pub others: Vec<OsString>,
 }
 
+/// Measure everything, and write a page about it
+///
+/// What `luxor bench` measures, the experiments of five papers among it, with the papers'
+/// figures beside this machine's, in one HTML file that needs nothing else, and as JSON
+/// beside it. What cannot run here (without fio, nbdkit, a GPU) is named, with the reason.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor report --quick report.html      a look, in two minutes
+  luxor report report.html              the whole, in an hour
+  luxor report report.html -- --dir /var/tmp        see luxor-bench --help")]
+pub struct ReportArgs {
+    /// The page; the JSON is beside it, as .json
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+
+    /// Fewer repetitions, less over memory: a look, not a result
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Options of luxor-bench
+    #[arg(last = true, value_name = "OPTIONS")]
+    pub others: Vec<OsString>,
+}
+
 /// Print a completion script for a shell
 #[derive(Args, Debug)]
 #[command(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor bench`: hands over to the program `luxor-bench`, which is a package of its
+//! `luxor bench` and `luxor report`: hand over to the program `luxor-bench`, which is a package of its
 //! own, so that nobody who builds `luxor` builds other libraries to compare it with.
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    args::{BenchArgs, GlobalArgs},
+    args::{BenchArgs, GlobalArgs, ReportArgs},
     error::{Error, Result, name},
 };
 
@@ -21,6 +21,35 @@ const PROGRAM: &str = "luxor-bench";
 /// # Errors
 /// When it is not there or cannot be started.
 pub fn run(args: &BenchArgs, global: &GlobalArgs) -> Result<()> {
+    become_program(global, |command| {
+        if let Some(size) = &args.size {
+            command.args(["--size", size]);
+        }
+        if args.quick {
+            command.arg("--quick");
+        }
+        if let Some(json) = &args.json {
+            command.arg("--json").arg(json);
+        }
+        command.args(&args.others).arg("--").args(&args.names);
+    })
+}
+
+/// Likewise, for `luxor report`.
+///
+/// # Errors
+/// As [`run`].
+pub fn report(args: &ReportArgs, global: &GlobalArgs) -> Result<()> {
+    become_program(global, |command| {
+        command.arg("--report").arg(&args.output);
+        if args.quick {
+            command.arg("--quick");
+        }
+        command.args(&args.others);
+    })
+}
+
+fn become_program(global: &GlobalArgs, arguments: impl FnOnce(&mut Command)) -> Result<()> {
     let own = env::current_exe().map_err(|e| Error::io("cannot find this program's file", &e))?;
     let program = find(&own).ok_or_else(|| {
         Error::failure(format!(
@@ -40,16 +69,7 @@ pub fn run(args: &BenchArgs, global: &GlobalArgs) -> Result<()> {
     if let Some(threads) = global.threads {
         command.args(["--threads", &threads.to_string()]);
     }
-    if let Some(size) = &args.size {
-        command.args(["--size", size]);
-    }
-    if args.quick {
-        command.arg("--quick");
-    }
-    if let Some(json) = &args.json {
-        command.arg("--json").arg(json);
-    }
-    command.args(&args.others).arg("--").args(&args.names);
+    arguments(&mut command);
     // Only comes back when it fails.
     let error: io::Error = command.exec();
     Err(Error::io(format!("cannot run {}", name(&program)), &error))

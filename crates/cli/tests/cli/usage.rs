@@ -319,16 +319,23 @@ exit 42
 ",
     );
     install(&script, &folder.join("luxor-bench"));
-    let outcome = std::process::Command::new(&luxor)
-        .args("--engine portable bench cpu file --size 1M --quick --json a --threads 3".split(' '))
-        .args(["--", "--unit", "512"])
-        .output()
-        .unwrap();
-    assert_eq!(outcome.status.code(), Some(42));
-    let given = String::from_utf8(outcome.stdout).unwrap();
-    let expected = format!(
-        "--luxor {} --engine portable --threads 3 --size 1M --quick --json a --unit 512 -- cpu file",
-        luxor.display()
-    );
-    assert_eq!(given.lines().collect::<Vec<_>>().join(" "), expected);
+    for (line, expected) in [
+        (
+            "--engine portable bench cpu file --size 1M --quick --json a --threads 3 -- --unit 512",
+            "--engine portable --threads 3 --size 1M --quick --json a --unit 512 -- cpu file",
+        ),
+        (
+            "report --quick a.html --threads 3 -- --dir b",
+            "--threads 3 --report a.html --quick --dir b",
+        ),
+    ] {
+        let outcome = std::process::Command::new(&luxor)
+            .args(line.split(' '))
+            .output()
+            .unwrap();
+        assert_eq!(outcome.status.code(), Some(42));
+        let given = String::from_utf8(outcome.stdout).unwrap();
+        let given = given.lines().collect::<Vec<_>>().join(" ");
+        assert_eq!(given, format!("--luxor {} {expected}", luxor.display()));
+    }
 }
