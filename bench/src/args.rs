@@ -73,6 +73,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) record: Option<PathBuf>,
 
+    /// Also hold the result against an earlier one's JSON, by ratios to the machine's limits
+    ///
+    /// Prints what is better or worse by more than both spreads, and is never an error: on
+    /// a machine that others use too it is for people to judge.
+    #[arg(long, value_name = "RECORD", value_hint = ValueHint::FilePath)]
+    pub(crate) compare: Option<PathBuf>,
+
     /// Only this kernel: portable, aesni, vaes256, vaes512 (auto: all that are present)
     #[arg(
         long,

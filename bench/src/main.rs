@@ -9,6 +9,7 @@ mod an_seo;
 mod args;
 mod block;
 mod cipher;
+mod compare;
 mod cpu;
 mod damjanovic;
 mod demir;
@@ -38,6 +39,7 @@ use clap::error::ErrorKind;
 
 use crate::{
     args::{Args, Bench},
+    compare::Record,
     report::Report,
 };
 
@@ -79,6 +81,7 @@ fn run(args: &Args) -> Result<(), String> {
         report.may_be_recorded()?;
     }
     // Not after minutes of measuring, which would be lost.
+    let record = args.compare.as_deref().map(Record::read).transpose()?;
     let mut benches = Vec::new();
     let mut absent = Vec::new();
     for bench in args.benches() {
@@ -142,6 +145,12 @@ fn run(args: &Args) -> Result<(), String> {
     }
     if let Some(path) = args.json_path() {
         report.write(&path)?;
+    }
+    if let Some(record) = &record {
+        let now = serde_json::to_value(&report).map_err(|e| e.to_string())?;
+        let compared = record.compare(&now);
+        print!("{compared}");
+        text += &compared;
     }
     if let Some(path) = &args.report {
         report.write_page(path, &absent, args.quick)?;

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A result beside an earlier one. What was measured on different machines, or on one at
+//! different times, compares by ratios: to the limit of the CPU, to `cp`, to other programs,
+//! each measured in the same minutes.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use serde_json::Value;
+
+/// What a ratio is called in a result, and whether more of it is better. The last ones are by
+/// the names of those whom it is a ratio to.
+const RATIOS: [(&str, bool); 5] = [
+    ("of_limit", true),
+    ("times_cp", false),
+    ("times_cryptsetup", false),
+    ("times_best", true),
+    ("times", true),
+];
+
+/// What tells rows apart.
+const NAMES: [&str; 15] = [
+    "what",
+    "contestant",
+    "mode",
+    "key_bits",
+    "direction",
+    "access",
+    "place",
+    "threads",
+    "sector_bytes",
+    "unit_bytes",
+    "call_bytes",
+    "request_bytes",
+    "depth",
+    "connections",
+    "load",
+];
+
+/// Less than this is no change, whatever the spreads are.
+const LEAST: f64 = 0.05;
+
+/// An earlier result.
+pub(crate) struct Record {
+    name: String,
+    value: Value,
+}
+
+/// By names, so that the order is always the same.
+type Ratios = BTreeMap<String, Ratio>;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Ratio {
+    median: f64,
+    lower: f64,
+    upper: f64,
+    more_is_better: bool,
+}
+
+impl Record {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When there is none, or it has no ratios.
+    pub(crate) fn read(path: &Path) -> Result<Self, String> {
+        let name = path.display().to_string();
+        let text = fs::read_to_string(path).map_err(|e| format!("{name}: {e}"))?;
+        let value: Value = serde_json::from_str(&text).map_err(|e| format!("{name}: {e}"))?;
+        if ratios(&value).is_empty() {
+            return Err(format!("{name} is no result with ratios to compare with"));
+        }
+        Ok(Self { name, value })
+    }
+
+    /// What is other than it was, worst first.
+    pub(crate) fn compare(&self, now: &Value) -> String {
+        let (then, now) = (ratios(&self.value), ratios(now));
+        let both: Vec<_> = now
+            .iter()
+            .filter_map(|(name, now)| Some((name, then.get(name)?, now)))
+            .collect();
+        let text = |field: &str| self.value[field].as_str().unwrap_or("?").to_owned();
+        let commit = self.value["luxor"]["commit"].as_str().unwrap_or("unknown");
+        let cpu = self.value["machine"]["cpu"]
+            .as_str()
+            .unwrap_or("unknown CPU");
+        let mut changed: Vec<_> = both
+            .iter()
+            .filter(|(_, then, now)| then.differs(now))
+            .collect();
+        changed.sort_by(|a, b| a.1.gain(a.2).total_cmp(&b.1.gain(b.2)));
+        let mut report = format!(
+            "\nBeside {} ({}, commit {commit}, {cpu}): of {} ratios that both have, {} are outside \
+             of both spreads and differ by 5 % or more\n",
+            self.name,
+            text("date"),
+            both.len(),
+            changed.len(),
+        );
+        for (name, then, now) in changed {
+            report += &format!(
+                "{:>6}  {name}: {:.3} then, {:.3} now\n",
+                if then.gain(now) < 1.0 {
+                    "worse"
+                } else {
+                    "better"
+                },
+                then.median,
+                now.median,
+            );
+        }
+        report
+    }
+}
+
+impl Ratio {
+    fn of(summary: &Value, more_is_better: bool) -> Option<Self> {
+        let [median, lower, upper] =
+            ["median", "lower", "upper"].map(|field| summary[field].as_f64());
+        Some(Self {
+            median: median?,
+            lower: lower?,
+            upper: upper?,
+            more_is_better,
+        })
+    }
+
+    /// By how many times it is better now: below 1 it is worse.
+    fn gain(&self, now: &Self) -> f64 {
+        if self.more_is_better {
+            now.median / self.median
+        } else {
+            self.median / now.median
+        }
+    }
+
+    fn differs(&self, now: &Self) -> bool {
+        let apart = now.lower > self.upper || now.upper < self.lower;
+        apart && (now.median / self.median - 1.0).abs() >= LEAST
+    }
+}
+
+fn ratios(result: &Value) -> Ratios {
+    let mut found = Ratios::new();
+    // Under the names of the benches.
+    for (bench, value) in result.as_object().into_iter().flatten() {
+        collect(value, &[bench.clone()], &mut found);
+    }
+    found
+}
+
+/// Those in `value`, which is called by `names`.
+fn collect(value: &Value, names: &[String], found: &mut Ratios) {
+    match value {
+        Value::Array(rows) => {
+            for row in rows {
+                collect(row, names, found);
+            }
+        }
+        // Others' own speed is not ours to watch.
+        Value::Object(fields) if fields.get("rival") != Some(&Value::Bool(true)) => {
+            let mut names = names.to_vec();
+            for name in NAMES {
+                names.extend(fields.get(name).map(|value| words(name, value)));
+            }
+            for (ratio, more_is_better) in RATIOS {
+                let Some(value) = fields.get(ratio) else {
+                    continue;
+                };
+                let mut keep = |name: String, summary| {
+                    if let Some(ratio) = Ratio::of(summary, more_is_better) {
+                        found.insert(format!("{} {name}", names.join(" ")), ratio);
+                    }
+                };
+                keep(ratio.to_owned(), value);
+                for (other, summary) in value.as_object().into_iter().flatten() {
+                    keep(format!("{ratio} {other}"), summary);
+                }
+            }
+            for value in fields.values().filter(|value| value.is_array()) {
+                collect(value, &names, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A field that tells rows apart, as people would say it.
+fn words(name: &str, value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| words(name, value));
+            fields.collect::<Vec<_>>().join(" ")
+        }
+        Value::Null => format!("no {name}"),
+        other => format!("{name} {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn summary(median: f64) -> Value {
+        json!({ "median": median, "lower": median * 0.98, "upper": median * 1.02 })
+    }
+
+    fn result(cpu: [f64; 2], file: f64, served: f64) -> Value {
+        let row = |unit: usize, of_limit: f64| json!({ "contestant": "vaes512", "rival": false, "unit_bytes": unit, "of_limit": summary(of_limit) });
+        json!({
+            "date": "2026-11-21T21:44:48Z",
+            "cpu": { "rows": [
+                row(512, cpu[0]),
+                row(4096, cpu[1]),
+                { "contestant": "OpenSSL", "rival": true, "unit_bytes": 512, "of_limit": summary(cpu[0] * 2.0) },
+            ] },
+            "file": { "rows": [{ "what": "luxor encrypt", "times_cp": summary(file) }] },
+            "block": { "throughput": [{
+                "load": { "access": "read", "request_bytes": 4096 },
+                "rows": [{ "contestant": "luxor", "times": { "qemu": summary(served) } }],
+            }] },
+        })
+    }
+
+    #[test]
+    fn what_changed_is_told_worst_first() {
+        let record = Record {
+            name: "old.json".to_owned(),
+            value: result([0.9, 0.9], 1.5, 3.0),
+        };
+        // Better, as it was but for the noise; slower; slower by more.
+        let told = record.compare(&result([0.99, 0.91], 1.8, 2.0));
+        let lines: Vec<_> = told.lines().skip(2).collect();
+        assert_eq!(
+            lines,
+            [
+                " worse  block read request_bytes 4096 luxor times qemu: 3.000 then, 2.000 now",
+                " worse  file luxor encrypt times_cp: 1.500 then, 1.800 now",
+                "better  cpu vaes512 unit_bytes 512 of_limit: 0.900 then, 0.990 now",
+            ]
+        );
+        assert!(told.contains("of 4 ratios that both have, 3 are"), "{told}");
+        let same = record.compare(&record.value);
+        assert!(same.contains("of 4 ratios that both have, 0 are"), "{same}");
+    }
+
+    #[test]
+    fn committed_records_have_ratios() {
+        let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("record");
+        let mut compared = 0;
+        for machine in fs::read_dir(records).unwrap() {
+            for file in fs::read_dir(machine.unwrap().path()).unwrap() {
+                let path = file.unwrap().path();
+                if path
+                    .extension()
+                    .is_some_and(|extension| extension == "json")
+                    && let Ok(record) = Record::read(&path)
+                {
+                    compared += 1;
+                    let same = record.compare(&record.value);
+                    assert!(same.contains(", 0 are outside"), "{same}");
+                }
+            }
+        }
+        assert!(compared >= 3, "{compared}");
+    }
+}
