@@ -143,7 +143,7 @@ fn ratios(result: &Value) -> Ratios {
     let mut found = Ratios::new();
     // Under the names of the benches.
     for (bench, value) in result.as_object().into_iter().flatten() {
-        collect(value, &[bench.clone()], &mut found);
+        collect(value, std::slice::from_ref(bench), &mut found);
     }
     found
 }

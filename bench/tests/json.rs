@@ -21,6 +21,8 @@ fn json_has_the_documented_form() {
     assert!(above_0(&found["cpu"]["rows"][0]["gb_per_s"]["median"]));
 }
 
+/// With the core, the example is the next test's.
+#[cfg(not(feature = "fpga"))]
 #[test]
 fn json_of_servers_has_the_documented_form() {
     let found = has_the_form_of(
@@ -65,11 +67,28 @@ fn json_of_the_co_processor_has_the_documented_form() {
     }
 }
 
+#[cfg(feature = "fpga")]
 #[test]
 fn json_of_cores_has_the_documented_form() {
     let found = has_the_form_of("bench-elmoghany.json", "elmoghany-2011 --json");
     let points = found["elmoghany_2011"]["points"].as_array().unwrap();
     assert!(points.iter().all(|point| above_0(&point["luts"])));
+    // The paper's section IV.E, to the cycle.
+    let rebuilt = &found["elmoghany_2011"]["cycles"][0];
+    assert_eq!(rebuilt["per_unit"], 76.0, "{rebuilt}");
+}
+
+#[cfg(not(feature = "fpga"))]
+#[test]
+fn without_the_core_its_area_is_told_and_why_there_are_no_cycles() {
+    let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
+        .arg("elmoghany-2011")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("19416"), "{said}");
+    assert!(said.contains("Verilator"), "{said}");
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn engine(steps: &mut Steps) {
     steps.run_tests("engine fpga: benches", || {
         let mut command =
             process::cargo_with_signals("test --locked --package luxor-bench --features fpga");
-        command.args(["--", "demir", "elmoghany", "co_processor"]);
+        command.args(["--", "demir", "elmoghany", "co_processor", "cores"]);
         command
     });
     // The engines that are there take turns in it.

@@ -377,6 +377,7 @@ impl AnyName {
                 "unlock",
                 "block",
                 "demir-2020",
+                "elmoghany-2011",
                 "damjanovic-simic-2015",
                 "an-seo-2022",
                 "sanida-2020",

@@ -34,8 +34,8 @@ pub struct EnginesArgs {
 /// NAME is cpu (the kernels, in the cache and over memory), file (`encrypt`, `decrypt`
 /// and `dump` beside `cp`, in a memory file system), unlock (keyslots, beside
 /// cryptsetup), block (`serve` beside nbdkit and qemu-nbd), gpu (cuda and opencl beside
-/// copies), or a paper's experiment: demir-2020, damjanovic-simic-2015, an-seo-2022 or
-/// sanida-2020. Without one, all.
+/// copies), or a paper's experiment: demir-2020, elmoghany-2011, damjanovic-simic-2015,
+/// an-seo-2022 or sanida-2020. Without one, all.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -44,8 +44,8 @@ Examples:
   luxor bench file --size 1G
   luxor bench cpu -- --unit 512 --call 64K        see luxor-bench --help")]
 pub struct BenchArgs {
-    /// What to measure: cpu, file, unlock, block, gpu, demir-2020, damjanovic-simic-2015,
-    /// an-seo-2022, sanida-2020 (default: all)
+    /// What to measure: cpu, file, unlock, block, gpu, demir-2020, elmoghany-2011,
+    /// damjanovic-simic-2015, an-seo-2022, sanida-2020 (default: all)
     #[arg(value_name = "NAME", value_parser = AnyName::of_bench(), hide_possible_values = true)]
     pub names: Vec<String>,
 
