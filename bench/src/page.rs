@@ -70,6 +70,8 @@ pub(crate) enum Whose {
     Rival,
     /// As printed.
     Paper,
+    /// What this machine could do at best.
+    Limit,
 }
 
 impl Whose {
@@ -79,6 +81,7 @@ impl Whose {
             Self::Luxor => "luxor",
             Self::Rival => "rival",
             Self::Paper => "paper",
+            Self::Limit => "limit",
         }
     }
 }

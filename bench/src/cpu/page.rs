@@ -28,7 +28,7 @@ impl Report {
                 continue;
             }
             if let Some(limit) = best(&shown).and_then(Row::limit) {
-                bars.insert(0, Bar::new("nothing but AES", Whose::Paper, limit));
+                bars.insert(0, Bar::new("nothing but AES", Whose::Limit, limit));
             }
             let caption = format!("Data units of {unit} bytes");
             figures.push(plot::bars(&caption, "GB/s", &bars)?);

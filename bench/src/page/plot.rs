@@ -45,6 +45,13 @@ pub(crate) struct Line {
 /// Texts stay readable when a telephone shows it at two thirds of this.
 const WIDTH: u32 = 520;
 const TEXT: u32 = 19;
+/// The width of a digit, about.
+const DIGIT: f64 = 11.0;
+/// Beside the plot: values on the left, half of the last one on the right.
+const LEFT: u32 = 66;
+const SIDE: u32 = 34;
+/// The height of a line's name.
+const KEY: i32 = 26;
 
 /// Colours that stand for others: [`themed`].
 const INK: RGBColor = RGBColor(1, 1, 1);
@@ -52,13 +59,15 @@ const GRID: RGBColor = RGBColor(1, 1, 2);
 const LUXOR: RGBColor = RGBColor(1, 1, 3);
 const RIVAL: RGBColor = RGBColor(1, 1, 4);
 const PAPER: RGBColor = RGBColor(1, 1, 5);
+const LIMIT: RGBColor = RGBColor(1, 1, 6);
 
-const THEME: [(RGBColor, &str); 5] = [
+const THEME: [(RGBColor, &str); 6] = [
     (INK, "currentColor"),
     (GRID, "var(--grid, #b8bec6)"),
     (LUXOR, "var(--luxor, #0b6bcb)"),
     (RIVAL, "var(--rival, #8a6d00)"),
     (PAPER, "var(--paper, #6b7480)"),
+    (LIMIT, "var(--limit, #8a4fbf)"),
 ];
 
 fn colour(whose: Whose) -> RGBColor {
@@ -66,6 +75,7 @@ fn colour(whose: Whose) -> RGBColor {
         Whose::Luxor => LUXOR,
         Whose::Rival => RIVAL,
         Whose::Paper => PAPER,
+        Whose::Limit => LIMIT,
     }
 }
 
@@ -75,6 +85,7 @@ fn colour(whose: Whose) -> RGBColor {
 /// When they cannot be drawn.
 pub(crate) fn bars(caption: &str, unit: &str, bars: &[Bar]) -> Result<Figure, String> {
     let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
+    let most = if most > 0.0 { most } else { 1.0 };
     let height = 60 + 44 * u32::try_from(bars.len()).map_err(|e| e.to_string())?;
     let draw = |area: &Area<'_>| {
         let longest = bars.iter().map(|bar| value(bar.value).len()).max();
@@ -115,7 +126,8 @@ pub(crate) fn bars(caption: &str, unit: &str, bars: &[Bar]) -> Result<Figure, St
     })
 }
 
-/// Lines over lengths, which are powers of two and a logarithmic axis.
+/// Lines over lengths, on a logarithmic axis, with their names in a key above: where lines
+/// meet, names at their ends would lie on one another.
 ///
 /// # Errors
 /// When they cannot be drawn.
@@ -126,31 +138,44 @@ pub(crate) fn lines(
 ) -> Result<Figure, String> {
     let points = || lines.iter().flat_map(|line| &line.points);
     let most = points().map(|point| point.1).fold(0.0, f64::max);
+    let most = if most > 0.0 { most } else { 1.0 };
     let least_x = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
     let most_x = points().map(|point| point.0).fold(0.0, f64::max);
+    if least_x <= 0.0 || least_x >= most_x {
+        return Err(format!("{caption}: no lines over less than two lengths"));
+    }
+    let key = KEY * i32::try_from(lines.len()).map_err(|e| e.to_string())?;
     let draw = |area: &Area<'_>| {
-        let mut chart = ChartBuilder::on(area)
+        let (above, below) = area.split_vertically(key);
+        for (place, line) in lines.iter().enumerate() {
+            let y = KEY * i32::try_from(place)? + KEY / 2;
+            let style = colour(line.whose);
+            above.draw(&PathElement::new([(60, y), (96, y)], style.stroke_width(2)))?;
+            above.draw(&mark(place, (78, y), style))?;
+            let name = text(HPos::Left, VPos::Center);
+            above.draw(&Text::new(line.name.clone(), (106, y), name))?;
+        }
+        let x = (least_x..most_x)
+            .log_scale()
+            .with_key_points(ticks(least_x, most_x));
+        let mut chart = ChartBuilder::on(&below)
             .margin(6)
-            .margin_right(16)
-            .set_label_area_size(LabelAreaPosition::Left, 56)
+            .margin_right(SIDE)
+            .set_label_area_size(LabelAreaPosition::Left, LEFT)
             .set_label_area_size(LabelAreaPosition::Bottom, 44)
-            .build_cartesian_2d((least_x..most_x).log_scale(), 0.0..most * 1.15)?;
+            .build_cartesian_2d(x, 0.0..most * 1.05)?;
         mesh(&mut chart, across, up)?;
-        for line in lines {
-            let style = colour(line.whose).stroke_width(2);
-            chart.draw_series(LineSeries::new(line.points.iter().copied(), style))?;
-            let dots = line.points.iter();
-            chart.draw_series(dots.map(|&at| Circle::new(at, 3, style.filled())))?;
-            if let Some(&(x, y)) = line.points.last() {
-                let name = Text::new(line.name.clone(), (x, y), text(HPos::Right, VPos::Bottom));
-                chart.draw_series([name])?;
-            }
+        for (place, line) in lines.iter().enumerate() {
+            let style = colour(line.whose);
+            let points = line.points.iter().copied();
+            chart.draw_series(LineSeries::new(points.clone(), style.stroke_width(2)))?;
+            chart.draw_series(points.map(|at| mark(place, at, style)))?;
         }
         Ok(())
     };
     let said = lines.iter().map(|line| {
         let points = line.points.iter();
-        let points = points.map(|(x, y)| format!("{} at {}", value(*y), value(*x)));
+        let points = points.map(|(x, y)| format!("{} at {}", value(*y), tick(*x)));
         format!("{}: {}", line.name, points.collect::<Vec<_>>().join(", "))
     });
     Ok(Figure {
@@ -159,8 +184,41 @@ pub(crate) fn lines(
             "{caption}, {up} over {across}. {}.",
             said.collect::<Vec<_>>().join("; ")
         ),
-        svg: picture(320, draw)?,
+        svg: picture(300 + key.unsigned_abs(), draw)?,
     })
+}
+
+/// A point of the line that has this place, so that lines of one colour differ.
+fn mark<'a, C: Clone + 'static>(
+    place: usize,
+    at: C,
+    colour: RGBColor,
+) -> DynElement<'static, SVGBackend<'a>, C> {
+    match place % 4 {
+        0 => Circle::new(at, 4, colour.filled()).into_dyn(),
+        1 => TriangleMarker::new(at, 6, colour.filled()).into_dyn(),
+        2 => Cross::new(at, 5, colour.stroke_width(2)).into_dyn(),
+        _ => Circle::new(at, 5, colour.stroke_width(2)).into_dyn(),
+    }
+}
+
+/// Round numbers of a logarithmic axis, as many as there is room for, or the two ends.
+fn ticks(least: f64, most: f64) -> Vec<f64> {
+    let room = f64::from(WIDTH - LEFT - SIDE) / (most / least).ln();
+    let decades = || (-12..15).map(|decade| 10_f64.powi(decade));
+    let all: [&[f64]; 3] = [&[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
+    for series in all {
+        let ticks = decades().flat_map(|decade| series.iter().map(move |part| part * decade));
+        let ticks: Vec<f64> = ticks.filter(|x| (least..=most).contains(x)).collect();
+        let fit = |pair: &[f64]| {
+            let wide = (tick(pair[0]).len() + tick(pair[1]).len()) as f64 / 2.0;
+            (pair[1] / pair[0]).ln() * room > DIGIT * (wide + 1.0)
+        };
+        if ticks.len() > 1 && ticks.windows(2).all(fit) {
+            return ticks;
+        }
+    }
+    vec![least, most]
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -187,7 +245,7 @@ fn mesh<X, Y>(
 where
     X: Ranged<ValueType = f64> + ValueFormatter<f64>,
     Y: Ranged,
-    Y::ValueType: Into<f64> + Clone,
+    Y::ValueType: Into<f64> + Copy,
     Y: ValueFormatter<Y::ValueType>,
 {
     let labels = text(HPos::Center, VPos::Top);
@@ -199,7 +257,8 @@ where
         .axis_desc_style(labels)
         .x_desc(across)
         .x_labels(6)
-        .x_label_formatter(&|x| value(*x));
+        .x_label_formatter(&|x| tick(*x))
+        .y_label_formatter(&|y| tick((*y).into()));
     if up.is_empty() {
         mesh.disable_y_mesh().disable_y_axis();
     } else {
@@ -229,6 +288,21 @@ pub(crate) fn value(value: f64) -> String {
     }
 }
 
+/// A number at an axis: as many digits as it has, but for those of rounding.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "between 0 and 12"
+)]
+fn tick(value: f64) -> String {
+    let digits = (5.0 - value.abs().log10().floor()).clamp(0.0, 12.0) as usize;
+    let text = format!("{value:.digits$}");
+    if !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// With the page's colours, and no size of its own.
 fn themed(svg: &str) -> String {
     let mut themed = svg.to_owned();
@@ -239,4 +313,116 @@ fn themed(svg: &str) -> String {
         );
     }
     themed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the texts of an SVG are, and what they say.
+    pub(crate) fn texts(svg: &str) -> Vec<(f64, f64, String)> {
+        let number = |element: &str, name: &str| {
+            let value = element.split(&format!(" {name}=\"")).nth(1).unwrap();
+            value.split('"').next().unwrap().parse().unwrap()
+        };
+        svg.split("<text")
+            .skip(1)
+            .map(|element| {
+                let (attributes, rest) = element.split_once('>').unwrap();
+                let said = rest.split('<').next().unwrap().trim().to_owned();
+                (number(attributes, "x"), number(attributes, "y"), said)
+            })
+            .collect()
+    }
+
+    fn line(name: &str, whose: Whose, points: &[(f64, f64)]) -> Line {
+        Line {
+            name: name.to_owned(),
+            whose,
+            points: points.to_vec(),
+        }
+    }
+
+    /// Lines that meet, at both ends.
+    #[test]
+    fn names_of_lines_do_not_lie_on_one_another() {
+        let names = ["one thread", "a thread each", "serial", "the paper"];
+        let points = [(8000.0, 70.0), (512_000.0, 20.0)];
+        let all = names.map(|name| line(name, Whose::Luxor, &points));
+        let figure = lines("met", ["bytes", "ms"], &all).unwrap();
+        let texts = texts(&figure.svg);
+        let mut heights: Vec<f64> = names
+            .iter()
+            .map(|name| texts.iter().find(|text| text.2 == *name).unwrap().1)
+            .collect();
+        heights.sort_by(f64::total_cmp);
+        assert!(
+            heights
+                .windows(2)
+                .all(|pair| pair[1] - pair[0] >= f64::from(TEXT)),
+            "{heights:?}"
+        );
+        assert!(names.iter().all(|name| figure.description.contains(name)));
+        // Each has points of its own: two filled circles, and one in the key.
+        assert_eq!(figure.svg.matches("<circle").count(), 2 * 3);
+        assert_eq!(figure.svg.matches("<polygon").count(), 3);
+    }
+
+    #[test]
+    fn axes_have_as_few_digits_as_they_need() {
+        for (value, said) in [
+            (0.0, "0"),
+            (20.0, "20"),
+            (2.5, "2.5"),
+            (0.1 + 0.2, "0.3"),
+            (0.000_02, "0.00002"),
+            (512_000.0, "512000"),
+            (-4.0, "-4"),
+        ] {
+            assert_eq!(tick(value), said);
+        }
+        let all = [line(
+            "one",
+            Whose::Rival,
+            &[(8000.0, 71.3), (512_000.0, 20.0)],
+        )];
+        let said = texts(&lines("", ["", "ms"], &all).unwrap().svg);
+        let said = |what: &str| said.iter().any(|text| text.2 == what);
+        assert!(said("20") && said("40") && !said("20.0"));
+        assert!(said("10000") && said("300000"));
+    }
+
+    #[test]
+    fn numbers_along_an_axis_are_round_and_apart() {
+        assert_eq!(ticks(8e3, 512e3), [1e4, 3e4, 1e5, 3e5]);
+        assert_eq!(ticks(512.0, 8192.0), [1e3, 2e3, 5e3]);
+        assert_eq!(ticks(512.0, 8.4e6), [1e3, 1e4, 1e5, 1e6]);
+        assert_eq!(ticks(600.0, 700.0), [600.0, 700.0]);
+    }
+
+    #[test]
+    fn nothing_is_no_plot_and_zero_is_one() {
+        let one = [line("one", Whose::Paper, &[(8000.0, 1.0)])];
+        assert!(lines("", ["", ""], &one).is_err());
+        assert!(lines("", ["", ""], &[]).is_err());
+        let flat = [line("flat", Whose::Limit, &[(1.0, 0.0), (2.0, 0.0)])];
+        let zero = [Bar::new("none", Whose::Luxor, 0.0)];
+        for figure in [
+            lines("", ["bytes", "ms"], &flat).unwrap(),
+            bars("", "ms", &zero).unwrap(),
+        ] {
+            assert!(!figure.svg.contains("NaN") && !figure.svg.contains("inf"));
+        }
+    }
+
+    #[test]
+    fn colours_are_the_pages() {
+        let whose = [Whose::Luxor, Whose::Rival, Whose::Paper, Whose::Limit];
+        let all = whose.map(|whose| Bar::new(whose.name(), whose, 1.0));
+        let svg = bars("", "GB/s", &all).unwrap().svg;
+        for whose in whose {
+            assert!(svg.contains(&format!("var(--{}, ", whose.name())));
+        }
+        assert!(!svg.contains("#01010"), "{svg}");
+    }
 }
