@@ -22,7 +22,7 @@ use crate::{
 const AFTER_HELP: &str = "\
 Examples:
   cargo xtask bench                       everything, with the rivals: builds them, minutes
-  luxor-bench cpu --quick                 a full table in less than a minute
+  luxor-bench cpu --quick                 a look at the kernels, in seconds
   luxor-bench cpu --engine vaes512 --unit 512 --call 64K --key-size 256 --direction encrypt
   luxor-bench --quick --json result.json  all of it, quickly, for a program
 
@@ -40,12 +40,13 @@ pub(crate) struct Args {
     #[arg(value_enum, value_name = "NAME")]
     names: Vec<Bench>,
 
-    /// cpu: the bytes that fit no cache [default: 256M]; file: of the file [4G, quick: 1G];
-    /// block and demir-2020: of the disk [default: 1G]; damjanovic-simic-2015: of the
-    /// message [default: 128000000, portable: 4000000; quick: a sixteenth]; an-seo-2022: of the
-    /// data [128M, quick: 8M; an OpenCL device that is a CPU takes a sixteenth]; sanida-2020:
-    /// of the longest file [8M, such a device: 512K, quick: 8K]; gpu: on the device [4G, quick:
-    /// 1G, less where there is no room; such a device: 1M, quick: 256K]
+    /// cpu: the bytes that fit no cache [default: 256M, quick: 64M]; file: of the file [4G,
+    /// quick: 1G]; block and demir-2020: of the disk [default: 1G]; damjanovic-simic-2015: of the
+    /// message [default: 128000000, portable: 4000000; quick: a 64th, portable: a 32nd];
+    /// an-seo-2022: of the data [128M, quick: 8M; an OpenCL device that is a CPU takes a
+    /// sixteenth]; sanida-2020: of the longest file [8M, quick: 2M; such a device: 512K, quick:
+    /// 8K]; gpu: on the device [4G, quick: 1G, less where there is no room; such a device: 1M,
+    /// quick: 256K]
     ///
     /// With K, M or G for powers of 1024.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -310,7 +311,9 @@ impl Args {
                 places: self.places.clone(),
                 units: self.units.clone(),
                 calls: self.calls.clone(),
-                large: self.size.unwrap_or(256 << 20),
+                large: self
+                    .size
+                    .unwrap_or(if self.quick { 64 << 20 } else { 256 << 20 }),
                 quick: self.quick,
             },
             engine: self.kernel(),

@@ -125,9 +125,13 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
 
 fn engine(backend: &dyn Backend, plan: &Plan<'_>, rounds: usize) -> Result<Engine, String> {
     let name = backend.info().name;
-    let slow = if name == "portable" { 32 } else { 1 };
-    let look = if plan.quick { 16 } else { 1 };
-    let bytes = plan.bytes.unwrap_or(FILE / slow / look);
+    let part = match (name, plan.quick) {
+        ("portable", false) => 32,
+        ("portable", true) => 32 * 32,
+        (_, false) => 1,
+        (_, true) => 64,
+    };
+    let bytes = plan.bytes.unwrap_or(FILE / part);
     let mut input = cpu::memory(bytes)?;
     Pattern::new().fill(&mut input);
     let mut output = cpu::memory(bytes)?;

@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::{
     program::{self, Folder, Lane},
+    size,
     stats::{self, Summary},
 };
 
@@ -35,7 +36,7 @@ pub(crate) struct Report {
 
 #[derive(Debug, Serialize)]
 struct Row {
-    what: &'static str,
+    what: String,
     luxor_seconds: Summary,
     cryptsetup_seconds: Summary,
     /// Luxor's time over cryptsetup's in the same round.
@@ -45,41 +46,47 @@ struct Row {
 }
 
 /// A keyslot's costs, in words and as options of `luxor encrypt`.
-type Keyslot = (&'static str, &'static [&'static str]);
+struct Keyslot {
+    what: String,
+    options: Vec<String>,
+}
 
-const KEYSLOTS: [Keyslot; 4] = [
-    (
-        "argon2id, 1 GiB, 4 passes, 4 lanes",
-        &[
-            "--pbkdf=argon2id",
-            "--pbkdf-memory=1048576",
-            "--pbkdf-parallel=4",
-            "--pbkdf-force-iterations=4",
-        ],
-    ),
-    (
-        "argon2id, 1 GiB, 4 passes, 1 lane",
-        &[
-            "--pbkdf=argon2id",
-            "--pbkdf-memory=1048576",
-            "--pbkdf-parallel=1",
-            "--pbkdf-force-iterations=4",
-        ],
-    ),
-    (
-        "argon2i, 64 MiB, 8 passes, 2 lanes",
-        &[
-            "--pbkdf=argon2i",
-            "--pbkdf-memory=65536",
-            "--pbkdf-parallel=2",
-            "--pbkdf-force-iterations=8",
-        ],
-    ),
-    (
-        "pbkdf2-sha256, 2000000 iterations",
-        &["--pbkdf=pbkdf2", "--pbkdf-force-iterations=2000000"],
-    ),
-];
+impl Keyslot {
+    /// For a look with less memory and fewer iterations.
+    fn all(quick: bool) -> [Self; 4] {
+        let (most, iterations) = if quick {
+            (128, 500_000)
+        } else {
+            (1024, 2_000_000)
+        };
+        [
+            Self::argon2("argon2id", most, 4, 4),
+            Self::argon2("argon2id", most, 4, 1),
+            Self::argon2("argon2i", 64, 8, 2),
+            Self {
+                what: format!("pbkdf2-sha256, {iterations} iterations"),
+                options: vec![
+                    "--pbkdf=pbkdf2".to_owned(),
+                    format!("--pbkdf-force-iterations={iterations}"),
+                ],
+            },
+        ]
+    }
+
+    fn argon2(name: &str, mib: usize, passes: usize, lanes: usize) -> Self {
+        let memory = size::text(mib << 20);
+        let all = if lanes == 1 { "lane" } else { "lanes" };
+        Self {
+            what: format!("{name}, {memory}, {passes} passes, {lanes} {all}"),
+            options: vec![
+                format!("--pbkdf={name}"),
+                format!("--pbkdf-memory={}", mib << 10),
+                format!("--pbkdf-parallel={lanes}"),
+                format!("--pbkdf-force-iterations={passes}"),
+            ],
+        }
+    }
+}
 
 /// Measures.
 ///
@@ -104,10 +111,10 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
 
     let rounds = if plan.quick { 3 } else { 7 };
     let mut rows = Vec::new();
-    for (what, costs) in KEYSLOTS {
+    for Keyslot { what, options } in Keyslot::all(plan.quick) {
         let make = [
             luxor("encrypt"),
-            words(costs, &[]),
+            options.into_iter().map(OsString::from).collect(),
             words(&["--force"], &[&plain, &volume]),
         ];
         Lane::default().run(&make.concat(), false)?;

@@ -142,15 +142,13 @@ pub(crate) fn cases(filter: &Filter) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-/// Over memory a case takes seconds: a quick run leaves out what says little, unless
-/// it is asked for.
+/// A quick run leaves out what says little, unless it is asked for.
 fn keep(case: &Case, filter: &Filter) -> bool {
-    let unit = !filter.quick
-        || !filter.units.is_empty()
-        || SECTORS.contains(&case.unit)
-        || case.mode != Mode::Xts;
-    let key = !filter.quick || !filter.key_sizes.is_empty() || case.key_size == KeySize::Aes256;
-    !case.in_memory() || (unit && key)
+    let unit = !filter.units.is_empty() || SECTORS.contains(&case.unit) || case.mode != Mode::Xts;
+    let key = !filter.key_sizes.is_empty() || case.key_size == KeySize::Aes256 || !case.in_memory();
+    let place = !filter.places.is_empty() || case.place == Place::Out;
+    let call = !filter.calls.is_empty() || [IN_CACHE, filter.large].contains(&case.call);
+    !filter.quick || (unit && key && place && call)
 }
 
 /// What is wished, once, or else all.
@@ -257,19 +255,40 @@ mod tests {
     }
 
     #[test]
-    fn quick_has_fewer_cases_in_memory() {
-        let quick = cases(&Filter {
+    fn quick_has_what_says_most() {
+        let quick = Filter {
             quick: true,
-            ..filter()
-        })
-        .unwrap();
-        assert!(quick.iter().any(Case::in_memory));
-        assert_eq!(xts(&quick).len(), 12);
-        let asked = Filter {
-            quick: true,
-            key_sizes: vec![KeySize::Aes128],
             ..filter()
         };
-        assert_eq!(xts(&cases(&asked).unwrap()).len(), 14);
+        let found = cases(&quick).unwrap();
+        assert!(found.iter().any(Case::in_memory));
+        assert!(found.iter().all(|case| case.place == Place::Out));
+        // XTS both ways, CTR, and ECB both ways; AES-128 not over memory.
+        assert_eq!(found.len(), 2 * (4 + 2) + 2 + 4);
+        assert_eq!(xts(&found), [(512, 65536), (4096, 65536)]);
+        let asked = Filter {
+            key_sizes: vec![KeySize::Aes128],
+            ..quick.clone()
+        };
+        let lengths = [
+            (512, 65536),
+            (4096, 65536),
+            (512, 256 << 20),
+            (4096, 256 << 20),
+        ];
+        assert_eq!(xts(&cases(&asked).unwrap()), lengths);
+        let asked = Filter {
+            units: vec![16],
+            calls: vec![4096],
+            places: vec![Place::In],
+            ..quick
+        };
+        let found = cases(&asked).unwrap();
+        assert_eq!(found.len(), 4);
+        assert!(
+            found
+                .iter()
+                .all(|case| (case.unit, case.call) == (16, 4096))
+        );
     }
 }
