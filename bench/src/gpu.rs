@@ -268,6 +268,25 @@ pub(crate) fn all() -> (Vec<Box<dyn Gpu>>, Vec<String>) {
     (devices, absent)
 }
 
+/// What the devices are, as sentences that go on a text.
+pub(crate) fn text(devices: &[About]) -> String {
+    let said = devices.iter();
+    said.map(|about| format!(" {} is {}.", about.name, about.device))
+        .collect()
+}
+
+/// Why there are no others, and that one is but a CPU.
+pub(crate) fn absent(devices: &[About], absent: &[String]) -> Vec<String> {
+    let cpus = devices.iter().filter(|about| about.is_cpu);
+    let said = cpus.map(|about| {
+        format!(
+            "no GPU as {}: that is a CPU, which gets less data and says nothing of what a GPU does",
+            about.name
+        )
+    });
+    said.chain(absent.iter().cloned()).collect()
+}
+
 /// NVIDIA's, emulated: it runs the committed PTX.
 #[cfg(test)]
 pub(crate) fn emulated() -> Vec<Box<dyn Gpu>> {

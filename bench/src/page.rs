@@ -121,3 +121,37 @@ impl Section {
         }
     }
 }
+
+#[cfg(test)]
+impl Section {
+    /// That it says something, that rows have as many cells as there are columns, and that
+    /// nothing is empty or no number.
+    pub(crate) fn assert_whole(&self) {
+        let name = self.name;
+        assert!(self.conclusion.is_some(), "{name}");
+        for table in &self.tables {
+            assert!(!table.rows.is_empty(), "{name}: {} is empty", table.caption);
+            for row in &table.rows {
+                let cells = &row.cells;
+                let place = format!("{name}, {}: {cells:?}", table.caption);
+                assert_eq!(cells.len(), table.columns.len(), "{place}");
+                assert!(cells.iter().all(|cell| !cell.is_empty()), "{place}");
+            }
+        }
+        let cells = self.tables.iter().flat_map(|table| &table.rows);
+        let cells = cells.flat_map(|row| &row.cells);
+        let texts = cells.chain(&self.conclusion);
+        for figure in &self.figures {
+            assert!(figure.svg.contains("<text"), "{name}: {}", figure.caption);
+        }
+        let plots = self.figures.iter();
+        let plots = plots.flat_map(|figure| [&figure.svg, &figure.description]);
+        for text in texts.chain(plots) {
+            let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
+            assert!(
+                !words.any(|word| word == "NaN" || word == "inf"),
+                "{name}: {text}"
+            );
+        }
+    }
+}

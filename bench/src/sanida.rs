@@ -36,7 +36,7 @@ use crate::{
 
 /// What is to be measured, and of whom.
 pub(crate) struct Plan<'a> {
-    /// Of the longest file. None: the paper's; on a CPU's device less.
+    /// Of the longest file. None: the paper's; with `quick` and on a CPU's device less.
     pub(crate) bytes: Option<usize>,
     pub(crate) quick: bool,
     /// This kernel of the CPU's. None: the best one.
@@ -58,6 +58,8 @@ pub(crate) struct Report {
 struct Row {
     /// The device's interface, the engine or a rival.
     contestant: String,
+    #[serde(skip)]
+    rival: bool,
     /// Of a block, for a work-item; null for who has none.
     bytes_per_item: Option<u32>,
     /// `aes-128-ctr`, `aes-192-xts (non-standard)`.
@@ -79,6 +81,7 @@ struct Task {
 /// Somebody who takes part in a task.
 struct Lane<'a> {
     contestant: String,
+    rival: bool,
     bytes_per_item: Option<u32>,
     longest: usize,
     /// Does it so many times over and gives the seconds of one.
@@ -89,6 +92,8 @@ type Run<'a> = Box<dyn FnMut(&[u8], &[u8], usize) -> Result<f64, String> + 'a>;
 
 /// Bytes of a block that a work-item has.
 const PER_ITEM: [u32; 4] = [16, 8, 4, 1];
+
+const LONGEST_QUICK: usize = 2 << 20;
 
 /// A CPU's OpenCL is there to test kernels.
 const LONGEST_ON_CPU: usize = 512 << 10;
@@ -118,7 +123,12 @@ pub(crate) fn check(plan: &Plan<'_>) -> Result<(), String> {
 /// When memory lacks, something fails or makes wrong bytes.
 pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     let rounds = if plan.quick { 3 } else { 11 };
-    let longest = plan.bytes.unwrap_or(FILES[FILES.len() - 1]);
+    let longest = match (plan.bytes, plan.quick) {
+        (Some(bytes), _) => bytes,
+        // The reference, which says what is right, is slow.
+        (None, true) => LONGEST_QUICK,
+        (None, false) => FILES[FILES.len() - 1],
+    };
     let files: Vec<usize> = FILES.into_iter().filter(|&f| f <= longest).collect();
     let longest = files.last().copied().unwrap_or(FILES[0]);
     let engine = cpu::kernels(plan.engine.as_deref())?;
@@ -163,7 +173,10 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
         for rival in plan.rivals {
             let cipher = rival.cipher(task.mode, task.direction, &task.key());
             if let Some(cipher) = cipher.transpose()? {
-                lanes.push(in_memory(&rival.about().name, cipher));
+                lanes.push(Lane {
+                    rival: true,
+                    ..in_memory(&rival.about().name, cipher)
+                });
             }
         }
         for (&file, expected) in files.iter().zip(&expected) {
@@ -219,6 +232,7 @@ fn time(
     let row = |(lane, samples): (&&mut Lane<'_>, Vec<f64>)| {
         Some(Row {
             contestant: lane.contestant.clone(),
+            rival: lane.rival,
             bytes_per_item: lane.bytes_per_item,
             cipher: task.cipher(),
             direction: task.direction_name(),
@@ -237,6 +251,7 @@ fn on_device<'a>(device: &'a RefCell<OnDevice<'_>>, task: Task, per_item: u32) -
     };
     Lane {
         contestant: name,
+        rival: false,
         bytes_per_item: Some(per_item),
         longest,
         run: Box::new(move |input, expected, times| {
@@ -282,6 +297,7 @@ fn by_own_kernels<'a>(
     };
     Ok(Some(Lane {
         contestant,
+        rival: false,
         bytes_per_item: None,
         longest,
         run: Box::new(run),
@@ -305,6 +321,7 @@ fn in_memory<'a>(name: &str, mut cipher: Box<dyn Cipher>) -> Lane<'a> {
     let mut output = Vec::new();
     Lane {
         contestant: name.to_owned(),
+        rival: false,
         bytes_per_item: None,
         longest: usize::MAX,
         run: Box::new(move |input, expected, times| {

@@ -283,8 +283,10 @@ pub(crate) fn value(value: f64) -> String {
         format!("{value:.1}")
     } else if size >= 0.1 {
         format!("{value:.2}")
-    } else {
+    } else if size >= 0.001 {
         format!("{value:.4}")
+    } else {
+        format!("{value:.6}")
     }
 }
 

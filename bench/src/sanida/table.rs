@@ -33,7 +33,7 @@ impl Report {
     }
 
     /// Who has rows, in their order; at 16 bytes a work-item where there are such.
-    fn contestants(&self) -> Vec<&str> {
+    pub(super) fn contestants(&self) -> Vec<&str> {
         let mut names = Vec::new();
         for row in &self.rows {
             if !names.contains(&row.contestant.as_str()) {
@@ -43,7 +43,13 @@ impl Report {
         names
     }
 
-    fn find(&self, who: &str, per_item: u32, column: &Column<'_>, file: usize) -> Option<&Row> {
+    pub(super) fn find(
+        &self,
+        who: &str,
+        per_item: u32,
+        column: &Column<'_>,
+        file: usize,
+    ) -> Option<&Row> {
         self.rows.iter().find(|row| {
             row.contestant == who
                 && row.bytes_per_item.is_none_or(|found| found == per_item)
@@ -88,15 +94,18 @@ impl Report {
         text
     }
 
-    /// The longest file that each device had.
-    fn per_item(&self) -> String {
-        let mut text = String::new();
-        for who in self.contestants() {
+    /// Who has work-items, and its longest file.
+    pub(super) fn with_items(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.contestants().into_iter().filter_map(|who| {
             let items = self.rows.iter().filter(|row| row.contestant == who);
             let items = items.filter(|row| row.bytes_per_item.is_some());
-            let Some(file) = items.map(|row| row.file_bytes).max() else {
-                continue;
-            };
+            Some((who, items.map(|row| row.file_bytes).max()?))
+        })
+    }
+
+    fn per_item(&self) -> String {
+        let mut text = String::new();
+        for (who, file) in self.with_items() {
             for mode in ["ctr", "xts"] {
                 let columns = Column::all(mode);
                 text += &format!("\n{:<20}", format!("{who}, {mode}, {}", size::text(file)));
@@ -117,17 +126,21 @@ impl Report {
         text
     }
 
-    /// Encryption with 128 bits of the longest file.
+    /// Encryption with 128 bits of its longest file.
+    pub(super) fn longest(&self, who: &str, mode: &str) -> Option<&Row> {
+        let [column, ..] = Column::all(mode);
+        let mut rows = FILES.iter().rev();
+        rows.find_map(|&file| self.find(who, 16, &column, file))
+    }
+
     fn throughput(&self) -> String {
         let mut text = "\nTable VI: Gbps (10^9 bits), AES-128, encryption\n".to_owned();
         for who in self.contestants() {
             for mode in ["xts", "ctr"] {
-                let [column, ..] = Column::all(mode);
-                let rows = FILES.iter().rev();
-                let mut rows = rows.filter_map(|&file| self.find(who, 16, &column, file));
-                let Some(row) = rows.next() else { continue };
-                let gbps = row.file_bytes as f64 * 8e-6 / row.milliseconds.median;
-                let file = size::text(row.file_bytes);
+                let Some(row) = self.longest(who, mode) else {
+                    continue;
+                };
+                let (file, gbps) = (size::text(row.file_bytes), row.gbps());
                 text += &format!("  {who:<28} {file:<8} {mode:<5} {gbps:>8.2}\n");
             }
         }
@@ -140,8 +153,15 @@ impl Report {
     }
 }
 
+impl Row {
+    /// 10⁹ bits a second.
+    pub(super) fn gbps(&self) -> f64 {
+        self.file_bytes as f64 * 8e-6 / self.milliseconds.median
+    }
+}
+
 /// A key size and a direction.
-struct Column<'a> {
+pub(super) struct Column<'a> {
     cipher: String,
     bits: usize,
     direction: &'a str,
@@ -149,7 +169,7 @@ struct Column<'a> {
 
 impl Column<'_> {
     /// Those of the paper's tables.
-    fn all(mode: &str) -> [Self; 6] {
+    pub(super) fn all(mode: &str) -> [Self; 6] {
         let of = |bits, direction| Self {
             cipher: format!("aes-{bits}-{mode}"),
             bits,
@@ -166,13 +186,15 @@ impl Column<'_> {
         ]
     }
 
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         format!("{} {}", self.direction, self.bits)
     }
 }
 
-fn milliseconds(row: Option<&Row>) -> String {
+pub(super) fn milliseconds(row: Option<&Row>) -> String {
     row.map_or("-".to_owned(), |row| {
-        format!("{:.4}", row.milliseconds.median)
+        let median = row.milliseconds.median;
+        let digits = if median < 0.001 { 6 } else { 4 };
+        format!("{median:.digits$}")
     })
 }
