@@ -69,6 +69,8 @@ pub(crate) struct Report {
 struct Row {
     /// The CPU's or the device's interface, the engine or a rival.
     contestant: String,
+    #[serde(skip)]
+    whose: Whose,
     /// As the paper's tables name it; what is not in them has other words.
     system: &'static str,
     /// What was worked on.
@@ -100,6 +102,8 @@ struct Rates {
 #[derive(Debug, Serialize)]
 struct Rate {
     contestant: String,
+    #[serde(skip)]
+    whose: Whose,
     system: &'static str,
     threads: usize,
     bytes: usize,
@@ -120,11 +124,22 @@ pub(crate) struct Times {
     pub(crate) total: f64,
 }
 
+/// What runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    /// The engine and its backends.
+    Luxors,
+    /// A system of the paper's.
+    Papers,
+    /// A library.
+    Rivals,
+}
+
 /// Somebody who takes part.
 struct Lane<'a> {
     contestant: String,
+    whose: Whose,
     system: &'static str,
-    rival: bool,
     threads: usize,
     bytes: usize,
     /// Compares what it made with what is right, outside of its time.
@@ -421,6 +436,7 @@ impl Bench<'_, '_> {
         };
         let mut lane = Lane::new(engine.info().name, system, bytes, Box::new(run));
         lane.threads = threads.get();
+        lane.whose = Whose::Luxors;
         Ok(lane)
     }
 
@@ -448,7 +464,7 @@ impl Bench<'_, '_> {
         };
         let name = &rival.about().name;
         let mut lane = Lane::new(name, system, self.input.len(), Box::new(run));
-        lane.rival = true;
+        lane.whose = Whose::Rivals;
         Ok(Some(lane))
     }
 }
@@ -517,8 +533,8 @@ impl<'a> Lane<'a> {
     ) -> Self {
         Self {
             contestant: contestant.to_owned(),
+            whose: Whose::Papers,
             system,
-            rival: false,
             threads: 1,
             bytes,
             run,
@@ -563,6 +579,7 @@ fn time(lanes: &mut [Lane<'_>], rounds: usize) -> Result<(), String> {
 fn row(lane: &Lane<'_>) -> Result<Row, String> {
     Ok(Row {
         contestant: lane.contestant.clone(),
+        whose: lane.whose,
         system: lane.system,
         bytes: lane.bytes,
         alpha_ms: lane.milliseconds(|times| times.alpha),
@@ -576,13 +593,14 @@ fn row(lane: &Lane<'_>) -> Result<Row, String> {
 
 fn rate(lane: &Lane<'_>, lanes: &[Lane<'_>]) -> Result<Rate, String> {
     let own = lane.seconds_per_byte();
-    let rivals = lanes.iter().filter(|other| other.rival);
+    let rivals = lanes.iter().filter(|other| other.whose == Whose::Rivals);
     let times = |other: &Lane<'_>| {
         let ratio = stats::ratios(&other.seconds_per_byte(), &own)?;
         Some((other.contestant.clone(), ratio))
     };
     Ok(Rate {
         contestant: lane.contestant.clone(),
+        whose: lane.whose,
         system: lane.system,
         threads: lane.threads,
         bytes: lane.bytes,

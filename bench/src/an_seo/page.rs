@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The section of `luxor report`.
 
-use super::{Report, published};
+use super::{Rate, Report, Streams, Whose, published};
 use crate::{
+    gpu,
     page::{
-        self, Paper, Row, Section, Table, Whose, columns,
-        plot::{self, Bar},
+        self, Paper, Row, Section, Table, columns,
+        plot::{self, Bar, Figure},
     },
     size,
     stats::Summary,
 };
 
 const PAPER: Paper = Paper {
-    reference: "S. An and S. C. Seo: Designing a New XTS-AES Parallel Optimization Implementation \
-        Technique for Fast File Encryption. IEEE Access 10, 2022.",
+    reference: "Sangwoo An and Seog Chung Seo (Kookmin University): Designing a New XTS-AES Parallel \
+        Optimization Implementation Technique for Fast File Encryption. IEEE Access 10, 2022, \
+        doi:10.1109/ACCESS.2022.3155810.",
     claim: "With every 128th power of alpha from the host, a GPU encrypts 128 MB in 1.59 ms; with \
-        all of them from there in 35.72 ms, and the CPU alone in 381.76 ms.",
-    rebuilt: "The four systems on each device of OpenCL and of NVIDIA's driver, with copies and \
-        without, beside the engine's kernels and libraries.",
+        all of them from there in 35.72 ms, and the CPU alone in 381.76 ms. With data units of 8192 \
+        bytes that is 146.91 GB/s, where OpenSSL has 12.01.",
+    rebuilt: "The four systems, those with a GPU on each device of OpenCL and of NVIDIA's driver, with \
+        copies and without, beside the engine's kernels and libraries.",
 };
+
+/// The data units of the plot, the standard's own.
+const SHOWN: usize = 4096;
 
 impl Report {
     /// What stands in the report.
@@ -26,29 +32,70 @@ impl Report {
     /// # Errors
     /// When a plot cannot be drawn.
     pub(crate) fn section(&self) -> Result<Section, String> {
-        let bytes = size::text(self.file_bytes);
-        let rows = &self.tables_3_and_4;
-        let ours = rows
-            .iter()
-            .map(|row| Bar::new(row.name(), row.whose(), row.total_ms.median));
-        let printed = published::SYSTEMS
-            .into_iter()
-            .filter_map(|(system, [.., total])| {
-                let name = format!("the paper's {system}");
-                Some(Bar::new(name, Whose::Paper, total.parse().ok()?))
-            });
+        let mut about = published::REMARK.trim().replace('\n', " ");
+        about += &gpu::text(&self.devices);
+        let mut figures = vec![self.figure()?];
+        figures.extend(self.figure_of_rates()?);
+        let mut tables = vec![self.systems()];
+        tables.extend((!self.streams.is_empty()).then(|| self.by_streams()));
+        for bits in [128, 256] {
+            tables.extend(self.rates(bits));
+        }
+        Ok(Section {
+            name: "an-seo-2022",
+            title: "XTS on a GPU, powers of alpha from the host".to_owned(),
+            paper: Some(PAPER),
+            about,
+            conclusion: self.conclusion(),
+            figures,
+            tables,
+            absent: gpu::absent(&self.devices, &self.absent),
+        })
+    }
+
+    fn figure(&self) -> Result<Figure, String> {
+        let rows = self.tables_3_and_4.iter();
+        let ours = rows.map(|row| Bar::new(row.name(), row.whose.of_row(), row.total_ms.median));
+        let printed = published::SYSTEMS.into_iter();
+        let printed = printed.filter_map(|(system, [.., total])| {
+            let name = format!("the paper's {system}");
+            Some(Bar::new(name, page::Whose::Paper, total.parse().ok()?))
+        });
         let bars: Vec<_> = ours.chain(printed).collect();
-        let printed = published::SYSTEMS
-            .into_iter()
-            .map(|(system, [alpha, encryption, total])| {
-                let name = format!("the paper's {system}");
-                Row::new(
-                    Whose::Paper,
-                    [name.as_str(), alpha, encryption, total, "none"],
-                )
-            });
-        let systems = Table {
-            caption: format!("Tables 3 and 4: milliseconds for {bytes}"),
+        let caption = format!("Milliseconds for {}", size::text(self.file_bytes));
+        plot::bars(&caption, "ms", &bars)
+    }
+
+    /// Table 5 at one length of data units with AES-128.
+    fn figure_of_rates(&self) -> Result<Option<Figure>, String> {
+        let mut all = self.table_5.iter();
+        let found = all.find(|rates| (rates.block_bytes, rates.key_bits) == (SHOWN, 128));
+        let Some(found) = found else { return Ok(None) };
+        let ours = found.rows.iter();
+        let ours = ours.map(|row| Bar::new(row.name(), row.whose.of_row(), row.gb_per_s.median));
+        let at = published::BLOCKS.iter().position(|&bytes| bytes == SHOWN);
+        let printed = at.map(|at| published::RATES[at]);
+        let printed = printed.into_iter().flat_map(|[openssl, gpu, ..]| {
+            [("OpenSSL 3.0.1", openssl), ("GPU alpha^128", gpu)].map(|(who, rate)| {
+                let (name, rate) = (format!("the paper's {who}"), rate.parse().ok()?);
+                Some(Bar::new(name, page::Whose::Paper, rate))
+            })
+        });
+        let bars: Vec<_> = ours.chain(printed.flatten()).collect();
+        let caption = format!("Data units of {SHOWN} bytes, AES-128");
+        plot::bars(&caption, "GB/s", &bars).map(Some)
+    }
+
+    fn systems(&self) -> Table {
+        let printed = published::SYSTEMS.into_iter();
+        let printed = printed.map(|(system, [alpha, encryption, total])| {
+            let name = format!("the paper's {system}");
+            let cells = [name.as_str(), alpha, encryption, total, "not said"];
+            Row::new(page::Whose::Paper, cells)
+        });
+        let bytes = size::text(self.file_bytes);
+        Table {
+            caption: format!("Tables 3 and 4: milliseconds for {bytes}, and the quartiles"),
             columns: columns(&[
                 "System",
                 "Powers of alpha",
@@ -56,89 +103,265 @@ impl Report {
                 "Total",
                 "Kernels alone",
             ]),
-            rows: rows.iter().map(super::Row::row).chain(printed).collect(),
-        };
-        Ok(Section {
-            name: "an-seo-2022",
-            title: "XTS on a GPU, powers of alpha from the host".to_owned(),
-            paper: Some(PAPER),
-            about: published::REMARK.trim().replace('\n', " "),
-            conclusion: self.conclusion(),
-            figures: vec![plot::bars(
-                &format!("Milliseconds for {bytes}"),
-                "ms",
-                &bars,
-            )?],
-            tables: vec![systems, self.rates()],
-            absent: self.absent.clone(),
-        })
-    }
-
-    fn rates(&self) -> Table {
-        let ours = self.table_5.iter().flat_map(|rates| {
-            rates.rows.iter().map(|rate| {
-                let own = matches!(rate.system, "engine" | "Luxor's kernels");
-                let threads = rate.threads;
-                let name = format!("{}, {}, threads: {threads}", rate.contestant, rate.system);
-                let (bits, unit) = (rates.key_bits.to_string(), rates.block_bytes.to_string());
-                Row::new(page::whose(!own), [name, bits, unit, rate.gb_per_s.text(2)])
-            })
-        });
-        let printed = published::BLOCKS.into_iter().zip(published::RATES);
-        let printed = printed.flat_map(|(unit, rates)| {
-            let heads = [
-                ("OpenSSL", "128"),
-                ("GPU", "128"),
-                ("OpenSSL", "256"),
-                ("GPU", "256"),
-            ];
-            heads
-                .into_iter()
-                .zip(rates)
-                .map(move |((who, bits), rate)| {
-                    let (name, unit) = (format!("the paper's {who}"), unit.to_string());
-                    Row::new(Whose::Paper, [name.as_str(), bits, &unit, rate])
-                })
-        });
-        Table {
-            caption: "Table 5: GB/s".to_owned(),
-            columns: columns(&["Who", "AES", "Data unit, bytes", "GB/s"]),
-            rows: ours.chain(printed).collect(),
+            rows: self
+                .tables_3_and_4
+                .iter()
+                .map(|row| row.row(self.file_bytes))
+                .chain(printed)
+                .collect(),
         }
     }
 
+    fn by_streams(&self) -> Table {
+        let rows = self.streams.iter().map(|row| {
+            let Streams {
+                contestant,
+                streams,
+                encryption_ms,
+                ..
+            } = row;
+            let cells = [
+                contestant.clone(),
+                streams.to_string(),
+                encryption_ms.text(2),
+            ];
+            Row::new(page::Whose::Rival, cells)
+        });
+        Table {
+            caption: format!(
+                "GPU alpha^128 in so many streams, where the paper has 32: milliseconds for {}, with \
+                 all copies",
+                size::text(self.file_bytes)
+            ),
+            columns: columns(&["Device", "Streams", "Encryption"]),
+            rows: rows.collect(),
+        }
+    }
+
+    /// Table 5 for one key size: a row each, and a column for each length of data units.
+    fn rates(&self, bits: usize) -> Option<Table> {
+        let all = || self.table_5.iter().filter(|rates| rates.key_bits == bits);
+        let mut rows = Vec::new();
+        for (at, first) in all().next()?.rows.iter().enumerate() {
+            let mut row = |what: &str, cell: &dyn Fn(&Rate) -> Option<f64>| {
+                let cells = all().map(|rates| {
+                    let cell = rates.rows.get(at).and_then(cell);
+                    cell.map_or("none".to_owned(), |cell| format!("{cell:.2}"))
+                });
+                let name = format!("{}{what}", first.name());
+                let cells = std::iter::once(name).chain(cells);
+                rows.push(Row::new(first.whose.of_row(), cells));
+            };
+            row("", &|rate| Some(rate.gb_per_s.median));
+            if first.kernels_gb_per_s.is_some() {
+                row(", kernels alone", &|rate| {
+                    Some(rate.kernels_gb_per_s?.median)
+                });
+            }
+            if first.whose == Whose::Rivals {
+                continue;
+            }
+            for rival in first.of_rival.keys() {
+                row(&format!(", times {rival}'s"), &|rate| {
+                    Some(rate.of_rival.get(rival)?.median)
+                });
+            }
+        }
+        let column = if bits == 128 { 0 } else { 2 };
+        for (at, who) in ["OpenSSL 3.0.1", "GPU alpha^128"].into_iter().enumerate() {
+            let cells = all().map(|rates| {
+                let mut blocks = published::BLOCKS.iter();
+                let block = blocks.position(|&bytes| bytes == rates.block_bytes);
+                block.map_or("none", |block| published::RATES[block][column + at])
+            });
+            let name = format!("the paper's {who}");
+            let cells: Vec<_> = std::iter::once(name.as_str()).chain(cells).collect();
+            rows.push(Row::new(page::Whose::Paper, cells));
+        }
+        let heads = all().map(|rates| format!("{} B", rates.block_bytes));
+        Some(Table {
+            caption: format!("Table 5: GB/s with AES-{bits}, by the bytes of the data units"),
+            columns: columns(&["Who"]).into_iter().chain(heads).collect(),
+            rows,
+        })
+    }
+
     fn conclusion(&self) -> Option<String> {
-        let of = |system: &str| self.tables_3_and_4.iter().find(|row| row.system == system);
-        let (naive, engine) = (of("naive CPU")?, of("one data unit")?);
-        let [naive, own] = [naive, engine].map(|row| plot::value(row.total_ms.median));
-        Some(format!(
-            "The paper's CPU system takes {naive} ms for {} here, and Luxor's {} takes {own} ms on \
-             one thread.",
-            size::text(self.file_bytes),
-            engine.contestant
-        ))
+        let all = || self.tables_3_and_4.iter();
+        let of = |system: &'static str| all().filter(move |row| row.system == system);
+        let naive = plot::value(of("naive CPU").next()?.total_ms.median);
+        let mut text = format!(
+            "For {} as one data unit the paper's CPU system takes {naive} ms here",
+            size::text(self.file_bytes)
+        );
+        for row in of("GPU alpha^128") {
+            let (name, ms) = (&row.contestant, plot::value(row.total_ms.median));
+            text += &format!(", its GPU system with alpha^128 on {name} {ms} ms");
+        }
+        let engine = all().find(|row| row.whose == Whose::Luxors)?;
+        let ms = plot::value(engine.total_ms.median);
+        text += &format!(", and Luxor's {} on one thread {ms} ms", engine.contestant);
+        for row in all().filter(|row| row.whose == Whose::Rivals) {
+            let (name, ms) = (row.name(), plot::value(row.total_ms.median));
+            text += &format!(", {name}, {ms} ms");
+        }
+        Some(format!("{text}; the paper prints 381.76 and 1.59 ms."))
+    }
+}
+
+impl Whose {
+    /// The paper's systems and libraries are others.
+    fn of_row(self) -> page::Whose {
+        page::whose(self != Self::Luxors)
     }
 }
 
 impl super::Row {
     fn name(&self) -> String {
-        format!("{}, {}", self.contestant, self.system)
+        match self.system {
+            "naive CPU" => self.system.to_owned(),
+            system => format!("{}, {system}", self.contestant),
+        }
     }
 
-    /// The paper's systems and libraries are others.
-    fn whose(&self) -> Whose {
-        page::whose(self.system != "one data unit")
-    }
-
-    fn row(&self) -> Row {
+    fn row(&self, file_bytes: usize) -> Row {
+        let mut name = self.name();
+        if self.bytes != file_bytes {
+            name += &format!(", from {}", size::text(self.bytes));
+        }
         let cell = |ms: Option<&Summary>| ms.map_or("none".to_owned(), |ms| ms.text(2));
         let cells = [
-            self.name(),
+            name,
             cell(self.alpha_ms.as_ref()),
             cell(self.encryption_ms.as_ref()),
             cell(Some(&self.total_ms)),
             cell(self.kernels_ms.as_ref()),
         ];
-        Row::new(self.whose(), cells)
+        Row::new(self.whose.of_row(), cells)
+    }
+}
+
+impl Rate {
+    fn name(&self) -> String {
+        let threads = match (self.whose, self.threads) {
+            (Whose::Luxors, 1) => ", one thread".to_owned(),
+            (Whose::Luxors, n) => format!(", {n} threads"),
+            _ => String::new(),
+        };
+        let system = match self.system {
+            "engine" | "library" => String::new(),
+            system => format!(", {system}"),
+        };
+        format!("{}{system}{threads}", self.contestant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::an_seo::{Rates, Row as Measured};
+
+    fn summary(value: f64) -> Summary {
+        Summary::of(vec![value]).unwrap()
+    }
+
+    /// A naive CPU, a device, the engine and a library.
+    fn report(devices: bool) -> Report {
+        let all = [
+            ("CPU", Whose::Papers, "naive CPU"),
+            ("opencl", Whose::Papers, "GPU alpha^128"),
+            ("vaes512", Whose::Luxors, "engine"),
+            ("OpenSSL", Whose::Rivals, "library"),
+        ];
+        let taking_part = || {
+            all.into_iter()
+                .filter(|(name, ..)| devices || *name != "opencl")
+        };
+        let row = |(contestant, whose, system): (&str, Whose, &'static str)| Measured {
+            contestant: contestant.to_owned(),
+            whose,
+            system,
+            bytes: 1 << 20,
+            alpha_ms: None,
+            encryption_ms: None,
+            kernels_ms: None,
+            total_ms: summary(2.5),
+        };
+        let rate = |(contestant, whose, system): (&str, Whose, &'static str)| Rate {
+            contestant: contestant.to_owned(),
+            whose,
+            system,
+            threads: 1,
+            bytes: 1 << 20,
+            gb_per_s: summary(3.5),
+            kernels_gb_per_s: (contestant == "opencl").then(|| summary(4.5)),
+            of_rival: BTreeMap::from([("OpenSSL".to_owned(), summary(1.25))]),
+        };
+        let lengths = published::BLOCKS.into_iter();
+        let table_5 = lengths.flat_map(|block_bytes| {
+            [128, 256].map(|key_bits| Rates {
+                block_bytes,
+                key_bits,
+                rows: taking_part().skip(1).map(rate).collect(),
+            })
+        });
+        let streams = [1, 32].map(|streams| Streams {
+            contestant: "opencl".to_owned(),
+            streams,
+            bytes: 1 << 20,
+            encryption_ms: summary(2.0),
+        });
+        Report {
+            file_bytes: 128 << 20,
+            rounds: 1,
+            devices: Vec::new(),
+            absent: vec!["cuda: none".to_owned()],
+            tables_3_and_4: taking_part().map(row).collect(),
+            streams: streams.into_iter().filter(|_| devices).collect(),
+            table_5: table_5.collect(),
+        }
+    }
+
+    #[test]
+    fn the_section_has_streams_and_table_5_beside_the_papers() {
+        let section = report(true).section().unwrap();
+        section.assert_whole();
+        assert_eq!(section.figures.len(), 2);
+        let [_, streams, table_5, with_256] = section.tables.as_slice() else {
+            panic!("{} tables", section.tables.len())
+        };
+        assert_eq!(streams.rows.len(), 2);
+        let row = |table: &Table, who: &str| {
+            let row = table.rows.iter().find(|row| row.cells[0] == who);
+            let row = row.unwrap();
+            (row.whose, row.cells[1..].join(" "))
+        };
+        let fives = |value: &str| [value; 5].join(" ");
+        let luxor = (page::Whose::Luxor, fives("3.50"));
+        assert_eq!(row(table_5, "vaes512, one thread"), luxor);
+        let times = (page::Whose::Luxor, fives("1.25"));
+        assert_eq!(row(table_5, "vaes512, one thread, times OpenSSL's"), times);
+        let kernels = (page::Whose::Rival, fives("4.50"));
+        assert_eq!(
+            row(table_5, "opencl, GPU alpha^128, kernels alone"),
+            kernels
+        );
+        let printed = "67.07 91.26 106.15 121.94 131.32".to_owned();
+        let printed = (page::Whose::Paper, printed);
+        assert_eq!(row(with_256, "the paper's GPU alpha^128"), printed);
+        let said = section.conclusion.unwrap();
+        assert!(said.contains("alpha^128 on opencl 2.50 ms"), "{said}");
+        assert!(said.contains("vaes512 on one thread 2.50 ms"), "{said}");
+        assert!(said.contains("OpenSSL, library, 2.50 ms"), "{said}");
+    }
+
+    #[test]
+    fn without_a_device_there_are_no_streams() {
+        let section = report(false).section().unwrap();
+        section.assert_whole();
+        assert_eq!(section.tables.len(), 3);
+        assert!(!section.conclusion.unwrap().contains("opencl"));
     }
 }
