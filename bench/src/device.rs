@@ -539,6 +539,31 @@ mod tests {
         assert_eq!(marks[4..6], [Some(0.23), None]);
         assert_eq!(found.papers.len(), 4);
         assert_eq!(found.no_papers, None);
+        sections_are_whole(found);
+    }
+
+    /// With rows of the paper's, and without.
+    fn sections_are_whole(found: OnDevice) {
+        let mut report = Report {
+            rounds: 1,
+            devices: vec![found],
+            absent: vec!["opencl: there is none".to_owned()],
+        };
+        let section = report.section().unwrap();
+        section.assert_whole();
+        let [_, _, papers] = section.tables.as_slice() else {
+            panic!("{} tables", section.tables.len())
+        };
+        assert_eq!(papers.rows.len(), 4);
+        assert_eq!((section.figures.len(), section.absent.len()), (2, 1));
+        assert!(section.conclusion.unwrap().contains("An and Seo's"));
+        report.devices[0].papers.clear();
+        report.devices[0].no_papers = Some("it has no such device".to_owned());
+        let section = report.section().unwrap();
+        section.assert_whole();
+        assert_eq!((section.tables.len(), section.figures.len()), (2, 1));
+        assert!(section.absent[1].ends_with("it has no such device"));
+        assert!(!section.conclusion.unwrap().contains("An and Seo's"));
     }
 
     #[test]
