@@ -1,22 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The section of `luxor report`.
 
-use luxor_engine::Construction;
+use luxor_engine::{Construction, TweakSchedule};
 
-use super::{ARRAYS, Array, Engine, Report, lane::Way, published};
-use crate::page::{
-    self, Paper, Row, Section, Table, Whose, columns,
-    plot::{self, Line},
+use super::{
+    ARRAYS, Array, Engine, Report, Row as Measured,
+    lane::{Form, Way},
+    published::{self, Published},
+};
+use crate::{
+    page::{
+        self, Paper, Row, Section, Table, Whose, columns,
+        plot::{self, Figure, Line},
+    },
+    size,
 };
 
 const PAPER: Paper = Paper {
-    reference: "B. Damjanović and D. Simić: Tweakable parallel OFB mode of operation with delayed \
-        thread synchronization. Security and Communication Networks, 2015.",
+    reference: "Boris Damjanović and Dejan Simić (University of Belgrade): Tweakable parallel OFB mode \
+        of operation with delayed thread synchronization. Security and Communication Networks, 2015.",
     claim: "Two chains of AES-128, a thread each, are faster than serial AES-256-OFB where input \
         arrays are long: up to 1.10 times (XEX) and 1.19 times (XE).",
     rebuilt: "The modes in both forms, in the paper's way and with both chains side by side on one \
-        thread, beside serial OFB, one chain alone and CTR.",
+        thread, beside serial OFB, one chain alone and CTR; and independent streams side by side.",
 };
+
+/// The paper's forms, and its tables of each.
+const FORMS: [(Construction, &str, &[Published; 2]); 2] = [
+    (Construction::Xex, "XEX", &published::XEX),
+    (Construction::Xe, "XE", &published::XE),
+];
 
 impl Report {
     /// What stands in the report.
@@ -24,44 +37,114 @@ impl Report {
     /// # Errors
     /// When a plot cannot be drawn.
     pub(crate) fn section(&self) -> Result<Section, String> {
-        let figures = self.engines.iter().take(1).filter_map(Engine::figure);
-        let printed = published::XEX.iter().chain(&published::XE).map(|table| {
-            let rows = table.rows.iter();
-            let rows =
-                rows.map(|(name, all)| Row::new(Whose::Paper, [*name].into_iter().chain(*all)));
-            Table {
-                caption: format!("The paper's Table {}, {}", table.name, table.machine),
-                columns: heads(ARRAYS),
-                rows: rows.collect(),
-            }
+        let first = self.engines.first();
+        let figures = first.map(Engine::figures).transpose()?;
+        let beside = FORMS.map(|(construction, name, printed)| {
+            let ours = first.map(|engine| engine.rows_of(construction));
+            beside(name, printed, ours.unwrap_or_default(), &self.measured())
         });
-        let ours = self.engines.iter().filter_map(Engine::table);
+        let others = self.engines.iter().skip(1).filter_map(Engine::table);
+        let mut tables: Vec<_> = beside.into_iter().chain(others).collect();
+        tables.extend(first.map(Engine::table_of_ratios));
+        tables.push(self.streams());
+        tables.retain(|table| !table.rows.is_empty());
         Ok(Section {
             name: "damjanovic-simic-2015",
             title: "Parallel tweakable OFB".to_owned(),
             paper: Some(PAPER),
-            about: "Milliseconds for 128 MB, by the bytes of the input array.".to_owned(),
+            about: "Milliseconds for 128 MB (10^6 bytes), from memory to memory, by the bytes of the \
+                    input array. One thread does all, but for \"a thread each\", merged array by array, \
+                    and 2x 256 CTR, a thread for each half of the message. Speed-ups are over 1x 256 \
+                    OFB. Tweaks are multiplied by alpha each block; \"printed\" is alpha^i, as in the \
+                    paper's listings."
+                .to_owned(),
             conclusion: self.conclusion(),
-            figures: figures.collect::<Result<_, _>>()?,
-            tables: ours.chain(printed).collect(),
+            figures: figures.unwrap_or_default(),
+            tables,
             absent: Vec::new(),
         })
     }
 
+    /// The paper's lengths that were measured, or else all, by their places.
+    fn measured(&self) -> Vec<usize> {
+        let arrays = || self.engines.iter().flat_map(|engine| &engine.arrays);
+        let is = |&at: &usize| arrays().any(|array| array.array_bytes == ARRAYS[at]);
+        let found: Vec<usize> = (0..ARRAYS.len()).filter(is).collect();
+        if found.is_empty() {
+            return (0..ARRAYS.len()).collect();
+        }
+        found
+    }
+
     fn conclusion(&self) -> Option<String> {
-        let said = self.engines.iter().filter_map(|engine| {
-            let array = engine.arrays.iter().max_by_key(|array| array.array_bytes)?;
-            let ratio = array.best(Construction::Xex)?.of_ofb?.median;
-            Some(format!("{ratio:.2} times ({})", engine.engine))
+        let said = |row: &dyn Fn(&Array) -> Option<&Measured>| {
+            let all = self.engines.iter().filter_map(|engine| {
+                let arrays = engine.arrays.iter();
+                let longest = arrays.max_by_key(|array| array.array_bytes)?;
+                let times = row(longest)?.of_ofb?.median;
+                Some(format!("{times:.2} ({})", engine.engine))
+            });
+            let all: Vec<_> = all.collect();
+            (!all.is_empty()).then(|| all.join(", "))
+        };
+        let together = said(&|array| array.best(Construction::Xex))?;
+        let apart = said(&|array| array.apart(Construction::Xex));
+        let apart = apart.map_or(String::new(), |apart| {
+            format!(", and with a thread each {apart}")
         });
-        let said: Vec<_> = said.collect();
-        (!said.is_empty()).then(|| {
-            format!(
-                "Both chains of XEX on one thread do {} what serial AES-256-OFB does; the paper's \
-                 best with two threads is 1.10 times.",
-                said.join(", ")
-            )
+        Some(format!(
+            "In the longest arrays both chains of XEX on one thread have {together} times the speed \
+             of serial AES-256-OFB{apart}; the paper's best, with a thread each, is 1.10 times for \
+             XEX and 1.19 for XE."
+        ))
+    }
+
+    /// A column for each engine.
+    fn streams(&self) -> Table {
+        let engines = self.engines.iter().map(|engine| engine.engine.to_owned());
+        let turn = self.engines.first().map_or(0, |engine| engine.turn_bytes);
+        let rows = self.engines.first().map_or(&[][..], |first| &first.streams);
+        let rows = rows.iter().map(|row| {
+            let cells = self.engines.iter().map(|engine| {
+                let mut all = engine.streams.iter();
+                let found =
+                    all.find(|other| (other.form, other.streams) == (row.form, row.streams));
+                found.map_or("-".to_owned(), |found| {
+                    format!("{:.2} ({:.2})", found.gb_per_s.median, found.of_one.median)
+                })
+            });
+            let name = format!("{} of {}", row.streams, row.form.name());
+            Row::new(Whose::Luxor, std::iter::once(name).chain(cells))
+        });
+        Table {
+            caption: format!(
+                "Independent streams side by side on one thread, {} a turn: GB/s, and times one stream",
+                size::text(turn)
+            ),
+            columns: columns(&["Streams"]).into_iter().chain(engines).collect(),
+            rows: rows.collect(),
+        }
+    }
+}
+
+/// A form of the paper's: our rows over the lengths at these places, then the paper's.
+fn beside(name: &str, printed: &[Published; 2], ours: Vec<Row>, places: &[usize]) -> Table {
+    let printed_rows = printed.iter().flat_map(|table| {
+        table.rows.iter().map(|(what, figures)| {
+            let cells = places.iter().map(|&place| figures[place].to_owned());
+            let name = format!("Table {}: {what}", table.name);
+            Row::new(Whose::Paper, std::iter::once(name).chain(cells))
         })
+    });
+    let machines = printed.iter();
+    let machines = machines.map(|table| format!("{} is of an {}", table.name, table.machine));
+    Table {
+        caption: format!(
+            "{name}: milliseconds for 128 MB by the bytes of the input array; {}",
+            machines.collect::<Vec<_>>().join(", ")
+        ),
+        columns: heads(places.iter().map(|&place| ARRAYS[place])),
+        rows: ours.into_iter().chain(printed_rows).collect(),
     }
 }
 
@@ -72,43 +155,129 @@ impl Engine {
         self.arrays.iter().filter(is).collect()
     }
 
+    /// The first of the paper's lengths' rows, and their places.
+    fn first_rows(&self) -> impl Iterator<Item = (usize, &Measured)> {
+        let first = self.of_paper().into_iter().take(1);
+        first.flat_map(|array| array.rows.iter().enumerate())
+    }
+
     /// None with less than two lengths.
-    fn figure(&self) -> Option<Result<plot::Figure, String>> {
+    fn figures(&self) -> Result<Vec<Figure>, String> {
         let mut arrays = self.of_paper();
         arrays.sort_by_key(|array| array.array_bytes);
-        let [first, _, ..] = arrays.as_slice() else {
-            return None;
+        if arrays.len() < 2 {
+            return Ok(Vec::new());
+        }
+        let line = |at: usize, of: &dyn Fn(&Measured) -> Option<f64>| -> Vec<(f64, f64)> {
+            let points = arrays.iter().filter_map(|array| {
+                let row = array.rows.get(at)?;
+                Some((array.array_bytes as f64, of(row)?))
+            });
+            points.collect()
         };
-        let shown = first.rows.iter().enumerate().filter(|(_, row)| {
-            row.contestant == self.engine
-                && (row.form.name() == "1x 256 OFB"
-                    || row.form.name() == "2x 128 XEX" && row.way != Way::Auto)
+        let own = || {
+            let all = self.first_rows();
+            all.filter(|(_, row)| row.contestant == self.engine && row.way != Way::Auto)
+        };
+        let two = |row: &Measured| matches!(row.form, Form::Two(_, TweakSchedule::Alpha));
+        let times = own().filter(|(_, row)| {
+            row.form == Form::Ofb
+                || row.form == Form::Two(Construction::Xex, TweakSchedule::Alpha)
+                || row.form == Form::Ctr
         });
-        let lines = shown.map(|(at, row)| Line {
+        let times = times.map(|(at, row)| Line {
             name: self.name_of(row),
-            whose: page::whose(row.form.name() == "1x 256 OFB"),
-            points: arrays
-                .iter()
-                .map(|array| (array.array_bytes as f64, array.rows[at].milliseconds.median))
-                .collect(),
+            whose: page::whose(!two(row)),
+            points: line(at, &|row| Some(row.milliseconds.median)),
         });
-        let lines: Vec<_> = lines.collect();
-        let caption = format!("{}: milliseconds for 128 MB", self.engine);
-        Some(plot::lines(
-            &caption,
-            ["bytes of the input array", "ms"],
-            &lines,
-        ))
+        let ratios = own().filter(|(_, row)| two(row)).map(|(at, row)| Line {
+            name: self.name_of(row),
+            whose: Whose::Luxor,
+            points: line(at, &|row| Some(row.of_ofb.as_ref()?.median)),
+        });
+        let printed = FORMS.into_iter().flat_map(|(_, name, tables)| {
+            let arrays = &arrays;
+            tables.iter().take(1).map(move |table| {
+                let (_, figures) = table.rows[2];
+                let points = arrays.iter().filter_map(|array| {
+                    let place = ARRAYS
+                        .iter()
+                        .position(|&bytes| bytes == array.array_bytes)?;
+                    Some((array.array_bytes as f64, figures[place].parse().ok()?))
+                });
+                Line {
+                    name: format!("the paper's 2x 128 {name}, Table {}", table.name),
+                    whose: Whose::Paper,
+                    points: points.collect(),
+                }
+            })
+        });
+        let across = "bytes of the input array";
+        let plots: [(_, _, Vec<Line>); 2] = [
+            ("milliseconds for 128 MB", "ms", times.collect()),
+            (
+                "speed-up over serial OFB",
+                "times",
+                ratios.chain(printed).collect(),
+            ),
+        ];
+        plots
+            .into_iter()
+            .map(|(what, up, mut lines)| {
+                lines.retain(|line| line.points.len() > 1);
+                let caption = format!("{}: {what}", self.engine);
+                plot::lines(&caption, [across, up], &lines)
+            })
+            .collect()
+    }
+
+    /// A row's cells over the paper's lengths.
+    fn row(
+        &self,
+        name: String,
+        row: &Measured,
+        at: usize,
+        cell: impl Fn(&Measured) -> String,
+    ) -> Row {
+        let whose = page::whose(row.contestant != self.engine);
+        let arrays = self.of_paper();
+        let cells = arrays.iter().map(|array| {
+            let row = array.rows.get(at);
+            row.map_or("-".to_owned(), &cell)
+        });
+        Row::new(whose, std::iter::once(name).chain(cells))
+    }
+
+    /// Milliseconds, and where two chains are, the speed-up.
+    fn rows_of(&self, construction: Construction) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for (at, row) in self.first_rows() {
+            if !row.form.is_of(construction) {
+                continue;
+            }
+            let mut name = self.name_of(row);
+            if row.contestant == self.engine {
+                name = format!("{}: {name}", self.engine);
+            }
+            let ms = |row: &Measured| plot::value(row.milliseconds.median);
+            rows.push(self.row(name.clone(), row, at, ms));
+            if let (Form::Two(..), Some(_)) = (row.form, row.of_ofb) {
+                let times = |row: &Measured| {
+                    let times = row.of_ofb.as_ref();
+                    times.map_or("-".to_owned(), |times| format!("{:.3}", times.median))
+                };
+                rows.push(self.row(format!("{name}, speed-up"), row, at, times));
+            }
+        }
+        rows
     }
 
     fn table(&self) -> Option<Table> {
         let arrays = self.of_paper();
-        let rows = arrays.first()?.rows.iter().enumerate().map(|(at, row)| {
-            let cells = arrays
-                .iter()
-                .map(|array| plot::value(array.rows[at].milliseconds.median));
-            let whose = page::whose(row.contestant != self.engine);
-            Row::new(whose, std::iter::once(self.name_of(row)).chain(cells))
+        arrays.first()?;
+        let rows = self.first_rows().map(|(at, row)| {
+            let ms = |row: &Measured| plot::value(row.milliseconds.median);
+            self.row(self.name_of(row), row, at, ms)
         });
         Some(Table {
             caption: format!("{}, milliseconds for 128 MB", self.engine),
@@ -116,9 +285,110 @@ impl Engine {
             rows: rows.collect(),
         })
     }
+
+    /// Two chains on one thread over one, its own and the rivals', in arrays of all lengths.
+    fn table_of_ratios(&self) -> Table {
+        let rivals = self.arrays.iter().take(1).flat_map(|array| &array.rows);
+        let rivals: Vec<&String> = rivals.take(1).flat_map(|row| row.of_rival.keys()).collect();
+        let mut heads = columns(&["Input array"]);
+        for whose in std::iter::once("its own").chain(rivals.iter().map(|name| name.as_str())) {
+            heads.extend(FORMS.map(|(_, name, _)| format!("{name}, {whose}")));
+        }
+        let rows = self.arrays.iter().map(|array| {
+            let best = FORMS.map(|(construction, ..)| array.best(construction));
+            let mut cells = vec![format!("{} B", array.array_bytes)];
+            let of = |row: Option<&Measured>, rival: Option<&String>| {
+                let found = match rival {
+                    None => row?.of_ofb,
+                    Some(rival) => row?.of_rival.get(rival).copied(),
+                };
+                Some(found?.text(3))
+            };
+            for rival in std::iter::once(None).chain(rivals.iter().copied().map(Some)) {
+                let found = best.map(|row| of(row, rival));
+                cells.extend(found.map(|cell| cell.unwrap_or_else(|| "-".to_owned())));
+            }
+            Row::new(Whose::Luxor, cells)
+        });
+        Table {
+            caption: format!(
+                "{}: the speed of 2x 128 on one thread over serial AES-256-OFB, and the quartiles",
+                self.engine
+            ),
+            columns: heads,
+            rows: rows.collect(),
+        }
+    }
+}
+
+impl Array {
+    /// Two chains, a thread each.
+    fn apart(&self, construction: Construction) -> Option<&Measured> {
+        let form = Form::Two(construction, TweakSchedule::Alpha);
+        let mut rows = self.rows.iter();
+        rows.find(|row| row.form == form && row.way == Way::Apart)
+    }
 }
 
 fn heads(arrays: impl IntoIterator<Item = usize>) -> Vec<String> {
     let arrays = arrays.into_iter().map(|bytes| format!("{bytes} B"));
     columns(&["Mode"]).into_iter().chain(arrays).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::damjanovic::{Plan, measure};
+
+    fn section(arrays: &[usize]) -> Section {
+        let plan = Plan {
+            bytes: Some(16_000),
+            arrays: arrays.to_vec(),
+            quick: true,
+            engine: Some("portable".to_owned()),
+            rivals: &[],
+        };
+        let section = measure(&plan).unwrap().section().unwrap();
+        section.assert_whole();
+        section
+    }
+
+    #[test]
+    fn the_section_has_the_papers_rows_beside_and_streams() {
+        let section = section(&[16_000, 8000, 64]);
+        let [times, speed_ups] = section.figures.as_slice() else {
+            panic!("{} plots", section.figures.len())
+        };
+        assert!(times.description.contains("2x 128 XEX, a thread each: "));
+        assert!(
+            speed_ups
+                .description
+                .contains("Table B3: 0.95 at 8000, 1.04 at 16000")
+        );
+        let [xex, xe, ratios, streams] = section.tables.as_slice() else {
+            panic!("{} tables", section.tables.len())
+        };
+        assert_eq!(xex.columns, ["Mode", "16000 B", "8000 B"]);
+        let row = |table: &Table, name: &str| {
+            let row = table.rows.iter().find(|row| row.cells[0] == name);
+            row.unwrap().cells[1..].to_vec()
+        };
+        assert_eq!(row(xex, "Table B1: 2x 128 XEX"), ["3250.0", "4715.2"]);
+        assert_eq!(row(xe, "Table B4: speed-up"), ["0.961", "0.856"]);
+        assert_eq!(
+            row(xex, "portable: 2x 128 XEX, one thread, speed-up").len(),
+            2
+        );
+        assert_eq!(ratios.rows.len(), 3);
+        assert_eq!(streams.columns, ["Streams", "portable"]);
+        assert_eq!(streams.rows.len(), 8);
+    }
+
+    #[test]
+    fn without_the_papers_arrays_its_tables_are_whole() {
+        let section = section(&[64]);
+        assert!(section.figures.is_empty());
+        assert_eq!(section.tables[0].columns.len(), 8);
+        assert_eq!(section.tables[0].rows.len(), 14);
+    }
 }
