@@ -24,6 +24,16 @@ impl Report {
         let said = self.rows.iter();
         let said = said.map(|row| format!("{:.2} ({})", row.times_cryptsetup.median, row.what));
         let said: Vec<_> = said.collect();
+        let most = self.rows.iter().max_by_key(|row| row.luxor_peak_bytes);
+        let conclusion = most.map(|most| {
+            let peaks = [most.luxor_peak_bytes, most.cryptsetup_peak_bytes];
+            let [ours, theirs] = peaks.map(|peak| peak >> 20);
+            format!(
+                "Luxor's time over cryptsetup's is {}; its most memory is {ours} MiB, where \
+                 cryptsetup's is {theirs}.",
+                said.join("; ")
+            )
+        });
         Ok(Section {
             name: "unlock",
             title: "Opening a keyslot".to_owned(),
@@ -32,12 +42,18 @@ impl Report {
                 "luxor check beside {} with the same volumes.",
                 self.cryptsetup
             ),
-            conclusion: (!said.is_empty())
-                .then(|| format!("Luxor's time over cryptsetup's is {}.", said.join("; "))),
+            conclusion,
             figures: vec![plot::bars("Seconds to open a keyslot", "seconds", &bars)?],
             tables: vec![Table {
-                caption: "Seconds, and the ratio".to_owned(),
-                columns: columns(&["Keyslot", "Luxor", "cryptsetup", "Ratio"]),
+                caption: "Seconds and their ratio with quartiles, and peaks of memory".to_owned(),
+                columns: columns(&[
+                    "Keyslot",
+                    "Luxor, s",
+                    "cryptsetup, s",
+                    "Ratio",
+                    "Luxor, MiB",
+                    "cryptsetup, MiB",
+                ]),
                 rows: self.rows.iter().map(Row::row).collect(),
             }],
             absent: Vec::new(),
@@ -52,10 +68,40 @@ impl Row {
             &self.cryptsetup_seconds,
             &self.times_cryptsetup,
         ];
-        let cells = times.map(|summary| summary.text(3));
-        page::Row::new(
-            Whose::Luxor,
-            [self.what.to_owned()].into_iter().chain(cells),
-        )
+        let times = times.map(|summary| summary.text(3));
+        let peaks = [self.luxor_peak_bytes, self.cryptsetup_peak_bytes];
+        let peaks = peaks.map(|peak| (peak >> 20).to_string());
+        let name = std::iter::once(self.what.clone());
+        page::Row::new(Whose::Luxor, name.chain(times).chain(peaks))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::Summary;
+
+    #[test]
+    fn the_section_has_times_and_peaks() {
+        let summary = |value| Summary::of(vec![value]).unwrap();
+        let row = |what: &str, luxor_peak_bytes| Row {
+            what: what.to_owned(),
+            luxor_seconds: summary(1.0),
+            cryptsetup_seconds: summary(2.0),
+            times_cryptsetup: summary(0.5),
+            luxor_peak_bytes,
+            cryptsetup_peak_bytes: 65 << 20,
+        };
+        let report = Report {
+            cryptsetup: "cryptsetup 2".to_owned(),
+            rows: vec![row("pbkdf2", 7 << 20), row("argon2id", 64 << 20)],
+        };
+        let section = report.section().unwrap();
+        section.assert_whole();
+        let said = section.conclusion.unwrap();
+        assert!(said.contains("0.50 (pbkdf2); 0.50 (argon2id)"), "{said}");
+        assert!(said.contains("64 MiB, where cryptsetup's is 65"), "{said}");
+        let row = &section.tables[0].rows[0];
+        assert_eq!(row.cells[4..], ["7", "65"]);
     }
 }
