@@ -24,7 +24,7 @@ use luxor_engine::{
     Run, XtsKey,
 };
 use luxor_engine_gpu::keys::AesSize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::device::OnDevice;
 pub(crate) use self::{
@@ -51,7 +51,8 @@ pub(crate) struct Plan<'a> {
 }
 
 /// What came out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
     /// What all milliseconds are for, however many bytes were worked on.
     file_bytes: usize,
@@ -65,7 +66,7 @@ pub(crate) struct Report {
     table_5: Vec<Rates>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Row {
     /// The CPU's or the device's interface, the engine or a rival.
     contestant: String,
@@ -83,7 +84,7 @@ struct Row {
     total_ms: Summary,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Streams {
     contestant: String,
     streams: usize,
@@ -92,14 +93,15 @@ struct Streams {
 }
 
 /// A length of data units under one key size.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 struct Rates {
     block_bytes: usize,
     key_bits: usize,
     rows: Vec<Rate>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Rate {
     contestant: String,
     #[serde(skip)]

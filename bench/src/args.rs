@@ -67,6 +67,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "json")]
     pub(crate) report: Option<PathBuf>,
 
+    /// Also write the plots of that page into the folder DIR, as SVG
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) plots: Option<PathBuf>,
+
+    /// Measure nothing: show an earlier run again, from its JSON
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["names", "json", "record", "compare"])]
+    pub(crate) from: Option<PathBuf>,
+
     /// Also keep the result as DIR/MACHINE/DATE.json, and the tables beside it as .txt
     ///
     /// For the repository's own records, in bench/record. The program must be built by
@@ -262,7 +271,8 @@ impl Args {
 
     /// Where the JSON goes, if anywhere.
     pub(crate) fn json_path(&self) -> Option<PathBuf> {
-        let beside = || self.report.as_ref().map(|page| page.with_extension("json"));
+        let measured = self.report.as_ref().filter(|_| self.from.is_none());
+        let beside = || measured.map(|page| page.with_extension("json"));
         self.json.clone().or_else(beside)
     }
 

@@ -12,7 +12,7 @@ mod table;
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use self::contestant::Contestant;
 use self::contestant::Files;
@@ -38,7 +38,8 @@ pub(crate) struct Plan {
 }
 
 /// What came out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
     disk_bytes: usize,
     /// `tmpfs`, or something slower.
@@ -53,7 +54,7 @@ pub(crate) struct Report {
     latency: Vec<LatencyRow>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct About {
     contestant: Contestant,
     version: String,
@@ -62,13 +63,15 @@ struct About {
     peak_bytes: Option<u64>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 struct Case {
     load: Load,
     rows: Vec<Row>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 struct Row {
     contestant: Contestant,
     mib_per_s: Summary,
@@ -78,7 +81,8 @@ struct Row {
     times: BTreeMap<&'static str, Summary>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 struct LatencyRow {
     contestant: Contestant,
     p50_microseconds: Summary,

@@ -28,7 +28,7 @@ use std::{
 use luxor_engine::{
     AesKey, Backend, Buffer, Direction, Executor, KeySize, KeySpec, Mode, Registry, XtsKey,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use self::lane::memory;
 use self::{
@@ -54,7 +54,8 @@ pub(crate) struct Plan<'a> {
 }
 
 /// What came out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
     /// The bytes of the large buffer.
     large_bytes: usize,
@@ -64,7 +65,7 @@ pub(crate) struct Report {
 }
 
 /// The loops of nothing but AES instructions.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct LimitRow {
     /// `xmm`, `ymm` or `zmm`: 128, 256 or 512 bits.
     registers: &'static str,
@@ -73,7 +74,7 @@ struct LimitRow {
 }
 
 /// One contestant in one case.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Row {
     contestant: String,
     rival: bool,

@@ -20,7 +20,7 @@ mod table;
 use std::{collections::BTreeMap, time::Instant};
 
 use luxor_engine::{Backend, Executor};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::lane::{Form, Lane, Way};
 use crate::{
@@ -43,7 +43,8 @@ pub(crate) struct Plan<'a> {
 }
 
 /// What came out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
     /// What all milliseconds are for, however many bytes were worked on.
     file_bytes: usize,
@@ -52,7 +53,7 @@ pub(crate) struct Report {
 }
 
 /// An engine, and the rivals in the same rounds.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Engine {
     engine: &'static str,
     /// What was worked on.
@@ -64,13 +65,13 @@ struct Engine {
 }
 
 /// A length of the input array.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Array {
     array_bytes: usize,
     rows: Vec<Row>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Row {
     /// The engine or a rival.
     contestant: String,

@@ -19,7 +19,7 @@ mod table;
 use std::{fs::File, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use luxor_sector::SectorSize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use self::cycles::MISSING as NO_SIMULATION;
 use crate::{
@@ -46,7 +46,7 @@ pub(crate) struct Plan {
 }
 
 /// What came out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Report {
     engine: &'static str,
     /// Two reads of the clock, as they stand around every call of the engine that a
@@ -67,11 +67,12 @@ pub(crate) struct Report {
     /// With a simulation of the core.
     study: Option<study::Study>,
     /// What could not be measured, and why.
+    #[serde(default)]
     absent: Vec<String>,
 }
 
 /// How long requests are, and data units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 struct Requests {
     sector_bytes: usize,
     /// The most that a call of the engine gets; none: what is there at a time.
@@ -96,13 +97,13 @@ const fn requests(sector_bytes: usize, request_bytes: Option<usize>) -> Requests
 }
 
 /// A load, over a server whose disk is such.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Case {
     load: Load,
     rows: Vec<Row>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Row {
     #[serde(flatten)]
     requests: Requests,

@@ -15,7 +15,7 @@ use std::{num::NonZeroUsize, time::Instant};
 
 use luxor_engine::{DataUnitLen, Direction, Executor, InOut, KeySpec, LoadedKey, Run, XtsKey};
 use luxor_engine_gpu::AesSize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     an_seo::{BLOCK, PapersDevice, STREAMS, Step, Xts},
@@ -39,7 +39,8 @@ pub(crate) struct Plan {
 }
 
 /// What came out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
     rounds: usize,
     devices: Vec<OnDevice>,
@@ -47,7 +48,8 @@ pub(crate) struct Report {
     absent: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 struct OnDevice {
     about: About,
     resident_bytes: usize,
@@ -62,7 +64,7 @@ struct OnDevice {
     no_papers: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Row {
     key_bits: usize,
     direction: &'static str,
@@ -78,7 +80,7 @@ struct Row {
     of_4096: Option<Summary>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Beside {
     key_bits: usize,
     unit_bytes: usize,
@@ -88,7 +90,7 @@ struct Beside {
     total: Rates,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Rates {
     gb_per_s: Summary,
     papers_gb_per_s: Summary,

@@ -12,11 +12,12 @@ mod page;
 mod published;
 mod table;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What came out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
     /// Of `rtl/syn/record.json`.
     points: Vec<Point>,
@@ -27,7 +28,7 @@ pub(crate) struct Report {
 }
 
 /// A core after synthesis, or after place and route where it has a clock.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Point {
     name: String,
     part: String,
@@ -41,7 +42,7 @@ struct Point {
 }
 
 /// How long a simulated core takes, in clock cycles. Data units have 512 bytes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 struct Cycles {
     design: &'static str,
     /// Of each further data unit in a run, the mean.

@@ -14,7 +14,7 @@ use std::{
     process::Command,
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     plaintext,
@@ -34,7 +34,8 @@ pub(crate) struct Plan {
 }
 
 /// What came out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
     file_bytes: usize,
     /// `tmpfs`, or something slower.
@@ -44,7 +45,7 @@ pub(crate) struct Report {
     rows: Vec<Row>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Row {
     what: &'static str,
     seconds: Summary,

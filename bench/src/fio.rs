@@ -8,13 +8,13 @@ use std::{
 };
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::size;
 
 /// Which way the bytes go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Access {
     Read,
@@ -22,7 +22,7 @@ pub(crate) enum Access {
 }
 
 /// What clients do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Load {
     pub(crate) access: Access,
     pub(crate) request_bytes: usize,

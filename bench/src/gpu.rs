@@ -10,10 +10,10 @@ use std::ops::Range;
 
 use luxor_engine::Direction;
 use luxor_engine_gpu::keys::{AesSize, KeyWords};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a device is.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct About {
     /// `opencl` or `cuda`, and a number where there are several.
     pub(crate) name: String,

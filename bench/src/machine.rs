@@ -3,12 +3,12 @@
 
 use std::{fs, thread};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::size;
 
 /// What a result belongs to. What the system does not tell is null.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Machine {
     cpu: Option<String>,
     /// Family, model and stepping, which tell CPUs apart whose names do not.

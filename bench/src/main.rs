@@ -41,6 +41,7 @@ use crate::{
     args::{Args, Bench},
     compare::Record,
     report::Report,
+    rivals::Rival,
 };
 
 fn main() -> ExitCode {
@@ -75,6 +76,12 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), String> {
+    for path in args.outputs() {
+        report::can_be_written(&path)?;
+    }
+    if let Some(path) = &args.from {
+        return show(&Report::read(path)?, args);
+    }
     let rivals = rivals::all();
     let mut report = Report::begin(&rivals);
     if args.record.is_some() {
@@ -83,65 +90,32 @@ fn run(args: &Args) -> Result<(), String> {
     // Not after minutes of measuring, which would be lost.
     let record = args.compare.as_deref().map(Record::read).transpose()?;
     let mut benches = Vec::new();
-    let mut absent = Vec::new();
     for bench in args.benches() {
         match args.check(bench, &rivals) {
             Ok(()) => benches.push(bench),
-            Err(reason) if args.report.is_some() => absent.push((bench, reason)),
+            Err(reason) if args.report.is_some() => report.is_absent(bench, reason),
             Err(reason) => return Err(reason),
         }
     }
-    for path in args.outputs() {
-        report::can_be_written(&path)?;
-    }
     let mut text = report.head();
     print!("{text}");
+    let mut stopped = Vec::new();
     for bench in benches {
-        let table = match bench {
-            Bench::Cpu => {
-                let cpu = cpu::measure(&args.cpu(&rivals))?;
-                format!("\n{}", report.cpu.insert(cpu).text())
+        match measure(bench, args, &rivals, &mut report) {
+            Ok(table) => {
+                print!("\n{table}");
+                text += "\n";
+                text += &table;
             }
-            Bench::File => {
-                let file = file::measure(&args.file()?)?;
-                format!("\n{}", report.file.insert(file).text())
+            // The others are not lost, and the page says what happened.
+            Err(reason) if args.report.is_some() => {
+                let name = bench.name();
+                eprintln!("luxor-bench: {name}: {reason}");
+                report.is_absent(bench, format!("It stopped with an error: {reason}"));
+                stopped.push(name);
             }
-            Bench::Unlock => {
-                let unlock = unlock::measure(&args.unlock()?)?;
-                format!("\n{}", report.unlock.insert(unlock).text())
-            }
-            Bench::Block => {
-                let block = block::measure(&args.block()?)?;
-                format!("\n{}", report.block.insert(block).text())
-            }
-            Bench::Demir2020 => {
-                let demir = demir::measure(&args.demir()?)?;
-                format!("\n{}", report.demir_2020.insert(demir).text())
-            }
-            Bench::Elmoghany2011 => {
-                let elmoghany = elmoghany::measure()?;
-                format!("\n{}", report.elmoghany_2011.insert(elmoghany).text())
-            }
-            Bench::DamjanovicSimic2015 => {
-                let damjanovic = damjanovic::measure(&args.damjanovic(&rivals))?;
-                let damjanovic = report.damjanovic_simic_2015.insert(damjanovic);
-                format!("\n{}", damjanovic.text())
-            }
-            Bench::AnSeo2022 => {
-                let an_seo = an_seo::measure(&args.an_seo(&rivals))?;
-                format!("\n{}", report.an_seo_2022.insert(an_seo).text())
-            }
-            Bench::Sanida2020 => {
-                let sanida = sanida::measure(&args.sanida(&rivals))?;
-                format!("\n{}", report.sanida_2020.insert(sanida).text())
-            }
-            Bench::Gpu => {
-                let gpu = device::measure(&args.gpu())?;
-                format!("\n{}", report.gpu.insert(gpu).text())
-            }
-        };
-        print!("{table}");
-        text += &table;
+            Err(reason) => return Err(reason),
+        }
     }
     if let Some(path) = args.json_path() {
         report.write(&path)?;
@@ -152,12 +126,72 @@ fn run(args: &Args) -> Result<(), String> {
         print!("{compared}");
         text += &compared;
     }
-    if let Some(path) = &args.report {
-        report.write_page(path, &absent, args.quick)?;
-    }
     if let Some(records) = &args.record {
         let written = report.record(records, &text)?;
         eprintln!("recorded: {}", written.display());
+    }
+    show(&report, args)?;
+    match stopped.as_slice() {
+        [] => Ok(()),
+        names => Err(format!("stopped with an error: {}", names.join(", "))),
+    }
+}
+
+/// Measures, and gives what is printed about it.
+///
+/// # Errors
+/// When that cannot be done, or answers are wrong.
+fn measure(
+    bench: Bench,
+    args: &Args,
+    rivals: &[Box<dyn Rival>],
+    report: &mut Report,
+) -> Result<String, String> {
+    Ok(match bench {
+        Bench::Cpu => report.cpu.insert(cpu::measure(&args.cpu(rivals))?).text(),
+        Bench::File => report.file.insert(file::measure(&args.file()?)?).text(),
+        Bench::Unlock => {
+            let unlock = unlock::measure(&args.unlock()?)?;
+            report.unlock.insert(unlock).text()
+        }
+        Bench::Block => report.block.insert(block::measure(&args.block()?)?).text(),
+        Bench::Demir2020 => {
+            let demir = demir::measure(&args.demir()?)?;
+            report.demir_2020.insert(demir).text()
+        }
+        Bench::Elmoghany2011 => {
+            let elmoghany = elmoghany::measure()?;
+            report.elmoghany_2011.insert(elmoghany).text()
+        }
+        Bench::DamjanovicSimic2015 => {
+            let damjanovic = damjanovic::measure(&args.damjanovic(rivals))?;
+            report.damjanovic_simic_2015.insert(damjanovic).text()
+        }
+        Bench::AnSeo2022 => {
+            let an_seo = an_seo::measure(&args.an_seo(rivals))?;
+            report.an_seo_2022.insert(an_seo).text()
+        }
+        Bench::Sanida2020 => {
+            let sanida = sanida::measure(&args.sanida(rivals))?;
+            report.sanida_2020.insert(sanida).text()
+        }
+        Bench::Gpu => report.gpu.insert(device::measure(&args.gpu())?).text(),
+    })
+}
+
+/// Writes the page and the pictures that are asked for.
+///
+/// # Errors
+/// When they cannot be drawn or written.
+fn show(report: &Report, args: &Args) -> Result<(), String> {
+    if let Some(path) = &args.report {
+        report::write(path, &report.page()?)?;
+        eprintln!("written: {}", path.display());
+    }
+    if let Some(folder) = &args.plots {
+        for (name, svg) in report.pictures()? {
+            report::write(&folder.join(name), &svg)?;
+        }
     }
     Ok(())
 }

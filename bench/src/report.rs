@@ -2,14 +2,14 @@
 //! The whole result: what was measured, where, when, and of which programs.
 
 use std::{
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use askama::Template;
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     an_seo,
@@ -22,7 +22,8 @@ use crate::{
 };
 
 /// What `--json` writes; `docs/examples/bench*.json` are examples.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
     schema: u32,
     /// UTC, RFC 3339.
@@ -51,9 +52,19 @@ pub(crate) struct Report {
     pub(crate) sanida_2020: Option<sanida::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) gpu: Option<device::Report>,
+    /// What a page has no measurements of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    absent: Vec<Absent>,
 }
 
-#[derive(Debug, Serialize)]
+/// A bench that could not run or that stopped.
+#[derive(Debug, Deserialize, Serialize)]
+struct Absent {
+    bench: String,
+    reason: String,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
 struct Luxor {
     version: &'static str,
     /// Null when the program was not built by `cargo xtask bench`.
@@ -88,7 +99,26 @@ impl Report {
             an_seo_2022: None,
             sanida_2020: None,
             gpu: None,
+            absent: Vec::new(),
         }
+    }
+
+    /// An earlier one, as [`Self::write`] left it.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or is none.
+    pub(crate) fn read(path: &Path) -> Result<Self, String> {
+        let named = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
+        let text = fs::read_to_string(path).map_err(|e| named(&e))?;
+        // Its names are borrowed, as those of a report that is being made are from the program.
+        serde_json::from_str(text.leak())
+            .map_err(|e| named(&format!("is not what --json writes: {e}")))
+    }
+
+    /// A page says so.
+    pub(crate) fn is_absent(&mut self, bench: Bench, reason: String) {
+        let bench = bench.name().to_owned();
+        self.absent.push(Absent { bench, reason });
     }
 
     /// What stands above every table.
@@ -149,42 +179,74 @@ impl Report {
         // The day's old record stays until the new one is whole.
         let [new_json, new_table] = ["json.new", "txt.new"].map(|end| json.with_extension(end));
         self.write(&new_json)?;
-        fs::write(&new_table, text)
-            .map_err(|e| format!("cannot write {}: {e}", new_table.display()))?;
+        write(&new_table, text)?;
         for (new, old) in [(&new_json, &json), (&new_table, &table)] {
             fs::rename(new, old).map_err(|e| format!("cannot write {}: {e}", old.display()))?;
         }
         Ok(json)
     }
 
-    /// Writes the page about it. Of the benches that are `absent` it has the reason.
+    /// The page about it.
     ///
     /// # Errors
-    /// When a plot cannot be drawn or the file not be written.
-    pub(crate) fn write_page(
-        &self,
-        path: &Path,
-        absent: &[(Bench, String)],
-        quick: bool,
-    ) -> Result<(), String> {
+    /// When a plot cannot be drawn.
+    pub(crate) fn page(&self) -> Result<String, String> {
+        let page = Page {
+            date: self.date.clone(),
+            command: self.line(),
+            version: self.luxor.version.to_owned(),
+            facts: self.facts(),
+            sections: self.sections()?,
+            quick: self.command.iter().any(|word| word == "--quick"),
+        };
+        page.render().map_err(|e| e.to_string())
+    }
+
+    /// The plots of the page as pictures of their own, and the names of their files.
+    ///
+    /// # Errors
+    /// When one cannot be drawn.
+    pub(crate) fn pictures(&self) -> Result<Vec<(String, String)>, String> {
+        let sections = self.sections()?;
+        let named = sections.iter().flat_map(|section| {
+            (1..).zip(&section.figures).map(|(number, figure)| {
+                let name = format!("{}-{number}.svg", section.name);
+                (name, figure.picture())
+            })
+        });
+        Ok(named.collect())
+    }
+
+    fn sections(&self) -> Result<Vec<Section>, String> {
         let mut sections = Vec::new();
         for bench in Bench::value_variants() {
-            if let Some((_, reason)) = absent.iter().find(|(absent, _)| absent == bench) {
+            let absent = self
+                .absent
+                .iter()
+                .find(|absent| absent.bench == bench.name());
+            if let Some(Absent { reason, .. }) = absent {
                 sections.push(Section::absent(*bench, reason.clone()));
             } else if let Some(section) = self.section(*bench)? {
                 sections.push(section);
             }
         }
-        let page = Page {
-            date: self.date.clone(),
-            command: self.command.join(" "),
-            version: self.luxor.version.to_owned(),
-            facts: self.facts(),
-            sections,
-            quick,
-        };
-        let html = page.render().map_err(|e| e.to_string())?;
-        fs::write(path, html).map_err(|e| format!("cannot write {}: {e}", path.display()))
+        Ok(sections)
+    }
+
+    /// The command that was given, `luxor`'s where that made it.
+    fn line(&self) -> String {
+        let mut words: Vec<_> = self.command.iter().skip(1).map(String::as_str).collect();
+        let mut program = "luxor-bench";
+        if let ["--luxor", _, rest @ ..] = words.as_slice() {
+            program = "luxor bench";
+            words = rest.to_vec();
+            if let Some(at) = words.iter().position(|word| *word == "--report") {
+                words.remove(at);
+                program = "luxor report";
+            }
+        }
+        words.insert(0, program);
+        words.join(" ")
     }
 
     fn section(&self, bench: Bench) -> Result<Option<Section>, String> {
@@ -229,7 +291,7 @@ impl Report {
     /// When the file cannot be written.
     pub(crate) fn write(&self, path: &Path) -> Result<(), String> {
         let json = serde_json::to_string_pretty(self).map_err(|e| e.to_string())?;
-        fs::write(path, json + "\n").map_err(|e| format!("cannot write {}: {e}", path.display()))
+        write(path, &(json + "\n"))
     }
 }
 
@@ -238,9 +300,20 @@ impl Report {
 /// # Errors
 /// When that fails.
 pub(crate) fn can_be_written(path: &Path) -> Result<(), String> {
+    let is_new = !path.exists();
     let file = fs::OpenOptions::new().append(true).create(true).open(path);
-    file.map(drop)
-        .map_err(|e| format!("cannot write {}: {e}", path.display()))
+    file.map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    if is_new {
+        // Nothing is left behind when the run is interrupted.
+        let _ = fs::remove_file(path);
+    }
+    Ok(())
+}
+
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
 }
 
 /// A time since 1970 as `2026-11-21T07:00:00Z`.

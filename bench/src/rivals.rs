@@ -6,7 +6,7 @@ mod ctr_crate;
 mod evp;
 
 use luxor_engine::{Direction, Mode};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cipher::{Cipher, Stream};
 
@@ -35,7 +35,7 @@ pub(crate) trait Rival {
 }
 
 /// What a rival is.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct About {
     pub(crate) name: String,
     /// As the library tells it.

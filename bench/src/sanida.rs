@@ -19,7 +19,7 @@ use std::{cell::RefCell, num::NonZeroUsize, sync::Arc, time::Instant};
 
 use luxor_engine::{AesKey, Backend, Direction, Executor, InOut, KeySpec, Mode, XtsKey};
 use luxor_engine_gpu::keys::AesSize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::{device::OnDevice, published::FILES};
 use crate::{
@@ -45,7 +45,8 @@ pub(crate) struct Plan<'a> {
 }
 
 /// What came out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
     rounds: usize,
     devices: Vec<About>,
@@ -54,7 +55,7 @@ pub(crate) struct Report {
     rows: Vec<Row>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Row {
     /// The device's interface, the engine or a rival.
     contestant: String,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is said about a series of samples.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The median, and the two quartiles as the spread.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Summary {
     pub(crate) median: f64,
     /// A quarter of the samples lies below.

@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     program::{self, Folder, Lane},
@@ -28,13 +28,14 @@ pub(crate) struct Plan {
 }
 
 /// What came out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
     cryptsetup: String,
     rows: Vec<Row>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Row {
     what: String,
     luxor_seconds: Summary,

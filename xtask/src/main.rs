@@ -11,6 +11,8 @@ mod guard;
 mod jobs;
 mod kernels;
 mod oclgrind;
+mod page;
+mod plots;
 mod process;
 mod readme;
 mod rtl;
@@ -18,7 +20,7 @@ mod setup;
 mod steps;
 mod synthesis;
 
-use std::{env, process::ExitCode};
+use std::{env, path::Path, process::ExitCode};
 
 use process::cargo;
 use setup::{Need, Root};
@@ -31,6 +33,8 @@ usage: cargo xtask test             set up what the tests need, and run them all
        cargo xtask rtl              the checks of the core for FPGAs alone
        cargo xtask kernels          the checks of the kernels for GPUs alone
        cargo xtask kernels --write  write their PTX anew, for the committed one
+       cargo xtask page [FILE]      make a quick report and look at it in a browser, or at FILE
+       cargo xtask plots            draw the documents' plots anew, from the records
        cargo xtask bench [ARGS]...  measure, beside rivals; ARGS go to the bench program
        cargo xtask bench rtl [POINT]... [--list | --record]
                                     synthesise the core for FPGAs, beside its targets";
@@ -58,6 +62,9 @@ fn main() -> ExitCode {
         ["kernels"] => kernels(kernels::steps),
         ["kernels", "--write"] => kernels(kernels::write),
         ["ci"] => ci(),
+        ["page"] => page(),
+        ["page", file] => report(|| page::look(Path::new(file)).inspect(|seen| println!("{seen}"))),
+        ["plots"] => report(plots::draw),
         ["bench", "rtl", rest @ ..] => report(|| synthesis::bench(rest)),
         ["bench", rest @ ..] => report(|| bench(rest)),
         [] | ["help" | "--help" | "-h"] => {
@@ -77,6 +84,7 @@ fn test() -> ExitCode {
         tests(&mut steps, None);
         kernels::steps(&mut steps);
         rtl::steps(&mut steps);
+        page::steps(&mut steps);
     }
     steps.finish()
 }
@@ -93,6 +101,14 @@ fn rtl() -> ExitCode {
     let mut steps = Steps::new("rtl");
     if steps.run("setup", || setup::ensure(&Need::for_rtl())) {
         rtl::steps(&mut steps);
+    }
+    steps.finish()
+}
+
+fn page() -> ExitCode {
+    let mut steps = Steps::new("page");
+    if steps.run("setup", || setup::ensure(&Need::for_page())) {
+        page::steps(&mut steps);
     }
     steps.finish()
 }
@@ -133,6 +149,8 @@ fn ci() -> ExitCode {
     tests(&mut steps, Some(CI_ENGINES));
     kernels::steps(&mut steps);
     rtl::steps(&mut steps);
+    page::steps(&mut steps);
+    steps.run("plots of the documents", plots::check);
     guard::steps(&mut steps);
     steps.run("README's commands", readme::follow);
     steps.run("licences and sources", || {

@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::process::{self, cargo, command, find};
+use crate::{
+    page,
+    process::{self, cargo, command, find},
+};
 
 /// Something that must be there.
 pub struct Need {
@@ -68,7 +71,18 @@ impl Need {
         .into_iter()
         .chain(Self::for_kernels())
         .chain(Self::for_rtl())
+        .chain(Self::for_page())
         .collect()
+    }
+
+    /// What `cargo xtask page` needs: a browser, and the simulated core.
+    pub fn for_page() -> Vec<Self> {
+        let browser = Self {
+            what: "Chromium".to_owned(),
+            is_there: Box::new(|| page::browser().is_ok()),
+            packages: Packages::same("chromium"),
+        };
+        [browser].into_iter().chain(Self::for_rtl()).collect()
     }
 
     /// What `cargo xtask kernels` needs.

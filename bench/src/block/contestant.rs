@@ -10,7 +10,7 @@ use std::{
 
 use clap::ValueEnum;
 use nix::fcntl::OFlag;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     disk::Transform,
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// A server and what it serves. Luxor's stand first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Contestant {
     /// luxor serve of a LUKS2 volume with sectors of 4096 bytes

@@ -2,7 +2,7 @@
 //! What `cpu` measures: the list of cases.
 
 use luxor_engine::{DataUnitLen, Direction, KeySize, Mode};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::size;
 
@@ -15,7 +15,7 @@ const CACHE_MAX: usize = 4 << 20;
 const SECTORS: [usize; 2] = [512, 4096];
 
 /// Where the results go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Place {
     /// Over the input

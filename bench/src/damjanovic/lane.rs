@@ -8,7 +8,7 @@ use luxor_engine::{
     KeyError, KeySize, KeySpec, LoadedKey, Message, ParallelOfbKey, Run, TweakSchedule,
 };
 use luxor_reference::TweakableOfb;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use super::{ARRAYS, SMALL};
 use crate::rivals::Rival;
@@ -35,7 +35,7 @@ pub(super) enum Form {
 }
 
 /// Who does what of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Way {
     /// One chain on one thread.
@@ -238,6 +238,22 @@ impl Lane<'_> {
 }
 
 impl Form {
+    const ALL: [Self; 10] = {
+        use Construction::{Xe, Xex};
+        [
+            Self::Ofb,
+            Self::Two(Xex, TweakSchedule::Alpha),
+            Self::Two(Xe, TweakSchedule::Alpha),
+            Self::Two(Xex, TweakSchedule::Printed),
+            Self::Two(Xe, TweakSchedule::Printed),
+            Self::One(Xex, KeySize::Aes128),
+            Self::One(Xex, KeySize::Aes256),
+            Self::One(Xe, KeySize::Aes128),
+            Self::One(Xe, KeySize::Aes256),
+            Self::Ctr,
+        ]
+    };
+
     /// As the paper's tables have it.
     pub(super) fn name(self) -> &'static str {
         use Construction::{Xe, Xex};
@@ -313,6 +329,14 @@ impl Form {
             }
             Self::Ctr => luxor_reference::ctr(&key, iv, input),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for Form {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let found = Self::ALL.into_iter().find(|form| form.name() == name);
+        found.ok_or_else(|| D::Error::custom(format!("{name} is no form of the mode")))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use luxor_engine::{
     Backend, Construction, InOut, LoadedKey, Message, Turn, TweakSchedule, encrypt_streams,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::lane::{self, Form};
 use crate::{
@@ -27,7 +27,7 @@ const SETS: [(Form, &[usize]); 2] = [
 ];
 
 /// So many streams.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Row {
     pub(super) form: Form,
     pub(super) streams: usize,

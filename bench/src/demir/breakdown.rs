@@ -19,7 +19,7 @@ use luxor_engine::{
     Backend, Buffer, DataUnitLen, DataUnitNumber, Direction, InOut, KeySpec, LoadedKey, Run,
     XtsKey, gf128,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{REQUESTS, Requests};
 use crate::{
@@ -37,7 +37,7 @@ pub(super) const BYTES: usize = 763 * BUFFER;
 pub(super) const BLOCK: usize = 16;
 
 /// What the parts take, and the whole.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Row {
     pub(super) direction: &'static str,
     #[serde(flatten)]
@@ -45,7 +45,7 @@ pub(super) struct Row {
     pub(super) seconds: Parts,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Parts {
     pub(super) whole: Summary,
     /// Encryption of the data unit numbers.

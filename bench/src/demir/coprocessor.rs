@@ -16,19 +16,19 @@ use luxor_engine::{
     Backend, CryptError, CryptErrorKind, DataUnitLen, DataUnitNumber, Direction, InOut, KeySpec,
     LoadedKey, Mode, Run, XtsKey, check_runs,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::breakdown::{BLOCK, powers};
 
 /// Who does what with a request, and how long it is at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Configuration {
     pub(crate) work: Work,
     pub(crate) request_bytes: usize,
 }
 
 /// Who does what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Work {
     /// The CPU does everything.
@@ -75,14 +75,14 @@ impl Configuration {
 }
 
 /// How long the co-processor takes for a request, in nanoseconds, each way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Pace {
     pub(crate) encrypt: Linear,
     pub(crate) decrypt: Linear,
 }
 
 /// Nanoseconds, or cycles, by data units of 512 bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Linear {
     /// Of a request of one.
     pub(crate) first: f64,

@@ -3,19 +3,19 @@
 //! `fpga`): one after the other, each from before its descriptor is written to after its end
 //! is seen, register accesses included.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::coprocessor::Linear;
 
 /// Cycles of requests by their data units of 512 bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub(super) struct Cycles {
     /// The core as a co-processor that has no XTS.
     pub(super) ecb: Ways,
     pub(super) xts: Ways,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub(super) struct Ways {
     pub(super) encrypt: Linear,
     pub(super) decrypt: Linear,

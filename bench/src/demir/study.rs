@@ -13,7 +13,7 @@ use luxor_engine::{
     Backend, Buffer, DataUnitLen, DataUnitNumber, Direction, InOut, LoadedKey, Run,
 };
 use md5::{Digest, Md5, digest};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     Plan,
@@ -35,7 +35,8 @@ use crate::{
 };
 
 /// What came out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 pub(super) struct Study {
     pub(super) cost: Cost,
     /// Writers and readers of which each read what each wrote, by pairs.
@@ -50,7 +51,7 @@ pub(super) struct Study {
 }
 
 /// What a request costs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Cost {
     /// Nanoseconds to set up a request, each way.
     pub(super) setup_encrypt: f64,
@@ -64,7 +65,7 @@ pub(super) struct Cost {
 }
 
 /// Of Tables 1 and 2, scaled to all bytes. Seconds.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Breakdown {
     pub(super) direction: &'static str,
     #[serde(flatten)]
@@ -77,7 +78,7 @@ pub(super) struct Breakdown {
     pub(super) late: f64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Parts {
     pub(super) tweaks: Summary,
     pub(super) first_xor: Summary,
@@ -87,7 +88,7 @@ pub(super) struct Parts {
 }
 
 /// Of Figure 4: MD5 of a decrypted file. Seconds, scaled likewise.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct DigestRow {
     #[serde(flatten)]
     pub(super) configuration: Configuration,
@@ -98,7 +99,7 @@ pub(super) struct DigestRow {
 }
 
 /// Of Figure 5.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Served {
     pub(super) disk_bytes: usize,
     pub(super) load: Load,

@@ -17,6 +17,23 @@ pub(crate) struct Figure {
     pub(crate) svg: String,
 }
 
+impl Figure {
+    /// One for itself, on a page of whatever colours.
+    pub(crate) fn picture(&self) -> String {
+        let Some((head, body)) = self.svg.split_once('>') else {
+            return self.svg.clone();
+        };
+        let said = self.description.replace('&', "&amp;").replace('<', "&lt;");
+        format!("{head} role=\"img\">\n<title>{said}</title>\n<style>{PICTURE}</style>{body}")
+    }
+}
+
+/// Bold enough on white and on black.
+const PICTURE: &str = "\
+    :root { color: #1b1f24; font-weight: 500 } \
+    @media (prefers-color-scheme: dark) { :root { color: #e6e9ed; --grid: #3c4550; \
+    --luxor: #5cadff; --rival: #d9b44a; --paper: #9aa5b1 } }";
+
 /// A bar: its name, whose it is, how long.
 pub(crate) struct Bar {
     pub(crate) name: String,

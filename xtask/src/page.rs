@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The page of `luxor report`: made as a reader makes it, and looked at in a browser.
+
+use std::{fs, path::Path, process::Command};
+
+use crate::{
+    process::{self, cargo, command, find, root},
+    setup,
+    steps::Steps,
+};
+
+/// What makes the page a telephone's or a desk's: a name, and pixels across.
+const WIDTHS: [(&str, u32); 2] = [("telephone", 390), ("desk", 1280)];
+
+/// Where the pages and pictures of them are left, for who wants to look.
+const FOLDER: &str = "target/page";
+
+/// What is in a page that is looked at.
+const CHECK: &str = include_str!("page.html");
+
+/// Names under which the browser is installed.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// All that is checked.
+pub fn steps(steps: &mut Steps) {
+    let made = steps.run("report: quick", || {
+        process::run(cargo("build --locked --package luxor"))?;
+        process::run(cargo(
+            "build --locked --package luxor-bench --features fpga",
+        ))?;
+        let folder = root().join(FOLDER);
+        fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        let page = folder.join("report.html");
+        let luxor = setup::beside_this_program("luxor")?;
+        process::run(command(luxor).args(["report", "--quick"]).arg(&page))
+    });
+    if made {
+        steps.run("report: in a browser", || {
+            let page = root().join(FOLDER).join("report.html");
+            let seen = look(&page)?;
+            Ok(format!("{seen}, pictures in {FOLDER}"))
+        });
+    }
+}
+
+/// Looks at the page in every width, in light and in dark.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn look(page: &Path) -> Result<String, String> {
+    let html = read(page)?;
+    let mut faults = Vec::new();
+    for (scheme, setting) in [("dark", 0), ("light", 1)] {
+        let folder = page.with_extension(scheme);
+        fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        let scheme_is = format!("--blink-settings=preferredColorScheme={setting}");
+        let check = folder.join("check.html");
+        let frames = WIDTHS.map(|(name, width)| frame(&html, name, width, 800));
+        write(&check, &CHECK.replacen("FRAMES", &frames.concat(), 1))?;
+        let mut browser = browser()?;
+        browser.args([&scheme_is, "--window-size=1400,900", "--dump-dom"]);
+        let (heights, found) = faults_of(&said(&mut browser, &check)?)?;
+        faults.extend(found.into_iter().map(|fault| format!("{scheme}, {fault}")));
+        // The page by itself: in a frame it has another's console.
+        let mut browser = self::browser()?;
+        said(browser.args([&scheme_is, "--dump-dom"]), page)?;
+        for ((name, width), height) in WIDTHS.into_iter().zip(heights) {
+            let alone = folder.join(format!("{name}.html"));
+            let style = "<style>body { margin: 0 } iframe { border: 0; display: block }</style>";
+            write(
+                &alone,
+                &format!(
+                    "<!DOCTYPE html>{style}{}",
+                    frame(&html, name, width, height)
+                ),
+            )?;
+            let picture = format!("--screenshot={}", alone.with_extension("png").display());
+            // A window is not narrower than 500 pixels; a picture has its limits, too.
+            let size = format!("--window-size={},{}", width.max(500), height.min(16_000));
+            let mut browser = self::browser()?;
+            said(browser.args([&scheme_is, &size, &picture]), &alone)?;
+        }
+    }
+    if faults.is_empty() {
+        Ok(format!("{} widths, light and dark", WIDTHS.len()))
+    } else {
+        Err(format!("{}:\n{}", page.display(), faults.join("\n")))
+    }
+}
+
+/// The page in a window of its own.
+fn frame(html: &str, name: &str, width: u32, height: u32) -> String {
+    let html = html.replace('&', "&amp;").replace('"', "&quot;");
+    format!(
+        "<iframe data-name=\"{name}\" width=\"{width}\" height=\"{height}\" srcdoc=\"{html}\">\
+         </iframe>\n"
+    )
+}
+
+/// Chromium, without a window.
+///
+/// # Errors
+/// When there is none.
+pub fn browser() -> Result<Command, String> {
+    let found = BROWSERS.iter().find_map(|name| find(name));
+    let mut browser = command(found.ok_or("no browser")?);
+    browser.args([
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--enable-logging=stderr",
+        "--virtual-time-budget=20000",
+    ]);
+    // Nothing of the reader's, and nothing is left in the home folder.
+    let profile = root().join(FOLDER).join("profile");
+    browser.arg(format!("--user-data-dir={}", profile.display()));
+    Ok(browser)
+}
+
+/// Opens a page, and gives what the browser prints.
+///
+/// # Errors
+/// When it fails, and when the page writes to its console.
+fn said(browser: &mut Command, page: &Path) -> Result<String, String> {
+    let output = browser.arg(page).output();
+    let output = output.map_err(|e| format!("{}: {e}", process::line(browser)))?;
+    let logged = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        let line = process::line(browser);
+        return Err(format!("{line}: {}\n{logged}", output.status));
+    }
+    let console: Vec<_> = logged
+        .lines()
+        .filter(|line| line.contains("CONSOLE"))
+        .collect();
+    if console.is_empty() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(format!(
+            "{} says in its console:\n{}",
+            page.display(),
+            console.join("\n")
+        ))
+    }
+}
+
+/// How high the page is in each frame, and what is wrong.
+///
+/// # Errors
+/// When the check itself has not come to its end.
+fn faults_of(dom: &str) -> Result<(Vec<u32>, Vec<String>), String> {
+    let cannot = || "the check did not come to its end".to_owned();
+    let (_, found) = dom
+        .split_once("<pre id=\"faults\">seen ")
+        .ok_or_else(cannot)?;
+    let (found, _) = found.split_once("\nend</pre>").ok_or_else(cannot)?;
+    let (first, faults) = found.split_once('\n').unwrap_or((found, ""));
+    let heights = first.split(' ').skip(2);
+    let heights: Vec<u32> = heights.filter_map(|height| height.parse().ok()).collect();
+    if heights.len() != WIDTHS.len() {
+        return Err(cannot());
+    }
+    let faults = faults.lines().filter(|line| !line.is_empty());
+    Ok((heights, faults.map(str::to_owned).collect()))
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The plots in the documents, drawn from the committed records.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::process::{self, cargo, root};
+
+const FOLDER: &str = "docs/plots";
+
+/// A record, and which of its page's plots are shown.
+const SHOWN: [(&str, &[&str]); 2] = [
+    (
+        "bench/record/intel-xeon-6.167.1-2-cores/2026-11-21.json",
+        &["cpu-1", "cpu-2", "unlock-1"],
+    ),
+    (
+        "bench/record/intel-xeon-6.167.1-2-cores/2026-11-22-block.json",
+        &["block-1", "block-2"],
+    ),
+];
+
+/// Draws them where they are committed.
+///
+/// # Errors
+/// When that fails.
+pub fn draw() -> Result<String, String> {
+    draw_in(&root().join(FOLDER))
+}
+
+/// Whether the committed ones are what would be drawn.
+///
+/// # Errors
+/// Which one is not.
+pub fn check() -> Result<String, String> {
+    let fresh = root().join("target/plots");
+    let drawn = draw_in(&fresh)?;
+    let committed = root().join(FOLDER);
+    let mut names = files(&fresh)?;
+    names.extend(files(&committed)?);
+    let differs = |name: &&PathBuf| {
+        let [new, old] = [&fresh, &committed].map(|folder| fs::read(folder.join(name)).ok());
+        new != old
+    };
+    match names.iter().find(differs) {
+        None => Ok(drawn),
+        Some(name) => Err(format!(
+            "{FOLDER}/{} is not what its record gives: `cargo xtask plots` draws it",
+            name.display()
+        )),
+    }
+}
+
+fn draw_in(folder: &Path) -> Result<String, String> {
+    let all = folder.with_extension("all");
+    for old in [folder, &all] {
+        let _ = fs::remove_dir_all(old);
+        fs::create_dir_all(old).map_err(|e| format!("{}: {e}", old.display()))?;
+    }
+    let mut count = 0;
+    for (record, shown) in SHOWN {
+        let mut draw = cargo("run --quiet --locked --package luxor-bench -- --from");
+        process::run(draw.arg(record).arg("--plots").arg(&all))?;
+        for name in shown {
+            let [from, to] = [&all, folder].map(|folder| folder.join(name).with_extension("svg"));
+            fs::rename(&from, &to).map_err(|e| format!("{record}: {}: {e}", from.display()))?;
+            count += 1;
+        }
+    }
+    fs::remove_dir_all(&all).map_err(|e| format!("{}: {e}", all.display()))?;
+    Ok(format!("{count} plots"))
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let named = |e: std::io::Error| format!("{}: {e}", folder.display());
+    let entries = fs::read_dir(folder).map_err(named)?;
+    let names = entries.map(|entry| Ok(PathBuf::from(entry?.file_name())));
+    names.collect::<Result<_, _>>().map_err(named)
+}
