@@ -76,6 +76,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), String> {
+    if args.report.is_some() && args.report == args.json_path() {
+        return Err("the page's name ends in .json, which the JSON beside it has".to_owned());
+    }
     for path in args.outputs() {
         report::can_be_written(&path)?;
     }

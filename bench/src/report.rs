@@ -226,7 +226,9 @@ impl Report {
                 .find(|absent| absent.bench == bench.name());
             if let Some(Absent { reason, .. }) = absent {
                 sections.push(Section::absent(*bench, reason.clone()));
-            } else if let Some(section) = self.section(*bench)? {
+            } else if let Some(mut section) = self.section(*bench)? {
+                // A filtered run leaves some without rows.
+                section.tables.retain(|table| !table.rows.is_empty());
                 sections.push(section);
             }
         }

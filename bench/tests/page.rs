@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The page of `luxor report`: well formed, whole, and the same whenever it is made of the same
+//! figures. What a browser sees is looked at by `cargo xtask page`.
+
+use std::{
+    env, fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use roxmltree::{Document, Node, ParsingOptions};
+
+/// Every example and every record, each shown again.
+#[test]
+fn pages_are_whole() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = files_of(&root.join("../docs/examples"), "bench");
+    for machine in fs::read_dir(root.join("record")).unwrap() {
+        files.extend(files_of(&machine.unwrap().path(), "20"));
+    }
+    assert!(files.len() > 10, "{files:?}");
+    let mut seen = Vec::new();
+    for file in files {
+        let page = shown(&file);
+        assert_eq!(page, shown(&file), "{}", file.display());
+        let options = ParsingOptions {
+            allow_dtd: true,
+            ..ParsingOptions::default()
+        };
+        let document = Document::parse_with_options(&page, options);
+        let document = document.unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        look(&document, &file);
+        let sections = document
+            .descendants()
+            .filter(|node| node.has_tag_name("section"));
+        seen.extend(sections.filter_map(|section| {
+            let name = section.attribute("aria-labelledby")?;
+            Some(name.to_owned())
+        }));
+    }
+    for bench in [
+        "cpu",
+        "file",
+        "unlock",
+        "block",
+        "demir-2020",
+        "elmoghany-2011",
+        "damjanovic-simic-2015",
+        "an-seo-2022",
+        "sanida-2020",
+        "gpu",
+    ] {
+        assert!(seen.iter().any(|name| name == bench), "{bench}: {seen:?}");
+    }
+}
+
+fn look(document: &Document<'_>, file: &Path) {
+    let tags = |name: &'static str| document.descendants().filter(move |n| n.has_tag_name(name));
+    for table in tags("table") {
+        let heads = table.descendants().filter(|n| n.has_tag_name("th"));
+        let heads = heads.filter(|head| head.attribute("scope") == Some("col"));
+        let heads = heads.count();
+        let rows = table.descendants().filter(|n| n.has_tag_name("tr"));
+        let rows: Vec<_> = rows
+            .map(|row| row.children().filter(Node::is_element).count())
+            .collect();
+        assert!(rows.len() > 1, "{}: {}", file.display(), text(table));
+        assert!(
+            rows.iter().all(|&cells| cells == heads),
+            "{}: {}",
+            file.display(),
+            text(table)
+        );
+    }
+    for svg in document
+        .descendants()
+        .filter(|n| n.tag_name().name() == "svg")
+    {
+        let described = svg.ancestors().find_map(|node| {
+            (node.attribute("role") == Some("img")).then_some(node.attribute("aria-label")?)
+        });
+        assert!(
+            described.is_some_and(|words| words.len() > 20),
+            "{}",
+            file.display()
+        );
+    }
+    for words in document.descendants().flat_map(|node| {
+        let attributes = node.attributes().map(|attribute| attribute.value());
+        node.text().into_iter().chain(attributes)
+    }) {
+        let of_number = words.split(|c: char| !c.is_alphanumeric());
+        for word in of_number {
+            assert!(
+                !matches!(word, "NaN" | "inf" | "None"),
+                "{}: {words}",
+                file.display()
+            );
+        }
+    }
+}
+
+fn text(node: Node<'_, '_>) -> String {
+    node.descendants().filter_map(|n| n.text()).collect()
+}
+
+/// A program that fails in the midst of it ends its bench, and not the others.
+#[test]
+fn a_bench_that_stops_is_told_and_the_others_are_there() {
+    let folder = env::temp_dir().join(format!("luxor-bench-page-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let cryptsetup = folder.join("cryptsetup");
+    fs::write(&cryptsetup, "#!/bin/sh\necho cryptsetup 2.0\nexit 1\n").unwrap();
+    fs::set_permissions(&cryptsetup, fs::Permissions::from_mode(0o755)).unwrap();
+    let page = folder.join("page.html");
+    let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
+        .args(["elmoghany-2011", "unlock", "--quick", "--report"])
+        .arg(&page)
+        .env("PATH", &folder)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("stopped with an error: unlock"), "{said}");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("<code>luxor bench unlock</code>"), "{page}");
+    assert!(page.contains("19416"), "{page}");
+    assert!(folder.join("page.json").is_file());
+    // The JSON has all of it.
+    let again = shown(&folder.join("page.json"));
+    assert_eq!(page, again);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn what_is_no_report_is_refused() {
+    let folder = env::temp_dir().join(format!("luxor-bench-none-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let none = folder.join("none.json");
+    fs::write(&none, "{\"schema\": 3}").unwrap();
+    let page = folder.join("page.html");
+    let output = show(&none, &page);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("is not what --json writes"), "{said}");
+    assert!(!page.exists());
+    // The JSON would be written over it.
+    let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
+        .args(["elmoghany-2011", "--report"])
+        .arg(folder.join("page.json"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+fn shown(file: &Path) -> String {
+    let name = file.file_name().unwrap().to_string_lossy();
+    let page = env::temp_dir().join(format!("luxor-page-{}-{name}.html", std::process::id()));
+    let output = show(file, &page);
+    assert!(output.status.success(), "{}: {output:?}", file.display());
+    let html = fs::read_to_string(&page).unwrap();
+    fs::remove_file(page).unwrap();
+    html
+}
+
+fn show(file: &Path, page: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
+        .arg("--from")
+        .arg(file)
+        .arg("--report")
+        .arg(page)
+        .output()
+        .unwrap()
+}
+
+fn files_of(folder: &Path, begin: &str) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap());
+    let wanted = files.filter(|file| {
+        let name = file.file_name().into_string().unwrap();
+        name.starts_with(begin) && name.ends_with(".json")
+    });
+    wanted.map(|file| file.path()).collect()
+}
