@@ -14,7 +14,7 @@ const FOLDER: &str = "docs/plots";
 const SHOWN: [(&str, &[&str]); 2] = [
     (
         "bench/record/intel-xeon-6.167.1-2-cores/2026-11-21.json",
-        &["cpu-1", "cpu-2", "unlock-1"],
+        &["cpu-1", "cpu-2"],
     ),
     (
         "bench/record/intel-xeon-6.167.1-2-cores/2026-11-22-block.json",
