@@ -70,7 +70,6 @@ pub(crate) struct Report {
 struct Row {
     /// The CPU's or the device's interface, the engine or a rival.
     contestant: String,
-    #[serde(skip)]
     whose: Whose,
     /// As the paper's tables name it; what is not in them has other words.
     system: &'static str,
@@ -104,7 +103,6 @@ struct Rates {
 #[derive(Debug, Deserialize, Serialize)]
 struct Rate {
     contestant: String,
-    #[serde(skip)]
     whose: Whose,
     system: &'static str,
     threads: usize,
@@ -127,7 +125,8 @@ pub(crate) struct Times {
 }
 
 /// What runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 enum Whose {
     /// The engine and its backends.
     Luxors,

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     names: Vec<Bench>,
 
     /// cpu: the bytes that fit no cache [default: 256M, quick: 64M]; file: of the file [4G,
-    /// quick: 1G]; block and demir-2020: of the disk [default: 1G]; damjanovic-simic-2015: of the
+    /// quick: 1G]; block and demir-2020: of the disk [1G, quick: 256M]; damjanovic-simic-2015: of the
     /// message [default: 128000000, portable: 4000000; quick: a 64th, portable: a 32nd];
     /// an-seo-2022: of the data [128M, quick: 8M; an OpenCL device that is a CPU takes a
     /// sixteenth]; sanida-2020: of the longest file [8M, quick: 2M; such a device: 512K, quick:
@@ -113,7 +113,7 @@ pub(crate) struct Args {
     #[arg(value_hint = ValueHint::DirPath)]
     dir: PathBuf,
 
-    /// How long a server's turn is, in milliseconds [default: 2000; quick: 1000]
+    /// How long a server's turn is, in milliseconds [default: 2000; quick: 400]
     #[arg(long = "turn", value_name = "MS", help_heading = SERVERS)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     turn: Option<u32>,
@@ -382,11 +382,12 @@ impl Args {
         Ok(block::Plan {
             luxor: self.luxor()?,
             folder: self.dir.clone(),
-            bytes: self.size.unwrap_or(1 << 30),
+            bytes: self.disk_bytes(),
             quick: self.quick,
             turn: self.turn(),
             engine: self.engine.clone(),
             options,
+            all_are_needed: !self.contestants.is_empty(),
             contestants: Contestant::value_variants()
                 .iter()
                 .copied()
@@ -403,7 +404,7 @@ impl Args {
     pub(crate) fn demir(&self) -> Result<demir::Plan, String> {
         Ok(demir::Plan {
             folder: self.dir.clone(),
-            bytes: self.size.unwrap_or(1 << 30),
+            bytes: self.disk_bytes(),
             quick: self.quick,
             turn: self.turn(),
             engine: self.engine.clone(),
@@ -460,8 +461,13 @@ impl Args {
         (self.engine != "auto").then(|| self.engine.clone())
     }
 
+    fn disk_bytes(&self) -> usize {
+        let standard = if self.quick { 256 << 20 } else { 1 << 30 };
+        self.size.unwrap_or(standard)
+    }
+
     fn turn(&self) -> Duration {
-        let standard = if self.quick { 1000 } else { 2000 };
+        let standard = if self.quick { 400 } else { 2000 };
         Duration::from_millis(self.turn.unwrap_or(standard).into())
     }
 
@@ -471,12 +477,20 @@ impl Args {
             [] => connections,
             said => said,
         };
+        let look = |load: &Load| {
+            let chosen = !self.requests.is_empty() || !self.connections.is_empty();
+            !self.quick || chosen || (load.request_bytes, load.connections) == (64 << 10, 1)
+        };
         let wanted = |load: &Load| {
             (self.accesses.is_empty() || self.accesses.contains(&load.access))
                 && (self.requests.is_empty() || self.requests.contains(&load.request_bytes))
                 && connections.contains(&load.connections)
         };
-        let loads: Vec<Load> = Load::all().into_iter().filter(wanted).collect();
+        let loads: Vec<Load> = Load::all()
+            .into_iter()
+            .filter(wanted)
+            .filter(look)
+            .collect();
         if loads.is_empty() {
             return Err(
                 "there is no such load: --request is 4K, 64K or 1M and --connections 1 \

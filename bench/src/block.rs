@@ -34,6 +34,8 @@ pub(crate) struct Plan {
     /// `--engine` and `--threads`, as they were given.
     pub(crate) options: Vec<String>,
     pub(crate) contestants: Vec<Contestant>,
+    /// They were asked for: none may be missing.
+    pub(crate) all_are_needed: bool,
     pub(crate) loads: Vec<Load>,
 }
 
@@ -52,6 +54,9 @@ pub(crate) struct Report {
     throughput: Vec<Case>,
     /// Of reads of 4 KiB at random places, one at a time.
     latency: Vec<LatencyRow>,
+    /// Who is not here, and why.
+    #[serde(default)]
+    absent: Vec<String>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -120,12 +125,11 @@ pub(crate) fn check(plan: &Plan) -> Result<bool, String> {
     }
     fio::version()?;
     program::first_line("nbdcopy", &["--version"])?;
-    for contestant in &plan.contestants {
-        contestant
-            .version(&plan.luxor)
-            .map_err(|e| format!("{e}; `block` can do without: --contestant"))?;
+    let (contestants, missing) = plan.contestants();
+    if let Some(reason) = missing.first().filter(|_| plan.all_are_needed) {
+        return Err(reason.clone());
     }
-    let files = Files::count(&plan.contestants);
+    let files = Files::count(&contestants);
     let needed = (plan.bytes as u64)
         .saturating_mul(files)
         .saturating_add(128 << 20);
@@ -146,9 +150,10 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
         engine: &plan.engine,
         options: &plan.options,
     };
-    files.make(&plan.contestants, plan.bytes)?;
+    let (contestants, absent) = plan.contestants();
+    files.make(&contestants, plan.bytes)?;
     let mut lanes = Vec::new();
-    for &contestant in &plan.contestants {
+    for contestant in contestants {
         let (socket, log) = (files.socket(contestant), files.log(contestant));
         let server = Server::start(&files.words(contestant), &socket, &log)?;
         server
@@ -192,10 +197,10 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     verify(&lanes, plan.bytes)?;
     let latency = lanes.iter().filter_map(|lane| LatencyRow::of(lane, &lanes));
     let latency = latency.collect();
-    let mut contestants = Vec::new();
+    let mut abouts = Vec::new();
     for lane in &lanes {
         let words = files.words(lane.contestant);
-        contestants.push(About {
+        abouts.push(About {
             contestant: lane.contestant,
             version: lane.contestant.version(&plan.luxor)?,
             command: words
@@ -211,10 +216,35 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
         fio: fio::version()?,
         rounds,
         turn_seconds: plan.turn.as_secs_f64(),
-        contestants,
+        contestants: abouts,
         throughput,
         latency,
+        absent,
     })
+}
+
+impl Plan {
+    /// Who is here, and why others are not.
+    fn contestants(&self) -> (Vec<Contestant>, Vec<String>) {
+        let mut missing = Vec::new();
+        let mut is_here = |contestant: &Contestant| {
+            let version = contestant.version(&self.luxor);
+            missing.extend(
+                version
+                    .as_ref()
+                    .err()
+                    .map(|e| format!("{}: {e}", contestant.text())),
+            );
+            version.is_ok()
+        };
+        let here = self
+            .contestants
+            .iter()
+            .copied()
+            .filter(&mut is_here)
+            .collect();
+        (here, missing)
+    }
 }
 
 /// Takes new samples of everybody, in turns.

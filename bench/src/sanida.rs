@@ -59,7 +59,6 @@ pub(crate) struct Report {
 struct Row {
     /// The device's interface, the engine or a rival.
     contestant: String,
-    #[serde(skip)]
     rival: bool,
     /// Of a block, for a work-item; null for who has none.
     bytes_per_item: Option<u32>,

@@ -49,7 +49,7 @@ impl Report {
                 .map(Case::table)
                 .chain([latency])
                 .collect(),
-            absent: Vec::new(),
+            absent: self.absent.clone(),
         })
     }
 

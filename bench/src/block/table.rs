@@ -33,6 +33,9 @@ impl Report {
                 about.command.join(" ")
             );
         }
+        for reason in &self.absent {
+            text += &format!("without {reason}\n");
+        }
         let luxors: Vec<Contestant> = self
             .contestants
             .iter()
