@@ -129,11 +129,11 @@ pub(crate) struct Times {
 #[serde(rename_all = "lowercase")]
 enum Whose {
     /// The engine and its backends.
-    Luxors,
+    Luxor,
     /// A system of the paper's.
-    Papers,
+    Paper,
     /// A library.
-    Rivals,
+    Rival,
 }
 
 /// Somebody who takes part.
@@ -437,7 +437,7 @@ impl Bench<'_, '_> {
         };
         let mut lane = Lane::new(engine.info().name, system, bytes, Box::new(run));
         lane.threads = threads.get();
-        lane.whose = Whose::Luxors;
+        lane.whose = Whose::Luxor;
         Ok(lane)
     }
 
@@ -465,7 +465,7 @@ impl Bench<'_, '_> {
         };
         let name = &rival.about().name;
         let mut lane = Lane::new(name, system, self.input.len(), Box::new(run));
-        lane.whose = Whose::Rivals;
+        lane.whose = Whose::Rival;
         Ok(Some(lane))
     }
 }
@@ -534,7 +534,7 @@ impl<'a> Lane<'a> {
     ) -> Self {
         Self {
             contestant: contestant.to_owned(),
-            whose: Whose::Papers,
+            whose: Whose::Paper,
             system,
             threads: 1,
             bytes,
@@ -594,7 +594,7 @@ fn row(lane: &Lane<'_>) -> Result<Row, String> {
 
 fn rate(lane: &Lane<'_>, lanes: &[Lane<'_>]) -> Result<Rate, String> {
     let own = lane.seconds_per_byte();
-    let rivals = lanes.iter().filter(|other| other.whose == Whose::Rivals);
+    let rivals = lanes.iter().filter(|other| other.whose == Whose::Rival);
     let times = |other: &Lane<'_>| {
         let ratio = stats::ratios(&other.seconds_per_byte(), &own)?;
         Some((other.contestant.clone(), ratio))

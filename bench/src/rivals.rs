@@ -58,6 +58,11 @@ pub(crate) fn all() -> Vec<Box<dyn Rival>> {
     ]
 }
 
+/// Why there are no others, where there are none.
+pub(crate) fn missing() -> Option<String> {
+    MISSING.map(str::to_owned)
+}
+
 /// What to say about those that are missing.
 pub(crate) const MISSING: Option<&str> = if cfg!(feature = "rivals") {
     None

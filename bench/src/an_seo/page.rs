@@ -8,7 +8,7 @@ use crate::{
         self, Paper, Row, Section, Table, columns,
         plot::{self, Bar, Figure},
     },
-    size,
+    rivals, size,
     stats::Summary,
 };
 
@@ -49,7 +49,10 @@ impl Report {
             conclusion: self.conclusion(),
             figures,
             tables,
-            absent: gpu::absent(&self.devices, &self.absent),
+            absent: gpu::absent(&self.devices, &self.absent)
+                .into_iter()
+                .chain(rivals::missing())
+                .collect(),
         })
     }
 
@@ -123,7 +126,7 @@ impl Report {
             let cells = [
                 contestant.clone(),
                 streams.to_string(),
-                encryption_ms.text(2),
+                milliseconds(encryption_ms),
             ];
             Row::new(page::Whose::Rival, cells)
         });
@@ -158,7 +161,7 @@ impl Report {
                     Some(rate.kernels_gb_per_s?.median)
                 });
             }
-            if first.whose == Whose::Rivals {
+            if first.whose == Whose::Rival {
                 continue;
             }
             for rival in first.of_rival.keys() {
@@ -198,10 +201,10 @@ impl Report {
             let (name, ms) = (&row.contestant, plot::value(row.total_ms.median));
             text += &format!(", its GPU system with alpha^128 on {name} {ms} ms");
         }
-        let engine = all().find(|row| row.whose == Whose::Luxors)?;
+        let engine = all().find(|row| row.whose == Whose::Luxor)?;
         let ms = plot::value(engine.total_ms.median);
         text += &format!(", and Luxor's {} on one thread {ms} ms", engine.contestant);
-        for row in all().filter(|row| row.whose == Whose::Rivals) {
+        for row in all().filter(|row| row.whose == Whose::Rival) {
             let (name, ms) = (row.name(), plot::value(row.total_ms.median));
             text += &format!(", {name}, {ms} ms");
         }
@@ -209,10 +212,15 @@ impl Report {
     }
 }
 
+/// With the quartiles.
+fn milliseconds(ms: &Summary) -> String {
+    ms.text(if ms.median >= 100.0 { 0 } else { 2 })
+}
+
 impl Whose {
     /// The paper's systems and libraries are others.
     fn of_row(self) -> page::Whose {
-        page::whose(self != Self::Luxors)
+        page::whose(self != Self::Luxor)
     }
 }
 
@@ -229,7 +237,7 @@ impl super::Row {
         if self.bytes != file_bytes {
             name += &format!(", from {}", size::text(self.bytes));
         }
-        let cell = |ms: Option<&Summary>| ms.map_or("none".to_owned(), |ms| ms.text(2));
+        let cell = |ms: Option<&Summary>| ms.map_or("none".to_owned(), milliseconds);
         let cells = [
             name,
             cell(self.alpha_ms.as_ref()),
@@ -244,8 +252,8 @@ impl super::Row {
 impl Rate {
     fn name(&self) -> String {
         let threads = match (self.whose, self.threads) {
-            (Whose::Luxors, 1) => ", one thread".to_owned(),
-            (Whose::Luxors, n) => format!(", {n} threads"),
+            (Whose::Luxor, 1) => ", one thread".to_owned(),
+            (Whose::Luxor, n) => format!(", {n} threads"),
             _ => String::new(),
         };
         let system = match self.system {
@@ -270,10 +278,10 @@ mod tests {
     /// A naive CPU, a device, the engine and a library.
     fn report(devices: bool) -> Report {
         let all = [
-            ("CPU", Whose::Papers, "naive CPU"),
-            ("opencl", Whose::Papers, "GPU alpha^128"),
-            ("vaes512", Whose::Luxors, "engine"),
-            ("OpenSSL", Whose::Rivals, "library"),
+            ("CPU", Whose::Paper, "naive CPU"),
+            ("opencl", Whose::Paper, "GPU alpha^128"),
+            ("vaes512", Whose::Luxor, "engine"),
+            ("OpenSSL", Whose::Rival, "library"),
         ];
         let taking_part = || {
             all.into_iter()

@@ -7,7 +7,7 @@ use crate::{
         self, Section, Table, Whose, columns,
         plot::{self, Bar},
     },
-    size,
+    rivals, size,
 };
 
 /// The call and the data units that the page shows, where they were measured.
@@ -67,7 +67,7 @@ impl Report {
             conclusion: conclusion(&shown),
             figures,
             tables,
-            absent: Vec::new(),
+            absent: rivals::missing().into_iter().collect(),
         })
     }
 

@@ -13,7 +13,7 @@ use crate::{
         self, Paper, Row, Section, Table, Whose, columns,
         plot::{self, Figure, Line},
     },
-    size,
+    rivals, size,
 };
 
 const PAPER: Paper = Paper {
@@ -61,7 +61,7 @@ impl Report {
             conclusion: self.conclusion(),
             figures: figures.unwrap_or_default(),
             tables,
-            absent: Vec::new(),
+            absent: rivals::missing().into_iter().collect(),
         })
     }
 

@@ -39,7 +39,7 @@ impl Report {
             title: "XTS-AES on devices".to_owned(),
             paper: None,
             about: about.to_owned() + &gpu::text(&devices),
-            conclusion: (!said.is_empty()).then(|| format!("{}.", said.join("; "))),
+            conclusion: (!said.is_empty()).then(|| format!("{}.", said.join(". "))),
             figures,
             tables: self.devices.iter().flat_map(OnDevice::tables).collect(),
             absent,
@@ -52,18 +52,18 @@ impl OnDevice {
     fn said(&self) -> Option<String> {
         let (on_device, host) = (self.resident.first()?, self.host.first()?);
         let mut text = format!(
-            "On {} {} does {} GB/s with data that are there, {:.2} of a copy's rate, and {} from host \
-             to host, {:.2} of the copies'",
+            "On {}, {}: {} GB/s with data that are there, {} of a copy's rate, and {} from host to \
+             host, {} of the copies'",
             self.about.name,
             on_device.name(),
             plot::value(on_device.gb_per_s.median),
-            on_device.of_copy.median,
+            plot::value(on_device.of_copy.median),
             plot::value(host.gb_per_s.median),
-            host.of_copy.median,
+            plot::value(host.of_copy.median),
         );
         if let Some(beside) = self.papers.first() {
             text += &format!(
-                ", and its kernels are {} times as fast as An and Seo's",
+                "; its kernels are {} times as fast as An and Seo's",
                 plot::value(beside.kernels.times.median)
             );
         }
@@ -116,7 +116,7 @@ impl OnDevice {
                 "Times theirs",
                 "With copies",
                 "Theirs with copies",
-                "Times theirs",
+                "Times theirs with copies",
             ]),
             rows: self.papers.iter().map(Beside::row).collect(),
         };

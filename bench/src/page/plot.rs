@@ -32,7 +32,7 @@ impl Figure {
 const PICTURE: &str = "\
     :root { color: #1b1f24; font-weight: 500 } \
     @media (prefers-color-scheme: dark) { :root { color: #e6e9ed; --grid: #3c4550; \
-    --luxor: #5cadff; --rival: #d9b44a; --paper: #9aa5b1 } }";
+    --luxor: #5cadff; --rival: #d9b44a; --paper: #9aa5b1; --limit: #c49bf0 } }";
 
 /// A bar: its name, whose it is, how long.
 pub(crate) struct Bar {
@@ -102,7 +102,6 @@ fn colour(whose: Whose) -> RGBColor {
 /// When they cannot be drawn.
 pub(crate) fn bars(caption: &str, unit: &str, bars: &[Bar]) -> Result<Figure, String> {
     let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
-    let most = if most > 0.0 { most } else { 1.0 };
     let height = 60 + 44 * u32::try_from(bars.len()).map_err(|e| e.to_string())?;
     let draw = |area: &Area<'_>| {
         let longest = bars.iter().map(|bar| value(bar.value).len()).max();
@@ -155,7 +154,6 @@ pub(crate) fn lines(
 ) -> Result<Figure, String> {
     let points = || lines.iter().flat_map(|line| &line.points);
     let most = points().map(|point| point.1).fold(0.0, f64::max);
-    let most = if most > 0.0 { most } else { 1.0 };
     let least_x = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
     let most_x = points().map(|point| point.0).fold(0.0, f64::max);
     if least_x <= 0.0 || least_x >= most_x {

@@ -12,7 +12,7 @@ use crate::{
         self, Paper, Row, Section, Table, Whose, columns,
         plot::{self, Bar, Figure},
     },
-    size,
+    rivals, size,
 };
 
 const PAPER: Paper = Paper {
@@ -55,7 +55,10 @@ impl Report {
                 .chain(times)
                 .chain(items)
                 .collect(),
-            absent: gpu::absent(&self.devices, &self.absent),
+            absent: gpu::absent(&self.devices, &self.absent)
+                .into_iter()
+                .chain(rivals::missing())
+                .collect(),
         })
     }
 
