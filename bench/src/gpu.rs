@@ -268,11 +268,14 @@ pub(crate) fn all() -> (Vec<Box<dyn Gpu>>, Vec<String>) {
     (devices, absent)
 }
 
-/// What the devices are, as sentences that go on a text.
+/// What the devices are, without the particulars of their drivers, as sentences that go on a
+/// text.
 pub(crate) fn text(devices: &[About]) -> String {
-    let said = devices.iter();
-    said.map(|about| format!(" {} is {}.", about.name, about.device))
-        .collect()
+    let said = devices.iter().map(|about| {
+        let device = about.device.split(" (").next().unwrap_or_default();
+        format!(" {} is {device}.", about.name)
+    });
+    said.collect()
 }
 
 /// Why there are no others, and that one is but a CPU.

@@ -58,9 +58,11 @@ pub(crate) fn all() -> Vec<Box<dyn Rival>> {
     ]
 }
 
-/// Why there are no others, where there are none.
-pub(crate) fn missing() -> Option<String> {
-    MISSING.map(str::to_owned)
+/// What a page says where no rival took part, which it may have from another program's JSON.
+pub(crate) fn absent(any: bool) -> Option<String> {
+    let why = "other libraries: none with this mode was in the program; `cargo xtask bench` builds \
+               one with OpenSSL and AWS-LC";
+    (!any).then(|| why.to_owned())
 }
 
 /// What to say about those that are missing.

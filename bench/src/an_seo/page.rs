@@ -41,6 +41,12 @@ impl Report {
         for bits in [128, 256] {
             tables.extend(self.rates(bits));
         }
+        let rivals = self
+            .tables_3_and_4
+            .iter()
+            .any(|row| row.whose == Whose::Rival);
+        let mut absent = gpu::absent(&self.devices, &self.absent);
+        absent.extend(rivals::absent(rivals));
         Ok(Section {
             name: "an-seo-2022",
             title: "XTS on a GPU, powers of alpha from the host".to_owned(),
@@ -49,10 +55,7 @@ impl Report {
             conclusion: self.conclusion(),
             figures,
             tables,
-            absent: gpu::absent(&self.devices, &self.absent)
-                .into_iter()
-                .chain(rivals::missing())
-                .collect(),
+            absent,
         })
     }
 

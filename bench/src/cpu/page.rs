@@ -67,7 +67,9 @@ impl Report {
             conclusion: conclusion(&shown),
             figures,
             tables,
-            absent: rivals::missing().into_iter().collect(),
+            absent: rivals::absent(shown.iter().any(|row| row.rival))
+                .into_iter()
+                .collect(),
         })
     }
 

@@ -61,7 +61,14 @@ impl Report {
             conclusion: self.conclusion(),
             figures: figures.unwrap_or_default(),
             tables,
-            absent: rivals::missing().into_iter().collect(),
+            absent: rivals::absent(self.has_rivals()).into_iter().collect(),
+        })
+    }
+
+    fn has_rivals(&self) -> bool {
+        self.engines.iter().any(|engine| {
+            let mut rows = engine.arrays.iter().flat_map(|array| &array.rows);
+            rows.any(|row| row.contestant != engine.engine)
         })
     }
 

@@ -44,6 +44,12 @@ impl Report {
         about += " In XTS a file is one data unit here; AES-192 in XTS is in no standard, and only \
                   the paper's kernels have it.";
         about += &gpu::text(&self.devices);
+        let rivals = self
+            .rows
+            .iter()
+            .any(|row| row.rival && row.cipher.ends_with("xts"));
+        let mut absent = gpu::absent(&self.devices, &self.absent);
+        absent.extend(rivals::absent(rivals));
         Ok(Section {
             name: "sanida-2020",
             title: "AES a byte at a time in OpenCL".to_owned(),
@@ -55,10 +61,7 @@ impl Report {
                 .chain(times)
                 .chain(items)
                 .collect(),
-            absent: gpu::absent(&self.devices, &self.absent)
-                .into_iter()
-                .chain(rivals::missing())
-                .collect(),
+            absent,
         })
     }
 
