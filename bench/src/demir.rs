@@ -159,7 +159,7 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
             None
         }
     };
-    let rounds = if plan.quick { 3 } else { 7 };
+    let rounds = if plan.quick { 1 } else { 7 };
     let served = match &fio {
         Some(_) => serve_all(plan, &folder, rounds)?,
         None => Vec::new(),
@@ -271,7 +271,9 @@ impl Lane {
         samples.bytes_per_second.push(Some(found.bytes_per_second));
         samples.bytes_per_call.push(Some(bytes / calls));
         samples.engine_bytes_per_second.push(Some(bytes / engine));
-        samples.engine_share.push(Some(engine / cpu));
+        // The system counts it in hundredths of a second, of which a short turn may have none.
+        let share = Some(engine / cpu).filter(|share| share.is_finite());
+        samples.engine_share.push(share);
         Ok(())
     }
 

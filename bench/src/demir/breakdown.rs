@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// It is walked through again and again; it and the tweaks fit an L2 cache.
-const BUFFER: usize = 64 << 10;
+pub(super) const BUFFER: usize = 64 << 10;
 
 /// The paper's 50 MB, in whole buffers.
 pub(super) const BYTES: usize = 763 * BUFFER;

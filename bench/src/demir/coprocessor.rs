@@ -62,6 +62,17 @@ const fn configuration(work: Work, request_bytes: usize) -> Configuration {
     }
 }
 
+impl Work {
+    /// As heads of columns have it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Software => "software",
+            Self::Mixed => "mixed",
+            Self::Offloaded => "XTS co-processor",
+        }
+    }
+}
+
 impl Configuration {
     /// In words.
     pub(crate) fn text(self) -> String {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Plan,
-    breakdown::BYTES,
+    breakdown::{BUFFER, BYTES},
     coprocessor::{
         CONFIGURATIONS, Configuration, Coprocessor, Device, Linear, Pace, SOFTWARE, Times, UNIT,
         Work,
@@ -42,7 +42,10 @@ pub(super) struct Study {
     /// Writers and readers of which each read what each wrote, by pairs.
     pub(super) compatible_pairs: usize,
     pub(super) rounds: usize,
-    /// Bytes of the rows of `breakdown` and `digest`, for as many as the paper's.
+    #[serde(default)]
+    pub(super) served_rounds: Option<usize>,
+    /// Bytes of the rows of `breakdown` with the co-processor and of `digest`, for as many as
+    /// the paper's.
     pub(super) measured_bytes: usize,
     pub(super) bytes: usize,
     pub(super) breakdown: Vec<Breakdown>,
@@ -111,11 +114,14 @@ pub(super) struct Served {
 /// What is read or written at a time to take a digest: what Linux reads ahead.
 const READ: usize = 128 << 10;
 
+/// Of a quick look at what else takes seconds, as on the paper's board: whole buffers.
+const QUICK_BYTES: usize = 24 * BUFFER;
+
 /// What the largest of them takes.
 pub(super) const ROOM: usize = DISKS[1];
 
 /// Of Figure 5, in the paper's order.
-const DISKS: [usize; 2] = [256 << 20, 512 << 20];
+pub(super) const DISKS: [usize; 2] = [256 << 20, 512 << 20];
 
 /// Measures; `serve`: Figure 5, too.
 ///
@@ -130,8 +136,8 @@ pub(super) fn measure(
 ) -> Result<Study, String> {
     let cost = Cost::of(plan, cycles::measure()?)?;
     let compatible_pairs = compare_all(&**backend)?;
-    let rounds = if plan.quick { 1 } else { 5 };
-    let measured = if plan.quick { BYTES / 16 } else { BYTES };
+    let rounds = if plan.quick { 3 } else { 5 };
+    let measured = if plan.quick { QUICK_BYTES } else { BYTES };
     Ok(Study {
         breakdown: breakdown(&**backend, &cost, measured, rounds)?,
         digest: digests(backend, &cost, folder, measured, rounds)?,
@@ -143,6 +149,7 @@ pub(super) fn measure(
         cost,
         compatible_pairs,
         rounds,
+        served_rounds: Some(served_rounds(plan)),
         measured_bytes: measured,
         bytes: BYTES,
     })
@@ -167,7 +174,7 @@ impl Cost {
         })
     }
 
-    fn pace(&self, work: Work) -> Pace {
+    pub(super) fn pace(&self, work: Work) -> Pace {
         let ways = match work {
             Work::Software => return Pace::default(),
             Work::Mixed => self.cycles.ecb,
@@ -253,7 +260,7 @@ fn breakdown(
     rounds: usize,
 ) -> Result<Vec<Breakdown>, String> {
     // Walked through again and again, it fits a cache.
-    let mut buffer = Buffer::zeroed(64 << 10);
+    let mut buffer = Buffer::zeroed(BUFFER);
     Pattern::new().fill(&mut buffer);
     let mut rows = Vec::new();
     for direction in Direction::ALL {
@@ -265,17 +272,23 @@ fn breakdown(
             .into_iter()
             .map(load)
             .collect::<Result<_, _>>()?;
+        // Software alone takes milliseconds for all of it.
+        let bytes = CONFIGURATIONS.map(|configuration| match configuration.work {
+            Work::Software => BYTES,
+            Work::Mixed | Work::Offloaded => measured,
+        });
         let mut samples = [const { Vec::new() }; CONFIGURATIONS.len()];
         for at in stats::turns(rounds, keys.len()) {
             let begun = Instant::now();
-            for from in (0..measured).step_by(buffer.len()) {
+            for from in (0..bytes[at]).step_by(buffer.len()) {
                 let sector = (from / UNIT) as u64;
                 crypt(&keys[at], direction, sector, InOut::InPlace(&mut buffer))?;
             }
             samples[at].push((begun.elapsed(), keys[at].take_times()));
         }
-        for (configuration, samples) in CONFIGURATIONS.into_iter().zip(samples) {
-            rows.push(Breakdown::of(direction, configuration, &samples, measured)?);
+        for (at, samples) in samples.iter().enumerate() {
+            let configuration = CONFIGURATIONS[at];
+            rows.push(Breakdown::of(direction, configuration, samples, bytes[at])?);
         }
     }
     Ok(rows)
@@ -389,17 +402,17 @@ fn fill(file: &Path, len: usize, engine: &str, cost: &Cost) -> Result<digest::Ou
     Ok(md5.finalize())
 }
 
+fn served_rounds(plan: &Plan) -> usize {
+    if plan.quick { 1 } else { 3 }
+}
+
 /// Figure 5: disks of the paper's two sizes, from one end to the other for as long as a turn
 /// is.
 fn served(plan: &Plan, cost: &Cost, folder: &Folder) -> Result<Vec<Served>, String> {
     /// What a server gives is compared on a disk so small that the slowest is soon done.
     const COMPARED: usize = 4 << 20;
     compare_served(plan, cost, folder, COMPARED)?;
-    let (sizes, rounds) = if plan.quick {
-        (&DISKS[..1], 1)
-    } else {
-        (&DISKS[..], 3)
-    };
+    let sizes = if plan.quick { &DISKS[..1] } else { &DISKS[..] };
     let mut rows = Vec::new();
     for &disk_bytes in sizes {
         let file = folder.path().join("served");
@@ -416,7 +429,7 @@ fn served(plan: &Plan, cost: &Cost, folder: &Folder) -> Result<Vec<Served>, Stri
                 connections: 1,
             };
             let mut samples = [const { Vec::new() }; CONFIGURATIONS.len()];
-            for at in stats::turns(rounds, servers.len()) {
+            for at in stats::turns(served_rounds(plan), servers.len()) {
                 let found = fio::throughput(servers[at].uri(), &load, disk_bytes, plan.turn)?;
                 samples[at].push(found.bytes_per_second / f64::from(1 << 20));
             }

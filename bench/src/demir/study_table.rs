@@ -10,9 +10,9 @@ use super::{
 use crate::{size, stats::Summary};
 
 /// A row of ours, as in the paper's Tables 1 and 2.
-type Line = (&'static str, fn(&Parts) -> &Summary);
+pub(super) type Line = (&'static str, fn(&Parts) -> &Summary);
 
-const LINES: [Line; 5] = [
+pub(super) const LINES: [Line; 5] = [
     ("tweaks", |parts| &parts.tweaks),
     ("first XOR", |parts| &parts.first_xor),
     ("second XOR", |parts| &parts.second_xor),
@@ -35,8 +35,10 @@ impl Study {
             self.rounds,
         );
         if self.measured_bytes < self.bytes {
-            let part = self.bytes / self.measured_bytes;
-            text += &format!("\n(a part of 1/{part} measured, and multiplied)");
+            let measured = self.measured_bytes as f64 / 1e6;
+            text += &format!(
+                "\n({measured:.1} MB measured with the co-processor and for MD5, and multiplied)"
+            );
         }
         text += ".\n";
         for (direction, title, table) in [
@@ -61,7 +63,36 @@ impl Study {
             text += &gain(&rows, table);
         }
         text += &digest(&self.digest);
-        text + &served(&self.served)
+        text + &self.served_text()
+    }
+}
+
+impl Study {
+    fn served_text(&self) -> String {
+        if self.served.is_empty() {
+            return String::new();
+        }
+        let title = match self.served_rounds {
+            None | Some(1) => "Served, MiB/s, Figure 5".to_owned(),
+            Some(rounds) => format!("MiB/s of {rounds} rounds, Figure 5"),
+        };
+        let mut text = heading(&title, CONFIGURATIONS.into_iter());
+        for case in self.served.chunks(CONFIGURATIONS.len()) {
+            let cells = case.iter();
+            let cells = cells.map(|row| format!("{:.0}", row.mib_per_s.median));
+            text += &line(&case[0].case(), cells);
+        }
+        text + "  the paper's is a chart without numbers: with extended requests its mixed \
+                configuration is about where its\n  XTS co-processor of 512 B is, slightly slower \
+                encrypting and slightly faster decrypting; all others are behind.\n"
+    }
+}
+
+impl Served {
+    /// Of what disk and load it is: the same in a row of configurations.
+    pub(super) fn case(&self) -> String {
+        let load = self.load.text().replace(", 1 connection", "");
+        format!("{}, {load}", size::text(self.disk_bytes))
     }
 }
 
@@ -111,12 +142,7 @@ fn heading(title: &str, configurations: impl Iterator<Item = Configuration>) -> 
         request_bytes,
     } in configurations
     {
-        let work = match work {
-            Work::Software => "software",
-            Work::Mixed => "mixed",
-            Work::Offloaded => "XTS co-processor",
-        };
-        rows[0] += &format!(" {work:>WIDTH$}");
+        rows[0] += &format!(" {:>WIDTH$}", work.name());
         rows[1] += &format!(" {:>WIDTH$}", size::text(request_bytes));
     }
     rows.join("\n") + "\n"
@@ -168,7 +194,7 @@ fn gain(rows: &[&Breakdown], table: &[published::Row]) -> String {
             .map_or(f64::NAN, |row| row.total.median)
     };
     let times = |work| total(work, 512) / total(work, 4096);
-    let (_, [short, extended]) = table[0];
+    let (_, [short, extended], _) = table[0];
     format!(
         "Extended requests make the mixed configuration {:.2} times as fast, on the paper's board \
          {:.2} times, and the core {:.2} times.\n",
@@ -192,23 +218,4 @@ fn digest(rows: &[DigestRow]) -> String {
     text += &line("reading, and the rest", cells(|row| &row.rest));
     text + "  the paper's is a chart without numbers: MD5 is the same in both and small, decryption \
             most of the time,\n  and reading and the rest is almost halved by extended requests.\n"
-}
-
-fn served(rows: &[Served]) -> String {
-    let mut text = heading("Served, MiB/s, Figure 5", CONFIGURATIONS.into_iter());
-    let mut rest = rows;
-    while let [first, ..] = rest {
-        let (case, others) = rest.split_at(CONFIGURATIONS.len().min(rest.len()));
-        let what = format!("{}, {}", size::text(first.disk_bytes), first.load.text());
-        let what = what.replace(", 1 connection", "");
-        text += &line(
-            &what,
-            case.iter()
-                .map(|row| format!("{:.0}", row.mib_per_s.median)),
-        );
-        rest = others;
-    }
-    text + "  the paper's is a chart without numbers: with extended requests its mixed \
-            configuration is about where its\n  XTS co-processor of 512 B is, slightly slower \
-            encrypting and slightly faster decrypting; all others are behind.\n"
 }

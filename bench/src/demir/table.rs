@@ -9,9 +9,9 @@ use super::{
 use crate::{size, stats::Summary};
 
 /// A row of ours, and the paper's that it stands beside.
-type Line = (&'static str, fn(&Parts) -> &Summary);
+pub(super) type Line = (&'static str, fn(&Parts) -> &Summary);
 
-const LINES: [Line; 8] = [
+pub(super) const LINES: [Line; 8] = [
     ("the whole", |parts| &parts.whole),
     ("data unit numbers encrypted", |parts| &parts.numbers),
     ("powers of alpha", |parts| &parts.powers),
@@ -145,14 +145,10 @@ pub(super) fn paper(table: &[published::Row]) -> String {
          \x20 {:<30} {:>17} {:>17}\n",
         "", "512 B", "512 B, 4096 B"
     );
-    let total = table[0].1;
-    for (what, seconds) in table {
+    for (what, seconds, parts) in table {
         text += &format!("  {what:<30}");
-        for (part, whole) in seconds.iter().zip(total) {
-            text += &format!(
-                " {:>17}",
-                format!("{part:.2} ({:.0}%)", part / whole * 100.0)
-            );
+        for (seconds, part) in seconds.iter().zip(parts) {
+            text += &format!(" {:>17}", format!("{seconds:.2} ({part:.0}%)"));
         }
         text.push('\n');
     }
