@@ -101,6 +101,21 @@ pub(crate) fn columns(heads: &[&str]) -> Vec<String> {
     heads.iter().map(|&head| head.to_owned()).collect()
 }
 
+/// HTML of a text, with what is between backticks as code.
+fn marked(text: &str) -> String {
+    let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
+    let pieces: Vec<_> = escaped.split('`').collect();
+    // The last of an odd number of backticks is none.
+    let (pairs, last) = pieces.as_chunks::<2>();
+    if last.is_empty() {
+        return escaped;
+    }
+    let pairs = pairs
+        .iter()
+        .map(|[text, code]| format!("{text}<code>{code}</code>"));
+    pairs.collect::<String>() + &last.concat()
+}
+
 /// A rival's or Luxor's.
 pub(crate) fn whose(rival: bool) -> Whose {
     if rival { Whose::Rival } else { Whose::Luxor }
@@ -152,6 +167,23 @@ impl Section {
                 !words.any(|word| word == "NaN" || word == "inf"),
                 "{name}: {text}"
             );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backticks_are_code_and_nothing_is_markup() {
+        for (text, html) in [
+            ("a `b` c", "a <code>b</code> c"),
+            ("`a` & `<b>`", "<code>a</code> &amp; <code>&lt;b></code>"),
+            ("a ` b", "a ` b"),
+            ("", ""),
+        ] {
+            assert_eq!(marked(text), html);
         }
     }
 }
