@@ -294,6 +294,7 @@ mod tests {
             .map(|table| table.rows.len())
             .collect();
         assert_eq!(lengths, [4, 4, 1]);
+        assert!(section.absent.is_empty());
         let said = section.conclusion.unwrap();
         assert!(
             said.contains("0.50 of the limit, 2.00 times a library's"),
@@ -306,6 +307,7 @@ mod tests {
         let only = section(vec![row("aesni", false, 16, 4096, 1)]);
         assert!(only.about.contains("calls of 4 KiB"), "{}", only.about);
         assert_eq!((only.figures.len(), only.tables.len()), (1, 2));
+        assert!(only.absent[0].contains("OpenSSL"));
         let memory = section(vec![
             row("aesni", false, 512, 1 << 20, 1),
             row("aesni", false, 512, 1 << 20, 2),
