@@ -41,7 +41,7 @@ pub(crate) struct Args {
     names: Vec<Bench>,
 
     /// cpu: the bytes that fit no cache [default: 256M, quick: 64M]; file: of the file [4G,
-    /// quick: 1G]; block and demir-2020: of the disk [1G, quick: 256M and 64M];
+    /// quick: 512M]; block and demir-2020: of the disk [1G, quick: 256M and 64M];
     /// damjanovic-simic-2015: of the message [default: 128000000, portable: 4000000; quick: a
     /// 64th, portable: a 32nd]; an-seo-2022: of the data [128M, quick: 8M; an OpenCL device that
     /// is a CPU takes a sixteenth]; sanida-2020: of the longest file [8M, quick: 2M; such a
@@ -351,7 +351,7 @@ impl Args {
             folder: self.dir.clone(),
             bytes: self
                 .size
-                .unwrap_or(if self.quick { 1 << 30 } else { 4 << 30 }),
+                .unwrap_or(if self.quick { 512 << 20 } else { 4 << 30 }),
             quick: self.quick,
             options,
         })
@@ -472,7 +472,7 @@ impl Args {
     }
 
     fn turn(&self) -> Duration {
-        let standard = if self.quick { 400 } else { 2000 };
+        let standard = if self.quick { 200 } else { 2000 };
         Duration::from_millis(self.turn.unwrap_or(standard).into())
     }
 
