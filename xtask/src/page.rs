@@ -108,6 +108,8 @@ pub fn browser() -> Result<Command, String> {
         "--headless",
         "--no-sandbox",
         "--disable-gpu",
+        // Containers have little of it.
+        "--disable-dev-shm-usage",
         "--hide-scrollbars",
         "--enable-logging=stderr",
         "--virtual-time-budget=20000",

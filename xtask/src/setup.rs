@@ -78,7 +78,7 @@ impl Need {
     /// What `cargo xtask page` needs: a browser, and the simulated core.
     pub fn for_page() -> Vec<Self> {
         let browser = Self {
-            what: "Chromium".to_owned(),
+            what: "Chromium (chromium, chromium-browser or google-chrome)".to_owned(),
             is_there: Box::new(|| page::browser().is_ok()),
             packages: Packages::same("chromium"),
         };
