@@ -3,7 +3,7 @@
 
 use std::{ffi::OsString, num::NonZeroUsize, path::PathBuf, thread, time::Duration};
 
-use clap::{Parser, ValueEnum, ValueHint};
+use clap::{ArgGroup, Parser, ValueEnum, ValueHint};
 use luxor_engine::{Direction, KeySize, Mode};
 
 use crate::{
@@ -35,6 +35,7 @@ What the numbers mean is said in BENCHMARKING.md.";
 /// are compared before anything is timed.
 #[derive(Debug, Parser)]
 #[command(name = "luxor-bench", version, max_term_width = 96, after_help = AFTER_HELP)]
+#[command(group = ArgGroup::new("shown").args(["report", "plots"]).multiple(true))]
 pub(crate) struct Args {
     /// What to measure (default: all there is)
     #[arg(value_enum, value_name = "NAME")]
@@ -73,7 +74,8 @@ pub(crate) struct Args {
 
     /// Measure nothing: show an earlier run again, from its JSON
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    #[arg(conflicts_with_all = ["names", "json", "record", "compare"])]
+    #[arg(conflicts_with_all = ["names", "json", "record", "compare", "size", "quick"])]
+    #[arg(requires = "shown")]
     pub(crate) from: Option<PathBuf>,
 
     /// Also keep the result as DIR/MACHINE/DATE.json, and the tables beside it as .txt

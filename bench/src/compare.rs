@@ -96,6 +96,14 @@ impl Record {
             both.len(),
             changed.len(),
         );
+        for (only, count) in [
+            ("the record", then.len() - both.len()),
+            ("this result", now.len() - both.len()),
+        ] {
+            if count > 0 {
+                report += &format!("{count} ratios are in {only} only\n");
+            }
+        }
         for (name, then, now) in changed {
             report += &format!(
                 "{:>6}  {name}: {:.3} then, {:.3} now\n",
@@ -242,8 +250,15 @@ mod tests {
             ]
         );
         assert!(told.contains("of 4 ratios that both have, 3 are"), "{told}");
+        assert!(!told.contains("only"), "{told}");
         let same = record.compare(&record.value);
         assert!(same.contains("of 4 ratios that both have, 0 are"), "{same}");
+        // Nothing is the same because it is not there.
+        let mut less = record.value.clone();
+        less["cpu"]["rows"] = json!([]);
+        let told = record.compare(&less);
+        assert!(told.contains("of 2 ratios that both have"), "{told}");
+        assert!(told.contains("2 ratios are in the record only"), "{told}");
     }
 
     #[test]

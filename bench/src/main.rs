@@ -33,7 +33,7 @@ mod stats;
 mod table_aes;
 mod unlock;
 
-use std::process::ExitCode;
+use std::{fs, process::ExitCode};
 
 use clap::error::ErrorKind;
 
@@ -81,6 +81,9 @@ fn run(args: &Args) -> Result<(), String> {
     }
     for path in args.outputs() {
         report::can_be_written(&path)?;
+    }
+    if let Some(folder) = &args.plots {
+        fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     }
     if let Some(path) = &args.from {
         return show(&Report::read(path)?, args);

@@ -10,6 +10,7 @@ use std::{
 };
 
 use roxmltree::{Document, Node, ParsingOptions};
+use serde_json::Value;
 
 /// Every example and every record, each shown again.
 #[test]
@@ -105,6 +106,33 @@ fn text(node: Node<'_, '_>) -> String {
     node.descendants().filter_map(|n| n.text()).collect()
 }
 
+/// What a machine's parts are called is text, on the page and in its plots.
+#[test]
+fn names_are_no_markup() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples");
+    let mut report: Value =
+        serde_json::from_slice(&fs::read(examples.join("bench-gpu.json")).unwrap()).unwrap();
+    let name = "<script>\"&'</script>";
+    report["machine"]["cpu"] = name.into();
+    report["gpu"]["devices"][0]["about"]["name"] = name.into();
+    report["gpu"]["devices"][0]["about"]["device"] = name.into();
+    let file = env::temp_dir().join(format!("luxor-names-{}.json", std::process::id()));
+    fs::write(&file, report.to_string()).unwrap();
+    let page = shown(&file);
+    fs::remove_file(file).unwrap();
+    let options = ParsingOptions {
+        allow_dtd: true,
+        ..ParsingOptions::default()
+    };
+    let document = Document::parse_with_options(&page, options).unwrap();
+    assert!(!document.descendants().any(|n| n.has_tag_name("script")));
+    assert!(
+        document
+            .descendants()
+            .any(|n| n.text().is_some_and(|text| text.contains(name)))
+    );
+}
+
 /// A program that fails in the midst of it ends its bench, and not the others.
 #[test]
 fn a_bench_that_stops_is_told_and_the_others_are_there() {
@@ -145,6 +173,21 @@ fn what_is_no_report_is_refused() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("is not what --json writes"), "{said}");
     assert!(!page.exists());
+    // Nothing would come of it.
+    let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
+        .arg("--from")
+        .arg(&none)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    // Before anything is measured.
+    let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
+        .args(["elmoghany-2011", "--plots"])
+        .arg(none.join("folder"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
     // The JSON would be written over it.
     let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
         .args(["elmoghany-2011", "--report"])

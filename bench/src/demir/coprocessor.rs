@@ -33,7 +33,9 @@ pub(crate) struct Configuration {
 pub(crate) enum Work {
     /// The CPU does everything.
     Software,
-    /// The co-processor has AES in ECB: the CPU does the tweaks and the XORs.
+    /// The co-processor has AES in ECB: the CPU does the tweaks and the XORs. It encrypts the data
+    /// unit numbers, too: the paper gives them to the co-processor, and its tables do not tell what
+    /// such a request takes.
     Mixed,
     /// The co-processor does XTS.
     Offloaded,

@@ -27,6 +27,8 @@ impl Study {
     pub(super) fn text(&self) -> String {
         let mut text = format!(
             "\nThe co-processor: Luxor's core in its place, AES-128-XTS, sectors of 512 B.\n{}\
+             Mixed, the CPU encrypts the data unit numbers too, which the paper's section 3.1 gives to \
+             the co-processor.\n\
              Each configuration has read what each wrote: {} pairs. Seconds for {:.1} MB, medians \
              of {} rounds",
             self.cost.text(),
@@ -119,7 +121,8 @@ impl Cost {
                 "--setup"
             },
             if self.clock_is_recorded {
-                "its synthesis for an ECP5; --clock has another"
+                "its synthesis for an ECP5, for encryption with four registers a round, while \
+                 what is simulated\nhas one, and both directions; --clock has another"
             } else {
                 "--clock"
             },
