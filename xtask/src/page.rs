@@ -48,6 +48,8 @@ pub fn steps(steps: &mut Steps) {
 /// # Errors
 /// What is wrong with it.
 pub fn look(page: &Path) -> Result<String, String> {
+    // The browser is started in another folder.
+    let page = &fs::canonicalize(page).map_err(|e| format!("{}: {e}", page.display()))?;
     let html = read(page)?;
     let mut faults = Vec::new();
     for (scheme, setting) in [("dark", 0), ("light", 1)] {
@@ -74,11 +76,17 @@ pub fn look(page: &Path) -> Result<String, String> {
                     frame(&html, name, width, height)
                 ),
             )?;
-            let picture = format!("--screenshot={}", alone.with_extension("png").display());
+            let png = alone.with_extension("png");
+            let _ = fs::remove_file(&png);
+            let picture = format!("--screenshot={}", png.display());
             // A window is not narrower than 500 pixels; a picture has its limits, too.
             let size = format!("--window-size={},{}", width.max(500), height.min(16_000));
             let mut browser = self::browser()?;
             said(browser.args([&scheme_is, &size, &picture]), &alone)?;
+            // A browser that may not write there ends as if it had.
+            if !png.is_file() {
+                return Err(format!("the browser made no {}", png.display()));
+            }
         }
     }
     if faults.is_empty() {
