@@ -51,6 +51,13 @@ pub(super) fn all() -> Result<Vec<Box<dyn Gpu>>, String> {
     };
     let mut found = Vec::new();
     for platform in platforms {
+        let name = text(platform::get_platform_info(
+            platform,
+            platform::CL_PLATFORM_NAME,
+        ));
+        if let Some(reason) = luxor_engine_opencl::lacks_linker(&name) {
+            return Err(format!("{name}: {reason}"));
+        }
         // A platform that has none says so by an error.
         let ids = device::get_device_ids(platform, device::CL_DEVICE_TYPE_ALL);
         found.extend(ids.unwrap_or_default().into_iter().map(|id| (platform, id)));

@@ -3,6 +3,7 @@
 
 use std::{
     cmp::Reverse,
+    env,
     sync::{Mutex, PoisonError},
 };
 
@@ -66,6 +67,16 @@ fn chosen() -> Result<Vec<Found>, Unusable> {
     Err(Unusable::NoDevice { platforms })
 }
 
+/// Why a platform of this name would end the whole program: PoCL does, when the compiler in it finds
+/// no linker.
+#[must_use]
+pub fn lacks_linker(platform: &str) -> Option<&'static str> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let is_there = || env::split_paths(&path).any(|folder| folder.join("ld").is_file());
+    (platform == "Portable Computing Language" && !is_there())
+        .then_some("it links kernels by the program ld, which is not on PATH")
+}
+
 /// What is known of a device before it is opened.
 #[derive(Clone)]
 pub(crate) struct Found {
@@ -77,7 +88,7 @@ pub(crate) struct Found {
     pub(crate) compute_units: u32,
     platform: usize,
     shares_memory: bool,
-    /// Available, with a compiler, and little-endian.
+    /// Available, with a compiler that works, and little-endian.
     reason_against: Option<&'static str>,
 }
 
@@ -94,7 +105,7 @@ impl Found {
         } else if !is(cl_device::CL_DEVICE_ENDIAN_LITTLE)? {
             Some("it is big-endian")
         } else {
-            None
+            lacks_linker(&platform.name())
         };
         let number = |parameter| device.number(parameter);
         Ok(Self {

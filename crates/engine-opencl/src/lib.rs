@@ -29,7 +29,7 @@ mod queue;
 use luxor_engine_gpu::{GpuBackend, Tuning};
 
 pub use device::{NAME, OpenCl, OpenClKey};
-pub use discovery::devices;
+pub use discovery::{devices, lacks_linker};
 pub use error::{Failure, Unusable};
 pub use layout::{Facts, Layout};
 pub use memory::OpenClMemory;

@@ -93,6 +93,18 @@ fn engines_are_listed_with_their_self_tests() {
     assert_eq!(portable["modes"].as_array().unwrap().len(), 7);
 }
 
+/// PoCL would end the program.
+#[test]
+fn engines_are_listed_where_opencl_has_no_linker() {
+    let found = luxor("engines").env("PATH", "/nonexistent").ok();
+    let text = found.text();
+    assert!(
+        text.contains("the program ld, which is not on PATH"),
+        "{text}"
+    );
+    assert!(text.contains("portable"), "{text}");
+}
+
 /// The committed example tells programs what to expect.
 #[test]
 fn engines_json_has_the_shape_of_the_example() {
