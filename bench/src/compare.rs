@@ -9,8 +9,15 @@ use serde_json::Value;
 
 /// What a ratio is called in a result, and whether more of it is better. The last ones are by
 /// the names of those whom it is a ratio to.
-const RATIOS: [(&str, bool); 5] = [
+const RATIOS: [(&str, bool); 12] = [
     ("of_limit", true),
+    ("of_ofb", true),
+    ("of_one", true),
+    ("of_copy", true),
+    ("of_4096", true),
+    ("of_rival", true),
+    ("p50_times", false),
+    ("p99_times", false),
     ("times_cp", false),
     ("times_cryptsetup", false),
     ("times_best", true),
@@ -18,9 +25,15 @@ const RATIOS: [(&str, bool); 5] = [
 ];
 
 /// What tells rows apart.
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 22] = [
     "what",
+    "engine",
+    "name",
     "contestant",
+    "system",
+    "form",
+    "way",
+    "streams",
     "mode",
     "key_bits",
     "direction",
@@ -30,11 +43,15 @@ const NAMES: [&str; 15] = [
     "sector_bytes",
     "unit_bytes",
     "call_bytes",
+    "array_bytes",
     "request_bytes",
     "depth",
     "connections",
     "load",
 ];
+
+/// What goes without saying.
+const PLAIN: [&str; 5] = ["rows", "throughput", "devices", "engines", "arrays"];
 
 /// Less than this is no change, whatever the spreads are.
 const LEAST: f64 = 0.05;
@@ -148,7 +165,11 @@ impl Ratio {
 }
 
 fn ratios(result: &Value) -> Ratios {
-    let mut found = Ratios::new();
+    all(result).into_iter().collect()
+}
+
+fn all(result: &Value) -> Vec<(String, Ratio)> {
+    let mut found = Vec::new();
     // Under the names of the benches.
     for (bench, value) in result.as_object().into_iter().flatten() {
         collect(value, std::slice::from_ref(bench), &mut found);
@@ -157,7 +178,7 @@ fn ratios(result: &Value) -> Ratios {
 }
 
 /// Those in `value`, which is called by `names`.
-fn collect(value: &Value, names: &[String], found: &mut Ratios) {
+fn collect(value: &Value, names: &[String], found: &mut Vec<(String, Ratio)>) {
     match value {
         Value::Array(rows) => {
             for row in rows {
@@ -167,8 +188,11 @@ fn collect(value: &Value, names: &[String], found: &mut Ratios) {
         // Others' own speed is not ours to watch.
         Value::Object(fields) if fields.get("rival") != Some(&Value::Bool(true)) => {
             let mut names = names.to_vec();
+            let about = fields.get("about").and_then(|about| about.get("name"));
+            names.extend(about.map(|name| words("name", name)));
             for name in NAMES {
-                names.extend(fields.get(name).map(|value| words(name, value)));
+                let value = fields.get(name).filter(|value| !value.is_array());
+                names.extend(value.map(|value| words(name, value)));
             }
             for (ratio, more_is_better) in RATIOS {
                 let Some(value) = fields.get(ratio) else {
@@ -176,7 +200,7 @@ fn collect(value: &Value, names: &[String], found: &mut Ratios) {
                 };
                 let mut keep = |name: String, summary| {
                     if let Some(ratio) = Ratio::of(summary, more_is_better) {
-                        found.insert(format!("{} {name}", names.join(" ")), ratio);
+                        found.push((format!("{} {name}", names.join(" ")), ratio));
                     }
                 };
                 keep(ratio.to_owned(), value);
@@ -184,8 +208,15 @@ fn collect(value: &Value, names: &[String], found: &mut Ratios) {
                     keep(format!("{ratio} {other}"), summary);
                 }
             }
-            for value in fields.values().filter(|value| value.is_array()) {
-                collect(value, &names, found);
+            for (field, value) in fields {
+                let is_ratio = RATIOS.iter().any(|(ratio, _)| ratio == field);
+                let is_name = field == "about" || NAMES.contains(&field.as_str());
+                if PLAIN.contains(&field.as_str()) {
+                    collect(value, &names, found);
+                } else if value.is_array() || !is_ratio && !is_name {
+                    let inner = [names.as_slice(), std::slice::from_ref(field)].concat();
+                    collect(value, &inner, found);
+                }
             }
         }
         _ => {}
@@ -262,23 +293,43 @@ mod tests {
     }
 
     #[test]
-    fn committed_records_have_ratios() {
-        let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("record");
-        let mut compared = 0;
-        for machine in fs::read_dir(records).unwrap() {
-            for file in fs::read_dir(machine.unwrap().path()).unwrap() {
-                let path = file.unwrap().path();
-                if path
-                    .extension()
-                    .is_some_and(|extension| extension == "json")
-                    && let Ok(record) = Record::read(&path)
-                {
-                    compared += 1;
-                    let same = record.compare(&record.value);
-                    assert!(same.contains(", 0 are outside"), "{same}");
-                }
+    fn records_and_examples_have_ratios_by_names_of_their_own() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut folders = vec![root.join("../docs/examples")];
+        for machine in fs::read_dir(root.join("record")).unwrap() {
+            folders.push(machine.unwrap().path());
+        }
+        let mut seen = String::new();
+        for file in folders.iter().flat_map(|path| fs::read_dir(path).unwrap()) {
+            let path = file.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            let value: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+            let mut names: Vec<_> = all(&value).into_iter().map(|(name, _)| name).collect();
+            seen += &names.join("\n");
+            names.sort();
+            let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+            assert_eq!(twice, None, "{}", path.display());
+            if let Ok(record) = Record::read(&path) {
+                let same = record.compare(&record.value);
+                assert!(same.contains(", 0 are outside"), "{same}");
             }
         }
-        assert!(compared >= 3, "{compared}");
+        for ratio in [
+            "of_limit",
+            "times_cp",
+            "times_cryptsetup",
+            "times_best",
+            "times qemu",
+            "p99_times qemu",
+            "of_ofb",
+            "of_one",
+            "of_copy",
+            "of_4096",
+            "kernels times",
+        ] {
+            assert!(seen.contains(ratio), "{ratio}: {seen}");
+        }
     }
 }

@@ -195,7 +195,7 @@ fn show(report: &Report, args: &Args) -> Result<(), String> {
         eprintln!("written: {}", path.display());
     }
     if let Some(folder) = &args.plots {
-        for (name, svg) in report.pictures()? {
+        for (name, svg) in report.pictures() {
             report::write(&folder.join(name), &svg)?;
         }
     }

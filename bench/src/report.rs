@@ -21,6 +21,9 @@ use crate::{
     sanida, unlock,
 };
 
+/// Of the JSON: another number when what was there has gone or means something else.
+pub(crate) const SCHEMA: u32 = 3;
+
 /// What `--json` writes; `docs/examples/bench*.json` are examples.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
@@ -77,7 +80,7 @@ impl Report {
     pub(crate) fn begin(rivals: &[Box<dyn Rival>]) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
-            schema: 3,
+            schema: SCHEMA,
             date: rfc_3339(since.map_or(0, |since| since.as_secs())),
             command: std::env::args_os()
                 .map(|word| word.to_string_lossy().into_owned())
@@ -111,8 +114,13 @@ impl Report {
         let named = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
         let text = fs::read_to_string(path).map_err(|e| named(&e))?;
         // Its names are borrowed, as those of a report that is being made are from the program.
-        serde_json::from_str(text.leak())
-            .map_err(|e| named(&format!("is not what --json writes: {e}")))
+        let report: Self = serde_json::from_str(text.leak())
+            .map_err(|e| named(&format!("is not what --json writes: {e}")))?;
+        if report.schema != SCHEMA {
+            let schema = report.schema;
+            return Err(named(&format!("has the schema {schema}, not {SCHEMA}")));
+        }
+        Ok(report)
     }
 
     /// A page says so.
@@ -189,35 +197,32 @@ impl Report {
     /// The page about it.
     ///
     /// # Errors
-    /// When a plot cannot be drawn.
+    /// When the template cannot be filled.
     pub(crate) fn page(&self) -> Result<String, String> {
         let page = Page {
             date: self.date.clone(),
             command: self.line(),
             version: self.luxor.version.to_owned(),
             facts: self.facts(),
-            sections: self.sections()?,
+            sections: self.sections(),
             quick: self.command.iter().any(|word| word == "--quick"),
         };
         page.render().map_err(|e| e.to_string())
     }
 
     /// The plots of the page as pictures of their own, and the names of their files.
-    ///
-    /// # Errors
-    /// When one cannot be drawn.
-    pub(crate) fn pictures(&self) -> Result<Vec<(String, String)>, String> {
-        let sections = self.sections()?;
+    pub(crate) fn pictures(&self) -> Vec<(String, String)> {
+        let sections = self.sections();
         let named = sections.iter().flat_map(|section| {
             (1..).zip(&section.figures).map(|(number, figure)| {
                 let name = format!("{}-{number}.svg", section.name);
                 (name, figure.picture())
             })
         });
-        Ok(named.collect())
+        named.collect()
     }
 
-    fn sections(&self) -> Result<Vec<Section>, String> {
+    fn sections(&self) -> Vec<Section> {
         let mut sections = Vec::new();
         for bench in Bench::value_variants() {
             let absent = self
@@ -226,13 +231,23 @@ impl Report {
                 .find(|absent| absent.bench == bench.name());
             if let Some(Absent { reason, .. }) = absent {
                 sections.push(Section::absent(*bench, reason.clone()));
-            } else if let Some(mut section) = self.section(*bench)? {
-                // A filtered run leaves some without rows.
-                section.tables.retain(|table| !table.rows.is_empty());
-                sections.push(section);
+                continue;
+            }
+            match self.section(*bench) {
+                Ok(None) => {}
+                Ok(Some(mut section)) => {
+                    // A filtered run leaves some without rows.
+                    section.tables.retain(|table| !table.rows.is_empty());
+                    sections.push(section);
+                }
+                // The others are shown.
+                Err(reason) => {
+                    let reason = format!("It cannot be drawn ({reason}); the JSON has it.");
+                    sections.push(Section::absent(*bench, reason));
+                }
             }
         }
-        Ok(sections)
+        sections
     }
 
     /// The command that was given, `luxor`'s where that made it.
@@ -302,7 +317,7 @@ impl Report {
 /// # Errors
 /// When that fails.
 pub(crate) fn can_be_written(path: &Path) -> Result<(), String> {
-    let is_new = !path.exists();
+    let is_new = fs::symlink_metadata(path).is_err();
     let file = fs::OpenOptions::new().append(true).create(true).open(path);
     file.map_err(|e| format!("cannot write {}: {e}", path.display()))?;
     if is_new {

@@ -162,6 +162,23 @@ fn a_bench_that_stops_is_told_and_the_others_are_there() {
 }
 
 #[test]
+fn an_output_that_is_a_link_to_nothing_stays_one() {
+    let folder = env::temp_dir().join(format!("luxor-bench-link-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let [link, target] = ["page.html", "elsewhere.html"].map(|name| folder.join(name));
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
+        .args(["elmoghany-2011", "--report"])
+        .arg(&link)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(link.is_symlink());
+    assert!(fs::read_to_string(&target).unwrap().contains("19416"));
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn what_is_no_report_is_refused() {
     let folder = env::temp_dir().join(format!("luxor-bench-none-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
@@ -188,6 +205,16 @@ fn what_is_no_report_is_refused() {
         .unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(output.stdout.is_empty(), "{output:?}");
+    // Of another time, whose names may mean something else.
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples/bench.json");
+    let example = fs::read_to_string(example).unwrap();
+    let other = example.replacen("\"schema\": 3", "\"schema\": 9", 1);
+    assert_ne!(other, example);
+    fs::write(&none, other).unwrap();
+    let output = show(&none, &page);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("has the schema 9"), "{said}");
     // The JSON would be written over it.
     let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
         .args(["elmoghany-2011", "--report"])

@@ -15,11 +15,18 @@ const WIDTHS: [(&str, u32); 2] = [("telephone", 390), ("desk", 1280)];
 /// Where the pages and pictures of them are left, for who wants to look.
 const FOLDER: &str = "target/page";
 
+const PROFILE: &str = "target/page/profile";
+
 /// What is in a page that is looked at.
 const CHECK: &str = include_str!("page.html");
 
 /// Names under which the browser is installed.
-const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+const BROWSERS: [&str; 4] = [
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+];
 
 /// All that is checked.
 pub fn steps(steps: &mut Steps) {
@@ -53,19 +60,21 @@ pub fn look(page: &Path) -> Result<String, String> {
     let html = read(page)?;
     let mut faults = Vec::new();
     for (scheme, setting) in [("dark", 0), ("light", 1)] {
-        let folder = page.with_extension(scheme);
+        let folder = root().join(FOLDER).join(scheme);
         fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         let scheme_is = format!("--blink-settings=preferredColorScheme={setting}");
         let check = folder.join("check.html");
-        let frames = WIDTHS.map(|(name, width)| frame(&html, name, width, 800));
-        write(&check, &CHECK.replacen("FRAMES", &frames.concat(), 1))?;
-        let mut browser = browser()?;
-        browser.args([&scheme_is, "--window-size=1400,900", "--dump-dom"]);
-        let (heights, found) = faults_of(&said(&mut browser, &check)?)?;
+        for (plant, seen) in PLANTED {
+            let (_, found) = checked(&html.replacen("</main>", plant, 1), &check, &scheme_is)?;
+            if !found.iter().any(|fault| fault.contains(seen)) {
+                return Err(format!("the check does not see {plant}: {found:?}"));
+            }
+        }
+        let (heights, found) = checked(&html, &check, &scheme_is)?;
         faults.extend(found.into_iter().map(|fault| format!("{scheme}, {fault}")));
         // The page by itself: in a frame it has another's console.
-        let mut browser = self::browser()?;
-        said(browser.args([&scheme_is, "--dump-dom"]), page)?;
+        let mut opened = browser()?;
+        said(opened.args([&scheme_is, "--dump-dom"]), page)?;
         for ((name, width), height) in WIDTHS.into_iter().zip(heights) {
             let alone = folder.join(format!("{name}.html"));
             let style = "<style>body { margin: 0 } iframe { border: 0; display: block }</style>";
@@ -81,19 +90,45 @@ pub fn look(page: &Path) -> Result<String, String> {
             let picture = format!("--screenshot={}", png.display());
             // A window is not narrower than 500 pixels; a picture has its limits, too.
             let size = format!("--window-size={},{}", width.max(500), height.min(16_000));
-            let mut browser = self::browser()?;
-            said(browser.args([&scheme_is, &size, &picture]), &alone)?;
+            let mut opened = browser()?;
+            said(opened.args([&scheme_is, &size, &picture]), &alone)?;
             // A browser that may not write there ends as if it had.
             if !png.is_file() {
                 return Err(format!("the browser made no {}", png.display()));
             }
         }
     }
+    let _ = fs::remove_dir_all(root().join(PROFILE));
     if faults.is_empty() {
         Ok(format!("{} widths, light and dark", WIDTHS.len()))
     } else {
         Err(format!("{}:\n{}", page.display(), faults.join("\n")))
     }
+}
+
+/// What the check must find, and how it says so.
+const PLANTED: [(&str, &str); 3] = [
+    (
+        "<div style=\"width: 3000px\">wide</div></main>",
+        "pixels wide",
+    ),
+    (
+        "<p style=\"color: #888; background: #777\">grey</p></main>",
+        "a contrast of",
+    ),
+    (
+        "<svg viewBox=\"0 0 9 9\"><text y=\"99\">cut</text></svg></main>",
+        "cut off",
+    ),
+];
+
+/// How high the page is in each width, and what is wrong with it.
+fn checked(html: &str, check: &Path, scheme_is: &str) -> Result<(Vec<u32>, Vec<String>), String> {
+    let frames = WIDTHS.map(|(name, width)| frame(html, name, width, 800));
+    write(check, &CHECK.replacen("FRAMES", &frames.concat(), 1))?;
+    let mut opened = browser()?;
+    opened.args([scheme_is, "--window-size=1400,900", "--dump-dom"]);
+    faults_of(&said(&mut opened, check)?)
 }
 
 /// The page in a window of its own.
@@ -123,7 +158,7 @@ pub fn browser() -> Result<Command, String> {
         "--virtual-time-budget=20000",
     ]);
     // Nothing of the reader's, and nothing is left in the home folder.
-    let profile = root().join(FOLDER).join("profile");
+    let profile = root().join(PROFILE);
     browser.arg(format!("--user-data-dir={}", profile.display()));
     Ok(browser)
 }

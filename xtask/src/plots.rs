@@ -35,7 +35,7 @@ pub fn draw() -> Result<String, String> {
 /// # Errors
 /// Which one is not.
 pub fn check() -> Result<String, String> {
-    let fresh = root().join("target/plots");
+    let fresh = root().join("target/plots/fresh");
     let drawn = draw_in(&fresh)?;
     let committed = root().join(FOLDER);
     let mut names = files(&fresh)?;
@@ -53,24 +53,30 @@ pub fn check() -> Result<String, String> {
     }
 }
 
+/// Replaces what is in the folder when all are drawn.
 fn draw_in(folder: &Path) -> Result<String, String> {
-    let all = folder.with_extension("all");
-    for old in [folder, &all] {
+    let cannot = |path: &Path, e| format!("{}: {e}", path.display());
+    let [all, shown_ones] = ["all", "shown"].map(|name| root().join("target/plots").join(name));
+    for old in [&all, &shown_ones] {
         let _ = fs::remove_dir_all(old);
-        fs::create_dir_all(old).map_err(|e| format!("{}: {e}", old.display()))?;
+        fs::create_dir_all(old).map_err(|e| cannot(old, e))?;
     }
-    let mut count = 0;
     for (record, shown) in SHOWN {
         let mut draw = cargo("run --quiet --locked --package luxor-bench -- --from");
         process::run(draw.arg(record).arg("--plots").arg(&all))?;
         for name in shown {
-            let [from, to] = [&all, folder].map(|folder| folder.join(name).with_extension("svg"));
-            fs::rename(&from, &to).map_err(|e| format!("{record}: {}: {e}", from.display()))?;
-            count += 1;
+            let [from, to] =
+                [&all, &shown_ones].map(|folder| folder.join(name).with_extension("svg"));
+            fs::rename(&from, &to).map_err(|e| format!("{record}: {}", cannot(&from, e)))?;
         }
     }
-    fs::remove_dir_all(&all).map_err(|e| format!("{}: {e}", all.display()))?;
-    Ok(format!("{count} plots"))
+    let names = files(&shown_ones)?;
+    let _ = fs::remove_dir_all(folder);
+    fs::create_dir_all(folder).map_err(|e| cannot(folder, e))?;
+    for name in &names {
+        fs::copy(shown_ones.join(name), folder.join(name)).map_err(|e| cannot(name, e))?;
+    }
+    Ok(format!("{} plots", names.len()))
 }
 
 fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {

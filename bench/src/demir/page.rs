@@ -278,7 +278,7 @@ impl Cost {
 
     fn clock_from(&self) -> &'static str {
         if self.clock_is_recorded {
-            "that of its recorded synthesis for an ECP5"
+            "recorded for an ECP5 of its build for encryption, with more registers than what is simulated"
         } else {
             "given by --clock"
         }

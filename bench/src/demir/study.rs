@@ -493,9 +493,46 @@ impl Times {
 
 #[cfg(test)]
 mod tests {
-    use luxor_engine::Registry;
+    use luxor_engine::{BackendError, BackendInfo, CryptError, KeySpec, Registry};
 
     use super::*;
+
+    /// The portable engine, but for a bit in the second unit of longer runs.
+    struct Flawed(Arc<dyn Backend>);
+
+    struct FlawedKey(Box<dyn LoadedKey>);
+
+    impl Backend for Flawed {
+        fn info(&self) -> BackendInfo {
+            self.0.info()
+        }
+
+        fn load_key(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError> {
+            Ok(Box::new(FlawedKey(self.0.load_key(key)?)))
+        }
+
+        fn alloc(&self, len: usize) -> Buffer {
+            self.0.alloc(len)
+        }
+    }
+
+    impl LoadedKey for FlawedKey {
+        fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
+            self.0.crypt(direction, runs)?;
+            let long = runs.iter_mut().filter(|run| run.units() > 1);
+            for run in long.filter(|_| direction == Direction::Encrypt) {
+                run.output()[UNIT] ^= 1;
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn wrong_bytes_are_no_figures() {
+        let flawed = Flawed(Registry::cpu().get("portable").unwrap());
+        let message = compare_all(&flawed).unwrap_err();
+        assert!(message.contains("does not read what"), "{message}");
+    }
 
     #[test]
     fn every_configuration_reads_what_each_wrote() {

@@ -20,9 +20,47 @@ pub(super) const TABLE_2: [f64; 3] = [12_099.0, 153.84, 19.56];
 pub(super) const LATENCY: f64 = 22.0;
 pub(super) const UNIT: f64 = LATENCY + 32.0 + LATENCY;
 
-/// AMD's Vitis security library, `xts.rst`, AES-128 encryption for their newer parts: LUTs,
-/// registers, block RAMs, nanoseconds.
-pub(super) const VITIS: [f64; 4] = [15_963.0, 8_329.0, 2.0, 3.16];
+/// A core whose source is public, and what is said of it there.
+pub(super) struct Public {
+    pub(super) name: &'static str,
+    pub(super) part: &'static str,
+    pub(super) mhz: f64,
+    pub(super) luts: u32,
+    pub(super) block_rams: Option<u32>,
+    pub(super) registers: u32,
+    pub(super) cycles_per_block: f64,
+}
+
+/// The first is C++ for AMD's tools, XTS-AES-128 encryption with a key and a stream at a time:
+/// `security/docs/src/guide_L1/internals/xts.rst` in `github.com/Xilinx/Vitis_Libraries`, 3.16 ns;
+/// the part is not named, and has `UltraRAM`. The second is AES alone, both directions and key
+/// sizes, with four S-boxes: the README of github.com/secworks/aes.
+pub(super) const PUBLIC: [Public; 2] = [
+    Public {
+        name: "AMD Vitis security library",
+        part: "a part with UltraRAM",
+        mhz: 316.0,
+        luts: 15_963,
+        block_rams: Some(2),
+        registers: 8_329,
+        cycles_per_block: 1.0,
+    },
+    Public {
+        name: "secworks/aes, no XTS",
+        part: "Kintex-7",
+        mhz: 125.0,
+        luts: 3_020,
+        block_rams: None,
+        registers: 2_992,
+        cycles_per_block: 46.0,
+    },
+];
+
+impl Public {
+    pub(super) fn gbps(&self) -> f64 {
+        self.mhz * 0.128 / self.cycles_per_block
+    }
+}
 
 #[cfg(test)]
 mod tests {
