@@ -33,7 +33,7 @@ pub enum ConvertError {
     NoRoom,
     /// A cipher that LUKS2 does not open with in this version.
     #[error(
-        "the data are encrypted with {}, and this version opens LUKS2 with aes-xts only",
+        "the data are encrypted with {}, and only volumes with aes-xts are converted",
         encryption.name()
     )]
     Cipher {
