@@ -292,8 +292,9 @@ impl Args {
     /// What is.
     pub(crate) fn check(&self, bench: Bench, rivals: &[Box<dyn Rival>]) -> Result<(), String> {
         match bench {
-            Bench::Cpu | Bench::Unlock | Bench::Elmoghany2011 => Ok(()),
-            Bench::File => file::check_room(&self.file()?).map(drop),
+            Bench::Cpu | Bench::Elmoghany2011 => Ok(()),
+            Bench::File => file::check(&self.file()?).map(drop),
+            Bench::Unlock => unlock::check().map(drop),
             Bench::Block => block::check(&self.block()?).map(drop),
             Bench::Demir2020 => demir::check(&self.demir()?).map(drop),
             Bench::DamjanovicSimic2015 => damjanovic::check(&self.damjanovic(rivals)),

@@ -68,7 +68,7 @@ const DUMPS: usize = 8;
 /// When a program fails or is missing, there is no room, or the file that comes back
 /// is another one.
 pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
-    let in_memory = check_room(plan)?;
+    let in_memory = check(plan)?;
     let folder = Folder::new(&plan.folder)?;
     let [plain, copy, volume, key] =
         ["plain", "copy", "volume", "key"].map(|f| folder.path().join(f));
@@ -185,8 +185,17 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
 /// Whether the folder is in memory.
 ///
 /// # Errors
+/// When what copies is not here, or [`check_room`]'s.
+pub(crate) fn check(plan: &Plan) -> Result<bool, String> {
+    program::first_line("cp", &["--version"])?;
+    check_room(plan)
+}
+
+/// Whether the folder is in memory.
+///
+/// # Errors
 /// When there is no such folder, or in it no room for the file twice.
-pub(crate) fn check_room(plan: &Plan) -> Result<bool, String> {
+fn check_room(plan: &Plan) -> Result<bool, String> {
     let needed = (plan.bytes as u64)
         .saturating_mul(2)
         .saturating_add(64 << 20);

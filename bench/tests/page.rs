@@ -139,7 +139,11 @@ fn a_bench_that_stops_is_told_and_the_others_are_there() {
     let folder = env::temp_dir().join(format!("luxor-bench-page-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let cryptsetup = folder.join("cryptsetup");
-    fs::write(&cryptsetup, "#!/bin/sh\necho cryptsetup 2.0\nexit 1\n").unwrap();
+    fs::write(
+        &cryptsetup,
+        "#!/bin/sh\n[ $1 = --version ] && echo cryptsetup 2.0\n",
+    )
+    .unwrap();
     fs::set_permissions(&cryptsetup, fs::Permissions::from_mode(0o755)).unwrap();
     let page = folder.join("page.html");
     let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
@@ -158,6 +162,38 @@ fn a_bench_that_stops_is_told_and_the_others_are_there() {
     // The JSON has all of it.
     let again = shown(&folder.join("page.json"));
     assert_eq!(page, again);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// Not an error: the page says why.
+#[test]
+fn what_is_not_here_is_absent() {
+    let folder = env::temp_dir().join(format!("luxor-bench-absent-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let page = folder.join("page.html");
+    let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
+        .args([
+            "file",
+            "unlock",
+            "block",
+            "elmoghany-2011",
+            "--quick",
+            "--report",
+        ])
+        .arg(&page)
+        .env("PATH", &folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let page = fs::read_to_string(page).unwrap();
+    for reason in [
+        "cp is not on PATH",
+        "cryptsetup is not on PATH",
+        "fio with the engine nbd",
+    ] {
+        assert!(page.contains(reason), "{reason}: {page}");
+    }
+    assert!(page.contains("19416"), "{page}");
     fs::remove_dir_all(folder).unwrap();
 }
 
