@@ -46,10 +46,13 @@ mod model {
     };
 
     /// Encryption with AES-128, and tweaks in the data's pipeline: as the design of 2011 does
-    /// it, and units ahead.
-    const DESIGNS: [Design; 2] = [encryption("luxor_paper", 0), encryption("luxor_shared", 1)];
+    /// it; and units ahead, with the registers of what is routed for an ECP5 (`rtl/syn`).
+    const DESIGNS: [Design; 2] = [
+        encryption("luxor_paper", 0, 2),
+        encryption("luxor_shared", 1, 4),
+    ];
 
-    const fn encryption(name: &'static str, tweak: u32) -> Design {
+    const fn encryption(name: &'static str, tweak: u32, stages: u32) -> Design {
         Design {
             name,
             parameters: [
@@ -58,7 +61,7 @@ mod model {
                 ("KEY128", 1),
                 ("KEY256", 0),
                 ("SBOX", 3),
-                ("STAGES", 2),
+                ("STAGES", stages),
                 ("LANES", 1),
             ],
         }

@@ -278,7 +278,8 @@ impl Cost {
 
     fn clock_from(&self) -> &'static str {
         if self.clock_is_recorded {
-            "recorded for an ECP5 of its build for encryption, with more registers than what is simulated"
+            "recorded for an ECP5 of its build for encryption, and taken for decryption, of which no \
+             clock is recorded"
         } else {
             "given by --clock"
         }

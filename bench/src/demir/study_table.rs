@@ -121,8 +121,8 @@ impl Cost {
                 "--setup"
             },
             if self.clock_is_recorded {
-                "its synthesis for an ECP5, for encryption with four registers a round, while \
-                 what is simulated\nhas one, and both directions; --clock has another"
+                "recorded of its synthesis for an ECP5, for encryption; decryption, of a build that \
+                 is not\nrouted, is taken to have the same; --clock has another"
             } else {
                 "--clock"
             },

@@ -38,7 +38,7 @@ pub enum Design {
     #[cfg(feature = "designs")]
     Paper,
     /// As [`Design::Paper`], but for tweaks of coming units between the data of the present one
-    /// (`TWEAK=SHARED`).
+    /// (`TWEAK=SHARED`), and four registers a round, as in what is recorded for an ECP5.
     #[cfg(feature = "designs")]
     Shared,
 }
