@@ -115,25 +115,40 @@ struct Samples {
 /// The least that the four connections of a load find their stretches on.
 const LEAST: usize = 16 << 20;
 
+/// What there is for it.
+pub(crate) struct Here {
+    /// Whether the folder is.
+    in_memory: bool,
+    contestants: Vec<Contestant>,
+    /// Who is not here, and why.
+    absent: Vec<String>,
+}
+
 /// Sees to it that nothing is missing.
 ///
 /// # Errors
 /// What is.
-pub(crate) fn check(plan: &Plan) -> Result<bool, String> {
+pub(crate) fn check(plan: &Plan) -> Result<Here, String> {
     if plan.bytes < LEAST {
         return Err("`block` takes a --size of 16M and more".to_owned());
     }
     fio::version()?;
     program::first_line("nbdcopy", &["--version"])?;
-    let (contestants, missing) = plan.contestants();
-    if let Some(reason) = missing.first().filter(|_| plan.all_are_needed) {
+    let (contestants, absent) = plan.contestants();
+    if let Some(reason) = absent.first().filter(|_| plan.all_are_needed) {
         return Err(reason.clone());
     }
     let files = Files::count(&contestants);
     let needed = (plan.bytes as u64)
         .saturating_mul(files)
         .saturating_add(128 << 20);
-    program::check_room(&plan.folder, needed, &format!("{files} files of that size"))
+    let in_memory =
+        program::check_room(&plan.folder, needed, &format!("{files} files of that size"))?;
+    Ok(Here {
+        in_memory,
+        contestants,
+        absent,
+    })
 }
 
 /// Measures.
@@ -142,7 +157,11 @@ pub(crate) fn check(plan: &Plan) -> Result<bool, String> {
 /// When a program fails or is missing, there is no room, or other bytes come back than
 /// were written.
 pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
-    let in_memory = check(plan)?;
+    let Here {
+        in_memory,
+        contestants,
+        absent,
+    } = check(plan)?;
     let folder = Folder::new(&plan.folder)?;
     let files = Files {
         folder: &folder,
@@ -150,7 +169,6 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
         engine: &plan.engine,
         options: &plan.options,
     };
-    let (contestants, absent) = plan.contestants();
     files.make(&contestants, plan.bytes)?;
     let mut lanes = Vec::new();
     for contestant in contestants {

@@ -43,18 +43,7 @@ impl Study {
             );
         }
         text += ".\n";
-        for (direction, title, table) in [
-            (
-                "encrypt",
-                "Encryption, and the paper's Table 1",
-                &published::TABLE_1,
-            ),
-            (
-                "decrypt",
-                "Decryption, and the paper's Table 2",
-                &published::TABLE_2,
-            ),
-        ] {
+        for (direction, title, table) in published::TITLED {
             let rows: Vec<_> = self
                 .breakdown
                 .iter()

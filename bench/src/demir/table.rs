@@ -33,18 +33,7 @@ impl Report {
             self.engine,
             self.breakdown_bytes as f64 / 1e6,
         );
-        for (direction, title, table) in [
-            (
-                "encrypt",
-                "Encryption, and the paper's Table 1",
-                &published::TABLE_1,
-            ),
-            (
-                "decrypt",
-                "Decryption, and the paper's Table 2",
-                &published::TABLE_2,
-            ),
-        ] {
+        for (direction, title, table) in published::TITLED {
             let rows: Vec<&Row> = self
                 .breakdown
                 .iter()

@@ -251,38 +251,8 @@ pub fn definition() -> clap::Command {
                 "progress_json",
             ],
         ),
-        (
-            "bench",
-            &[
-                "key_file",
-                "keyfile_offset",
-                "keyfile_size",
-                "header",
-                "require_type",
-                "require_cipher",
-                "require_pbkdf",
-                "header_digest",
-                "progress_json",
-                "quiet",
-                "verbose",
-            ],
-        ),
-        (
-            "report",
-            &[
-                "key_file",
-                "keyfile_offset",
-                "keyfile_size",
-                "header",
-                "require_type",
-                "require_cipher",
-                "require_pbkdf",
-                "header_digest",
-                "progress_json",
-                "quiet",
-                "verbose",
-            ],
-        ),
+        ("bench", MEASURING),
+        ("report", MEASURING),
         ("completions", ALL_BUT_QUIET),
         ("man", ALL_BUT_QUIET),
     ] {
@@ -324,6 +294,21 @@ const ALL_BUT_QUIET: &[&str] = &[
     "engine",
     "threads",
     "progress_json",
+];
+
+/// All but what is measured, and with what.
+const MEASURING: &[&str] = &[
+    "key_file",
+    "keyfile_offset",
+    "keyfile_size",
+    "header",
+    "require_type",
+    "require_cipher",
+    "require_pbkdf",
+    "header_digest",
+    "progress_json",
+    "quiet",
+    "verbose",
 ];
 
 /// What only commands that read a volume can hold it to.
