@@ -7,6 +7,7 @@
 //! No dependencies, so that the first thing a newcomer runs builds in seconds.
 
 mod checks;
+mod engines;
 mod guard;
 mod jobs;
 mod kernels;
@@ -22,12 +23,15 @@ mod synthesis;
 
 use std::{env, path::Path, process::ExitCode};
 
+use engines::Engines;
+use jobs::Job;
 use process::cargo;
 use setup::{Need, Root};
 use steps::Steps;
 
 const USAGE: &str = "\
-usage: cargo xtask test             set up what the tests need, and run them all
+usage: cargo xtask test [--long]    set up what the tests need, and run them all; with --long
+                                    also the cases that take hours
        cargo xtask ci               that, and every check that a change must pass
        cargo xtask guard            the check of the kernels' speed alone
        cargo xtask rtl              the checks of the core for FPGAs alone
@@ -38,10 +42,6 @@ usage: cargo xtask test             set up what the tests need, and run them all
        cargo xtask bench [ARGS]...  measure, beside rivals; ARGS go to the bench program
        cargo xtask bench rtl [POINT]... [--list | --record]
                                     synthesise the core for FPGAs, beside its targets";
-
-/// Every CPU path, and OpenCL, if only on the CPU: a machine that runs `ci` must have them
-/// all, so that a kernel that is silently left out is a failure.
-const CI_ENGINES: &str = "portable,aesni,vaes256,vaes512,opencl";
 
 /// The target on which the engine must build without `std`.
 const BARE_TARGET: &str = "thumbv7em-none-eabihf";
@@ -56,7 +56,8 @@ fn main() -> ExitCode {
         .collect::<Vec<_>>()
         .as_slice()
     {
-        ["test"] => test(),
+        ["test"] => test(false),
+        ["test", "--long"] => test(true),
         ["guard"] => guard(),
         ["rtl"] => rtl(),
         ["kernels"] => kernels(kernels::steps),
@@ -78,12 +79,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn test() -> ExitCode {
+fn test(is_long: bool) -> ExitCode {
     let mut steps = Steps::new("test");
     if steps.run("setup", || setup::ensure(&Need::for_tests())) {
-        tests(&mut steps, None);
-        kernels::steps(&mut steps);
-        rtl::steps(&mut steps);
+        tests_and_hardware(&mut steps, is_long);
         page::steps(&mut steps);
     }
     steps.finish()
@@ -146,9 +145,7 @@ fn ci() -> ExitCode {
                 .env("RUSTDOCFLAGS", "-D warnings"),
         )
     });
-    tests(&mut steps, Some(CI_ENGINES));
-    kernels::steps(&mut steps);
-    rtl::steps(&mut steps);
+    tests_and_hardware(&mut steps, false);
     page::steps(&mut steps);
     steps.run("plots of the documents", plots::check);
     guard::steps(&mut steps);
@@ -161,10 +158,25 @@ fn ci() -> ExitCode {
     steps.finish()
 }
 
+/// All tests, and the checks of the GPUs' kernels and of the core for FPGAs. The core's benches,
+/// most of which wait for one simulation, run beside the tests.
+fn tests_and_hardware(steps: &mut Steps, is_long: bool) {
+    steps.run_beside("RTL: benches", rtl::benches, |steps| tests(steps, is_long));
+    kernels::steps(steps);
+    rtl::steps_but_benches(steps);
+}
+
 /// All tests, doc tests included; then the engine for a machine without `std` and
 /// without optimisation.
-/// `engines` are those that must be present; without it, the machine's own.
-fn tests(steps: &mut Steps, engines: Option<&str>) {
+fn tests(steps: &mut Steps, is_long: bool) {
+    let mut required = Engines::default();
+    let found = steps.run("engines of this CPU", || {
+        required = Engines::of_this_machine()?;
+        Ok(required.summary())
+    });
+    if !found {
+        return;
+    }
     steps.run_tests("tests", || {
         let mut command = process::cargo_with_signals("test --locked --workspace --no-fail-fast");
         match Root::of_this_user() {
@@ -178,8 +190,9 @@ fn tests(steps: &mut Steps, engines: Option<&str>) {
                  For all to pass: `sudo -v`, then this again; or this as root."
             ),
         }
-        if let Some(engines) = engines {
-            command.env("LUXOR_REQUIRE_ENGINES", engines);
+        command.env("LUXOR_REQUIRE_ENGINES", required.names());
+        if is_long {
+            command.env("LUXOR_TEST_LONG", "1");
         }
         command
     });
@@ -216,20 +229,24 @@ fn fuzz(steps: &mut Steps) {
         }
         process::run(process::cargo_fuzz("build"))
     });
-    for target in targets {
-        steps.run(&format!("fuzz {target}, {FUZZ_SECONDS} s"), || {
-            // New finds go to a corpus that is not committed.
-            let corpus = process::root().join("target/fuzz-corpus").join(&target);
-            std::fs::create_dir_all(&corpus).map_err(|e| format!("{}: {e}", corpus.display()))?;
-            let mut command = process::cargo_fuzz("run");
-            command.arg(&target).arg(&corpus);
-            let seeds = process::root().join("fuzz/corpus").join(&target);
-            if seeds.is_dir() {
-                command.arg(&seeds);
-            }
-            process::run(command.args(["--", &format!("-max_total_time={FUZZ_SECONDS}")]))
-        });
+    steps.run(&format!("fuzz targets: {FUZZ_SECONDS} s each"), || {
+        let jobs = targets.iter().map(|target| fuzz_job(target));
+        jobs::run(jobs.collect::<Result<_, _>>()?)
+    });
+}
+
+fn fuzz_job(target: &str) -> Result<Job, String> {
+    // New finds go to a corpus that is not committed.
+    let corpus = process::root().join("target/fuzz-corpus").join(target);
+    std::fs::create_dir_all(&corpus).map_err(|e| format!("{}: {e}", corpus.display()))?;
+    let mut command = process::cargo_fuzz("run");
+    command.arg(target).arg(&corpus);
+    let seeds = process::root().join("fuzz/corpus").join(target);
+    if seeds.is_dir() {
+        command.arg(&seeds);
     }
+    command.args(["--", &format!("-max_total_time={FUZZ_SECONDS}")]);
+    Ok(Job::new(target, [command]))
 }
 
 /// Builds `luxor`, and the bench program with the rivals, as users have them; runs

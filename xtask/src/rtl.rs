@@ -53,8 +53,13 @@ const PARAMETERS: [&str; 7] = [
 ];
 
 pub fn steps(steps: &mut Steps) {
-    steps.run("RTL: lint", lint);
     steps.run("RTL: benches", benches);
+    steps_but_benches(steps);
+}
+
+/// For chores that run the benches beside other steps.
+pub fn steps_but_benches(steps: &mut Steps) {
+    steps.run("RTL: lint", lint);
     steps.run("RTL: proofs", proofs);
     steps.run("RTL: the whole core", whole);
     steps.run("RTL: synthesis", synthesis::check);
@@ -64,33 +69,36 @@ pub fn steps(steps: &mut Steps) {
 /// The engine `fpga`, on the whole core as a Verilated model.
 fn engine(steps: &mut Steps) {
     steps.run("engine fpga: clippy", || {
-        process::run(
-            cargo("clippy --locked --package luxor-engine-fpga --package luxor --all-targets")
-                .args([
-                    "--package=luxor-bench",
-                    "--features=luxor-engine-fpga/model,luxor/fpga,luxor-bench/fpga",
-                    "--",
-                    "-D",
-                    "warnings",
-                ]),
-        )
+        process::run(with_fpga("clippy").args(["--all-targets", "--", "-D", "warnings"]))
     });
     steps.run_tests("engine fpga", || {
-        process::cargo_with_signals("test --locked --package luxor-engine-fpga --features model")
+        process::cargo_with_signals("test --locked --package luxor-engine-fpga --features designs")
     });
     steps.run_tests("engine fpga: benches", || {
-        let mut command =
-            process::cargo_with_signals("test --locked --package luxor-bench --features fpga");
-        command.args(["--", "demir", "elmoghany", "co_processor", "cores"]);
+        let mut command = with_fpga("test");
+        command.args(["--bin", "luxor-bench", "--"]);
+        command.args(["demir", "elmoghany", "co_processor", "cores"]);
         command
     });
     // The engines that are there take turns in it.
     steps.run_tests("engine fpga: files", || {
-        let mut command =
-            process::cargo_with_signals("test --locked --package luxor --features fpga --test cli");
-        command.args(["--", "every_length_comes_back_exactly", "usage::"]);
+        let mut command = with_fpga("test");
+        command.args(["--test", "cli", "--"]);
+        command.args(["every_length_comes_back_exactly", "usage::"]);
         command
     });
+}
+
+/// A subcommand of `cargo` for all packages that have the engine: other features of
+/// `luxor-engine-fpga` would be another build of the model.
+fn with_fpga(subcommand: &str) -> Command {
+    let mut command = process::cargo_with_signals(subcommand);
+    command.args(["--locked", "--package=luxor-engine-fpga", "--package=luxor"]);
+    command.args([
+        "--package=luxor-bench",
+        "--features=luxor-engine-fpga/designs,luxor/fpga,luxor-bench/fpga",
+    ]);
+    command
 }
 
 /// Each module by itself, the top with several parameters, what synthesis puts around the core,
@@ -149,7 +157,7 @@ fn core_file_lists(modules: &[PathBuf]) -> Result<(), String> {
 }
 
 /// Every bench, on Icarus and on Verilator. A bench that passes says so.
-fn benches() -> Result<String, String> {
+pub fn benches() -> Result<String, String> {
     let mut jobs = Vec::new();
     let is_bench = |file: &PathBuf| stem(file).ends_with("_tb");
     for bench in files(BENCHES, "sv")?.into_iter().filter(is_bench) {

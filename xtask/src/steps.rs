@@ -6,6 +6,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     mem,
     process::{Command, ExitCode, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -42,7 +43,29 @@ impl Steps {
         println!("\n=== {name}");
         let begun = Instant::now();
         let outcome = work();
-        let time = begun.elapsed();
+        self.add(name, begun.elapsed(), outcome)
+    }
+
+    /// Runs a step on a thread of its own, while `others` runs steps.
+    pub fn run_beside(
+        &mut self,
+        name: &str,
+        work: impl FnOnce() -> Result<String, String> + Send,
+        others: impl FnOnce(&mut Self),
+    ) {
+        println!("\n=== {name}, beside the next steps");
+        let begun = Instant::now();
+        let (outcome, time) = thread::scope(|scope| {
+            let beside = scope.spawn(|| (work(), begun.elapsed()));
+            others(self);
+            println!("\n=== {name}: waiting for the end");
+            let panicked = |_| (Err("it panicked".to_owned()), begun.elapsed());
+            beside.join().unwrap_or_else(panicked)
+        });
+        self.add(name, time, outcome);
+    }
+
+    fn add(&mut self, name: &str, time: Duration, outcome: Result<String, String>) -> bool {
         match &outcome {
             Ok(_) => println!("--- {name}: passed in {}", Seconds(time)),
             Err(message) => println!("--- {name}: FAILED in {}: {message}", Seconds(time)),
@@ -272,6 +295,24 @@ mod tests {
             failures.add_line("failures:".to_owned());
         }
         assert_eq!(failures.lines.len(), Failures::MAX_LINES);
+    }
+
+    #[test]
+    fn a_failed_step_beside_others_is_seen() {
+        let mut steps = Steps::new("example");
+        let mut passed = false;
+        steps.run_beside(
+            "bad",
+            || Err("broken".to_owned()),
+            |steps| {
+                passed = steps.run("good", || Ok(String::new()));
+            },
+        );
+        assert!(passed);
+        assert_eq!(
+            format!("{:?}", steps.finish()),
+            format!("{:?}", ExitCode::FAILURE)
+        );
     }
 
     #[test]

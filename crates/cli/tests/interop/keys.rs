@@ -209,7 +209,7 @@ fn what_one_does_the_other_undoes() {
         }));
     }
     assert_eq!((rows.len(), columns.len()), (4, 6));
-    product::run("done by one and undone by the other", &rows, &columns);
+    product::run("done by one and undone by the other", &rows, &columns, 1);
 }
 
 pub fn both_ways(bench: &mut Bench, cell: Cell, operation: &Operation) -> Outcome<Word> {

@@ -41,7 +41,7 @@ fn old_encryptions_open() {
     }
     assert_eq!(rows.len(), 5 * 4 * 2 * 2);
     let columns: [(&str, Deed<'_>); 1] = [("cryptsetup makes", Box::new(making::by_cryptsetup))];
-    product::run("LUKS1 volumes with other encryptions", &rows, &columns);
+    product::run("LUKS1 volumes with other encryptions", &rows, &columns, 3);
 }
 
 /// Some of the encryptions are CBC, which not every engine has.
