@@ -5,7 +5,7 @@ use std::{num::NonZeroUsize, sync::Arc, thread};
 
 use luxor_engine::{
     Backend, BackendError, Choice, CryptError, Fallback, KeySpec, LoadedKey, Mode, Registry,
-    SelectError, Unavailable,
+    SecretBytes, SelectError, Unavailable,
 };
 
 use crate::{
@@ -165,7 +165,12 @@ impl Engine {
     /// # Errors
     /// When the device fails.
     pub fn load(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>> {
-        Ok(self.backend.load_key(key)?)
+        let key = self.backend.load_key(key)?;
+        if SecretBytes::was_lock_refused() {
+            self.console
+                .note("the memory of a key could not be locked (see `ulimit -l`)");
+        }
+        Ok(key)
     }
 }
 

@@ -133,6 +133,9 @@ pub enum BackendError {
         /// The backend's name.
         backend: &'static str,
     },
+    /// The process is a fork of the one that made the key, and the system wiped the key.
+    #[error("the key was lost when this process was forked")]
+    KeyLostInFork,
     /// The device refused or failed.
     #[error("the engine {backend} failed: {message}")]
     Device {
@@ -186,6 +189,10 @@ pub enum CryptErrorKind {
         /// The length of the run's units in bytes.
         unit_len: usize,
     },
+    /// The process is a fork of the one that loaded the key, and the system wiped the key's
+    /// schedule.
+    #[error("the key was lost when this process was forked")]
+    KeyLostInFork,
     /// The device refused or failed.
     #[error("the engine {backend} failed: {message}")]
     Device {

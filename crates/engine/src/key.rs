@@ -354,6 +354,18 @@ impl KeySpec {
         }
     }
 
+    /// Whether the system wiped the key because this process is a fork of the one that made
+    /// it.
+    pub(crate) fn is_lost(&self) -> bool {
+        let first = match self {
+            Self::Xts(key) => key.data_key(),
+            Self::Cbc(key) => key.data_key(),
+            Self::Ecb(key) | Self::Ctr(key) | Self::Ofb(key) => key,
+            Self::ParallelOfb(key) => key.first_key(),
+        };
+        first.bytes.is_lost()
+    }
+
     /// AES-128 or AES-256.
     #[must_use]
     pub fn size(&self) -> KeySize {

@@ -38,7 +38,8 @@ impl Message {
     /// other ways.
     ///
     /// # Panics
-    /// If input and output are not of one length: then nothing has been done yet.
+    /// If input and output are not of one length, or in a fork of the process that began the
+    /// message: then nothing has been done yet.
     pub fn crypt(&mut self, buf: InOut<'_>) {
         self.0.crypt(buf);
     }
@@ -67,7 +68,8 @@ pub struct Turn<'a> {
 /// engine puts those of one loaded key together only.
 ///
 /// # Panics
-/// If an input and its output are not of one length: then no message has gone on.
+/// If an input and its output are not of one length: then no message has gone on. And in a fork
+/// of the process that began the messages.
 pub fn encrypt_streams(turns: &mut [Turn<'_>]) {
     for turn in &*turns {
         turn.buf.assert_one_length();

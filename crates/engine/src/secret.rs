@@ -3,16 +3,20 @@
 //! of swap and core dumps as far as the system allows.
 
 use alloc::boxed::Box;
-use core::fmt;
+use core::{
+    fmt,
+    sync::atomic::{AtomicBool, Ordering},
+};
 use zeroize::Zeroize;
 
 /// Bytes that are a secret: a key, a passphrase, a key schedule.
 ///
-/// With the `std` feature they live in pages of their own that are `mlock`ed
-/// and `MADV_DONTDUMP`. Both are best effort (an ordinary user may lock only
-/// `RLIMIT_MEMLOCK` bytes): [`SecretBytes::is_locked`] tells, so that a
-/// program can say so. The bytes are overwritten before the memory is
-/// returned, and `Debug` never shows them.
+/// With the `std` feature they live in pages of their own that are `mlock`ed,
+/// `MADV_DONTDUMP` and `MADV_WIPEONFORK`. All three are best effort (an ordinary
+/// user may lock only `RLIMIT_MEMLOCK` bytes): [`SecretBytes::is_locked`] and
+/// [`SecretBytes::was_lock_refused`] report refused locks, and
+/// [`SecretBytes::is_lost`] reports bytes that a fork has wiped. The bytes are
+/// overwritten before the memory is returned, and `Debug` never shows them.
 pub struct SecretBytes {
     memory: Memory,
     len: usize,
@@ -73,7 +77,22 @@ impl SecretBytes {
     pub fn is_locked(&self) -> bool {
         self.memory.is_locked()
     }
+
+    /// Whether the system has refused to lock any secret of this process so far.
+    #[must_use]
+    pub fn was_lock_refused() -> bool {
+        LOCK_REFUSED.load(Ordering::Relaxed)
+    }
+
+    /// Whether the bytes are zeros because this process is a fork of the one that
+    /// wrote them.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.memory.is_lost()
+    }
 }
+
+static LOCK_REFUSED: AtomicBool = AtomicBool::new(false);
 
 impl Clone for SecretBytes {
     fn clone(&self) -> Self {
@@ -94,6 +113,7 @@ impl Drop for SecretBytes {
 }
 
 enum Memory {
+    /// The bytes, and behind them the [`CANARY`].
     #[cfg(feature = "std")]
     Pages {
         map: memmap2::MmapMut,
@@ -104,18 +124,30 @@ enum Memory {
     Watched(tests::Watched),
 }
 
+/// A forked child finds zeros in its place: the kernel wipes whole mappings.
+#[cfg(feature = "std")]
+const CANARY: u8 = 0xa5;
+
 impl Memory {
     fn zeroed(len: usize) -> Self {
-        // A mapping cannot be empty, and can fail where the heap does not.
+        // A mapping can fail where the heap does not.
         #[cfg(feature = "std")]
-        if let Ok(map) = memmap2::MmapMut::map_anon(len.max(1)) {
+        if let Ok(mut map) = memmap2::MmapMut::map_anon(len + 1) {
             // Refused by kernels without it: nothing to be done then.
             #[cfg(target_os = "linux")]
             let _ = map.advise(memmap2::Advice::DontDump);
+            #[cfg(target_os = "linux")]
+            // SAFETY: the mapping is private and anonymous and has `map.len()` bytes; in this
+            // process the advice changes nothing.
+            unsafe {
+                libc::madvise(map.as_mut_ptr().cast(), map.len(), libc::MADV_WIPEONFORK);
+            }
             #[cfg(unix)]
             let locked = map.lock().is_ok();
             #[cfg(not(unix))]
             let locked = false;
+            LOCK_REFUSED.fetch_or(!locked, Ordering::Relaxed);
+            map[len] = CANARY;
             return Self::Pages { map, locked };
         }
         Self::Heap(alloc::vec![0; len].into_boxed_slice())
@@ -124,7 +156,7 @@ impl Memory {
     fn bytes(&self) -> &[u8] {
         match self {
             #[cfg(feature = "std")]
-            Self::Pages { map, .. } => map,
+            Self::Pages { map, .. } => &map[..map.len() - 1],
             Self::Heap(bytes) => bytes,
             #[cfg(test)]
             Self::Watched(watched) => &watched.bytes,
@@ -134,10 +166,27 @@ impl Memory {
     fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             #[cfg(feature = "std")]
-            Self::Pages { map, .. } => map,
+            Self::Pages { map, .. } => {
+                let len = map.len() - 1;
+                &mut map[..len]
+            }
             Self::Heap(bytes) => bytes,
             #[cfg(test)]
             Self::Watched(watched) => &mut watched.bytes,
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        match self {
+            #[cfg(feature = "std")]
+            // SAFETY: the canary is the mapping's last byte. Volatile, since this program never
+            // writes what `fork` writes there.
+            Self::Pages { map, .. } => unsafe {
+                map.as_ptr().add(map.len() - 1).read_volatile() != CANARY
+            },
+            Self::Heap(_) => false,
+            #[cfg(test)]
+            Self::Watched(_) => false,
         }
     }
 

@@ -13,6 +13,7 @@ use super::Kernel;
 #[cfg(feature = "std")]
 use crate::message::Chain;
 use crate::{
+    backend::CryptErrorKind,
     gf128::mul_alpha,
     key::{ParallelOfbKey, TweakSchedule},
     message::{Chained, Turn},
@@ -54,7 +55,7 @@ impl<E> Feedback<E> {
     }
 
     /// Those of the chains, and then that which is idle.
-    fn keys(&self) -> [&E; 2] {
+    pub(super) fn keys(&self) -> [&E; 2] {
         [&self.first, self.second.as_ref().unwrap_or(&self.first)]
     }
 
@@ -197,6 +198,12 @@ impl<K: Kernel> Passage<K> {
         message
     }
 
+    /// Stops a forked child, whose key the system has wiped.
+    fn assert_has_key(&self) {
+        let [key, _] = self.keys.keys();
+        assert!(!K::is_lost(key), "{}", CryptErrorKind::KeyLostInFork);
+    }
+
     /// Uses what is left of a block. How many bytes of `len` these were.
     ///
     /// # Safety
@@ -222,6 +229,7 @@ impl<K: Kernel> Drop for Passage<K> {
 
 impl<K: Kernel> Chained for Passage<K> {
     fn crypt(&mut self, mut buf: InOut<'_>) {
+        self.assert_has_key();
         let (mut at, mut len) = (Place::of_bytes(&mut buf), buf.len());
         // SAFETY: so many bytes are left there.
         unsafe {
@@ -251,6 +259,7 @@ impl<K: Kernel> Chained for Passage<K> {
     }
 
     fn crypt_with(&mut self, first: &mut InOut<'_>, others: &mut [&mut Turn<'_>]) -> Vec<usize> {
+        self.assert_has_key();
         let mut taken = Vec::new();
         let mut ways = alloc::vec![Way {
             at: Place::of_bytes(first),
@@ -280,6 +289,7 @@ impl<K: Kernel> Chained for Passage<K> {
 
     #[cfg(feature = "std")]
     fn chains(&mut self) -> Vec<Box<dyn Chain + '_>> {
+        self.assert_has_key();
         let (kernel, form, keys) = (self.kernel, self.keys.form, self.keys.keys());
         let alone = |(link, key)| -> Box<dyn Chain + '_> {
             Box::new(Lone {

@@ -24,7 +24,10 @@ use core::{hint::black_box, mem::MaybeUninit};
 
 use self::feedback::{Feedback, Passage};
 use crate::{
-    backend::{Backend, BackendError, BackendInfo, CryptError, Direction, LoadedKey, check_runs},
+    backend::{
+        Backend, BackendError, BackendInfo, CryptError, CryptErrorKind, Direction, LoadedKey,
+        check_runs,
+    },
     buffer::Buffer,
     key::{AesKey, KeySpec, Mode},
     message::Message,
@@ -67,6 +70,12 @@ trait Kernel: Copy + Send + Sync + 'static {
     /// What a call or a key's expansion left on the stack is overwritten, if that
     /// may have been a key schedule.
     fn wipe_stack() {}
+
+    /// Whether the system wiped an expanded key because this process is a fork of the one that
+    /// expanded it. Never where keys are on the heap, which a fork copies.
+    fn is_lost(_key: &Self::Key) -> bool {
+        false
+    }
 
     /// The instructions, in words.
     fn device(self) -> String;
@@ -123,6 +132,9 @@ impl<K: Kernel> Backend for CpuBackend<K> {
     }
 
     fn load_key(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError> {
+        if key.is_lost() {
+            return Err(BackendError::KeyLostInFork);
+        }
         let key = expanded(self.0, key);
         K::wipe_stack();
         Ok(Box::new(key))
@@ -187,9 +199,23 @@ enum Keys<E> {
     Feedback(Arc<Feedback<E>>),
 }
 
+impl<E> Keys<E> {
+    /// A fork loses all keys at once, so that one stands for all.
+    fn first(&self) -> &E {
+        match self {
+            Self::Xts { data, .. } | Self::Cbc { data, .. } => data,
+            Self::Ecb(key) | Self::Ctr(key) => key,
+            Self::Feedback(keys) => keys.keys()[0],
+        }
+    }
+}
+
 impl<K: Kernel> LoadedKey for CpuKey<K> {
     fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
         check_runs(self.mode, runs)?;
+        if K::is_lost(self.keys.first()) {
+            return Err(CryptError::new(0, CryptErrorKind::KeyLostInFork));
+        }
         // SAFETY: the unit lengths are those of the mode, as just checked.
         unsafe { self.crypt_checked(direction, runs) };
         K::wipe_stack();
@@ -280,6 +306,49 @@ mod tests {
                         .unwrap();
                 });
             }
+        }
+    }
+
+    /// In a forked child a call fails, and so does loading the key again; a child that encrypted
+    /// would do it with a schedule of zeros. The parent goes on.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_forked_child_does_not_encrypt_with_zeros() {
+        let spec = KeySpec::Xts(XtsKey::new([[3; 32], [5; 32]].as_flattened()).unwrap());
+        for backend in Registry::cpu().probe_all().filter_map(|(_, b)| b.ok()) {
+            let key = backend.load_key(&spec).unwrap();
+            let crypt = || {
+                let mut bytes = [0; 16];
+                let unit = DataUnitLen::new(16).unwrap();
+                let run = Run::new(DataUnitNumber::new(0), 1, unit, &mut bytes[..]).unwrap();
+                key.crypt(Direction::Encrypt, &mut [run]).map(|()| bytes)
+            };
+            let expected = crypt().unwrap();
+            // The expanded keys of `portable` are on the heap, and the child has them.
+            let keeps_key = backend.info().name == "portable";
+            // SAFETY: the child calls nothing that takes a lock which another thread of the
+            // parent may hold: both calls fail, or encrypt, without allocating.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let is_right =
+                    match crypt() {
+                        Ok(bytes) => keeps_key && bytes == expected,
+                        Err(error) => !keeps_key && error.kind == CryptErrorKind::KeyLostInFork,
+                    } && matches!(backend.load_key(&spec), Err(BackendError::KeyLostInFork));
+                // SAFETY: ends the child without running what the test's threads registered.
+                unsafe { libc::_exit(i32::from(!is_right)) };
+            }
+            assert!(child > 0, "fork failed");
+            let mut status = -1;
+            // SAFETY: `status` is where the status goes.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(
+                status,
+                0,
+                "{}: the child's exit status",
+                backend.info().name
+            );
+            assert_eq!(crypt().unwrap(), expected, "{}", backend.info().name);
         }
     }
 

@@ -175,6 +175,10 @@ macro_rules! kernel {
             const NAME: &'static str = $name;
             type Key = crate::kernel::x86::Expanded;
 
+            fn is_lost(key: &Self::Key) -> bool {
+                key.schedules.is_lost()
+            }
+
             fn device(self) -> alloc::string::String {
                 $device.into()
             }
