@@ -49,6 +49,7 @@ use luxor_engine::Buffer;
 use luxor_sector::Disk;
 use nix::{
     fcntl::{FallocateFlags, OFlag},
+    libc::ECONNABORTED,
     mount::{MntFlags, umount2},
     unistd::{getegid, geteuid},
 };
@@ -211,7 +212,12 @@ impl Mounted {
     pub fn serve(self) -> io::Result<()> {
         let ended = self.session.run();
         self.disk.flush()?;
-        ended
+        match ended {
+            // A request that the kernel had begun to hand out when the file system was unmounted
+            // ends the read of it so, where a later read ends with ENODEV, which `run` expects.
+            Err(error) if error.raw_os_error() == Some(ECONNABORTED) => Ok(()),
+            ended => ended,
+        }
     }
 }
 

@@ -34,6 +34,7 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 use thiserror::Error;
+use zeroize::Zeroizing;
 
 use crate::channel::{Channel, Timed, send_all};
 
@@ -169,8 +170,9 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsConfigEr
     }
 }
 
+/// The text of the file is wiped afterwards. The copies that rustls makes are its own.
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsConfigError> {
-    let text = read(path)?;
+    let text = Zeroizing::new(read(path)?);
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
         // PKCS #8 (RFC 7468, 11), and OpenSSL's older form.
         let is_encrypted = ["BEGIN ENCRYPTED PRIVATE KEY", "Proc-Type: 4,ENCRYPTED"]
@@ -179,11 +181,12 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsConfigError> {
                 text.windows(mark.len())
                     .any(|words| words == mark.as_bytes())
             });
-        match is_encrypted {
-            true => TlsConfigError::Encrypted {
+        if is_encrypted {
+            TlsConfigError::Encrypted {
                 path: path.to_owned(),
-            },
-            false => pem_error(path, "private key", &error),
+            }
+        } else {
+            pem_error(path, "private key", &error)
         }
     })
 }
