@@ -1,137 +1,246 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an attempt to open a volume may cost in all: 32 keyslots, each at the limit for
 //! one, would take a quarter of an hour.
+//!
+//! Keyslots by PBKDF2 and by Argon2, their digests and the digest of a re-encryption are
+//! paid for from one purse. Its coin is a share of the most that one keyslot may cost:
+//! PBKDF2's iterations count by the hash and by the blocks of output, Argon2's passes by
+//! the memory.
 
 use crate::{
+    digest::Digest,
+    keyslot::Keyslot,
     pbkdf::{
-        CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_ITERATIONS_LIMIT, DEFAULT_MEMORY_LIMIT_KIB,
-        Kdf, MIN_ARGON2_PASSES,
+        CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_MEMORY_LIMIT_KIB, Kdf, MIN_ARGON2_PASSES,
+        default_iterations_limit,
     },
     unlock::UnlockOptions,
 };
 
-/// What is left of what an attempt may cost: as much as one keyslot at the limits, so
-/// that each one alone can be tried.
+/// What the dearest keyslot costs that is computed unasked.
+const KEYSLOT: u64 = 1 << 40;
+
+/// What all may cost: such a keyslot, and for its digest as many iterations of SHA-256
+/// as for the keyslot's 64 bytes, which are two blocks.
+const ALL: u64 = KEYSLOT / 2 * 3;
+
+/// What is left of what an attempt may cost.
 pub(crate) struct Budget<'a> {
     options: &'a UnlockOptions,
-    /// PBKDF2's iterations in keyslots.
-    iterations: Purse,
-    /// Argon2's memory in KiB times its passes.
-    argon2: Purse,
-    /// Iterations of digests, one after each keyslot.
-    digests: Purse,
-}
-
-struct Purse {
-    all: u64,
     left: u64,
 }
 
 impl<'a> Budget<'a> {
     pub(crate) fn new(options: &'a UnlockOptions) -> Self {
-        let iterations = options.iterations_limit.unwrap_or_default();
-        let memory_kib = options.memory_limit_kib.unwrap_or(DEFAULT_MEMORY_LIMIT_KIB);
-        let passes = iterations.max(MIN_ARGON2_PASSES);
-        Self {
-            options,
-            iterations: Purse::new(iterations.max(DEFAULT_ITERATIONS_LIMIT)),
-            argon2: Purse::new(
-                memory_kib
-                    .saturating_mul(passes)
-                    .max(DEFAULT_ARGON2_WORK_KIB),
-            ),
-            digests: Purse::new(digest_limit(options)),
-        }
+        Self { options, left: ALL }
     }
 
     /// Pays for a keyslot, and for the digest that tells whether it was the right one.
     ///
     /// # Errors
     /// [`CostError`]: it alone is above the limits, or too much has been spent.
-    pub(crate) fn take(&mut self, kdf: &Kdf, digest_iterations: u32) -> Result<(), CostError> {
+    pub(crate) fn take(&mut self, keyslot: &Keyslot, digest: &Digest) -> Result<(), CostError> {
         let UnlockOptions {
             memory_limit_kib,
             iterations_limit,
             ..
         } = *self.options;
-        kdf.check_limits(memory_limit_kib, iterations_limit)?;
-        let (purse, cost) = match *kdf {
-            Kdf::Pbkdf2 { iterations, .. } => (&mut self.iterations, iterations.into()),
-            Kdf::Argon2 {
-                time, memory_kib, ..
-            } => (&mut self.argon2, u64::from(time) * u64::from(memory_kib)),
-        };
-        // Both before either, so that nothing is paid for what is not done.
-        let left = purse.after(cost)?;
-        self.digests.left = self.digests.after(digest_iterations.into())?;
-        purse.left = left;
+        let len = keyslot.area.key_len as usize;
+        keyslot
+            .kdf
+            .check_limits(len, memory_limit_kib, iterations_limit)?;
+        let cost = self.cost_of_kdf(&keyslot.kdf, len);
+        self.spend(cost.saturating_add(self.cost_of_digest(digest)))
+    }
+
+    /// Pays for a digest alone.
+    ///
+    /// # Errors
+    /// [`CostError::Total`].
+    pub(crate) fn take_digest(&mut self, digest: &Digest) -> Result<(), CostError> {
+        self.spend(self.cost_of_digest(digest))
+    }
+
+    fn spend(&mut self, cost: u64) -> Result<(), CostError> {
+        // In hundredths of a keyslot's cost; all that is dear is more than nothing.
+        let percent = |cost: u64| cost.div_ceil(KEYSLOT / 100);
+        self.left = self.left.checked_sub(cost).ok_or(CostError::Total {
+            cost: percent(cost),
+            spent: percent(ALL - self.left),
+            limit: ALL * 100 / KEYSLOT,
+        })?;
         Ok(())
     }
-}
 
-impl Purse {
-    fn new(all: u64) -> Self {
-        Self { all, left: all }
+    fn cost_of_kdf(&self, kdf: &Kdf, len: usize) -> u64 {
+        match kdf {
+            Kdf::Pbkdf2 {
+                hash, iterations, ..
+            } => share(
+                u64::from(*iterations),
+                iterations_limit(self.options, hash, len),
+            ),
+            &Kdf::Argon2 {
+                time, memory_kib, ..
+            } => {
+                let options = self.options;
+                let memory_limit = options.memory_limit_kib.unwrap_or(DEFAULT_MEMORY_LIMIT_KIB);
+                let passes = options.iterations_limit.unwrap_or_default();
+                let limit = memory_limit.saturating_mul(passes.max(MIN_ARGON2_PASSES));
+                share(
+                    u64::from(time) * u64::from(memory_kib),
+                    limit.max(DEFAULT_ARGON2_WORK_KIB),
+                )
+            }
+        }
     }
 
-    fn after(&self, cost: u64) -> Result<u64, CostError> {
-        self.left.checked_sub(cost).ok_or(CostError::Total {
-            spent: self.all - self.left,
-            limit: self.all,
-        })
+    fn cost_of_digest(&self, digest: &Digest) -> u64 {
+        let limit = iterations_limit(self.options, &digest.hash, digest.value.len());
+        share(digest.iterations.into(), limit)
     }
 }
 
-/// The most iterations of a digest: what is allowed for a keyslot's Argon2 is far less
-/// than a digest needs.
-pub(crate) fn digest_limit(options: &UnlockOptions) -> u64 {
-    options
-        .iterations_limit
-        .unwrap_or_default()
-        .max(DEFAULT_ITERATIONS_LIMIT)
+/// What `work` costs where `limit` is what one keyslot may do.
+fn share(work: u64, limit: u64) -> u64 {
+    let share = u128::from(work) * u128::from(KEYSLOT) / u128::from(limit.max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
+}
+
+/// The most iterations for `len` bytes: the default, or more where the options allow
+/// them. What lower options allow is for Argon2, whose passes are far fewer.
+pub(crate) fn iterations_limit(options: &UnlockOptions, hash: &str, len: usize) -> u64 {
+    let default = default_iterations_limit(hash, len);
+    options.iterations_limit.unwrap_or_default().max(default)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pbkdf::Argon2Kind;
+    use crate::{
+        hash::HashAlgorithm,
+        keyslot::{KeyslotArea, Priority},
+        pbkdf::{Argon2Kind, DEFAULT_ITERATIONS_LIMIT},
+    };
 
-    fn pbkdf2(iterations: u32) -> Kdf {
-        Kdf::Pbkdf2 {
-            hash: "sha256".into(),
-            iterations,
-            salt: vec![],
+    fn keyslot(kdf: Kdf, key_len: u32) -> Keyslot {
+        Keyslot {
+            key_len: 64,
+            priority: Priority::Normal,
+            area: KeyslotArea {
+                offset: 0,
+                size: 0,
+                encryption: "aes-xts-plain64".into(),
+                key_len,
+            },
+            kdf,
+            stripes: 4000,
+            af_hash: "sha256".into(),
         }
     }
 
-    fn argon2(time: u32, memory_kib: u32) -> Kdf {
-        Kdf::Argon2 {
+    fn hashed(hash: HashAlgorithm, iterations: u64, key_len: u32) -> Keyslot {
+        let kdf = Kdf::Pbkdf2 {
+            hash: hash.name().into(),
+            iterations: iterations.try_into().unwrap(),
+            salt: vec![],
+        };
+        keyslot(kdf, key_len)
+    }
+
+    fn pbkdf2(iterations: u64) -> Keyslot {
+        hashed(HashAlgorithm::Sha256, iterations, 64)
+    }
+
+    fn argon2(time: u32, memory_kib: u32) -> Keyslot {
+        let kdf = Kdf::Argon2 {
             kind: Argon2Kind::Id,
             time,
             memory_kib,
             parallel: 1,
             salt: vec![],
+        };
+        keyslot(kdf, 64)
+    }
+
+    fn digest(hash: HashAlgorithm, iterations: u64, len: usize) -> Digest {
+        Digest {
+            keyslots: vec![],
+            segments: vec![],
+            hash: hash.name().into(),
+            iterations: iterations.try_into().unwrap(),
+            salt: vec![],
+            value: vec![0; len],
         }
     }
 
+    fn cheap() -> Digest {
+        digest(HashAlgorithm::Sha256, 1000, 32)
+    }
+
     /// How many of 32 such keyslots are tried.
-    fn tried(options: &UnlockOptions, kdf: &Kdf, digest: u32) -> usize {
+    fn tried(options: &UnlockOptions, keyslot: &Keyslot, digest: &Digest) -> usize {
         let mut budget = Budget::new(options);
-        (0..32).filter(|_| budget.take(kdf, digest).is_ok()).count()
+        (0..32)
+            .filter(|_| budget.take(keyslot, digest).is_ok())
+            .count()
+    }
+
+    const LIMIT: u64 = DEFAULT_ITERATIONS_LIMIT;
+
+    /// What `luxor` measures is what counts: one keyslot at the limit of its hash and
+    /// length costs as much as another.
+    #[test]
+    fn each_hash_at_its_limit_costs_the_same() {
+        let options = UnlockOptions::default();
+        for hash in HashAlgorithm::ALL {
+            for len in [16, 20, 32, 48, 64] {
+                let limit = default_iterations_limit(hash.name(), len as usize);
+                let blocks = u64::from(len).div_ceil(hash.output_len() as u64);
+                let work = limit * blocks * hash.iteration_cost();
+                let expected = LIMIT * 2 * 100;
+                assert!(
+                    work <= expected && work > expected / 100 * 99,
+                    "{hash} {len}"
+                );
+
+                let at_limit = hashed(hash, limit, len);
+                let mut budget = Budget::new(&options);
+                budget.take(&at_limit, &cheap()).unwrap();
+                let spent = ALL - budget.left;
+                assert!(spent.abs_diff(KEYSLOT) < KEYSLOT / 100, "{hash} {len}");
+                let above = hashed(hash, limit + 1, len);
+                let error = Budget::new(&options).take(&above, &cheap()).unwrap_err();
+                assert!(
+                    matches!(&error, CostError::Iterations { limit: found, .. } if *found == limit)
+                );
+                let option = format!("--pbkdf-iterations-limit {}", limit + 1);
+                assert!(error.to_string().contains(&option), "{error}");
+                let lifted = UnlockOptions {
+                    iterations_limit: Some(limit + 1),
+                    ..UnlockOptions::default()
+                };
+                Budget::new(&lifted).take(&above, &cheap()).unwrap();
+            }
+        }
+        assert_eq!(default_iterations_limit("sha256", 64), LIMIT);
     }
 
     #[test]
-    fn all_keyslots_together_cost_as_much_as_one_may() {
-        let limit = u32::try_from(DEFAULT_ITERATIONS_LIMIT).unwrap();
+    fn all_keyslots_together_cost_little_more_than_one_may() {
         let default = UnlockOptions::default();
-        assert_eq!(tried(&default, &pbkdf2(limit), 1000), 1);
-        assert_eq!(tried(&default, &pbkdf2(limit / 5), 1000), 5);
-        assert_eq!(tried(&default, &pbkdf2(1000), limit / 3), 3);
-        assert_eq!(tried(&default, &pbkdf2(limit + 1), 1000), 0);
-        // What cryptsetup makes, 16 times.
-        assert_eq!(tried(&default, &argon2(4, 1 << 20), 1000), 16);
-        assert_eq!(tried(&default, &argon2(16, 4 << 20), 1000), 1);
-        assert_eq!(tried(&default, &argon2(4, 65536), 100_000), 32);
+        let dear = |iterations| digest(HashAlgorithm::Sha256, iterations, 32);
+        assert_eq!(tried(&default, &pbkdf2(LIMIT), &cheap()), 1);
+        // The dearest keyslot, and a digest of as many iterations.
+        assert_eq!(tried(&default, &pbkdf2(LIMIT), &dear(LIMIT)), 1);
+        assert_eq!(tried(&default, &pbkdf2(LIMIT), &dear(LIMIT * 11 / 10)), 0);
+        assert_eq!(tried(&default, &pbkdf2(LIMIT / 5), &cheap()), 7);
+        assert_eq!(tried(&default, &pbkdf2(1000), &dear(LIMIT)), 2);
+        assert_eq!(tried(&default, &pbkdf2(LIMIT + 1), &cheap()), 0);
+        // What cryptsetup makes, on a fast machine and 23 times.
+        assert_eq!(tried(&default, &argon2(4, 1 << 20), &cheap()), 23);
+        assert_eq!(tried(&default, &argon2(16, 4 << 20), &cheap()), 1);
+        assert_eq!(tried(&default, &argon2(4, 65536), &dear(100_000)), 32);
     }
 
     #[test]
@@ -140,31 +249,51 @@ mod tests {
             memory_limit_kib: Some(100 << 20),
             ..UnlockOptions::default()
         };
-        assert_eq!(tried(&memory, &argon2(4, 100 << 20), 1000), 1);
+        assert_eq!(tried(&memory, &argon2(4, 100 << 20), &cheap()), 1);
         let iterations = UnlockOptions {
             iterations_limit: Some(4_000_000_000),
             ..UnlockOptions::default()
         };
-        assert_eq!(tried(&iterations, &pbkdf2(2_000_000_000), 1000), 2);
+        assert_eq!(tried(&iterations, &pbkdf2(2_000_000_000), &cheap()), 2);
+        let whirlpool = hashed(HashAlgorithm::Whirlpool, 4_000_000_000, 64);
+        assert_eq!(tried(&iterations, &whirlpool, &cheap()), 1);
         // Limits that were lowered are those of each keyslot.
         let low = UnlockOptions {
             iterations_limit: Some(1000),
             ..UnlockOptions::default()
         };
-        assert_eq!(tried(&low, &pbkdf2(1000), 1000), 32);
+        assert_eq!(tried(&low, &pbkdf2(1000), &cheap()), 32);
     }
 
     #[test]
-    fn one_kind_does_not_pay_for_another_nor_for_what_is_refused() {
+    fn one_purse_pays_for_all_kinds_and_for_digests_alone() {
         let options = UnlockOptions::default();
         let mut budget = Budget::new(&options);
-        let limit = u32::try_from(DEFAULT_ITERATIONS_LIMIT).unwrap();
-        budget.take(&pbkdf2(limit - 1), 0).unwrap();
-        let error = budget.take(&pbkdf2(2), limit).unwrap_err();
-        assert!(matches!(error, CostError::Total { spent, .. } if spent == u64::from(limit - 1)));
-        assert!(error.to_string().contains("--key-slot"), "{error}");
-        budget.take(&argon2(16, 4 << 20), limit).unwrap();
-        assert!(budget.take(&pbkdf2(1), 1).is_err());
-        budget.take(&pbkdf2(1), 0).unwrap();
+        let half = default_iterations_limit("whirlpool", 64) / 2;
+        let half = digest(HashAlgorithm::Whirlpool, half, 64);
+        budget.take_digest(&half).unwrap();
+        budget.take(&argon2(8, 4 << 20), &cheap()).unwrap();
+        let error = budget.take(&pbkdf2(LIMIT / 2), &cheap()).unwrap_err();
+        assert_eq!(
+            error,
+            CostError::Total {
+                cost: 51,
+                spent: 101,
+                limit: 150
+            }
+        );
+        let words = error.to_string();
+        for word in [
+            "51%",
+            "101%",
+            "150%",
+            "--key-slot",
+            "--pbkdf-iterations-limit",
+        ] {
+            assert!(words.contains(word), "{words}");
+        }
+        // What was refused is not paid for.
+        budget.take(&pbkdf2(LIMIT / 10), &cheap()).unwrap();
+        assert!(budget.take_digest(&half).is_err());
     }
 }

@@ -23,8 +23,10 @@ pub(crate) const SALT_LEN: RangeInclusive<usize> = 8..=1024;
 /// that cryptsetup makes, 4 GiB.
 pub const DEFAULT_MEMORY_LIMIT_KIB: u64 = 4 << 20;
 
-/// The PBKDF2 iterations up to which a keyslot or digest is computed unasked.
-/// Half a minute on a slow core; ten times what cryptsetup makes for two seconds.
+/// The PBKDF2 iterations up to which a keyslot or digest is computed unasked, with
+/// SHA-256 and for 64 bytes of output; with another hash or length, as many as cost the
+/// same. About 20 seconds on a core with SHA extensions, a minute on one without; ten times
+/// what cryptsetup makes for two seconds.
 pub const DEFAULT_ITERATIONS_LIMIT: u64 = 50_000_000;
 
 /// The Argon2 work (memory times iterations) in KiB up to which a keyslot is
@@ -160,15 +162,18 @@ impl Kdf {
         }
     }
 
-    /// Holds the costs to the limits; `None` is the default.
+    /// Holds the costs of deriving `len` bytes to the limits; `None` is the default.
     pub(crate) fn check_limits(
         &self,
+        len: usize,
         memory_limit_kib: Option<u64>,
         iterations_limit: Option<u64>,
     ) -> Result<(), CostError> {
-        match *self {
-            Self::Pbkdf2 { iterations, .. } => check_iterations(iterations, iterations_limit),
-            Self::Argon2 {
+        match self {
+            Self::Pbkdf2 {
+                hash, iterations, ..
+            } => check_iterations(hash, len, *iterations, iterations_limit),
+            &Self::Argon2 {
                 time, memory_kib, ..
             } => {
                 let limit_kib = memory_limit_kib.unwrap_or(DEFAULT_MEMORY_LIMIT_KIB);
@@ -235,12 +240,36 @@ impl Kdf {
     }
 }
 
-pub(crate) fn check_iterations(iterations: u32, limit: Option<u64>) -> Result<(), CostError> {
-    let limit = limit.unwrap_or(DEFAULT_ITERATIONS_LIMIT);
+/// Holds PBKDF2's iterations to a limit, or to the default.
+pub(crate) fn check_iterations(
+    hash: &str,
+    len: usize,
+    iterations: u32,
+    limit: Option<u64>,
+) -> Result<(), CostError> {
+    let limit = limit.unwrap_or_else(|| default_iterations_limit(hash, len));
     if u64::from(iterations) > limit {
-        return Err(CostError::Iterations { iterations, limit });
+        return Err(CostError::Iterations {
+            iterations,
+            hash: hash.into(),
+            len,
+            limit,
+        });
     }
     Ok(())
+}
+
+/// The iterations with `hash` for `len` bytes that cost as much as
+/// [`DEFAULT_ITERATIONS_LIMIT`] with SHA-256 for 64 bytes. PBKDF2 runs them once for
+/// each block of output. A hash that this version does not have derives nothing, and
+/// is held to what SHA-256 is.
+pub(crate) fn default_iterations_limit(hash: &str, len: usize) -> u64 {
+    let cost = |hash: HashAlgorithm, len: usize| {
+        hash.iteration_cost() * len.div_ceil(hash.output_len()).max(1) as u64
+    };
+    let all = DEFAULT_ITERATIONS_LIMIT * cost(HashAlgorithm::Sha256, 64);
+    let hash = HashAlgorithm::by_name(hash).unwrap_or(HashAlgorithm::Sha256);
+    all / cost(hash, len)
 }
 
 fn require_memory(needed_kib: u64, available: Option<Available>) -> Result<(), DeriveError> {
@@ -318,24 +347,33 @@ pub enum CostError {
     },
     /// PBKDF2's iterations.
     #[error(
-        "it asks for {iterations} iterations, more than the limit of {limit}; if you trust the \
-         volume, allow it with --pbkdf-iterations-limit {iterations}"
+        "it asks for {iterations} iterations of {} for {len} bytes, more than the limit of {limit} \
+         for these; if you trust the volume, allow it with --pbkdf-iterations-limit {iterations}",
+        brief(hash)
     )]
     Iterations {
         /// What the keyslot or digest asks for.
         iterations: u32,
+        /// The hash by its name in the metadata.
+        hash: String,
+        /// The bytes that are derived.
+        len: usize,
         /// The limit.
         limit: u64,
     },
-    /// All keyslots together.
+    /// All keyslots and digests together.
     #[error(
-        "the keyslots tried before it have cost {spent} of the {limit} that all may cost together \
-         (iterations, or passes times KiB); name it with --key-slot to try it alone"
+        "it costs {cost}% of what one keyslot may cost, and {spent}% are spent of the {limit}% \
+         that all keyslots and digests may cost together; to try a keyslot alone, name it with \
+         --key-slot, and if you trust the volume, raise the limit with --pbkdf-iterations-limit"
     )]
     Total {
-        /// What has been spent.
+        /// What this keyslot with its digest, or this digest, costs: in hundredths of
+        /// the most that one keyslot may cost.
+        cost: u64,
+        /// What has been spent before, in the same unit.
         spent: u64,
-        /// The limit.
+        /// The limit, in the same unit.
         limit: u64,
     },
 }
@@ -455,9 +493,11 @@ mod tests {
 
     #[test]
     fn hostile_costs_are_held_to_the_limits() {
-        let ok = |kdf: &Kdf| kdf.check_limits(None, None).is_ok();
+        let ok = |kdf: &Kdf| kdf.check_limits(64, None, None).is_ok();
         assert!(ok(&argon2(4, 1 << 20)) && ok(&argon2(16, 4 << 20)));
-        let error = argon2(4, 100 << 20).check_limits(None, None).unwrap_err();
+        let error = argon2(4, 100 << 20)
+            .check_limits(64, None, None)
+            .unwrap_err();
         assert_eq!(
             error,
             CostError::Memory {
@@ -469,15 +509,17 @@ mod tests {
             error.to_string().contains("--pbkdf-memory-limit 104857600"),
             "{error}"
         );
-        let error = argon2(17, 4 << 20).check_limits(None, None).unwrap_err();
+        let error = argon2(17, 4 << 20)
+            .check_limits(64, None, None)
+            .unwrap_err();
         assert!(
             error.to_string().contains("--pbkdf-iterations-limit 17"),
             "{error}"
         );
-        assert!(argon2(17, 4 << 20).check_limits(None, Some(17)).is_ok());
+        assert!(argon2(17, 4 << 20).check_limits(64, None, Some(17)).is_ok());
         assert!(
             argon2(4, 100 << 20)
-                .check_limits(Some(100 << 20), Some(4))
+                .check_limits(64, Some(100 << 20), Some(4))
                 .is_ok()
         );
 
@@ -487,7 +529,9 @@ mod tests {
             salt: vec![],
         };
         assert!(ok(&pbkdf2(50_000_000)));
-        let error = pbkdf2(1_000_000_000).check_limits(None, None).unwrap_err();
+        let error = pbkdf2(1_000_000_000)
+            .check_limits(64, None, None)
+            .unwrap_err();
         assert!(
             error
                 .to_string()
@@ -496,7 +540,7 @@ mod tests {
         );
         assert!(
             pbkdf2(1_000_000_000)
-                .check_limits(None, Some(1_000_000_000))
+                .check_limits(64, None, Some(1_000_000_000))
                 .is_ok()
         );
     }

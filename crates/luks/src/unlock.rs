@@ -34,15 +34,16 @@ pub struct UnlockOptions {
     /// The most KiB of memory that a keyslot may ask for;
     /// [`DEFAULT_MEMORY_LIMIT_KIB`](crate::DEFAULT_MEMORY_LIMIT_KIB) when not given.
     pub memory_limit_kib: Option<u64>,
-    /// The most iterations that a keyslot or digest may ask for; when not given
-    /// [`DEFAULT_ITERATIONS_LIMIT`](crate::DEFAULT_ITERATIONS_LIMIT), and for Argon2
+    /// The most iterations that a keyslot or digest may ask for; when not given as many
+    /// as cost what [`DEFAULT_ITERATIONS_LIMIT`](crate::DEFAULT_ITERATIONS_LIMIT)
+    /// iterations of SHA-256 for 64 bytes do, and for Argon2
     /// as many passes as make
     /// [`DEFAULT_ARGON2_WORK_KIB`](crate::DEFAULT_ARGON2_WORK_KIB) with its memory, at
     /// least 4.
     /// Never less than the default for a digest.
     ///
-    /// All keyslots that are tried together may cost as much as one at the limits, and
-    /// their digests too.
+    /// All keyslots that are tried and all digests that are computed may together cost
+    /// one and a half times what a keyslot at the limits does.
     pub iterations_limit: Option<u64>,
     /// Whether a volume key with equal halves is accepted.
     pub allow_weak_key: bool,
@@ -160,9 +161,22 @@ impl Header {
             options,
             budget: Budget::new(options),
         };
+        if let Some(reencryption) = reencryption {
+            // Paid for before the keyslots, which would be opened in vain otherwise.
+            let number = reencryption.digest;
+            let digest = known_digest(metadata, number)?;
+            check_digest(number, digest, options)?;
+            opening
+                .budget
+                .take_digest(digest)
+                .map_err(|error| UnlockError::DigestLimit {
+                    digest: number,
+                    error,
+                })?;
+        }
         let keys = opening.open_all(&needed)?;
         if let Some(reencryption) = reencryption {
-            verify(reencryption, metadata, &keys, options)?;
+            verify(reencryption, metadata, &keys)?;
         }
         Unlocked::of(keys)
     }
@@ -244,16 +258,14 @@ fn known_digest(metadata: &Metadata, number: u32) -> Result<&Digest, UnlockError
     metadata.digests.get(&number).ok_or_else(foreign)
 }
 
-/// Compares the state of a re-encryption with its digest.
+/// Compares the state of a re-encryption with its digest, which has been paid for.
 fn verify(
     reencryption: &Reencryption<'_>,
     metadata: &Metadata,
     keys: &[OpenedKey],
-    options: &UnlockOptions,
 ) -> Result<(), UnlockError> {
     let number = reencryption.digest;
     let digest = known_digest(metadata, number)?;
-    check_digest(number, digest, options)?;
     let covered: Vec<&[u8]> = reencryption
         .keys()
         .into_iter()
@@ -272,10 +284,13 @@ fn check_digest(number: u32, digest: &Digest, options: &UnlockOptions) -> Result
         let (digest, hash) = (number, digest.hash.clone());
         return Err(UnlockError::DigestHash { digest, hash });
     }
-    let limit = Some(budget::digest_limit(options));
-    check_iterations(digest.iterations, limit).map_err(|error| UnlockError::DigestLimit {
-        digest: number,
-        error,
+    let len = digest.value.len();
+    let limit = Some(budget::iterations_limit(options, &digest.hash, len));
+    check_iterations(&digest.hash, len, digest.iterations, limit).map_err(|error| {
+        UnlockError::DigestLimit {
+            digest: number,
+            error,
+        }
     })
 }
 
@@ -431,7 +446,7 @@ impl<'a> Opening<'a> {
         digest: &Digest,
     ) -> Result<Option<SecretBytes>, KeyslotError> {
         let (encryption, hash) = supported(keyslot)?;
-        self.budget.take(&keyslot.kdf, digest.iterations)?;
+        self.budget.take(keyslot, digest)?;
 
         // Read before the key is derived: that it cannot be read is worth knowing early.
         // The lengths are bounded by those of the keys that are supported.

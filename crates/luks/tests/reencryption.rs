@@ -13,8 +13,8 @@ use std::{
 
 use luxor_engine::{Backend, Direction, Mode, Registry};
 use luxor_luks::{
-    Header, ReencryptDirection, ReencryptMode, ReencryptionError, SegmentError, SegmentKind,
-    SegmentRole, UnlockError, UnlockOptions, Unlocked,
+    CostError, Header, KeyslotError, ReencryptDirection, ReencryptMode, ReencryptionError,
+    SegmentError, SegmentKind, SegmentRole, UnlockError, UnlockOptions, Unlocked,
 };
 use luxor_sector::{MemoryStorage, Storage};
 use serde_json::{Value, json};
@@ -208,6 +208,7 @@ fn half_way(make: &dyn Fn(&Scratch), arguments: &str, header: &str, parts: usize
         );
         assert!(metadata.segment().is_none());
         is_held_to_its_digest(&storage);
+        its_digest_is_held_to_the_costs(&storage);
         let error = unlock(&metadata, &storage, b"wrong").unwrap_err();
         assert!(error.is_wrong_secret(), "{error}");
         println!("{arguments}: ok");
@@ -296,6 +297,49 @@ fn is_held_to_its_digest(storage: &dyn Storage) {
             "{error}"
         );
     }
+}
+
+/// The digest of the state costs as keyslots and their digests do, from the same purse,
+/// and is paid for first.
+fn its_digest_is_held_to_the_costs(storage: &dyn Storage) {
+    let header = Header::read(storage).unwrap();
+    let (keyslot, _) = header.describe().reencrypt.unwrap();
+    let mut digests = header.describe().digests.iter();
+    let (state, _) = digests
+        .find(|(_, digest)| digest.keyslots.contains(&keyslot))
+        .unwrap();
+    let refused = |state_iterations: u32, keyslot_blocks: Option<u64>| {
+        let mut json = metadata_of(storage);
+        json["digests"][state.to_string()]["iterations"] = json!(state_iterations);
+        for (_, keyslot) in json["keyslots"].as_object_mut().unwrap() {
+            if let Some(blocks) = keyslot_blocks
+                && keyslot["type"] == "luks2"
+            {
+                let of_key = keyslot["area"]["key_size"].as_u64().unwrap() / 32;
+                keyslot["kdf"]["iterations"] = json!(blocks / of_key);
+            }
+        }
+        let storage = with_json(storage, &json);
+        let header = Header::read(&storage).unwrap();
+        unlock(&header, &storage, SECRET).unwrap_err()
+    };
+    let error = refused(u32::MAX, None);
+    assert!(
+        matches!(&error, UnlockError::DigestLimit { digest, .. } if digest == state),
+        "{error}"
+    );
+    // Each within its limit.
+    let error = refused(90_000_000, Some(80_000_000));
+    assert!(
+        matches!(
+            error,
+            UnlockError::Keyslot {
+                error: KeyslotError::Limit(CostError::Total { .. }),
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 /// Like which backup segment a part of the data is, from which byte of the plaintext on,

@@ -235,7 +235,7 @@ pub struct LimitArgs {
     #[arg(long, value_name = "KiB")]
     pub pbkdf_memory_limit: Option<u64>,
 
-    /// Let a keyslot use up to so many iterations, instead of the built-in limit
+    /// Let a keyslot or digest use up to this many iterations, instead of the built-in limit
     #[arg(long, value_name = "N")]
     pub pbkdf_iterations_limit: Option<u64>,
 }
