@@ -31,8 +31,8 @@ use std::io;
 
 use luxor_sector::Storage;
 
+pub(crate) use self::keyslots::free_number;
 use self::members::Members;
-pub(crate) use self::{keyslots::free_number, repair::foreign_signature};
 pub use self::{
     repair::Overwrite,
     settings::{ActivationFlag, UnknownFlag},

@@ -93,6 +93,7 @@ mod policy;
 mod reencrypt;
 mod segment;
 mod segments;
+mod signature;
 mod token;
 mod unlock;
 mod volume;
@@ -131,6 +132,7 @@ pub use reencrypt::{
 };
 pub use segment::{Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize};
 pub use segments::{Extent, ExtentCipher};
+pub use signature::{Signature, signatures};
 pub use token::{FileLengthError, Token, check_file_length};
 pub use unlock::{KeyslotError, OpenedKey, Skipped, UnlockError, UnlockOptions, Unlocked};
 pub use uuid::Uuid;

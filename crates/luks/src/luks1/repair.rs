@@ -33,10 +33,11 @@ use super::{
 };
 use crate::{
     cipher::Encryption,
-    edit::{ChangeError, Overwrite, foreign_signature},
+    edit::{ChangeError, Overwrite},
     hash::HashAlgorithm,
     json::brief,
     keyslot::STRIPES,
+    signature::foreign_signature,
 };
 
 /// So many of the eight areas must be where cryptsetup puts them, before others are put
