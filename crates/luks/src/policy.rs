@@ -5,9 +5,39 @@
 //! guess, or a key of their own (CVE-2025-59054 and its kin).
 
 use crate::{
-    cipher::Encryption, header_digest::HeaderDigest, json::brief, keyslot::Keyslot,
-    pbkdf::PbkdfKind, volume::VolumeHeader,
+    cipher::Encryption,
+    hash::HashAlgorithm,
+    header_digest::HeaderDigest,
+    json::brief,
+    keyslot::Keyslot,
+    pbkdf::{Argon2Kind, Kdf, PbkdfKind},
+    volume::VolumeHeader,
 };
+
+// The least costs of a keyslot that [`HeaderPolicy::pbkdfs`] accepts: those that the OWASP
+// Password Storage Cheat Sheet gives for a password that a person remembers. Below them the
+// name of a good function says nothing: argon2id may run one pass over 8 KiB.
+
+/// Argon2's memory in KiB: the least of OWASP's five choices (7 MiB with 5 passes).
+pub const MIN_REQUIRED_ARGON2_MEMORY_KIB: u32 = 7168;
+
+/// Argon2's memory in KiB times its passes: the least of OWASP's five choices, which it
+/// counts as equal (46 MiB × 1, 19 MiB × 2, 12 MiB × 3, 9 MiB × 4, 7 MiB × 5).
+pub const MIN_REQUIRED_ARGON2_WORK_KIB: u64 = 7168 * 5;
+
+/// The passes of Argon2i, which is the weaker with fewer (RFC 9106, section 7.3: the
+/// attacks on one pass and on two).
+const MIN_REQUIRED_ARGON2I_PASSES: u32 = 3;
+
+/// The iterations of PBKDF2 with HMAC. OWASP has SHA-1, SHA-256 and SHA-512. Each other
+/// hash is held to the one of the same length, which is the cheaper of the two to compute.
+const fn min_required_iterations(hash: HashAlgorithm) -> u32 {
+    match hash {
+        HashAlgorithm::Sha1 | HashAlgorithm::Ripemd160 => 1_300_000,
+        HashAlgorithm::Sha256 => 600_000,
+        HashAlgorithm::Sha512 | HashAlgorithm::Whirlpool => 210_000,
+    }
+}
 
 /// What a volume's metadata must be; by default anything that can be read.
 ///
@@ -18,8 +48,8 @@ pub struct HeaderPolicy {
     /// The data and all keyslots must be encrypted with one of these; with anything
     /// when there are none.
     pub encryptions: Vec<Encryption>,
-    /// All keyslots must derive their keys by one of these; by anything when there are
-    /// none.
+    /// All keyslots must derive their keys by one of these, at no less than the costs that
+    /// OWASP recommends; by anything when there are none.
     pub pbkdfs: Vec<PbkdfKind>,
     /// The metadata must have this digest.
     pub digest: Option<HeaderDigest>,
@@ -58,6 +88,16 @@ impl HeaderPolicy {
         for (&number, keyslot) in header.keyslots() {
             self.check_keyslot(number, keyslot)?;
         }
+        // Another program may open what this version does not.
+        let foreign = header.foreign_keyslots().into_iter().flatten();
+        for (&keyslot, foreign) in foreign.filter(|(_, foreign)| foreign.kind != "reencrypt") {
+            if !(self.pbkdfs.is_empty() && self.encryptions.is_empty()) {
+                return Err(PolicyError::ForeignKeyslot {
+                    keyslot,
+                    what: foreign.what.clone(),
+                });
+            }
+        }
         Ok(())
     }
 
@@ -71,18 +111,69 @@ impl HeaderPolicy {
             });
         }
         let kind = keyslot.kdf.kind();
-        if !self.pbkdfs.is_empty() && !self.pbkdfs.contains(&kind) {
+        if self.pbkdfs.is_empty() {
+            return Ok(());
+        }
+        if !self.pbkdfs.contains(&kind) {
             return Err(PolicyError::Pbkdf {
                 keyslot: number,
                 found: kind,
                 required: self.pbkdfs.clone(),
             });
         }
-        Ok(())
+        match too_cheap(&keyslot.kdf) {
+            None => Ok(()),
+            Some((found, required)) => Err(PolicyError::Cheap {
+                keyslot: number,
+                found,
+                required,
+            }),
+        }
     }
 
     fn permits_encryption(&self, name: &str) -> bool {
         self.encryptions.is_empty() || self.encryptions.iter().any(|one| one.name() == name)
+    }
+}
+
+/// What a key derivation costs and what it must cost at least, in words, when it costs
+/// less, or when nobody can tell.
+fn too_cheap(kdf: &Kdf) -> Option<(String, String)> {
+    match kdf {
+        Kdf::Pbkdf2 {
+            hash, iterations, ..
+        } => {
+            let found = format!("{iterations} iterations of {}", brief(hash));
+            let Some(hash) = HashAlgorithm::by_name(hash) else {
+                let required = format!("one of the hashes {}", HashAlgorithm::NAMES);
+                return Some((found, required));
+            };
+            let least = min_required_iterations(hash);
+            (*iterations < least).then(|| (found, format!("{least} iterations at least")))
+        }
+        &Kdf::Argon2 {
+            kind,
+            time,
+            memory_kib,
+            ..
+        } => {
+            let passes = match kind {
+                Argon2Kind::I => MIN_REQUIRED_ARGON2I_PASSES,
+                Argon2Kind::Id => 1,
+            };
+            let work = u64::from(time) * u64::from(memory_kib);
+            let enough = memory_kib >= MIN_REQUIRED_ARGON2_MEMORY_KIB
+                && work >= MIN_REQUIRED_ARGON2_WORK_KIB
+                && time >= passes;
+            (!enough).then(|| {
+                let found = format!("passes: {time}, memory: {memory_kib} KiB");
+                let required = format!(
+                    "at least {MIN_REQUIRED_ARGON2_MEMORY_KIB} KiB of memory, \
+                     {MIN_REQUIRED_ARGON2_WORK_KIB} KiB times passes, and passes: {passes}"
+                );
+                (found, required)
+            })
+        }
     }
 }
 
@@ -138,6 +229,27 @@ pub enum PolicyError {
         found: PbkdfKind,
         /// One of these it must be.
         required: Vec<PbkdfKind>,
+    },
+    /// A keyslot's key is derived by the right function at too low a cost.
+    #[error(
+        "keyslot {keyslot} is too cheap to guess ({found}), and the required key derivation \
+         takes {required}"
+    )]
+    Cheap {
+        /// The keyslot.
+        keyslot: u32,
+        /// What it costs, in words.
+        found: String,
+        /// What it must cost, in words.
+        required: String,
+    },
+    /// A keyslot of a type, or with a key derivation, that cannot be judged.
+    #[error("keyslot {keyslot} cannot be held to what is required: {what}")]
+    ForeignKeyslot {
+        /// The keyslot.
+        keyslot: u32,
+        /// What is not known, in words.
+        what: String,
     },
 }
 

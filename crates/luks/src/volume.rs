@@ -15,7 +15,7 @@ use crate::{
     header_digest::HeaderDigest,
     keyslot::Keyslot,
     luks1::{self, Luks1Error, Luks1Header},
-    metadata::Metadata,
+    metadata::{Foreign, Metadata},
     segment::{Segment, SegmentError},
     segments::Extent,
     unlock::{UnlockError, UnlockOptions, Unlocked},
@@ -208,6 +208,14 @@ impl VolumeHeader {
         match self {
             Self::Luks1(header) => header.describe().keyslots,
             Self::Luks2(header) => header.describe().keyslots,
+        }
+    }
+
+    /// The keyslots that this version does not open, by number, and why.
+    pub(crate) fn foreign_keyslots(&self) -> Option<&BTreeMap<u32, Foreign>> {
+        match self {
+            Self::Luks1(_) => None,
+            Self::Luks2(header) => Some(&header.metadata().foreign_keyslots),
         }
     }
 

@@ -24,6 +24,11 @@ pub struct PolicyArgs {
     pub require_cipher: Vec<Encryption>,
 
     /// Refuse volumes with keyslots of other kinds: argon2id, argon2i, pbkdf2
+    ///
+    /// Also refuses keyslots that cost less than OWASP recommends: Argon2 with less than
+    /// 7 MiB of memory or 35 MiB of memory times passes, PBKDF2 with fewer than 600000
+    /// iterations of SHA-256, 210000 of SHA-512 or Whirlpool, 1300000 of SHA-1 or
+    /// RIPEMD-160; and keyslots of kinds that this version does not have.
     #[arg(long, global = true, value_name = "KINDS", help_heading = "Policy")]
     #[arg(value_delimiter = ',', value_enum, hide_possible_values = true)]
     pub require_pbkdf: Vec<PbkdfName>,
