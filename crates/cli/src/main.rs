@@ -10,6 +10,7 @@ mod change;
 mod commands;
 mod confirm;
 mod console;
+mod contents;
 mod cryptsetup;
 mod data_file;
 mod engine;

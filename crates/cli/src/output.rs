@@ -29,6 +29,8 @@ use nix::libc;
 
 use crate::{
     block_device::{self, Identity},
+    console::Console,
+    contents,
     error::{Error, Exit, io_words, name},
     input::Input,
     locks::{Access, lock_data},
@@ -176,6 +178,17 @@ impl Output {
     #[must_use]
     pub fn is_seekable(&self) -> bool {
         self.as_storage().is_some()
+    }
+
+    /// Says what is recognised on a block device that will be overwritten: before a secret
+    /// is asked for, and before anything is written.
+    pub fn warn_of_contents(&self, console: Console) {
+        let Kind::Device { device, .. } = &self.kind else {
+            return;
+        };
+        for what in contents::recognised(device.file()) {
+            console.warn(format!("{} has {what}, which is overwritten", self.name()));
+        }
     }
 
     /// Its bytes at offsets. None for pipes and the like.
@@ -371,6 +384,13 @@ fn shown(path: &Path) -> String {
     }
 }
 
+fn on_it(found: &[String]) -> String {
+    match found {
+        [] => String::new(),
+        found => format!(" with {}", found.join(" and ")),
+    }
+}
+
 /// Why an output cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -382,10 +402,16 @@ pub enum OutputError {
         path: PathBuf,
     },
     /// It is a block device, and force was not asked for.
-    #[error("{} is a block device: --force overwrites what is on it", shown(path))]
+    #[error(
+        "{} is a block device{}: --force overwrites what is on it",
+        shown(path),
+        on_it(found)
+    )]
     IsDevice {
         /// As it was named.
         path: PathBuf,
+        /// What is recognised on it, in words.
+        found: Vec<String>,
     },
     /// It is mounted, or something lies upon it.
     #[error("{} is {user}", shown(path))]

@@ -46,6 +46,7 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
         ..OutputOptions::default()
     };
     let mut output = Output::create(&args.output, &output_options)?;
+    output.warn_of_contents(console);
     let (volume, data) = match &global.header {
         Some(header) => (
             Volume::open(Input::open(header, Role::Metadata)?, global, console)?,

@@ -67,6 +67,9 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
         Some(path) => Some(Output::create(path, &output_options)?),
         None => None,
     };
+    for output in header_output.iter().chain([&output]) {
+        output.warn_of_contents(console);
+    }
     if header_output.is_none() && !output.is_seekable() && input.len().is_none() {
         return Err(Error::failure(format!(
             "the length of {} is not known, and belongs into the header, which comes first in {}",

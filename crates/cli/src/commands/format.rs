@@ -69,6 +69,9 @@ pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<(
         Some(path) => Some(Output::create(path, &output_options)?),
         None => None,
     };
+    for output in header_output.iter().chain(&output) {
+        output.warn_of_contents(console);
+    }
     let (sector, data_offset) = (options.sector_size(), options.data_offset());
     let size = match (args.size, room) {
         (Some(size), _) => size,

@@ -41,6 +41,7 @@ pub fn run(args: &RawArgs, global: &GlobalArgs, console: Console) -> Result<()> 
         ..Default::default()
     };
     let mut output = Output::create(&args.output, &options)?;
+    output.warn_of_contents(console);
     let key = parameters.key(&secret.existing(&args.input)?, global.key_file.as_deref())?;
     let key = engine.load(&key)?;
 

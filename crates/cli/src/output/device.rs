@@ -14,6 +14,7 @@ use nix::libc;
 use super::OutputError;
 use crate::{
     block_device,
+    contents::recognised,
     locks::{Access, lock_data},
 };
 
@@ -52,7 +53,12 @@ impl Device {
             return Err(in_use(user));
         }
         if !force {
-            return Err(OutputError::IsDevice { path: path_of() });
+            // Not to name anything is better than to refuse in other words.
+            let found = File::open(path).map_or_else(|_| Vec::new(), |file| recognised(&file));
+            return Err(OutputError::IsDevice {
+                path: path_of(),
+                found,
+            });
         }
         let file = OpenOptions::new()
             .read(true)

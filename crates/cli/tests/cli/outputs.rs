@@ -516,6 +516,54 @@ fn block_devices_are_outputs_and_inputs() {
     outcome.assert_code(5);
 }
 
+/// What --force destroys is named before, and so is what is in its way without.
+#[test]
+fn what_stands_on_a_device_is_named() {
+    let folder = prepared();
+    let device = Loop::of(&folder.write("disk", vec![0; 20 << 20]));
+    let format = format!("format --key-file key {}", device.0);
+    let commands = [
+        format.clone(),
+        format!("encrypt --key-file key plain {}", device.0),
+        format!("decrypt --key-file key volume {}", device.0),
+    ];
+    for command in &commands {
+        let words = "an ext4 file system (signature at byte 1080)";
+        tool("mkfs.ext4", ["-q", "-F", &device.0]);
+        let run = |options: &str| {
+            let line = format!("{command} {options}");
+            luxor(&line)
+                .current_dir(folder.path())
+                .args(match command.starts_with("decrypt") {
+                    true => &[][..],
+                    false => &FAST[..],
+                })
+        };
+        run("").fails(5, words);
+        tool("e2fsck", ["-fn", &device.0]);
+        let outcome = run("--force").ok();
+        assert!(outcome.stderr.contains(words), "{command}: {outcome:#?}");
+        assert!(
+            outcome.stderr.contains("warning"),
+            "{command}: {outcome:#?}"
+        );
+        tool("mkfs.ext4", ["-q", "-F", &device.0]);
+        let outcome = run("--force -q").ok();
+        assert!(!outcome.stderr.contains(words), "{command}: {outcome:#?}");
+    }
+    // Both copies of a header, and nothing where nothing is.
+    let run = || luxor(&format).current_dir(folder.path()).args(FAST);
+    run().arg("--force").ok();
+    let outcome = run().fails(5, "a LUKS volume (signature at byte 0)");
+    assert!(
+        outcome.stderr.contains("signature at byte 16384"),
+        "{outcome:#?}"
+    );
+    tool("wipefs", ["-qa", &device.0]);
+    let outcome = run().fails(5, "is a block device: --force");
+    assert!(!outcome.stderr.contains("signature"), "{outcome:#?}");
+}
+
 #[test]
 fn a_fifo_is_an_input_and_an_output() {
     let folder = prepared();
