@@ -43,7 +43,7 @@ impl<'a> Change<'a> {
         self.input.path()
     }
 
-    /// Its bytes. A file grows when something is written behind its end.
+    /// Its bytes.
     #[must_use]
     pub fn storage(&self) -> &dyn Storage {
         self.input.file()
@@ -69,25 +69,6 @@ impl<'a> Change<'a> {
                 Exit::Busy,
                 format!("{} is {user}", self.input.name()),
             )),
-        }
-    }
-
-    /// Refuses a device that has fewer than `len` bytes; a file grows.
-    ///
-    /// # Errors
-    /// When it has.
-    pub fn check_room(&self, len: u64) -> Result<()> {
-        let failed = |error| Error::io(format!("cannot read {}", self.input.name()), &error);
-        if self.input.file().metadata().map_err(failed)?.is_file() {
-            return Ok(());
-        }
-        let there = self.storage().len().map_err(failed)?;
-        match there < len {
-            false => Ok(()),
-            true => Err(Error::failure(format!(
-                "{} has {there} bytes, and {len} are needed",
-                self.input.name()
-            ))),
         }
     }
 }

@@ -446,8 +446,8 @@ pub enum Misfit {
 }
 
 impl Misfit {
-    /// Whether the volume could most likely not be used any more: the backup is put
-    /// there by force only.
+    /// Whether the volume could most likely not be used any more, or something else than
+    /// the backup's volume would be overwritten: the backup is put there by force only.
     #[must_use]
     pub fn is_serious(&self) -> bool {
         match self {
@@ -456,10 +456,11 @@ impl Misfit {
             | Self::Requirements { .. }
             | Self::Unsupported { .. }
             | Self::DataOffset { .. }
-            | Self::KeyLen { .. } => true,
-            Self::NoHeader { .. } | Self::Version { .. } | Self::Uuid { .. } | Self::VolumeKey => {
-                false
-            }
+            | Self::KeyLen { .. }
+            | Self::NoHeader { .. }
+            | Self::Uuid { .. }
+            | Self::VolumeKey => true,
+            Self::Version { .. } => false,
         }
     }
 }

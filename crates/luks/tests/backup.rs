@@ -181,7 +181,7 @@ fn each_restores_what_the_other_has_backed_up() {
     }
 }
 
-/// A header that is gone is what backups are for; nothing is asked of it.
+/// A header that is gone is what backups are for. It takes force: something else may be there.
 #[test]
 fn a_header_comes_back_where_there_is_none() {
     let scratch = Scratch::new();
@@ -201,7 +201,7 @@ fn a_header_comes_back_where_there_is_none() {
                 ours.misfits(VolumeHeader::read(&storage).as_ref())[..],
                 [Misfit::NoHeader { .. }]
             ));
-            ours.restore(&storage, false).unwrap();
+            ours.restore(&storage, true).unwrap();
             assert!(storage.into_bytes() == before, "{shape}");
         }
     }
@@ -288,7 +288,7 @@ fn the_power_fails_while_a_keyslot_comes_back_over_another() {
             VolumeHeader::read(&after).map_err(|_| "no valid header")?;
             repeated(&ours, &after)
         };
-        cuts.check(|storage| ours.restore(storage, false).unwrap(), check)
+        cuts.check(|storage| ours.restore(storage, true).unwrap(), check)
             .unwrap();
     }
 }
@@ -344,7 +344,7 @@ fn the_power_fails_after_a_change_that_was_killed() {
 }
 
 fn repeated(ours: &HeaderBackup, storage: &MemoryStorage) -> Result<(), &'static str> {
-    ours.restore(storage, false)
+    ours.restore(storage, true)
         .map_err(|_| "it cannot be done again")?;
     let len = usize::try_from(ours.header().metadata_len()).unwrap();
     match storage.to_bytes()[..len] == ours.bytes()[..len] {
@@ -374,7 +374,7 @@ fn errors_are_told_and_it_can_be_done_again() {
             },
         ] {
             let storage = FaultyStorage::with_faults(image.clone(), faults);
-            match ours.restore(&storage, false) {
+            match ours.restore(&storage, true) {
                 Ok(()) => continue,
                 Err(RestoreError::Io { .. }) => {}
                 Err(error) => panic!("{error}"),
@@ -382,7 +382,7 @@ fn errors_are_told_and_it_can_be_done_again() {
             succeeded = false;
             failures += 1;
             // A fault comes once.
-            ours.restore(&storage, false).unwrap();
+            ours.restore(&storage, true).unwrap();
             assert_eq!(storage.to_bytes()[..SMALL_LEN], ours.bytes()[..SMALL_LEN]);
         }
         if succeeded {
@@ -409,6 +409,21 @@ fn what_does_not_fit_is_named() {
         misfits(&same, &other)[..],
         [Misfit::Uuid { .. }, Misfit::VolumeKey]
     ));
+    // Another volume's place, and none's, is taken by force only.
+    for bytes in [other, vec![7; 17 << 20]] {
+        let storage = MemoryStorage::new(bytes.clone());
+        let error = same.restore(&storage, false).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                RestoreError::Misfit {
+                    misfit: Misfit::Uuid { .. } | Misfit::NoHeader { .. }
+                }
+            ),
+            "{error}"
+        );
+        assert!(storage.into_bytes() == bytes);
+    }
     let other = of("--type luks2 --key-size 256");
     assert!(matches!(
         misfits(&same, &other)[..],
@@ -583,7 +598,7 @@ fn no_old_copy_survives() {
     // Behind all headers it is data, whatever it looks like.
     let file = scratch.open("volume");
     file.write_all_at(b"SKUL\xba\xbe", 4 << 20).unwrap();
-    ours.restore(&file, false).unwrap();
+    ours.restore(&file, true).unwrap();
     let bytes = scratch.read("volume");
     assert_eq!(bytes[1 << 20..][..6], [0; 6]);
     assert_eq!(bytes[4 << 20..][..6], *b"SKUL\xba\xbe");

@@ -116,13 +116,16 @@ pub struct HeaderBackupArgs {
 /// Put a header back that was stored in a file
 ///
 /// It replaces the header and all keyslots that there are: passphrases that were added
-/// since do not open the volume any more, and those that were removed do. A backup that
-/// is damaged, or by which the data begin elsewhere or have a key of another length, is
-/// refused. After a crash it can be done again.
+/// since do not open the volume any more, and those that were removed do. --force is needed
+/// for a backup that is damaged, by which the data begin elsewhere, or that has another UUID
+/// or volume key than the volume, and where there is no LUKS header. A volume that is too
+/// short for the backup is refused, and never grows; an empty file becomes a detached header.
+/// After a crash it can be done again.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   luxor header restore photos.luks photos.header
+  luxor header restore --force photos.luks photos.header   the header is lost
   luxor header restore --header-digest \"$(cat photos.digest)\" photos.luks photos.header")]
 pub struct HeaderRestoreArgs {
     /// The volume
@@ -137,7 +140,7 @@ pub struct HeaderRestoreArgs {
     #[arg(long)]
     pub batch_mode: bool,
 
-    /// Ask nothing, and restore a backup that does not fit
+    /// Restore a backup that does not fit, also where there is no LUKS header
     #[arg(long)]
     pub force: bool,
 }

@@ -18,6 +18,7 @@ use crate::{
     commands::check_not_needed,
     confirm::confirm,
     console::{self, Console},
+    contents,
     error::{Error, Result, name},
     input::{Input, Role},
     locks::{Access, MetadataLock},
@@ -76,36 +77,32 @@ fn restore(args: &HeaderRestoreArgs, global: &GlobalArgs, console: Console) -> R
     let asked = {
         let _lock = lock(&present)?;
         let storage = present.as_storage().ok_or_else(|| no_storage(&present))?;
-        backup.misfits(VolumeHeader::read(storage).as_ref())
+        Replaced::look(&backup, target, storage)?
     };
-    if !args.force {
-        if let Some(misfit) = asked.iter().find(|misfit| misfit.is_serious()) {
-            return Err(does_not_fit(target, misfit));
-        }
-        if !args.batch_mode {
-            confirm(&warning(target, &asked), "--batch-mode")?;
-        }
+    asked.check(args.force)?;
+    match args.batch_mode {
+        false => confirm(&asked.warning(), "--batch-mode")?,
+        true if asked.is_serious() => console.warn(asked.warning()),
+        true => {}
     }
 
     let input = Input::open(target, Role::Change)?;
     let change = Change::begin(&input)?;
     // Under that name there may be something else by now.
-    let misfits = backup.misfits(VolumeHeader::read(change.storage()).as_ref());
-    if !args.force && warning(target, &misfits) != warning(target, &asked) {
+    let replaced = Replaced::look(&backup, target, change.storage())?;
+    if (replaced.len, replaced.warning()) != (asked.len, asked.warning()) {
         return Err(Error::failure(format!(
             "{} has changed since it was looked at; nothing is written",
             name(target)
         ))
         .hint("Restore once more."));
     }
-    if misfits.iter().any(is_no_header) {
+    if replaced.misfits.iter().any(is_no_header) {
         change.check_unused()?;
     }
-    change.check_room(backup.header().metadata_len())?;
     backup
-        .restore(change.storage(), args.force)
+        .restore(change.storage(), args.force || replaced.is_empty())
         .map_err(|error| match &error {
-            RestoreError::Misfit { misfit } => does_not_fit(target, misfit),
             RestoreError::Io { source } => {
                 Error::io(format!("cannot write {}", name(target)), source)
                     .hint("A part of the header may be written. Restore it once more.")
@@ -215,24 +212,106 @@ fn is_no_header(misfit: &Misfit) -> bool {
     )
 }
 
-fn does_not_fit(target: &Path, misfit: &Misfit) -> Error {
-    Error::failure(format!(
-        "the backup does not fit {}: {misfit}",
-        name(target)
-    ))
-    .hint("--force restores it all the same; the data may be lost then.")
+/// What a backup is to replace.
+struct Replaced<'a> {
+    target: &'a Path,
+    len: u64,
+    needed: u64,
+    misfits: Vec<Misfit>,
+    /// What is lost, in words.
+    present: Vec<String>,
 }
 
-fn warning(target: &Path, misfits: &[Misfit]) -> String {
-    let mut text = match misfits.iter().any(is_no_header) {
-        true => format!("What is at the beginning of {} will be lost.", name(target)),
-        false => format!(
-            "The header and all keyslots of {} will be replaced.",
-            name(target)
-        ),
-    };
-    for misfit in misfits {
-        text += &format!("\n  {misfit}");
+impl<'a> Replaced<'a> {
+    /// Looks at the target, under its lock.
+    ///
+    /// # Errors
+    /// When its length cannot be read.
+    fn look(backup: &HeaderBackup, target: &'a Path, storage: &dyn Storage) -> Result<Self> {
+        let len = storage
+            .len()
+            .map_err(|error| Error::io(format!("cannot read {}", name(target)), &error))?;
+        let found = VolumeHeader::read(storage);
+        let present = match &found {
+            Ok(header) => vec![contents::volume(header)],
+            Err(_) => contents::recognised(storage),
+        };
+        Ok(Self {
+            target,
+            len,
+            needed: backup.header().metadata_len(),
+            misfits: backup.misfits(found.as_ref()),
+            present,
+        })
     }
-    text
+
+    /// Whether nothing can be lost.
+    fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The differences that take force.
+    fn serious(&self) -> impl Iterator<Item = &Misfit> {
+        let counts = |misfit: &&Misfit| match misfit {
+            Misfit::NoHeader { .. } => !self.is_empty(),
+            misfit => misfit.is_serious(),
+        };
+        self.misfits.iter().filter(counts)
+    }
+
+    fn is_serious(&self) -> bool {
+        self.serious().next().is_some()
+    }
+
+    /// An empty file grows: it is the place of a detached header. Nothing else does, with
+    /// `force` neither.
+    fn check(&self, force: bool) -> Result<()> {
+        let Self { len, needed, .. } = *self;
+        if !self.is_empty() && len < needed {
+            return Err(Error::failure(format!(
+                "the backup does not fit {}, which has {len} bytes: {needed} are needed",
+                name(self.target)
+            ))
+            .hint("For a detached header, name an empty file."));
+        }
+        if force || !self.is_serious() {
+            return Ok(());
+        }
+        let reasons: Vec<_> = self.serious().map(Misfit::to_string).collect();
+        Err(Error::failure(format!(
+            "the backup does not fit {}: {}. {}",
+            name(self.target),
+            reasons.join("; "),
+            self.loss()
+        ))
+        .hint("--force restores it all the same; the data may be lost then."))
+    }
+
+    /// What is destroyed, as a sentence.
+    fn loss(&self) -> String {
+        match self.present.as_slice() {
+            [] => "Nothing is recognised there".into(),
+            present => format!("It would destroy {}", present.join(" and ")),
+        }
+    }
+
+    fn warning(&self) -> String {
+        let mut text = match self.misfits.iter().any(is_no_header) {
+            true => format!(
+                "What is at the beginning of {} will be lost.",
+                name(self.target)
+            ),
+            false => format!(
+                "The header and all keyslots of {} will be replaced.",
+                name(self.target)
+            ),
+        };
+        for misfit in &self.misfits {
+            text += &format!("\n  {misfit}");
+        }
+        for present in &self.present {
+            text += &format!("\n  destroyed is {present}");
+        }
+        text
+    }
 }

@@ -248,7 +248,16 @@ fn a_backup_that_does_not_fit_takes_force() {
     let outcome = run(&folder, "header restore --batch-mode short backup").fails(1, "64 bytes");
     assert!(outcome.stderr.contains("--force"), "{outcome:#?}");
     assert!(fs::read(folder.join("short")).unwrap() == before);
-    run(&folder, "header restore --force short backup").ok();
+    // Force answers no question.
+    let outcome = without_terminal(
+        "header",
+        &["restore", "--force", "short", "backup"],
+        folder.path(),
+    );
+    outcome.assert_code(1);
+    assert!(outcome.stderr.contains("--batch-mode"), "{outcome:#?}");
+    assert!(fs::read(folder.join("short")).unwrap() == before);
+    run(&folder, "header restore --force --batch-mode short backup").ok();
     run(&folder, "check --key-file key short").ok();
 
     // A backup that is damaged is no better than the header.
@@ -271,6 +280,78 @@ fn a_backup_that_does_not_fit_takes_force() {
     run(&folder, "check --key-file key luks2").ok();
 }
 
+/// The UUID and the label of what would be destroyed are named, and the file system.
+#[test]
+fn another_volume_and_what_is_none_take_force() {
+    let folder = prepared();
+    run(&folder, "header backup luks2 backup").ok();
+    run(
+        &folder,
+        "encrypt --label photographs --key-file other plain another",
+    )
+    .args(FAST)
+    .ok();
+    folder.write("same-key", fs::read(folder.join("luks2")).unwrap());
+    cryptsetup(
+        &folder,
+        "luksUUID --uuid 12345678-1234-4321-8765-123456789abc same-key",
+    );
+    let uuid = tool(
+        "cryptsetup",
+        ["luksUUID", folder.join("another").to_str().unwrap()],
+    );
+    folder.write("ext4", vec![0; 20 << 20]);
+    tool(
+        "mkfs.ext4",
+        ["-q", "-F", folder.join("ext4").to_str().unwrap()],
+    );
+    folder.write("noise", bytes(17 << 20, 7));
+    for (target, words) in [
+        ("another", uuid.text().trim()),
+        ("another", "photographs"),
+        ("another", "another volume key"),
+        ("same-key", "12345678-1234-4321-8765-123456789abc"),
+        ("ext4", "an ext4 file system (signature at byte 1080)"),
+        ("noise", "no header"),
+    ] {
+        let before = fs::read(folder.join(target)).unwrap();
+        let restore = |options: &str| {
+            let line = format!("header restore {options} {target} backup");
+            run(&folder, &line)
+        };
+        let outcome = restore("--batch-mode").fails(1, words);
+        assert!(outcome.stderr.contains("--force"), "{outcome:#?}");
+        assert!(fs::read(folder.join(target)).unwrap() == before, "{target}");
+        let outcome = restore("--batch-mode --force").ok();
+        assert!(outcome.stderr.contains(words), "{target}: {outcome:#?}");
+        run(&folder, &format!("header digest {target}")).ok();
+        folder.write(target, before);
+    }
+}
+
+/// A file is never longer than it was, unless it was empty.
+#[test]
+fn a_target_that_is_too_short_is_refused() {
+    let folder = prepared();
+    run(&folder, "header backup luks2 backup").ok();
+    let volume = fs::read(folder.join("luks2")).unwrap();
+    folder.write("ordinary", bytes(3 << 20, 7));
+    folder.write("cut", &volume[..3 << 20]);
+    for target in ["ordinary", "cut"] {
+        let before = fs::read(folder.join(target)).unwrap();
+        for options in ["--batch-mode", "--batch-mode --force"] {
+            for place in [
+                format!("{target} backup"),
+                format!("--header {target} x backup"),
+            ] {
+                let line = format!("header restore {options} {place}");
+                run(&folder, &line).fails(1, "3145728 bytes: 16777216 are needed");
+                assert!(fs::read(folder.join(target)).unwrap() == before, "{line}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_lost_header_comes_back() {
     let folder = prepared();
@@ -285,7 +366,7 @@ fn a_lost_header_comes_back() {
         assert!(outcome.stderr.contains("no header"), "{outcome:#?}");
         run(
             &folder,
-            &format!("header restore --batch-mode {volume} backup"),
+            &format!("header restore --batch-mode --force {volume} backup"),
         )
         .ok();
         assert!(fs::read(folder.join(volume)).unwrap() == before);
@@ -383,6 +464,18 @@ fn requirements_are_held_before_a_secret_is_asked_for() {
         // Standard input has no passphrase, which nobody asks for.
         run(&folder, &format!("{options} decrypt {volume} out")).fails(1, words);
         run(&folder, &format!("check {volume} {options}")).fails(1, words);
+    }
+    for volume in VOLUMES {
+        // A good function at a cost that guards nothing.
+        let cheap = format!("check --require-pbkdf pbkdf2 {volume}");
+        run(&folder, &cheap).fails(1, "600000 iterations at least");
+        cryptsetup(
+            &folder,
+            &format!(
+                "luksChangeKey --key-file key --pbkdf pbkdf2 --hash sha256 \
+                 --pbkdf-force-iterations 600000 {volume} key"
+            ),
+        );
     }
     for options in [
         "--require-pbkdf pbkdf2",

@@ -292,12 +292,12 @@ pub fn cryptsetup(
     run(cryptsetup, secret)
 }
 
-/// `luxor header COMMAND VOLUME FILE`, which asks nothing.
+/// `luxor header COMMAND VOLUME FILE`, which asks nothing and restores a lost header.
 pub fn luxor_header(command: &str, volume: &Path, file: &Path) -> Outcome<Ran> {
     let mut luxor = Command::new(env!("CARGO_BIN_EXE_luxor"));
     luxor.args(["header", command]).args([volume, file]);
     if command == "restore" {
-        luxor.arg("--batch-mode");
+        luxor.args(["--batch-mode", "--force"]);
     }
     run(luxor, None)
 }
