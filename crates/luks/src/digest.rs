@@ -28,7 +28,7 @@ pub struct Digest {
 
 impl Digest {
     pub(crate) fn parse(object: &Object<'_>) -> Result<Self, MetadataError> {
-        let kind = object.required("type")?.text()?;
+        let kind = object.required("type")?.name()?;
         if kind != "pbkdf2" {
             return Err(MetadataError::Unsupported {
                 place: object.place.to_string(),

@@ -58,7 +58,7 @@ pub struct KeyslotArea {
 
 impl Keyslot {
     pub(crate) fn parse(object: &Object<'_>) -> Result<Self, MetadataError> {
-        let kind = object.required("type")?.text()?;
+        let kind = object.required("type")?.name()?;
         if kind != "luks2" {
             return Err(MetadataError::Unsupported {
                 place: object.place.to_string(),
@@ -74,10 +74,12 @@ impl Keyslot {
             },
         };
 
+        // Held to its rule also where what follows is unknown.
+        let key_len = object.required("key_size")?.number(1..=MAX_KEY_LEN)?;
         let area = object.required("area")?.object()?;
         let area_kind = area.required("type")?;
         let area_place = area_kind.place.clone();
-        let area_kind = area_kind.text()?;
+        let area_kind = area_kind.name()?;
         if area_kind != "raw" {
             return Err(MetadataError::Unsupported {
                 place: area_place.to_string(),
@@ -85,7 +87,7 @@ impl Keyslot {
             });
         }
         let encryption = area.required("encryption")?;
-        if is_cipher_null(encryption.clone().text()?) {
+        if is_cipher_null(encryption.clone().name()?) {
             return Err(MetadataError::CipherNull {
                 place: encryption.place.to_string(),
             });
@@ -100,7 +102,7 @@ impl Keyslot {
         let af = object.required("af")?.object()?;
         let af_kind = af.required("type")?;
         let af_place = af_kind.place.clone();
-        let af_kind = af_kind.text()?;
+        let af_kind = af_kind.name()?;
         if af_kind != "luks1" {
             return Err(MetadataError::Unsupported {
                 place: af_place.to_string(),
@@ -108,12 +110,12 @@ impl Keyslot {
             });
         }
         let keyslot = Self {
-            key_len: object.required("key_size")?.number(1..=MAX_KEY_LEN)?,
+            key_len,
             priority,
             area,
             kdf: Kdf::parse(&object.required("kdf")?.object()?)?,
             stripes: af.required("stripes")?.number(STRIPES..=STRIPES)?,
-            af_hash: af.required("hash")?.text()?.into(),
+            af_hash: af.required("hash")?.name()?.into(),
         };
         if keyslot.split_len() > keyslot.area.size {
             return Err(MetadataError::AreaSize {

@@ -179,7 +179,7 @@ impl Metadata {
             match Digest::parse(object) {
                 Ok(digest) => drop(metadata.digests.insert(number, digest)),
                 Err(error) => {
-                    let kind = object.required("type")?.text()?;
+                    let kind = object.required("type")?.name()?;
                     let foreign = Foreign::new(kind, &object.place, error)?;
                     metadata.foreign_digests.insert(number, foreign);
                 }
@@ -218,7 +218,7 @@ impl Metadata {
     }
 
     fn parse_keyslot(&mut self, number: u32, object: &Object<'_>) -> Result<(), MetadataError> {
-        let kind = object.required("type")?.text()?;
+        let kind = object.required("type")?.name()?;
         let error = match kind {
             "luks2" => match Keyslot::parse(object) {
                 Ok(keyslot) => {

@@ -119,10 +119,10 @@ impl Kdf {
         let kind_field = object.required("type")?;
         let place = kind_field.place.to_string();
         let salt = object.required("salt")?.base64(SALT_LEN)?;
-        let kind = match kind_field.text()? {
+        let kind = match kind_field.name()? {
             "pbkdf2" => {
                 return Ok(Self::Pbkdf2 {
-                    hash: object.required("hash")?.text()?.into(),
+                    hash: object.required("hash")?.name()?.into(),
                     iterations: object.required("iterations")?.number(1..=u32::MAX)?,
                     salt,
                 });

@@ -166,7 +166,7 @@ impl SegmentEntry {
         let size_field = object.required("size")?;
         let places = [offset_field.place.to_string(), size_field.place.to_string()];
         let (offset, size) = (offset_field.decimal()?, SegmentSize::parse(size_field)?);
-        let kind = object.required("type")?.text()?;
+        let kind = object.required("type")?.name()?;
         let kind = match (kind, unknown) {
             (_, Some(what)) => SegmentKind::Foreign { offset, size, what },
             ("linear", None) => SegmentKind::Linear { offset, size },
@@ -188,7 +188,7 @@ impl SegmentEntry {
             },
         };
 
-        let entry = Self { role, kind };
+        let mut entry = Self { role, kind };
         if !offset.is_multiple_of(UNIT) {
             let [place, _] = places;
             return Err(MetadataError::Unaligned {
@@ -207,10 +207,13 @@ impl SegmentEntry {
                     unit,
                 });
             }
+            // No storage has it. cryptsetup shows such a volume, and so it is shown here.
             if offset.checked_add(bytes).is_none() {
-                return Err(MetadataError::Wraps {
-                    place: object.place.to_string(),
-                });
+                let what = Foreign {
+                    kind: "segment".into(),
+                    what: "offset and size together exceed 64 bits".into(),
+                };
+                entry.kind = SegmentKind::Foreign { offset, size, what };
             }
         }
         Ok(entry)
@@ -264,14 +267,20 @@ impl Segment {
     fn parse(object: &Object<'_>, offset: u64, size: SegmentSize) -> Result<Self, MetadataError> {
         let encryption = object.required("encryption")?;
         let encryption_place = encryption.place.to_string();
-        let name = encryption.text()?;
+        let name = encryption.name()?;
         // Said before anything else that may be unknown.
         if is_cipher_null(name) {
             return Err(MetadataError::CipherNull {
                 place: encryption_place,
             });
         }
-        if object.optional("integrity").is_some() {
+        // All fields are held to their rules, also where an unknown one comes first.
+        let sector_field = object.required("sector_size")?;
+        let sector_place = sector_field.place.to_string();
+        let sector_bytes = sector_field.number(1..=u32::MAX)?;
+        let iv_offset = object.required("iv_tweak")?.decimal()?;
+        if let Some(integrity) = object.optional("integrity") {
+            integrity.object()?;
             return Err(MetadataError::Unsupported {
                 place: object.place.to_string(),
                 what: "it has integrity tags".into(),
@@ -288,9 +297,6 @@ impl Segment {
             });
         };
 
-        let sector_field = object.required("sector_size")?;
-        let sector_place = sector_field.place.to_string();
-        let sector_bytes = sector_field.number(1..=u32::MAX)?;
         let sector_size =
             SectorSize::try_from(sector_bytes).map_err(|_| MetadataError::SectorSize {
                 place: sector_place,
@@ -299,7 +305,7 @@ impl Segment {
         let geometry = Geometry {
             sector_size,
             iv_mode: encryption.iv_mode(),
-            iv_offset: object.required("iv_tweak")?.decimal()?,
+            iv_offset,
             iv_large_sectors: false,
         };
         Ok(Self {

@@ -99,7 +99,7 @@ impl Segments {
                 return Err(MetadataError::DynamicSegment { segment });
             }
             let end = match entry.size() {
-                SegmentSize::Fixed(size) => entry.offset() + size,
+                SegmentSize::Fixed(size) => entry.offset().saturating_add(size),
                 SegmentSize::Dynamic => {
                     endless = Some(number);
                     u64::MAX

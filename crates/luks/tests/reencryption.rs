@@ -306,7 +306,7 @@ fn its_digest_is_held_to_the_costs(storage: &dyn Storage) {
     let (keyslot, _) = header.describe().reencrypt.unwrap();
     let mut digests = header.describe().digests.iter();
     let (state, _) = digests
-        .find(|(_, digest)| digest.keyslots.contains(&keyslot))
+        .find(|(_, digest)| digest.keyslots.contains(keyslot))
         .unwrap();
     let refused = |state_iterations: u32, keyslot_blocks: Option<u64>| {
         let mut json = metadata_of(storage);

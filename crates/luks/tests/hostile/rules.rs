@@ -93,6 +93,10 @@ fn each_rule_is_named_with_its_place() {
             "segment 0: encryption: it is \"serpent-xts-plain64\", none of aes-xts-plain64,",
         ),
         (
+            one("segments/0/encryption", json!("")),
+            "segment 0: encryption must be a name",
+        ),
+        (
             one("segments/0/encryption", json!("cipher_null-ecb")),
             "segment 0: encryption is cipher_null",
         ),
