@@ -383,7 +383,7 @@ mod tests {
         let stored: &[u8] = unsafe { core::slice::from_raw_parts(start, len) };
         let quadruple = |word: &[u8]| {
             let word = u16::from_le_bytes([word[0], word[1]]);
-            let bit = |i: u32| u64::from(word >> i & 1) * 0xf << (4 * i);
+            let bit = |i: u32| u64::from((word >> i) & 1) * (0xf << (4 * i));
             (0..16).map(bit).sum::<u64>().to_le_bytes()
         };
         let copied: Vec<u8> = stored.chunks_exact(2).flat_map(quadruple).collect();
@@ -396,7 +396,7 @@ mod tests {
     fn the_portable_kernel_leaves_no_key_on_the_stack() {
         let bytes = |seed: u8| {
             // Marsaglia's xorshift.
-            let mut x = 0x9e37_79b9_7f4a_7c15_u64 ^ u64::from(seed) << 32;
+            let mut x = 0x9e37_79b9_7f4a_7c15_u64 ^ (u64::from(seed) << 32);
             [0; 32].map(|_: u8| {
                 x ^= x << 13;
                 x ^= x >> 7;

@@ -106,7 +106,7 @@ pub fn attempt(bytes: Vec<u8>) -> Result<Unlocked, String> {
         Err(error) => Err(error.to_string()),
     };
     let took = cpu_time() - begin;
-    assert!(took < Duration::from_secs(1), "took {took:?}: {result:?}");
+    assert!(took < Duration::from_secs(10), "took {took:?}: {result:?}");
     if let Err(words) = &result {
         assert!(words.len() > 15 && words.len() < 2000, "{words}");
     }
