@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Guards the kernels' speed without a clock, so that it can be done on any
-//! machine, a busy one too: what the compiler made of them is counted.
+//! Guards what the compiler made of the kernels: their speed, without a clock, so that it
+//! can be done on any machine, a busy one too; and that their time tells no secret.
 //!
 //! - [`passes`] reads the disassembly of the program `luxor` as it is released:
 //!   in each kernel's main loops there are the AES instructions that there must
 //!   be, and little else.
 //! - [`counts`] lets callgrind count the instructions per block of the kernels
 //!   that it can run.
+//! - [`secrets`] lets memcheck look for branches and addresses that depend on secrets.
 //!
-//! Each has a table of limits in its source, in the form in which it prints what
+//! The first two have a table of limits in its source, in the form in which it prints what
 //! it found: who makes a kernel better, or has a reason to make it worse, copies
 //! the lines from there. [`Slack`] says what is near enough.
 
@@ -16,6 +17,7 @@ mod counts;
 mod disassembly;
 mod flow;
 mod passes;
+mod secrets;
 mod table;
 
 use std::{env, path::PathBuf};
@@ -25,7 +27,10 @@ use crate::{
     steps::Steps,
 };
 
-/// Both guards, a step each.
+/// The kernels that valgrind can run, which are those without VAES.
+const UNDER_VALGRIND: [&str; 2] = ["aesni", "portable"];
+
+/// The guards, a step each.
 pub fn steps(steps: &mut Steps) {
     steps.run("speed: the kernels' loops", || {
         for_x86_64(|| {
@@ -36,10 +41,13 @@ pub fn steps(steps: &mut Steps) {
     steps.run("speed: instructions per block", || {
         for_x86_64(|| {
             process::run(cargo(
-                "build --locked --release --package luxor-conformance --example instructions",
+                "build --locked --release --package luxor-conformance --example watched",
             ))?;
-            counts::check(&released("examples/instructions")?)
+            counts::check(&released("examples/watched")?, &UNDER_VALGRIND)
         })
+    });
+    steps.run("constant time: branches and addresses", || {
+        for_x86_64(|| secrets::check(&released("examples/watched")?, &UNDER_VALGRIND))
     });
 }
 

@@ -33,7 +33,7 @@ const USAGE: &str = "\
 usage: cargo xtask test [--long]    set up what the tests need, and run them all; with --long
                                     also the cases that take hours
        cargo xtask ci               that, and every check that a change must pass
-       cargo xtask guard            the check of the kernels' speed alone
+       cargo xtask guard            the check of the kernels' speed and constant time alone
        cargo xtask rtl              the checks of the core for FPGAs alone
        cargo xtask kernels          the checks of the kernels for GPUs alone
        cargo xtask kernels --write  write their PTX anew, for the committed one

@@ -8,11 +8,8 @@ use std::{fs, path::Path, process::Stdio};
 use super::{Slack, table, verdict};
 use crate::process::{self, command};
 
-/// The kernels that callgrind can run.
-const ENGINES: [&str; 2] = ["aesni", "portable"];
-
-/// The function in `conformance/examples/instructions.rs` whose calls count.
-const COUNTED: &str = "instructions::counted";
+/// The function in `conformance/examples/watched.rs` whose calls count.
+const COUNTED: &str = "watched::counted";
 
 /// Instructions per block: for an AES key's bits, and a data unit's bytes. CTR and OFB
 /// do the same in both directions; units have no part in ECB; CBC has ESSIV. OFB with
@@ -120,8 +117,8 @@ struct Count<'a> {
     per_block: f64,
 }
 
-/// Compares what callgrind counts in `program` with the limits.
-pub fn check(program: &Path) -> Result<String, String> {
+/// Compares what callgrind counts in `program` at `engines` with the limits.
+pub fn check(program: &Path, engines: &[&str]) -> Result<String, String> {
     let report = program.with_extension("callgrind");
     let mut callgrind = command("valgrind");
     callgrind
@@ -130,7 +127,7 @@ pub fn check(program: &Path) -> Result<String, String> {
         .arg(format!("--callgrind-out-file={}", report.display()))
         .args(["before", "after"].map(|when| format!("--dump-{when}={COUNTED}")))
         .arg(program)
-        .args(ENGINES)
+        .args(engines)
         .stdout(Stdio::piped());
     // An old report would be added to.
     if report.exists() {
@@ -235,21 +232,21 @@ mod tests {
     const REPORT: &str = "\
 version: 1
 part: 1
-desc: Trigger: --dump-before=instructions::counted
+desc: Trigger: --dump-before=watched::counted
 summary: 500
 fn=(1) main
 7 500
 totals: 500
 part: 2
 desc: Timerange: Basic block 10 - 20
-desc: Trigger: --dump-after=instructions::counted
+desc: Trigger: --dump-after=watched::counted
 summary: 1100
 totals: 1100
 part: 3
-desc: Trigger: --dump-before=instructions::counted
+desc: Trigger: --dump-before=watched::counted
 totals: 70
 part: 4
-desc: Trigger: --dump-after=instructions::counted
+desc: Trigger: --dump-after=watched::counted
 totals: 2150
 part: 5
 desc: Trigger: Program termination

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program that `cargo xtask guard` has callgrind count: forced engines at
-//! work, one case after another.
+//! The program that `cargo xtask guard` runs under valgrind: forced engines at work, one
+//! case after another.
 //!
-//! A case is two calls of [`counted`], the second of which does the same work
-//! once more, so that the difference of the two counts is that of the work alone.
-//! For each case there is a line of output: the engine, the mode, the direction,
-//! the bits of an AES key, the bytes of a data unit, the blocks of the work.
+//! **Callgrind** counts instructions. A case is two calls of [`counted`]. The second does
+//! the same work once more, so that the difference of the two counts is that of the work
+//! alone. For each case there is a line of output: the engine, the mode, the direction, the
+//! bits of an AES key, the bytes of a data unit, the blocks of the work.
+//!
+//! **Memcheck** reports each branch and each address that depends on undefined memory. Here
+//! the bytes of keys and of input are declared undefined, so that it reports what depends on
+//! secrets. The engine "reference" is there to see that it does: its AES has tables.
 //!
 //! The answers of counted calls are compared with the reference's.
-
-#![forbid(unsafe_code)]
 
 use std::{error::Error, process::ExitCode};
 
@@ -42,9 +44,20 @@ const UNITS: [usize; 3] = [512, 520, 4096];
 
 const FIRST: u128 = 0x1234_5678;
 
+/// What memcheck is asked for (`memcheck.h`): the memory is undefined, or defined.
+const MAKE_MEM_UNDEFINED: u64 = 0x4d43_0001;
+const MAKE_MEM_DEFINED: u64 = 0x4d43_0002;
+
 fn main() -> ExitCode {
     for engine in std::env::args().skip(1) {
-        if let Err(error) = all_cases(&engine) {
+        let outcome = match engine.as_str() {
+            "reference" => {
+                tables();
+                Ok(())
+            }
+            _ => all_cases(&engine),
+        };
+        if let Err(error) = outcome {
             eprintln!("{engine}: {error}");
             return ExitCode::FAILURE;
         }
@@ -56,6 +69,8 @@ fn all_cases(engine: &str) -> Result<(), Box<dyn Error>> {
     let backend = Registry::cpu().get(engine)?;
     let mut random = Random::new(0x1619);
     let all_input = random.bytes(BYTES);
+    let hidden_input = all_input.clone();
+    declare(MAKE_MEM_UNDEFINED, &hidden_input);
     for (mode, direction) in CASES {
         for size in KeySize::ALL {
             let bytes = random.bytes(match mode {
@@ -64,7 +79,7 @@ fn all_cases(engine: &str) -> Result<(), Box<dyn Error>> {
                 Mode::Cbc => size.bytes() + 32,
                 _ => size.bytes(),
             });
-            let key = backend.load_key(&match mode {
+            let spec = match mode {
                 Mode::Xts => KeySpec::Xts(XtsKey::new(&bytes)?),
                 Mode::Ctr => KeySpec::Ctr(AesKey::new(&bytes)?),
                 Mode::Cbc => {
@@ -74,28 +89,87 @@ fn all_cases(engine: &str) -> Result<(), Box<dyn Error>> {
                 Mode::Ofb => KeySpec::Ofb(AesKey::new(&bytes)?),
                 Mode::OfbXex | Mode::OfbXe => KeySpec::ParallelOfb(form(size).key(mode, &bytes)),
                 _ => KeySpec::Ecb(AesKey::new(&bytes)?),
-            })?;
+            };
+            for key in keys(&spec) {
+                declare(MAKE_MEM_UNDEFINED, key.expose());
+            }
+            let key = backend.load_key(&spec)?;
             for unit in UNITS {
                 if mode != Mode::Xts && unit % 16 != 0 {
                     continue;
                 }
-                let input = &all_input[..BYTES - BYTES % unit];
+                let length = BYTES - BYTES % unit;
+                let (input, hidden) = (&all_input[..length], &hidden_input[..length]);
                 let direction_name = format!("{direction:?}").to_lowercase();
                 let bits = 8 * size.bytes();
                 let case = format!("{engine} {mode} {direction_name} {bits} {unit}");
                 for times in [1, 2] {
-                    let mut output = vec![0; input.len()];
+                    let mut output = vec![0; length];
                     let stride = stride(mode, unit);
-                    counted(&*key, direction, (unit, stride), times, input, &mut output)?;
+                    counted(&*key, direction, (unit, stride), times, hidden, &mut output)?;
+                    declare(MAKE_MEM_DEFINED, &output);
                     if !is_right(mode, direction, &bytes, (unit, stride), input, &output) {
                         return Err(format!("{case}: the answer is not the reference's").into());
                     }
                 }
-                println!("{case} {}", input.len() / 16);
+                println!("{case} {}", length / 16);
             }
         }
     }
     Ok(())
+}
+
+/// The keys whose bytes are secret. (That the halves of a key are not equal is no secret:
+/// it was looked at before.)
+fn keys(spec: &KeySpec) -> Vec<&AesKey> {
+    match spec {
+        KeySpec::Xts(key) => vec![key.data_key(), key.tweak_key()],
+        KeySpec::Cbc(key) => [Some(key.data_key()), key.essiv_key()]
+            .into_iter()
+            .flatten()
+            .collect(),
+        KeySpec::ParallelOfb(key) => vec![key.first_key(), key.second_key()],
+        KeySpec::Ctr(key) | KeySpec::Ofb(key) | KeySpec::Ecb(key) => vec![key],
+        other => panic!("{} has a key that is not hidden", other.mode()),
+    }
+}
+
+/// Looks up tables by a secret, so that memcheck has something to report.
+fn tables() {
+    let key = [7; 32];
+    declare(MAKE_MEM_UNDEFINED, &key);
+    std::hint::black_box(luxor_reference::xts_encrypt(&key, FIRST, &[0; 16]));
+}
+
+/// Asks memcheck for something about `bytes`. Without memcheck nothing happens.
+fn declare(what: u64, bytes: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let request = [
+            what,
+            bytes.as_ptr().addr() as u64,
+            bytes.len() as u64,
+            0,
+            0,
+            0,
+        ];
+        // SAFETY: valgrind's client request (`valgrind.h`), which the CPU takes for four
+        // rotations of rdi by 128 bits in all and an exchange of rbx with itself.
+        unsafe {
+            std::arch::asm!(
+                "rol rdi, 3",
+                "rol rdi, 13",
+                "rol rdi, 61",
+                "rol rdi, 51",
+                "xchg rbx, rbx",
+                in("rax") &raw const request,
+                inout("rdx") 0_u64 => _,
+                options(nostack),
+            );
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (what, bytes);
 }
 
 /// Two chains, or with AES-256 one, which is all there is.

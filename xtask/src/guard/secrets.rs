@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! No branch and no address depends on keys or data, as memcheck sees it: the program
+//! declares them undefined, and memcheck follows them through all that is computed.
+
+use std::{path::Path, process::Stdio};
+
+use crate::process::{self, command};
+
+/// The exit status of valgrind when memcheck has reported something.
+const REPORTED: i32 = 99;
+
+/// Lets memcheck watch the kernels that it can run, `engines`. It must report the
+/// look-ups of the reference's AES, and nothing of theirs.
+pub fn check(program: &Path, engines: &[&str]) -> Result<String, String> {
+    let memcheck = |engines: &[&str]| {
+        let mut memcheck = command("valgrind");
+        memcheck
+            .env_remove("VALGRIND_OPTS")
+            .args(["--quiet", "--tool=memcheck"])
+            .arg(format!("--error-exitcode={REPORTED}"))
+            .arg(program)
+            .args(engines)
+            .stdout(Stdio::null());
+        memcheck
+    };
+    process::run(memcheck(engines))?;
+    let mut tables = memcheck(&["reference"]);
+    let status = tables.stderr(Stdio::null()).status();
+    match status
+        .map_err(|e| format!("{}: {e}", process::line(&tables)))?
+        .code()
+    {
+        Some(REPORTED) => Ok(engines.join(", ")),
+        _ => Err("memcheck does not see the look-ups of an AES with tables".to_owned()),
+    }
+}
