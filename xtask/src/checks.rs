@@ -51,8 +51,8 @@ pub fn spdx() -> Result<String, String> {
     Err(format!("no line \"{LICENCE}\" at the head of {without:?}"))
 }
 
-/// Every link of a document to a file or a heading leads somewhere. Addresses on
-/// other machines are not visited.
+/// Every link of a document to a file, a heading or a test leads somewhere. A test is named
+/// after its source: `tests/a.rs#name`. Addresses on other machines are not visited.
 pub fn links() -> Result<String, String> {
     let mut documents = BTreeMap::new();
     for file in files()?
@@ -72,8 +72,10 @@ pub fn links() -> Result<String, String> {
             } else {
                 normal(&file.parent().unwrap_or(Path::new("")).join(path))
             };
+            let is_source = target.extension().is_some_and(|e| e == "rs");
             let resolves = match documents.get(&target) {
                 _ if heading.is_empty() => process::root().join(&target).exists(),
+                _ if is_source => read(&target).is_ok_and(|text| has_test(&text, heading)),
                 Some(text) => prose(text).any(|line| anchor(line).as_deref() == Some(heading)),
                 None => false,
             };
@@ -91,6 +93,19 @@ pub fn links() -> Result<String, String> {
 fn read(file: &Path) -> Result<String, String> {
     let bytes = fs::read(process::root().join(file)).map_err(|e| format!("{file:?}: {e}"))?;
     String::from_utf8(bytes).map_err(|_| format!("{file:?} is not UTF-8"))
+}
+
+/// Whether a Rust source has a test of this name.
+fn has_test(source: &str, name: &str) -> bool {
+    let signature = format!("fn {name}(");
+    let lines: Vec<&str> = source.lines().map(str::trim_start).collect();
+    lines.iter().enumerate().any(|(number, line)| {
+        let mut attributes = lines[..number]
+            .iter()
+            .rev()
+            .take_while(|line| line.starts_with("#["));
+        line.starts_with(&signature) && attributes.any(|&line| line == "#[test]")
+    })
 }
 
 /// The lines outside fenced code.
@@ -171,6 +186,15 @@ mod tests {
         assert_eq!(anchor("# `aes_backend`").unwrap(), "aes_backend");
         assert_eq!(anchor("#no heading"), None);
         assert_eq!(anchor("no heading"), None);
+    }
+
+    #[test]
+    fn tests_are_found_by_their_whole_names() {
+        let source = "    #[test]\n    #[cfg(unix)]\n    fn all_is_well() {\n}\nfn helper() {\n";
+        assert!(has_test(source, "all_is_well"));
+        for name in ["is_well", "all_is", "helper"] {
+            assert!(!has_test(source, name), "{name}");
+        }
     }
 
     #[test]
