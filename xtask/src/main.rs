@@ -21,7 +21,11 @@ mod setup;
 mod steps;
 mod synthesis;
 
-use std::{env, path::Path, process::ExitCode};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use engines::Engines;
 use jobs::Job;
@@ -37,6 +41,7 @@ usage: cargo xtask test [--long]    set up what the tests need, and run them all
        cargo xtask rtl              the checks of the core for FPGAs alone
        cargo xtask kernels          the checks of the kernels for GPUs alone
        cargo xtask kernels --write  write their PTX anew, for the committed one
+       cargo xtask fuzz             the fuzz targets alone, a minute each
        cargo xtask page [FILE]      make a quick report and look at it in a browser, or at FILE
        cargo xtask plots            draw the documents' plots anew, from the records
        cargo xtask bench [ARGS]...  measure, beside rivals; ARGS go to the bench program
@@ -56,14 +61,15 @@ fn main() -> ExitCode {
         .collect::<Vec<_>>()
         .as_slice()
     {
-        ["test"] => test(false),
-        ["test", "--long"] => test(true),
-        ["guard"] => guard(),
-        ["rtl"] => rtl(),
-        ["kernels"] => kernels(kernels::steps),
-        ["kernels", "--write"] => kernels(kernels::write),
-        ["ci"] => ci(),
-        ["page"] => page(),
+        ["test"] => part("test", &Need::for_tests(), |s| test(s, false)),
+        ["test", "--long"] => part("test", &Need::for_tests(), |s| test(s, true)),
+        ["guard"] => part("guard", &Need::for_guard(), guard::steps),
+        ["rtl"] => part("rtl", &Need::for_rtl(), rtl::steps),
+        ["kernels"] => part("kernels", &Need::for_kernels(), kernels::steps),
+        ["kernels", "--write"] => part("kernels", &Need::for_kernels(), kernels::write),
+        ["fuzz"] => part("fuzz", &Need::for_fuzz(), fuzz),
+        ["ci"] => part("ci", &Need::for_ci(), ci),
+        ["page"] => part("page", &Need::for_page(), page::steps),
         ["page", file] => report(|| page::look(Path::new(file)).inspect(|seen| println!("{seen}"))),
         ["plots"] => report(plots::draw),
         ["bench", "rtl", rest @ ..] => report(|| synthesis::bench(rest)),
@@ -79,52 +85,21 @@ fn main() -> ExitCode {
     }
 }
 
-fn test(is_long: bool) -> ExitCode {
-    let mut steps = Steps::new("test");
-    if steps.run("setup", || setup::ensure(&Need::for_tests())) {
-        tests_and_hardware(&mut steps, is_long);
-        page::steps(&mut steps);
+/// Sets up what `steps` need, and takes them.
+fn part(name: &'static str, needs: &[Need], take: impl FnOnce(&mut Steps)) -> ExitCode {
+    let mut steps = Steps::new(name);
+    if steps.run("setup", || setup::ensure(needs)) {
+        take(&mut steps);
     }
     steps.finish()
 }
 
-fn guard() -> ExitCode {
-    let mut steps = Steps::new("guard");
-    if steps.run("setup", || setup::ensure(&Need::for_guard())) {
-        guard::steps(&mut steps);
-    }
-    steps.finish()
+fn test(steps: &mut Steps, is_long: bool) {
+    tests_and_hardware(steps, is_long);
+    page::steps(steps);
 }
 
-fn rtl() -> ExitCode {
-    let mut steps = Steps::new("rtl");
-    if steps.run("setup", || setup::ensure(&Need::for_rtl())) {
-        rtl::steps(&mut steps);
-    }
-    steps.finish()
-}
-
-fn page() -> ExitCode {
-    let mut steps = Steps::new("page");
-    if steps.run("setup", || setup::ensure(&Need::for_page())) {
-        page::steps(&mut steps);
-    }
-    steps.finish()
-}
-
-fn kernels(which: fn(&mut Steps)) -> ExitCode {
-    let mut steps = Steps::new("kernels");
-    if steps.run("setup", || setup::ensure(&Need::for_kernels())) {
-        which(&mut steps);
-    }
-    steps.finish()
-}
-
-fn ci() -> ExitCode {
-    let mut steps = Steps::new("ci");
-    if !steps.run("setup", || setup::ensure(&Need::for_ci())) {
-        return steps.finish();
-    }
+fn ci(steps: &mut Steps) {
     // The quick ones first.
     steps.run("SPDX lines", checks::spdx);
     steps.run("links in the documents", checks::links);
@@ -145,17 +120,16 @@ fn ci() -> ExitCode {
                 .env("RUSTDOCFLAGS", "-D warnings"),
         )
     });
-    tests_and_hardware(&mut steps, false);
-    page::steps(&mut steps);
+    tests_and_hardware(steps, false);
+    page::steps(steps);
     steps.run("plots of the documents", plots::check);
-    guard::steps(&mut steps);
+    guard::steps(steps);
     steps.run("README's commands", readme::follow);
     steps.run("licences and sources", || {
         setup::ensure_cargo_tool("cargo-deny")?;
         process::run(cargo("deny --locked check bans licenses sources"))
     });
-    fuzz(&mut steps);
-    steps.finish()
+    fuzz(steps);
 }
 
 /// All tests, and the checks of the GPUs' kernels and of the core for FPGAs. The core's benches,
@@ -235,14 +209,25 @@ fn fuzz(steps: &mut Steps) {
     });
 }
 
+/// A folder of this name, which is made if it is not there.
+fn folder(parent: &str, name: &str) -> Result<PathBuf, String> {
+    let folder = process::root().join(parent).join(name);
+    fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    Ok(folder)
+}
+
 fn fuzz_job(target: &str) -> Result<Job, String> {
     // New finds go to a corpus that is not committed.
-    let corpus = process::root().join("target/fuzz-corpus").join(target);
-    std::fs::create_dir_all(&corpus).map_err(|e| format!("{}: {e}", corpus.display()))?;
+    let corpus = folder("target/fuzz-corpus", target)?;
     let mut command = process::cargo_fuzz("run");
     command.arg(target).arg(&corpus);
-    let seeds = process::root().join("fuzz/corpus").join(target);
-    if seeds.is_dir() {
+    let archive = process::root().join(format!("fuzz/corpus/{target}.tar.gz"));
+    if archive.is_file() {
+        let seeds = folder("target/fuzz-seeds", target)?;
+        let mut unpack = process::command("tar");
+        unpack.arg("-xzf").arg(&archive);
+        unpack.args(["--strip-components=1", "-C"]).arg(&seeds);
+        process::run(unpack)?;
         command.arg(&seeds);
     }
     command.args(["--", &format!("-max_total_time={FUZZ_SECONDS}")]);

@@ -101,13 +101,19 @@ impl Need {
             Self::programs(&["iverilog", "vvp"], Packages::same("iverilog")),
             Self::programs(&["yosys"], Packages::same("yosys")),
             // Verilator's models are C++.
-            Self::programs(
-                &["c++"],
-                Packages::same("gcc-c++").debian("g++").arch("gcc"),
-            ),
+            Self::cpp(),
             Self::programs(&["make"], Packages::same("make")),
             Self::programs(&["ccache"], Packages::same("ccache")),
             Self::python(),
+        ]
+    }
+
+    /// What `cargo xtask fuzz` needs: libFuzzer is C++.
+    pub fn for_fuzz() -> Vec<Self> {
+        vec![
+            Self::cpp(),
+            Self::programs(&["tar"], Packages::same("tar")),
+            Self::programs(&["gzip"], Packages::same("gzip")),
         ]
     }
 
@@ -120,12 +126,12 @@ impl Need {
         ]
     }
 
-    /// What `cargo xtask ci` needs: the checks list files by Git. (libFuzzer is C++, whose
-    /// compiler the tests need already.)
+    /// What `cargo xtask ci` needs: the checks list files by Git.
     pub fn for_ci() -> Vec<Self> {
         let mut needs = Self::for_tests();
         needs.push(Self::programs(&["git"], Packages::same("git")));
         needs.extend(Self::for_guard());
+        needs.extend(Self::for_fuzz());
         needs
     }
 
@@ -152,6 +158,13 @@ impl Need {
             Self::programs(&["nbdcopy"], Packages::same("libnbd").debian("libnbd-bin")),
             Self::fio(),
         ]
+    }
+
+    fn cpp() -> Self {
+        Self::programs(
+            &["c++"],
+            Packages::same("gcc-c++").debian("g++").arch("gcc"),
+        )
     }
 
     fn fio() -> Self {
