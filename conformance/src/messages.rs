@@ -19,8 +19,8 @@ pub fn messages(backend: &dyn Backend, _: Cases) {
     let kits = Kit::all(backend, &mut random);
     let (kits, others): (Vec<_>, Vec<_>) = kits.into_iter().partition(|kit| kit.mode.is_feedback());
     for kit in others {
-        let message = kit.loaded().message(DataUnitNumber::new(0));
-        assert!(message.is_none(), "{} has no messages", kit.mode);
+        let is_none = kit.loaded().messages().is_none();
+        assert!(is_none, "{} has no messages", kit.mode);
     }
     if kits.is_empty() {
         return;
@@ -44,8 +44,9 @@ pub fn messages(backend: &dyn Backend, _: Cases) {
 }
 
 fn begin(kit: &Kit, iv: u128) -> Message {
-    let message = kit.loaded().message(DataUnitNumber::new(iv));
-    message.unwrap_or_else(|| panic!("{} has messages", kit.mode))
+    let messages = kit.loaded().messages();
+    let messages = messages.unwrap_or_else(|| panic!("{} has messages", kit.mode));
+    messages.begin(DataUnitNumber::new(iv))
 }
 
 /// In one piece, there and back, and with a bit wrong on the way.

@@ -192,8 +192,8 @@ pub(super) fn check(
 /// # Errors
 /// When the engine has none.
 pub(super) fn message(key: &dyn LoadedKey, iv: u64) -> Result<Message, String> {
-    let message = key.message(DataUnitNumber::from(iv));
-    message.ok_or_else(|| "the engine has no messages".to_owned())
+    let messages = key.messages().ok_or("the engine has no messages")?;
+    Ok(messages.begin(DataUnitNumber::from(iv)))
 }
 
 /// Each thread goes through its half array by array, and waits for nobody.

@@ -169,9 +169,9 @@ impl RawCipher<'_> {
         if !self.mode.is_feedback() {
             return Ok(None);
         }
-        let message = self.key.message(self.first);
-        let none = RawError::NoMessages { mode: self.mode };
-        message.map(Some).ok_or(none)
+        let messages = self.key.messages();
+        let messages = messages.ok_or(RawError::NoMessages { mode: self.mode })?;
+        Ok(Some(messages.begin(self.first)))
     }
 
     /// Units of `unit` bytes, and a shorter last one.

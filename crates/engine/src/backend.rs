@@ -7,8 +7,8 @@ use core::fmt;
 use crate::{
     buffer::Buffer,
     key::{KeySpec, Mode},
-    message::Message,
-    run::{DataUnitNumber, Run},
+    message::Messages,
+    run::Run,
 };
 
 /// Something that encrypts and decrypts runs of data units.
@@ -54,12 +54,9 @@ pub trait LoadedKey: Send + Sync {
         usize::MAX
     }
 
-    /// A message that begins with `iv`, to be gone on with piece by piece: in output
-    /// feedback with tweaks, what a piece needs of the one before it is a secret, so that
-    /// no number says where it begins. `None` for other modes, and where a backend has
-    /// whole data units only.
-    fn message(&self, iv: DataUnitNumber) -> Option<Message> {
-        let _ = iv;
+    /// Messages in output feedback, which go on piece by piece. `None` for other modes, and
+    /// where a backend has whole data units only.
+    fn messages(&self) -> Option<&dyn Messages> {
         None
     }
 }

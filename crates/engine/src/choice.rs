@@ -9,8 +9,8 @@ use crate::{
     backend::{Backend, BackendError, BackendInfo, CryptError, Direction, LoadedKey},
     buffer::Buffer,
     key::KeySpec,
-    message::Message,
-    run::{DataUnitNumber, Run},
+    message::Messages,
+    run::Run,
 };
 
 /// A backend of the CPU's whose long calls a device does.
@@ -132,8 +132,8 @@ impl LoadedKey for ChoiceKey {
         }
     }
 
-    fn message(&self, iv: DataUnitNumber) -> Option<Message> {
-        self.cpu.message(iv)
+    fn messages(&self) -> Option<&dyn Messages> {
+        self.cpu.messages()
     }
 }
 

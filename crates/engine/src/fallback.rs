@@ -18,8 +18,8 @@ use crate::{
     },
     buffer::Buffer,
     key::KeySpec,
-    message::Message,
-    run::{DataUnitNumber, Run},
+    message::Messages,
+    run::Run,
 };
 
 /// A device's backend that the CPU stands in for when the device fails.
@@ -162,10 +162,10 @@ impl LoadedKey for FallbackKey {
         }
     }
 
-    fn message(&self, iv: DataUnitNumber) -> Option<Message> {
+    fn messages(&self) -> Option<&dyn Messages> {
         match &self.device {
-            Some(device) if !self.state.has_failed() => device.message(iv),
-            _ => self.cpu.message(iv),
+            Some(device) if !self.state.has_failed() => device.messages(),
+            _ => self.cpu.messages(),
         }
     }
 }

@@ -74,7 +74,7 @@ pub use key::{
     AesKey, CbcKey, Construction, KeyError, KeySize, KeySpec, Mode, ParallelOfbKey, TweakSchedule,
     XtsKey,
 };
-pub use message::{Message, Turn, encrypt_streams};
+pub use message::{Message, Messages, Turn, encrypt_streams};
 pub use registry::{Registry, SelectError, Unavailable};
 pub use run::{DataUnitLen, DataUnitNumber, InOut, Run, RunError};
 pub use secret::SecretBytes;

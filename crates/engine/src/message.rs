@@ -4,10 +4,10 @@
 use alloc::{boxed::Box, vec::Vec};
 use core::{any::Any, fmt, iter};
 
-use crate::run::InOut;
+use crate::run::{DataUnitNumber, InOut};
 
 /// A message in output feedback, with tweaks or without: a stream of bytes in pieces of
-/// any length, from [`LoadedKey::message`](crate::LoadedKey::message). Encryption is
+/// any length, from [`Messages::begin`]. Encryption is
 /// decryption. What it keeps between pieces is wiped when it is dropped.
 ///
 /// Two messages under one key must never have the same IV: who has both ciphertexts has
@@ -22,15 +22,24 @@ use crate::run::InOut;
 /// let iv = DataUnitNumber::new(0x0f1e_2d3c);
 ///
 /// let mut bytes = *b"attack at dawn";
-/// key.message(iv).unwrap().crypt(InOut::InPlace(&mut bytes));
+/// let messages = key.messages().unwrap();
+/// messages.begin(iv).crypt(InOut::InPlace(&mut bytes));
 /// let (head, tail) = bytes.split_at_mut(3);
-/// let mut message = key.message(iv).unwrap();
+/// let mut message = messages.begin(iv);
 /// message.crypt(InOut::InPlace(head));
 /// message.crypt(InOut::InPlace(tail));
 /// assert_eq!(bytes, *b"attack at dawn");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Message(pub(crate) Box<dyn Chained>);
+
+/// A key with which messages in output feedback begin, from
+/// [`LoadedKey::messages`](crate::LoadedKey::messages).
+pub trait Messages {
+    /// A message that begins with `iv`. With tweaks, what a piece of it needs of the one
+    /// before is a secret, so that no number says where a piece begins.
+    fn begin(&self, iv: DataUnitNumber) -> Message;
+}
 
 impl Message {
     /// Encrypts or decrypts the next bytes. With two chains both are made on this thread,
@@ -120,10 +129,10 @@ mod tests {
 
     use super::*;
     use crate::{
+        backend::LoadedKey,
         kernel::portable,
         key::{AesKey, KeySpec, Mode},
         registry::Registry,
-        run::DataUnitNumber,
     };
 
     #[test]
@@ -133,10 +142,11 @@ mod tests {
         let registry = Registry::cpu();
         let backends = [portable(), registry.best(Mode::Ofb).unwrap()];
         let keys = backends.map(|backend| backend.load_key(&spec).unwrap());
-        let [mut good, mut bad] = keys.map(|key| key.message(DataUnitNumber::new(1)).unwrap());
+        let begin = |key: &dyn LoadedKey| key.messages().unwrap().begin(DataUnitNumber::new(1));
+        let [mut good, mut bad] = keys.map(|key| begin(&*key));
         let mut expected = [0; 40];
         let key = portable().load_key(&spec).unwrap();
-        let mut message = key.message(DataUnitNumber::new(1)).unwrap();
+        let mut message = begin(&*key);
         message.crypt(InOut::InPlace(&mut expected));
 
         let (mut bytes, mut output) = ([0; 40], [0; 41]);

@@ -138,7 +138,7 @@ mod tests {
     fn crypt(key: &KeySpec, executor: &Executor, chains: Chains, len: usize) -> Vec<u8> {
         let backend = Registry::cpu().get("portable").unwrap();
         let key = backend.load_key(key).unwrap();
-        let mut message = key.message(DataUnitNumber::new(1)).unwrap();
+        let mut message = key.messages().unwrap().begin(DataUnitNumber::new(1));
         let mut bytes = vec![0; len];
         executor.crypt_message(&mut message, InOut::InPlace(&mut bytes), chains);
         bytes

@@ -2,9 +2,7 @@
 //! Messages in output feedback on a CPU: which chains go side by side, and what a
 //! message keeps between its pieces.
 
-#[cfg(feature = "std")]
-use alloc::boxed::Box;
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::{any::Any, iter, mem};
 
 use zeroize::Zeroize;
@@ -16,7 +14,7 @@ use crate::{
     backend::CryptErrorKind,
     gf128::mul_alpha,
     key::{ParallelOfbKey, TweakSchedule},
-    message::{Chained, Turn},
+    message::{Chained, Message, Messages, Turn},
     mode::{
         blocks::Place,
         ofb::{Form, Lane, Link},
@@ -24,43 +22,100 @@ use crate::{
     run::{DataUnitNumber, InOut, Run},
 };
 
+/// A kernel in output feedback.
+pub(super) trait FeedbackKernel: Kernel {
+    /// Whether chains under different keys go side by side in the time of one.
+    const MIXES: bool;
+    /// Blocks in a register.
+    const BLOCKS: usize;
+    /// How many registers of chains without tweaks go side by side at most.
+    const CHAINS: usize;
+
+    /// The number of AES rounds: 10 or 14.
+    fn rounds(key: &Self::Key) -> usize;
+
+    /// Goes on with messages by so many blocks. Where keys do not mix, all lanes have the
+    /// same ones; else all are of one size.
+    ///
+    /// # Safety
+    /// At each lane's place there are so many blocks.
+    unsafe fn feedback(self, form: Form, lanes: &mut [Lane<'_, Self::Key>], blocks: usize);
+}
+
+/// A key of output feedback, for runs and for messages.
+pub(super) struct FeedbackKey<K: Kernel> {
+    kernel: K,
+    chains: Arc<Chains<K::Key>>,
+}
+
+impl<K: FeedbackKernel> FeedbackKey<K> {
+    /// As SP 800-38A has it.
+    pub(super) fn plain(kernel: K, key: K::Key) -> Self {
+        Self::of(
+            kernel,
+            Chains {
+                form: Form::PLAIN,
+                first: key,
+                second: None,
+            },
+        )
+    }
+
+    /// With tweaks, from the two keys of `key`.
+    pub(super) fn tweaked(kernel: K, key: &ParallelOfbKey, first: K::Key, second: K::Key) -> Self {
+        let form = Form {
+            tweaked: Some((key.construction(), key.schedule())),
+            chains: key.chains(),
+        };
+        let second = Some(second);
+        Self::of(
+            kernel,
+            Chains {
+                form,
+                first,
+                second,
+            },
+        )
+    }
+
+    fn of(kernel: K, chains: Chains<K::Key>) -> Self {
+        let chains = Arc::new(chains);
+        Self { kernel, chains }
+    }
+
+    /// The key of the first chain.
+    pub(super) fn first(&self) -> &K::Key {
+        &self.chains.first
+    }
+
+    /// Encrypts a run, each unit of which is a message.
+    pub(super) fn crypt_run(&self, run: &mut Run<'_>) {
+        crypt_run(self.kernel, &self.chains, run);
+    }
+}
+
+impl<K: FeedbackKernel> Messages for FeedbackKey<K> {
+    fn begin(&self, iv: DataUnitNumber) -> Message {
+        Message(Box::new(Passage::begin(self.kernel, &self.chains, iv)))
+    }
+}
+
 /// The keys of a message's chains, and how they go on.
-pub(super) struct Feedback<E> {
+struct Chains<E> {
     form: Form,
     first: E,
     /// With tweaks.
     second: Option<E>,
 }
 
-impl<E> Feedback<E> {
-    /// As SP 800-38A has it.
-    pub(super) fn plain(key: E) -> Self {
-        Self {
-            form: Form::PLAIN,
-            first: key,
-            second: None,
-        }
-    }
-
-    /// With tweaks, from the two keys of `key`.
-    pub(super) fn tweaked(key: &ParallelOfbKey, first: E, second: E) -> Self {
-        Self {
-            form: Form {
-                tweaked: Some((key.construction(), key.schedule())),
-                chains: key.chains(),
-            },
-            first,
-            second: Some(second),
-        }
-    }
-
+impl<E> Chains<E> {
     /// Those of the chains, and then that which is idle.
-    pub(super) fn keys(&self) -> [&E; 2] {
+    fn keys(&self) -> [&E; 2] {
         [&self.first, self.second.as_ref().unwrap_or(&self.first)]
     }
 
     /// Puts the chains' first links in place of the messages' IVs, see [`Lane::with_iv`].
-    fn begin<'a, K: Kernel<Key = E>>(&'a self, kernel: K, lanes: &mut [Lane<'a, E>]) {
+    fn begin<'a, K: FeedbackKernel<Key = E>>(&'a self, kernel: K, lanes: &mut [Lane<'a, E>]) {
         let Some((_, schedule)) = self.form.tweaked else {
             return;
         };
@@ -110,7 +165,7 @@ impl<'a, E> Lane<'a, E> {
 }
 
 /// How many messages go side by side at most.
-fn messages<K: Kernel>(form: Form) -> usize {
+fn messages<K: FeedbackKernel>(form: Form) -> usize {
     const { assert!(K::CHAINS * K::BLOCKS <= MOST) };
     let registers = match (form.tweaked, form.chains) {
         (None, _) => K::CHAINS,
@@ -122,7 +177,7 @@ fn messages<K: Kernel>(form: Form) -> usize {
 }
 
 /// Encrypts a run, each unit of which is a message.
-pub(super) fn crypt_run<K: Kernel>(kernel: K, keys: &Feedback<K::Key>, run: &mut Run<'_>) {
+fn crypt_run<K: FeedbackKernel>(kernel: K, keys: &Chains<K::Key>, run: &mut Run<'_>) {
     let side_by_side = messages::<K>(keys.form);
     let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
     let units = run.units();
@@ -152,7 +207,7 @@ pub(super) fn crypt_run<K: Kernel>(kernel: K, keys: &Feedback<K::Key>, run: &mut
 }
 
 /// Goes on by a block each, which is added to nothing: the key streams themselves.
-fn next_blocks<K: Kernel>(
+fn next_blocks<K: FeedbackKernel>(
     kernel: K,
     form: Form,
     lanes: &mut [Lane<'_, K::Key>],
@@ -171,9 +226,9 @@ fn next_blocks<K: Kernel>(
 }
 
 /// A message under way.
-pub(super) struct Passage<K: Kernel> {
+struct Passage<K: FeedbackKernel> {
     kernel: K,
-    keys: Arc<Feedback<K::Key>>,
+    keys: Arc<Chains<K::Key>>,
     links: [Link; 2],
     /// A block of key stream of which some bytes are used: the first `used`, 16 when there
     /// is none.
@@ -181,8 +236,8 @@ pub(super) struct Passage<K: Kernel> {
     used: usize,
 }
 
-impl<K: Kernel> Passage<K> {
-    pub(super) fn begin(kernel: K, keys: &Arc<Feedback<K::Key>>, iv: DataUnitNumber) -> Self {
+impl<K: FeedbackKernel> Passage<K> {
+    fn begin(kernel: K, keys: &Arc<Chains<K::Key>>, iv: DataUnitNumber) -> Self {
         let nowhere = Place::in_place(core::ptr::null_mut());
         let mut lanes = [Lane::with_iv(keys.keys(), iv.get(), nowhere)];
         keys.begin(kernel, &mut lanes);
@@ -220,14 +275,14 @@ impl<K: Kernel> Passage<K> {
     }
 }
 
-impl<K: Kernel> Drop for Passage<K> {
+impl<K: FeedbackKernel> Drop for Passage<K> {
     fn drop(&mut self) {
         self.links.zeroize();
         self.block.zeroize();
     }
 }
 
-impl<K: Kernel> Chained for Passage<K> {
+impl<K: FeedbackKernel> Chained for Passage<K> {
     fn crypt(&mut self, mut buf: InOut<'_>) {
         self.assert_has_key();
         let (mut at, mut len) = (Place::of_bytes(&mut buf), buf.len());
@@ -311,7 +366,7 @@ impl<K: Kernel> Chained for Passage<K> {
 
 /// A chain of a message by itself.
 #[cfg(feature = "std")]
-struct Lone<'a, K: Kernel> {
+struct Lone<'a, K: FeedbackKernel> {
     kernel: K,
     form: Form,
     key: &'a K::Key,
@@ -319,7 +374,7 @@ struct Lone<'a, K: Kernel> {
 }
 
 #[cfg(feature = "std")]
-impl<K: Kernel> Chain for Lone<'_, K> {
+impl<K: FeedbackKernel> Chain for Lone<'_, K> {
     fn add_to(&mut self, bytes: &mut [u8]) {
         assert!(bytes.len().is_multiple_of(16));
         let mut lanes = [Lane {
@@ -339,14 +394,14 @@ impl<K: Kernel> Chain for Lone<'_, K> {
 }
 
 /// A message and its next bytes.
-struct Way<'a, K: Kernel> {
+struct Way<'a, K: FeedbackKernel> {
     passage: &'a mut Passage<K>,
     at: Place,
     len: usize,
 }
 
 /// Goes on with messages of any keys, forms and lengths.
-fn side_by_side<K: Kernel>(ways: &mut [Way<'_, K>]) {
+fn side_by_side<K: FeedbackKernel>(ways: &mut [Way<'_, K>]) {
     for way in &mut *ways {
         // SAFETY: a way has so many bytes.
         unsafe {
@@ -391,7 +446,7 @@ fn side_by_side<K: Kernel>(ways: &mut [Way<'_, K>]) {
 }
 
 /// The whole blocks of messages of one kind, the longest first.
-fn whole_blocks<K: Kernel>(ways: &mut [Way<'_, K>]) {
+fn whole_blocks<K: FeedbackKernel>(ways: &mut [Way<'_, K>]) {
     let Some(way) = ways.first() else { return };
     let (kernel, form) = (way.passage.kernel, way.passage.keys.form);
     let keys: Vec<_> = ways

@@ -13,6 +13,8 @@
 //! | `aesni` | AES-NI and PCLMULQDQ in xmm registers, no AVX needed | 8 |
 //! | `portable` | bitsliced AES of the `aes` crate, any CPU | 32 |
 
+#[cfg(target_arch = "x86_64")]
+mod entries;
 mod feedback;
 mod portable;
 pub(crate) mod vector;
@@ -22,7 +24,7 @@ mod x86;
 use alloc::{boxed::Box, string::String, sync::Arc};
 use core::{hint::black_box, mem::MaybeUninit};
 
-use self::feedback::{Feedback, Passage};
+use self::feedback::{FeedbackKernel, FeedbackKey};
 use crate::{
     backend::{
         Backend, BackendError, BackendInfo, CryptError, CryptErrorKind, Direction, LoadedKey,
@@ -30,10 +32,9 @@ use crate::{
     },
     buffer::Buffer,
     key::{AesKey, KeySpec, Mode},
-    message::Message,
-    mode::ofb::{Form, Lane},
+    message::Messages,
     registry::{Registry, Unavailable},
-    run::{DataUnitNumber, Run},
+    run::Run,
 };
 
 /// Adds all kernels, the fastest first.
@@ -57,7 +58,7 @@ pub(crate) fn portable() -> Arc<dyn Backend> {
     backend(portable::Portable)
 }
 
-fn backend<K: Kernel>(kernel: K) -> Arc<dyn Backend> {
+fn backend<K: FeedbackKernel>(kernel: K) -> Arc<dyn Backend> {
     Arc::new(CpuBackend(kernel))
 }
 
@@ -105,28 +106,11 @@ trait Kernel: Copy + Send + Sync + 'static {
         run: &mut Run<'_>,
     );
     fn ctr(self, key: &Self::Key, run: &mut Run<'_>);
-
-    /// Whether chains under different keys go side by side in the time of one.
-    const MIXES: bool;
-    /// Blocks in a register.
-    const BLOCKS: usize;
-    /// How many registers of chains without tweaks go side by side at most.
-    const CHAINS: usize;
-
-    /// The number of AES rounds: 10 or 14.
-    fn rounds(key: &Self::Key) -> usize;
-
-    /// Goes on with messages by so many blocks. Where keys do not mix, all lanes have the
-    /// same ones; else all are of one size.
-    ///
-    /// # Safety
-    /// At each lane's place there are so many blocks.
-    unsafe fn feedback(self, form: Form, lanes: &mut [Lane<'_, Self::Key>], blocks: usize);
 }
 
 struct CpuBackend<K>(K);
 
-impl<K: Kernel> Backend for CpuBackend<K> {
+impl<K: FeedbackKernel> Backend for CpuBackend<K> {
     fn info(&self) -> BackendInfo {
         BackendInfo::new(K::NAME, self.0.device(), Mode::ALL)
     }
@@ -147,7 +131,7 @@ impl<K: Kernel> Backend for CpuBackend<K> {
 
 /// Not inlined, see [`wipe_stack`].
 #[inline(never)]
-fn expanded<K: Kernel>(kernel: K, key: &KeySpec) -> CpuKey<K> {
+fn expanded<K: FeedbackKernel>(kernel: K, key: &KeySpec) -> CpuKey<K> {
     let keys = match key {
         KeySpec::Xts(key) => Keys::Xts {
             data: kernel.expand(key.data_key()),
@@ -159,10 +143,10 @@ fn expanded<K: Kernel>(kernel: K, key: &KeySpec) -> CpuKey<K> {
             data: kernel.expand(key.data_key()),
             essiv: key.essiv_key().map(|key| kernel.expand(key)),
         },
-        KeySpec::Ofb(key) => Keys::Feedback(Arc::new(Feedback::plain(kernel.expand(key)))),
+        KeySpec::Ofb(key) => Keys::Feedback(FeedbackKey::plain(kernel, kernel.expand(key))),
         KeySpec::ParallelOfb(key) => {
             let [first, second] = [key.first_key(), key.second_key()].map(|k| kernel.expand(k));
-            Keys::Feedback(Arc::new(Feedback::tweaked(key, first, second)))
+            Keys::Feedback(FeedbackKey::tweaked(kernel, key, first, second))
         }
     };
     let mode = key.mode();
@@ -181,36 +165,36 @@ fn wipe_stack<const BYTES: usize>() {
 struct CpuKey<K: Kernel> {
     kernel: K,
     mode: Mode,
-    keys: Keys<K::Key>,
+    keys: Keys<K>,
 }
 
-enum Keys<E> {
+enum Keys<K: Kernel> {
     Xts {
-        data: E,
-        tweak: E,
+        data: K::Key,
+        tweak: K::Key,
     },
-    Ecb(E),
-    Ctr(E),
+    Ecb(K::Key),
+    Ctr(K::Key),
     Cbc {
-        data: E,
-        essiv: Option<E>,
+        data: K::Key,
+        essiv: Option<K::Key>,
     },
     /// OFB, with tweaks or without.
-    Feedback(Arc<Feedback<E>>),
+    Feedback(FeedbackKey<K>),
 }
 
-impl<E> Keys<E> {
+impl<K: FeedbackKernel> Keys<K> {
     /// A fork loses all keys at once, so that one stands for all.
-    fn first(&self) -> &E {
+    fn first(&self) -> &K::Key {
         match self {
             Self::Xts { data, .. } | Self::Cbc { data, .. } => data,
             Self::Ecb(key) | Self::Ctr(key) => key,
-            Self::Feedback(keys) => keys.keys()[0],
+            Self::Feedback(key) => key.first(),
         }
     }
 }
 
-impl<K: Kernel> LoadedKey for CpuKey<K> {
+impl<K: FeedbackKernel> LoadedKey for CpuKey<K> {
     fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
         check_runs(self.mode, runs)?;
         if K::is_lost(self.keys.first()) {
@@ -222,15 +206,15 @@ impl<K: Kernel> LoadedKey for CpuKey<K> {
         Ok(())
     }
 
-    fn message(&self, iv: DataUnitNumber) -> Option<Message> {
+    fn messages(&self) -> Option<&dyn Messages> {
         match &self.keys {
-            Keys::Feedback(keys) => Some(Message(Box::new(Passage::begin(self.kernel, keys, iv)))),
+            Keys::Feedback(key) => Some(key),
             _ => None,
         }
     }
 }
 
-impl<K: Kernel> CpuKey<K> {
+impl<K: FeedbackKernel> CpuKey<K> {
     /// Not inlined, see [`wipe_stack`].
     ///
     /// # Safety
@@ -250,7 +234,7 @@ impl<K: Kernel> CpuKey<K> {
                 Keys::Cbc { data, essiv } => unsafe {
                     self.kernel.cbc(data, essiv.as_ref(), direction, run);
                 },
-                Keys::Feedback(keys) => feedback::crypt_run(self.kernel, keys, run),
+                Keys::Feedback(key) => key.crypt_run(run),
             }
         }
     }

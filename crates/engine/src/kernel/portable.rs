@@ -13,6 +13,7 @@ use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, BlockSizeUser, KeyInit
 
 use super::{
     Kernel,
+    feedback::FeedbackKernel,
     vector::{Beside, DEPTH, Each, Nothing, Permutation, Vector},
 };
 use crate::{
@@ -125,7 +126,9 @@ impl Kernel for Portable {
         // SAFETY: `Blocks` needs no instructions.
         with_cipher!(key, key => unsafe { ctr::crypt(&Enc(key), run) });
     }
+}
 
+impl FeedbackKernel for Portable {
     const MIXES: bool = false;
     const BLOCKS: usize = Blocks::BLOCKS;
     const CHAINS: usize = 1;
@@ -147,7 +150,7 @@ impl Kernel for Portable {
     }
 }
 
-/// As [`Kernel::feedback`], under the key `first`, and where there are two chains `second`.
+/// As [`FeedbackKernel::feedback`], under the key `first`, and where there are two chains `second`.
 ///
 /// # Safety
 /// At each lane's place there are so many blocks.

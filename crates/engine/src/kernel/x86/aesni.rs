@@ -9,8 +9,11 @@ use core::arch::x86_64::{
     _mm_storeu_si128, _mm_stream_si128, _mm_xor_si128,
 };
 
-use super::{kernel, registers, ties};
-use crate::detect::AesNi;
+use super::{registers, ties};
+use crate::{
+    detect::AesNi,
+    kernel::entries::{kernel, of_size},
+};
 
 registers! {
     /// One block.

@@ -3,7 +3,10 @@
 
 use core::{marker::PhantomData, ptr};
 
-use super::{ENTER_MASKED, Expanded, Registers, SLOTS};
+use super::{
+    Expanded, Registers,
+    expanded::{ENTER_MASKED, SLOTS},
+};
 use crate::{
     mode::ofb::{Lane, LaneKeys, place},
     secret::SecretBytes,

@@ -10,8 +10,11 @@ use core::arch::x86_64::{
     _mm256_shuffle_epi8, _mm256_storeu_si256, _mm256_stream_si256, _mm256_xor_si256,
 };
 
-use super::{kernel, registers, ties};
-use crate::detect::Vaes256;
+use super::{registers, ties};
+use crate::{
+    detect::Vaes256,
+    kernel::entries::{kernel, of_size},
+};
 
 registers! {
     /// Two blocks.

@@ -10,8 +10,11 @@ use core::arch::x86_64::{
     _mm512_stream_si512, _mm512_xor_si512,
 };
 
-use super::{kernel, registers, ties};
-use crate::detect::Vaes512;
+use super::{registers, ties};
+use crate::{
+    detect::Vaes512,
+    kernel::entries::{kernel, of_size},
+};
 
 registers! {
     /// Four blocks.

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What every kernel with AES instructions has in common: a function for each mode, each
+//! direction and each key size, in which its instructions are enabled and into which all
+//! that is generic is inlined.
+
+/// Calls a function of `entry` for the number of rounds of a key size.
+macro_rules! of_size {
+    ($size:expr, $entry:ident($($argument:expr),*)) => {
+        match $size {
+            crate::KeySize::Aes128 => entry::$entry::<10>($($argument),*),
+            crate::KeySize::Aes256 => entry::$entry::<14>($($argument),*),
+        }
+    };
+}
+pub(super) use of_size;
+
+/// A kernel: the modes over one width of registers, inside functions that
+/// enable its instructions.
+///
+/// It stands in a module whose parent, the architecture's, has `Expanded`, `Enc`, `Dec`
+/// and `lanes`.
+macro_rules! kernel {
+    (
+        $token:ty, $name:literal, $device:literal, $vector:ty, $most:literal chains,
+        $features:literal
+    ) => {
+        impl crate::kernel::Kernel for $token {
+            const NAME: &'static str = $name;
+            type Key = super::Expanded;
+
+            fn is_lost(key: &Self::Key) -> bool {
+                key.schedules.is_lost()
+            }
+
+            fn device(self) -> alloc::string::String {
+                $device.into()
+            }
+
+            fn expand(self, key: &crate::key::AesKey) -> Self::Key {
+                // SAFETY: each token stands for AES and SSE4.1 too.
+                unsafe { Self::Key::new(key, <$vector as crate::kernel::vector::Vector>::BLOCKS) }
+            }
+
+            unsafe fn xts(
+                self,
+                data: &Self::Key,
+                tweak: &Self::Key,
+                direction: crate::Direction,
+                run: &mut crate::Run<'_>,
+            ) {
+                use crate::Direction;
+                // SAFETY: the token stands for the features; the caller for the units.
+                unsafe {
+                    match direction {
+                        Direction::Encrypt => of_size!(data.size, encrypt(data, tweak, run)),
+                        Direction::Decrypt => of_size!(data.size, decrypt(data, tweak, run)),
+                    }
+                }
+            }
+
+            unsafe fn ecb(
+                self,
+                key: &Self::Key,
+                direction: crate::Direction,
+                run: &mut crate::Run<'_>,
+            ) {
+                use crate::Direction;
+                // SAFETY: the token stands for the features; the caller for the units.
+                unsafe {
+                    match direction {
+                        Direction::Encrypt => of_size!(key.size, ecb_encrypt(key, run)),
+                        Direction::Decrypt => of_size!(key.size, ecb_decrypt(key, run)),
+                    }
+                }
+            }
+
+            unsafe fn cbc(
+                self,
+                data: &Self::Key,
+                essiv: Option<&Self::Key>,
+                direction: crate::Direction,
+                run: &mut crate::Run<'_>,
+            ) {
+                use crate::Direction;
+                // SAFETY: the token stands for the features; the caller for the units.
+                unsafe {
+                    match direction {
+                        Direction::Encrypt => of_size!(data.size, cbc_encrypt(data, essiv, run)),
+                        Direction::Decrypt => of_size!(data.size, cbc_decrypt(data, essiv, run)),
+                    }
+                }
+            }
+
+            fn ctr(self, key: &Self::Key, run: &mut crate::Run<'_>) {
+                // SAFETY: the token stands for the features.
+                unsafe { of_size!(key.size, ctr(key, run)) }
+            }
+        }
+
+        impl crate::kernel::feedback::FeedbackKernel for $token {
+            const MIXES: bool = true;
+            const BLOCKS: usize = <$vector as crate::kernel::vector::Vector>::BLOCKS;
+            const CHAINS: usize = $most;
+
+            fn rounds(key: &Self::Key) -> usize {
+                key.size.rounds()
+            }
+
+            unsafe fn feedback(
+                self,
+                form: crate::mode::ofb::Form,
+                lanes: &mut [crate::mode::ofb::Lane<'_, Self::Key>],
+                blocks: usize,
+            ) {
+                use crate::KeySize;
+                let Some(lane) = lanes.first() else { return };
+                let size = lane.keys[0].size;
+                assert!(lanes.iter().all(|lane| lane.keys[0].size == size));
+                // SAFETY: the token stands for the features; the caller for the places.
+                unsafe {
+                    match size {
+                        KeySize::Aes128 => feedback::<10>(form, lanes, blocks),
+                        KeySize::Aes256 => feedback::<14>(form, lanes, blocks),
+                    }
+                }
+            }
+        }
+
+        /// # Safety
+        /// The CPU has the instructions. At each lane's place there are so many blocks.
+        unsafe fn feedback<const R: usize>(
+            form: crate::mode::ofb::Form,
+            lanes: &mut [crate::mode::ofb::Lane<'_, super::Expanded>],
+            blocks: usize,
+        ) {
+            use crate::{
+                TweakSchedule,
+                kernel::vector::Vector,
+                mode::ofb::{Alpha, Printed, Untweaked},
+            };
+            let schedule = form.tweaked.map(|(_, schedule)| schedule);
+            let registers = lanes.len().div_ceil(<$vector as Vector>::BLOCKS);
+            // Two chains are AES-128's.
+            let entry = match (schedule, form.chains, registers) {
+                (None, _, ..=1) => entry::ofb::<Untweaked, R, 1, 1>,
+                (None, _, 2) => entry::ofb::<Untweaked, R, 2, 1>,
+                (None, _, 3..=4) => entry::ofb::<Untweaked, R, 4, 1>,
+                (None, ..) => entry::ofb::<Untweaked, R, $most, 1>,
+                (Some(TweakSchedule::Alpha), 1, _) => entry::ofb::<Alpha, R, 1, 1>,
+                (Some(TweakSchedule::Alpha), _, ..=1) => entry::ofb::<Alpha, 10, 2, 2>,
+                (Some(TweakSchedule::Alpha), ..) => entry::ofb::<Alpha, 10, 4, 2>,
+                (Some(TweakSchedule::Printed), 1, _) => entry::ofb::<Printed, R, 1, 1>,
+                (Some(TweakSchedule::Printed), ..) => entry::ofb::<Printed, 10, 2, 2>,
+            };
+            let mixed = super::lanes::Mixed::of(lanes, form.chains, <$vector as Vector>::BLOCKS);
+            // SAFETY: as the caller says.
+            unsafe { entry(form, &mixed, lanes, blocks) }
+        }
+
+        /// The functions into which everything generic is inlined.
+        mod entry {
+            use super::{
+                super::{
+                    Dec, Enc, Expanded,
+                    lanes::{Mixed, Schedules},
+                },
+                *,
+            };
+            use crate::{
+                mode::{
+                    cbc, ctr as counter, ecb,
+                    ofb::{self as feedback, Form, Lane, Tweaks},
+                    xts,
+                },
+                run::Run,
+            };
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn encrypt<const R: usize>(
+                data: &Expanded,
+                tweak: &Expanded,
+                run: &mut Run<'_>,
+            ) {
+                // SAFETY: this function's features are those of the registers; the
+                // unit length is as the caller says.
+                unsafe {
+                    let tweak = Enc::<$vector, R>::of(tweak);
+                    xts::encrypt(&tweak, &Enc::<$vector, R>::of(data), run);
+                }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn decrypt<const R: usize>(
+                data: &Expanded,
+                tweak: &Expanded,
+                run: &mut Run<'_>,
+            ) {
+                // SAFETY: as above.
+                unsafe {
+                    let tweak = Enc::<$vector, R>::of(tweak);
+                    xts::decrypt(&tweak, &Dec::<$vector, R>::of(data), run);
+                }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn ecb_encrypt<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
+                // SAFETY: as above.
+                unsafe { ecb::crypt(&Enc::<$vector, R>::of(key), run) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn ecb_decrypt<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
+                // SAFETY: as above.
+                unsafe { ecb::crypt(&Dec::<$vector, R>::of(key), run) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn cbc_encrypt<const R: usize>(
+                data: &Expanded,
+                essiv: Option<&Expanded>,
+                run: &mut Run<'_>,
+            ) {
+                // SAFETY: as above.
+                unsafe {
+                    let essiv = essiv.map(|key| Enc::<$vector, 14>::of(key));
+                    cbc::encrypt(essiv.as_ref(), &Enc::<$vector, R>::of(data), run);
+                }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn cbc_decrypt<const R: usize>(
+                data: &Expanded,
+                essiv: Option<&Expanded>,
+                run: &mut Run<'_>,
+            ) {
+                // SAFETY: as above.
+                unsafe {
+                    let essiv = essiv.map(|key| Enc::<$vector, 14>::of(key));
+                    cbc::decrypt(essiv.as_ref(), &Dec::<$vector, R>::of(data), run);
+                }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) fn ctr<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
+                // SAFETY: as above.
+                unsafe { counter::crypt(&Enc::<$vector, R>::of(key), run) }
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn ofb<T, const R: usize, const N: usize, const C: usize>(
+                form: Form,
+                mixed: &Mixed,
+                lanes: &mut [Lane<'_, Expanded>],
+                blocks: usize,
+            ) where
+                T: Tweaks,
+            {
+                // SAFETY: this function's features are those of the registers; the
+                // places are as the caller says.
+                unsafe {
+                    let keys = Schedules::<$vector, R, N>::of(lanes, C, mixed);
+                    feedback::crypt::<_, _, T, N, C>(keys, form, lanes, blocks);
+                }
+            }
+        }
+    };
+}
+pub(super) use kernel;

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The operations of the modes, made of the instructions of one width.
+
+/// What [`Vector`] and [`Registers`] are made of in one width.
+macro_rules! registers {
+    (
+        $(#[$doc:meta])*
+        $name:ident($raw:ident), $blocks:literal blocks,
+        zero $zero:ident, load $load:ident aligned $aligned:ident, store $store:ident, around $stream:ident,
+        xor $xor:ident, and $and:ident, broadcast $broadcast:expr, shuffle $shuffle:ident,
+        preceding $preceding:ident,
+        count $count:ident, low $low:ident, add $add:ident, before $before:ident $integer_before:ident,
+        aes $enc:ident $enclast:ident $dec:ident $declast:ident,
+        shift $shl:ident $shr:ident, multiply $clmul:ident, exchanged $exchanged:ident
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        struct $name($raw);
+
+        impl crate::kernel::vector::Vector for $name {
+            const BLOCKS: usize = $blocks;
+
+            #[inline(always)]
+            unsafe fn zero() -> Self {
+                // SAFETY: the caller says that the instructions are there.
+                Self(unsafe { $zero() })
+            }
+
+            #[inline(always)]
+            unsafe fn load(p: *const u8) -> Self {
+                // SAFETY: as the caller says; the load has no alignment.
+                Self(unsafe { $load(p.cast()) })
+            }
+
+            #[inline(always)]
+            unsafe fn load_aligned(p: *const u8) -> Self {
+                // SAFETY: as the caller says.
+                Self(unsafe { $aligned(p.cast()) })
+            }
+
+            #[inline(always)]
+            unsafe fn store(self, p: *mut u8) {
+                // SAFETY: as the caller says; the store has no alignment.
+                unsafe { $store(p.cast(), self.0) }
+            }
+
+            #[inline(always)]
+            unsafe fn store_around(self, p: *mut u8) {
+                // SAFETY: as the caller says.
+                unsafe { $stream(p.cast(), self.0) }
+            }
+
+            #[inline(always)]
+            fn fence() {
+                // SAFETY: every x86-64 CPU has it.
+                unsafe { core::arch::x86_64::_mm_sfence() }
+            }
+
+            #[inline(always)]
+            fn prefetch(p: *const u8) {
+                use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                // SAFETY: a hint; it never faults.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+            }
+
+            #[inline(always)]
+            fn prefetch_l2(p: *const u8) {
+                use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+                // SAFETY: a hint; it never faults.
+                unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
+            }
+
+            #[inline(always)]
+            unsafe fn broadcast(p: *const u8) -> Self {
+                // SAFETY: as the caller says.
+                Self(unsafe { $broadcast(_mm_loadu_si128(p.cast())) })
+            }
+
+            #[inline(always)]
+            unsafe fn count(first: u128, stride: u64) -> Self {
+                // SAFETY: the caller says that the instructions are there.
+                Self(unsafe { $count(first, stride) })
+            }
+
+            #[inline(always)]
+            fn add_low(self, n: u64) -> Self {
+                // SAFETY: a value is proof of the instructions.
+                Self(unsafe { $add(self.0, $low(n)) })
+            }
+
+            #[inline(always)]
+            fn swap_bytes(self) -> Self {
+                const ORDER: [u8; 16] = [15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0];
+                // SAFETY: a value is proof of the instructions.
+                unsafe { Self($shuffle(self.0, Self::broadcast(ORDER.as_ptr()).0)) }
+            }
+
+            #[inline(always)]
+            fn xor(self, other: Self) -> Self {
+                // SAFETY: a value is proof of the instructions.
+                Self(unsafe { $xor(self.0, other.0) })
+            }
+
+            #[inline(always)]
+            fn and(self, other: Self) -> Self {
+                // SAFETY: a value is proof of the instructions.
+                Self(unsafe { $and(self.0, other.0) })
+            }
+
+            #[inline(always)]
+            fn preceding(self, before: Self) -> Self {
+                // SAFETY: a value is proof of the instructions.
+                Self(unsafe { $preceding(self.0, before.0) })
+            }
+
+            #[inline(always)]
+            fn spread(self, i: usize) -> Self {
+                // SAFETY: a value is proof of the instructions.
+                self.mul_few(Self(unsafe { Self::multipliers(i) }))
+            }
+
+            #[inline(always)]
+            fn before(&mut self, later: &mut Self) {
+                // SAFETY: a value is proof of the instructions.
+                unsafe { $before(&mut self.0, &mut later.0) }
+            }
+
+            #[inline(always)]
+            #[expect(clippy::cast_possible_truncation, reason = "a half")]
+            fn integer_before(first: &mut u128, later: &mut Self) {
+                let mut low = *first as u64;
+                // SAFETY: a value is proof of the instructions.
+                unsafe { $integer_before(&mut low, &mut later.0) }
+                *first = (*first >> 64 << 64) | u128::from(low);
+            }
+
+            #[inline(always)]
+            fn mul_alpha(t: u128) -> u128 {
+                crate::kernel::x86::mul_alpha(t)
+            }
+
+            #[inline(always)]
+            fn mul_alpha_each(self) -> Self {
+                let alpha = &crate::kernel::x86::MULTIPLIERS.0[1];
+                // SAFETY: a value is proof of the instructions; the array has 16 bytes.
+                self.mul_few(unsafe { Self::broadcast(alpha.as_ptr().cast()) })
+            }
+
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self {
+                // The product of the halves, of which each that is 128 bits or more too
+                // high is reduced, what then still is once more.
+                // SAFETY: a value is proof of the instructions.
+                unsafe {
+                    let by = Self::multipliers(0);
+                    let (a, b) = (self.0, other.0);
+                    let low = $clmul::<0x00>(a, b);
+                    let middle = $xor($clmul::<0x01>(a, b), $clmul::<0x10>(a, b));
+                    let high = $xor($clmul::<0x11>(a, b), $shr::<8>(middle));
+                    let low = $xor(low, $shl::<8>(middle));
+                    let upper = $clmul::<0x11>(high, by);
+                    let over = $clmul::<0x11>(upper, by);
+                    let lower = $clmul::<0x10>(high, by);
+                    Self($xor($xor(low, lower), $xor($shl::<8>(upper), over)))
+                }
+            }
+
+            #[inline(always)]
+            fn exchanged(x: [Self; 4]) -> [Self; 4] {
+                // SAFETY: a value is proof of the instructions.
+                unsafe { $exchanged(x.map(|x| x.0)) }.map(Self)
+            }
+
+            #[inline(always)]
+            fn mul_alpha8(self) -> Self {
+                self.mul_alpha_bytes::<1, 15>()
+            }
+
+            #[inline(always)]
+            fn mul_pass(self) -> Self {
+                // α to the DEPTH · BLOCKS is a shift by BLOCKS bytes.
+                const { assert!(crate::kernel::vector::DEPTH == 8) };
+                self.mul_alpha_bytes::<$blocks, { 16 - $blocks }>()
+            }
+        }
+
+        impl $name {
+            /// Lanes `i` · `BLOCKS` and on of [`MULTIPLIERS`].
+            ///
+            /// # Safety
+            /// The CPU has the instructions.
+            #[inline(always)]
+            unsafe fn multipliers(i: usize) -> $raw {
+                let lanes = &crate::kernel::x86::MULTIPLIERS.0[i * $blocks..][..$blocks];
+                // SAFETY: there are that many.
+                unsafe { $load(lanes.as_ptr().cast()) }
+            }
+
+            /// Each block times αⁿ for n < 8, in each place another of [`MULTIPLIERS`].
+            #[inline(always)]
+            fn mul_few(self, by: Self) -> Self {
+                // Both halves times 2ⁿ. The high half's product goes half a block
+                // up, and what leaves there, at most 7 bits, is reduced.
+                // SAFETY: a value is proof of the instructions.
+                unsafe {
+                    let low = $clmul::<0x00>(self.0, by.0);
+                    let high = $clmul::<0x01>(self.0, by.0);
+                    let over = $clmul::<0x11>(high, by.0);
+                    Self($xor($xor(low, $shl::<8>(high)), over))
+                }
+            }
+
+            /// Each block times α to the 8·`B`; `B + REST` is 16, `B` at most 7.
+            #[inline(always)]
+            fn mul_alpha_bytes<const B: i32, const REST: i32>(self) -> Self {
+                const { assert!(B + REST == 16 && B < 8) };
+                // What leaves at the top, at most 7 bytes, times x⁷ + x² + x + 1.
+                // SAFETY: a value is proof of the instructions.
+                unsafe {
+                    let over = $shr::<REST>(self.0);
+                    let reduced = $clmul::<0x10>(over, Self::multipliers(0));
+                    Self($xor($shl::<B>(self.0), reduced))
+                }
+            }
+        }
+
+        impl crate::kernel::x86::Registers for $name {
+            #[inline(always)]
+            fn aesenc(self, key: Self) -> Self {
+                // SAFETY: a value is proof of the instructions.
+                Self(unsafe { $enc(self.0, key.0) })
+            }
+
+            #[inline(always)]
+            fn aesenclast(self, key: Self) -> Self {
+                // SAFETY: as above.
+                Self(unsafe { $enclast(self.0, key.0) })
+            }
+
+            #[inline(always)]
+            fn aesdec(self, key: Self) -> Self {
+                // SAFETY: as above.
+                Self(unsafe { $dec(self.0, key.0) })
+            }
+
+            #[inline(always)]
+            fn aesdeclast(self, key: Self) -> Self {
+                // SAFETY: as above.
+                Self(unsafe { $declast(self.0, key.0) })
+            }
+        }
+    };
+}
+pub(super) use registers;

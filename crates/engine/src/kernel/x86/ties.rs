@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The order of instructions, where the compiler would choose another.
+
+/// [`Vector::before`] and [`Vector::integer_before`]: an empty instruction takes
+/// both, so the compiler has `first` by then.
+macro_rules! ties {
+    ($raw:ty, $class:ident, $feature:literal) => {
+        #[target_feature(enable = $feature)]
+        #[inline]
+        fn before(first: &mut $raw, later: &mut $raw) {
+            // SAFETY: no instruction.
+            unsafe {
+                core::arch::asm!(
+                    "/* {0} {1} */",
+                    inout($class) * first,
+                    inout($class) * later,
+                    options(pure, nomem, nostack, preserves_flags)
+                );
+            }
+        }
+
+        #[target_feature(enable = $feature)]
+        #[inline]
+        fn integer_before(first: &mut u64, later: &mut $raw) {
+            // SAFETY: no instruction.
+            unsafe {
+                core::arch::asm!(
+                    "/* {0} {1} */",
+                    inout(reg) * first,
+                    inout($class) * later,
+                    options(pure, nomem, nostack, preserves_flags)
+                );
+            }
+        }
+    };
+}
+pub(super) use ties;
