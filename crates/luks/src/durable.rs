@@ -28,6 +28,25 @@ pub(crate) fn write_area(
     write(storage, bytes, offset).map_err(|source| ChangeError::WriteArea { offset, source })
 }
 
+/// Makes sure that what [`write_area`] has written is still there.
+///
+/// # Errors
+/// [`ChangeError::WrittenOver`], and [`ChangeError::ReadArea`].
+pub(crate) fn check_area(
+    storage: &dyn Storage,
+    bytes: &[u8],
+    offset: u64,
+) -> Result<(), ChangeError> {
+    let mut now = vec![0; bytes.len()];
+    storage
+        .read_exact_at(&mut now, offset)
+        .map_err(|source| ChangeError::ReadArea { offset, source })?;
+    match now == bytes {
+        true => Ok(()),
+        false => Err(ChangeError::WrittenOver),
+    }
+}
+
 /// Puts random bytes over what is there of `range`: a storage that ends within it, as a
 /// detached header may, does not grow.
 ///

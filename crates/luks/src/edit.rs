@@ -12,12 +12,16 @@
 //! parse and validate the result     by the rules for reading
 //! write one copy, sync              the damaged or older one, else the secondary
 //! write the other copy, sync
+//! read both again                   an error if they are not what was written
 //! ```
 //!
 //! At each instant one valid copy stands. Each has a new salt and the next seqid, so
 //! that the newer one counts when the power fails between them. A keyslot's area is
 //! written and synced before metadata refer to it, and overwritten when none do any
 //! more; only what is to be destroyed is destroyed first.
+//!
+//! Another program that takes no lock may write at the same time. What was written is read
+//! again before an old area is overwritten, so that the volume is not left without either.
 
 mod keyslots;
 mod members;
@@ -122,14 +126,25 @@ impl Header {
                 error: Box::new(error),
             },
         })?;
-        let mut finish = || -> Result<(), ChangeError> {
+        let finish = || -> Result<Self, ChangeError> {
             write_copy(storage, second, &binary, &text)?;
-            *self = Self::read(storage)?;
-            Ok(())
+            Ok(Self::read(storage)?)
         };
-        finish().map_err(|error| ChangeError::Unfinished {
+        let now = finish().map_err(|error| ChangeError::Unfinished {
             error: Box::new(error),
-        })
+        })?;
+        // These are each copy's own.
+        let BinaryHeader { salt, offset, .. } = *now.binary();
+        let written = BinaryHeader {
+            salt,
+            offset,
+            ..binary
+        };
+        if *now.binary() != written || now.text() != text {
+            return Err(ChangeError::WrittenOver);
+        }
+        *self = now;
+        Ok(())
     }
 }
 
@@ -176,6 +191,13 @@ pub enum ChangeError {
          again"
     )]
     ChangedMeanwhile,
+    /// Another program wrote at the same time.
+    #[error(
+        "another program has written the volume's header at the same time, without a lock. No old \
+         keyslot was overwritten. See what counts (`luxor dump`, `luxor key test`) when that \
+         program has ended, and make the change again"
+    )]
+    WrittenOver,
     /// The metadata ask for something that this version cannot do.
     #[error(
         "the volume requires {}, and is not changed by this version; if that is an unfinished \
@@ -360,6 +382,14 @@ pub enum ChangeError {
     /// An area was not written.
     #[error("the keyslots area cannot be written at byte {offset}: {source}")]
     WriteArea {
+        /// Where the area begins, in bytes.
+        offset: u64,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// An area cannot be read again.
+    #[error("the keyslots area cannot be read at byte {offset}: {source}")]
+    ReadArea {
         /// Where the area begins, in bytes.
         offset: u64,
         /// The system's reason.

@@ -94,6 +94,13 @@ impl Header {
                 digest.set("keyslots", &references);
             });
         self.commit(storage, draft)?;
+        let checked = durable::check_area(storage, &new.encrypted, offset);
+        checked.map_err(|error| match error {
+            ChangeError::WrittenOver => error,
+            error => ChangeError::Unfinished {
+                error: Box::new(error),
+            },
+        })?;
         Ok(number)
     }
 
@@ -119,11 +126,11 @@ impl Header {
         if !self.metadata().digests[&digest].keyslots.contains(&number) {
             return Err(ChangeError::Unbound { keyslot: number });
         }
-        let offset = self.write_area(storage, new)?;
+        let place = self.write_area(storage, new)?;
 
         let path = ["keyslots", &number.to_string()];
         draft.root.edit(&path, |keyslot| {
-            if let Some(members) = new.json(offset).as_object() {
+            if let Some(members) = new.json(place).as_object() {
                 for (name, value) in members {
                     keyslot.set(name, value);
                 }
@@ -138,6 +145,11 @@ impl Header {
         self.commit(storage, draft).map_err(|error| match error {
             ChangeError::Unfinished { error } => left(*error),
             error => error,
+        })?;
+        let checked = durable::check_area(storage, &new.encrypted, place);
+        checked.map_err(|error| match error {
+            ChangeError::WrittenOver => error,
+            error => left(error),
         })?;
         durable::overwrite(storage, old).map_err(left)
     }

@@ -244,6 +244,14 @@ impl Luks1Header {
                 },
             }
         })?;
+        let mut now = [0; phdr::LEN];
+        let read = storage.read_exact_at(&mut now, 0);
+        read.map_err(|source| ChangeError::Unsettled {
+            error: Box::new(ChangeError::ReadBeginning { source }),
+        })?;
+        if now != bytes {
+            return Err(ChangeError::WrittenOver);
+        }
         *self = new;
         Ok(())
     }
@@ -282,7 +290,8 @@ impl Luks1Header {
         let mut keyslot = self.raw(slot);
         keyslot.fill(&new.kdf);
         keyslot.put(&mut bytes, slot);
-        self.write(storage, bytes, Order::SecondFirst)
+        self.write(storage, bytes, Order::SecondFirst)?;
+        durable::check_area(storage, &new.encrypted, offset)
     }
 
     fn take_key(&mut self, storage: &dyn Storage, number: u32) -> Result<(), ChangeError> {
