@@ -144,6 +144,13 @@ pub struct GlobalArgs {
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
+    /// Change a volume whose lock cannot be had, as a user who may not write /run/cryptsetup
+    ///
+    /// Two changes at the same time can then lose keys. Make sure that no other program
+    /// changes the volume.
+    #[arg(long, global = true, help_heading = "General")]
+    pub disable_locks: bool,
+
     /// Print progress as lines of JSON, two a second, with cryptsetup's fields
     ///
     /// The lines go to standard output, or to standard error when OUTPUT is `-`. All
@@ -213,6 +220,7 @@ pub fn definition() -> clap::Command {
         ("config", NO_KEY),
         ("uuid", NO_KEY),
         ("is-luks", NO_KEY),
+        ("decrypt", &[]),
         ("mount", &["progress_json"]),
         ("serve", &["progress_json"]),
         ("encrypt", POLICY),
@@ -258,10 +266,14 @@ pub fn definition() -> clap::Command {
     ] {
         // Clap gives a command no global option that it already has.
         let own = global.iter().map(|arg| {
-            let arg = arg.clone().hide(hidden.contains(&arg.get_id().as_str()));
+            let is_hidden = match arg.get_id().as_str() {
+                "disable_locks" => !CHANGE_METADATA.contains(&name),
+                id => hidden.contains(&id),
+            };
+            let arg = arg.clone().hide(is_hidden);
             match arg.get_id().as_str() {
                 // What happens without it is said for the commands that need a secret.
-                "key_file" if !matches!(name, "encrypt" | "format" | "key") => {
+                "key_file" if !matches!(name, "encrypt" | "decrypt" | "format" | "key") => {
                     arg.long_help(Resettable::Reset)
                 }
                 _ => arg,
@@ -271,6 +283,9 @@ pub fn definition() -> clap::Command {
     }
     command
 }
+
+/// The commands that change the metadata of a volume.
+const CHANGE_METADATA: &[&str] = &["key", "token", "config", "header", "convert", "erase"];
 
 /// What means nothing where no key is needed.
 const NO_KEY: &[&str] = &[

@@ -43,7 +43,6 @@ const OPTIONS: &[Known] = &[
     known("debug-json", None, false),
     known("disable-external-tokens", None, false),
     known("disable-keyring", None, false),
-    known("disable-locks", None, false),
     known("dump-json-metadata", None, false),
     known("dump-master-key", None, false),
     known("dump-volume-key", None, false),
@@ -103,12 +102,10 @@ const OPTIONS: &[Known] = &[
 ];
 
 /// What is so anyway: random numbers are the system's, new passphrases are asked for
-/// twice and judged by nobody, keys never go to the kernel, tokens are not used, and
-/// where no lock can be had there is none.
+/// twice and judged by nobody, keys never go to the kernel, and tokens are not used.
 const SO_ANYWAY: &[&str] = &[
     "disable-external-tokens",
     "disable-keyring",
-    "disable-locks",
     "force-password",
     "use-random",
     "use-urandom",

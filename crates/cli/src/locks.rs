@@ -7,6 +7,8 @@ use std::{
     io,
     os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt},
     path::Path,
+    thread,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -39,13 +41,6 @@ const USED: i64 = 100;
 const REFUSED: i64 = 200;
 
 impl Access {
-    fn flock(self) -> FlockArg {
-        match self {
-            Self::Read => FlockArg::LockShared,
-            Self::Write => FlockArg::LockExclusive,
-        }
-    }
-
     fn uses(self) -> &'static [i64] {
         match self {
             Self::Read => &[CONSISTENT_READ],
@@ -131,43 +126,137 @@ fn range(kind: i32, start: i64, len: i64) -> libc::flock {
     }
 }
 
-/// cryptsetup's lock around metadata I/O, held until dropped.
+/// The locks around metadata I/O, held until dropped.
 ///
-/// On a file it is a `flock` of the file itself; on a block device one of
-/// `/run/cryptsetup/L_<major>:<minor>`, for root only, as cryptsetup's own.
+/// A `flock` of the file or of the device's node is the lock among Luxor's own processes.
+/// On a file it is cryptsetup's lock too. For a block device cryptsetup locks
+/// `/run/cryptsetup/L_<major>:<minor>`, in a folder that is root's.
 #[derive(Debug)]
 pub struct MetadataLock {
-    _held: Option<Flock<File>>,
+    _node: Option<Flock<File>>,
+    _named: Option<Flock<File>>,
+}
+
+/// Why metadata are not locked.
+#[derive(Debug)]
+pub enum LockError {
+    /// Another program has had the lock for so long.
+    Held(Duration),
+    /// The lock that other programs would see cannot be had.
+    Missing {
+        /// What would be locked.
+        what: String,
+        source: io::Error,
+    },
+    /// What else the system says.
+    Io(io::Error),
 }
 
 impl MetadataLock {
-    /// Waits for the lock: [`Access::Read`] is shared, [`Access::Write`]
-    /// exclusive. Without an effect where locks are not supported, and on block
-    /// devices for users other than root.
+    /// Waits for a shared lock, for [`PATIENCE`] at most. A lock that cannot be had is done
+    /// without: LUKS2 metadata have checksums.
     ///
     /// # Errors
-    /// Those of the system.
-    pub fn acquire(file: &File, access: Access) -> io::Result<Self> {
-        let metadata = file.metadata()?;
-        if metadata.file_type().is_block_device() {
-            let device = metadata.rdev();
-            let name = format!("L_{}:{}", major(device), minor(device));
-            return match Self::of_device(Path::new(FOLDER), &name, access) {
-                Err(e) if is_not_for_us(&e) => Ok(Self { _held: None }),
-                result => result,
-            };
-        }
-        if !metadata.is_file() {
-            return Ok(Self { _held: None });
-        }
+    /// All but [`LockError::Missing`].
+    pub fn to_read(file: &File) -> Result<Self, LockError> {
+        let optional = |result| match result {
+            Err(LockError::Missing { .. }) => Ok(None),
+            result => result.map(Some),
+        };
+        let how = FlockArg::LockSharedNonblock;
         Ok(Self {
-            _held: flock(file.try_clone()?, access.flock())?,
+            _node: optional(lock_node(file, how))?,
+            _named: match lock_name(file).map_err(LockError::Io)? {
+                Some(name) => optional(lock_device(Path::new(FOLDER), &name, how))?,
+                None => None,
+            },
         })
     }
 
-    fn of_device(folder: &Path, name: &str, access: Access) -> io::Result<Self> {
-        let _held = lock_named(folder, name, access.flock())?;
-        Ok(Self { _held })
+    /// Waits for an exclusive lock, for [`PATIENCE`] at most. Of what `is_needed` does not
+    /// name, a lock that cannot be had is done without. It is asked under the lock of the
+    /// node.
+    ///
+    /// # Errors
+    /// All of [`LockError`].
+    pub fn to_change(file: &File, is_needed: impl Fn(Lock) -> bool) -> Result<Self, LockError> {
+        let unless_needed = |lock, result| match result {
+            Err(LockError::Missing { .. }) if !is_needed(lock) => Ok(None),
+            result => result.map(Some),
+        };
+        let how = FlockArg::LockExclusiveNonblock;
+        Ok(Self {
+            _node: unless_needed(Lock::Node, lock_node(file, how))?,
+            _named: match lock_name(file).map_err(LockError::Io)? {
+                Some(name) => {
+                    unless_needed(Lock::Named, lock_device(Path::new(FOLDER), &name, how))?
+                }
+                None => None,
+            },
+        })
+    }
+}
+
+/// One of the locks of a [`MetadataLock`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// The `flock` of the file or the device's node.
+    Node,
+    /// cryptsetup's file that stands for a device.
+    Named,
+}
+
+/// How long a lock is waited for. No program has one while it derives keys or asks for
+/// something.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The name of cryptsetup's lock, if `file` is a block device.
+fn lock_name(file: &File) -> io::Result<Option<String>> {
+    let metadata = file.metadata()?;
+    let device = metadata.rdev();
+    let is_device = metadata.file_type().is_block_device();
+    Ok(is_device.then(|| format!("L_{}:{}", major(device), minor(device))))
+}
+
+fn lock_node(file: &File, how: FlockArg) -> Result<Flock<File>, LockError> {
+    let kind = file.metadata().map_err(LockError::Io)?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(LockError::Missing {
+            what: "it".to_owned(),
+            source: io::ErrorKind::Unsupported.into(),
+        });
+    }
+    let missing = |source| LockError::Missing {
+        what: "it".to_owned(),
+        source,
+    };
+    patiently(|| flock(file.try_clone()?, how), missing)
+}
+
+fn lock_device(folder: &Path, name: &str, how: FlockArg) -> Result<Flock<File>, LockError> {
+    let missing = |source| LockError::Missing {
+        what: folder.join(name).display().to_string(),
+        source,
+    };
+    patiently(|| lock_named(folder, name, how), missing)
+}
+
+/// Tries again while another program has the lock.
+fn patiently(
+    lock: impl Fn() -> io::Result<Flock<File>>,
+    missing: impl FnOnce(io::Error) -> LockError,
+) -> Result<Flock<File>, LockError> {
+    let begun = Instant::now();
+    loop {
+        match lock() {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(e) if is_missing(&e) => return Err(missing(e)),
+            result => return result.map_err(LockError::Io),
+        }
+        if begun.elapsed() >= PATIENCE {
+            return Err(LockError::Held(PATIENCE));
+        }
+        thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -196,9 +285,9 @@ impl ReencryptionLock {
         }
         let name = format!("LN_LUKS2-reencryption-{uuid}");
         match lock_named(folder, &name, FlockArg::LockSharedNonblock) {
-            Ok(_held) => Ok(Some(Self { _held })),
+            Ok(held) => Ok(Some(Self { _held: Some(held) })),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(e) if is_not_for_us(&e) => Ok(Some(none)),
+            Err(e) if is_missing(&e) => Ok(Some(none)),
             Err(e) => Err(e),
         }
     }
@@ -207,18 +296,25 @@ impl ReencryptionLock {
 /// Where cryptsetup has the files that stand for what is locked.
 const FOLDER: &str = "/run/cryptsetup";
 
-/// Others than root may not, and a container can lack the folder: they do without.
-fn is_not_for_us(error: &io::Error) -> bool {
+/// Others than root may not lock, a container can lack the folder, and a file system can
+/// be without locks.
+fn is_missing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::PermissionDenied
             | io::ErrorKind::NotFound
             | io::ErrorKind::ReadOnlyFilesystem
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::StorageFull
+            | io::ErrorKind::Unsupported
+    ) || matches!(
+        error.raw_os_error().map(Errno::from_raw),
+        Some(Errno::ENOLCK | Errno::EINVAL)
     )
 }
 
-/// Locks a file that stands for something else; `None` where locks are not supported.
-fn lock_named(folder: &Path, name: &str, how: FlockArg) -> io::Result<Option<Flock<File>>> {
+/// Locks a file that stands for something else.
+fn lock_named(folder: &Path, name: &str, how: FlockArg) -> io::Result<Flock<File>> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
         _ => {}
@@ -233,30 +329,25 @@ fn lock_named(folder: &Path, name: &str, how: FlockArg) -> io::Result<Option<Flo
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW)
             .open(&path)?;
-        // Who releases the last lock removes the file: what was locked here may be one
-        // that nobody else will see.
-        let Some(held) = flock(file, how)? else {
-            return Ok(None);
-        };
+        // The program that releases the last lock removes the file: what was locked here
+        // may be one that no other program will see.
+        let held = flock(file, how)?;
         let Ok(named) = fs::metadata(&path) else {
             continue;
         };
         let locked = held.metadata()?;
         if (locked.dev(), locked.ino()) == (named.dev(), named.ino()) {
-            return Ok(Some(held));
+            return Ok(held);
         }
     }
 }
 
-fn flock(file: File, how: FlockArg) -> io::Result<Option<Flock<File>>> {
+fn flock(file: File, how: FlockArg) -> io::Result<Flock<File>> {
     let mut file = file;
     loop {
         match Flock::lock(file, how) {
-            Ok(held) => return Ok(Some(held)),
+            Ok(held) => return Ok(held),
             Err((again, Errno::EINTR)) => file = again,
-            Err((_, Errno::ENOLCK | Errno::ENOSYS | Errno::EOPNOTSUPP | Errno::EINVAL)) => {
-                return Ok(None);
-            }
             Err((_, e)) => return Err(e.into()),
         }
     }
@@ -268,8 +359,6 @@ mod tests {
         io::{BufRead, BufReader},
         process::{Command, Stdio},
         sync::mpsc,
-        thread,
-        time::Duration,
     };
 
     use super::*;
@@ -391,8 +480,8 @@ mod tests {
     fn the_metadata_lock_is_a_flock() {
         let _alone = alone();
         let path = tempfile::NamedTempFile::new().unwrap();
-        let shared = MetadataLock::acquire(&opened(path.path()), Access::Read).unwrap();
-        let also = MetadataLock::acquire(&opened(path.path()), Access::Read).unwrap();
+        let shared = MetadataLock::to_read(&opened(path.path())).unwrap();
+        let also = MetadataLock::to_read(&opened(path.path())).unwrap();
         let flock = |how: &str| {
             let mut flock = Command::new("flock");
             flock
@@ -409,7 +498,7 @@ mod tests {
         assert!(!flock("-x"));
         drop(also);
         assert!(flock("-x"));
-        let exclusive = MetadataLock::acquire(&opened(path.path()), Access::Write).unwrap();
+        let exclusive = MetadataLock::to_change(&opened(path.path()), |_| true).unwrap();
         assert!(!flock("-s"));
         drop(exclusive);
         assert!(flock("-s"));
@@ -447,12 +536,12 @@ mod tests {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("L_7:0");
-        let first = MetadataLock::of_device(folder.path(), "L_7:0", Access::Write).unwrap();
+        let lock = || lock_device(folder.path(), "L_7:0", FlockArg::LockExclusiveNonblock);
+        let first = lock().unwrap();
         let (sender, receiver) = mpsc::channel();
         thread::scope(|scope| {
             scope.spawn(|| {
-                let second = MetadataLock::of_device(folder.path(), "L_7:0", Access::Write);
-                sender.send(second.unwrap()).unwrap();
+                sender.send(lock().unwrap()).unwrap();
             });
             assert!(
                 receiver.recv_timeout(Duration::from_millis(100)).is_err(),
@@ -463,7 +552,7 @@ mod tests {
             fs::write(&path, "").unwrap();
             drop(first);
             let second = receiver.recv_timeout(Duration::from_secs(10)).unwrap();
-            let locked = second._held.as_ref().unwrap().metadata().unwrap().ino();
+            let locked = second.metadata().unwrap().ino();
             assert_eq!(locked, fs::metadata(&path).unwrap().ino());
         });
     }

@@ -18,11 +18,11 @@ use luxor_sector::Storage;
 
 use crate::{
     args::{GlobalArgs, LimitArgs, UnlockArgs},
-    change::Change,
+    change::{Change, lock_to_read},
     console::{Console, say},
     error::{Error, Exit, Result, name},
     input::{Input, Role},
-    locks::{Access, MetadataLock, ReencryptionLock},
+    locks::ReencryptionLock,
     prefix::Prefix,
     progress::ProgressStyleArgs,
     secrets::SecretSource,
@@ -36,6 +36,7 @@ pub struct Volume {
     pub header: VolumeHeader,
     path: PathBuf,
     metadata: Metadata,
+    disable_locks: bool,
 }
 
 enum Metadata {
@@ -71,7 +72,12 @@ impl Volume {
         console: Console,
     ) -> Result<Self> {
         let path = global.header.as_deref().unwrap_or(volume);
-        Self::open(Input::open(path, role)?, global, console)
+        let input = Input::open(path, role)?;
+        // A lock that cannot be had is told before a secret is asked for.
+        if role == Role::Change {
+            Change::begin(&input, global.disable_locks)?;
+        }
+        Self::open(input, global, console)
     }
 
     /// As [`Volume::open`], without the warnings.
@@ -89,6 +95,7 @@ impl Volume {
             header,
             path,
             metadata,
+            disable_locks: global.disable_locks,
         })
     }
 
@@ -231,7 +238,7 @@ impl Volume {
         &mut self,
         change: impl FnOnce(&mut VolumeHeader, &dyn Storage) -> Result<T, ChangeError>,
     ) -> Result<T> {
-        let lock = Change::begin(self.metadata.input())?;
+        let lock = Change::begin(self.metadata.input(), self.disable_locks)?;
         change(&mut self.header, lock.storage())
             .map_err(|error| Error::failure(format!("{}: {error}", shown(&self.path))))
     }
@@ -244,7 +251,7 @@ impl Volume {
     /// # Panics
     /// When the volume was not opened with [`Role::Change`].
     pub fn begin_change(&self) -> Result<Change<'_>> {
-        Change::begin(self.metadata.input())
+        Change::begin(self.metadata.input(), self.disable_locks)
     }
 
     /// Whether the data are being re-encrypted: some parts are done and others are not.
@@ -380,6 +387,7 @@ impl Volume {
             header,
             path,
             metadata,
+            ..
         } = self;
         if let (Some(extents), true) = (&extents, is_storage) {
             let (input, again) = match (data, metadata) {
@@ -536,12 +544,6 @@ impl Payload {
 fn last_change(input: &Input) -> Option<SystemTime> {
     let metadata = input.file().metadata().ok()?;
     metadata.is_file().then(|| metadata.modified().ok())?
-}
-
-/// cryptsetup must not be in the middle of changing the metadata.
-fn lock_to_read(input: &Input) -> Result<MetadataLock> {
-    MetadataLock::acquire(input.file(), Access::Read)
-        .map_err(|error| Error::io(format!("cannot lock {}", input.name()), &error))
 }
 
 fn read_header(storage: &dyn Storage, path: &Path) -> Result<VolumeHeader> {

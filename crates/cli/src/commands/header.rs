@@ -14,14 +14,13 @@ use crate::{
         GlobalArgs, HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs, HeaderRepairArgs,
         HeaderRestoreArgs,
     },
-    change::Change,
+    change::{Change, lock_to_read},
     commands::check_not_needed,
     confirm::confirm,
     console::{self, Console},
     contents,
     error::{Error, Result, name},
     input::{Input, Role},
-    locks::{Access, MetadataLock},
     output::{Output, OutputOptions},
     volume::{Volume, check_policy},
 };
@@ -75,7 +74,7 @@ fn restore(args: &HeaderRestoreArgs, global: &GlobalArgs, console: Console) -> R
     // Asked about what is there, without keeping others from it meanwhile.
     let present = Input::open(target, Role::Metadata)?;
     let asked = {
-        let _lock = lock(&present)?;
+        let _lock = lock_to_read(&present)?;
         let storage = present.as_storage().ok_or_else(|| no_storage(&present))?;
         Replaced::look(&backup, target, storage)?
     };
@@ -87,7 +86,7 @@ fn restore(args: &HeaderRestoreArgs, global: &GlobalArgs, console: Console) -> R
     }
 
     let input = Input::open(target, Role::Change)?;
-    let change = Change::begin(&input)?;
+    let change = Change::begin(&input, global.disable_locks)?;
     // Under that name there may be something else by now.
     let replaced = Replaced::look(&backup, target, change.storage())?;
     if (replaced.len, replaced.warning()) != (asked.len, asked.warning()) {
@@ -116,7 +115,7 @@ fn restore(args: &HeaderRestoreArgs, global: &GlobalArgs, console: Console) -> R
 fn repair(args: &HeaderRepairArgs, global: &GlobalArgs) -> Result<()> {
     let target = global.header.as_ref().unwrap_or(&args.volume);
     let input = Input::open(target, Role::Change)?;
-    let change = Change::begin(&input)?;
+    let change = Change::begin(&input, global.disable_locks)?;
     let overwrite = match args.force {
         true => Overwrite::Anything,
         false => Overwrite::Damaged,
@@ -188,14 +187,9 @@ fn read(
     input: &Input,
     read: impl Fn(&dyn Storage) -> Result<HeaderBackup, BackupError>,
 ) -> Result<HeaderBackup> {
-    let _lock = lock(input)?;
+    let _lock = lock_to_read(input)?;
     let storage = input.as_storage().ok_or_else(|| no_storage(input))?;
     read(storage).map_err(|error| Error::failure(format!("{}: {error}", input.name())))
-}
-
-fn lock(input: &Input) -> Result<MetadataLock> {
-    MetadataLock::acquire(input.file(), Access::Read)
-        .map_err(|error| Error::io(format!("cannot lock {}", input.name()), &error))
 }
 
 fn no_storage(input: &Input) -> Error {

@@ -52,7 +52,7 @@ fn only_what_is_opened_for_changes_is_written() {
     let path = folder.path().join("file");
     fs::write(&path, "0123456789").unwrap();
     let input = Input::open(&path, Role::Change).unwrap();
-    let change = Change::begin(&input).unwrap();
+    let change = Change::begin(&input, false).unwrap();
     change.storage().write_all_at(b"xy", 8).unwrap();
     change.storage().sync().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"01234567xy");

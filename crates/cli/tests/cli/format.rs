@@ -6,7 +6,7 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
 };
 
-use crate::support::{FAST, Folder, Luxor, bytes, luxor, tool};
+use crate::support::{FAST, Folder, Loop, Luxor, bytes, luxor, tool};
 
 const HEADER: u64 = 16 << 20;
 
@@ -147,8 +147,7 @@ fn a_device_becomes_a_volume() {
     let folder = prepared();
     let disk = folder.join("disk");
     File::create(&disk).unwrap().set_len(20 << 20).unwrap();
-    let device = tool("losetup", ["--find", "--show", disk.to_str().unwrap()]);
-    let device = Loop(device.text().trim().to_owned());
+    let device = Loop::of(&disk);
     let name = &device.0;
 
     format(&folder, name).fails(5, "--force");
@@ -165,13 +164,5 @@ fn a_device_becomes_a_volume() {
         );
         let len = decrypted(&folder, name).len();
         assert_eq!(len, if size.is_empty() { 4 << 20 } else { 2 << 20 });
-    }
-}
-
-struct Loop(String);
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        tool("losetup", ["--detach", &self.0]);
     }
 }

@@ -6,6 +6,7 @@ mod console;
 mod format;
 mod header;
 mod keys;
+mod locks;
 mod luks1;
 mod meanwhile;
 mod mount;

@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-use crate::support::{FAST, Folder, Luxor, Outcome, as_nobody, bytes, luxor, tool};
+use crate::support::{FAST, Folder, Loop, Luxor, Outcome, as_nobody, bytes, luxor, tool};
 
 /// A folder with a key, a plain file and its volume.
 fn prepared() -> Folder {
@@ -433,25 +433,6 @@ fn limits_can_be_lifted() {
     decrypt(&folder)
         .args(["--pbkdf-iterations-limit", "1000", "volume", "out"])
         .ok();
-}
-
-/// A loop device, given back at the end.
-struct Loop(String);
-
-impl Loop {
-    fn of(image: &Path) -> Self {
-        let outcome = tool(
-            "losetup",
-            ["--find".as_ref(), "--show".as_ref(), image.as_os_str()],
-        );
-        Self(outcome.text().trim().to_owned())
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
-    }
 }
 
 #[test]
