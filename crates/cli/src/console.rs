@@ -2,15 +2,12 @@
 //! What the program says: results on standard output, the rest on standard
 //! error. Nothing here panics when the other side has been closed.
 
-use std::{
-    fs::File,
-    io::{self, Write},
-    os::fd::AsFd,
-};
+use std::io::{self, Write};
 
 use crate::{
     args::GlobalArgs,
     error::{Error, Result},
+    standard_streams,
 };
 
 /// How talkative the program is.
@@ -78,7 +75,10 @@ pub fn print(text: &str) -> Result<()> {
 /// As [`print()`].
 pub fn print_with(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut stdout = io::stdout().lock();
-    match write(&mut stdout).and_then(|()| stdout.flush()) {
+    let written = standard_streams::check_stdout()
+        .and_then(|()| write(&mut stdout))
+        .and_then(|()| stdout.flush());
+    match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::io("cannot write standard output", &error))
         }
@@ -91,10 +91,7 @@ pub fn print_with(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Resul
 /// # Errors
 /// Those of [`print()`].
 pub fn print_secret(text: &[u8]) -> Result<()> {
-    let written = io::stdout()
-        .as_fd()
-        .try_clone_to_owned()
-        .and_then(|stdout| File::from(stdout).write_all(text));
+    let written = standard_streams::stdout().and_then(|mut stdout| stdout.write_all(text));
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::io("cannot write standard output", &error))

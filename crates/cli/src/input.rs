@@ -9,10 +9,7 @@ mod tests;
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read, Seek},
-    os::{
-        fd::AsFd,
-        unix::fs::{FileExt, FileTypeExt, OpenOptionsExt},
-    },
+    os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt},
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -29,6 +26,7 @@ use crate::{
     block_device::Identity,
     error::{Error, Exit, io_words, name},
     locks::{Access, lock_data, unlock_data},
+    standard_streams,
 };
 
 /// What an input is opened for.
@@ -84,8 +82,9 @@ impl Input {
             return Err(InputError::Unchangeable { path: path_of() });
         }
         let file = if path == Path::new("-") {
-            File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?)
+            standard_streams::stdin().map_err(failed)?
         } else {
+            standard_streams::check_path(path).map_err(failed)?;
             OpenOptions::new()
                 .read(true)
                 .write(role == Role::Change)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor`: encrypts files, images and disks into LUKS volumes, and back.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod args;
 mod block_device;
@@ -27,6 +27,7 @@ mod process;
 mod progress;
 mod raw_cipher;
 mod secrets;
+mod standard_streams;
 mod stats;
 mod volume;
 
@@ -132,6 +133,9 @@ fn check_policy_is_used(cli: &Cli) -> Result<()> {
 fn usage(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            if let Err(error) = standard_streams::check_stdout() {
+                return failed(&Error::io("cannot write standard output", &error));
+            }
             // Clap's own printing knows about colours.
             let _ = error.print();
             ExitCode::SUCCESS

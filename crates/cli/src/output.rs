@@ -12,12 +12,9 @@ mod whole_file;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
-    os::{
-        fd::AsFd,
-        unix::{
-            ffi::OsStrExt,
-            fs::{FileTypeExt, OpenOptionsExt},
-        },
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{FileTypeExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
     thread,
@@ -35,6 +32,7 @@ use crate::{
     input::Input,
     locks::{Access, lock_data},
     output::{device::Device, sparse::SparseWriter, whole_file::WholeFile},
+    standard_streams,
 };
 
 /// How an output is made.
@@ -101,7 +99,7 @@ impl Output {
             source,
         };
         if path == Path::new("-") {
-            let file = File::from(io::stdout().as_fd().try_clone_to_owned().map_err(failed)?);
+            let file = standard_streams::stdout().map_err(failed)?;
             let metadata = file.metadata().map_err(failed)?;
             check_not_input(path, Identity::of(&metadata), options)?;
             return Ok(Self {
@@ -110,6 +108,7 @@ impl Output {
             });
         }
 
+        standard_streams::check_path(path).map_err(failed)?;
         let found = match fs::metadata(path) {
             Ok(metadata) => Some(metadata),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,

@@ -4,7 +4,6 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, IsTerminal, Read, Write},
-    os::fd::AsFd,
     path::{Path, PathBuf},
 };
 
@@ -15,6 +14,7 @@ use crate::{
     console::{Console, say},
     error::{Error, Result, name},
     process::{self, EchoOff, OpenLine},
+    standard_streams::stdin,
 };
 
 /// Bytes of a key file at most, as cryptsetup has it: 8 MiB.
@@ -498,11 +498,6 @@ fn is_stdin(path: &Path) -> bool {
 /// The controlling terminal.
 fn terminal() -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open("/dev/tty")
-}
-
-/// Standard input without a buffer, which would keep a copy of the secret.
-fn stdin() -> io::Result<File> {
-    Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
 }
 
 fn shown(path: &Path) -> String {

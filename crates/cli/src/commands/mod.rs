@@ -3,7 +3,6 @@
 
 use std::{
     fs, io,
-    os::fd::AsFd,
     path::{Path, PathBuf},
 };
 
@@ -13,7 +12,7 @@ use crate::{
     args::GlobalArgs,
     block_device::Identity,
     error::{Error, Exit, Result, name},
-    output,
+    output, standard_streams,
 };
 
 pub mod bench;
@@ -89,10 +88,7 @@ fn check_not_needed(output: &Path, needed: &[(&str, Option<&Path>)]) -> Result<(
 /// Neither has to exist.
 fn is_same_file(output: &Path, other: &Path) -> bool {
     let metadata = match other == Path::new("-") {
-        true => io::stdin()
-            .as_fd()
-            .try_clone_to_owned()
-            .and_then(|stdin| fs::File::from(stdin).metadata()),
+        true => standard_streams::stdin().and_then(|stdin| stdin.metadata()),
         false => fs::metadata(other),
     };
     let identity = |metadata: io::Result<_>| Identity::of(&metadata.ok()?);

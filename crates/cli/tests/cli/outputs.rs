@@ -573,3 +573,49 @@ fn a_fifo_is_an_input_and_an_output() {
     let back = decrypt(&folder).args(["of-fifo", "-"]).ok();
     assert_eq!(back.stdout, b"through a fifo");
 }
+
+/// The runtime opens `/dev/null` in their place, where output would be lost in silence.
+#[test]
+fn closed_standard_streams_are_errors() {
+    let folder = prepared();
+    let run = |line: &str| {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", &format!("\"$0\" {line}"), env!("CARGO_BIN_EXE_luxor")])
+            .current_dir(folder.path());
+        Outcome::new(line.to_owned(), shell.output().unwrap())
+    };
+    let before = folder.names();
+    let decrypt = "decrypt --key-file key volume";
+    for (line, words) in [
+        (format!("{decrypt} - >&-"), "standard output"),
+        (format!("{decrypt} /dev/stdout >&-"), "/dev/stdout"),
+        (format!("{decrypt} /dev/fd/1 >&-"), "/dev/fd/1"),
+        ("dump volume >&-".to_owned(), "standard output"),
+        (
+            "dump volume --volume-key --batch-mode --key-file key >&-".to_owned(),
+            "standard output",
+        ),
+        ("--help >&-".to_owned(), "standard output"),
+        (
+            "encrypt --key-file key - new <&-".to_owned(),
+            "standard input",
+        ),
+        (
+            "encrypt --key-file key /dev/stdin new <&-".to_owned(),
+            "/dev/stdin",
+        ),
+        ("encrypt plain new <&-".to_owned(), "standard input"),
+    ] {
+        let outcome = run(&line);
+        outcome.assert_code(1);
+        for words in [words, "Bad file descriptor"] {
+            assert!(outcome.stderr.contains(words), "{line}: {}", outcome.stderr);
+        }
+    }
+    assert_eq!(folder.names(), before);
+    // What is not used may be closed.
+    run(&format!("{decrypt} new <&- >&- 2>&-")).assert_code(0);
+    assert!(fs::read(folder.join("new")).unwrap() == bytes(100_000, 1));
+    run(&format!("{decrypt} - > /dev/null")).assert_code(0);
+}
