@@ -66,6 +66,7 @@ impl Need {
             Self::programs(&["fusermount3"], Packages::same("fuse3")),
             Self::programs(&["e2fsck", "mkfs.ext4"], Packages::same("e2fsprogs")),
             Self::programs(&["bash"], Packages::same("bash")),
+            Self::programs(&["strace"], Packages::same("strace")),
             Self::opencl(),
         ]
         .into_iter()

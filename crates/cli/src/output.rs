@@ -6,23 +6,21 @@
 //! folder, and the link stays as it is.
 
 mod device;
+pub mod entry;
 mod sparse;
 mod whole_file;
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::File,
     io::{self, Write},
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{FileTypeExt, OpenOptionsExt},
-    },
+    os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
     thread,
     time::Duration,
 };
 
 use luxor_sector::Storage;
-use nix::libc;
+use nix::fcntl::OFlag;
 
 use crate::{
     block_device::{self, Identity},
@@ -31,7 +29,12 @@ use crate::{
     error::{Error, Exit, io_words, name},
     input::Input,
     locks::{Access, lock_data},
-    output::{device::Device, sparse::SparseWriter, whole_file::WholeFile},
+    output::{
+        device::Device,
+        entry::{Entry, EntryError, Found},
+        sparse::SparseWriter,
+        whole_file::WholeFile,
+    },
     standard_streams,
 };
 
@@ -40,6 +43,9 @@ use crate::{
 pub struct OutputOptions<'a> {
     /// Whether an existing file is replaced and a block device overwritten.
     pub force: bool,
+    /// Whether another output is made with this one: then neither replaces a file, since
+    /// two files cannot be replaced at once.
+    pub is_one_of_two: bool,
     /// The permissions of a new file, whatever those of one that it replaces:
     /// 0600, and 0400 for backups of headers.
     pub mode: u32,
@@ -53,6 +59,7 @@ impl Default for OutputOptions<'_> {
     fn default() -> Self {
         Self {
             force: false,
+            is_one_of_two: false,
             mode: 0o600,
             known_input: None,
             sparse: false,
@@ -109,52 +116,49 @@ impl Output {
         }
 
         standard_streams::check_path(path).map_err(failed)?;
-        let found = match fs::metadata(path) {
-            Ok(metadata) => Some(metadata),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
-                return Err(OutputError::MissingFolder { path: path_of() });
-            }
-            Err(e) => return Err(failed(e)),
-        };
-        let kind = match found {
-            Some(metadata) if metadata.is_dir() => {
+        let entry = Entry::of(path).map_err(|error| match error {
+            EntryError::MissingFolder => OutputError::MissingFolder { path: path_of() },
+            EntryError::Folder => OutputError::Folder { path: path_of() },
+            EntryError::ForeignLink => OutputError::ForeignLink { path: path_of() },
+            EntryError::Io(source) => failed(source),
+        })?;
+        let kind = match &entry.found {
+            Some(found) if found.metadata.is_dir() => {
                 return Err(OutputError::Folder { path: path_of() });
             }
-            Some(metadata) if metadata.file_type().is_block_device() => {
-                check_not_input(path, Identity::of(&metadata), options)?;
-                Kind::Device {
-                    device: Device::open(path, options.force)?,
-                    position: 0,
+            Some(found) if !found.metadata.is_file() => {
+                if let (Some(kind), false) = (found.foreign_kind(), options.force) {
+                    return Err(OutputError::Foreign {
+                        path: path_of(),
+                        kind,
+                        uid: found.metadata.uid(),
+                    });
                 }
-            }
-            Some(metadata) if !metadata.is_file() => {
-                let file = OpenOptions::new()
-                    .write(true)
-                    .custom_flags(libc::O_NOCTTY)
-                    .open(path);
-                Kind::Stream(file.map_err(failed)?)
+                if found.metadata.file_type().is_block_device() {
+                    check_not_input(path, found.identity(), options)?;
+                    Kind::Device {
+                        device: Device::open(path, &entry, found, options.force)?,
+                        position: 0,
+                    }
+                } else {
+                    Kind::Stream(entry.open(found, OFlag::O_WRONLY).map_err(failed)?)
+                }
             }
             found => {
                 let old = match found {
-                    Some(metadata) => {
-                        let identity = Identity::of(&metadata);
-                        check_not_input(path, identity, options)?;
-                        check_replaceable(path, identity, options)?
+                    Some(found) => {
+                        check_not_input(path, found.identity(), options)?;
+                        check_replaceable(path, &entry, found, options)?
                     }
                     None => {
                         // A link to nothing has a name that is taken, too.
-                        if !options.force && fs::symlink_metadata(path).is_ok() {
+                        if !options.force && entry.is_linked {
                             return Err(OutputError::Exists { path: path_of() });
                         }
                         None
                     }
                 };
-                if path.as_os_str().as_bytes().ends_with(b"/") {
-                    return Err(OutputError::Folder { path: path_of() });
-                }
-                let target = followed(path).map_err(failed)?;
-                let file = WholeFile::create(path, &target, options, old)?;
+                let file = WholeFile::create(path, entry, options, old)?;
                 Kind::File {
                     file,
                     writer: SparseWriter::new(options.sparse),
@@ -313,7 +317,8 @@ fn check_not_input(
 /// as long as what is returned is open.
 fn check_replaceable(
     path: &Path,
-    identity: Option<Identity>,
+    entry: &Entry,
+    found: &Found,
     options: &OutputOptions<'_>,
 ) -> Result<Option<File>, OutputError> {
     if !options.force {
@@ -321,7 +326,12 @@ fn check_replaceable(
             path: path.to_owned(),
         });
     }
-    if let Some(device) = identity.and_then(block_device::loop_over) {
+    if options.is_one_of_two {
+        return Err(OutputError::OneOfTwo {
+            path: path.to_owned(),
+        });
+    }
+    if let Some(device) = found.identity().and_then(block_device::loop_over) {
         let user = format!("in use by {device}");
         return Err(OutputError::InUse {
             path: path.to_owned(),
@@ -329,11 +339,7 @@ fn check_replaceable(
         });
     }
     // Who cannot read it cannot lock it, and may replace it all the same.
-    let Ok(old) = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(path)
-    else {
+    let Ok(old) = entry.open(found, OFlag::O_RDONLY | OFlag::O_NONBLOCK) else {
         return Ok(None);
     };
     match lock_data(&old, Access::Write) {
@@ -346,33 +352,6 @@ fn check_replaceable(
             source,
         }),
     }
-}
-
-/// The file that `path` names in the end, which need not exist.
-///
-/// # Errors
-/// Those of the system, and too many links.
-pub fn followed(path: &Path) -> io::Result<PathBuf> {
-    let mut path = path.to_owned();
-    // As many as the system itself follows (path_resolution(7)).
-    for _ in 0..40 {
-        match fs::read_link(&path) {
-            Ok(target) => {
-                path.pop();
-                path.push(target);
-            }
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    io::ErrorKind::InvalidInput | io::ErrorKind::NotFound
-                ) =>
-            {
-                return Ok(path);
-            }
-            Err(e) => return Err(e),
-        }
-    }
-    Err(nix::Error::ELOOP.into())
 }
 
 fn shown(path: &Path) -> String {
@@ -397,6 +376,40 @@ pub enum OutputError {
     /// There is a file of that name.
     #[error("{} exists already (--force replaces it)", shown(path))]
     Exists {
+        /// As it was named.
+        path: PathBuf,
+    },
+    /// It would have to be replaced at once with another one.
+    #[error(
+        "{} exists already, and OUTPUT and --header are not replaced together: remove it, or name \
+         another file",
+        shown(path)
+    )]
+    OneOfTwo {
+        /// As it was named.
+        path: PathBuf,
+    },
+    /// It belongs to another user, who would get what is written.
+    #[error(
+        "{} is a {kind} of another user (uid {uid}), who can read what is written there; --force \
+         writes to it",
+        shown(path)
+    )]
+    Foreign {
+        /// As it was named.
+        path: PathBuf,
+        /// `FIFO`, `socket` or `device`.
+        kind: &'static str,
+        /// The user's number.
+        uid: u32,
+    },
+    /// A link of another user in a folder that all may write.
+    #[error(
+        "{} is a symbolic link that another user has put into a folder that all may write; name the \
+         file that it leads to",
+        shown(path)
+    )]
+    ForeignLink {
         /// As it was named.
         path: PathBuf,
     },
@@ -476,7 +489,10 @@ impl From<OutputError> for Error {
     fn from(error: OutputError) -> Self {
         let exit = match error {
             OutputError::Exists { .. }
+            | OutputError::OneOfTwo { .. }
             | OutputError::IsDevice { .. }
+            | OutputError::Foreign { .. }
+            | OutputError::ForeignLink { .. }
             | OutputError::InUse { .. }
             | OutputError::Locked { .. } => Exit::Busy,
             OutputError::MissingFolder { .. } => Exit::Missing,

@@ -204,6 +204,12 @@ impl Drop for Temporary {
     }
 }
 
+/// Does something that signals do not interrupt: those that end the program wait.
+pub fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
+    let _held = lock(&TEMPORARIES);
+    work()
+}
+
 /// Says that the cursor stands behind a prompt or a progress bar.
 #[derive(Debug)]
 pub struct OpenLine(());

@@ -59,6 +59,7 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
     // only then that a file exists.
     let output_options = OutputOptions {
         force: args.force,
+        is_one_of_two: header.is_some(),
         known_input: Some(&input),
         ..OutputOptions::default()
     };

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One module a command.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{fs, io, path::Path};
 
 use luxor_sector::pipeline::PipelineError;
 
@@ -12,7 +9,8 @@ use crate::{
     args::GlobalArgs,
     block_device::Identity,
     error::{Error, Exit, Result, name},
-    output, standard_streams,
+    output::entry::Entry,
+    standard_streams,
 };
 
 pub mod bench;
@@ -94,16 +92,12 @@ fn is_same_file(output: &Path, other: &Path) -> bool {
     let identity = |metadata: io::Result<_>| Identity::of(&metadata.ok()?);
     match (identity(fs::metadata(output)), identity(metadata)) {
         (Some(output), Some(other)) => output.overlaps(other),
-        _ => place(output).is_some_and(|place_of_output| Some(place_of_output) == place(other)),
+        _ => is_same_place(output, other).unwrap_or(false),
     }
 }
 
-/// The one name that a file has or would get; None when that is nowhere.
-fn place(path: &Path) -> Option<PathBuf> {
-    let target = output::followed(path).ok()?;
-    let folder = match target.parent()? {
-        here if here.as_os_str().is_empty() => Path::new("."),
-        folder => folder,
-    };
-    Some(fs::canonicalize(folder).ok()?.join(target.file_name()?))
+/// Whether both have or would get one name in one folder.
+fn is_same_place(a: &Path, b: &Path) -> Option<bool> {
+    let [a, b] = [Entry::of(a).ok()?, Entry::of(b).ok()?];
+    Some(a.place().ok()? == b.place().ok()?)
 }

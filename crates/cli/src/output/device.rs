@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A block device as an output.
 
-use std::{
-    fs::{File, OpenOptions},
-    io,
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
-    path::Path,
-};
+use std::{fs::File, io, os::unix::fs::MetadataExt, path::Path};
 
 use luxor_sector::Storage;
-use nix::libc;
+use nix::fcntl::OFlag;
 
-use super::OutputError;
+use super::{
+    OutputError,
+    entry::{Entry, Found},
+};
 use crate::{
     block_device,
     contents::recognised,
@@ -36,7 +34,12 @@ pub struct Device {
 
 impl Device {
     /// Opens `path` so that nobody can mount it meanwhile.
-    pub fn open(path: &Path, force: bool) -> Result<Self, OutputError> {
+    pub fn open(
+        path: &Path,
+        entry: &Entry,
+        found: &Found,
+        force: bool,
+    ) -> Result<Self, OutputError> {
         let path_of = || path.to_owned();
         let failed = |source| OutputError::Create {
             path: path_of(),
@@ -48,31 +51,25 @@ impl Device {
         };
 
         // First who uses it, as the system only says that it is busy.
-        let rdev = std::fs::metadata(path).map_err(failed)?.rdev();
-        if let Some(user) = block_device::user(rdev) {
+        if let Some(user) = block_device::user(found.metadata.rdev()) {
             return Err(in_use(user));
         }
         if !force {
             // Not to name anything is better than to refuse in other words.
-            let found = File::open(path).map_or_else(|_| Vec::new(), |file| recognised(&file));
+            let file = entry.open(found, OFlag::O_RDONLY);
+            let found = file.map_or_else(|_| Vec::new(), |file| recognised(&file));
             return Err(OutputError::IsDevice {
                 path: path_of(),
                 found,
             });
         }
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_EXCL | libc::O_NOCTTY)
-            .open(path)
-            .map_err(|source| match source.kind() {
-                io::ErrorKind::ResourceBusy => in_use("in use".into()),
-                _ => failed(source),
-            })?;
-        // The name may have been given to something else in between.
-        if file.metadata().map_err(failed)?.rdev() != rdev {
-            return Err(failed(io::Error::other("it changed while it was opened")));
-        }
+        let file =
+            entry
+                .open(found, OFlag::O_RDWR | OFlag::O_EXCL)
+                .map_err(|source| match source.kind() {
+                    io::ErrorKind::ResourceBusy => in_use("in use".into()),
+                    _ => failed(source),
+                })?;
         if !lock_data(&file, Access::Write).map_err(failed)? {
             return Err(OutputError::Locked { path: path_of() });
         }

@@ -3,15 +3,16 @@
 
 use std::{
     env,
+    fs::{self, OpenOptions},
     io::Read,
     os::unix::{
-        fs::{MetadataExt, symlink},
+        fs::{MetadataExt, OpenOptionsExt, symlink},
         process::ExitStatusExt,
     },
     process::{Command, Stdio},
 };
 
-use nix::{sys::stat::Mode, unistd::mkfifo};
+use nix::{libc, sys::stat::Mode, unistd::mkfifo};
 
 use super::*;
 use crate::{
@@ -21,6 +22,7 @@ use crate::{
 
 const FORCE: OutputOptions<'_> = OutputOptions {
     force: true,
+    is_one_of_two: false,
     mode: 0o600,
     known_input: None,
     sparse: false,

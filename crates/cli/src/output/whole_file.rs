@@ -4,11 +4,16 @@
 use std::{
     collections::hash_map::RandomState,
     ffi::{OsStr, OsString},
-    fs::File,
+    fs::{File, Metadata},
     hash::BuildHasher,
     io,
-    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
+    os::{
+        fd::AsRawFd,
+        unix::{ffi::OsStrExt, fs::MetadataExt},
+    },
     path::Path,
+    thread,
+    time::Duration,
 };
 
 use nix::{
@@ -16,13 +21,13 @@ use nix::{
     fcntl::{AtFlags, OFlag, RenameFlags, openat, renameat, renameat2},
     libc,
     sys::stat::Mode,
-    unistd::{UnlinkatFlags, linkat, unlinkat},
+    unistd::{UnlinkatFlags, geteuid, linkat, unlinkat},
 };
 
-use super::{OutputError, OutputOptions};
+use super::{OutputError, OutputOptions, entry::Entry};
 use crate::{
     locks::{Access, lock_data},
-    process::Temporary,
+    process::{self, Temporary},
 };
 
 /// A file that is being written and has no name yet, or a random one where the
@@ -61,20 +66,20 @@ enum Nameless {
 }
 
 impl WholeFile {
-    /// The file that is going to be `target`, with no symbolic links at its
-    /// end; `path` is how the user calls it. `old` is kept until the end.
+    /// The file that is going to be `entry`; `path` is how the user calls it. `old` is
+    /// kept until the end.
     pub fn create(
         path: &Path,
-        target: &Path,
+        entry: Entry,
         options: &OutputOptions<'_>,
         old: Option<File>,
     ) -> Result<Self, OutputError> {
-        Self::create_as(path, target, options, old, Nameless::IfSupported)
+        Self::create_as(path, entry, options, old, Nameless::IfSupported)
     }
 
     fn create_as(
         path: &Path,
-        target: &Path,
+        entry: Entry,
         options: &OutputOptions<'_>,
         old: Option<File>,
         nameless: Nameless,
@@ -83,19 +88,9 @@ impl WholeFile {
             path: path.to_owned(),
             source,
         };
-        let Some(name) = target.file_name() else {
-            return Err(failed(io::ErrorKind::InvalidFilename.into()));
-        };
-        let parent = match target.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let folder = Folder::open(parent).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => OutputError::MissingFolder {
-                path: path.to_owned(),
-            },
-            _ => failed(source),
-        })?;
+        let (parent, name) = (entry.folder_path, entry.name);
+        let folder = Folder::open(entry.folder).map_err(failed)?;
+        folder.remove_left_over(&name);
 
         let mode = Mode::from_bits_truncate(options.mode);
         let unnamed = match nameless {
@@ -106,14 +101,14 @@ impl WholeFile {
         let (file, temporary) = match unnamed {
             Some(file) => (file, None),
             None => {
-                let (file, temporary) = folder.named_file(parent, mode).map_err(failed)?;
+                let (file, temporary) = folder.named_file(&parent, mode).map_err(failed)?;
                 (file, Some(temporary))
             }
         };
         let whole = Self {
             file,
             folder,
-            name: name.to_owned(),
+            name,
             temporary,
             force: options.force,
             _old: old,
@@ -152,14 +147,45 @@ impl WholeFile {
             Err(Errno::EEXIST) if self.force => {}
             result => return Ok(result?),
         }
-        // A link never replaces: link to another name, and rename that.
-        let other = with_random_name(|name| self.folder.link(&self.file, name))?;
-        renameat(&self.folder.file, &*other, &self.folder.file, &*self.name).map_err(|e| {
-            self.folder.remove(&other);
-            e.into()
+        // A link never replaces: link to another name, and rename that. A signal waits, so
+        // that the whole plaintext does not stay there under a name that no one looks for.
+        let other = left_over_name(&self.name);
+        process::uninterrupted(|| {
+            let mut tries = 0..PUBLISHING_TRIES;
+            while let Err(error) = self.folder.link(&self.file, &other) {
+                if error != Errno::EEXIST || tries.next().is_none() {
+                    return Err(error.into());
+                }
+                // Another run is just here, or was killed here.
+                if !self.folder.remove_left_over(&self.name) {
+                    thread::sleep(Duration::from_millis(10));
+                }
+            }
+            renameat(&self.folder.file, &*other, &self.folder.file, &*self.name).map_err(|e| {
+                self.folder.remove(&other);
+                e.into()
+            })
         })
     }
 }
+
+/// How often another run that is publishing under the same name is waited for: half a
+/// minute.
+const PUBLISHING_TRIES: u32 = 3000;
+
+/// The name that a new file has for a moment before it replaces `name`.
+fn left_over_name(name: &OsStr) -> OsString {
+    const NAME_MAX: usize = 255;
+    let room = NAME_MAX - ".".len() - LEFT_OVER.len();
+    let name = name.as_bytes();
+    let mut left_over = OsString::from(".");
+    left_over.push(OsStr::from_bytes(&name[..name.len().min(room)]));
+    left_over.push(LEFT_OVER);
+    left_over
+}
+
+/// How such a name ends.
+const LEFT_OVER: &str = ".luxor-new";
 
 impl Drop for WholeFile {
     fn drop(&mut self) {
@@ -170,23 +196,19 @@ impl Drop for WholeFile {
 }
 
 impl Folder {
-    fn open(path: &Path) -> io::Result<Self> {
-        let open = |flags| {
-            std::fs::OpenOptions::new()
-                .read(true)
-                .custom_flags(libc::O_DIRECTORY | flags)
-                .open(path)
-        };
-        match open(0) {
+    /// Once more, to make durable what is in it.
+    fn open(folder: File) -> io::Result<Self> {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        match openat(&folder, ".", flags, Mode::empty()) {
             Ok(file) => Ok(Self {
-                file,
+                file: file.into(),
                 can_sync: true,
             }),
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(Self {
-                file: open(libc::O_PATH)?,
+            Err(Errno::EACCES) => Ok(Self {
+                file: folder,
                 can_sync: false,
             }),
-            Err(e) => Err(e),
+            Err(e) => Err(e.into()),
         }
     }
 
@@ -270,6 +292,30 @@ impl Folder {
         renameat(&self.file, from, &self.file, to).inspect_err(|_| self.remove(to))
     }
 
+    /// Removes what a run left that was killed while it replaced `name`: a whole file, of
+    /// this user and for him only. A run that goes on has a lock on its file. Whether
+    /// something was removed.
+    fn remove_left_over(&self, name: &OsStr) -> bool {
+        let left_over = left_over_name(name);
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let Ok(file) = openat(&self.file, &*left_over, flags, Mode::empty()) else {
+            return false;
+        };
+        let file = File::from(file);
+        let is_ours = |metadata: Metadata| {
+            metadata.is_file()
+                && metadata.uid() == geteuid().as_raw()
+                && metadata.mode() & 0o077 == 0
+        };
+        if !file.metadata().is_ok_and(is_ours)
+            || !matches!(lock_data(&file, Access::Write), Ok(true))
+        {
+            return false;
+        }
+        // Others remove it under this lock only, so that the name is still this file's.
+        unlinkat(&self.file, &*left_over, UnlinkatFlags::NoRemoveDir).is_ok()
+    }
+
     fn remove(&self, name: &OsStr) {
         // There is nobody to tell, and the cause is being told already.
         let _ = unlinkat(&self.file, name, UnlinkatFlags::NoRemoveDir);
@@ -324,7 +370,8 @@ mod tests {
             force,
             ..OutputOptions::default()
         };
-        let whole = WholeFile::create_as(path, path, &options, None, nameless).unwrap();
+        let whole =
+            WholeFile::create_as(path, Entry::of(path).unwrap(), &options, None, nameless).unwrap();
         assert_eq!(whole.temporary.is_some(), nameless == Nameless::Never);
         Storage::write_all_at(&whole.file, b"new", 0).unwrap();
         whole
@@ -433,7 +480,7 @@ mod tests {
         ];
         for rename in ways {
             let dir = tempfile::tempdir().unwrap();
-            let folder = Folder::open(dir.path()).unwrap();
+            let folder = Folder::open(File::open(dir.path()).unwrap()).unwrap();
             let [from, to] = ["from", "to"].map(OsStr::new);
             fs::write(dir.path().join("from"), "new").unwrap();
             fs::write(dir.path().join("to"), "theirs").unwrap();
@@ -467,7 +514,9 @@ mod tests {
                 mode,
                 ..OutputOptions::default()
             };
-            let mut whole = WholeFile::create_as(&path, &path, &options, None, nameless).unwrap();
+            let mut whole =
+                WholeFile::create_as(&path, Entry::of(&path).unwrap(), &options, None, nameless)
+                    .unwrap();
             whole.publish().unwrap();
             assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, mode);
         }

@@ -5,9 +5,10 @@
 use std::{
     fs::{self, File},
     io::{Read, Write},
-    os::unix::fs::{PermissionsExt, symlink},
-    path::Path,
-    process::Command,
+    os::unix::fs::{PermissionsExt, chown, lchown, symlink},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
 };
 
 use crate::support::{FAST, Folder, Loop, Luxor, Outcome, as_nobody, bytes, luxor, tool};
@@ -618,4 +619,197 @@ fn closed_standard_streams_are_errors() {
     run(&format!("{decrypt} new <&- >&- 2>&-")).assert_code(0);
     assert!(fs::read(folder.join("new")).unwrap() == bytes(100_000, 1));
     run(&format!("{decrypt} - > /dev/null")).assert_code(0);
+}
+
+/// With a reader, so that it can be opened for writing.
+fn read_fifo(fifo: &Path) -> Child {
+    Command::new("cat")
+        .arg(fifo)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// A folder in which all users may make files, with the volume beside it.
+fn shared() -> (Folder, PathBuf) {
+    assert!(
+        nix::unistd::geteuid().is_root(),
+        "another user's files need root: `cargo xtask test` runs the tests with sudo"
+    );
+    let folder = prepared();
+    let shared = folder.join("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
+    (folder, shared)
+}
+
+const NOBODY: u32 = 65534;
+
+#[test]
+fn another_users_fifo_gets_nothing() {
+    let (folder, shared) = shared();
+    let fifo = shared.join("fifo");
+    tool("mkfifo", ["--mode=666".as_ref(), fifo.as_os_str()]);
+    chown(&fifo, Some(NOBODY), Some(NOBODY)).unwrap();
+    folder.write("xts-key", bytes(32, 5));
+    for line in [
+        "decrypt --key-file key volume shared/fifo",
+        "encrypt --key-file key plain shared/fifo",
+        "raw --mode xts --key-file xts-key --data-unit 512 encrypt plain shared/fifo",
+        "header backup volume shared/fifo",
+        "dump --key-file key --batch-mode --volume-key --volume-key-file shared/fifo volume",
+    ] {
+        // Without a reader: it is refused before it is opened.
+        let refused = luxor(line)
+            .current_dir(folder.path())
+            .fails(5, "another user");
+        assert!(refused.stderr.contains("65534"), "{}", refused.stderr);
+    }
+    let reader = read_fifo(&fifo);
+    luxor("decrypt --force --key-file key volume shared/fifo")
+        .current_dir(folder.path())
+        .ok();
+    assert!(reader.wait_with_output().unwrap().stdout == bytes(100_000, 1));
+    // That of this user, by whatever name, and standard output whoever it belongs to.
+    chown(&fifo, Some(0), Some(0)).unwrap();
+    symlink("shared/fifo", folder.join("link")).unwrap();
+    let reader = read_fifo(&fifo);
+    luxor("decrypt --key-file key volume link")
+        .current_dir(folder.path())
+        .ok();
+    assert!(reader.wait_with_output().unwrap().stdout == bytes(100_000, 1));
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let read = thread::spawn(move || {
+        let mut all = Vec::new();
+        reader.read_to_end(&mut all).unwrap();
+        all
+    });
+    luxor("decrypt --key-file key volume /dev/stdout")
+        .current_dir(folder.path())
+        .stdout_to(writer)
+        .run()
+        .assert_code(0);
+    assert!(read.join().unwrap() == bytes(100_000, 1));
+}
+
+#[test]
+fn another_users_link_is_not_followed() {
+    let (folder, shared) = shared();
+    let link = shared.join("link");
+    symlink("../target", &link).unwrap();
+    let decrypt =
+        || luxor("decrypt --force --key-file key volume shared/link").current_dir(folder.path());
+    let given = |owner: u32| lchown(&link, Some(owner), Some(owner)).unwrap();
+    // The link's owner, the folder's, and whether it is followed.
+    for (owner, folders_owner, mode, is_followed) in [
+        (NOBODY, 0, 0o1777, false),
+        (NOBODY, NOBODY, 0o1777, true),
+        (0, NOBODY, 0o1777, true),
+        (NOBODY, 0, 0o0777, true),
+        (NOBODY, 0, 0o1775, true),
+    ] {
+        given(owner);
+        chown(&shared, Some(folders_owner), None).unwrap();
+        fs::set_permissions(&shared, fs::Permissions::from_mode(mode)).unwrap();
+        if is_followed {
+            decrypt().ok();
+            assert!(fs::read(folder.join("target")).unwrap() == bytes(100_000, 1));
+            fs::remove_file(folder.join("target")).unwrap();
+        } else {
+            decrypt().fails(5, "symbolic link that another user");
+            assert!(!folder.join("target").exists());
+        }
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+}
+
+#[test]
+fn a_volume_and_its_header_are_not_replaced_together() {
+    let folder = prepared();
+    let encrypt = |line: &str| {
+        encrypt(&folder)
+            .args(["--force", "plain"])
+            .args(line.split(' '))
+    };
+    for (line, exists) in [
+        ("volume --header new", "volume"),
+        ("new --header volume", "volume"),
+    ] {
+        let before = fs::read(folder.join(exists)).unwrap();
+        encrypt(line).fails(5, "not replaced together");
+        assert!(fs::read(folder.join(exists)).unwrap() == before);
+        assert!(!folder.join("new").exists());
+    }
+    encrypt("new --header header").ok();
+}
+
+/// Kills the program at each system call that publishes, and looks what is there.
+#[test]
+fn publishing_is_killed_at_every_system_call() {
+    const CALLS: [&str; 6] = [
+        "fsync",
+        "linkat",
+        "renameat",
+        "renameat2",
+        "unlinkat",
+        "rename",
+    ];
+    let folder = prepared();
+    let (old, new) = (bytes(10, 3), bytes(100_000, 1));
+    let target = folder.join("out");
+    let left_over = folder.join(".out.luxor-new");
+    let clean = folder.names();
+    let mut left = 0;
+    for signal in ["SIGKILL", "SIGTERM"] {
+        for force in [false, true] {
+            let (mut killed, mut calls) = (0, 0);
+            for (call, number) in CALLS.iter().flat_map(|call| (1..4).map(move |n| (call, n))) {
+                match force {
+                    true => drop(folder.write("out", &old)),
+                    false => drop(fs::remove_file(&target)),
+                }
+                let mut strace = Command::new("strace");
+                strace
+                    .args(["-f", "-o", "/dev/null", "-e"])
+                    .arg(format!("trace={call}"))
+                    .arg("-e")
+                    .arg(format!("inject={call}:signal={signal}:when={number}"))
+                    .arg(env!("CARGO_BIN_EXE_luxor"))
+                    .args(["decrypt", "--key-file", "key"])
+                    .args(force.then_some("--force"))
+                    .args(["volume", "out"])
+                    .current_dir(folder.path());
+                let output = strace.output().expect("strace is needed");
+                let case = format!("{signal}, {call} {number}, force {force}");
+                let is_done = output.status.success();
+                killed += usize::from(!is_done);
+                calls += 1;
+                match fs::read(&target) {
+                    Ok(bytes) if bytes == new => {}
+                    Ok(bytes) => assert!(!is_done && force && bytes == old, "{case}"),
+                    Err(_) => assert!(!is_done && !force, "{case}"),
+                }
+                if left_over.exists() {
+                    assert_eq!((signal, *call, force), ("SIGKILL", "renameat", true));
+                    assert!(fs::read(&left_over).unwrap() == new, "{case}");
+                    let mode = fs::metadata(&left_over).unwrap().permissions().mode();
+                    assert_eq!(mode & 0o7777, 0o600);
+                    left += 1;
+                    // The next run removes it, whether or not it replaces something.
+                    fs::remove_file(&target).unwrap();
+                    luxor("decrypt --key-file key volume out")
+                        .current_dir(folder.path())
+                        .ok();
+                }
+                let mut names = folder.names();
+                names.retain(|name| name != "out");
+                assert_eq!(names, clean, "{case}");
+            }
+            // SIGKILL at a call that is made ends the program.
+            println!("{signal}, force {force}: ended {killed} of {calls} times");
+            let least = if force { 4 } else { 3 };
+            assert!(killed >= least || signal != "SIGKILL", "{killed} times");
+        }
+    }
+    assert_eq!(left, 1);
 }
