@@ -11,6 +11,7 @@
 //! | choose or list implementations | [`Registry`] |
 //! | describe what to encrypt | [`Run`] |
 //! | hold a key | [`XtsKey`], [`AesKey`], [`CbcKey`], [`ParallelOfbKey`], [`SecretBytes`] |
+//! | leave no part of a key on the stack | [`with_key_stack`] |
 //! | check an implementation | [`self_test`] |
 //! | plug in a device | implement [`Backend`] and [`LoadedKey`] |
 //! | go on when a device fails | [`Fallback`] |
@@ -59,6 +60,7 @@ mod registry;
 mod run;
 mod secret;
 mod self_test;
+mod stack;
 
 pub use backend::{
     Backend, BackendError, BackendInfo, CryptError, CryptErrorKind, Direction, LoadedKey,
@@ -79,3 +81,5 @@ pub use registry::{Registry, SelectError, Unavailable};
 pub use run::{DataUnitLen, DataUnitNumber, InOut, Run, RunError};
 pub use secret::SecretBytes;
 pub use self_test::{SelfTestError, self_test};
+#[cfg(feature = "std")]
+pub use stack::with_key_stack;

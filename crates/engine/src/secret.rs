@@ -94,6 +94,12 @@ impl SecretBytes {
 
 static LOCK_REFUSED: AtomicBool = AtomicBool::new(false);
 
+/// Remembers whether a lock was refused.
+#[cfg(feature = "std")]
+pub(crate) fn note_lock(is_locked: bool) {
+    LOCK_REFUSED.fetch_or(!is_locked, Ordering::Relaxed);
+}
+
 impl Clone for SecretBytes {
     fn clone(&self) -> Self {
         Self::copy_of(self.expose())
@@ -146,7 +152,7 @@ impl Memory {
             let locked = map.lock().is_ok();
             #[cfg(not(unix))]
             let locked = false;
-            LOCK_REFUSED.fetch_or(!locked, Ordering::Relaxed);
+            note_lock(locked);
             map[len] = CANARY;
             return Self::Pages { map, locked };
         }

@@ -5,7 +5,7 @@ mod change;
 
 use std::collections::BTreeMap;
 
-use luxor_engine::Backend;
+use luxor_engine::{Backend, with_key_stack};
 use luxor_sector::{SectorSize, Storage};
 
 use crate::{
@@ -65,10 +65,10 @@ impl VolumeHeader {
         backend: &dyn Backend,
         options: &UnlockOptions,
     ) -> Result<Unlocked, UnlockError> {
-        match self {
+        with_key_stack(|| match self {
             Self::Luks1(header) => header.unlock(storage, secret, backend, options),
             Self::Luks2(header) => header.unlock(storage, secret, backend, options),
-        }
+        })
     }
 
     /// Tells whether `secret` opens a keyslot, also when the data cannot be read:
@@ -83,10 +83,10 @@ impl VolumeHeader {
         backend: &dyn Backend,
         options: &UnlockOptions,
     ) -> Result<Unlocked, UnlockError> {
-        match self {
+        with_key_stack(|| match self {
             Self::Luks1(header) => header.unlock(storage, secret, backend, options),
             Self::Luks2(header) => header.test(storage, secret, backend, options),
-        }
+        })
     }
 
     /// Whether both say the same of the data: where they are, how they are encrypted and

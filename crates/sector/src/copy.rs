@@ -53,7 +53,7 @@ use std::{
     thread,
 };
 
-use luxor_engine::{Backend, Buffer};
+use luxor_engine::{Backend, Buffer, with_key_stack};
 
 use crate::storage::Storage;
 
@@ -352,7 +352,7 @@ impl<E> Shared<'_, E> {
                 }
                 Err((index, stop)) => return self.stop(index, stop),
             };
-            let ready = match self.change(buffer, &taken, work) {
+            let ready = match with_key_stack(|| self.change(buffer, &taken, work)) {
                 Ok(ready) => ready,
                 Err(stop) => return self.stop(taken.index, stop),
             };

@@ -20,7 +20,7 @@ use std::{
     time::Instant,
 };
 
-use luxor_engine::{Buffer, Direction, Executor, LoadedKey, Run};
+use luxor_engine::{Buffer, Direction, Executor, LoadedKey, Run, with_key_stack};
 
 use self::{
     durability::Durability, plaintext::Plaintext, ranges::Ranges, transfer::exclude_each_other,
@@ -272,7 +272,7 @@ impl Disk {
     pub fn read(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let range = self.check(offset, buf.len() as u64)?;
         let _claimed = self.ranges.claim(self.whole_sectors(range), false);
-        self.read_claimed(buf, offset)
+        with_key_stack(|| self.read_claimed(buf, offset))
     }
 
     /// Writes `buf` from byte `offset` on. It is durable after the next
@@ -284,7 +284,7 @@ impl Disk {
     /// [`io::ErrorKind::UnexpectedEof`] where the storage has become shorter; else those of
     /// the storage and the engine. A part may have been written.
     pub fn write(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.write_from(Plaintext::Bytes(buf), offset, buf.len() as u64)
+        with_key_stack(|| self.write_from(Plaintext::Bytes(buf), offset, buf.len() as u64))
     }
 
     /// Writes zeros: encrypted ones, so that the storage does not show them.
@@ -292,7 +292,7 @@ impl Disk {
     /// # Errors
     /// Those of [`Disk::write`].
     pub fn write_zeroes(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.write_from(Plaintext::Zeros, offset, len)
+        with_key_stack(|| self.write_from(Plaintext::Zeros, offset, len))
     }
 
     /// Makes all of `batch`, in any order, and says of each how it went. Overlapping ones
@@ -318,11 +318,11 @@ impl Disk {
             let accepted = batch.iter_mut().filter(|transfer| transfer.result.is_ok());
             for (transfer, (range, write)) in accepted.zip(claims) {
                 let _claimed = self.ranges.claim(range, write);
-                self.transfer_claimed(std::slice::from_mut(transfer));
+                with_key_stack(|| self.transfer_claimed(std::slice::from_mut(transfer)));
             }
         } else {
             let _claimed = self.ranges.claim_all(claims);
-            self.transfer_claimed(batch);
+            with_key_stack(|| self.transfer_claimed(batch));
         }
     }
 

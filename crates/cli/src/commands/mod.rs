@@ -62,7 +62,7 @@ pub fn inputs<'a>(
 }
 
 /// Refuses an `output` that is at the same time one of the `needed` files, each
-/// with what it is in words. INPUT is not among them: [`Output`](output::Output)
+/// with what it is in words. INPUT is not among them: [`Output`](crate::output::Output)
 /// knows it by the open file.
 ///
 /// # Errors

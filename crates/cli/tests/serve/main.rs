@@ -7,6 +7,7 @@ mod ends;
 mod faults;
 mod holes;
 mod hostile;
+mod memory;
 mod raw;
 mod stamps;
 mod support;

@@ -17,6 +17,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::stack::with_key_stack;
+
 /// How long a helper looks for more work before it sleeps, and a caller for its helpers
 /// to finish: some times what waking takes. Others may have the core meanwhile.
 const LINGER: Duration = Duration::from_micros(200);
@@ -179,7 +181,7 @@ impl Shared {
     /// What a helper does all its life.
     fn serve(&self, me: usize) {
         while let Some((id, work)) = self.next() {
-            let mut panic = catch_unwind(AssertUnwindSafe(|| work(me))).err();
+            let mut panic = with_key_stack(|| catch_unwind(AssertUnwindSafe(|| work(me)))).err();
             let mut state = self.lock();
             if let Some(offer) = state.offers.iter_mut().find(|offer| offer.id == id) {
                 self.places.fetch_sub(offer.places, Ordering::Relaxed);

@@ -22,7 +22,6 @@ pub(crate) mod vector;
 mod x86;
 
 use alloc::{boxed::Box, string::String, sync::Arc};
-use core::{hint::black_box, mem::MaybeUninit};
 
 use self::feedback::{FeedbackKernel, FeedbackKey};
 use crate::{
@@ -129,7 +128,7 @@ impl<K: FeedbackKernel> Backend for CpuBackend<K> {
     }
 }
 
-/// Not inlined, see [`wipe_stack`].
+/// Not inlined, see [`stack::wipe`](crate::stack::wipe).
 #[inline(never)]
 fn expanded<K: FeedbackKernel>(kernel: K, key: &KeySpec) -> CpuKey<K> {
     let keys = match key {
@@ -151,15 +150,6 @@ fn expanded<K: FeedbackKernel>(kernel: K, key: &KeySpec) -> CpuKey<K> {
     };
     let mode = key.mode();
     CpuKey { kernel, mode, keys }
-}
-
-/// Overwrites `BYTES` of the stack below its caller, which is where functions that
-/// have returned had what was theirs, unless they were inlined.
-#[inline(never)]
-fn wipe_stack<const BYTES: usize>() {
-    let mut dead = MaybeUninit::<[u8; BYTES]>::uninit();
-    dead.write([0; BYTES]);
-    black_box(&mut dead);
 }
 
 struct CpuKey<K: Kernel> {
@@ -215,7 +205,7 @@ impl<K: FeedbackKernel> LoadedKey for CpuKey<K> {
 }
 
 impl<K: FeedbackKernel> CpuKey<K> {
-    /// Not inlined, see [`wipe_stack`].
+    /// Not inlined, see [`stack::wipe`](crate::stack::wipe).
     ///
     /// # Safety
     /// The unit lengths are those of the mode.

@@ -64,7 +64,7 @@ impl Kernel for Portable {
     /// The `aes` crate makes a key schedule on the stack, and in each call copies it
     /// there in another form. XTS in release takes 11 KiB below the call.
     fn wipe_stack() {
-        super::wipe_stack::<{ 12 << 10 }>();
+        crate::stack::wipe::<{ 12 << 10 }>();
     }
 
     fn device(self) -> String {

@@ -2,7 +2,7 @@
 //! Changes of a volume of either version. LUKS1 has keyslots and a UUID; anything else
 //! is [`ChangeError::NotInLuks1`].
 
-use luxor_engine::Backend;
+use luxor_engine::{Backend, with_key_stack};
 use luxor_sector::Storage;
 use uuid::Uuid;
 
@@ -29,10 +29,10 @@ impl VolumeHeader {
         pbkdf: &PbkdfOptions,
         backend: &dyn Backend,
     ) -> Result<NewKeyslot, NewKeyslotError> {
-        match self {
+        with_key_stack(|| match self {
             Self::Luks1(header) => header.new_keyslot(unlocked, secret, pbkdf, backend),
             Self::Luks2(header) => header.new_keyslot(unlocked, secret, pbkdf, backend),
-        }
+        })
     }
 
     /// Adds `new` as keyslot `number`, or as the first that is free, and returns its

@@ -185,7 +185,7 @@ macro_rules! registers {
         }
 
         impl $name {
-            /// Lanes `i` · `BLOCKS` and on of [`MULTIPLIERS`].
+            /// Lanes `i` · `BLOCKS` and on of `MULTIPLIERS`.
             ///
             /// # Safety
             /// The CPU has the instructions.
@@ -196,7 +196,7 @@ macro_rules! registers {
                 unsafe { $load(lanes.as_ptr().cast()) }
             }
 
-            /// Each block times αⁿ for n < 8, in each place another of [`MULTIPLIERS`].
+            /// Each block times αⁿ for n < 8, in each place another of `MULTIPLIERS`.
             #[inline(always)]
             fn mul_few(self, by: Self) -> Self {
                 // Both halves times 2ⁿ. The high half's product goes half a block

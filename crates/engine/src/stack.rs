@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The stacks of threads that handle keys.
+//!
+//! Where the compiler has more values than registers it puts some on the stack, round keys
+//! among them. They stay there until another call needs the place.
+
+use core::{hint::black_box, mem::MaybeUninit};
+
+#[cfg(feature = "std")]
+pub use locked::with_key_stack;
+
+/// Overwrites `BYTES` of the stack below its caller, which is where functions that
+/// have returned had what was theirs, unless they were inlined.
+#[inline(never)]
+pub(crate) fn wipe<const BYTES: usize>() {
+    let mut dead = MaybeUninit::<[u8; BYTES]>::uninit();
+    dead.write([0; BYTES]);
+    black_box(&mut dead);
+}
+
+#[cfg(feature = "std")]
+mod locked {
+    use core::{cell::Cell, hint::black_box, mem::MaybeUninit, ptr};
+
+    use super::wipe;
+    use crate::{buffer::PAGE, secret::note_lock};
+
+    /// The kernels and what calls them need less: see `a_call_needs_little_stack`.
+    const LOCKED: usize = 64 << 10;
+
+    /// What they leave is not deeper below [`with_key_stack`].
+    const WIPED: usize = 24 << 10;
+
+    /// Calls `work`, and then overwrites what it and all that it called have left on the stack,
+    /// to a depth of 24 KiB.
+    ///
+    /// The first call on a thread locks 64 KiB of its stack in memory and keeps them out of core
+    /// dumps, both as far as the system allows
+    /// ([`SecretBytes::was_lock_refused`](crate::SecretBytes::was_lock_refused)).
+    pub fn with_key_stack<T>(work: impl FnOnce() -> T) -> T {
+        // Not while the thread ends: then it is wiped only.
+        let _ = LOCKED_STACK.try_with(|stack| {
+            if stack.0.get().is_none() {
+                stack.0.set(Some(lock()));
+            }
+        });
+        let _wipe = Wipe;
+        called(work)
+    }
+
+    /// Has a frame of its own, which lies below the caller's.
+    #[inline(never)]
+    fn called<T>(work: impl FnOnce() -> T) -> T {
+        work()
+    }
+
+    /// After a panic too.
+    struct Wipe;
+
+    impl Drop for Wipe {
+        fn drop(&mut self) {
+            wipe::<WIPED>();
+        }
+    }
+
+    /// The part of this thread's stack that is locked: from where, and how many bytes.
+    struct LockedStack(Cell<Option<(usize, usize)>>);
+
+    std::thread_local! {
+        static LOCKED_STACK: LockedStack = const { LockedStack(Cell::new(None)) };
+    }
+
+    impl Drop for LockedStack {
+        /// The stack may become that of another thread, or ordinary memory.
+        fn drop(&mut self) {
+            if let Some((begin, len)) = self.0.get() {
+                // SAFETY: unlocking changes no memory. So many bytes were mapped there, and still
+                // are as long as this thread runs.
+                unsafe { libc::munlock(ptr::without_provenance(begin), len) };
+            }
+        }
+    }
+
+    /// Locks from [`LOCKED`] below this frame to the stack's beginning.
+    #[inline(never)]
+    fn lock() -> (usize, usize) {
+        let mut here = 0_u8;
+        let here = black_box(&raw mut here).addr();
+        let (bottom, top) = bounds().unwrap_or((here, here));
+        // The stack of the first thread grows when it is used.
+        if here - bottom > 2 * LOCKED {
+            wipe::<LOCKED>();
+        }
+        let begin = here
+            .saturating_sub(LOCKED)
+            .max(bottom)
+            .next_multiple_of(PAGE);
+        let len = top.saturating_sub(begin);
+        let address: *mut libc::c_void = ptr::without_provenance_mut(begin);
+        // SAFETY: both calls change no memory, and are errors where none is mapped.
+        let is_locked = unsafe {
+            #[cfg(target_os = "linux")]
+            libc::madvise(address, len, libc::MADV_DONTDUMP);
+            libc::mlock(address, len) == 0
+        };
+        note_lock(is_locked);
+        (begin, len)
+    }
+
+    /// The lowest address of this thread's stack, and the one behind its highest.
+    #[cfg(target_os = "linux")]
+    fn bounds() -> Option<(usize, usize)> {
+        let mut attributes = MaybeUninit::uninit();
+        let (mut bottom, mut size) = (ptr::null_mut(), 0);
+        // SAFETY: the thread is this one; the attributes are read when they have been made, and
+        // destroyed once.
+        unsafe {
+            if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
+                return None;
+            }
+            let got =
+                libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut bottom, &raw mut size);
+            libc::pthread_attr_destroy(attributes.as_mut_ptr());
+            (got == 0).then_some((bottom.addr(), bottom.addr() + size))
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn bounds() -> Option<(usize, usize)> {
+        None
+    }
+}
