@@ -87,8 +87,10 @@ mod locked {
         let mut here = 0_u8;
         let here = black_box(&raw mut here).addr();
         let (bottom, top) = bounds().unwrap_or((here, here));
-        // The stack of the first thread grows when it is used.
-        if here - bottom > 2 * LOCKED {
+        // The stack of the first thread grows when it is used; those of others are there.
+        #[cfg(target_os = "linux")]
+        // SAFETY: neither call can fail.
+        if unsafe { libc::gettid() == libc::getpid() } {
             wipe::<LOCKED>();
         }
         let begin = here
@@ -98,11 +100,16 @@ mod locked {
         let len = top.saturating_sub(begin);
         let address: *mut libc::c_void = ptr::without_provenance_mut(begin);
         // SAFETY: both calls change no memory, and are errors where none is mapped.
+        #[cfg(target_os = "linux")]
         let is_locked = unsafe {
-            #[cfg(target_os = "linux")]
             libc::madvise(address, len, libc::MADV_DONTDUMP);
-            libc::mlock(address, len) == 0
+            // Pages that are never used need no memory.
+            let flags = libc::MLOCK_ONFAULT;
+            libc::syscall(libc::SYS_mlock2, address, len, flags) == 0
         };
+        #[cfg(not(target_os = "linux"))]
+        // SAFETY: as above.
+        let is_locked = unsafe { libc::mlock(address, len) == 0 };
         note_lock(is_locked);
         (begin, len)
     }
