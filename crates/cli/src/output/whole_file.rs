@@ -12,8 +12,6 @@ use std::{
         unix::{ffi::OsStrExt, fs::MetadataExt},
     },
     path::Path,
-    thread,
-    time::Duration,
 };
 
 use nix::{
@@ -142,6 +140,11 @@ impl WholeFile {
         self.folder.sync()
     }
 
+    fn link_left_over(&self) -> nix::Result<OsString> {
+        let name = left_over_name(&self.name);
+        self.folder.link(&self.file, &name).map(|()| name)
+    }
+
     fn publish_unnamed(&self) -> io::Result<()> {
         match self.folder.link(&self.file, &self.name) {
             Err(Errno::EEXIST) if self.force => {}
@@ -149,18 +152,18 @@ impl WholeFile {
         }
         // A link never replaces: link to another name, and rename that. A signal waits, so
         // that the whole plaintext does not stay there under a name that no one looks for.
-        let other = left_over_name(&self.name);
         process::uninterrupted(|| {
-            let mut tries = 0..PUBLISHING_TRIES;
-            while let Err(error) = self.folder.link(&self.file, &other) {
-                if error != Errno::EEXIST || tries.next().is_none() {
-                    return Err(error.into());
-                }
-                // Another run is just here, or was killed here.
-                if !self.folder.remove_left_over(&self.name) {
-                    thread::sleep(Duration::from_millis(10));
-                }
-            }
+            let link = || self.link_left_over();
+            let other = match link() {
+                // Another run was killed here.
+                Err(Errno::EEXIST) if self.folder.remove_left_over(&self.name) => link(),
+                result => result,
+            };
+            let other = match other {
+                // Another run is just here, or the name is that of something else.
+                Err(Errno::EEXIST) => with_random_name(|name| self.folder.link(&self.file, name))?,
+                result => result?,
+            };
             renameat(&self.folder.file, &*other, &self.folder.file, &*self.name).map_err(|e| {
                 self.folder.remove(&other);
                 e.into()
@@ -168,10 +171,6 @@ impl WholeFile {
         })
     }
 }
-
-/// How often another run that is publishing under the same name is waited for: half a
-/// minute.
-const PUBLISHING_TRIES: u32 = 3000;
 
 /// The name that a new file has for a moment before it replaces `name`.
 fn left_over_name(name: &OsStr) -> OsString {

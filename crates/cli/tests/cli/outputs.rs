@@ -813,3 +813,27 @@ fn publishing_is_killed_at_every_system_call() {
     }
     assert_eq!(left, 1);
 }
+
+/// What stands where a new file has its name for a moment, and is none.
+#[test]
+fn what_another_program_calls_so_is_left_alone() {
+    let folder = prepared();
+    folder.write(".out.luxor-new", "theirs");
+    fs::set_permissions(
+        folder.join(".out.luxor-new"),
+        fs::Permissions::from_mode(0o644),
+    )
+    .unwrap();
+    // As long as a name may be, too.
+    for name in ["out".to_owned(), "x".repeat(255)] {
+        folder.write(&name, "old");
+        luxor("decrypt --force --key-file key volume")
+            .arg(&name)
+            .current_dir(folder.path())
+            .ok();
+        assert!(fs::read(folder.join(&name)).unwrap() == bytes(100_000, 1));
+        fs::remove_file(folder.join(&name)).unwrap();
+    }
+    assert_eq!(fs::read(folder.join(".out.luxor-new")).unwrap(), b"theirs");
+    assert_eq!(folder.names().len(), 4);
+}
