@@ -417,6 +417,8 @@ fn parse_each<T>(
 impl Area {
     fn parse(keyslot: &Object<'_>) -> Result<Self, MetadataError> {
         let area = keyslot.required("area")?.object()?;
+        // Of any type of keyslot.
+        area.required("type")?.name()?;
         Ok(Self {
             offset: area.required("offset")?.decimal()?,
             size: area.required("size")?.decimal()?,

@@ -495,6 +495,11 @@ fn what_is_not_known_is_shown_and_not_opened() {
         )
     };
     assert_eq!(attempt(beside("290816")).unwrap().keyslot, 0);
+    // Like that of any keyslot, its area says of what type it is.
+    let mut untyped = keyslot(unknown);
+    untyped["area"].as_object_mut().unwrap().remove("type");
+    let error = attempt(changed(&volume, &[("keyslots/3", Some(untyped))])).unwrap_err();
+    assert!(error.contains("keyslot 3: area.type"), "{error}");
     let storage = MemoryStorage::new(beside("290816"));
     let header = Header::read(&storage).unwrap();
     let foreign = &header.describe().foreign_keyslots[&3];
