@@ -85,9 +85,9 @@ impl Secrets {
                 continue;
             }
             let mut content = vec![0; usize::try_from(range.end - range.start).unwrap()];
-            // Some of the system's own pages cannot be read.
-            if memory.read_exact_at(&mut content, range.start).is_err() {
-                continue;
+            for (page, at) in content.chunks_mut(4096).zip((range.start..).step_by(4096)) {
+                // Some of the system's own pages cannot be read, and stay zeros here.
+                let _ = memory.read_exact_at(page, at);
             }
             for (offset, window) in content.windows(16).enumerate() {
                 if starts[usize::from(u16::from_le_bytes([window[0], window[1]]))]
