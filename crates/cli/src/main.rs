@@ -25,7 +25,6 @@ mod pid_file;
 mod prefix;
 mod process;
 mod progress;
-mod raw_cipher;
 mod secrets;
 mod standard_streams;
 mod stats;

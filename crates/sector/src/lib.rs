@@ -10,6 +10,7 @@
 //! | have memory for bulk data that is used again | [`Buffers`] |
 //! | number the sectors of a volume | [`Geometry::runs`] |
 //! | encrypt or decrypt a file or a stream of any length | [`pipeline::run`] |
+//! | the same in a bare mode, without a volume | [`RawCipher`] |
 //! | do something else to one on its way | [`copy::Copier`] |
 //! | test what a power cut or a failing disk does | the module `faulty`, with the cargo feature of that name |
 //!
@@ -45,6 +46,7 @@ pub mod faulty;
 mod geometry;
 mod memory;
 pub mod pipeline;
+mod raw_cipher;
 mod storage;
 
 pub use buffers::Buffers;
@@ -52,4 +54,5 @@ pub use direct::{DirectError, DirectFile};
 pub use disk::{Disk, DiskError, DiskOptions, EngineTime, Part, Transfer, TransferData};
 pub use geometry::{Geometry, GeometryError, IvMode, SectorSize, SectorSizeError};
 pub use memory::MemoryStorage;
+pub use raw_cipher::{RawCipher, RawError};
 pub use storage::{Extent, ReadAt, Storage, WriteAt};

@@ -7,6 +7,7 @@ use luxor_engine::{
     AesKey, Construction, DataUnitLen, DataUnitNumber, Direction, KeyError, KeySpec, Mode,
     ParallelOfbKey, SecretBytes, TweakSchedule, XtsKey,
 };
+use luxor_sector::{RawCipher, RawError};
 
 use crate::{
     args::{GlobalArgs, RawArgs, RawDirection, RawMode, RawTweaks},
@@ -17,7 +18,6 @@ use crate::{
     input::{Input, Role},
     output::{Output, OutputOptions},
     progress::ProgressStyleArgs,
-    raw_cipher::{RawCipher, RawError},
     secrets::SecretSource,
 };
 

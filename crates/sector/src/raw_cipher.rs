@@ -9,13 +9,13 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
+use crate::{
+    copy::{Copied, Copier, CopyError, Piece, Region, Source},
+    pipeline,
+};
 use luxor_engine::{
     Backend, Chains, CryptError, DataUnitLen, DataUnitNumber, Direction, Executor, InOut,
     LoadedKey, Message, Mode, Run,
-};
-use luxor_sector::{
-    copy::{Copied, Copier, CopyError, Piece, Region, Source},
-    pipeline,
 };
 
 const BLOCK: usize = 16;
@@ -102,7 +102,8 @@ impl RawCipher<'_> {
             (Mode::Xts, None) => source
                 .known_len()
                 .map_or(DataUnitLen::MAX.get() + 1, |len| {
-                    usize::try_from(len).expect("at most 16 MiB")
+                    // 16 MiB at most, as just checked.
+                    usize::try_from(len).unwrap_or(usize::MAX)
                 }),
             (_, Some(unit)) => unit.get() * (piece_len / unit.get()).max(1),
             (_, None) => piece_len,
@@ -120,7 +121,7 @@ impl RawCipher<'_> {
             }
         };
         let copier = Copier {
-            piece_len: NonZeroUsize::new(piece_len).expect("no piece is empty"),
+            piece_len: NonZeroUsize::new(piece_len).unwrap_or(NonZeroUsize::MIN),
             threads,
             backend,
             // Signals end the process without asking anybody.
@@ -306,9 +307,9 @@ mod tests {
         AesKey, Construction, KeySpec, ParallelOfbKey, Registry, TweakSchedule, XtsKey,
     };
     use luxor_reference::TweakableOfb;
-    use luxor_sector::{MemoryStorage, copy::Region, pipeline::PIECE_LEN};
 
     use super::*;
+    use crate::{MemoryStorage, pipeline::PIECE_LEN};
 
     /// A source that gives few bytes at a time, as pipes do.
     struct Dribble<'a>(&'a [u8], usize);
