@@ -5,6 +5,7 @@
 use std::{fmt, num::NonZeroUsize, ops::RangeInclusive, thread};
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
+use luxor_engine::with_key_stack;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use zeroize::Zeroize;
 
@@ -289,6 +290,9 @@ fn threads(lanes: u32) -> Result<ThreadPool, DeriveError> {
     let cpus = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     ThreadPoolBuilder::new()
         .num_threads(usize::try_from(lanes).map_or(cpus, |lanes| lanes.min(cpus)))
+        // Their stacks are locked when they begin, and wiped when they end.
+        .start_handler(|_| with_key_stack(|| ()))
+        .exit_handler(|_| with_key_stack(|| ()))
         .build()
         .map_err(|error| DeriveError::Threads {
             message: error.to_string(),
