@@ -142,13 +142,17 @@ fn who_goes_or_lies_hurts_nobody_else() {
     assert_same(&volume.decrypted()[..100_000], &good.expected[..100_000]);
 }
 
-/// Half of them say nothing, half have the export and say half of a write.
-#[test]
-fn a_thousand_clients_do_not_keep_another_out() {
-    // Both this process and the server need so many files.
+/// Both this process and the server need so many.
+fn raise_the_limit_of_files() {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
     assert!(most > 2500, "{most} open files");
+}
+
+/// Half of them say nothing, half have the export and say half of a write.
+#[test]
+fn a_thousand_clients_do_not_keep_another_out() {
+    raise_the_limit_of_files();
     let plain = bytes(1 << 20, 2);
     let volume = Volume::new(Kind::EXAMPLE, &plain);
     let server = volume.serve("");
@@ -221,5 +225,43 @@ fn who_takes_no_replies_holds_up_nobody_else() {
         assert_same(&client.receive(len), &plain[1 << 20..][..len]);
     }
     drop(stalled);
+    server.stop();
+}
+
+/// A thousand of them have no more than one bound together, and small requests of others
+/// go on; what is large waits until some of them give way.
+#[test]
+fn a_thousand_clients_that_take_no_replies_share_one_bound() {
+    raise_the_limit_of_files();
+    let plain = bytes(LEN, 2);
+    let volume = Volume::new(Kind::EXAMPLE, &plain);
+    let server = volume.serve("");
+    let mut good = Good::new(&volume, &plain);
+    good.goes_on();
+    let before = server.memory();
+    let mut hostile = Vec::new();
+    for number in 0..1000 {
+        let mut client = Client::new(&volume);
+        match number % 3 {
+            // Replies that are not taken.
+            0 => client.send(&request(READ, 0, 0, 0, 8 << 20).repeat(20)),
+            // A write that does not come.
+            1 => client.send(&request(WRITE, 0, 0, 0, 32 << 20)),
+            _ => client.send(&request(READ, 0, 0, 0, 64 << 10).repeat(500)),
+        }
+        hostile.push(client);
+        if number % 50 == 0 {
+            good.goes_on();
+            let memory = server.memory() - before;
+            // The purse, and for each client its floor, an inbox and a stack.
+            assert!(memory < 256 * MIB + 1000 * (MIB / 2), "{number}: {memory}");
+        }
+    }
+    let large = good.client.read(0, 4 << 20).unwrap();
+    assert_same(&large[1 << 20..], &plain[1 << 20..4 << 20]);
+    let memory = server.memory() - before;
+    assert!(memory < 256 * MIB + 1000 * (MIB / 2), "{memory}");
+    drop(hostile);
+    good.goes_on();
     server.stop();
 }

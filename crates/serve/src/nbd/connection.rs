@@ -30,6 +30,7 @@ use luxor_sector::{Disk, Transfer, TransferData};
 use super::{
     agreed::{Agreed, Refusal},
     inbox::{Batch, Entry, Inbox},
+    purse::Share,
     reply,
     request::{Command, Request},
     service::Service,
@@ -50,6 +51,9 @@ const UNDER_WAY: usize = 32 << 20;
 /// With so many bytes a second core is worth its waking.
 const WORTH_A_CALL: usize = 128 << 10;
 
+/// Of so many bytes it is noted that the client has taken them.
+const PIECE: usize = 1 << 20;
+
 /// For how long after [`Connection::stop`] requests are received. Those that had come are
 /// there at once; but over TCP others follow, for as long as the client likes.
 const LAST_CALL: Duration = Duration::from_secs(1);
@@ -59,6 +63,7 @@ pub struct Connection {
     channel: Arc<dyn Channel>,
     agreed: Agreed,
     service: Arc<Service>,
+    share: Arc<Share>,
     roles: Mutex<Roles>,
     /// Wakes a parked thread: the inbox lies there, or all is over.
     called: Condvar,
@@ -92,10 +97,12 @@ struct Roles {
 impl Connection {
     /// A connection whose handshake is over.
     pub fn new(channel: Arc<dyn Channel>, agreed: Agreed, service: Arc<Service>) -> Arc<Self> {
+        let share = Share::new(service.purse(), Arc::clone(&channel));
         Arc::new(Self {
             channel,
             agreed,
             service,
+            share,
             roles: Mutex::new(Roles {
                 inbox: Some(Inbox::default()),
                 stopped: None,
@@ -121,7 +128,8 @@ impl Connection {
         let _end = End(self);
         let mut answered = 0;
         while let Some(mut inbox) = self.take_inbox(mem::take(&mut answered)) {
-            match inbox.receive(&*self.channel, &self.agreed, self.service.buffers()) {
+            let buffers = self.service.buffers();
+            match inbox.receive(&*self.channel, &self.agreed, buffers, &self.share) {
                 Ok(Some(batch)) => {
                     let foreseen = batch.is_slow(self.service.disk())
                         || (batch.bytes() >= WORTH_A_CALL && inbox.has_request());
@@ -246,11 +254,16 @@ impl Connection {
         }
         if roles.parked > 0 {
             self.called.notify_one();
-        } else if roles.threads < THREADS {
+        } else if roles.threads < THREADS
+            && let Some(counted) = self.service.purse().helper()
+        {
             let connection = Arc::clone(self);
             let helper = thread::Builder::new()
                 .name("nbd helper".into())
-                .spawn(move || connection.serve());
+                .spawn(move || {
+                    let _counted = counted;
+                    connection.serve();
+                });
             if let Ok(helper) = helper {
                 roles.threads += 1;
                 roles.helpers.push(helper);
@@ -261,6 +274,7 @@ impl Connection {
     /// Carries a batch out and sends the replies.
     fn answer(&self, mut batch: Batch) -> io::Result<()> {
         let disk = self.service.disk();
+        let at_disk = self.share.at_disk();
         transfer(disk, &mut batch);
         make_durable(disk, &mut batch.entries);
         let mut replies = Replies::default();
@@ -274,6 +288,7 @@ impl Connection {
                 succeeded,
             });
         }
+        drop(at_disk);
         let mut roles = self.lock();
         roles.working -= 1;
         roles.worked = Instant::now();
@@ -281,13 +296,26 @@ impl Connection {
         let sent = {
             let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
             let bytes = batch.buffer.as_deref().unwrap_or_default();
-            self.channel.send(&replies.slices(bytes))
+            self.send(&replies.slices(bytes))
         };
         self.service.stats().record(done, batch.begun.elapsed());
         if let Some(buffer) = batch.buffer {
             self.service.buffers().give_back(buffer);
         }
+        drop(batch.lease);
         sent
+    }
+
+    /// Sends all, and notes what the client has taken of much.
+    fn send(&self, bufs: &[IoSlice<'_>]) -> io::Result<()> {
+        if bufs.iter().map(|buf| buf.len()).sum::<usize>() < 2 * PIECE {
+            return self.channel.send(bufs);
+        }
+        for piece in bufs.iter().flat_map(|buf| buf.chunks(PIECE)) {
+            self.channel.send(&[IoSlice::new(piece)])?;
+            self.share.note_moved();
+        }
+        Ok(())
     }
 
     /// Does what is no transfer, and appends the reply. Returns whether all is well.

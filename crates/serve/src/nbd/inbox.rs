@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What has come from a client and is not yet done.
 
-use std::{io, ops::Range, time::Instant};
+use std::{io, ops::Range, sync::Arc, time::Instant};
 
 use luxor_engine::Buffer;
 use luxor_sector::{Buffers, Disk};
@@ -9,6 +9,7 @@ use luxor_sector::{Buffers, Disk};
 use super::{
     agreed::Agreed,
     connection::Failure,
+    purse::{Lease, Share},
     request::{Command, REQUEST_LEN, Request},
     wire::CommandFlags,
 };
@@ -16,6 +17,9 @@ use crate::channel::Channel;
 
 /// The most bytes that are received at a time: some tens of requests with 4 KiB each.
 const CAPACITY: usize = 256 << 10;
+
+/// The same for each of very many connections.
+const SHORT_CAPACITY: usize = 32 << 10;
 
 /// Requests are added to a batch as long as it has fewer bytes: more would be driven out
 /// of a core's own cache before they are sent.
@@ -47,6 +51,8 @@ pub struct Batch {
     pub entries: Vec<Entry>,
     /// Their bytes: those that came, and room for those that are read.
     pub buffer: Option<Buffer>,
+    /// Its part of the server's memory.
+    pub lease: Option<Lease>,
 }
 
 /// A request in a batch.
@@ -95,9 +101,10 @@ impl Inbox {
         channel: &dyn Channel,
         agreed: &Agreed,
         buffers: &Buffers,
+        share: &Arc<Share>,
     ) -> io::Result<Option<Batch>> {
         while self.full.len() < REQUEST_LEN {
-            if !self.more(channel)? {
+            if !self.more(channel, share)? {
                 if self.full.is_empty() {
                     return Ok(None);
                 }
@@ -107,6 +114,7 @@ impl Inbox {
         let begun = Instant::now();
         let mut entries: Vec<Entry> = Vec::new();
         let mut buffer: Option<Buffer> = None;
+        let mut lease = None;
         let mut used = 0;
         while entries.len() < MOST && used < BATCH {
             let request = match self.peek() {
@@ -141,16 +149,17 @@ impl Inbox {
                 if used > 0 {
                     break;
                 }
+                lease = Some(share.take(len));
                 buffer = Some(buffers.take(len)?);
             }
             self.full.start += REQUEST_LEN;
             let range = used..used + len;
             if len < payload {
-                self.skip(channel, payload)?;
+                self.skip(channel, share, payload)?;
             } else if let Some(buffer) = &mut buffer
                 && payload > 0
             {
-                self.fill(channel, &mut buffer[range.clone()])?;
+                self.fill(channel, share, &mut buffer[range.clone()])?;
             }
             self.long = payload >= LONG;
             used += len;
@@ -164,6 +173,7 @@ impl Inbox {
             begun,
             entries,
             buffer,
+            lease,
         }))
     }
 
@@ -186,18 +196,23 @@ impl Inbox {
     }
 
     /// Receives more; `false` at the end.
-    fn more(&mut self, channel: &dyn Channel) -> io::Result<bool> {
-        let bytes = self.bytes.get_or_insert_with(|| Buffer::zeroed(CAPACITY));
+    fn more(&mut self, channel: &dyn Channel, share: &Share) -> io::Result<bool> {
+        let capacity = match share.has_long_inbox() {
+            true => CAPACITY,
+            false => SHORT_CAPACITY,
+        };
+        let bytes = self.bytes.get_or_insert_with(|| Buffer::zeroed(capacity));
         bytes.copy_within(self.full.clone(), 0);
         self.full = 0..self.full.len();
         let end = if self.long { REQUEST_LEN } else { bytes.len() };
         let received = channel.recv(&mut bytes[self.full.end..end])?;
         self.full.end += received;
+        share.note_moved();
         Ok(received > 0)
     }
 
     /// The next bytes, which are waited for.
-    fn fill(&mut self, channel: &dyn Channel, buf: &mut [u8]) -> io::Result<()> {
+    fn fill(&mut self, channel: &dyn Channel, share: &Share, buf: &mut [u8]) -> io::Result<()> {
         let here = buf.len().min(self.full.len());
         let (head, mut rest) = buf.split_at_mut(here);
         self.take(head);
@@ -206,6 +221,7 @@ impl Inbox {
                 0 => return Err(cut_off("the bytes of a write")),
                 received => rest = &mut rest[received..],
             }
+            share.note_moved();
         }
         Ok(())
     }
@@ -218,7 +234,7 @@ impl Inbox {
     }
 
     /// Throws the next `len` bytes away, however long they take.
-    fn skip(&mut self, channel: &dyn Channel, len: usize) -> io::Result<()> {
+    fn skip(&mut self, channel: &dyn Channel, share: &Share, len: usize) -> io::Result<()> {
         let mut left = len;
         loop {
             let here = left.min(self.full.len());
@@ -228,7 +244,7 @@ impl Inbox {
                 return Ok(());
             }
             self.long = false;
-            if !self.more(channel)? {
+            if !self.more(channel, share)? {
                 return Err(cut_off("the bytes of a write"));
             }
         }

@@ -7,6 +7,7 @@ mod agreed;
 mod connection;
 mod inbox;
 mod negotiate;
+mod purse;
 pub mod reply;
 mod request;
 mod server;

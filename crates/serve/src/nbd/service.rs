@@ -12,12 +12,14 @@ use std::{
 
 use luxor_sector::{Buffers, Disk};
 
+use super::purse::Purse;
 use crate::stats::Stats;
 
 /// What the connections of a server share.
 pub struct Service {
     disk: Arc<Disk>,
     buffers: Buffers,
+    purse: Arc<Purse>,
     stats: Arc<Stats>,
     watch: Watch,
     notes: Option<Notes>,
@@ -31,6 +33,7 @@ impl Service {
         Self {
             disk,
             buffers: Buffers::default(),
+            purse: Arc::default(),
             stats: Arc::default(),
             watch: Watch::default(),
             notes,
@@ -43,6 +46,10 @@ impl Service {
 
     pub fn buffers(&self) -> &Buffers {
         &self.buffers
+    }
+
+    pub fn purse(&self) -> &Arc<Purse> {
+        &self.purse
     }
 
     pub fn stats(&self) -> &Arc<Stats> {
