@@ -15,7 +15,9 @@ use std::{
 use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result, name};
+use luxor_files::path_name;
+
+use crate::error::{Error, Result};
 
 /// The shortest call that is measured, in bytes. Shorter ones are the CPU's: to wake a
 /// device takes longer than they do.
@@ -123,7 +125,7 @@ impl Calibration {
     /// # Errors
     /// In words, why it is of no use, or that there is none.
     pub fn read(path: &Path, cpu: impl FnOnce() -> Cpu) -> std::result::Result<Self, String> {
-        let shown = name(path);
+        let shown = path_name(path);
         let file = File::options()
             .read(true)
             // Nobody waits for whoever would write into a pipe of that name.
@@ -199,7 +201,7 @@ impl Calibration {
                     let _ = fs::remove_file(&temporary);
                 })
         };
-        write().map_err(|error| Error::io(format!("cannot write {}", name(path)), &error))
+        write().map_err(|error| Error::io(format!("cannot write {}", path_name(path)), &error))
     }
 }
 

@@ -4,10 +4,11 @@
 
 use std::io::{self, Write};
 
+use luxor_files::standard_streams;
+
 use crate::{
     args::GlobalArgs,
     error::{Error, Result},
-    standard_streams,
 };
 
 /// How talkative the program is.

@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What stands on a file or a device that is to be overwritten, in words.
 
-use luxor_luks::{Signature, VolumeHeader, signatures};
-use luxor_sector::Storage;
+use luxor_files::Output;
+use luxor_luks::VolumeHeader;
 
-use crate::{commands::dump::Escaped, error::io_words};
+use crate::{commands::dump::Escaped, console::Console};
 
-/// Each thing that is recognised on `storage`, with its place; then what could not be read.
-#[must_use]
-pub fn recognised(storage: &dyn Storage) -> Vec<String> {
-    let (found, failed) = signatures(storage);
-    let words =
-        |Signature { name, offset, .. }: &Signature| format!("{name} (signature at byte {offset})");
-    let failed = failed.map(|error| {
-        format!(
-            "something that cannot be recognised, since a part cannot be read ({})",
-            io_words(&error)
-        )
-    });
-    found.iter().map(words).chain(failed).collect()
+/// Says what is recognised on block devices that will be overwritten: before a secret is
+/// asked for, and before anything is written.
+pub fn warn_of_contents<'a>(outputs: impl IntoIterator<Item = &'a Output>, console: Console) {
+    for output in outputs {
+        for what in output.contents() {
+            console.warn(format!(
+                "{} has {what}, which is overwritten",
+                output.name()
+            ));
+        }
+    }
 }
 
 /// The volume that `header` is of: version, UUID and label.

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Failures as the user sees them: one clear line, perhaps a hint, an exit code.
 
-use std::{fmt, io, path::Path};
+use std::{fmt, io};
+
+use luxor_files::{
+    DataFileError, FileErrorClass, InputError, NotLocked, OutputError, io_words,
+    locks::{Access, LockError},
+    path_name,
+};
 
 /// The exit codes of a failure. 0 is success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +69,7 @@ impl Error {
     /// A failed input or output operation: `what` is like "cannot read photos.tar".
     #[must_use]
     pub fn io(what: impl fmt::Display, error: &io::Error) -> Self {
-        let exit = match error.kind() {
-            io::ErrorKind::OutOfMemory => Exit::OutOfMemory,
-            _ => Exit::Failure,
-        };
+        let exit = FileErrorClass::from(error).into();
         Self::new(exit, format!("{what}: {}", io_words(error)))
     }
 
@@ -105,56 +108,85 @@ impl std::error::Error for Error {}
 /// The result of a command.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The system's words for an error, without Rust's "(os error 2)".
-#[must_use]
-pub fn io_words(error: &io::Error) -> String {
-    let words = error.to_string();
-    match words.find(" (os error ") {
-        Some(end) => words[..end].to_owned(),
-        None => words,
+impl From<FileErrorClass> for Exit {
+    fn from(class: FileErrorClass) -> Self {
+        match class {
+            FileErrorClass::Missing => Self::Missing,
+            FileErrorClass::Busy => Self::Busy,
+            FileErrorClass::OutOfMemory => Self::OutOfMemory,
+            _ => Self::Failure,
+        }
     }
 }
 
-/// A path as it can be shown: escaped when it is not plain text, so that no name
-/// can play tricks on a terminal.
-#[must_use]
-pub fn name(path: &Path) -> String {
-    match path.to_str() {
-        Some(text) if !text.is_empty() && text.chars().all(is_shown) => text.to_owned(),
-        _ => format!("{path:?}"),
+impl From<InputError> for Error {
+    fn from(error: InputError) -> Self {
+        Self::new(error.class().into(), error.to_string())
     }
 }
 
-/// Whether a terminal shows it as it is: no control character, and none that is
-/// invisible or turns the direction of writing round.
-#[must_use]
-pub fn is_shown(c: char) -> bool {
-    // A letter before it, since what combines with one is escaped only where none is.
-    matches!(c, '"' | '\'' | '\\') || format!("x{c}").escape_debug().count() == 2
+impl From<OutputError> for Error {
+    fn from(error: OutputError) -> Self {
+        let message = match &error {
+            OutputError::Exists { .. } => format!("{error} (--force replaces it)"),
+            OutputError::OneOfTwo { path } => format!(
+                "{} exists already, and OUTPUT and --header are not replaced together: remove it, \
+                 or name another file",
+                path_name(path)
+            ),
+            OutputError::Foreign { .. } => format!("{error}; --force writes to it"),
+            OutputError::IsDevice { .. } => format!("{error}: --force overwrites what is on it"),
+            _ => error.to_string(),
+        };
+        Self::new(error.class().into(), message)
+    }
+}
+
+impl From<DataFileError> for Error {
+    fn from(error: DataFileError) -> Self {
+        let failure = Self::new(error.class().into(), error.to_string());
+        match error {
+            DataFileError::InUse { .. }
+            | DataFileError::Locked {
+                access: Access::Write,
+                ..
+            } => failure.hint("With --read-only it can be used beside other readers."),
+            DataFileError::Open {
+                access: Access::Write,
+                source,
+                ..
+            } if matches!(
+                source.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+            ) =>
+            {
+                failure.hint("--read-only needs no permission to write.")
+            }
+            _ => failure,
+        }
+    }
+}
+
+impl From<NotLocked> for Error {
+    fn from(error: NotLocked) -> Self {
+        let failure = Self::new(error.class().into(), error.to_string());
+        match error.source {
+            LockError::Held(_) => {
+                failure.hint("Run the command again when that program has ended; lslocks shows it.")
+            }
+            LockError::Missing { .. } => failure.hint(
+                "Without the lock, two changes at the same time can lose keys. Run the \
+                 command as root, or with --disable-locks when no other program changes \
+                 the volume.",
+            ),
+            _ => failure,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
-
     use super::*;
-
-    #[test]
-    fn names_are_shown_without_control_characters() {
-        assert_eq!(name(Path::new("my photos.tar")), "my photos.tar");
-        assert_eq!(name(Path::new("a\u{1b}[2Jb")), r#""a\u{1b}[2Jb""#);
-        assert_eq!(name(Path::new(OsStr::from_bytes(b"a\xffb"))), r#""a\xFFb""#);
-        assert_eq!(name(Path::new("")), r#""""#);
-        assert_eq!(
-            name(Path::new("e\u{301}'s \\ \"ü\"")),
-            "e\u{301}'s \\ \"ü\""
-        );
-        for c in [
-            '\u{9b}', '\u{202e}', '\u{2066}', '\u{200f}', '\u{2028}', '\u{feff}',
-        ] {
-            assert!(!is_shown(c), "{c:?}");
-        }
-    }
 
     #[test]
     fn a_hint_is_a_second_line() {

@@ -8,6 +8,11 @@ mod tests;
 use std::{collections::HashMap, fmt, num::NonZeroUsize, sync::Arc};
 
 use luxor_engine::{LoadedKey, Mode};
+use luxor_files::{
+    DataFile, Input, Role,
+    locks::{Access, ReencryptionLock},
+    path_name,
+};
 use luxor_luks::{Extent, Unlocked};
 use luxor_sector::{DirectFile, Disk, DiskOptions, Part, Storage};
 
@@ -15,11 +20,8 @@ use crate::{
     args::{AnyLuks, ExportArgs, GlobalArgs},
     commands::inputs,
     console::Console,
-    data_file::DataFile,
     engine::Engine,
-    error::{Error, Result, name},
-    input::{Input, Role},
-    locks::{Access, ReencryptionLock},
+    error::{Error, Result},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
     volume::{Place, Volume, load, parts},
@@ -60,7 +62,7 @@ fn open_luks(
             "{option} is for --type plain: of a LUKS volume the header says it"
         )));
     }
-    let shown = name(&args.volume);
+    let shown = path_name(&args.volume);
     let engine = Engine::select(global, Mode::Xts, console)?;
     let data = DataFile::open(&args.volume, access(args))?;
     let secrets = SecretSource::new(global, &inputs("VOLUME", &args.volume, global), console)?;
@@ -143,7 +145,7 @@ fn disk(
     args: &ExportArgs,
 ) -> Result<Arc<Disk>> {
     let failed = |error: &dyn fmt::Display| {
-        let failure = Error::failure(format!("{}: {error}", name(&args.volume)));
+        let failure = Error::failure(format!("{}: {error}", path_name(&args.volume)));
         match args.direct {
             true => failure.hint("It may work without --direct."),
             false => failure,

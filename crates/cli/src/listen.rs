@@ -35,10 +35,9 @@ use nix::{
 };
 
 pub use self::inherited::inherited;
-use crate::{
-    error::{Error, Exit, Result, name},
-    process::Temporary,
-};
+use luxor_files::{path_name, temporary::Temporary};
+
+use crate::error::{Error, Exit, Result};
 
 /// The port of NBD (IANA's `nbd`).
 const NBD_PORT: u16 = 10809;
@@ -173,7 +172,7 @@ fn address(path: &Path) -> Result<UnixAddr> {
     UnixAddr::new(path).map_err(|errno| match errno {
         Errno::ENAMETOOLONG => Error::failure(format!(
             "{} is too long for a socket's name: the system takes 107 bytes",
-            name(path)
+            path_name(path)
         ))
         .hint("A name relative to the current folder can be shorter."),
         errno => cannot(path, &errno.into()),
@@ -189,7 +188,7 @@ fn stale(path: &Path) -> Result<Option<Metadata>> {
     if !metadata.file_type().is_socket() {
         return Err(Error::new(
             Exit::Busy,
-            format!("{} exists and is no socket", name(path)),
+            format!("{} exists and is no socket", path_name(path)),
         ));
     }
     let failed = |errno: Errno| cannot(path, &errno.into());
@@ -201,7 +200,7 @@ fn stale(path: &Path) -> Result<Option<Metadata>> {
         Err(errno @ (Errno::EACCES | Errno::EPERM)) => Err(failed(errno)),
         _ => Err(Error::new(
             Exit::Busy,
-            format!("another program listens at {}", name(path)),
+            format!("another program listens at {}", path_name(path)),
         )
         .hint("Stop it, or take another path.")),
     }
@@ -213,7 +212,7 @@ fn unix_socket(flags: SockFlag) -> nix::Result<OwnedFd> {
 }
 
 fn cannot(path: &Path, error: &io::Error) -> Error {
-    Error::io(format!("cannot listen at {}", name(path)), error)
+    Error::io(format!("cannot listen at {}", path_name(path)), error)
 }
 
 /// Listens at every address that `text` stands for: an IP address or a name, with a port
@@ -264,7 +263,7 @@ mod tests {
     use std::os::unix::{fs::PermissionsExt, net::UnixStream};
 
     use super::*;
-    use crate::block_device::tests::alone;
+    use luxor_files::testing::alone;
 
     #[test]
     fn a_socket_is_this_users_alone_and_goes() {

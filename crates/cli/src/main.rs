@@ -4,35 +4,28 @@
 #![deny(unsafe_code)]
 
 mod args;
-mod block_device;
 mod calibration;
-mod change;
 mod commands;
 mod confirm;
 mod console;
 mod contents;
 mod cryptsetup;
-mod data_file;
 mod engine;
 mod error;
 mod export;
-mod input;
 mod listen;
-mod locks;
 mod new_volume;
-mod output;
 mod pid_file;
-mod prefix;
 mod process;
 mod progress;
 mod secrets;
-mod standard_streams;
 mod stats;
 mod volume;
 
 use std::{env, process::ExitCode};
 
 use clap::error::ErrorKind;
+use luxor_files::standard_streams;
 
 use crate::{
     args::{Cli, Command},

@@ -2,6 +2,7 @@
 //! A volume in the making, of either version.
 
 use luxor_engine::{Backend, KeySize, LoadedKey};
+use luxor_files::Output;
 use luxor_luks::{
     CreateError, Luks1Options, Luks2Options, NewLuks1Volume, NewVolume as NewLuks2, PbkdfKind,
     Segment, SegmentSize, Uuid, VolumeKey,
@@ -12,7 +13,6 @@ use crate::{
     args::{NewVolumeArgs, VolumeType},
     engine::Engine,
     error::{Error, Exit, Result},
-    output::Output,
 };
 
 /// What a new volume shall be.

@@ -9,16 +9,14 @@ use std::{
     process,
 };
 
+use luxor_files::{path_name, temporary::Temporary};
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, fcntl},
     libc,
 };
 
-use crate::{
-    error::{Error, Exit, Result, name},
-    process::Temporary,
-};
+use crate::error::{Error, Exit, Result};
 
 /// A pid file that is ours until this is dropped, which removes it.
 ///
@@ -146,7 +144,7 @@ fn check_stale(file: &File, path: &Path) -> Result<()> {
     if !is_file || !is_number {
         return Err(Error::new(
             Exit::Busy,
-            format!("{} exists and is no pid file", name(path)),
+            format!("{} exists and is no pid file", path_name(path)),
         ));
     }
     let mut question = whole_file(libc::F_WRLCK);
@@ -156,7 +154,7 @@ fn check_stale(file: &File, path: &Path) -> Result<()> {
             Exit::Busy,
             format!(
                 "{} belongs to a process that is running: {}",
-                name(path),
+                path_name(path),
                 String::from_utf8_lossy(number)
             ),
         )),
@@ -187,13 +185,16 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Error {
-    Error::io(format!("cannot write the pid file {}", name(path)), error)
+    Error::io(
+        format!("cannot write the pid file {}", path_name(path)),
+        error,
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block_device::tests::alone;
+    use luxor_files::testing::alone;
 
     #[test]
     fn it_has_the_number_and_goes() {

@@ -5,12 +5,12 @@
 use std::{
     fs::{self, File},
     io,
-    path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError, mpsc},
     thread,
     time::Duration,
 };
 
+use luxor_files::temporary;
 use nix::{
     sys::{
         prctl,
@@ -53,7 +53,7 @@ pub fn harden(console: Console) {
 ///
 /// It does so by itself, wherever the other threads are: Argon2 cannot be
 /// interrupted, and a read from a pipe may block for ever. Outputs without a
-/// name vanish with the process; the others are those of [`Temporary`].
+/// name vanish with the process; the others are those of [`Temporary`](luxor_files::temporary::Temporary).
 ///
 /// A signal that was ignored when the program started stays ignored (`nohup`,
 /// background jobs of a script). After a stop (Ctrl-Z) at a prompt, which gives the
@@ -105,10 +105,7 @@ fn interrupted() -> ! {
         prompt.set(&prompt.before);
     }
     // Held until the end, so that nothing new appears.
-    let temporaries = lock(&TEMPORARIES);
-    for path in temporaries.iter() {
-        let _ = fs::remove_file(path);
-    }
+    let _held = temporary::remove_all();
     // The newline ends a prompt or a progress bar.
     let words = if *lock(&LINE_OPEN) {
         "\nluxor: interrupted"
@@ -175,39 +172,10 @@ impl Drop for StopOnSignal {
 
 static STOP: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 static TERMINAL: Mutex<Option<Prompt>> = Mutex::new(None);
-static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static LINE_OPEN: Mutex<bool> = Mutex::new(false);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A file that is removed when a signal ends the program while this lives.
-#[derive(Debug)]
-pub struct Temporary {
-    path: PathBuf,
-}
-
-impl Temporary {
-    /// To be called before the file is made. `path` must not be in use by
-    /// anybody else.
-    #[must_use]
-    pub fn new(path: PathBuf) -> Self {
-        lock(&TEMPORARIES).push(path.clone());
-        Self { path }
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        lock(&TEMPORARIES).retain(|path| *path != self.path);
-    }
-}
-
-/// Does something that signals do not interrupt: those that end the program wait.
-pub fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
-    let _held = lock(&TEMPORARIES);
-    work()
 }
 
 /// Says that the cursor stands behind a prompt or a progress bar.
@@ -266,19 +234,5 @@ impl Drop for EchoOff {
         if let Some(prompt) = lock(&TERMINAL).take() {
             let _ = termios::tcsetattr(&prompt.tty, SetArg::TCSADRAIN, &prompt.before);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_temporary_is_forgotten_when_dropped() {
-        let path = PathBuf::from("/nowhere/temporary");
-        let temporary = Temporary::new(path.clone());
-        assert!(lock(&TEMPORARIES).contains(&path));
-        drop(temporary);
-        assert!(!lock(&TEMPORARIES).contains(&path));
     }
 }

@@ -8,13 +8,13 @@ use std::{
 };
 
 use luxor_engine::SecretBytes;
+use luxor_files::{path_name, standard_streams::stdin};
 
 use crate::{
     args::GlobalArgs,
     console::{Console, say},
-    error::{Error, Result, name},
+    error::{Error, Result},
     process::{self, EchoOff, OpenLine},
-    standard_streams::stdin,
 };
 
 /// Bytes of a key file at most, as cryptsetup has it: 8 MiB.
@@ -504,7 +504,7 @@ fn shown(path: &Path) -> String {
     if is_stdin(path) {
         "standard input".into()
     } else {
-        name(path)
+        path_name(path)
     }
 }
 

@@ -4,12 +4,19 @@
 mod plaintext;
 
 use std::{
+    fs::File,
     io::Read,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
 use luxor_engine::{Backend, SecretBytes};
+use luxor_files::{
+    Input, MetadataChange, PipedHeader, Role, lock_to_read,
+    locks::{Lock, ReencryptionLock},
+    path_name,
+};
 use luxor_luks::{
     ActivationFlag, ChangeError, Extent, ReadError, Segment, SegmentSize, UnlockError,
     UnlockOptions, Unlocked, VolumeHeader, VolumeReadError, check_file_length,
@@ -18,12 +25,8 @@ use luxor_sector::Storage;
 
 use crate::{
     args::{GlobalArgs, LimitArgs, UnlockArgs},
-    change::{Change, lock_to_read},
     console::{Console, say},
-    error::{Error, Exit, Result, name},
-    input::{Input, Role},
-    locks::ReencryptionLock,
-    prefix::Prefix,
+    error::{Error, Exit, Result},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
 };
@@ -43,7 +46,7 @@ enum Metadata {
     /// A file or a device.
     Seekable(Input),
     /// A pipe, as far as it has been read.
-    Stream(Prefix),
+    Stream(PipedHeader),
 }
 
 impl Volume {
@@ -75,7 +78,7 @@ impl Volume {
         let input = Input::open(path, role)?;
         // A lock that cannot be had is told before a secret is asked for.
         if role == Role::Change {
-            Change::begin(&input, global.disable_locks)?;
+            begin_change(&input, global.disable_locks)?;
         }
         Self::open(input, global, console)
     }
@@ -238,7 +241,7 @@ impl Volume {
         &mut self,
         change: impl FnOnce(&mut VolumeHeader, &dyn Storage) -> Result<T, ChangeError>,
     ) -> Result<T> {
-        let lock = Change::begin(self.metadata.input(), self.disable_locks)?;
+        let lock = begin_change(self.metadata.input(), self.disable_locks)?;
         change(&mut self.header, lock.storage())
             .map_err(|error| Error::failure(format!("{}: {error}", shown(&self.path))))
     }
@@ -250,8 +253,8 @@ impl Volume {
     ///
     /// # Panics
     /// When the volume was not opened with [`Role::Change`].
-    pub fn begin_change(&self) -> Result<Change<'_>> {
-        Change::begin(self.metadata.input(), self.disable_locks)
+    pub fn begin_change(&self) -> Result<MetadataChange<'_>> {
+        begin_change(self.metadata.input(), self.disable_locks)
     }
 
     /// Whether the data are being re-encrypted: some parts are done and others are not.
@@ -443,6 +446,40 @@ impl Volume {
     }
 }
 
+/// Waits for the locks on `input`, which was opened with [`Role::Change`]. With
+/// `disable_locks` those that cannot be had are done without, and so is cryptsetup's for
+/// LUKS1, which it does not take.
+///
+/// # Errors
+/// When a lock is missing, or another program has it for long.
+pub fn begin_change(input: &Input, disable_locks: bool) -> Result<MetadataChange<'_>> {
+    let change = MetadataChange::begin(input, |lock| match lock {
+        Lock::Node => !disable_locks,
+        Lock::Named => !disable_locks && !is_luks1(input.file()),
+    });
+    Ok(change?)
+}
+
+/// Refuses a device that is mounted or that something else lies upon: for changes
+/// after which it begins otherwise than its user knows.
+///
+/// # Errors
+/// When it is in use.
+pub fn check_unused(change: &MetadataChange<'_>) -> Result<()> {
+    let name = path_name(change.path());
+    match change.user() {
+        Ok(None) => Ok(()),
+        Ok(Some(user)) => Err(Error::new(Exit::Busy, format!("{name} is {user}"))),
+        Err(error) => Err(Error::io(format!("cannot read {name}"), &error)),
+    }
+}
+
+/// Whether the file begins as a LUKS1 header does. What cannot be read is none.
+fn is_luks1(file: &File) -> bool {
+    let mut magic = [0; 8];
+    FileExt::read_exact_at(file, &mut magic, 0).is_ok() && magic == *b"LUKS\xba\xbe\x00\x01"
+}
+
 /// Compares the metadata of `volume` with what the options say that they must be. To
 /// be called before anything is done with them.
 ///
@@ -574,7 +611,7 @@ impl Metadata {
     fn of(input: Input) -> Self {
         match input.as_storage() {
             Some(_) => Self::Seekable(input),
-            None => Self::Stream(Prefix::of(Box::new(input))),
+            None => Self::Stream(PipedHeader::of(Box::new(input))),
         }
     }
 
@@ -606,7 +643,7 @@ fn shown(path: &Path) -> String {
     if path == Path::new("-") {
         "standard input".into()
     } else {
-        name(path)
+        path_name(path)
     }
 }
 

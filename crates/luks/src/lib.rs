@@ -93,7 +93,6 @@ mod policy;
 mod reencrypt;
 mod segment;
 mod segments;
-mod signature;
 mod token;
 mod unlock;
 mod volume;
@@ -132,7 +131,6 @@ pub use reencrypt::{
 };
 pub use segment::{Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize};
 pub use segments::{Extent, ExtentCipher};
-pub use signature::{Signature, signatures};
 pub use token::{FileLengthError, Token, check_file_length};
 pub use unlock::{KeyslotError, OpenedKey, Skipped, UnlockError, UnlockOptions, Unlocked};
 pub use uuid::Uuid;

@@ -47,6 +47,7 @@ mod geometry;
 mod memory;
 pub mod pipeline;
 mod raw_cipher;
+mod signature;
 mod storage;
 
 pub use buffers::Buffers;
@@ -55,4 +56,7 @@ pub use disk::{Disk, DiskError, DiskOptions, EngineTime, Part, Transfer, Transfe
 pub use geometry::{Geometry, GeometryError, IvMode, SectorSize, SectorSizeError};
 pub use memory::MemoryStorage;
 pub use raw_cipher::{RawCipher, RawError};
+pub use signature::{
+    SIGNATURES, Signature, SignatureEntry, SignaturePlace, foreign_signature, signatures,
+};
 pub use storage::{Extent, ReadAt, Storage, WriteAt};

@@ -9,9 +9,11 @@ use std::{
     process::Command,
 };
 
+use luxor_files::path_name;
+
 use crate::{
     args::{BenchArgs, GlobalArgs, ReportArgs},
-    error::{Error, Result, name},
+    error::{Error, Result},
 };
 
 const PROGRAM: &str = "luxor-bench";
@@ -54,7 +56,7 @@ fn become_program(global: &GlobalArgs, arguments: impl FnOnce(&mut Command)) -> 
     let program = find(&own).ok_or_else(|| {
         Error::failure(format!(
             "the program {PROGRAM} is neither beside {} nor on PATH",
-            name(&own)
+            path_name(&own)
         ))
         .hint(
             "In Luxor's source, `cargo build --release --package luxor-bench` builds it, and \
@@ -72,7 +74,10 @@ fn become_program(global: &GlobalArgs, arguments: impl FnOnce(&mut Command)) -> 
     arguments(&mut command);
     // Only comes back when it fails.
     let error: io::Error = command.exec();
-    Err(Error::io(format!("cannot run {}", name(&program)), &error))
+    Err(Error::io(
+        format!("cannot run {}", path_name(&program)),
+        &error,
+    ))
 }
 
 /// Beside this program, where `cargo` and packages put it, else on `PATH`.

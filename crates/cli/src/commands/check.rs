@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use luxor_engine::Mode;
+use luxor_files::{Input, Role};
 use luxor_luks::{UnlockError, VolumeHeader};
 
 use crate::{
@@ -12,7 +13,6 @@ use crate::{
     console::{self, Console},
     engine::Engine,
     error::{Error, Result},
-    input::{Input, Role},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
     volume::Volume,

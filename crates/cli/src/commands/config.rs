@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor config`: names, flags and priorities.
 
+use luxor_files::Role;
 use luxor_luks::{ActivationFlag, Label, Priority, Uuid};
 
 use crate::{
     args::{ConfigArgs, GlobalArgs, PriorityName},
     console::Console,
     error::{Error, Result},
-    input::Role,
     volume::Volume,
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor convert`.
 
+use luxor_files::Role;
 use luxor_luks::{ConvertError, VolumeHeader};
 
 use crate::{
@@ -8,8 +9,7 @@ use crate::{
     confirm::confirm,
     console::Console,
     error::{Error, Result},
-    input::Role,
-    volume::Volume,
+    volume::{Volume, check_unused},
 };
 
 /// Makes a volume one of the other LUKS version, in place.
@@ -38,7 +38,7 @@ pub fn run(args: &ConvertArgs, global: &GlobalArgs, console: Console) -> Result<
         confirm(&warning, "--batch-mode")?;
     }
     let change = volume.begin_change()?;
-    change.check_unused()?;
+    check_unused(&change)?;
     let converted = match volume.header.clone() {
         VolumeHeader::Luks1(header) => header.convert_to_luks2(change.storage()).map(drop),
         VolumeHeader::Luks2(header) => header

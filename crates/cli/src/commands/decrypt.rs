@@ -4,6 +4,7 @@
 use std::{path::Path, sync::atomic::AtomicBool};
 
 use luxor_engine::{Direction, LoadedKey, Mode};
+use luxor_files::{Input, Output, OutputOptions, Role, path_name};
 use luxor_sector::{
     Geometry,
     pipeline::{self, Job, PipelineError, Region, Source},
@@ -13,10 +14,9 @@ use crate::{
     args::{DecryptArgs, GlobalArgs, Sparse},
     commands::{check_not_needed, inputs, stream_error},
     console::Console,
+    contents::warn_of_contents,
     engine::Engine,
-    error::{Error, Result, name},
-    input::{Input, Role},
-    output::{Output, OutputOptions},
+    error::{Error, Result},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
     volume::{Place, Volume, load, parts},
@@ -46,7 +46,7 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
         ..OutputOptions::default()
     };
     let mut output = Output::create(&args.output, &output_options)?;
-    output.warn_of_contents(console);
+    warn_of_contents([&output], console);
     let (volume, data) = match &global.header {
         Some(header) => (
             Volume::open(Input::open(header, Role::Metadata)?, global, console)?,
@@ -70,7 +70,7 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
     // Somebody may have typed for hours.
     payload.check_unchanged()?;
     output.begin(0, plaintext_len)?;
-    let bar = progress.bytes("Decrypting", name(&args.input), plaintext_len);
+    let bar = progress.bytes("Decrypting", path_name(&args.input), plaintext_len);
     let output_name = output.name();
     let failed = |error: &PipelineError| stream_error(error, &input_name, &output_name);
     let mut linear = 0;

@@ -9,6 +9,7 @@ use std::{
 };
 
 use luxor_engine::SecretBytes;
+use luxor_files::{Output, OutputOptions, Role, is_shown};
 use luxor_luks::{
     Description, Digest, Foreign, Kdf, Keyslot, Luks1Description, Priority, ReencryptKeyslot,
     Segment, SegmentEntry, SegmentKind, SegmentRole, SegmentSize, Token, VolumeHeader,
@@ -20,9 +21,7 @@ use crate::{
     confirm::confirm,
     console::{self, Console},
     engine::Engine,
-    error::{Error, Result, is_shown},
-    input::Role,
-    output::{Output, OutputOptions},
+    error::{Error, Result},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
     volume::Volume,

@@ -8,17 +8,17 @@ use std::{
 };
 
 use luxor_engine::{Direction, Mode};
+use luxor_files::{Input, Output, OutputOptions, Role, path_name};
 use luxor_sector::pipeline::{self, Job};
 
 use crate::{
     args::{EncryptArgs, GlobalArgs},
     commands::{check_not_needed, stream_error},
     console::Console,
+    contents::warn_of_contents,
     engine::Engine,
-    error::{Error, Result, name},
-    input::{Input, Role},
+    error::{Error, Result},
     new_volume::VolumeOptions,
-    output::{Output, OutputOptions},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
 };
@@ -68,9 +68,7 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
         Some(path) => Some(Output::create(path, &output_options)?),
         None => None,
     };
-    for output in header_output.iter().chain([&output]) {
-        output.warn_of_contents(console);
-    }
+    warn_of_contents(header_output.iter().chain([&output]), console);
     if header_output.is_none() && !output.is_seekable() && input.len().is_none() {
         return Err(Error::failure(format!(
             "the length of {} is not known, and belongs into the header, which comes first in {}",
@@ -123,7 +121,7 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
         cancel: &AtomicBool::new(false),
     };
     let (input_name, output_name) = (input.name(), output.name());
-    let bar = progress.bytes("Encrypting", name(&args.output), input.len());
+    let bar = progress.bytes("Encrypting", path_name(&args.output), input.len());
     let copied = pipeline::run(&job, input.source(), &mut output, &|done| bar.at(done))
         .map_err(|error| stream_error(&error, &input_name, &output_name))?;
     drop(bar);

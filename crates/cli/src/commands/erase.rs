@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor erase`.
 
+use luxor_files::Role;
+
 use crate::{
     args::{EraseArgs, GlobalArgs},
     confirm::confirm,
     console::Console,
     error::Result,
-    input::Role,
     volume::Volume,
 };
 

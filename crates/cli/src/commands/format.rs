@@ -4,16 +4,17 @@
 use std::{fs, os::unix::fs::FileTypeExt, path::Path};
 
 use luxor_engine::Mode;
+use luxor_files::{Output, OutputOptions, path_name};
 use luxor_sector::Storage;
 
 use crate::{
     args::{FormatArgs, GlobalArgs},
     commands::check_not_needed,
     console::Console,
+    contents::warn_of_contents,
     engine::Engine,
-    error::{Error, Exit, Result, name},
+    error::{Error, Exit, Result},
     new_volume::VolumeOptions,
-    output::{Output, OutputOptions},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
 };
@@ -69,9 +70,7 @@ pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<(
         Some(path) => Some(Output::create(path, &output_options)?),
         None => None,
     };
-    for output in header_output.iter().chain(&output) {
-        output.warn_of_contents(console);
-    }
+    warn_of_contents(header_output.iter().chain(&output), console);
     let (sector, data_offset) = (options.sector_size(), options.data_offset());
     let size = match (args.size, room) {
         (Some(size), _) => size,
@@ -122,14 +121,15 @@ pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<(
 
 /// The length of the file or device that exists.
 fn room(volume: &Path) -> Result<u64> {
-    let failed = |error| Error::io(format!("cannot open {}", name(volume)), &error);
+    let failed = |error| Error::io(format!("cannot open {}", path_name(volume)), &error);
     let metadata = match fs::metadata(volume) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(
-                Error::new(Exit::Missing, format!("{} does not exist", name(volume)))
-                    .hint("To make a new file: --size SIZE."),
-            );
+            return Err(Error::new(
+                Exit::Missing,
+                format!("{} does not exist", path_name(volume)),
+            )
+            .hint("To make a new file: --size SIZE."));
         }
         Err(error) => return Err(failed(error)),
     };

@@ -2,10 +2,12 @@
 //! `luxor completions` and `luxor man`: made from the definition of the
 //! arguments.
 
+use luxor_files::path_name;
+
 use crate::{
     args::{self, CompletionsArgs, ManArgs},
     console,
-    error::{Error, Result, name},
+    error::{Error, Result},
 };
 
 /// Prints a completion script.
@@ -27,7 +29,7 @@ pub fn man(args: &ManArgs) -> Result<()> {
     clap_mangen::generate_to(args::definition().disable_help_subcommand(true), &args.dir).map_err(
         |error| {
             Error::io(
-                format!("cannot write man pages to {}", name(&args.dir)),
+                format!("cannot write man pages to {}", path_name(&args.dir)),
                 &error,
             )
         },

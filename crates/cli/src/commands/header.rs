@@ -3,6 +3,9 @@
 
 use std::{fmt::Display, io::Write, path::Path};
 
+use luxor_files::{
+    Input, MetadataChange, Output, OutputOptions, Role, lock_to_read, path_name, recognised,
+};
 use luxor_luks::{
     BackupError, Header, HeaderBackup, Luks1Error, Luks1Repair, Luks1RepairError, Misfit,
     Overwrite, ReadError, RestoreError, VolumeHeader, VolumeReadError,
@@ -14,15 +17,12 @@ use crate::{
         GlobalArgs, HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs, HeaderRepairArgs,
         HeaderRestoreArgs,
     },
-    change::{Change, lock_to_read},
     commands::check_not_needed,
     confirm::confirm,
     console::{self, Console},
     contents,
-    error::{Error, Result, name},
-    input::{Input, Role},
-    output::{Output, OutputOptions},
-    volume::{Volume, check_policy},
+    error::{Error, Result},
+    volume::{Volume, begin_change, check_policy, check_unused},
 };
 
 /// Backs up, restores or identifies a header.
@@ -86,43 +86,43 @@ fn restore(args: &HeaderRestoreArgs, global: &GlobalArgs, console: Console) -> R
     }
 
     let input = Input::open(target, Role::Change)?;
-    let change = Change::begin(&input, global.disable_locks)?;
+    let change = begin_change(&input, global.disable_locks)?;
     // Under that name there may be something else by now.
     let replaced = Replaced::look(&backup, target, change.storage())?;
     if (replaced.len, replaced.warning()) != (asked.len, asked.warning()) {
         return Err(Error::failure(format!(
             "{} has changed since it was looked at; nothing is written",
-            name(target)
+            path_name(target)
         ))
         .hint("Restore once more."));
     }
     if replaced.misfits.iter().any(is_no_header) {
-        change.check_unused()?;
+        check_unused(&change)?;
     }
     backup
         .restore(change.storage(), args.force || replaced.is_empty())
         .map_err(|error| match &error {
             RestoreError::Io { source } => {
-                Error::io(format!("cannot write {}", name(target)), source)
+                Error::io(format!("cannot write {}", path_name(target)), source)
                     .hint("A part of the header may be written. Restore it once more.")
             }
-            _ => Error::failure(format!("{}: {error}", name(target))),
+            _ => Error::failure(format!("{}: {error}", path_name(target))),
         })?;
-    console.note(format!("the header of {} is restored", name(target)));
+    console.note(format!("the header of {} is restored", path_name(target)));
     Ok(())
 }
 
 fn repair(args: &HeaderRepairArgs, global: &GlobalArgs) -> Result<()> {
     let target = global.header.as_ref().unwrap_or(&args.volume);
     let input = Input::open(target, Role::Change)?;
-    let change = Change::begin(&input, global.disable_locks)?;
+    let change = begin_change(&input, global.disable_locks)?;
     let overwrite = match args.force {
         true => Overwrite::Anything,
         false => Overwrite::Damaged,
     };
     match VolumeHeader::read(change.storage()) {
         Ok(header) => {
-            check_policy(&header, global, &name(target))?;
+            check_policy(&header, global, &path_name(target))?;
             if let VolumeHeader::Luks2(header) = header {
                 return repair_luks2(header, &change, overwrite);
             }
@@ -139,7 +139,11 @@ fn repair(args: &HeaderRepairArgs, global: &GlobalArgs) -> Result<()> {
     repair_luks1(&change, overwrite, global)
 }
 
-fn repair_luks1(change: &Change<'_>, overwrite: Overwrite, global: &GlobalArgs) -> Result<()> {
+fn repair_luks1(
+    change: &MetadataChange<'_>,
+    overwrite: Overwrite,
+    global: &GlobalArgs,
+) -> Result<()> {
     let path = change.path();
     let plan = Luks1Repair::plan(change.storage(), overwrite).map_err(|error| {
         let failure = failed(path, &error);
@@ -151,7 +155,7 @@ fn repair_luks1(change: &Change<'_>, overwrite: Overwrite, global: &GlobalArgs) 
         }
     })?;
     let header = VolumeHeader::Luks1(plan.header().clone());
-    check_policy(&header, global, &name(path))?;
+    check_policy(&header, global, &path_name(path))?;
     if plan.restored().is_empty() {
         return console::print("the header is good (LUKS1: one copy, no checksum)\n");
     }
@@ -162,7 +166,11 @@ fn repair_luks1(change: &Change<'_>, overwrite: Overwrite, global: &GlobalArgs) 
     console::print(&said)
 }
 
-fn repair_luks2(mut header: Header, change: &Change<'_>, overwrite: Overwrite) -> Result<()> {
+fn repair_luks2(
+    mut header: Header,
+    change: &MetadataChange<'_>,
+    overwrite: Overwrite,
+) -> Result<()> {
     let repaired = header
         .repair(change.storage(), overwrite)
         .map_err(|error| failed(change.path(), &error))?;
@@ -173,7 +181,7 @@ fn repair_luks2(mut header: Header, change: &Change<'_>, overwrite: Overwrite) -
 }
 
 fn failed(path: &Path, error: &dyn Display) -> Error {
-    Error::failure(format!("{}: {error}", name(path)))
+    Error::failure(format!("{}: {error}", path_name(path)))
 }
 
 fn digest(args: &HeaderDigestArgs, global: &GlobalArgs, console: Console) -> Result<()> {
@@ -224,11 +232,11 @@ impl<'a> Replaced<'a> {
     fn look(backup: &HeaderBackup, target: &'a Path, storage: &dyn Storage) -> Result<Self> {
         let len = storage
             .len()
-            .map_err(|error| Error::io(format!("cannot read {}", name(target)), &error))?;
+            .map_err(|error| Error::io(format!("cannot read {}", path_name(target)), &error))?;
         let found = VolumeHeader::read(storage);
         let present = match &found {
             Ok(header) => vec![contents::volume(header)],
-            Err(_) => contents::recognised(storage),
+            Err(_) => recognised(storage),
         };
         Ok(Self {
             target,
@@ -264,7 +272,7 @@ impl<'a> Replaced<'a> {
         if !self.is_empty() && len < needed {
             return Err(Error::failure(format!(
                 "the backup does not fit {}, which has {len} bytes: {needed} are needed",
-                name(self.target)
+                path_name(self.target)
             ))
             .hint("For a detached header, name an empty file."));
         }
@@ -274,7 +282,7 @@ impl<'a> Replaced<'a> {
         let reasons: Vec<_> = self.serious().map(Misfit::to_string).collect();
         Err(Error::failure(format!(
             "the backup does not fit {}: {}. {}",
-            name(self.target),
+            path_name(self.target),
             reasons.join("; "),
             self.loss()
         ))
@@ -293,11 +301,11 @@ impl<'a> Replaced<'a> {
         let mut text = match self.misfits.iter().any(is_no_header) {
             true => format!(
                 "What is at the beginning of {} will be lost.",
-                name(self.target)
+                path_name(self.target)
             ),
             false => format!(
                 "The header and all keyslots of {} will be replaced.",
-                name(self.target)
+                path_name(self.target)
             ),
         };
         for misfit in &self.misfits {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What scripts ask about a file: whether it is a volume, and which.
 
+use luxor_files::{Input, Role};
+
 use crate::{
     args::{GlobalArgs, IsLuksArgs, UuidArgs},
     console::{self, Console},
     error::{Error, Result},
-    input::{Input, Role},
     volume::Volume,
 };
 

@@ -8,6 +8,7 @@
 use std::{fmt::Display, path::Path};
 
 use luxor_engine::{Mode, SecretBytes};
+use luxor_files::Role;
 use luxor_luks::{NewKeyslot, PbkdfKind, PbkdfOptions, Unlocked, VolumeHeader};
 
 use crate::{
@@ -19,7 +20,6 @@ use crate::{
     console::{self, Console},
     engine::Engine,
     error::{Error, Exit, Result},
-    input::Role,
     progress::ProgressStyleArgs,
     secrets::SecretSource,
     volume::Volume,

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One module a command.
 
-use std::{fs, io, path::Path};
+use std::path::Path;
 
+use luxor_files::{is_same_file, path_name};
 use luxor_sector::pipeline::PipelineError;
 
 use crate::{
     args::GlobalArgs,
-    block_device::Identity,
-    error::{Error, Exit, Result, name},
-    output::entry::Entry,
-    standard_streams,
+    error::{Error, Exit, Result},
 };
 
 pub mod bench;
@@ -62,7 +60,7 @@ pub fn inputs<'a>(
 }
 
 /// Refuses an `output` that is at the same time one of the `needed` files, each
-/// with what it is in words. INPUT is not among them: [`Output`](crate::output::Output)
+/// with what it is in words. INPUT is not among them: [`Output`](luxor_files::Output)
 /// knows it by the open file.
 ///
 /// # Errors
@@ -75,29 +73,9 @@ fn check_not_needed(output: &Path, needed: &[(&str, Option<&Path>)]) -> Result<(
         if path.is_some_and(|path| is_same_file(output, path)) {
             return Err(Error::failure(format!(
                 "{} is {what} too: the output has to be another file",
-                name(output)
+                path_name(output)
             )));
         }
     }
     Ok(())
-}
-
-/// Whether `output` names the file `other`, which may be `-` for standard input.
-/// Neither has to exist.
-fn is_same_file(output: &Path, other: &Path) -> bool {
-    let metadata = match other == Path::new("-") {
-        true => standard_streams::stdin().and_then(|stdin| stdin.metadata()),
-        false => fs::metadata(other),
-    };
-    let identity = |metadata: io::Result<_>| Identity::of(&metadata.ok()?);
-    match (identity(fs::metadata(output)), identity(metadata)) {
-        (Some(output), Some(other)) => output.overlaps(other),
-        _ => is_same_place(output, other).unwrap_or(false),
-    }
-}
-
-/// Whether both have or would get one name in one folder.
-fn is_same_place(a: &Path, b: &Path) -> Option<bool> {
-    let [a, b] = [Entry::of(a).ok()?, Entry::of(b).ok()?];
-    Some(a.place().ok()? == b.place().ok()?)
 }

@@ -11,12 +11,13 @@ use std::{
     time::Duration,
 };
 
+use luxor_files::path_name;
 use luxor_serve::fuse::{FileName, MountError, MountOptions, MountPoint, Mounted, Unmounter};
 
 use crate::{
     args::{GlobalArgs, MountArgs},
     console::Console,
-    error::{Error, Exit, Result, name},
+    error::{Error, Exit, Result},
     export::Export,
     process::StopOnSignal,
     stats::{Page, Telling},
@@ -57,7 +58,7 @@ pub fn run(args: &MountArgs, global: &GlobalArgs, console: Console) -> Result<()
     let telling = Telling::begin(&args.stats, &page, mounted.stats(), &export.disk)?;
     let unmounter = mounted.unmounter();
     let (end, ended) = mpsc::channel();
-    let shown = name(&file);
+    let shown = path_name(&file);
     let said = format!("{shown} is still in use: this ends when nobody has it open any more");
     thread::Builder::new()
         .name("unmount".into())
@@ -69,7 +70,7 @@ pub fn run(args: &MountArgs, global: &GlobalArgs, console: Console) -> Result<()
         .map_err(|error| Error::io("cannot start a thread", &error))?;
     console.tell(format!(
         "the plaintext is {shown} until {} is unmounted",
-        name(&args.folder)
+        path_name(&args.folder)
     ));
     telling.announce(console);
     let served = mounted.serve();
@@ -105,23 +106,24 @@ fn file_name(volume: &Path) -> FileName {
 
 fn refused(error: &MountError) -> Error {
     match error {
-        MountError::NoFolder { folder } => {
-            Error::new(Exit::Missing, format!("{} does not exist", name(folder)))
-        }
+        MountError::NoFolder { folder } => Error::new(
+            Exit::Missing,
+            format!("{} does not exist", path_name(folder)),
+        ),
         MountError::NotAFolder { folder } => {
-            Error::failure(format!("{} is not a folder", name(folder)))
+            Error::failure(format!("{} is not a folder", path_name(folder)))
         }
         MountError::NotEmpty { folder } => {
-            Error::new(Exit::Busy, format!("{} is not empty", name(folder)))
+            Error::new(Exit::Busy, format!("{} is not empty", path_name(folder)))
                 .hint("What is in it could not be reached any more. Make a new folder.")
         }
         MountError::LeftBehind { folder } => {
-            let folder = name(folder);
+            let folder = path_name(folder);
             let what = format!("{folder} is still the mount of a process that was killed");
             Error::new(Exit::Busy, what).hint(format!("To take it away: fusermount3 -u {folder}"))
         }
         MountError::Folder { folder, source } => {
-            Error::io(format!("cannot look into {}", name(folder)), source)
+            Error::io(format!("cannot look into {}", path_name(folder)), source)
         }
         MountError::NoFuse { source } => Error::io("cannot open /dev/fuse", source).hint(
             "`modprobe fuse` loads it. A container must be given the device: --device /dev/fuse.",
@@ -134,7 +136,7 @@ fn refused(error: &MountError) -> Error {
         MountError::NoFusermount => Error::failure("fusermount3 is not there")
             .hint("Who is not root mounts by it. It is in the package fuse3."),
         MountError::Refused { folder, words } => {
-            Error::failure(format!("cannot mount on {}: {words}", name(folder)))
+            Error::failure(format!("cannot mount on {}: {words}", path_name(folder)))
         }
         _ => Error::failure(error.to_string()),
     }

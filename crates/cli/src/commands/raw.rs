@@ -7,16 +7,16 @@ use luxor_engine::{
     AesKey, Construction, DataUnitLen, DataUnitNumber, Direction, KeyError, KeySpec, Mode,
     ParallelOfbKey, SecretBytes, TweakSchedule, XtsKey,
 };
+use luxor_files::{Input, Output, OutputOptions, Role, path_name};
 use luxor_sector::{RawCipher, RawError};
 
 use crate::{
     args::{GlobalArgs, RawArgs, RawDirection, RawMode, RawTweaks},
     commands::check_not_needed,
     console::Console,
+    contents::warn_of_contents,
     engine::Engine,
-    error::{Error, Exit, Result, name},
-    input::{Input, Role},
-    output::{Output, OutputOptions},
+    error::{Error, Exit, Result},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
 };
@@ -41,7 +41,7 @@ pub fn run(args: &RawArgs, global: &GlobalArgs, console: Console) -> Result<()> 
         ..Default::default()
     };
     let mut output = Output::create(&args.output, &options)?;
-    output.warn_of_contents(console);
+    warn_of_contents([&output], console);
     let key = parameters.key(&secret.existing(&args.input)?, global.key_file.as_deref())?;
     let key = engine.load(&key)?;
 
@@ -64,7 +64,7 @@ pub fn run(args: &RawArgs, global: &GlobalArgs, console: Console) -> Result<()> 
         Direction::Decrypt => "Decrypting",
     };
     let progress = ProgressStyleArgs::new(global, console, args.output == Path::new("-"));
-    let progress = progress.bytes(what, name(&args.input), input.len());
+    let progress = progress.bytes(what, path_name(&args.input), input.len());
     let (input_name, output_name) = (input.name(), output.name());
     cipher
         .run(input.source(), &mut output, &|done| progress.at(done))
@@ -167,7 +167,7 @@ impl Parameters {
             Mode::OfbXe => parallel(Construction::Xe),
             _ => AesKey::new(bytes).map(KeySpec::Ecb),
         };
-        let path = path.map(name).unwrap_or_default();
+        let path = path.map(path_name).unwrap_or_default();
         key.map_err(|error| match error {
             KeyError::Length { found, expected } => {
                 let error = Error::failure(format!(

@@ -3,6 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
+use luxor_files::path_name;
 use luxor_serve::{
     TlsConfigError, TlsServer,
     nbd::{Listener, ServeError, Server, ServerOptions, Stop, Text},
@@ -11,7 +12,7 @@ use luxor_serve::{
 use crate::{
     args::{GlobalArgs, ServeArgs},
     console::Console,
-    error::{Error, Exit, Result, name},
+    error::{Error, Exit, Result},
     export::Export,
     listen::{self, SocketFile},
     pid_file::PidFile,
@@ -89,7 +90,7 @@ fn tls(args: &ServeArgs, console: Console) -> Result<Option<TlsServer>> {
         .map(Some)
         .map_err(|error| match error {
             TlsConfigError::Read { path, source } => {
-                Error::io(format!("cannot read {}", name(&path)), &source)
+                Error::io(format!("cannot read {}", path_name(&path)), &source)
             }
             error => Error::failure(error.to_string()),
         })

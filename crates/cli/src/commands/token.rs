@@ -7,12 +7,12 @@ use luxor_luks::{Header, VolumeHeader};
 use serde_json::{Value, json};
 
 use super::dump::{Escaped, list as listed};
+use luxor_files::{Input, Output, OutputOptions, Role};
+
 use crate::{
     args::{GlobalArgs, TokenAddArgs, TokenArgs, TokenCommand, TokenListArgs, TokenRemoveArgs},
     console::{self, Console},
     error::{Error, Result},
-    input::{Input, Role},
-    output::{Output, OutputOptions},
     volume::Volume,
 };
 

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use luxor_engine::LoadedKey;
+use luxor_files::{DataFile, path_name};
 use luxor_luks::{Encryption, VolumeKey};
 use luxor_sector::{Geometry, Part, SectorSize};
 
@@ -12,9 +13,8 @@ use crate::{
     args::{ExportArgs, GlobalArgs, PlainArgs},
     commands::inputs,
     console::Console,
-    data_file::DataFile,
     engine::Engine,
-    error::{Error, Result, name},
+    error::{Error, Result},
     export::{Export, access, disk, options},
     secrets::SecretSource,
     volume::load,
@@ -27,7 +27,7 @@ const UNIT: u64 = 512;
 pub(super) fn open(args: &ExportArgs, global: &GlobalArgs, console: Console) -> Result<Export> {
     check_no_header(args, global)?;
     let layout = Layout::of(&args.plain)?;
-    let shown = name(&args.volume);
+    let shown = path_name(&args.volume);
     let engine = Engine::select(global, layout.encryption.mode(), console)?;
     let data = DataFile::open(&args.volume, access(args))?;
     let len = layout.data_len(data.len()?, &shown)?;

@@ -12,9 +12,10 @@ use luxor_sector::Disk;
 use nix::{libc, sys::stat::Mode as FileMode, unistd::mkfifo};
 
 use super::*;
+use luxor_files::testing::{Loop, alone};
+
 use crate::{
     args::{self, Command},
-    block_device::tests::{Loop, alone},
     commands,
     error::Exit,
 };

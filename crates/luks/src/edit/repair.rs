@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A damaged or older copy of the metadata, made anew from the other one.
 
-use luxor_sector::Storage;
+use luxor_sector::{Storage, foreign_signature};
 
 use super::{ChangeError, write_copy};
 use crate::{
     binary_header::CopyKind,
     header::{CopyError, CopyStatus, Header, Warning},
-    signature::foreign_signature,
 };
 
 /// What [`Header::repair`] may overwrite.

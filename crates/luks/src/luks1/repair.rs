@@ -21,7 +21,7 @@
 
 use std::{fmt, ops::Range};
 
-use luxor_sector::Storage;
+use luxor_sector::{Storage, foreign_signature};
 use uuid::Uuid;
 
 use super::{
@@ -37,7 +37,6 @@ use crate::{
     hash::HashAlgorithm,
     json::brief,
     keyslot::STRIPES,
-    signature::foreign_signature,
 };
 
 /// So many of the eight areas must be where cryptsetup puts them, before others are put

@@ -12,13 +12,14 @@ use luxor_engine::{
     Backend, Buffer, DataUnitLen, Direction, Executor, KeySpec, LoadedKey, Mode, Registry, Run,
     XtsKey,
 };
+use luxor_files::path_name;
 
 use crate::{
     args::{EnginesArgs, GlobalArgs},
     calibration::{self, Calibration, Call, Cpu, Device, LEAST_CALL},
     console::{self, Console},
     engine,
-    error::{Error, Result, name},
+    error::{Error, Result},
 };
 
 const LONGEST_CALL: usize = 16 << 20;
@@ -57,7 +58,7 @@ pub fn run(args: &EnginesArgs, global: &GlobalArgs, console: Console) -> Result<
     let cpu = Cpu::of_this_machine(cpu.info().name, threads.get());
     let calibration = Calibration::new(cpu, devices);
     calibration.write(&path)?;
-    console.note(format!("kept in {}", name(&path)));
+    console.note(format!("kept in {}", path_name(&path)));
     console::print(&match args.json {
         true => calibration.json(),
         false => text(&calibration),

@@ -3,13 +3,10 @@
 
 use std::{collections::HashSet, io};
 
-use luxor_sector::{MemoryStorage, Storage};
+use luxor_sector::{MemoryStorage, SIGNATURES, SignaturePlace, Storage};
 
 use super::{HEADER, changeable, volume};
-use crate::{
-    ChangeError, CopyKind, Header, Overwrite, ReadError, Uuid,
-    signature::{Place, SIGNATURES},
-};
+use crate::{ChangeError, CopyKind, Header, Overwrite, ReadError, Uuid};
 
 #[test]
 fn the_bad_copy_is_made_anew() {
@@ -72,7 +69,8 @@ fn what_begins_like_something_else_is_left_alone() {
     let entries = || SIGNATURES.iter().filter(|entry| entry.stops_repair);
     assert_eq!(entries().count(), 20);
     for entry in entries() {
-        let (Place::Start(offset), magic, name) = (entry.place, entry.magic, entry.name) else {
+        let (SignaturePlace::Start(offset), magic, name) = (entry.place, entry.magic, entry.name)
+        else {
             panic!("{} is not at the beginning", entry.name);
         };
         let offset = usize::try_from(offset).unwrap();

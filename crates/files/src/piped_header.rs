@@ -13,7 +13,7 @@ use luxor_sector::Storage;
 const MAX_LEN: u64 = 136 << 20;
 
 /// The beginning of a stream as storage that is read on demand.
-pub struct Prefix {
+pub struct PipedHeader {
     state: Mutex<State>,
 }
 
@@ -22,7 +22,7 @@ struct State {
     bytes: Vec<u8>,
 }
 
-impl Prefix {
+impl PipedHeader {
     /// Of a stream of which nothing has been read.
     #[must_use]
     pub fn of(stream: Box<dyn Read + Send>) -> Self {
@@ -74,7 +74,7 @@ impl State {
     }
 }
 
-impl Storage for Prefix {
+impl Storage for PipedHeader {
     /// That of a stream that ends within its first page; of any other it is not
     /// known, and as much as any file may have.
     fn len(&self) -> io::Result<u64> {
@@ -116,7 +116,7 @@ impl Storage for Prefix {
 mod tests {
     use super::*;
 
-    fn rest(prefix: Prefix, offset: u64) -> io::Result<Vec<u8>> {
+    fn rest(prefix: PipedHeader, offset: u64) -> io::Result<Vec<u8>> {
         let mut rest = Vec::new();
         prefix.into_stream_at(offset)?.read_to_end(&mut rest)?;
         Ok(rest)
@@ -127,7 +127,7 @@ mod tests {
         let bytes: Vec<u8> = (0..=255).collect();
         for asked in [0, 1, 100, 256] {
             for offset in [0, 1, 99, 100, 101, 255, 256] {
-                let prefix = Prefix::of(Box::new(io::Cursor::new(bytes.clone())));
+                let prefix = PipedHeader::of(Box::new(io::Cursor::new(bytes.clone())));
                 let mut buf = vec![0; asked];
                 prefix.read_exact_at(&mut buf, 0).unwrap();
                 assert_eq!(buf, bytes[..asked]);
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn reads_may_go_back_and_not_past_the_end() {
-        let prefix = Prefix::of(Box::new(io::Cursor::new(vec![7; 300])));
+        let prefix = PipedHeader::of(Box::new(io::Cursor::new(vec![7; 300])));
         let mut buf = [0; 100];
         for offset in [150, 0, 200, 17] {
             prefix.read_exact_at(&mut buf, offset).unwrap();

@@ -16,8 +16,8 @@ use nix::{libc, sys::stat::Mode, unistd::mkfifo};
 
 use super::*;
 use crate::{
-    block_device::tests::{Loop, alone},
     input::Role,
+    testing::{Loop, alone},
 };
 
 const FORCE: OutputOptions<'_> = OutputOptions {
@@ -121,20 +121,19 @@ fn what_is_in_the_way_is_told_before_any_work() {
     symlink("nothing", path("dangling")).unwrap();
     symlink("loop", path("loop")).unwrap();
 
-    for (name, exit, words) in [
-        ("file", Exit::Busy, "exists already"),
-        ("link", Exit::Busy, "exists already"),
-        ("dangling", Exit::Busy, "exists already"),
-        ("loop", Exit::Failure, "cannot create"),
-        (".", Exit::Failure, "is a folder"),
-        ("new/", Exit::Failure, "is a folder"),
-        ("missing/new", Exit::Missing, "the folder of"),
-        ("file/new", Exit::Missing, "the folder of"),
-        ("", Exit::Failure, "is a folder"),
+    for (name, class, words) in [
+        ("file", FileErrorClass::Busy, "exists already"),
+        ("link", FileErrorClass::Busy, "exists already"),
+        ("dangling", FileErrorClass::Busy, "exists already"),
+        ("loop", FileErrorClass::Failure, "cannot create"),
+        (".", FileErrorClass::Failure, "is a folder"),
+        ("new/", FileErrorClass::Failure, "is a folder"),
+        ("missing/new", FileErrorClass::Missing, "the folder of"),
+        ("file/new", FileErrorClass::Missing, "the folder of"),
+        ("", FileErrorClass::Failure, "is a folder"),
     ] {
         let error = create(&path(name)).unwrap_err();
-        let error = Error::from(error);
-        assert_eq!(error.exit(), exit, "{name}: {error}");
+        assert_eq!(error.class(), class, "{name}: {error}");
         assert!(error.to_string().contains(words), "{name}: {error}");
     }
     let error = create(Path::new("")).unwrap_err().to_string();
@@ -171,7 +170,7 @@ fn a_file_that_is_in_use_is_not_replaced() {
     assert!(lock_data(&locked, Access::Read).unwrap());
     let error = Output::create(file.path(), &FORCE).unwrap_err();
     assert!(matches!(error, OutputError::Locked { .. }), "{error}");
-    assert_eq!(Error::from(error).exit(), Exit::Busy);
+    assert_eq!(error.class(), FileErrorClass::Busy);
     drop(locked);
 
     let device = Loop::over(file.path());
@@ -181,7 +180,7 @@ fn a_file_that_is_in_use_is_not_replaced() {
         error.to_string().ends_with(device.0.to_str().unwrap()),
         "{error}"
     );
-    assert_eq!(Error::from(error).exit(), Exit::Busy);
+    assert_eq!(error.class(), FileErrorClass::Busy);
     assert_eq!(fs::read(file.path()).unwrap(), [7; 4096]);
 }
 
@@ -210,7 +209,7 @@ fn the_input_is_no_output_whatever_its_name() {
                     matches!(error, OutputError::IsInput { .. }),
                     "{name:?}: {error}"
                 );
-                assert_eq!(Error::from(error).exit(), Exit::Failure);
+                assert_eq!(error.class(), FileErrorClass::Failure);
             }
         }
         let options = OutputOptions {
@@ -334,7 +333,7 @@ fn a_device_is_overwritten_when_forced() {
     let (_file, device) = device(32 << 20);
     let error = create(&device.0).unwrap_err();
     assert!(matches!(error, OutputError::IsDevice { .. }), "{error}");
-    assert_eq!(Error::from(error).exit(), Exit::Busy);
+    assert_eq!(error.class(), FileErrorClass::Busy);
 
     let mut output = Output::create(&device.0, &FORCE).unwrap();
     assert_eq!(output.capacity(), Some(32 << 20));
@@ -342,7 +341,7 @@ fn a_device_is_overwritten_when_forced() {
     let error = Output::create(&device.0, &FORCE).unwrap_err();
     assert!(matches!(error, OutputError::InUse { .. }), "{error}");
     let error = Input::open(&device.0, Role::Data).unwrap_err();
-    assert_eq!(Error::from(error).exit(), Exit::Busy);
+    assert_eq!(error.class(), FileErrorClass::Busy);
 
     output.begin(16 << 20, Some(17 << 20)).unwrap();
     output.write_all(&vec![1; 1 << 20]).unwrap();
@@ -487,7 +486,7 @@ fn a_mounted_device_is_refused() {
             words.ends_with(&format!("is mounted at {}", folder.path().display())),
             "{words}"
         );
-        assert_eq!(Error::from(error).exit(), Exit::Busy);
+        assert_eq!(error.class(), FileErrorClass::Busy);
     }
     Output::create(&device.0, &FORCE).unwrap();
 }

@@ -18,7 +18,7 @@ use nix::sys::stat::{major, makedev, minor};
 /// What makes two names the same file: hard links, symbolic links and several
 /// nodes of one device included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Identity {
+pub enum FileIdentity {
     /// A regular file.
     File {
         /// The file system.
@@ -33,7 +33,7 @@ pub enum Identity {
     },
 }
 
-impl Identity {
+impl FileIdentity {
     /// None for what is no storage: pipes, terminals, folders.
     #[must_use]
     pub fn of(metadata: &Metadata) -> Option<Self> {
@@ -78,7 +78,7 @@ impl Identity {
     }
 }
 
-fn directly_below(rdev: u64) -> Vec<Identity> {
+fn directly_below(rdev: u64) -> Vec<FileIdentity> {
     let folder = sysfs(rdev);
     let mut below = Vec::new();
     if folder.join("partition").exists() {
@@ -89,7 +89,7 @@ fn directly_below(rdev: u64) -> Vec<Identity> {
     }
     let mut below: Vec<_> = below
         .into_iter()
-        .map(|rdev| Identity::Device { rdev })
+        .map(|rdev| FileIdentity::Device { rdev })
         .collect();
     below.extend(backing_file(&folder));
     below
@@ -111,7 +111,7 @@ pub fn user(rdev: u64) -> Option<String> {
     if let Ok(mounts) = fs::read("/proc/self/mountinfo")
         && let Some(place) = mounted_at(&mounts, &devices)
     {
-        return Some(format!("mounted at {}", crate::error::name(&place)));
+        return Some(format!("mounted at {}", crate::path_name(&place)));
     }
     for &device in &devices {
         if let Some(holder) = entries(&sysfs(device).join("holders")).first()
@@ -119,16 +119,28 @@ pub fn user(rdev: u64) -> Option<String> {
         {
             return Some(format!("in use by /dev/{}", name.display()));
         }
-        if let Some(device) = loop_over(Identity::Device { rdev: device }) {
+        if let Some(device) = loop_over(FileIdentity::Device { rdev: device }) {
             return Some(format!("in use by {device}"));
         }
     }
     None
 }
 
+/// Who uses the file or block device with this `metadata`, and would not see what is
+/// written there: `mounted at /srv`, `in use by /dev/loop0`.
+#[must_use]
+pub fn user_of(metadata: &Metadata) -> Option<String> {
+    if metadata.file_type().is_block_device() {
+        user(metadata.rdev())
+    } else {
+        let device = FileIdentity::of(metadata).and_then(loop_over)?;
+        Some(format!("in use by {device}"))
+    }
+}
+
 /// The loop device that has `below` as its backing file: `/dev/loop0`.
 #[must_use]
-pub fn loop_over(below: Identity) -> Option<String> {
+pub fn loop_over(below: FileIdentity) -> Option<String> {
     let devices = entries(Path::new("/sys/block"));
     let device = devices
         .iter()
@@ -174,10 +186,10 @@ fn unescaped(field: &[u8]) -> PathBuf {
     OsString::from_vec(bytes).into()
 }
 
-fn backing_file(folder: &Path) -> Option<Identity> {
+fn backing_file(folder: &Path) -> Option<FileIdentity> {
     let mut path = fs::read(folder.join("loop/backing_file")).ok()?;
     path.pop_if(|last| *last == b'\n');
-    Identity::of(&fs::metadata(OsString::from_vec(path)).ok()?)
+    FileIdentity::of(&fs::metadata(OsString::from_vec(path)).ok()?)
 }
 
 fn sysfs(rdev: u64) -> PathBuf {
@@ -203,56 +215,12 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[cfg(test)]
-pub mod tests {
-    use std::{
-        process::Command,
-        sync::{Mutex, MutexGuard, PoisonError},
-    };
-
+mod tests {
     use super::*;
+    use crate::testing::{Loop, alone};
 
-    /// Held by tests that start processes, and by those that lock a file or a
-    /// device and release it: a process that is just being started has all open
-    /// files for a moment, and with them what was locked.
-    pub fn alone() -> MutexGuard<'static, ()> {
-        static ALONE: Mutex<()> = Mutex::new(());
-        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A loop device over a file, until dropped.
-    pub struct Loop(pub PathBuf);
-
-    impl Loop {
-        pub fn over(file: &Path) -> Self {
-            Self::with_sectors(file, 512)
-        }
-
-        pub fn with_sectors(file: &Path, bytes: u32) -> Self {
-            let output = Command::new("losetup")
-                .args(["--find", "--show", "--sector-size", &bytes.to_string()])
-                .arg(file)
-                .output();
-            let output = output.unwrap();
-            assert!(
-                output.status.success(),
-                "{}",
-                String::from_utf8_lossy(&output.stderr)
-            );
-            Self(String::from_utf8(output.stdout).unwrap().trim().into())
-        }
-    }
-
-    impl Drop for Loop {
-        fn drop(&mut self) {
-            let _ = Command::new("losetup")
-                .arg("--detach")
-                .arg(&self.0)
-                .status();
-        }
-    }
-
-    fn identity(path: &Path) -> Identity {
-        Identity::of(&fs::metadata(path).unwrap()).unwrap()
+    fn identity(path: &Path) -> FileIdentity {
+        FileIdentity::of(&fs::metadata(path).unwrap()).unwrap()
     }
 
     #[test]
@@ -307,7 +275,7 @@ pub mod tests {
         assert_eq!(user(makedev(4095, 1_000_000)), None);
         let file = tempfile::tempfile().unwrap();
         assert_eq!(user(file.metadata().unwrap().rdev()), None);
-        assert_eq!(Identity::of(&fs::metadata("/dev/null").unwrap()), None);
-        assert_eq!(Identity::of(&fs::metadata("/").unwrap()), None);
+        assert_eq!(FileIdentity::of(&fs::metadata("/dev/null").unwrap()), None);
+        assert_eq!(FileIdentity::of(&fs::metadata("/").unwrap()), None);
     }
 }

@@ -6,7 +6,7 @@
 //! folder, and the link stays as it is.
 
 mod device;
-pub mod entry;
+mod entry;
 mod sparse;
 mod whole_file;
 
@@ -22,16 +22,17 @@ use std::{
 use luxor_sector::Storage;
 use nix::fcntl::OFlag;
 
+pub(crate) use self::entry::DirectoryEntry;
 use crate::{
-    block_device::{self, Identity},
-    console::Console,
-    contents,
-    error::{Error, Exit, io_words, name},
+    block_device::{self, FileIdentity},
+    contents::recognised,
+    display::{io_words, name_or},
+    error_class::FileErrorClass,
     input::Input,
     locks::{Access, lock_data},
     output::{
         device::Device,
-        entry::{Entry, EntryError, Found},
+        entry::{EntryError, Found},
         sparse::SparseWriter,
         whole_file::WholeFile,
     },
@@ -108,7 +109,7 @@ impl Output {
         if path == Path::new("-") {
             let file = standard_streams::stdout().map_err(failed)?;
             let metadata = file.metadata().map_err(failed)?;
-            check_not_input(path, Identity::of(&metadata), options)?;
+            check_not_input(path, FileIdentity::of(&metadata), options)?;
             return Ok(Self {
                 path: path_of(),
                 kind: Kind::Stream(file),
@@ -116,7 +117,7 @@ impl Output {
         }
 
         standard_streams::check_path(path).map_err(failed)?;
-        let entry = Entry::of(path).map_err(|error| match error {
+        let entry = DirectoryEntry::of(path).map_err(|error| match error {
             EntryError::MissingFolder => OutputError::MissingFolder { path: path_of() },
             EntryError::Folder => OutputError::Folder { path: path_of() },
             EntryError::ForeignLink => OutputError::ForeignLink { path: path_of() },
@@ -183,14 +184,12 @@ impl Output {
         self.as_storage().is_some()
     }
 
-    /// Says what is recognised on a block device that will be overwritten: before a secret
-    /// is asked for, and before anything is written.
-    pub fn warn_of_contents(&self, console: Console) {
-        let Kind::Device { device, .. } = &self.kind else {
-            return;
-        };
-        for what in contents::recognised(device.file()) {
-            console.warn(format!("{} has {what}, which is overwritten", self.name()));
+    /// What is recognised on a block device that will be overwritten, in words.
+    #[must_use]
+    pub fn contents(&self) -> Vec<String> {
+        match &self.kind {
+            Kind::Device { device, .. } => recognised(device.file()),
+            Kind::File { .. } | Kind::Stream(_) => Vec::new(),
         }
     }
 
@@ -301,7 +300,7 @@ impl Write for Output {
 /// Refuses the file or device that is read at the same time.
 fn check_not_input(
     path: &Path,
-    identity: Option<Identity>,
+    identity: Option<FileIdentity>,
     options: &OutputOptions<'_>,
 ) -> Result<(), OutputError> {
     let input = options.known_input.and_then(Input::identity);
@@ -317,7 +316,7 @@ fn check_not_input(
 /// as long as what is returned is open.
 fn check_replaceable(
     path: &Path,
-    entry: &Entry,
+    entry: &DirectoryEntry,
     found: &Found,
     options: &OutputOptions<'_>,
 ) -> Result<Option<File>, OutputError> {
@@ -355,11 +354,7 @@ fn check_replaceable(
 }
 
 fn shown(path: &Path) -> String {
-    if path == Path::new("-") {
-        "standard output".into()
-    } else {
-        name(path)
-    }
+    name_or(path, "standard output")
 }
 
 fn on_it(found: &[String]) -> String {
@@ -374,15 +369,14 @@ fn on_it(found: &[String]) -> String {
 #[non_exhaustive]
 pub enum OutputError {
     /// There is a file of that name.
-    #[error("{} exists already (--force replaces it)", shown(path))]
+    #[error("{} exists already", shown(path))]
     Exists {
         /// As it was named.
         path: PathBuf,
     },
     /// It would have to be replaced at once with another one.
     #[error(
-        "{} exists already, and OUTPUT and --header are not replaced together: remove it, or name \
-         another file",
+        "{} exists already, and two files cannot be replaced at once",
         shown(path)
     )]
     OneOfTwo {
@@ -391,8 +385,7 @@ pub enum OutputError {
     },
     /// It belongs to another user, who would get what is written.
     #[error(
-        "{} is a {kind} of another user (uid {uid}), who can read what is written there; --force \
-         writes to it",
+        "{} is a {kind} of another user (uid {uid}), who can read what is written there",
         shown(path)
     )]
     Foreign {
@@ -414,11 +407,7 @@ pub enum OutputError {
         path: PathBuf,
     },
     /// It is a block device, and force was not asked for.
-    #[error(
-        "{} is a block device{}: --force overwrites what is on it",
-        shown(path),
-        on_it(found)
-    )]
+    #[error("{} is a block device{}", shown(path), on_it(found))]
     IsDevice {
         /// As it was named.
         path: PathBuf,
@@ -485,24 +474,25 @@ pub enum OutputError {
     },
 }
 
-impl From<OutputError> for Error {
-    fn from(error: OutputError) -> Self {
-        let exit = match error {
-            OutputError::Exists { .. }
-            | OutputError::OneOfTwo { .. }
-            | OutputError::IsDevice { .. }
-            | OutputError::Foreign { .. }
-            | OutputError::ForeignLink { .. }
-            | OutputError::InUse { .. }
-            | OutputError::Locked { .. } => Exit::Busy,
-            OutputError::MissingFolder { .. } => Exit::Missing,
-            OutputError::Folder { .. }
-            | OutputError::IsInput { .. }
-            | OutputError::TooSmall { .. }
-            | OutputError::Create { .. }
-            | OutputError::Finish { .. } => Exit::Failure,
-        };
-        Self::new(exit, error.to_string())
+impl OutputError {
+    /// The kind of failure.
+    #[must_use]
+    pub fn class(&self) -> FileErrorClass {
+        match self {
+            Self::Exists { .. }
+            | Self::OneOfTwo { .. }
+            | Self::IsDevice { .. }
+            | Self::Foreign { .. }
+            | Self::ForeignLink { .. }
+            | Self::InUse { .. }
+            | Self::Locked { .. } => FileErrorClass::Busy,
+            Self::MissingFolder { .. } => FileErrorClass::Missing,
+            Self::Folder { .. }
+            | Self::IsInput { .. }
+            | Self::TooSmall { .. }
+            | Self::Create { .. }
+            | Self::Finish { .. } => FileErrorClass::Failure,
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is read: a file, a block device, a pipe, standard input. And what has metadata
-//! that are changed in place, by [`Change`](crate::change::Change).
+//! that are changed in place, by [`MetadataChange`](crate::MetadataChange).
 
-mod place;
+mod announced;
 #[cfg(test)]
 mod tests;
 
@@ -20,11 +20,12 @@ use luxor_sector::{
     copy::{Region, Source},
 };
 use nix::libc;
-use place::Place;
 
+use self::announced::AnnouncedLength;
 use crate::{
-    block_device::Identity,
-    error::{Error, Exit, io_words, name},
+    block_device::FileIdentity,
+    display::{io_words, name_or},
+    error_class::FileErrorClass,
     locks::{Access, lock_data, unlock_data},
     standard_streams,
 };
@@ -57,7 +58,7 @@ pub struct Input {
 
 #[derive(Debug)]
 enum Kind {
-    Seekable(Place),
+    Seekable(AnnouncedLength),
     /// A pipe, a terminal, a socket: read in order, to an end that nobody knows.
     Stream {
         /// Bytes read.
@@ -125,7 +126,7 @@ impl Input {
                 Kind::Stream { position: 0 }
             } else {
                 let base = position.min(end);
-                Kind::Seekable(Place {
+                Kind::Seekable(AnnouncedLength {
                     base,
                     len: end - base,
                     position: 0,
@@ -203,9 +204,9 @@ impl Input {
 
     /// Which file or device it is. None for pipes and the like.
     #[must_use]
-    pub fn identity(&self) -> Option<Identity> {
+    pub fn identity(&self) -> Option<FileIdentity> {
         match self.kind {
-            Kind::Seekable(_) => Identity::of(&self.file.metadata().ok()?),
+            Kind::Seekable(_) => FileIdentity::of(&self.file.metadata().ok()?),
             Kind::Stream { .. } => None,
         }
     }
@@ -299,11 +300,7 @@ impl Drop for Input {
 }
 
 fn shown(path: &Path) -> String {
-    if path == Path::new("-") {
-        "standard input".into()
-    } else {
-        name(path)
-    }
+    name_or(path, "standard input")
 }
 
 /// Why an input cannot be opened.
@@ -347,15 +344,16 @@ pub enum InputError {
     },
 }
 
-impl From<InputError> for Error {
-    fn from(error: InputError) -> Self {
-        let exit = match error {
-            InputError::Missing { .. } => Exit::Missing,
-            InputError::Locked { .. } => Exit::Busy,
-            InputError::Folder { .. }
-            | InputError::Unchangeable { .. }
-            | InputError::Open { .. } => Exit::Failure,
-        };
-        Self::new(exit, error.to_string())
+impl InputError {
+    /// The kind of failure.
+    #[must_use]
+    pub fn class(&self) -> FileErrorClass {
+        match self {
+            Self::Missing { .. } => FileErrorClass::Missing,
+            Self::Locked { .. } => FileErrorClass::Busy,
+            Self::Folder { .. } | Self::Unchangeable { .. } | Self::Open { .. } => {
+                FileErrorClass::Failure
+            }
+        }
     }
 }

@@ -4,11 +4,11 @@
 
 use std::io;
 
-use luxor_sector::Storage;
+use crate::Storage;
 
 /// Where a magic stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum SignaturePlace {
     /// That many bytes behind the beginning.
     Start(u64),
     /// That many bytes before the end.
@@ -17,9 +17,9 @@ pub(crate) enum Place {
     EndAligned(u64, u64),
 }
 
-use Place::{End, EndAligned, Start};
+use SignaturePlace::{End, EndAligned, Start};
 
-impl Place {
+impl SignaturePlace {
     /// `None` where the storage is too short.
     fn offset(self, storage_len: u64) -> Option<u64> {
         match self {
@@ -31,9 +31,12 @@ impl Place {
 }
 
 /// An entry of [`SIGNATURES`].
-pub(crate) struct Entry {
-    pub place: Place,
+pub struct SignatureEntry {
+    /// Where the magic stands.
+    pub place: SignaturePlace,
+    /// The bytes that are looked for.
     pub magic: &'static [u8],
+    /// What they are the sign of, in words.
     pub name: &'static str,
     /// Whether a header's copy that is damaged is not made anew while this stands in its
     /// place. Not LUKS itself, and nothing that the header's own fields and areas could
@@ -42,9 +45,9 @@ pub(crate) struct Entry {
 }
 
 /// What stands in place of a LUKS header, beside it or behind it.
-const fn other(place: Place, magic: &'static [u8], name: &'static str) -> Entry {
+const fn other(place: SignaturePlace, magic: &'static [u8], name: &'static str) -> SignatureEntry {
     let stops_repair = false;
-    Entry {
+    SignatureEntry {
         place,
         magic,
         name,
@@ -54,8 +57,8 @@ const fn other(place: Place, magic: &'static [u8], name: &'static str) -> Entry 
 
 /// What fits between a volume's beginning and its data, and shows that something else
 /// begins there.
-const fn start(offset: u64, magic: &'static [u8], name: &'static str) -> Entry {
-    Entry {
+const fn start(offset: u64, magic: &'static [u8], name: &'static str) -> SignatureEntry {
+    SignatureEntry {
         place: Start(offset),
         magic,
         name,
@@ -77,7 +80,7 @@ const UDF: &str = "a UDF file system";
 const ISO: &str = "an ISO 9660 file system";
 
 /// The order is that of the offsets; repairing names the first.
-pub(crate) const SIGNATURES: [Entry; 77] = [
+pub const SIGNATURES: [SignatureEntry; 77] = [
     other(Start(0), b"LUKS\xba\xbe", LUKS),
     start(0, b"XFSB", "an XFS file system"),
     start(0, b"hsqs", "a squashfs file system"),
@@ -323,7 +326,7 @@ impl Looker<'_> {
 ///
 /// # Errors
 /// The storage's.
-pub(crate) fn foreign_signature(storage: &dyn Storage) -> io::Result<Option<&'static str>> {
+pub fn foreign_signature(storage: &dyn Storage) -> io::Result<Option<&'static str>> {
     let len = storage.len()?;
     for entry in SIGNATURES.iter().filter(|entry| entry.stops_repair) {
         let mut found = vec![0; entry.magic.len()];

@@ -3,7 +3,7 @@
 
 use std::{fs, process::Command};
 
-use luxor_sector::MemoryStorage;
+use crate::MemoryStorage;
 
 use super::*;
 

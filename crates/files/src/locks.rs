@@ -18,6 +18,8 @@ use nix::{
     sys::stat::{major, minor},
 };
 
+use crate::io_words;
+
 /// What is done with a file's data while it is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -138,18 +140,23 @@ pub struct MetadataLock {
 }
 
 /// Why metadata are not locked.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LockError {
-    /// Another program has had the lock for so long.
+    /// Another program has had the lock all this time.
+    #[error("another program has had the lock for {} seconds", .0.as_secs())]
     Held(Duration),
     /// The lock that other programs would see cannot be had.
+    #[error("{what}: {}", io_words(source))]
     Missing {
         /// What would be locked.
         what: String,
+        /// What the system said.
         source: io::Error,
     },
-    /// What else the system says.
-    Io(io::Error),
+    /// Any other error of the system.
+    #[error("{}", io_words(.0))]
+    Io(#[source] io::Error),
 }
 
 impl MetadataLock {
@@ -362,7 +369,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::block_device::tests::alone;
+    use crate::testing::alone;
 
     fn opened(path: &Path) -> File {
         OpenOptions::new()

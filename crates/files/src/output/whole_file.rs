@@ -22,10 +22,10 @@ use nix::{
     unistd::{UnlinkatFlags, geteuid, linkat, unlinkat},
 };
 
-use super::{OutputError, OutputOptions, entry::Entry};
+use super::{OutputError, OutputOptions, entry::DirectoryEntry};
 use crate::{
     locks::{Access, lock_data},
-    process::{self, Temporary},
+    temporary::{Temporary, uninterrupted},
 };
 
 /// A file that is being written and has no name yet, or a random one where the
@@ -68,7 +68,7 @@ impl WholeFile {
     /// kept until the end.
     pub fn create(
         path: &Path,
-        entry: Entry,
+        entry: DirectoryEntry,
         options: &OutputOptions<'_>,
         old: Option<File>,
     ) -> Result<Self, OutputError> {
@@ -77,7 +77,7 @@ impl WholeFile {
 
     fn create_as(
         path: &Path,
-        entry: Entry,
+        entry: DirectoryEntry,
         options: &OutputOptions<'_>,
         old: Option<File>,
         nameless: Nameless,
@@ -152,7 +152,7 @@ impl WholeFile {
         }
         // A link never replaces: link to another name, and rename that. A signal waits, so
         // that the whole plaintext does not stay there under a name that no one looks for.
-        process::uninterrupted(|| {
+        uninterrupted(|| {
             let link = || self.link_left_over();
             let other = match link() {
                 // Another run was killed here.
@@ -369,8 +369,14 @@ mod tests {
             force,
             ..OutputOptions::default()
         };
-        let whole =
-            WholeFile::create_as(path, Entry::of(path).unwrap(), &options, None, nameless).unwrap();
+        let whole = WholeFile::create_as(
+            path,
+            DirectoryEntry::of(path).unwrap(),
+            &options,
+            None,
+            nameless,
+        )
+        .unwrap();
         assert_eq!(whole.temporary.is_some(), nameless == Nameless::Never);
         Storage::write_all_at(&whole.file, b"new", 0).unwrap();
         whole
@@ -513,9 +519,14 @@ mod tests {
                 mode,
                 ..OutputOptions::default()
             };
-            let mut whole =
-                WholeFile::create_as(&path, Entry::of(&path).unwrap(), &options, None, nameless)
-                    .unwrap();
+            let mut whole = WholeFile::create_as(
+                &path,
+                DirectoryEntry::of(&path).unwrap(),
+                &options,
+                None,
+                nameless,
+            )
+            .unwrap();
             whole.publish().unwrap();
             assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, mode);
         }

@@ -27,11 +27,11 @@ use nix::{
     unistd::geteuid,
 };
 
-use crate::block_device::Identity;
+use crate::block_device::FileIdentity;
 
 /// A name in a folder that exists, and no symbolic link.
 #[derive(Debug)]
-pub struct Entry {
+pub struct DirectoryEntry {
     /// Open for looking up names only.
     pub folder: File,
     /// The folder's path, for messages and for removing files at a signal.
@@ -68,7 +68,7 @@ impl From<Errno> for EntryError {
     }
 }
 
-impl Entry {
+impl DirectoryEntry {
     /// Follows `path`, by the kernel's rule for links in folders that all may write
     /// (`protected_symlinks` in proc(5)): such a link counts if it belongs to the caller
     /// or to the folder's owner.
@@ -173,8 +173,8 @@ impl Found {
         }
     }
 
-    pub fn identity(&self) -> Option<Identity> {
-        Identity::of(&self.metadata)
+    pub fn identity(&self) -> Option<FileIdentity> {
+        FileIdentity::of(&self.metadata)
     }
 }
 

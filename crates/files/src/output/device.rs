@@ -8,7 +8,7 @@ use nix::fcntl::OFlag;
 
 use super::{
     OutputError,
-    entry::{Entry, Found},
+    entry::{DirectoryEntry, Found},
 };
 use crate::{
     block_device,
@@ -36,7 +36,7 @@ impl Device {
     /// Opens `path` so that nobody can mount it meanwhile.
     pub fn open(
         path: &Path,
-        entry: &Entry,
+        entry: &DirectoryEntry,
         found: &Found,
         force: bool,
     ) -> Result<Self, OutputError> {

@@ -12,7 +12,7 @@ use nix::{
 
 /// Where in a file or device.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct AnnouncedLength {
     /// Where the input's first byte is. Not 0 only where standard input is a
     /// file of which something else has read a part.
     pub(super) base: u64,
@@ -23,7 +23,7 @@ pub(super) struct Place {
     pub(super) regular: bool,
 }
 
-impl Place {
+impl AnnouncedLength {
     /// Goes on reading.
     pub(super) fn read(&mut self, file: &File, buf: &mut [u8]) -> io::Result<usize> {
         let left = self.len - self.position;

@@ -5,8 +5,8 @@ use nix::{sys::stat::Mode, unistd::mkfifo};
 
 use super::*;
 use crate::{
-    block_device::tests::{Loop, alone},
-    change::Change,
+    MetadataChange,
+    testing::{Loop, alone},
 };
 
 fn data(path: &Path) -> Input {
@@ -52,7 +52,7 @@ fn only_what_is_opened_for_changes_is_written() {
     let path = folder.path().join("file");
     fs::write(&path, "0123456789").unwrap();
     let input = Input::open(&path, Role::Change).unwrap();
-    let change = Change::begin(&input, false).unwrap();
+    let change = MetadataChange::begin(&input, |_| true).unwrap();
     change.storage().write_all_at(b"xy", 8).unwrap();
     change.storage().sync().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"01234567xy");
@@ -304,11 +304,11 @@ fn what_cannot_be_opened_is_told_in_words() {
         error.to_string().ends_with("no such file does not exist"),
         "{error}"
     );
-    assert_eq!(Error::from(error).exit(), Exit::Missing);
+    assert_eq!(error.class(), FileErrorClass::Missing);
 
     let error = Input::open(folder.path(), Role::Data).unwrap_err();
     assert!(matches!(error, InputError::Folder { .. }));
-    assert_eq!(Error::from(error).exit(), Exit::Failure);
+    assert_eq!(error.class(), FileErrorClass::Failure);
 
     fs::write(&path, "x").unwrap();
     let writer = OpenOptions::new()
@@ -319,7 +319,7 @@ fn what_cannot_be_opened_is_told_in_words() {
     assert!(lock_data(&writer, Access::Write).unwrap());
     let error = Input::open(&path, Role::Data).unwrap_err();
     assert!(matches!(error, InputError::Locked { .. }));
-    assert_eq!(Error::from(error).exit(), Exit::Busy);
+    assert_eq!(error.class(), FileErrorClass::Busy);
     Input::open(&path, Role::Metadata).unwrap();
     drop(writer);
 

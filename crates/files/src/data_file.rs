@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The file or block device whose data are in use for as long as it is open.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Seek},
+    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use luxor_sector::Storage;
+use nix::libc;
+
+use crate::{
+    block_device::{self, FileIdentity},
+    display::{io_words, path_name},
+    error_class::FileErrorClass,
+    input::{Input, InputError, Role},
+    locks::{Access, lock_data},
+};
+
+/// The storage with a volume's data, open for reading or for writing too.
+///
+/// Its data are locked until the last handle is closed: who reads allows other readers,
+/// who writes allows nobody. A device that is written is nobody else's meanwhile.
+#[derive(Debug)]
+pub struct DataFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl DataFile {
+    /// Opens `path` and locks its data.
+    ///
+    /// # Errors
+    /// [`DataFileError`].
+    pub fn open(path: &Path, access: Access) -> Result<Self, DataFileError> {
+        let path_of = || path.to_owned();
+        let failed = |source| DataFileError::Open {
+            path: path_of(),
+            access,
+            source,
+        };
+        let in_use = |user| DataFileError::InUse {
+            path: path_of(),
+            user,
+        };
+        if path == Path::new("-") {
+            return Err(DataFileError::StandardInput);
+        }
+        // Before it is opened: a pipe would wait for its other end.
+        let metadata = fs::metadata(path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                DataFileError::Missing { path: path_of() }
+            }
+            _ => failed(source),
+        })?;
+        if metadata.is_dir() {
+            return Err(DataFileError::Folder { path: path_of() });
+        }
+        let identity = FileIdentity::of(&metadata)
+            .ok_or_else(|| DataFileError::NoStorage { path: path_of() })?;
+        if access == Access::Write
+            && let Some(user) = block_device::user_of(&metadata)
+        {
+            return Err(in_use(user));
+        }
+        let excluding = if access == Access::Write && metadata.file_type().is_block_device() {
+            libc::O_EXCL
+        } else {
+            0
+        };
+        let file = OpenOptions::new()
+            .read(true)
+            .write(access == Access::Write)
+            .custom_flags(excluding | libc::O_NOCTTY)
+            .open(path)
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::ResourceBusy => in_use("in use".into()),
+                _ => failed(source),
+            })?;
+        // The name may have been given to something else in between.
+        if FileIdentity::of(&file.metadata().map_err(failed)?) != Some(identity) {
+            return Err(failed(io::Error::other("it changed while it was opened")));
+        }
+        if !lock_data(&file, access).map_err(failed)? {
+            return Err(DataFileError::Locked {
+                path: path_of(),
+                access,
+            });
+        }
+        Ok(Self {
+            path: path_of(),
+            file,
+        })
+    }
+
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    /// [`DataFileError::Read`].
+    pub fn len(&self) -> Result<u64, DataFileError> {
+        Storage::len(&self.file).map_err(|error| self.unreadable(error))
+    }
+
+    /// What reads it as any input, from its beginning.
+    ///
+    /// # Errors
+    /// [`DataFileError::Read`] and [`DataFileError::Input`].
+    pub fn input(&self) -> Result<Input, DataFileError> {
+        let file = self.file.try_clone().and_then(|mut file| {
+            // All handles have one position, which asking for the length has moved.
+            file.rewind()?;
+            Ok(file)
+        });
+        let file = file.map_err(|error| self.unreadable(error))?;
+        Ok(Input::of_file(file, &self.path, Role::Metadata)?)
+    }
+
+    /// The bytes, to be read and, when it was opened so, written.
+    #[must_use]
+    pub fn into_storage(self) -> File {
+        self.file
+    }
+
+    fn unreadable(&self, source: io::Error) -> DataFileError {
+        let path = self.path.clone();
+        DataFileError::Read { path, source }
+    }
+}
+
+/// Why a file or block device cannot be the storage of a disk.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataFileError {
+    /// Standard input was named.
+    #[error("standard input cannot be given out as a disk: name a file or a block device")]
+    StandardInput,
+    /// There is nothing of that name.
+    #[error("{} does not exist", path_name(path))]
+    Missing {
+        /// As it was named.
+        path: PathBuf,
+    },
+    /// It is a folder.
+    #[error("{} is a folder, not a file", path_name(path))]
+    Folder {
+        /// As it was named.
+        path: PathBuf,
+    },
+    /// It is a pipe, a terminal or the like.
+    #[error(
+        "{} cannot be given out as a disk: it is no file and no block device",
+        path_name(path)
+    )]
+    NoStorage {
+        /// As it was named.
+        path: PathBuf,
+    },
+    /// It is mounted, or something lies upon it, and it would be written.
+    #[error("{} is {user}", path_name(path))]
+    InUse {
+        /// As it was named.
+        path: PathBuf,
+        /// By whom, in words.
+        user: String,
+    },
+    /// Another program uses its data.
+    #[error("{} is locked: another program is {}", path_name(path), user_words(*access))]
+    Locked {
+        /// As it was named.
+        path: PathBuf,
+        /// What it would be opened for.
+        access: Access,
+    },
+    /// The system refused to open it.
+    #[error("cannot open {}: {}", path_name(path), io_words(source))]
+    Open {
+        /// As it was named.
+        path: PathBuf,
+        /// What it would be opened for.
+        access: Access,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system refused to read it.
+    #[error("cannot read {}: {}", path_name(path), io_words(source))]
+    Read {
+        /// As it was named.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It cannot be read as an input.
+    #[error(transparent)]
+    Input(#[from] InputError),
+}
+
+impl DataFileError {
+    /// The kind of failure.
+    #[must_use]
+    pub fn class(&self) -> FileErrorClass {
+        match self {
+            Self::Missing { .. } => FileErrorClass::Missing,
+            Self::InUse { .. } | Self::Locked { .. } => FileErrorClass::Busy,
+            Self::Open { source, .. } | Self::Read { source, .. } => source.into(),
+            Self::Input(error) => error.class(),
+            Self::StandardInput | Self::Folder { .. } | Self::NoStorage { .. } => {
+                FileErrorClass::Failure
+            }
+        }
+    }
+}
+
+/// What the program that holds the data is doing, seen by one that wants `access`.
+fn user_words(access: Access) -> &'static str {
+    match access {
+        Access::Read => "writing to it",
+        Access::Write => "using it",
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What Linux knows about files, for programs that read and write volumes.
+//!
+//! | to … | use |
+//! |---|---|
+//! | read a file, a block device or a pipe | [`Input`] |
+//! | write a file that appears whole or not at all, a block device or a pipe | [`Output`] |
+//! | keep a file or block device open as the storage of a disk | [`DataFile`] |
+//! | change metadata in place, under the locks that cryptsetup and Luxor share | [`MetadataChange`] |
+//! | read a header that comes through a pipe | [`PipedHeader`] |
+//! | find out whether two names are one file, or who uses a block device | [`is_same_file`], [`FileIdentity`], [`block_device`] |
+//! | have files removed when a signal ends the program | [`temporary`] |
+//!
+//! Data are locked where qemu has its locks, metadata where cryptsetup has its own:
+//! [`locks`].
+
+#![deny(unsafe_code)]
+
+pub mod block_device;
+mod contents;
+mod data_file;
+mod display;
+mod error_class;
+mod input;
+pub mod locks;
+mod metadata_change;
+mod output;
+mod piped_header;
+mod same_file;
+pub mod standard_streams;
+pub mod temporary;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use block_device::FileIdentity;
+pub use contents::recognised;
+pub use data_file::{DataFile, DataFileError};
+pub use display::{io_words, is_shown, path_name};
+pub use error_class::FileErrorClass;
+pub use input::{Input, InputError, Role};
+pub use metadata_change::{MetadataChange, NotLocked, lock_to_read};
+pub use output::{Output, OutputError, OutputOptions};
+pub use piped_header::PipedHeader;
+pub use same_file::is_same_file;

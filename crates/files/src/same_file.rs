@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether two paths name one file.
+
+use std::{fs, io, path::Path};
+
+use crate::{FileIdentity, output::DirectoryEntry, standard_streams};
+
+/// Whether `output` names the file `other`, which may be `-` for standard input, or lies
+/// on the same device. Neither has to exist.
+#[must_use]
+pub fn is_same_file(output: &Path, other: &Path) -> bool {
+    let metadata = if other == Path::new("-") {
+        standard_streams::stdin().and_then(|stdin| stdin.metadata())
+    } else {
+        fs::metadata(other)
+    };
+    let identity = |metadata: io::Result<_>| FileIdentity::of(&metadata.ok()?);
+    match (identity(fs::metadata(output)), identity(metadata)) {
+        (Some(output), Some(other)) => output.overlaps(other),
+        _ => is_same_entry(output, other).unwrap_or(false),
+    }
+}
+
+/// Whether both have or would get one name in one folder.
+fn is_same_entry(a: &Path, b: &Path) -> Option<bool> {
+    let [a, b] = [DirectoryEntry::of(a).ok()?, DirectoryEntry::of(b).ok()?];
+    Some(a.place().ok()? == b.place().ok()?)
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! For tests: loop devices, and a lock among the tests of one program.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+/// Held by tests that start processes, and by those that lock a file or a
+/// device and release it: a process that is just being started has all open
+/// files for a moment, and with them what was locked.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A loop device over a file, until dropped.
+pub struct Loop(pub PathBuf);
+
+impl Loop {
+    /// With sectors of 512 bytes.
+    ///
+    /// # Panics
+    /// When `losetup` fails.
+    #[must_use]
+    pub fn over(file: &Path) -> Self {
+        Self::with_sectors(file, 512)
+    }
+
+    /// With sectors of `bytes`.
+    ///
+    /// # Panics
+    /// When `losetup` fails.
+    #[must_use]
+    pub fn with_sectors(file: &Path, bytes: u32) -> Self {
+        let output = Command::new("losetup")
+            .args(["--find", "--show", "--sector-size", &bytes.to_string()])
+            .arg(file)
+            .output();
+        let output = output.unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Self(String::from_utf8(output.stdout).unwrap().trim().into())
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup")
+            .arg("--detach")
+            .arg(&self.0)
+            .status();
+    }
+}
