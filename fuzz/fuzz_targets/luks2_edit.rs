@@ -12,8 +12,8 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use luxor_fuzz::{backend, luks2};
 use luxor_luks::{
-    ActivationFlag, ChangeError, Header, Luks2Options, NewKeyslot, NewVolume, Overwrite, PbkdfKind,
-    PbkdfOptions, Priority, UnlockOptions, Uuid,
+    ActivationFlag, ChangeError, Luks2Header, Luks2Options, NewKeyslot, NewVolume, Overwrite,
+    PbkdfKind, PbkdfOptions, Priority, UnlockOptions, Uuid,
 };
 use luxor_sector::MemoryStorage;
 use serde_json::{Map, Value, json};
@@ -28,7 +28,7 @@ fuzz_target!(|input: &[u8]| {
     };
     let json = String::from_utf8_lossy(json).replace(DIGEST, &NEW.digest);
     let storage = MemoryStorage::new(luks2::volume(layout, json.as_bytes()));
-    let Ok(mut header) = Header::read(&storage) else {
+    let Ok(mut header) = Luks2Header::read(&storage) else {
         return;
     };
     for change in changes.chunks_exact(2) {
@@ -37,7 +37,7 @@ fuzz_target!(|input: &[u8]| {
 });
 
 /// Makes one change, and checks what has become of everything.
-fn changed(header: &mut Header, storage: &MemoryStorage, kind: u8, argument: u8) {
+fn changed(header: &mut Luks2Header, storage: &MemoryStorage, kind: u8, argument: u8) {
     let (before, bytes) = (header.clone(), storage.to_bytes());
     let change = Change::new(kind, argument);
     if let Err(error) = change.make(header, storage) {
@@ -48,14 +48,14 @@ fn changed(header: &mut Header, storage: &MemoryStorage, kind: u8, argument: u8)
         return;
     }
 
-    let now = Header::read(storage).expect("what was written can be read");
+    let now = Luks2Header::read(storage).expect("what was written can be read");
     assert!(now.warnings().is_empty(), "{:?}", now.warnings());
     assert_eq!(now.metadata_json(), header.metadata_json());
     luks2::check(&now, storage);
     let [old, new] = [&before, &now].map(|header| header.describe());
     let grown = u64::from(!matches!(change, Change::Repair(_)));
     assert_eq!(new.seqid, old.seqid + grown);
-    let names = |header: &Header| {
+    let names = |header: &Luks2Header| {
         let described = header.describe();
         [described.label, described.subsystem, described.uuid].map(str::to_owned)
     };
@@ -114,7 +114,7 @@ impl Change {
         }
     }
 
-    fn make(self, header: &mut Header, storage: &MemoryStorage) -> Result<(), ChangeError> {
+    fn make(self, header: &mut Luks2Header, storage: &MemoryStorage) -> Result<(), ChangeError> {
         match self {
             Self::AddKeyslot(number) => header.add_keyslot(storage, &NEW.keyslot, number).map(drop),
             Self::ReplaceKeyslot(number) => header.replace_keyslot(storage, number, &NEW.keyslot),
@@ -143,7 +143,7 @@ impl Change {
     }
 
     /// What the metadata are to be, but for what only `now` can say of a new keyslot.
-    fn json(self, before: &Header, now: &Header) -> Value {
+    fn json(self, before: &Luks2Header, now: &Luks2Header) -> Value {
         let mut json = json_of(before);
         let new = json_of(now);
         let token = || serde_json::from_str(TOKEN).expect("it is JSON");
@@ -239,7 +239,7 @@ fn members(object: &mut Value) -> &mut Map<String, Value> {
     object.as_object_mut().expect("an object")
 }
 
-fn json_of(header: &Header) -> Value {
+fn json_of(header: &Luks2Header) -> Value {
     serde_json::from_str(&header.metadata_json()).expect("what is shown is JSON")
 }
 
@@ -263,7 +263,7 @@ static NEW: LazyLock<New> = LazyLock::new(|| {
     let storage = MemoryStorage::default();
     let made = NewVolume::create(&options, b"secret", backend()).expect("a volume");
     made.write_to(&storage).expect("memory is written");
-    let header = Header::read(&storage).expect("it is a volume");
+    let header = Luks2Header::read(&storage).expect("it is a volume");
     let unlocked = header
         .unlock(&storage, b"secret", backend(), &UnlockOptions::default())
         .expect("it is the secret");

@@ -11,6 +11,6 @@ use luxor_fuzz::{
     header,
     luks2::{check, volume},
 };
-use luxor_luks::Header;
+use luxor_luks::Luks2Header;
 
-fuzz_target!(|input: &[u8]| header(input, volume, |storage| Header::read(storage), check));
+fuzz_target!(|input: &[u8]| header(input, volume, |storage| Luks2Header::read(storage), check));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! LUKS2 headers of any JSON text, and what holds of those that are accepted.
 
-use luxor_luks::{Header, UnlockOptions};
+use luxor_luks::{Luks2Header, UnlockOptions};
 use luxor_sector::Storage;
 use sha2::{Digest, Sha256};
 
@@ -43,7 +43,7 @@ pub fn volume(layout: u8, json: &[u8]) -> Vec<u8> {
 }
 
 /// What holds of every header that is accepted.
-pub fn check(header: &Header, storage: &dyn Storage) {
+pub fn check(header: &Luks2Header, storage: &dyn Storage) {
     let description = header.describe();
     let areas = 2 * description.header_size..=header.metadata_len();
     for keyslot in description.keyslots.values() {

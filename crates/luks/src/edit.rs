@@ -2,7 +2,7 @@
 //! Changing a volume's metadata.
 //!
 //! Every change is an edit of the JSON text, or of the binary header's fields, that is
-//! written in one way, [`Header::commit`]:
+//! written in one way, [`Luks2Header::commit`]:
 //!
 //! ```text
 //! read the metadata again           refused if they are not what the caller has seen, or
@@ -44,7 +44,7 @@ pub use self::{
 use crate::{
     binary_header::{BinaryHeader, CopyKind},
     durable,
-    header::{CopyError, CopyStatus, Header, ReadError},
+    header::{CopyError, CopyStatus, Luks2Header, ReadError},
     luks1::Luks1Error,
     metadata::{Metadata, MetadataError, brief_list, json_size},
 };
@@ -55,7 +55,7 @@ struct Draft {
     root: Members,
 }
 
-impl Header {
+impl Luks2Header {
     /// Reads the metadata again, and begins a change of them.
     ///
     /// The caller holds the lock on the volume's metadata: what is read here must not

@@ -24,7 +24,7 @@ use crate::{
 
 /// A volume's metadata, read once and validated, from the copy that counts.
 #[derive(Clone, Debug)]
-pub struct Header {
+pub struct Luks2Header {
     binary: BinaryHeader,
     metadata: Metadata,
     text: String,
@@ -33,7 +33,7 @@ pub struct Header {
     warnings: Vec<Warning>,
 }
 
-impl Header {
+impl Luks2Header {
     /// Reads the metadata at the beginning of `storage`: from the valid copy with
     /// the higher seqid.
     ///
@@ -144,7 +144,7 @@ impl Header {
     }
 
     /// The one segment of a volume whose data are all encrypted alike; `None` when they
-    /// are not, as in the midst of a re-encryption: [`Header::extents`].
+    /// are not, as in the midst of a re-encryption: [`Luks2Header::extents`].
     #[must_use]
     pub fn segment(&self) -> Option<&Segment> {
         self.metadata.segments.single().map(|(_, segment)| segment)
@@ -176,7 +176,7 @@ impl Header {
 
     /// The exact length in bytes of the file in the volume, where a `luxor-file`
     /// token keeps it. To be checked against the payload:
-    /// [`Header::plaintext_len`].
+    /// [`Luks2Header::plaintext_len`].
     #[must_use]
     pub fn file_length(&self) -> Option<u64> {
         self.metadata.file_length()
@@ -211,7 +211,7 @@ impl Header {
     }
 
     /// The bytes from the storage's beginning to the end of the keyslots area: what
-    /// [`Header::unlock`] reads at most.
+    /// [`Luks2Header::unlock`] reads at most.
     #[must_use]
     pub fn metadata_len(&self) -> u64 {
         2 * self.binary.size + self.metadata.config.keyslots_size
@@ -230,7 +230,7 @@ impl Header {
         json::pretty(&self.text)
     }
 
-    /// Writes what [`Header::metadata_json`] returns, which may be some hundred times as
+    /// Writes what [`Luks2Header::metadata_json`] returns, which may be some hundred times as
     /// long as the header, without ever having all of it.
     ///
     /// # Errors

@@ -10,20 +10,20 @@
 //! | the same to an output that cannot seek | [`NewVolume::write_stream`] |
 //! | make a LUKS1 volume | [`NewLuks1Volume::create`] |
 //! | read the metadata of a volume of either version | [`VolumeHeader::read`] |
-//! | the same of one version | [`Header::read`] for LUKS2, [`Luks1Header::read`] |
-//! | see all that they say | [`Header::describe`], [`Luks1Header::describe`] |
-//! | show them as cryptsetup does | [`Header::metadata_json`] |
+//! | the same of one version | [`Luks2Header::read`] for LUKS2, [`Luks1Header::read`] |
+//! | see all that they say | [`Luks2Header::describe`], [`Luks1Header::describe`] |
+//! | show them as cryptsetup does | [`Luks2Header::metadata_json`] |
 //! | know where the data are | [`VolumeHeader::extents`] |
 //! | get the volume key | [`VolumeHeader::unlock`] |
-//! | know how long the plaintext is | [`Header::plaintext_len`], [`Luks1Header::plaintext_len`] |
+//! | know how long the plaintext is | [`Luks2Header::plaintext_len`], [`Luks1Header::plaintext_len`] |
 //! | choose a key derivation and its costs | [`PbkdfOptions`] |
 //! | store the metadata apart, and put them back | [`HeaderBackup`] |
 //! | say what metadata must be, for volumes from strangers | [`HeaderPolicy`] |
-//! | add a keyslot, or change its secret or its costs | [`Header::new_keyslot`], then [`Header::add_keyslot`], [`Header::replace_keyslot`] |
-//! | remove keyslots | [`Header::remove_keyslot`], [`Header::erase`] |
-//! | change tokens | [`Header::add_token`], [`Header::replace_token`], [`Header::remove_token`] |
-//! | change names and flags | [`Header::set_label`], [`Header::set_uuid`], [`Header::set_flags`] and others |
-//! | mend a damaged copy of the metadata | [`Header::repair`] |
+//! | add a keyslot, or change its secret or its costs | [`Luks2Header::new_keyslot`], then [`Luks2Header::add_keyslot`], [`Luks2Header::replace_keyslot`] |
+//! | remove keyslots | [`Luks2Header::remove_keyslot`], [`Luks2Header::erase`] |
+//! | change tokens | [`Luks2Header::add_token`], [`Luks2Header::replace_token`], [`Luks2Header::remove_token`] |
+//! | change names and flags | [`Luks2Header::set_label`], [`Luks2Header::set_uuid`], [`Luks2Header::set_flags`] and others |
+//! | mend a damaged copy of the metadata | [`Luks2Header::repair`] |
 //! | bound the costs of volumes from strangers | [`UnlockOptions`] |
 //!
 //! Metadata are read once, treated as hostile, and become typed values; an error
@@ -33,7 +33,7 @@
 //!
 //! ```
 //! use luxor_engine::{Mode, Registry};
-//! use luxor_luks::{Header, Luks2Options, NewVolume, PbkdfKind, PbkdfOptions, UnlockOptions};
+//! use luxor_luks::{Luks2Header, Luks2Options, NewVolume, PbkdfKind, PbkdfOptions, UnlockOptions};
 //! use luxor_sector::MemoryStorage;
 //!
 //! let backend = Registry::cpu().best(Mode::Xts)?;
@@ -49,7 +49,7 @@
 //! let volume = NewVolume::create(&options, b"correct horse", &*backend)?;
 //! volume.write_to(&storage)?;
 //!
-//! let header = Header::read(&storage)?;
+//! let header = Luks2Header::read(&storage)?;
 //! assert_eq!(header.describe().label, "backup");
 //! assert!(header.warnings().is_empty());
 //! let unlocked =
@@ -109,7 +109,7 @@ pub use digest::Digest;
 pub use edit::{ActivationFlag, ChangeError, Overwrite, UnknownFlag};
 pub use hash::HashAlgorithm;
 pub use header::{
-    CopyError, CopyFacts, CopyStatus, Description, Header, PlaintextError, ReadError, Warning,
+    CopyError, CopyFacts, CopyStatus, Description, Luks2Header, PlaintextError, ReadError, Warning,
 };
 pub use header_digest::{HeaderDigest, HeaderDigestError};
 pub use keyslot::{Keyslot, KeyslotArea, Priority};

@@ -195,7 +195,7 @@ impl Luks1Header {
     }
 
     /// Finds a keyslot that `secret` opens, in the order of their numbers, and the
-    /// volume key in it: as [`Header::unlock`](crate::Header::unlock).
+    /// volume key in it: as [`Luks2Header::unlock`](crate::Luks2Header::unlock).
     ///
     /// `storage` is the one that the header was read from.
     ///

@@ -15,7 +15,7 @@ use crate::{
     cipher::Encryption,
     digest::Digest,
     hash::HashAlgorithm,
-    header::Header,
+    header::Luks2Header,
     json::brief,
     keyslot::{Keyslot, Priority},
     metadata::{Foreign, Metadata, brief_list},
@@ -102,7 +102,7 @@ impl Unlocked {
     }
 }
 
-impl Header {
+impl Luks2Header {
     /// Finds a keyslot that `secret` opens, and the volume key in it. Keyslots are
     /// tried in the order of priority, then of number. One that asks for too much
     /// does not keep the others from being tried.
@@ -125,7 +125,7 @@ impl Header {
         self.open_keys(reencryption.as_ref(), storage, secret, backend, options)
     }
 
-    /// Finds a keyslot that `secret` opens, as [`Header::unlock`] does, also when the data
+    /// Finds a keyslot that `secret` opens, as [`Luks2Header::unlock`] does, also when the data
     /// cannot be read because a re-encryption was interrupted while it worked on a part of
     /// them.
     ///

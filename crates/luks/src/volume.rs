@@ -11,7 +11,7 @@ use luxor_sector::{SectorSize, Storage};
 use crate::{
     cipher::Encryption,
     digest::Digest,
-    header::{Header, ReadError, Warning},
+    header::{Luks2Header, ReadError, Warning},
     header_digest::HeaderDigest,
     keyslot::Keyslot,
     luks1::{self, Luks1Error, Luks1Header},
@@ -31,7 +31,7 @@ pub enum VolumeHeader {
     /// LUKS1.
     Luks1(Luks1Header),
     /// LUKS2.
-    Luks2(Header),
+    Luks2(Luks2Header),
 }
 
 impl VolumeHeader {
@@ -49,7 +49,7 @@ impl VolumeHeader {
         if begins_as_luks1 {
             Ok(Self::Luks1(Luks1Header::read(storage)?))
         } else {
-            Ok(Self::Luks2(Header::read(storage)?))
+            Ok(Self::Luks2(Luks2Header::read(storage)?))
         }
     }
 
@@ -72,7 +72,7 @@ impl VolumeHeader {
     }
 
     /// Tells whether `secret` opens a keyslot, also when the data cannot be read:
-    /// [`Header::test`].
+    /// [`Luks2Header::test`].
     ///
     /// # Errors
     /// [`UnlockError`].
@@ -117,7 +117,7 @@ impl VolumeHeader {
     }
 
     /// The one segment of a volume whose data are all encrypted alike:
-    /// [`Header::segment`].
+    /// [`Luks2Header::segment`].
     #[must_use]
     pub fn segment(&self) -> Option<&Segment> {
         match self {
@@ -141,7 +141,7 @@ impl VolumeHeader {
         }
     }
 
-    /// Where the first byte of the data is: [`Header::data_offset`].
+    /// Where the first byte of the data is: [`Luks2Header::data_offset`].
     #[must_use]
     pub fn data_offset(&self) -> u64 {
         match self {
@@ -151,7 +151,7 @@ impl VolumeHeader {
     }
 
     /// The plaintext, part by part, in a storage of `storage_len` bytes that has the
-    /// data: [`Header::extents`].
+    /// data: [`Luks2Header::extents`].
     ///
     /// # Errors
     /// [`SegmentError`].
@@ -163,7 +163,7 @@ impl VolumeHeader {
     }
 
     /// Whether somebody who has the secret can open the volume:
-    /// [`Header::check_openable`].
+    /// [`Luks2Header::check_openable`].
     ///
     /// # Errors
     /// [`UnlockError`]; no secret helps against it.
@@ -175,7 +175,7 @@ impl VolumeHeader {
     }
 
     /// The exact length in bytes of the file in the volume, where the metadata keep
-    /// it: [`Header::file_length`]. LUKS1 has no place for it.
+    /// it: [`Luks2Header::file_length`]. LUKS1 has no place for it.
     #[must_use]
     pub fn file_length(&self) -> Option<u64> {
         match self {
@@ -263,7 +263,7 @@ impl VolumeHeader {
         }
     }
 
-    /// What a file's length was padded to: [`Header::file_sector_size`].
+    /// What a file's length was padded to: [`Luks2Header::file_sector_size`].
     #[must_use]
     pub fn file_sector_size(&self) -> SectorSize {
         match self {

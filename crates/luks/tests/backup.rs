@@ -14,7 +14,7 @@ use std::{
 
 use luxor_engine::{Backend, Mode, Registry};
 use luxor_luks::{
-    BackupError, CopyKind, Header, HeaderBackup, Misfit, PbkdfKind, PbkdfOptions, ReadError,
+    BackupError, CopyKind, HeaderBackup, Luks2Header, Misfit, PbkdfKind, PbkdfOptions, ReadError,
     RestoreError, UnlockOptions, VolumeHeader, VolumeReadError, Warning,
 };
 use luxor_sector::{
@@ -303,7 +303,7 @@ fn the_power_fails_after_a_change_that_was_killed() {
     let storage = MemoryStorage::new(scratch.read("volume"));
     let ours = HeaderBackup::take(&storage).unwrap();
     let change = |storage: &dyn Storage, target: &dyn Storage, old: &[u8], new: &[u8]| {
-        let mut header = Header::read(storage).unwrap();
+        let mut header = Luks2Header::read(storage).unwrap();
         let options = UnlockOptions::default();
         let unlocked = header.unlock(storage, old, &*backend(), &options).unwrap();
         let cheap = PbkdfOptions {
@@ -604,7 +604,7 @@ fn no_old_copy_survives() {
     assert_eq!(bytes[4 << 20..][..6], *b"SKUL\xba\xbe");
     let mut primary_lost = bytes;
     primary_lost[0] ^= 1;
-    let header = Header::read(&MemoryStorage::new(primary_lost)).unwrap();
+    let header = Luks2Header::read(&MemoryStorage::new(primary_lost)).unwrap();
     assert_eq!(header.describe().uuid, ours.header().uuid());
 }
 
@@ -647,7 +647,7 @@ fn a_header_that_changes_while_it_is_read_is_none() {
         versions: [version(), version()],
         reads: AtomicUsize::new(0),
     };
-    let error = Header::read(&storage).unwrap_err();
+    let error = Luks2Header::read(&storage).unwrap_err();
     assert!(matches!(error, ReadError::Io { .. }), "{error}");
     assert!(error.to_string().contains("changed"), "{error}");
 }

@@ -11,8 +11,8 @@ use std::{
 
 use luxor_engine::{Backend, Mode, Registry};
 use luxor_luks::{
-    ActivationFlag, CopyKind, Header, NewKeyslot, Overwrite, PbkdfKind, PbkdfOptions, Priority,
-    UnlockOptions, Unlocked, Uuid,
+    ActivationFlag, CopyKind, Luks2Header, NewKeyslot, Overwrite, PbkdfKind, PbkdfOptions,
+    Priority, UnlockOptions, Unlocked, Uuid,
 };
 use luxor_sector::Storage;
 
@@ -84,13 +84,13 @@ impl Scratch {
         primary
     }
 
-    fn open(&self, volume: &str) -> (File, Header) {
+    fn open(&self, volume: &str) -> (File, Luks2Header) {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .open(self.folder.path().join(volume))
             .unwrap();
-        let header = Header::read(&file).unwrap();
+        let header = Luks2Header::read(&file).unwrap();
         assert!(header.warnings().is_empty(), "{:?}", header.warnings());
         (file, header)
     }
@@ -98,7 +98,7 @@ impl Scratch {
     fn change<T, E: std::fmt::Debug>(
         &self,
         volume: &str,
-        change: impl FnOnce(&mut Header, &dyn Storage) -> Result<T, E>,
+        change: impl FnOnce(&mut Luks2Header, &dyn Storage) -> Result<T, E>,
     ) -> T {
         let (file, mut header) = self.open(volume);
         change(&mut header, &file).unwrap()
@@ -109,7 +109,7 @@ fn backend() -> Arc<dyn Backend> {
     Registry::cpu().best(Mode::Xts).unwrap()
 }
 
-fn unlock(header: &Header, storage: &dyn Storage, secret: &str) -> Option<Unlocked> {
+fn unlock(header: &Luks2Header, storage: &dyn Storage, secret: &str) -> Option<Unlocked> {
     header
         .unlock(
             storage,
@@ -121,7 +121,7 @@ fn unlock(header: &Header, storage: &dyn Storage, secret: &str) -> Option<Unlock
 }
 
 fn new_keyslot(
-    header: &Header,
+    header: &Luks2Header,
     storage: &dyn Storage,
     (old, new): (&str, &str),
     pbkdf: &PbkdfOptions,
@@ -277,7 +277,7 @@ fn the_same_change_leaves_the_same_metadata() {
 
     let again = third.replace("--key-slot 3", "--key-slot 7");
 
-    type Change = Box<dyn Fn(&mut Header, &dyn Storage)>;
+    type Change = Box<dyn Fn(&mut Luks2Header, &dyn Storage)>;
     let changes: Vec<(&str, Change)> = vec![
         (
             "token import --token-id 4 --json-file token volume",
@@ -411,7 +411,7 @@ fn repaired_headers_are_those_of_the_other() {
                 .write(true)
                 .open(path)
                 .unwrap();
-            let mut header = Header::read(&file).unwrap();
+            let mut header = Luks2Header::read(&file).unwrap();
             assert_eq!(
                 header.repair(&file, Overwrite::Damaged).unwrap(),
                 Some(kind)

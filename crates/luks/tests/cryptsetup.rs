@@ -11,7 +11,7 @@ use std::{
 
 use luxor_engine::{Backend, KeySize, Mode, Registry};
 use luxor_luks::{
-    Header, Kdf, KeyslotError, Luks2Options, NewVolume, PbkdfKind, PbkdfOptions, SegmentSize,
+    Kdf, KeyslotError, Luks2Header, Luks2Options, NewVolume, PbkdfKind, PbkdfOptions, SegmentSize,
     UnlockError, UnlockOptions, Uuid,
 };
 use luxor_sector::{SectorSize, Storage};
@@ -86,7 +86,7 @@ fn open(path: &Path) -> File {
 }
 
 fn unlock(storage: &dyn Storage, secret: &[u8]) -> Result<u32, UnlockError> {
-    let header = Header::read(storage).unwrap();
+    let header = Luks2Header::read(storage).unwrap();
     let unlocked = header.unlock(storage, secret, &*backend(), &UnlockOptions::default())?;
     Ok(unlocked.keyslot)
 }
@@ -183,7 +183,7 @@ fn what_cryptsetup_makes_is_opened() {
             ),
         );
         let storage = open(&path);
-        let header = Header::read(&storage).unwrap();
+        let header = Luks2Header::read(&storage).unwrap();
         assert!(header.warnings().is_empty(), "{:?}", header.warnings());
         let segment = header.segment().unwrap();
         assert_eq!(segment.geometry.sector_size, sector_size);
@@ -290,7 +290,7 @@ fn a_stream_is_the_same_volume() {
     scratch.succeed("open --test-passphrase --key-file secret stream");
 
     let storage = open(&path);
-    let header = Header::read(&storage).unwrap();
+    let header = Luks2Header::read(&storage).unwrap();
     assert_eq!(header.file_length(), Some(4097));
     assert_eq!(header.plaintext_len(storage.len().unwrap()).unwrap(), 4097);
     for wrong in [storage.len().unwrap() - 4096, storage.len().unwrap() + 4096] {
@@ -301,7 +301,7 @@ fn a_stream_is_the_same_volume() {
     scratch.succeed(&format!(
         "luksAddKey -q --key-file secret {costs} stream wrong"
     ));
-    let header = Header::read(&storage).unwrap();
+    let header = Luks2Header::read(&storage).unwrap();
     assert_eq!(header.file_length(), Some(4097));
     assert_eq!(header.describe().seqid, 2);
     let json = scratch.succeed("luksDump --dump-json-metadata stream");
@@ -325,7 +325,7 @@ fn segments_of_a_fixed_size_are_cryptsetups() {
     let dump = scratch.succeed("luksDump fixed");
     assert!(dump.contains("length: 8192 [bytes]"), "{dump}");
     scratch.succeed("open --test-passphrase --key-file secret fixed");
-    let header = Header::read(&open(&path)).unwrap();
+    let header = Luks2Header::read(&open(&path)).unwrap();
     assert_eq!(header.segment(), Some(volume.segment()));
     assert_eq!(header.plaintext_len(20 << 20).unwrap(), 5000);
 }
@@ -359,7 +359,7 @@ fn detached_headers_are_cryptsetups() {
     for name in ["ours", "theirs"] {
         let storage = open(&scratch.path(name));
         assert_eq!(unlock(&storage, SECRET).unwrap(), 0);
-        let header = Header::read(&storage).unwrap();
+        let header = Luks2Header::read(&storage).unwrap();
         assert_eq!(header.plaintext_len(1 << 20).unwrap(), 1 << 20);
     }
 }
@@ -394,7 +394,7 @@ fn keyslots_are_tried_by_priority() {
         error => panic!("{error}"),
     }
 
-    let header = Header::read(&storage).unwrap();
+    let header = Luks2Header::read(&storage).unwrap();
     let try_only = |keyslot, secret: &[u8]| {
         let options = UnlockOptions {
             keyslots: vec![keyslot],
@@ -428,7 +428,7 @@ fn a_keyslot_that_costs_too_much_does_not_stop_the_others() {
         "luksAddKey -q --key-file secret {costs} many wrong"
     ));
     let storage = open(&path);
-    let header = Header::read(&storage).unwrap();
+    let header = Luks2Header::read(&storage).unwrap();
     let unlock = |secret: &[u8], limit| {
         let options = UnlockOptions {
             iterations_limit: Some(limit),
@@ -449,7 +449,7 @@ fn a_keyslot_that_costs_too_much_does_not_stop_the_others() {
     );
     assert!(words.contains("--pbkdf-iterations-limit 2000"), "{words}");
     scratch.succeed("luksKillSlot -q many 1 --key-file secret");
-    let header = Header::read(&storage).unwrap();
+    let header = Luks2Header::read(&storage).unwrap();
     let options = UnlockOptions {
         iterations_limit: Some(1999),
         ..UnlockOptions::default()
@@ -484,7 +484,7 @@ fn other_sizes_and_hashes_are_read() {
     ] {
         let path = scratch.format("theirs", &format!("{costs} {more}"));
         let storage = open(&path);
-        let header = Header::read(&storage).unwrap();
+        let header = Luks2Header::read(&storage).unwrap();
         assert_eq!(unlock(&storage, SECRET).unwrap(), 0, "{more}");
         let json = scratch.succeed("luksDump --dump-json-metadata theirs");
         assert_eq!(header.metadata_json(), json);
@@ -499,7 +499,7 @@ fn other_sizes_and_hashes_are_read() {
             let mut bytes = bytes.clone();
             bytes[lost].fill(0);
             let storage = luxor_sector::MemoryStorage::new(bytes);
-            assert_eq!(Header::read(&storage).unwrap().warnings().len(), 1);
+            assert_eq!(Luks2Header::read(&storage).unwrap().warnings().len(), 1);
             assert_eq!(unlock(&storage, SECRET).unwrap(), 0, "{more}");
         }
     }
@@ -516,7 +516,7 @@ fn foreign_tokens_are_shown_as_cryptsetup_shows_them() {
         "o":"\ud83d\ude00","\u0009k/":1}"#;
     fs::write(scratch.path("token.json"), token).unwrap();
     scratch.succeed("token import --json-file token.json theirs");
-    let header = Header::read(&open(&path)).unwrap();
+    let header = Luks2Header::read(&open(&path)).unwrap();
     assert_eq!(header.describe().tokens[&0].kind, "foo/bar");
     let json = scratch.succeed("luksDump --dump-json-metadata theirs");
     assert_eq!(header.metadata_json(), json);
@@ -533,7 +533,7 @@ fn a_volume_key_with_equal_halves_needs_permission() {
         &format!("{costs} --volume-key-file weak --key-size 512"),
     );
     let storage = open(&path);
-    let header = Header::read(&storage).unwrap();
+    let header = Luks2Header::read(&storage).unwrap();
     let unlock = |allow_weak_key| {
         let options = UnlockOptions {
             allow_weak_key,
@@ -564,7 +564,7 @@ fn measured_costs_are_cryptsetups_to_open() {
         let path = scratch.sparse("ours", 0);
         volume.write_to(&open(&path)).unwrap();
         let storage = open(&path);
-        let header = Header::read(&storage).unwrap();
+        let header = Luks2Header::read(&storage).unwrap();
         let kdf = &header.describe().keyslots[&0].kdf;
         println!("{kdf:?}");
         match *kdf {

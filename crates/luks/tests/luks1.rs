@@ -10,7 +10,7 @@ use std::{
 
 use luxor_engine::{Backend, Mode, Registry};
 use luxor_luks::{
-    CostError, Encryption, HashAlgorithm, Header, Kdf, KeyslotError, Luks1Error, Luks1Header,
+    CostError, Encryption, HashAlgorithm, Kdf, KeyslotError, Luks1Error, Luks1Header, Luks2Header,
     ReadError, SegmentError, UnlockError, UnlockOptions, Unlocked, VolumeHeader, VolumeReadError,
 };
 use luxor_sector::{IvMode, MemoryStorage, SectorSize};
@@ -139,7 +139,7 @@ fn versions_are_told_apart() {
     let storage = MemoryStorage::new(bytes.clone());
     let read = |bytes| VolumeHeader::read(&MemoryStorage::new(bytes));
     assert!(matches!(read(bytes.clone()), Ok(VolumeHeader::Luks1(_))));
-    assert!(matches!(Header::read(&storage), Err(ReadError::Luks1)));
+    assert!(matches!(Luks2Header::read(&storage), Err(ReadError::Luks1)));
     for other in [2, 3] {
         assert!(matches!(
             read(patched(&bytes, 7, &[other])),

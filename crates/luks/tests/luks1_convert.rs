@@ -13,8 +13,8 @@ use std::{
 
 use luxor_engine::{Backend, KeySize, Mode, Registry};
 use luxor_luks::{
-    ChangeError, ConvertError, Encryption, HashAlgorithm, Header, Keyslot, Luks1Header,
-    Luks1Options, Luks2Options, NewLuks1Volume, NewVolume, PbkdfKind, PbkdfOptions, Priority,
+    ChangeError, ConvertError, Encryption, HashAlgorithm, Keyslot, Luks1Header, Luks1Options,
+    Luks2Header, Luks2Options, NewLuks1Volume, NewVolume, PbkdfKind, PbkdfOptions, Priority,
     UnlockOptions, Uuid, VolumeHeader,
 };
 use luxor_sector::{
@@ -553,7 +553,7 @@ fn what_luks1_cannot_take_over_is_refused() {
     assert!(matches!(refused(&hashes), ConvertError::Hashes { .. }));
 
     let none = luks2(options());
-    Header::read(&none).unwrap().erase(&none).unwrap();
+    Luks2Header::read(&none).unwrap().erase(&none).unwrap();
     assert_eq!(words(&none), "volumes with keyslots: none");
 
     let damaged = luks2(options());
@@ -561,7 +561,7 @@ fn what_luks1_cannot_take_over_is_refused() {
     assert!(matches!(refused(&damaged), ConvertError::Damaged));
 
     let requires = luks2(options());
-    let header = Header::read(&requires).unwrap();
+    let header = Luks2Header::read(&requires).unwrap();
     header
         .clone()
         .set_uuid(&requires, Uuid::from_u128(3))
@@ -580,7 +580,7 @@ fn what_would_be_lost_is_named_and_lost_only_if_allowed() {
         file_length: Some(700),
         ..sectors_of_512()
     });
-    let mut header = Header::read(&storage).unwrap();
+    let mut header = Luks2Header::read(&storage).unwrap();
     header
         .add_token(&storage, r#"{"type":"mine","keyslots":["0"]}"#, Some(5))
         .unwrap();
@@ -605,7 +605,7 @@ fn what_would_be_lost_is_named_and_lost_only_if_allowed() {
             "the priority of keyslot 0",
         ]
     );
-    let header = Header::read(&storage).unwrap();
+    let header = Luks2Header::read(&storage).unwrap();
     let header = header.convert_to_luks1(&storage, true).unwrap();
     let options = UnlockOptions::default();
     assert!(

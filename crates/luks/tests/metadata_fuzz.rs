@@ -8,7 +8,7 @@
 
 use std::{env, fs, fs::File, os::unix::fs::FileExt, path::Path, process::Command, thread};
 
-use luxor_luks::Header;
+use luxor_luks::Luks2Header;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -398,7 +398,7 @@ fn verdicts(original: &[u8], file: &Path, seed: u64) -> Option<(Verdict, Verdict
     let storage = options.open(file).unwrap();
     storage.set_len(20 << 20).unwrap();
     storage.write_all_at(&bytes, 0).unwrap();
-    let ours = match Header::read(&storage) {
+    let ours = match Luks2Header::read(&storage) {
         Ok(header) => {
             let unknown = header.describe().foreign_keyslots.values();
             Verdict::Accepted(unknown.map(|foreign| foreign.what.as_str()).collect())

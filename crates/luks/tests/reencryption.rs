@@ -13,7 +13,7 @@ use std::{
 
 use luxor_engine::{Backend, Direction, Mode, Registry};
 use luxor_luks::{
-    CostError, Header, KeyslotError, ReencryptDirection, ReencryptMode, ReencryptionError,
+    CostError, KeyslotError, Luks2Header, ReencryptDirection, ReencryptMode, ReencryptionError,
     SegmentError, SegmentKind, SegmentRole, UnlockError, UnlockOptions, Unlocked,
 };
 use luxor_sector::{MemoryStorage, Storage};
@@ -68,7 +68,7 @@ impl Scratch {
         arguments: &str,
         name: &str,
         signal: &str,
-        until: &dyn Fn(&Header) -> bool,
+        until: &dyn Fn(&Luks2Header) -> bool,
     ) -> ExitStatus {
         let arguments =
             format!("reencrypt -q --force-offline-reencrypt --key-file secret {CHEAP} {arguments}");
@@ -81,7 +81,7 @@ impl Scratch {
             }
             // What it is writing just now may be in pieces.
             let header = File::open(self.path(name)).ok();
-            let header = header.and_then(|file| Header::read(&file).ok());
+            let header = header.and_then(|file| Luks2Header::read(&file).ok());
             reached = reached || header.is_some_and(|header| until(&header));
             if reached {
                 let kill = format!("kill -{signal} {}", child.0.id());
@@ -123,13 +123,17 @@ fn plaintext(len: usize) -> Vec<u8> {
     bytes
 }
 
-fn unlock(header: &Header, storage: &dyn Storage, secret: &[u8]) -> Result<Unlocked, UnlockError> {
+fn unlock(
+    header: &Luks2Header,
+    storage: &dyn Storage,
+    secret: &[u8],
+) -> Result<Unlocked, UnlockError> {
     header.unlock(storage, secret, &*backend(), &UnlockOptions::default())
 }
 
 /// En- or decrypts all the data in place, and returns them.
 fn crypt(header: &dyn Storage, data: &dyn Storage, direction: Direction) -> Vec<u8> {
-    let metadata = Header::read(header).unwrap();
+    let metadata = Luks2Header::read(header).unwrap();
     let unlocked = unlock(&metadata, header, SECRET).unwrap();
     let mut all = Vec::new();
     for extent in metadata.extents(data.len().unwrap()).unwrap() {
@@ -167,7 +171,7 @@ fn volume(scratch: &Scratch, arguments: &str, offset: usize, detached: bool) {
     ));
     let header = open(&scratch.path(if detached { "header" } else { "data" }));
     let data = MemoryStorage::new(fs::read(scratch.path("data")).unwrap());
-    let metadata = Header::read(&header).unwrap();
+    let metadata = Luks2Header::read(&header).unwrap();
     let [extent] = &metadata.extents(data.len().unwrap()).unwrap()[..] else {
         panic!("a new volume has one segment");
     };
@@ -177,7 +181,7 @@ fn volume(scratch: &Scratch, arguments: &str, offset: usize, detached: bool) {
 }
 
 /// So many parts of the data are there.
-fn in_parts(parts: usize) -> impl Fn(&Header) -> bool {
+fn in_parts(parts: usize) -> impl Fn(&Luks2Header) -> bool {
     move |header| {
         let data = header.segments().values();
         header.describe().reencrypt.is_some()
@@ -192,7 +196,7 @@ fn half_way(make: &dyn Fn(&Scratch), arguments: &str, header: &str, parts: usize
         make(&scratch);
         scratch.interrupt(arguments, header, "INT", &in_parts(parts));
         let storage = open(&scratch.path(header));
-        let metadata = Header::read(&storage).unwrap();
+        let metadata = Luks2Header::read(&storage).unwrap();
         // It may have been faster than the signal.
         if !in_parts(2)(&metadata) {
             continue;
@@ -219,13 +223,13 @@ fn half_way(make: &dyn Fn(&Scratch), arguments: &str, header: &str, parts: usize
 
 /// The metadata as JSON.
 fn metadata_of(storage: &dyn Storage) -> Value {
-    let header = Header::read(storage).unwrap();
+    let header = Luks2Header::read(storage).unwrap();
     serde_json::from_str(&header.metadata_json()).unwrap()
 }
 
 /// The metadata area of `storage`, with this JSON in the first copy.
 fn with_json(storage: &dyn Storage, json: &Value) -> MemoryStorage {
-    let header = Header::read(storage).unwrap();
+    let header = Luks2Header::read(storage).unwrap();
     let size = usize::try_from(header.describe().header_size).unwrap();
     let mut bytes = vec![0; usize::try_from(header.metadata_len()).unwrap()];
     let there = bytes
@@ -248,7 +252,7 @@ fn is_held_to_its_digest(storage: &dyn Storage) {
     let through: &[Stretch] = &[(FINAL, 0, 0)];
     is_accepted(storage, through);
     let storage = &with_data(storage, through, None);
-    let header = Header::read(storage).unwrap();
+    let header = Luks2Header::read(storage).unwrap();
     let json = metadata_of(storage);
     let (keyslot, _) = header.describe().reencrypt.unwrap();
     let keyslot = format!("/keyslots/{keyslot}");
@@ -284,7 +288,7 @@ fn is_held_to_its_digest(storage: &dyn Storage) {
         let other = values.into_iter().find(|value| place != value).unwrap();
         *place = other.into();
         let storage = with_data(&with_json(storage, &json), through, None);
-        let header = Header::read(&storage).unwrap();
+        let header = Luks2Header::read(&storage).unwrap();
         let error = unlock(&header, &storage, SECRET).unwrap_err();
         let expected = UnlockError::Reencryption(ReencryptionError::Digest { digest: 0 });
         assert_eq!(
@@ -302,7 +306,7 @@ fn is_held_to_its_digest(storage: &dyn Storage) {
 /// The digest of the state costs as keyslots and their digests do, from the same purse,
 /// and is paid for first.
 fn its_digest_is_held_to_the_costs(storage: &dyn Storage) {
-    let header = Header::read(storage).unwrap();
+    let header = Luks2Header::read(storage).unwrap();
     let (keyslot, _) = header.describe().reencrypt.unwrap();
     let mut digests = header.describe().digests.iter();
     let (state, _) = digests
@@ -320,7 +324,7 @@ fn its_digest_is_held_to_the_costs(storage: &dyn Storage) {
             }
         }
         let storage = with_json(storage, &json);
-        let header = Header::read(&storage).unwrap();
+        let header = Luks2Header::read(&storage).unwrap();
         unlock(&header, &storage, SECRET).unwrap_err()
     };
     let error = refused(u32::MAX, None);
@@ -353,7 +357,7 @@ fn with_data(
     stretches: &[Stretch],
     change: Option<(usize, &str, i64)>,
 ) -> MemoryStorage {
-    let header = Header::read(storage).unwrap();
+    let header = Luks2Header::read(storage).unwrap();
     let mut json = metadata_of(storage);
     let of_role = |role: SegmentRole| {
         let mut segments = header.segments().iter();
@@ -414,7 +418,7 @@ const MOVED: SegmentRole = SegmentRole::BackupMoved;
 #[track_caller]
 fn is_accepted(storage: &dyn Storage, stretches: &[Stretch]) {
     let changed = with_data(storage, stretches, None);
-    let header = Header::read(&changed).unwrap();
+    let header = Luks2Header::read(&changed).unwrap();
     if let Err(error) = unlock(&header, &changed, SECRET) {
         panic!("{stretches:?}: {error}");
     }
@@ -428,7 +432,7 @@ fn is_refused(
     words: &str,
 ) {
     let changed = with_data(storage, stretches, change);
-    let header = Header::read(&changed).unwrap_or_else(|e| panic!("{stretches:?}: {e}"));
+    let header = Luks2Header::read(&changed).unwrap_or_else(|e| panic!("{stretches:?}: {e}"));
     let error = unlock(&header, &changed, SECRET).expect_err(words);
     assert!(
         matches!(error, UnlockError::Reencryption(_)),
@@ -460,11 +464,11 @@ fn parts_of_the_data_lie_where_the_state_has_them() {
     }
     // A kind of state that this version does not know is told as that.
     let mut json = metadata_of(&storage);
-    let header = Header::read(&storage).unwrap();
+    let header = Luks2Header::read(&storage).unwrap();
     let (keyslot, _) = header.describe().reencrypt.unwrap();
     json["keyslots"][keyslot.to_string()]["area"]["type"] = json!("magic");
     let changed = with_json(&storage, &json);
-    let error = unlock(&Header::read(&changed).unwrap(), &changed, SECRET).unwrap_err();
+    let error = unlock(&Luks2Header::read(&changed).unwrap(), &changed, SECRET).unwrap_err();
     let words = format!("its state is in keyslot {keyslot}: area.type: it is \"magic\", which");
     assert!(error.to_string().contains(&words), "{error}");
 
@@ -516,7 +520,7 @@ fn parts_of_the_data_lie_where_the_state_has_them() {
     let last = segments.find(|segment| segment["flags"] == json!(["backup-final"]));
     last.unwrap()["offset"] = "65536".into();
     // Of the two copies this one is refused.
-    let header = Header::read(&with_json(&storage, &json)).unwrap();
+    let header = Luks2Header::read(&with_json(&storage, &json)).unwrap();
     let [warning] = header.warnings() else {
         panic!("{:?}", header.warnings())
     };
@@ -618,7 +622,7 @@ fn another_key_or_sector_size_or_cipher() {
         let parts = if after.contains("none") { 1 } else { 2 };
         let scratch = half_way(&make, &format!("{after} data"), "data", parts);
         let storage = open(&scratch.path("data"));
-        let header = Header::read(&storage).unwrap();
+        let header = Luks2Header::read(&storage).unwrap();
         let (_, keyslot) = header.describe().reencrypt.unwrap();
         assert_eq!(keyslot.mode, ReencryptMode::Reencrypt);
         let unlocked = unlock(&header, &storage, SECRET).unwrap();
@@ -652,7 +656,7 @@ fn encryption_under_a_detached_header() {
         let arguments =
             format!("--encrypt --resilience {resilience} --hotzone-size 64k --header header data");
         let scratch = half_way(&make, &arguments, "header", 2);
-        let header = Header::read(&open(&scratch.path("header"))).unwrap();
+        let header = Luks2Header::read(&open(&scratch.path("header"))).unwrap();
         let (_, keyslot) = header.describe().reencrypt.unwrap();
         assert_eq!(keyslot.mode, ReencryptMode::Encrypt);
         assert_eq!(header.data_offset(), 0);
@@ -668,7 +672,7 @@ fn encryption_that_shifts_the_data() {
     };
     let arguments = "--encrypt --luks2-keyslots-size 512k --reduce-device-size 2M data";
     let scratch = half_way(&make, arguments, "data", 3);
-    let header = Header::read(&open(&scratch.path("data"))).unwrap();
+    let header = Luks2Header::read(&open(&scratch.path("data"))).unwrap();
     let (_, keyslot) = header.describe().reencrypt.unwrap();
     assert_eq!(keyslot.mode, ReencryptMode::Encrypt);
     assert_eq!(keyslot.direction, ReencryptDirection::Backward);
@@ -685,7 +689,7 @@ fn reencryption_that_shifts_the_data() {
     };
     let arguments = "--hotzone-size 64k --reduce-device-size 2M data";
     let scratch = half_way(&make, arguments, "data", 2);
-    let header = Header::read(&open(&scratch.path("data"))).unwrap();
+    let header = Luks2Header::read(&open(&scratch.path("data"))).unwrap();
     let (_, keyslot) = header.describe().reencrypt.unwrap();
     assert_eq!(keyslot.mode, ReencryptMode::Reencrypt);
     assert_eq!(keyslot.direction, ReencryptDirection::Backward);
@@ -699,7 +703,7 @@ fn decryption_under_a_detached_header() {
         let arguments =
             format!("--decrypt --resilience {resilience} --hotzone-size 64k --header header data");
         let scratch = half_way(&make, &arguments, "header", 2);
-        let header = Header::read(&open(&scratch.path("header"))).unwrap();
+        let header = Luks2Header::read(&open(&scratch.path("header"))).unwrap();
         let (_, keyslot) = header.describe().reencrypt.unwrap();
         assert_eq!(keyslot.mode, ReencryptMode::Decrypt);
     }
@@ -711,7 +715,7 @@ fn decryption_that_shifts_the_data() {
     // cryptsetup makes the header file.
     let arguments = "--decrypt --hotzone-size 64k --header header data";
     let scratch = half_way(&make, arguments, "header", 3);
-    let header = Header::read(&open(&scratch.path("header"))).unwrap();
+    let header = Luks2Header::read(&open(&scratch.path("header"))).unwrap();
     let description = header.describe();
     assert_eq!(description.config.reencrypt_version(), Some(3));
     let (_, keyslot) = description.reencrypt.unwrap();
@@ -721,7 +725,7 @@ fn decryption_that_shifts_the_data() {
 /// Killed in a hot zone, it is refused with what to do, and after that it opens.
 #[test]
 fn a_hot_zone_that_a_crash_left_is_refused() {
-    let is_hot = |header: &Header| {
+    let is_hot = |header: &Luks2Header| {
         let mut roles = header.segments().values().map(|entry| entry.role);
         roles.any(|role| role == SegmentRole::InReencryption)
     };
@@ -733,7 +737,7 @@ fn a_hot_zone_that_a_crash_left_is_refused() {
             let arguments = format!("--resilience {resilience} --hotzone-size 1M data");
             scratch.interrupt(&arguments, "data", "KILL", &is_hot);
             let storage = open(&scratch.path("data"));
-            let header = Header::read(&storage).unwrap();
+            let header = Luks2Header::read(&storage).unwrap();
             if !is_hot(&header) {
                 continue;
             }
@@ -752,13 +756,13 @@ fn a_hot_zone_that_a_crash_left_is_refused() {
             assert!(test(b"wrong").unwrap_err().is_wrong_secret());
 
             scratch.succeed("repair -q --key-file secret data");
-            let header = Header::read(&storage).unwrap();
+            let header = Luks2Header::read(&storage).unwrap();
             assert!(!is_hot(&header) && header.describe().reencrypt.is_some());
             assert!(crypt(&storage, &storage, Direction::Decrypt) == plaintext(LEN));
             scratch.succeed(
                 "reencrypt -q --force-offline-reencrypt --key-file secret --resume-only data",
             );
-            assert!(Header::read(&storage).unwrap().segment().is_some());
+            assert!(Luks2Header::read(&storage).unwrap().segment().is_some());
             assert!(crypt(&storage, &storage, Direction::Decrypt) == plaintext(LEN));
             break;
         }
@@ -771,7 +775,7 @@ fn a_secret_of_one_key_only_is_told() {
     let make = |scratch: &Scratch| volume(scratch, "", 4 * MIB, false);
     let scratch = half_way(&make, "--hotzone-size 64k data", "data", 2);
     let storage = open(&scratch.path("data"));
-    let header = Header::read(&storage).unwrap();
+    let header = Luks2Header::read(&storage).unwrap();
     let mut bytes = fs::read(scratch.path("data")).unwrap();
     let second = unlock(&header, &storage, SECRET).unwrap().others[0].keyslot;
     let area = &header.describe().keyslots[&second].area;
@@ -802,7 +806,7 @@ fn a_header_of_decrypted_data_is_shown_only() {
          data"
     ));
     let storage = open(&scratch.path("header"));
-    let header = Header::read(&storage).unwrap();
+    let header = Luks2Header::read(&storage).unwrap();
     let entry = &header.segments()[&0];
     assert!(matches!(entry.kind, SegmentKind::Linear { .. }));
     assert!(header.describe().keyslots.is_empty());

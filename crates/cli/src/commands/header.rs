@@ -7,7 +7,7 @@ use luxor_files::{
     Input, MetadataChange, Output, OutputOptions, Role, lock_to_read, path_name, recognised,
 };
 use luxor_luks::{
-    BackupError, Header, HeaderBackup, Luks1Error, Luks1Repair, Luks1RepairError, Misfit,
+    BackupError, HeaderBackup, Luks1Error, Luks1Repair, Luks1RepairError, Luks2Header, Misfit,
     Overwrite, ReadError, RestoreError, VolumeHeader, VolumeReadError,
 };
 use luxor_sector::Storage;
@@ -166,11 +166,7 @@ fn repair_luks1(
     console::print(&said)
 }
 
-fn repair_luks2(
-    mut header: Header,
-    change: &MetadataChange<'_>,
-    overwrite: Overwrite,
-) -> Result<()> {
+fn repair_luks2(mut header: Luks2Header, change: &MetadataChange<'_>, overwrite: Overwrite) -> Result<()> {
     let repaired = header
         .repair(change.storage(), overwrite)
         .map_err(|error| failed(change.path(), &error))?;

@@ -3,7 +3,7 @@
 
 use std::{fmt::Write as _, io::Read, io::Write as _, path::Path};
 
-use luxor_luks::{Header, VolumeHeader};
+use luxor_luks::{Luks2Header, VolumeHeader};
 use serde_json::{Value, json};
 
 use super::dump::{Escaped, list as listed};
@@ -128,7 +128,7 @@ fn remove(args: &TokenRemoveArgs, mut volume: Volume, console: Console) -> Resul
     Ok(())
 }
 
-fn luks2(volume: &Volume) -> Result<&Header> {
+fn luks2(volume: &Volume) -> Result<&Luks2Header> {
     match &volume.header {
         VolumeHeader::Luks2(header) => Ok(header),
         VolumeHeader::Luks1(_) => Err(Error::failure(format!(

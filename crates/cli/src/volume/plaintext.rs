@@ -45,7 +45,7 @@ pub fn load(
 #[cfg(test)]
 mod tests {
     use luxor_engine::Mode;
-    use luxor_luks::{Header, Luks2Options, NewVolume, PbkdfKind, PbkdfOptions};
+    use luxor_luks::{Luks2Header, Luks2Options, NewVolume, PbkdfKind, PbkdfOptions};
     use luxor_sector::MemoryStorage;
 
     use super::*;
@@ -65,7 +65,7 @@ mod tests {
         let storage = MemoryStorage::default();
         volume.write_to(&storage).unwrap();
         let offset = volume.segment().offset;
-        let header = Header::read(&storage).unwrap();
+        let header = Luks2Header::read(&storage).unwrap();
         let extent = header.extents(offset + 4096).unwrap().remove(0);
         vec![extent; 3]
     }

@@ -12,7 +12,7 @@ use crate::{
     cipher::Encryption,
     durable,
     hash::HashAlgorithm,
-    header::Header,
+    header::Luks2Header,
     keyslot::Priority,
     new_keyslot::{NewKeyslot, NewKeyslotError},
     noise,
@@ -27,7 +27,7 @@ const HASH: HashAlgorithm = HashAlgorithm::Sha256;
 /// There can be 32 keyslots and 32 tokens.
 pub(super) const MAX_NUMBERS: u32 = 32;
 
-impl Header {
+impl Luks2Header {
     /// Puts the volume key under `secret`: the slow part of adding or changing a
     /// keyslot. Takes as long as the key derivation's costs say, and several times
     /// that when they are measured. Reads and writes nothing.

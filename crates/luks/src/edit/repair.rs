@@ -6,10 +6,10 @@ use luxor_sector::{Storage, foreign_signature};
 use super::{ChangeError, write_copy};
 use crate::{
     binary_header::CopyKind,
-    header::{CopyError, CopyStatus, Header, Warning},
+    header::{CopyError, CopyStatus, Luks2Header, Warning},
 };
 
-/// What [`Header::repair`] may overwrite.
+/// What [`Luks2Header::repair`] may overwrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
     /// A copy of the metadata that was read and is damaged or older. All other changes
@@ -20,7 +20,7 @@ pub enum Overwrite {
     Anything,
 }
 
-impl Header {
+impl Luks2Header {
     /// Makes the copy of the metadata anew that is damaged or older than the other one,
     /// with a new salt, and returns which one that was; `None` when both are in order.
     /// Of two that are of one time and differ, the primary counts.

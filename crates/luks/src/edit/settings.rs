@@ -7,9 +7,9 @@ use luxor_sector::Storage;
 use uuid::Uuid;
 
 use super::ChangeError;
-use crate::{binary_header::TextField, header::Header, json::brief, label::Label};
+use crate::{binary_header::TextField, header::Luks2Header, json::brief, label::Label};
 
-impl Header {
+impl Luks2Header {
     /// Sets the label; an empty one is none.
     ///
     /// # Errors

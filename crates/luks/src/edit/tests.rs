@@ -35,7 +35,7 @@ fn cheap() -> PbkdfOptions {
     }
 }
 
-fn volume() -> (MemoryStorage, Header) {
+fn volume() -> (MemoryStorage, Luks2Header) {
     let options = Luks2Options {
         key_size: KeySize::Aes128,
         pbkdf: cheap(),
@@ -46,17 +46,17 @@ fn volume() -> (MemoryStorage, Header) {
     volume.write_stream(&mut bytes).unwrap();
     bytes.truncate(2 * HEADER + AREA);
     let storage = MemoryStorage::new(bytes);
-    let header = Header::read(&storage).unwrap();
+    let header = Luks2Header::read(&storage).unwrap();
     (storage, header)
 }
 
-fn unlock(storage: &MemoryStorage, header: &Header, secret: &[u8]) -> Option<Unlocked> {
+fn unlock(storage: &MemoryStorage, header: &Luks2Header, secret: &[u8]) -> Option<Unlocked> {
     header
         .unlock(storage, secret, &*backend(), &UnlockOptions::default())
         .ok()
 }
 
-fn new_keyslot(storage: &MemoryStorage, header: &Header, secret: &[u8]) -> NewKeyslot {
+fn new_keyslot(storage: &MemoryStorage, header: &Luks2Header, secret: &[u8]) -> NewKeyslot {
     let unlocked = unlock(storage, header, SECRET).unwrap();
     header
         .new_keyslot(&unlocked, secret, &cheap(), &*backend())
@@ -64,19 +64,19 @@ fn new_keyslot(storage: &MemoryStorage, header: &Header, secret: &[u8]) -> NewKe
 }
 
 /// Writes metadata that no method makes.
-fn edited(storage: &MemoryStorage, header: &mut Header, edit: impl FnOnce(&mut Draft)) {
+fn edited(storage: &MemoryStorage, header: &mut Luks2Header, edit: impl FnOnce(&mut Draft)) {
     let mut draft = header.begin(storage).unwrap();
     edit(&mut draft);
     header.commit(storage, draft).unwrap();
 }
 
-fn json_of(header: &Header) -> Value {
+fn json_of(header: &Luks2Header) -> Value {
     serde_json::from_str(header.text()).unwrap()
 }
 
 type Change = (
     &'static str,
-    Box<dyn Fn(&mut Header, &dyn Storage) -> Result<(), ChangeError>>,
+    Box<dyn Fn(&mut Luks2Header, &dyn Storage) -> Result<(), ChangeError>>,
 );
 
 /// One of each, for a volume with keyslots 0 and 1 and token 0.
@@ -134,7 +134,7 @@ fn all_changes(new: NewKeyslot) -> Vec<Change> {
 }
 
 /// A volume for `all_changes`, and them.
-fn changeable() -> (MemoryStorage, Header, Vec<Change>) {
+fn changeable() -> (MemoryStorage, Luks2Header, Vec<Change>) {
     let (storage, mut header) = volume();
     let new = new_keyslot(&storage, &header, b"second");
     header.add_keyslot(&storage, &new, None).unwrap();
@@ -160,7 +160,7 @@ fn what_a_change_is_not_about_stays_to_the_byte() {
     let before = storage.into_bytes();
     for (name, change) in changes {
         let storage = MemoryStorage::new(before.clone());
-        let mut now = Header::read(&storage).unwrap();
+        let mut now = Luks2Header::read(&storage).unwrap();
         change(&mut now, &storage).unwrap();
         let text = now.text();
         assert!(
@@ -176,7 +176,7 @@ fn what_a_change_is_not_about_stays_to_the_byte() {
             let field = &storage.to_bytes()[208..256];
             assert_eq!(field, [0xf0; 48], "{name}");
         }
-        let keys = |header: &Header| match json_of(header) {
+        let keys = |header: &Luks2Header| match json_of(header) {
             Value::Object(root) => root.keys().cloned().collect::<Vec<_>>(),
             _ => unreachable!(),
         };
@@ -203,7 +203,7 @@ fn metadata_that_changed_meanwhile_are_left_alone() {
     let bytes = storage.into_bytes();
     for (name, change) in changes {
         let storage = MemoryStorage::new(bytes.clone());
-        let mut other = Header::read(&storage).unwrap();
+        let mut other = Luks2Header::read(&storage).unwrap();
         // The same metadata, written again.
         edited(&storage, &mut other, |_| {});
         let before = storage.to_bytes();
@@ -239,11 +239,11 @@ fn metadata_with_requirements_are_left_alone() {
 #[test]
 fn keyslots_come_and_go() {
     let (storage, mut header) = volume();
-    let add = |header: &mut Header, secret: &[u8], number| {
+    let add = |header: &mut Luks2Header, secret: &[u8], number| {
         let new = new_keyslot(&storage, header, secret);
         header.add_keyslot(&storage, &new, number)
     };
-    let offset = |header: &Header, number| {
+    let offset = |header: &Luks2Header, number| {
         let area = &header.describe().keyslots[&number].area;
         (usize::try_from(area.offset).unwrap() - 2 * HEADER) / AREA
     };
@@ -339,12 +339,12 @@ fn what_fails_after_the_key_has_changed_says_so() {
             ..Faults::default()
         };
         let storage = FaultyStorage::with_faults(image.clone(), faults);
-        let mut header = Header::read(&storage).unwrap();
+        let mut header = Luks2Header::read(&storage).unwrap();
         let Err(error) = header.replace_keyslot(&storage, 0, &new) else {
             break;
         };
         let opens = |secret| {
-            let now = Header::read(&storage).unwrap();
+            let now = Luks2Header::read(&storage).unwrap();
             let options = UnlockOptions::default();
             now.unlock(&storage, secret, &*backend(), &options).is_ok()
         };
@@ -651,7 +651,7 @@ fn what_is_not_durable_is_not_built_on() {
             ..Faults::default()
         };
         let storage = FaultyStorage::with_faults(image.clone(), faults);
-        let mut header = Header::read(&storage).unwrap();
+        let mut header = Luks2Header::read(&storage).unwrap();
         let error = change(&mut header, &storage).unwrap_err();
         assert!(matches!(error, ChangeError::Sync { .. }), "{what}: {error}");
         assert!(storage.to_bytes() == image, "{what}");

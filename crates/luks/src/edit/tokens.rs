@@ -9,11 +9,11 @@ use super::{
     members::Members,
 };
 use crate::{
-    header::Header,
+    header::Luks2Header,
     json::{Node, plain},
 };
 
-impl Header {
+impl Luks2Header {
     /// Token `number` as JSON on one line; `None` when there is no such token.
     #[must_use]
     pub fn token_json(&self, number: u32) -> Option<String> {

@@ -46,7 +46,7 @@ pub(super) enum Order {
 
 impl Luks1Header {
     /// Puts the volume key under `secret`: the slow part of adding or changing a
-    /// keyslot, as [`Header::new_keyslot`](crate::Header::new_keyslot). The options must
+    /// keyslot, as [`Luks2Header::new_keyslot`](crate::Luks2Header::new_keyslot). The options must
     /// be of kind [`PbkdfKind::Pbkdf2`]; the hash is the volume's.
     ///
     /// # Errors

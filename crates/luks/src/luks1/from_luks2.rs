@@ -20,14 +20,14 @@ use crate::{
     durable,
     edit::{ChangeError, Overwrite},
     hash::HashAlgorithm,
-    header::Header,
+    header::Luks2Header,
     json::brief,
     keyslot::{Keyslot, Priority},
     pbkdf::Kdf,
     segment::{Segment, SegmentSize},
 };
 
-impl Header {
+impl Luks2Header {
     /// Makes the volume a LUKS1 volume, with the same keyslots, UUID and data, and no
     /// secret: to be called under the lock on the volume's metadata.
     ///

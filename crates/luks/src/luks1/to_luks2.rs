@@ -27,7 +27,7 @@ use crate::{
     durable,
     edit::ChangeError,
     hash::HashAlgorithm,
-    header::Header,
+    header::Luks2Header,
     keyslot::{Keyslot, STRIPES},
     metadata::{Metadata, json_size},
     pbkdf::Kdf,
@@ -53,7 +53,7 @@ impl Luks1Header {
     ///
     /// # Errors
     /// [`ConvertError`].
-    pub fn convert_to_luks2(mut self, storage: &dyn Storage) -> Result<Header, ConvertError> {
+    pub fn convert_to_luks2(mut self, storage: &dyn Storage) -> Result<Luks2Header, ConvertError> {
         self.begin(storage)?;
         let encryption = self.segment.encryption;
         if encryption.mode() != Mode::Xts {
@@ -100,7 +100,7 @@ impl Luks1Header {
         let (first, rest) = primary.split_at(phdr::FIRST_SECTOR);
         write(CopyKind::Primary, first, 0)?;
         write(CopyKind::Primary, rest, phdr::FIRST_SECTOR as u64)?;
-        Ok(Header::read(storage).map_err(ChangeError::from)?)
+        Ok(Luks2Header::read(storage).map_err(ChangeError::from)?)
     }
 
     fn make_room(&self, len: u64) -> Result<Plan, ConvertError> {

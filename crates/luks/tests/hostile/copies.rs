@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which of the two copies counts.
 
-use luxor_luks::{CopyKind, Header, PbkdfKind, ReadError, Warning};
+use luxor_luks::{CopyKind, Luks2Header, PbkdfKind, ReadError, Warning};
 use luxor_sector::{MemoryStorage, Storage};
 use serde_json::json;
 
@@ -12,7 +12,7 @@ fn a_truncated_header_is_told() {
     let volume = volume(PbkdfKind::Pbkdf2);
     for len in (0..=volume.len()).step_by(512) {
         let storage = MemoryStorage::new(volume[..len].to_vec());
-        match Header::read(&storage) {
+        match Luks2Header::read(&storage) {
             Err(error) => {
                 assert!(len < SIZE, "{len}: {error}");
                 let expected = if len == 0 {
@@ -45,7 +45,7 @@ fn a_truncated_header_is_told() {
 fn a_flipped_bit_in_any_byte_leaves_the_other_copy() {
     let volume = volume(PbkdfKind::Pbkdf2);
     let storage = MemoryStorage::new(volume.clone());
-    let intact = Header::read(&storage).unwrap();
+    let intact = Luks2Header::read(&storage).unwrap();
     assert!(intact.warnings().is_empty());
     let flip = |at: usize| {
         let mut byte = [0];
@@ -58,11 +58,12 @@ fn a_flipped_bit_in_any_byte_leaves_the_other_copy() {
         flip(at);
         // A SHA-256 checksum leaves half of its field unused.
         if (480..512).contains(&(at % SIZE)) {
-            assert!(Header::read(&storage).unwrap().warnings().is_empty());
+            assert!(Luks2Header::read(&storage).unwrap().warnings().is_empty());
             flip(at);
             continue;
         }
-        let header = Header::read(&storage).unwrap_or_else(|error| panic!("byte {at}: {error}"));
+        let header =
+            Luks2Header::read(&storage).unwrap_or_else(|error| panic!("byte {at}: {error}"));
         let expected = if at < SIZE {
             CopyKind::Primary
         } else {
@@ -79,7 +80,7 @@ fn a_flipped_bit_in_any_byte_leaves_the_other_copy() {
         if at < SIZE {
             // The same byte of the other copy too: nothing valid is left.
             flip(at + SIZE);
-            let error = Header::read(&storage).unwrap_err();
+            let error = Luks2Header::read(&storage).unwrap_err();
             match (at, &error) {
                 (0..6, ReadError::NotLuks) | (6.., ReadError::Damaged { .. }) => {}
                 _ => panic!("byte {at}: {error}"),
@@ -132,7 +133,7 @@ fn the_newer_copy_counts() {
             bytes[copy + 16..copy + 24].copy_from_slice(&u64::to_be_bytes(seqid));
             seal(&mut bytes[copy..copy + SIZE]);
         }
-        let header = Header::read(&MemoryStorage::new(bytes)).unwrap();
+        let header = Luks2Header::read(&MemoryStorage::new(bytes)).unwrap();
         assert_eq!(header.describe().seqid, primary.max(secondary));
         let status = header.describe().copies.clone();
         assert!(status.iter().all(|copy| copy.used == (copy.kind == used)));
@@ -149,7 +150,7 @@ fn a_secondary_copy_is_found_at_each_of_its_nine_places() {
         bytes.extend(secondary(&volume, size, 7));
         bytes.extend(&volume[2 * SIZE..]);
         let storage = MemoryStorage::new(bytes);
-        let header = Header::read(&storage).unwrap();
+        let header = Luks2Header::read(&storage).unwrap();
         assert_eq!(header.describe().header_size, size as u64);
         unlock(&header, &storage).unwrap();
     }
@@ -160,7 +161,7 @@ fn a_secondary_copy_is_found_at_each_of_its_nine_places() {
 #[test]
 fn of_two_secondary_copies_the_first_one_counts() {
     let volume = volume(PbkdfKind::Pbkdf2);
-    let intact = Header::read(&MemoryStorage::new(volume.clone())).unwrap();
+    let intact = Luks2Header::read(&MemoryStorage::new(volume.clone())).unwrap();
     for (seqid, damaged) in [(0, 0), (u64::MAX, 0), (u64::MAX, SIZE + 600)] {
         let mut bytes = volume.clone();
         bytes.resize(4 << 20, 0);
@@ -170,7 +171,7 @@ fn of_two_secondary_copies_the_first_one_counts() {
         }
         bytes[0] ^= 1;
         bytes[damaged] ^= u8::from(damaged > 0);
-        let header = Header::read(&MemoryStorage::new(bytes)).unwrap();
+        let header = Luks2Header::read(&MemoryStorage::new(bytes)).unwrap();
         let size = if damaged == 0 { SIZE } else { 1 << 16 };
         assert_eq!(header.describe().header_size, size as u64);
         let is_intact = header.metadata_json() == intact.metadata_json();
@@ -184,7 +185,7 @@ fn of_two_secondary_copies_the_first_one_counts() {
     refused.resize(1 << 20, 0);
     refused[1 << 16..1 << 17].copy_from_slice(&secondary(&volume, 1 << 16, u64::MAX));
     refused[0] ^= 1;
-    let error = Header::read(&MemoryStorage::new(refused)).unwrap_err();
+    let error = Luks2Header::read(&MemoryStorage::new(refused)).unwrap_err();
     assert!(matches!(error, ReadError::Unsupported { .. }), "{error}");
 }
 
@@ -234,7 +235,7 @@ fn the_newer_copy_counts_even_if_it_is_not_understood() {
                 seal(copy);
             }
             let words = format!("{} copy, seqid {seqid} and 5", kind.name());
-            match Header::read(&MemoryStorage::new(bytes.clone())) {
+            match Luks2Header::read(&MemoryStorage::new(bytes.clone())) {
                 Err(ReadError::Unsupported { .. }) => assert!(is_used, "{words}"),
                 Err(error) => panic!("{words}: {error}"),
                 Ok(header) => {
@@ -248,7 +249,7 @@ fn the_newer_copy_counts_even_if_it_is_not_understood() {
                     bytes[of(copy)][600] ^= 1;
                 }
             }
-            let error = Header::read(&MemoryStorage::new(bytes)).unwrap_err();
+            let error = Luks2Header::read(&MemoryStorage::new(bytes)).unwrap_err();
             assert!(
                 matches!(error, ReadError::Unsupported { .. }),
                 "{words}: {error}"

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use luxor_luks::{CostError, Header, KeyslotError, PbkdfKind, Skipped, UnlockError, UnlockOptions};
+use luxor_luks::{
+    CostError, KeyslotError, Luks2Header, PbkdfKind, Skipped, UnlockError, UnlockOptions,
+};
 use luxor_sector::MemoryStorage;
 use serde_json::{Map, Value, json};
 
@@ -53,7 +55,7 @@ fn hostile_costs_are_refused_at_once_and_named_overrides_lift_them() {
         };
         let begin = cpu_time();
         let result =
-            Header::read(&storage)
+            Luks2Header::read(&storage)
                 .unwrap()
                 .unlock(&storage, SECRET, &*backend(), &options);
         let took = cpu_time() - begin;
@@ -175,7 +177,7 @@ fn many_keyslots_cost_no_more_than_all_may() {
     );
     // Only the first has an area, so that nothing is derived from the dear ones.
     let storage = MemoryStorage::new(bytes);
-    let header = Header::read(&storage).unwrap();
+    let header = Luks2Header::read(&storage).unwrap();
     let unlock = |options| header.unlock(&storage, b"wrong", &*backend(), &options);
     let error = unlock(UnlockOptions::default()).unwrap_err();
     let UnlockError::WrongSecret { tried, skipped } = error else {

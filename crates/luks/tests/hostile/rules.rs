@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Each rule of the metadata, broken.
 
-use luxor_luks::{Header, PbkdfKind, UnlockOptions};
+use luxor_luks::{Luks2Header, PbkdfKind, UnlockOptions};
 use luxor_sector::MemoryStorage;
 use serde_json::{Map, Value, json};
 
@@ -475,7 +475,8 @@ fn what_is_not_known_is_shown_and_not_opened() {
     for changes in cases {
         let bytes = changed(&volume, &changes);
         let storage = MemoryStorage::new(bytes.clone());
-        let header = Header::read(&storage).unwrap_or_else(|error| panic!("{changes:?}: {error}"));
+        let header =
+            Luks2Header::read(&storage).unwrap_or_else(|error| panic!("{changes:?}: {error}"));
         assert!(header.metadata_json().contains(unknown));
         assert!(header.warnings().is_empty());
         let error = attempt(bytes).unwrap_err();
@@ -501,7 +502,7 @@ fn what_is_not_known_is_shown_and_not_opened() {
     let error = attempt(changed(&volume, &[("keyslots/3", Some(untyped))])).unwrap_err();
     assert!(error.contains("keyslot 3: area.type"), "{error}");
     let storage = MemoryStorage::new(beside("290816"));
-    let header = Header::read(&storage).unwrap();
+    let header = Luks2Header::read(&storage).unwrap();
     let foreign = &header.describe().foreign_keyslots[&3];
     assert_eq!(
         (foreign.kind.as_str(), &*foreign.what),
@@ -555,7 +556,7 @@ fn the_state_of_a_re_encryption_has_rules() {
                 (&member, Some(value)),
             ],
         );
-        Header::read(&MemoryStorage::new(bytes)).map_err(|error| error.to_string())
+        Luks2Header::read(&MemoryStorage::new(bytes)).map_err(|error| error.to_string())
     };
     let read =
         |kind: &str, member: &str, value: Value| read_required(kind, member, value, required());

@@ -5,7 +5,8 @@ use std::{fs, sync::Arc, time::Duration};
 
 use luxor_engine::{Backend, Mode, Registry};
 use luxor_luks::{
-    Header, Luks2Options, NewVolume, PbkdfKind, PbkdfOptions, UnlockError, UnlockOptions, Unlocked,
+    Luks2Header, Luks2Options, NewVolume, PbkdfKind, PbkdfOptions, UnlockError, UnlockOptions,
+    Unlocked,
 };
 use luxor_sector::{MemoryStorage, Storage};
 use serde_json::Value;
@@ -45,7 +46,7 @@ pub fn volume(kind: PbkdfKind) -> Vec<u8> {
     bytes
 }
 
-pub fn unlock(header: &Header, storage: &dyn Storage) -> Result<Unlocked, UnlockError> {
+pub fn unlock(header: &Luks2Header, storage: &dyn Storage) -> Result<Unlocked, UnlockError> {
     header.unlock(storage, SECRET, &*backend(), &UnlockOptions::default())
 }
 
@@ -93,7 +94,7 @@ pub fn attempt(bytes: Vec<u8>) -> Result<Unlocked, String> {
     let before = bytes.clone();
     let begin = cpu_time();
     let storage = MemoryStorage::new(bytes);
-    let result = match Header::read(&storage) {
+    let result = match Luks2Header::read(&storage) {
         Ok(header) => {
             // None of these may panic either.
             let _ = (

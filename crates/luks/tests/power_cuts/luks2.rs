@@ -7,8 +7,8 @@ use std::{cell::Cell, io, num::NonZeroUsize};
 
 use luxor_engine::KeySize;
 use luxor_luks::{
-    ActivationFlag, ChangeError, Header, Luks2Options, NewKeyslot, NewVolume, Overwrite, Priority,
-    UnlockOptions, Uuid,
+    ActivationFlag, ChangeError, Luks2Header, Luks2Options, NewKeyslot, NewVolume, Overwrite,
+    Priority, UnlockOptions, Uuid,
 };
 use luxor_sector::{
     MemoryStorage, Storage,
@@ -37,7 +37,7 @@ fn volume() -> Vec<u8> {
     volume.write_stream(&mut bytes).unwrap();
     bytes.truncate(2 * HEADER + 4 * AREA);
     let storage = MemoryStorage::new(bytes);
-    let mut header = Header::read(&storage).unwrap();
+    let mut header = Luks2Header::read(&storage).unwrap();
     let new = new_keyslot(&header, &storage, B);
     assert_eq!(header.add_keyslot(&storage, &new, None).unwrap(), 1);
     let token = r#"{"type":"test","keyslots":["1"]}"#;
@@ -45,7 +45,7 @@ fn volume() -> Vec<u8> {
     storage.into_bytes()
 }
 
-fn new_keyslot(header: &Header, storage: &dyn Storage, secret: &[u8]) -> NewKeyslot {
+fn new_keyslot(header: &Luks2Header, storage: &dyn Storage, secret: &[u8]) -> NewKeyslot {
     let unlocked = header
         .unlock(storage, A, &*backend(), &UnlockOptions::default())
         .unwrap();
@@ -54,7 +54,7 @@ fn new_keyslot(header: &Header, storage: &dyn Storage, secret: &[u8]) -> NewKeys
         .unwrap()
 }
 
-type Change = Box<dyn Fn(&mut Header, &dyn Storage) -> Result<(), ChangeError>>;
+type Change = Box<dyn Fn(&mut Luks2Header, &dyn Storage) -> Result<(), ChangeError>>;
 
 /// A change, and what opens the volume's keyslots before and afterwards. What the change
 /// is to destroy is not among it.
@@ -76,7 +76,7 @@ fn cases(image: &[u8]) -> Vec<Case> {
     let same = |name, change: Change| case(name, &both, &both, change);
     let new = || {
         let storage = MemoryStorage::new(image.to_vec());
-        new_keyslot(&Header::read(&storage).unwrap(), &storage, C)
+        new_keyslot(&Luks2Header::read(&storage).unwrap(), &storage, C)
     };
     let (to_add, to_replace) = (new(), new());
     vec![
@@ -141,7 +141,7 @@ fn cases(image: &[u8]) -> Vec<Case> {
 /// `volume` as it is, with one copy damaged, and with one copy older than the other.
 fn beginnings(volume: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let storage = MemoryStorage::new(volume.to_vec());
-    let mut header = Header::read(&storage).unwrap();
+    let mut header = Luks2Header::read(&storage).unwrap();
     header
         .set_label(&storage, &"newer".parse().unwrap())
         .unwrap();
@@ -174,7 +174,7 @@ struct State {
 }
 
 impl State {
-    fn of(header: &Header) -> Self {
+    fn of(header: &Luks2Header) -> Self {
         let described = header.describe();
         Self {
             seqid: described.seqid,
@@ -191,7 +191,7 @@ struct Opened(Answers<bool>);
 impl Opened {
     fn opens(
         &mut self,
-        header: &Header,
+        header: &Luks2Header,
         image: &MemoryStorage,
         keyslot: u32,
         secret: &[u8],
@@ -220,7 +220,7 @@ impl Case {
     fn check(
         &self,
         opened: &mut Opened,
-        header: &Header,
+        header: &Luks2Header,
         image: &MemoryStorage,
         [before, after]: [&State; 2],
     ) -> Result<(), String> {
@@ -242,12 +242,12 @@ impl Case {
 }
 
 fn run(case: &Case, storage: &dyn Storage) -> Result<(), ChangeError> {
-    let mut header = Header::read(storage).unwrap();
+    let mut header = Luks2Header::read(storage).unwrap();
     (case.change)(&mut header, storage)
 }
 
 fn state_of(image: &[u8]) -> State {
-    State::of(&Header::read(&MemoryStorage::new(image.to_vec())).unwrap())
+    State::of(&Luks2Header::read(&MemoryStorage::new(image.to_vec())).unwrap())
 }
 
 /// Runs one case with `faults` and all power cuts. `acknowledged` says that what the
@@ -262,7 +262,7 @@ fn cut(
     let faultless = MemoryStorage::new(image.to_vec());
     let before = state_of(image);
     run(case, &faultless).unwrap();
-    let after = State::of(&Header::read(&faultless).unwrap());
+    let after = State::of(&Luks2Header::read(&faultless).unwrap());
 
     let done = Cell::new(false);
     let cuts = PowerCuts {
@@ -271,7 +271,7 @@ fn cut(
         ..PowerCuts::default()
     };
     let check = |image: MemoryStorage, cut: &Cut<'_>| -> Result<(), String> {
-        let header = Header::read(&image).map_err(|error| format!("lost: {error}"))?;
+        let header = Luks2Header::read(&image).map_err(|error| format!("lost: {error}"))?;
         let state = State::of(&header);
         let finished = done.get() && cut.after == cut.of;
         if finished && acknowledged {
@@ -340,14 +340,14 @@ fn an_error_leaves_the_old_or_the_new() {
             let faults = (0..writes).map(write_fails);
             for faults in faults.chain((0..syncs).map(sync_fails)) {
                 let storage = FaultyStorage::with_faults(image.clone(), faults);
-                let mut header = Header::read(&storage).unwrap();
+                let mut header = Luks2Header::read(&storage).unwrap();
                 let error = (case.change)(&mut header, &storage).unwrap_err();
                 let words = error.to_string();
                 let says = ["cannot be written", "cannot be made durable"];
                 assert!(says.iter().any(|what| words.contains(what)), "{words}");
                 let seqid = |image| {
                     let storage = MemoryStorage::new(image);
-                    Header::read(&storage).unwrap().describe().seqid
+                    Luks2Header::read(&storage).unwrap().describe().seqid
                 };
                 let before = seqid(image.clone());
                 let tells = matches!(
@@ -372,7 +372,7 @@ fn an_error_leaves_the_old_or_the_new() {
 /// How often a case writes and syncs.
 fn operations(case: &Case, image: &[u8]) -> (u64, u64) {
     let storage = FaultyStorage::new(image.to_vec());
-    let mut header = Header::read(&storage).unwrap();
+    let mut header = Luks2Header::read(&storage).unwrap();
     (case.change)(&mut header, &storage).unwrap();
     let operations = storage.operations();
     let count = |is: fn(&Operation) -> bool| operations.iter().filter(|o| is(o)).count() as u64;
@@ -398,7 +398,7 @@ fn short_transfers_and_read_errors_do_no_harm() {
     for case in &cases {
         let done = MemoryStorage::new(volume.clone());
         run(case, &done).unwrap();
-        let after = State::of(&Header::read(&done).unwrap());
+        let after = State::of(&Luks2Header::read(&done).unwrap());
         // Past all its reads.
         for k in 0..40 {
             let faults = Faults {
@@ -407,12 +407,12 @@ fn short_transfers_and_read_errors_do_no_harm() {
             };
             let storage = FaultyStorage::with_faults(volume.clone(), faults);
             // Some reads are for finding out which copy is in order.
-            let Ok(mut header) = Header::read(&storage) else {
+            let Ok(mut header) = Luks2Header::read(&storage) else {
                 continue;
             };
             let result = (case.change)(&mut header, &storage);
             let image = MemoryStorage::new(storage.to_bytes());
-            let now = Header::read(&image).unwrap();
+            let now = Luks2Header::read(&image).unwrap();
             if result.is_ok() {
                 assert_eq!(State::of(&header), after, "{}", case.name);
                 assert_eq!(State::of(&now), after, "{}", case.name);
@@ -430,19 +430,19 @@ fn a_change_after_one_that_was_killed() {
     const D: &[u8] = b"of the change that is killed";
     let volume = volume();
     let storage = MemoryStorage::new(volume.clone());
-    let new = new_keyslot(&Header::read(&storage).unwrap(), &storage, D);
+    let new = new_keyslot(&Luks2Header::read(&storage).unwrap(), &storage, D);
     let mut opened = Opened::default();
     let mut seen = 0;
     for case in cases(&volume) {
         for syncs in 0..5 {
             let changes = |storage: &FaultyStorage| {
                 let killed = Killed::after_syncs(storage, syncs);
-                let mut header = Header::read(storage).unwrap();
+                let mut header = Luks2Header::read(storage).unwrap();
                 header.replace_keyslot(&killed, 0, &new).unwrap_err();
                 run(&case, storage).unwrap();
             };
             let check = |image: MemoryStorage, _: &Cut<'_>| -> Result<(), String> {
-                let header = Header::read(&image).map_err(|error| format!("lost: {error}"))?;
+                let header = Luks2Header::read(&image).map_err(|error| format!("lost: {error}"))?;
                 let mut opens = |keyslot, secrets: &[&[u8]]| {
                     let mut opens = |secret| opened.opens(&header, &image, keyslot, secret);
                     secrets.iter().any(|secret| opens(secret))
@@ -478,7 +478,7 @@ fn a_full_disk_leaves_the_old() {
             ..Faults::default()
         };
         let storage = FaultyStorage::with_faults(image.clone(), faults);
-        let mut header = Header::read(&storage).unwrap();
+        let mut header = Luks2Header::read(&storage).unwrap();
         let error = (case.change)(&mut header, &storage).unwrap_err();
         assert!(
             matches!(&error, ChangeError::WriteArea { source, .. }

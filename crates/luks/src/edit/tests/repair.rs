@@ -6,7 +6,9 @@ use std::{collections::HashSet, io};
 use luxor_sector::{MemoryStorage, SIGNATURES, SignaturePlace, Storage};
 
 use super::{HEADER, changeable, volume};
-use crate::{ChangeError, CopyKind, Header, Overwrite, ReadError, Uuid};
+use crate::{
+    ChangeError, CopyKind, Luks2Header, Overwrite, ReadError, Uuid,
+};
 
 #[test]
 fn the_bad_copy_is_made_anew() {
@@ -18,7 +20,7 @@ fn the_bad_copy_is_made_anew() {
             let mut bytes = good.clone();
             bytes[at + damage] ^= 1;
             let storage = MemoryStorage::new(bytes);
-            let mut damaged = Header::read(&storage).unwrap();
+            let mut damaged = Luks2Header::read(&storage).unwrap();
             assert_eq!(damaged.warnings().len(), 1);
             assert_eq!(
                 damaged.repair(&storage, Overwrite::Damaged).unwrap(),
@@ -50,7 +52,7 @@ fn the_older_copy_is_made_anew() {
         let mut bytes = new.clone();
         bytes[at..at + HEADER].copy_from_slice(&old[at..at + HEADER]);
         let storage = MemoryStorage::new(bytes);
-        let mut mixed = Header::read(&storage).unwrap();
+        let mut mixed = Luks2Header::read(&storage).unwrap();
         assert_eq!(
             mixed.repair(&storage, Overwrite::Damaged).unwrap(),
             Some(kind)
@@ -78,7 +80,7 @@ fn what_begins_like_something_else_is_left_alone() {
         bytes[..8].fill(0);
         bytes[offset..][..magic.len()].copy_from_slice(magic);
         let storage = MemoryStorage::new(bytes.clone());
-        let header = Header::read(&storage).unwrap();
+        let header = Luks2Header::read(&storage).unwrap();
         for (what, change) in &changes {
             let error = change(&mut header.clone(), &storage).unwrap_err();
             assert!(
@@ -91,25 +93,25 @@ fn what_begins_like_something_else_is_left_alone() {
         }
         let repaired = header.clone().repair(&storage, Overwrite::Anything);
         assert_eq!(repaired.unwrap(), Some(CopyKind::Primary));
-        assert_eq!(Header::read(&storage).unwrap().text(), header.text());
+        assert_eq!(Luks2Header::read(&storage).unwrap().text(), header.text());
     }
     assert_eq!(refused, entries().count() * changes.len());
     // Names may say what they like.
     let storage = MemoryStorage::new(good.clone());
-    let mut header = Header::read(&storage).unwrap();
+    let mut header = Luks2Header::read(&storage).unwrap();
     let label = format!("{:x<30}FAT16", "").parse().unwrap();
     header.set_label(&storage, &label).unwrap();
     let mut bytes = storage.into_bytes();
     assert_eq!(bytes[54..58], *b"FAT1");
     bytes[..8].fill(0);
     let storage = MemoryStorage::new(bytes);
-    let mut header = Header::read(&storage).unwrap();
+    let mut header = Luks2Header::read(&storage).unwrap();
     let repaired = header.repair(&storage, Overwrite::Damaged).unwrap();
     assert_eq!(repaired, Some(CopyKind::Primary));
     // LUKS1 there, too: it is read as what it begins like.
     let mut bytes = good;
     bytes[7] = 1;
-    let error = Header::read(&MemoryStorage::new(bytes)).unwrap_err();
+    let error = Luks2Header::read(&MemoryStorage::new(bytes)).unwrap_err();
     assert!(matches!(error, ReadError::Luks1), "{error}");
 }
 
@@ -149,7 +151,7 @@ fn a_copy_that_cannot_be_read_is_not_overwritten() {
             storage: MemoryStorage::new(image.clone()),
             at: at as u64,
         };
-        let header = Header::read(&storage).unwrap();
+        let header = Luks2Header::read(&storage).unwrap();
         // What was read before, and what is read now.
         for header in [&header, &good] {
             for (what, change) in &changes {
@@ -166,7 +168,7 @@ fn a_copy_that_cannot_be_read_is_not_overwritten() {
         assert_eq!(repaired.unwrap(), Some(which));
         let bytes = storage.storage.into_bytes();
         assert!(bytes[at..][..HEADER] != image[at..][..HEADER]);
-        let whole = Header::read(&MemoryStorage::new(bytes)).unwrap();
+        let whole = Luks2Header::read(&MemoryStorage::new(bytes)).unwrap();
         assert!(whole.warnings().is_empty() && whole.text() == good.text());
     }
 }
