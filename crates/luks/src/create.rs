@@ -18,17 +18,19 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::{
-    benchmark::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
     binary_header::{BinaryHeader, CopyKind, TextField},
-    cipher::Encryption,
-    hash::HashAlgorithm,
+    keys::{
+        cipher::Encryption,
+        hash::HashAlgorithm,
+        pbkdf_options::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
+        rng,
+        volume_key::{DrawError, VolumeKey},
+    },
     label::Label,
     metadata::json_size,
     new_keyslot::{NewKeyslot, NewKeyslotError},
-    noise,
     segment::{Segment, SegmentSize},
     token::LUXOR_FILE,
-    volume_key::{DrawError, VolumeKey},
 };
 
 /// The length of each copy of the metadata in bytes.
@@ -124,7 +126,7 @@ impl NewVolume {
         let volume_key = VolumeKey::random(key_len, ENCRYPTION)?;
         let kdf = options
             .pbkdf
-            .choose(hash, noise::random(SALT_BYTES)?, key_len)
+            .choose(hash, rng::random(SALT_BYTES)?, key_len)
             .map_err(NewKeyslotError::from)?;
         let area = (
             ENCRYPTION,
@@ -137,7 +139,7 @@ impl NewVolume {
 
         let mut digest = NewDigest {
             iterations: options.pbkdf.digest_iterations(hash),
-            salt: noise::random(SALT_BYTES)?,
+            salt: rng::random(SALT_BYTES)?,
             value: vec![0; hash.output_len()],
         };
         hash.pbkdf2(
@@ -252,7 +254,7 @@ impl NewVolume {
     ) -> io::Result<()> {
         let offset = 2 * HEADER_SIZE;
         write(&self.keyslot.encrypted, offset)?;
-        noise::write(
+        rng::write(
             offset + self.keyslot.encrypted.len() as u64..DATA_OFFSET,
             write,
         )
@@ -367,7 +369,7 @@ mod tests {
     use luxor_sector::MemoryStorage;
 
     use super::*;
-    use crate::pbkdf::PbkdfKind;
+    use crate::keys::pbkdf::PbkdfKind;
 
     /// Notes what is done to it: writes by place, and `None` for a sync.
     #[derive(Default)]

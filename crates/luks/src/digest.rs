@@ -5,7 +5,10 @@ use luxor_engine::SecretBytes;
 use subtle::ConstantTimeEq;
 
 use crate::{
-    field::Object, hash::HashAlgorithm, json::brief, metadata::MetadataError, pbkdf::SALT_LEN,
+    field::Object,
+    json::brief,
+    keys::{hash::HashAlgorithm, pbkdf::SALT_LEN},
+    metadata::MetadataError,
 };
 
 /// A digest of type `pbkdf2`: PBKDF2 of the volume key.

@@ -5,7 +5,7 @@ use std::{io, ops::Range};
 
 use luxor_sector::Storage;
 
-use crate::{edit::ChangeError, noise};
+use crate::{edit::ChangeError, keys::rng};
 
 /// Writes `bytes` from byte `offset` on.
 ///
@@ -55,7 +55,7 @@ pub(crate) fn check_area(
 pub(crate) fn overwrite(storage: &dyn Storage, range: Range<u64>) -> Result<(), ChangeError> {
     let write = || -> io::Result<()> {
         let end = range.end.min(storage.len()?);
-        noise::write(range.start..end, |bytes, offset| {
+        rng::write(range.start..end, |bytes, offset| {
             storage.write_all_at(bytes, offset)
         })?;
         storage.sync()

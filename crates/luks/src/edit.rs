@@ -36,7 +36,6 @@ use std::io;
 use luxor_sector::Storage;
 
 pub(crate) use self::keyslots::free_number;
-use self::members::Members;
 pub use self::{
     repair::Overwrite,
     settings::{ActivationFlag, UnknownFlag},
@@ -44,6 +43,7 @@ pub use self::{
 use crate::{
     binary_header::{BinaryHeader, CopyKind},
     durable,
+    edit::members::Members,
     header::{CopyError, CopyStatus, Luks2Header, ReadError},
     luks1::Luks1Error,
     metadata::{Metadata, MetadataError, brief_list, json_size},

@@ -4,8 +4,8 @@
 use crate::{
     field::Object,
     json::brief,
+    keys::pbkdf::Kdf,
     metadata::{MetadataError, is_cipher_null},
-    pbkdf::Kdf,
 };
 
 /// The only number of stripes that LUKS knows.

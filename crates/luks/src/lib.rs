@@ -64,31 +64,23 @@
 
 #![forbid(unsafe_code)]
 
-mod af;
-mod area;
 mod backup;
-mod benchmark;
 mod binary_header;
-mod budget;
-mod cipher;
 mod config;
 mod create;
 mod digest;
 mod durable;
 mod edit;
 mod field;
-mod hash;
 mod header;
 mod header_digest;
 mod json;
+mod keys;
 mod keyslot;
 mod label;
 mod luks1;
-mod memory;
 mod metadata;
 mod new_keyslot;
-mod noise;
-mod pbkdf;
 mod policy;
 mod reencrypt;
 mod segment;
@@ -96,35 +88,35 @@ mod segments;
 mod token;
 mod unlock;
 mod volume;
-mod volume_key;
 
-pub use area::AreaError;
 pub use backup::{BackupError, HeaderBackup, Misfit, RestoreError};
-pub use benchmark::{PbkdfOptions, PbkdfOptionsError};
 pub use binary_header::{BinaryHeaderError, CopyKind};
-pub use cipher::Encryption;
 pub use config::Config;
 pub use create::{CreateError, Luks2Options, NewVolume};
 pub use digest::Digest;
 pub use edit::{ActivationFlag, ChangeError, Overwrite, UnknownFlag};
-pub use hash::HashAlgorithm;
 pub use header::{
     CopyError, CopyFacts, CopyStatus, Description, Luks2Header, PlaintextError, ReadError, Warning,
 };
 pub use header_digest::{HeaderDigest, HeaderDigestError};
+pub use keys::area::AreaError;
+pub use keys::cipher::Encryption;
+pub use keys::hash::HashAlgorithm;
+pub use keys::memory::MemoryBound;
+pub use keys::pbkdf::{
+    Argon2Kind, CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_ITERATIONS_LIMIT,
+    DEFAULT_MEMORY_LIMIT_KIB, DeriveError, Kdf, PbkdfKind,
+};
+pub use keys::pbkdf_options::{PbkdfOptions, PbkdfOptionsError};
+pub use keys::volume_key::VolumeKey;
 pub use keyslot::{Keyslot, KeyslotArea, Priority};
 pub use label::{Label, LabelError};
 pub use luks1::{
     ConvertError, Luks1Description, Luks1Error, Luks1Header, Luks1Options, Luks1Repair,
     Luks1RepairError, Luks1Restored, NewLuks1Volume,
 };
-pub use memory::MemoryBound;
 pub use metadata::{Foreign, MetadataError};
 pub use new_keyslot::{NewKeyslot, NewKeyslotError};
-pub use pbkdf::{
-    Argon2Kind, CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_ITERATIONS_LIMIT,
-    DEFAULT_MEMORY_LIMIT_KIB, DeriveError, Kdf, PbkdfKind,
-};
 pub use policy::{HeaderPolicy, PolicyError};
 pub use reencrypt::{
     ReencryptDirection, ReencryptKeyslot, ReencryptMode, ReencryptionError, Resilience,
@@ -135,4 +127,3 @@ pub use token::{FileLengthError, Token, check_file_length};
 pub use unlock::{KeyslotError, OpenedKey, Skipped, UnlockError, UnlockOptions, Unlocked};
 pub use uuid::Uuid;
 pub use volume::{VolumeHeader, VolumeReadError};
-pub use volume_key::VolumeKey;

@@ -30,14 +30,12 @@ pub use repair::{Luks1Repair, Luks1RepairError, Luks1Restored};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    cipher::Encryption,
     digest::Digest,
-    hash::HashAlgorithm,
     header_digest::HeaderDigest,
     json::brief,
+    keys::{cipher::Encryption, hash::HashAlgorithm, pbkdf::Kdf},
     keyslot::{Keyslot, KeyslotArea, Priority, STRIPES},
     metadata::is_cipher_null,
-    pbkdf::Kdf,
     segment::{Segment, SegmentError, SegmentSize},
     segments::{Extent, ExtentCipher},
     unlock::{self, UnlockError, UnlockOptions, Unlocked},

@@ -6,14 +6,16 @@ use luxor_engine::{Backend, Direction, KeyError, SecretBytes};
 use serde_json::{Value, json};
 
 use crate::{
-    af::af_split,
-    area::{AreaError, crypt_area},
-    benchmark::PbkdfOptionsError,
-    cipher::Encryption,
-    hash::HashAlgorithm,
+    keys::{
+        af::af_split,
+        area::{AreaError, crypt_area},
+        cipher::Encryption,
+        hash::HashAlgorithm,
+        pbkdf::{DeriveError, Kdf},
+        pbkdf_options::PbkdfOptionsError,
+        volume_key::VolumeKey,
+    },
     keyslot::STRIPES,
-    pbkdf::{DeriveError, Kdf},
-    volume_key::VolumeKey,
 };
 
 /// A volume key under a secret, split and encrypted; nothing is written yet.

@@ -5,12 +5,14 @@
 //! guess, or a key of their own (CVE-2025-59054 and its kin).
 
 use crate::{
-    cipher::Encryption,
-    hash::HashAlgorithm,
     header_digest::HeaderDigest,
     json::brief,
+    keys::{
+        cipher::Encryption,
+        hash::HashAlgorithm,
+        pbkdf::{Argon2Kind, Kdf, PbkdfKind},
+    },
     keyslot::Keyslot,
-    pbkdf::{Argon2Kind, Kdf, PbkdfKind},
     volume::VolumeHeader,
 };
 

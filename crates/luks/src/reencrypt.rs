@@ -23,9 +23,9 @@ mod parts;
 use luxor_engine::SecretBytes;
 
 use crate::{
-    cipher::Encryption,
     field::Object,
     json::brief,
+    keys::cipher::Encryption,
     metadata::{Metadata, MetadataError},
     segment::{SegmentEntry, SegmentKind, SegmentRole, SegmentSize},
 };

@@ -4,9 +4,9 @@
 use luxor_sector::{Geometry, SectorSize};
 
 use crate::{
-    cipher::Encryption,
     field::{Field, Object},
     json::brief,
+    keys::cipher::Encryption,
     metadata::{Foreign, MetadataError, is_cipher_null},
 };
 

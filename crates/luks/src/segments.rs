@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use luxor_sector::Geometry;
 
 use crate::{
-    cipher::Encryption,
+    keys::cipher::Encryption,
     metadata::MetadataError,
     segment::{Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize},
 };

@@ -9,20 +9,22 @@ use luxor_engine::{Backend, Direction, KeyError, SecretBytes};
 use luxor_sector::Storage;
 
 use crate::{
-    af::af_merge,
-    area::{AreaError, crypt_area},
-    budget::{self, Budget},
-    cipher::Encryption,
     digest::Digest,
-    hash::HashAlgorithm,
     header::Luks2Header,
     json::brief,
+    keys::{
+        af::af_merge,
+        area::{AreaError, crypt_area},
+        budget::{self, Budget},
+        cipher::Encryption,
+        hash::HashAlgorithm,
+        pbkdf::{CostError, DeriveError, check_iterations},
+        volume_key::VolumeKey,
+    },
     keyslot::{Keyslot, Priority},
     metadata::{Foreign, Metadata, brief_list},
-    pbkdf::{CostError, DeriveError, check_iterations},
     reencrypt::{Reencryption, ReencryptionError},
     segment::SegmentError,
-    volume_key::VolumeKey,
 };
 
 /// How a volume is to be unlocked.

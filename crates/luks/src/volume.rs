@@ -9,10 +9,10 @@ use luxor_engine::{Backend, with_key_stack};
 use luxor_sector::{SectorSize, Storage};
 
 use crate::{
-    cipher::Encryption,
     digest::Digest,
     header::{Luks2Header, ReadError, Warning},
     header_digest::HeaderDigest,
+    keys::cipher::Encryption,
     keyslot::Keyslot,
     luks1::{self, Luks1Error, Luks1Header},
     metadata::{Foreign, Metadata},

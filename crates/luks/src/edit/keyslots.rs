@@ -8,16 +8,18 @@ use luxor_sector::Storage;
 
 use super::{ChangeError, Draft, Members};
 use crate::{
-    benchmark::{PbkdfOptions, SALT_BYTES},
-    cipher::Encryption,
     durable,
-    hash::HashAlgorithm,
     header::Luks2Header,
+    keys::{
+        cipher::Encryption,
+        hash::HashAlgorithm,
+        pbkdf_options::{PbkdfOptions, SALT_BYTES},
+        rng,
+        volume_key::VolumeKey,
+    },
     keyslot::Priority,
     new_keyslot::{NewKeyslot, NewKeyslotError},
-    noise,
     unlock::Unlocked,
-    volume_key::VolumeKey,
 };
 
 /// Of every area that is written.
@@ -51,7 +53,7 @@ impl Luks2Header {
         if digest.verify(key.expose()) != Some(true) {
             return Err(NewKeyslotError::OtherVolume);
         }
-        let kdf = pbkdf.choose(HASH, noise::random(SALT_BYTES)?, key.expose().len())?;
+        let kdf = pbkdf.choose(HASH, rng::random(SALT_BYTES)?, key.expose().len())?;
         let new = NewKeyslot::make(key, secret, kdf, HASH, area_encryption(key), backend)?;
         Ok(NewKeyslot {
             digest: Some((unlocked.digest, digest.value.clone())),

@@ -25,13 +25,15 @@ use super::{
     phdr::{self, KEYSLOTS, RawKeyslot},
 };
 use crate::{
-    benchmark::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
     binary_header::{self, CopyKind},
     durable,
     edit::{ChangeError, free_number},
+    keys::{
+        pbkdf::PbkdfKind,
+        pbkdf_options::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
+        rng,
+    },
     new_keyslot::{NewKeyslot, NewKeyslotError},
-    noise,
-    pbkdf::PbkdfKind,
     unlock::Unlocked,
 };
 
@@ -68,7 +70,7 @@ impl Luks1Header {
         if key.expose().len() != key_len || self.digest.verify(key.expose()) != Some(true) {
             return Err(NewKeyslotError::OtherVolume);
         }
-        let salt = noise::random(SALT_BYTES)?;
+        let salt = rng::random(SALT_BYTES)?;
         let kdf = pbkdf.choose(self.hash, salt, key.expose().len())?;
         let area = (self.segment.encryption, self.key_len);
         let new = NewKeyslot::make(key, secret, kdf, self.hash, area, backend)?;

@@ -3,7 +3,10 @@
 
 use std::io;
 
-use crate::{cipher::Encryption, edit::ChangeError, hash::HashAlgorithm, pbkdf::PbkdfKind};
+use crate::{
+    edit::ChangeError,
+    keys::{cipher::Encryption, hash::HashAlgorithm, pbkdf::PbkdfKind},
+};
 
 /// A UUID's field has 40 bytes, and a zero byte ends it.
 pub(super) const MAX_UUID_LEN: usize = 39;

@@ -13,15 +13,17 @@ use super::{
     phdr::{self, KEYSLOTS, Phdr, RawKeyslot},
 };
 use crate::{
-    benchmark::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
-    cipher::Encryption,
     create::{CreateError, random_uuid},
-    hash::HashAlgorithm,
+    keys::{
+        cipher::Encryption,
+        hash::HashAlgorithm,
+        pbkdf::{Kdf, PbkdfKind},
+        pbkdf_options::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
+        rng,
+        volume_key::VolumeKey,
+    },
     new_keyslot::{NewKeyslot, NewKeyslotError},
-    noise,
-    pbkdf::{Kdf, PbkdfKind},
     segment::{Segment, SegmentSize},
-    volume_key::VolumeKey,
 };
 
 /// Of the data and of the keyslot.
@@ -103,7 +105,7 @@ impl NewLuks1Volume {
             KeySize::Aes128 => 32,
             KeySize::Aes256 => 64,
         };
-        let salt = noise::random(SALT_BYTES)?;
+        let salt = rng::random(SALT_BYTES)?;
         let kdf = pbkdf
             .choose(*hash, salt, volume_key.expose().len())
             .map_err(NewKeyslotError::from)?;
@@ -228,7 +230,7 @@ impl NewLuks1Volume {
             write_zeros(at..begin, &mut write)?;
             match slot {
                 0 => write(&self.keyslot.encrypted, begin)?,
-                _ => noise::write(begin..end, &mut write)?,
+                _ => rng::write(begin..end, &mut write)?,
             }
             at = end;
         }

@@ -19,11 +19,10 @@ use super::{
 use crate::{
     durable,
     edit::{ChangeError, Overwrite},
-    hash::HashAlgorithm,
     header::Luks2Header,
     json::brief,
+    keys::{hash::HashAlgorithm, pbkdf::Kdf},
     keyslot::{Keyslot, Priority},
-    pbkdf::Kdf,
     segment::{Segment, SegmentSize},
 };
 

@@ -32,10 +32,9 @@ use super::{
     relocate::places,
 };
 use crate::{
-    cipher::Encryption,
     edit::{ChangeError, Overwrite},
-    hash::HashAlgorithm,
     json::brief,
+    keys::{cipher::Encryption, hash::HashAlgorithm},
     keyslot::STRIPES,
 };
 

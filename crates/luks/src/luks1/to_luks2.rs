@@ -26,11 +26,10 @@ use crate::{
     binary_header::{BinaryHeader, CopyKind, TextField},
     durable,
     edit::ChangeError,
-    hash::HashAlgorithm,
     header::Luks2Header,
+    keys::{hash::HashAlgorithm, pbkdf::Kdf},
     keyslot::{Keyslot, STRIPES},
     metadata::{Metadata, json_size},
-    pbkdf::Kdf,
 };
 
 /// The length of each of LUKS2's headers in bytes: what every volume begins with.

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::VolumeHeader;
 use crate::{
-    benchmark::PbkdfOptions,
     edit::{ActivationFlag, ChangeError},
+    keys::pbkdf_options::PbkdfOptions,
     keyslot::Priority,
     label::Label,
     new_keyslot::{NewKeyslot, NewKeyslotError},

@@ -5,7 +5,7 @@
 use luxor_engine::{Backend, BackendError, CryptError, Direction, KeySpec};
 use luxor_sector::{Geometry, GeometryError, SectorSize};
 
-use crate::cipher::Encryption;
+use super::cipher::Encryption;
 
 /// Encrypts or decrypts an area in place; `bytes` are whole data units.
 pub(crate) fn crypt_area(

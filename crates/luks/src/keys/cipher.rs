@@ -5,7 +5,7 @@ use luxor_engine::{AesKey, CbcKey, KeyError, KeySpec, Mode, XtsKey};
 use luxor_sector::IvMode;
 use zeroize::Zeroize;
 
-use crate::hash::HashAlgorithm;
+use super::hash::HashAlgorithm;
 
 /// A cipher, its mode and its IVs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 
 use luxor_engine::{KeyError, KeySpec, SecretBytes};
 
-use crate::cipher::Encryption;
+use super::cipher::Encryption;
 
 /// The key that encrypts a segment, as a keyslot holds it. Wiped when dropped.
 #[derive(Clone, Debug)]

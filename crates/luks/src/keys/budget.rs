@@ -7,15 +7,11 @@
 //! PBKDF2's iterations count by the hash and by the blocks of output, Argon2's passes by
 //! the memory.
 
-use crate::{
-    digest::Digest,
-    keyslot::Keyslot,
-    pbkdf::{
-        CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_MEMORY_LIMIT_KIB, Kdf, MIN_ARGON2_PASSES,
-        default_iterations_limit,
-    },
-    unlock::UnlockOptions,
+use super::pbkdf::{
+    CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_MEMORY_LIMIT_KIB, Kdf, MIN_ARGON2_PASSES,
+    default_iterations_limit,
 };
+use crate::{digest::Digest, keyslot::Keyslot, unlock::UnlockOptions};
 
 /// What the dearest keyslot costs that is computed unasked.
 const KEYSLOT: u64 = 1 << 40;
@@ -118,9 +114,11 @@ pub(crate) fn iterations_limit(options: &UnlockOptions, hash: &str, len: usize) 
 mod tests {
     use super::*;
     use crate::{
-        hash::HashAlgorithm,
+        keys::{
+            hash::HashAlgorithm,
+            pbkdf::{Argon2Kind, DEFAULT_ITERATIONS_LIMIT},
+        },
         keyslot::{KeyslotArea, Priority},
-        pbkdf::{Argon2Kind, DEFAULT_ITERATIONS_LIMIT},
     };
 
     fn keyslot(kdf: Kdf, key_len: u32) -> Keyslot {

@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
+use super::{
     hash::HashAlgorithm,
     memory,
     pbkdf::{Argon2Kind, DEFAULT_MEMORY_LIMIT_KIB, DeriveError, Kdf, PbkdfKind},

@@ -15,7 +15,7 @@
 use luxor_engine::SecretBytes;
 use zeroize::Zeroize;
 
-use crate::hash::HashAlgorithm;
+use super::hash::HashAlgorithm;
 
 /// Fills `stripes`, a whole number of times as long as `key`, with the key's
 /// stripes.

@@ -9,13 +9,11 @@ use luxor_engine::with_key_stack;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use zeroize::Zeroize;
 
-use crate::{
-    field::Object,
+use super::{
     hash::HashAlgorithm,
-    json::brief,
     memory::{self, Available, MemoryBound},
-    metadata::MetadataError,
 };
+use crate::{field::Object, json::brief, metadata::MetadataError};
 
 /// The lengths that a salt can have, in bytes. Written are always 32.
 pub(crate) const SALT_LEN: RangeInclusive<usize> = 8..=1024;
