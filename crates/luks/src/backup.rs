@@ -8,10 +8,10 @@ use luxor_sector::{MemoryStorage, Storage};
 
 use crate::{
     CopyKind, binary_header,
+    brief::brief,
+    brief::brief_list,
     header::{CopyError, ReadError, Warning},
-    json::brief,
     luks1::Luks1Error,
-    metadata::brief_list,
     volume::{VolumeHeader, VolumeReadError},
 };
 

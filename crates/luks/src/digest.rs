@@ -5,9 +5,10 @@ use luxor_engine::SecretBytes;
 use subtle::ConstantTimeEq;
 
 use crate::{
+    brief::brief,
     field::Object,
-    json::brief,
-    keys::{hash::HashAlgorithm, pbkdf::SALT_LEN},
+    kdf::SALT_LEN,
+    keys::{budget::DigestWork, hash::HashAlgorithm},
     metadata::MetadataError,
 };
 
@@ -46,6 +47,15 @@ impl Digest {
             salt: object.required("salt")?.base64(SALT_LEN)?,
             value: object.required("digest")?.base64(20..=64)?,
         })
+    }
+
+    /// What it takes to compare a key with it.
+    pub(crate) fn work(&self) -> DigestWork<'_> {
+        DigestWork {
+            hash: &self.hash,
+            iterations: self.iterations,
+            len: self.value.len(),
+        }
     }
 
     /// Whether `key` is the one that the digest is of, in constant time.

@@ -42,11 +42,12 @@ pub use self::{
 };
 use crate::{
     binary_header::{BinaryHeader, CopyKind},
+    brief::brief_list,
     durable,
     edit::members::Members,
     header::{CopyError, CopyStatus, Luks2Header, ReadError},
     luks1::Luks1Error,
-    metadata::{Metadata, MetadataError, brief_list, json_size},
+    metadata::{Metadata, MetadataError, json_size},
 };
 
 /// What the metadata shall be. Seqid and salts are set when it is written.

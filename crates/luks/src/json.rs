@@ -10,6 +10,8 @@ use std::{collections::HashSet, fmt, io};
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
+use crate::brief::brief;
+
 /// The most levels that json-c reads, the outermost object and the innermost value
 /// included.
 const MAX_LEVELS: u32 = 32;
@@ -127,15 +129,6 @@ impl<'de> Visitor<'de> for Level {
             )));
         }
         Ok(Node::Object(object))
-    }
-}
-
-/// A text from the metadata in a message: in quotes, without control characters,
-/// and not endless.
-pub(crate) fn brief(text: &str) -> String {
-    match text.char_indices().nth(40) {
-        Some((end, _)) => format!("{:?}…", &text[..end]),
-        None => format!("{text:?}"),
     }
 }
 

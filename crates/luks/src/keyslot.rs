@@ -2,10 +2,10 @@
 //! Keyslots: the volume key under a passphrase (LUKS2 specification, section 3.2).
 
 use crate::{
+    brief::brief,
     field::Object,
-    json::brief,
-    keys::pbkdf::Kdf,
-    metadata::{MetadataError, is_cipher_null},
+    keys::{cipher::is_cipher_null, pbkdf::Kdf},
+    metadata::MetadataError,
 };
 
 /// The only number of stripes that LUKS knows.

@@ -66,6 +66,7 @@
 
 mod backup;
 mod binary_header;
+mod brief;
 mod config;
 mod create;
 mod digest;
@@ -75,6 +76,7 @@ mod field;
 mod header;
 mod header_digest;
 mod json;
+mod kdf;
 mod keys;
 mod keyslot;
 mod label;

@@ -30,12 +30,15 @@ pub use repair::{Luks1Repair, Luks1RepairError, Luks1Restored};
 use serde_json::{Map, Value, json};
 
 use crate::{
+    brief::brief,
     digest::Digest,
     header_digest::HeaderDigest,
-    json::brief,
-    keys::{cipher::Encryption, hash::HashAlgorithm, pbkdf::Kdf},
+    keys::{
+        cipher::{Encryption, is_cipher_null},
+        hash::HashAlgorithm,
+        pbkdf::Kdf,
+    },
     keyslot::{Keyslot, KeyslotArea, Priority, STRIPES},
-    metadata::is_cipher_null,
     segment::{Segment, SegmentError, SegmentSize},
     segments::{Extent, ExtentCipher},
     unlock::{self, UnlockError, UnlockOptions, Unlocked},

@@ -10,10 +10,11 @@ pub use error::MetadataError;
 
 use crate::{
     binary_header,
+    brief::brief,
     config::Config,
     digest::Digest,
     field::{Field, Object, Place},
-    json::{Node, brief},
+    json::Node,
     keyslot::Keyslot,
     reencrypt::ReencryptKeyslot,
     segment::{SegmentEntry, SegmentRole},
@@ -122,11 +123,6 @@ pub(crate) fn area_text(area: &[u8]) -> Result<&str, MetadataError> {
     std::str::from_utf8(&area[..end]).map_err(|error| MetadataError::Utf8 {
         position: error.valid_up_to(),
     })
-}
-
-/// Whether an encryption's name means that there is none.
-pub(crate) fn is_cipher_null(encryption: &str) -> bool {
-    encryption.starts_with("cipher_null") || encryption.split('-').any(|word| word == "null")
 }
 
 impl Metadata {
@@ -433,15 +429,6 @@ impl Binding {
             segments: digest.required("segments")?.references()?,
         })
     }
-}
-
-/// Names from the metadata in a message.
-pub(crate) fn brief_list(names: &[String]) -> String {
-    names
-        .iter()
-        .map(|name| brief(name))
-        .collect::<Vec<_>>()
-        .join(", ")
 }
 
 /// The JSON area's room for text in a header of `header_size` bytes.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A keyslot in the making: what takes time, apart from what changes a volume.
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use luxor_engine::{Backend, Direction, KeyError, SecretBytes};
 use serde_json::{Value, json};
 
@@ -80,31 +79,6 @@ impl NewKeyslot {
     /// LUKS2's object for it, with its area at byte `offset`. Keys in cryptsetup's
     /// order; 64-bit numbers are texts.
     pub(crate) fn json(&self, offset: u64) -> Value {
-        let kdf = match &self.kdf {
-            Kdf::Pbkdf2 {
-                hash,
-                iterations,
-                salt,
-            } => json!({
-                "type": "pbkdf2",
-                "hash": hash,
-                "iterations": iterations,
-                "salt": BASE64_STANDARD.encode(salt),
-            }),
-            Kdf::Argon2 {
-                time,
-                memory_kib,
-                parallel,
-                salt,
-                ..
-            } => json!({
-                "type": self.kdf.kind().name(),
-                "time": time,
-                "memory": memory_kib,
-                "cpus": parallel,
-                "salt": BASE64_STANDARD.encode(salt),
-            }),
-        };
         json!({
             "type": "luks2",
             "key_size": self.key_len,
@@ -120,7 +94,7 @@ impl NewKeyslot {
                 "encryption": self.encryption.name(),
                 "key_size": self.area_key_len,
             },
-            "kdf": kdf,
+            "kdf": self.kdf.json(),
         })
     }
 }

@@ -5,8 +5,8 @@
 //! guess, or a key of their own (CVE-2025-59054 and its kin).
 
 use crate::{
+    brief::brief,
     header_digest::HeaderDigest,
-    json::brief,
     keys::{
         cipher::Encryption,
         hash::HashAlgorithm,

@@ -23,8 +23,8 @@ mod parts;
 use luxor_engine::SecretBytes;
 
 use crate::{
+    brief::brief,
     field::Object,
-    json::brief,
     keys::cipher::Encryption,
     metadata::{Metadata, MetadataError},
     segment::{SegmentEntry, SegmentKind, SegmentRole, SegmentSize},

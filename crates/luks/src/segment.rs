@@ -4,10 +4,10 @@
 use luxor_sector::{Geometry, SectorSize};
 
 use crate::{
+    brief::brief,
     field::{Field, Object},
-    json::brief,
-    keys::cipher::Encryption,
-    metadata::{Foreign, MetadataError, is_cipher_null},
+    keys::cipher::{Encryption, is_cipher_null},
+    metadata::{Foreign, MetadataError},
 };
 
 /// The data segment: of type `crypt`.

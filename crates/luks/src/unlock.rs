@@ -9,20 +9,21 @@ use luxor_engine::{Backend, Direction, KeyError, SecretBytes};
 use luxor_sector::Storage;
 
 use crate::{
+    brief::brief,
+    brief::brief_list,
     digest::Digest,
     header::Luks2Header,
-    json::brief,
     keys::{
         af::af_merge,
         area::{AreaError, crypt_area},
-        budget::{self, Budget},
+        budget::{Budget, CostLimits},
         cipher::Encryption,
         hash::HashAlgorithm,
         pbkdf::{CostError, DeriveError, check_iterations},
         volume_key::VolumeKey,
     },
     keyslot::{Keyslot, Priority},
-    metadata::{Foreign, Metadata, brief_list},
+    metadata::{Foreign, Metadata},
     reencrypt::{Reencryption, ReencryptionError},
     segment::SegmentError,
 };
@@ -49,6 +50,15 @@ pub struct UnlockOptions {
     pub iterations_limit: Option<u64>,
     /// Whether a volume key with equal halves is accepted.
     pub allow_weak_key: bool,
+}
+
+impl UnlockOptions {
+    fn limits(&self) -> CostLimits {
+        CostLimits {
+            memory_kib: self.memory_limit_kib,
+            iterations: self.iterations_limit,
+        }
+    }
 }
 
 /// An unlocked volume.
@@ -161,20 +171,19 @@ impl Luks2Header {
             secret,
             backend,
             options,
-            budget: Budget::new(options),
+            budget: Budget::new(options.limits()),
         };
         if let Some(reencryption) = reencryption {
             // Paid for before the keyslots, which would be opened in vain otherwise.
             let number = reencryption.digest;
             let digest = known_digest(metadata, number)?;
             check_digest(number, digest, options)?;
-            opening
-                .budget
-                .take_digest(digest)
-                .map_err(|error| UnlockError::DigestLimit {
+            opening.budget.take_digest(digest.work()).map_err(|error| {
+                UnlockError::DigestLimit {
                     digest: number,
                     error,
-                })?;
+                }
+            })?;
         }
         let keys = opening.open_all(&needed)?;
         if let Some(reencryption) = reencryption {
@@ -287,7 +296,7 @@ fn check_digest(number: u32, digest: &Digest, options: &UnlockOptions) -> Result
         return Err(UnlockError::DigestHash { digest, hash });
     }
     let len = digest.value.len();
-    let limit = Some(budget::iterations_limit(options, &digest.hash, len));
+    let limit = Some(options.limits().pbkdf2_iterations(&digest.hash, len));
     check_iterations(&digest.hash, len, digest.iterations, limit).map_err(|error| {
         UnlockError::DigestLimit {
             digest: number,
@@ -313,7 +322,7 @@ pub(crate) fn unlock(
         secret,
         backend,
         options,
-        budget: Budget::new(options),
+        budget: Budget::new(options.limits()),
     };
     let key = NeededKey {
         number,
@@ -332,7 +341,7 @@ struct Opening<'a> {
     secret: &'a [u8],
     backend: &'a dyn Backend,
     options: &'a UnlockOptions,
-    budget: Budget<'a>,
+    budget: Budget,
 }
 
 impl<'a> Opening<'a> {
@@ -448,7 +457,9 @@ impl<'a> Opening<'a> {
         digest: &Digest,
     ) -> Result<Option<SecretBytes>, KeyslotError> {
         let (encryption, hash) = supported(keyslot)?;
-        self.budget.take(keyslot, digest)?;
+        let area_key_len = keyslot.area.key_len as usize;
+        self.budget
+            .take(&keyslot.kdf, area_key_len, digest.work())?;
 
         // Read before the key is derived: that it cannot be read is worth knowing early.
         // The lengths are bounded by those of the keys that are supported.

@@ -7,7 +7,7 @@ use luxor_sector::Storage;
 use uuid::Uuid;
 
 use super::ChangeError;
-use crate::{binary_header::TextField, header::Luks2Header, json::brief, label::Label};
+use crate::{binary_header::TextField, brief::brief, header::Luks2Header, label::Label};
 
 impl Luks2Header {
     /// Sets the label; an empty one is none.

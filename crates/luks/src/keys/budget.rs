@@ -11,7 +11,6 @@ use super::pbkdf::{
     CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_MEMORY_LIMIT_KIB, Kdf, MIN_ARGON2_PASSES,
     default_iterations_limit,
 };
-use crate::{digest::Digest, keyslot::Keyslot, unlock::UnlockOptions};
 
 /// What the dearest keyslot costs that is computed unasked.
 const KEYSLOT: u64 = 1 << 40;
@@ -20,32 +19,59 @@ const KEYSLOT: u64 = 1 << 40;
 /// as for the keyslot's 64 bytes, which are two blocks.
 const ALL: u64 = KEYSLOT / 2 * 3;
 
+/// What each key derivation is held to; the default where there is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CostLimits {
+    /// Argon2's memory in KiB.
+    pub memory_kib: Option<u64>,
+    /// PBKDF2's iterations, Argon2's passes.
+    pub iterations: Option<u64>,
+}
+
+impl CostLimits {
+    /// The most iterations of PBKDF2 for `len` bytes: the default, or more where these
+    /// limits allow them. What lower limits allow is for Argon2, whose passes are far
+    /// fewer.
+    pub(crate) fn pbkdf2_iterations(self, hash: &str, len: usize) -> u64 {
+        let default = default_iterations_limit(hash, len);
+        self.iterations.unwrap_or_default().max(default)
+    }
+}
+
+/// What it takes to compare a key with a digest: PBKDF2 of the key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DigestWork<'a> {
+    /// The hash by its name in the metadata.
+    pub hash: &'a str,
+    pub iterations: u32,
+    /// The bytes that are compared.
+    pub len: usize,
+}
+
 /// What is left of what an attempt may cost.
-pub(crate) struct Budget<'a> {
-    options: &'a UnlockOptions,
+pub(crate) struct Budget {
+    limits: CostLimits,
     left: u64,
 }
 
-impl<'a> Budget<'a> {
-    pub(crate) fn new(options: &'a UnlockOptions) -> Self {
-        Self { options, left: ALL }
+impl Budget {
+    pub(crate) fn new(limits: CostLimits) -> Self {
+        Self { limits, left: ALL }
     }
 
-    /// Pays for a keyslot, and for the digest that tells whether it was the right one.
+    /// Pays for deriving a key of `len` bytes, and for the digest that tells whether it
+    /// was the right one.
     ///
     /// # Errors
-    /// [`CostError`]: it alone is above the limits, or too much has been spent.
-    pub(crate) fn take(&mut self, keyslot: &Keyslot, digest: &Digest) -> Result<(), CostError> {
-        let UnlockOptions {
-            memory_limit_kib,
-            iterations_limit,
-            ..
-        } = *self.options;
-        let len = keyslot.area.key_len as usize;
-        keyslot
-            .kdf
-            .check_limits(len, memory_limit_kib, iterations_limit)?;
-        let cost = self.cost_of_kdf(&keyslot.kdf, len);
+    /// [`CostError`]: the derivation alone is above the limits, or too much has been spent.
+    pub(crate) fn take(
+        &mut self,
+        kdf: &Kdf,
+        len: usize,
+        digest: DigestWork<'_>,
+    ) -> Result<(), CostError> {
+        kdf.check_limits(len, self.limits.memory_kib, self.limits.iterations)?;
+        let cost = self.cost_of_kdf(kdf, len);
         self.spend(cost.saturating_add(self.cost_of_digest(digest)))
     }
 
@@ -53,7 +79,7 @@ impl<'a> Budget<'a> {
     ///
     /// # Errors
     /// [`CostError::Total`].
-    pub(crate) fn take_digest(&mut self, digest: &Digest) -> Result<(), CostError> {
+    pub(crate) fn take_digest(&mut self, digest: DigestWork<'_>) -> Result<(), CostError> {
         self.spend(self.cost_of_digest(digest))
     }
 
@@ -74,14 +100,14 @@ impl<'a> Budget<'a> {
                 hash, iterations, ..
             } => share(
                 u64::from(*iterations),
-                iterations_limit(self.options, hash, len),
+                self.limits.pbkdf2_iterations(hash, len),
             ),
             &Kdf::Argon2 {
                 time, memory_kib, ..
             } => {
-                let options = self.options;
-                let memory_limit = options.memory_limit_kib.unwrap_or(DEFAULT_MEMORY_LIMIT_KIB);
-                let passes = options.iterations_limit.unwrap_or_default();
+                let limits = self.limits;
+                let memory_limit = limits.memory_kib.unwrap_or(DEFAULT_MEMORY_LIMIT_KIB);
+                let passes = limits.iterations.unwrap_or_default();
                 let limit = memory_limit.saturating_mul(passes.max(MIN_ARGON2_PASSES));
                 share(
                     u64::from(time) * u64::from(memory_kib),
@@ -91,8 +117,8 @@ impl<'a> Budget<'a> {
         }
     }
 
-    fn cost_of_digest(&self, digest: &Digest) -> u64 {
-        let limit = iterations_limit(self.options, &digest.hash, digest.value.len());
+    fn cost_of_digest(&self, digest: DigestWork<'_>) -> u64 {
+        let limit = self.limits.pbkdf2_iterations(digest.hash, digest.len);
         share(digest.iterations.into(), limit)
     }
 }
@@ -103,54 +129,33 @@ fn share(work: u64, limit: u64) -> u64 {
     u64::try_from(share).unwrap_or(u64::MAX)
 }
 
-/// The most iterations for `len` bytes: the default, or more where the options allow
-/// them. What lower options allow is for Argon2, whose passes are far fewer.
-pub(crate) fn iterations_limit(options: &UnlockOptions, hash: &str, len: usize) -> u64 {
-    let default = default_iterations_limit(hash, len);
-    options.iterations_limit.unwrap_or_default().max(default)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{
-        keys::{
+    use super::{
+        super::{
             hash::HashAlgorithm,
             pbkdf::{Argon2Kind, DEFAULT_ITERATIONS_LIMIT},
         },
-        keyslot::{KeyslotArea, Priority},
+        *,
     };
 
-    fn keyslot(kdf: Kdf, key_len: u32) -> Keyslot {
-        Keyslot {
-            key_len: 64,
-            priority: Priority::Normal,
-            area: KeyslotArea {
-                offset: 0,
-                size: 0,
-                encryption: "aes-xts-plain64".into(),
-                key_len,
-            },
-            kdf,
-            stripes: 4000,
-            af_hash: "sha256".into(),
-        }
-    }
+    /// A key derivation, and the length of the key.
+    type Derivation = (Kdf, usize);
 
-    fn hashed(hash: HashAlgorithm, iterations: u64, key_len: u32) -> Keyslot {
+    fn hashed(hash: HashAlgorithm, iterations: u64, len: usize) -> Derivation {
         let kdf = Kdf::Pbkdf2 {
             hash: hash.name().into(),
             iterations: iterations.try_into().unwrap(),
             salt: vec![],
         };
-        keyslot(kdf, key_len)
+        (kdf, len)
     }
 
-    fn pbkdf2(iterations: u64) -> Keyslot {
+    fn pbkdf2(iterations: u64) -> Derivation {
         hashed(HashAlgorithm::Sha256, iterations, 64)
     }
 
-    fn argon2(time: u32, memory_kib: u32) -> Keyslot {
+    fn argon2(time: u32, memory_kib: u32) -> Derivation {
         let kdf = Kdf::Argon2 {
             kind: Argon2Kind::Id,
             time,
@@ -158,29 +163,34 @@ mod tests {
             parallel: 1,
             salt: vec![],
         };
-        keyslot(kdf, 64)
+        (kdf, 64)
     }
 
-    fn digest(hash: HashAlgorithm, iterations: u64, len: usize) -> Digest {
-        Digest {
-            keyslots: vec![],
-            segments: vec![],
-            hash: hash.name().into(),
+    fn digest(hash: HashAlgorithm, iterations: u64, len: usize) -> DigestWork<'static> {
+        DigestWork {
+            hash: hash.name(),
             iterations: iterations.try_into().unwrap(),
-            salt: vec![],
-            value: vec![0; len],
+            len,
         }
     }
 
-    fn cheap() -> Digest {
+    fn cheap() -> DigestWork<'static> {
         digest(HashAlgorithm::Sha256, 1000, 32)
     }
 
+    fn take(
+        budget: &mut Budget,
+        (kdf, len): &Derivation,
+        digest: DigestWork<'_>,
+    ) -> Result<(), CostError> {
+        budget.take(kdf, *len, digest)
+    }
+
     /// How many of 32 such keyslots are tried.
-    fn tried(options: &UnlockOptions, keyslot: &Keyslot, digest: &Digest) -> usize {
-        let mut budget = Budget::new(options);
+    fn tried(limits: CostLimits, derivation: &Derivation, digest: DigestWork<'_>) -> usize {
+        let mut budget = Budget::new(limits);
         (0..32)
-            .filter(|_| budget.take(keyslot, digest).is_ok())
+            .filter(|_| take(&mut budget, derivation, digest).is_ok())
             .count()
     }
 
@@ -190,11 +200,11 @@ mod tests {
     /// length costs as much as another.
     #[test]
     fn each_hash_at_its_limit_costs_the_same() {
-        let options = UnlockOptions::default();
+        let limits = CostLimits::default();
         for hash in HashAlgorithm::ALL {
-            for len in [16, 20, 32, 48, 64] {
-                let limit = default_iterations_limit(hash.name(), len as usize);
-                let blocks = u64::from(len).div_ceil(hash.output_len() as u64);
+            for len in [16_usize, 20, 32, 48, 64] {
+                let limit = default_iterations_limit(hash.name(), len);
+                let blocks = len.div_ceil(hash.output_len()) as u64;
                 let work = limit * blocks * hash.iteration_cost();
                 let expected = LIMIT * 2 * 100;
                 assert!(
@@ -203,22 +213,22 @@ mod tests {
                 );
 
                 let at_limit = hashed(hash, limit, len);
-                let mut budget = Budget::new(&options);
-                budget.take(&at_limit, &cheap()).unwrap();
+                let mut budget = Budget::new(limits);
+                take(&mut budget, &at_limit, cheap()).unwrap();
                 let spent = ALL - budget.left;
                 assert!(spent.abs_diff(KEYSLOT) < KEYSLOT / 100, "{hash} {len}");
                 let above = hashed(hash, limit + 1, len);
-                let error = Budget::new(&options).take(&above, &cheap()).unwrap_err();
+                let error = take(&mut Budget::new(limits), &above, cheap()).unwrap_err();
                 assert!(
                     matches!(&error, CostError::Iterations { limit: found, .. } if *found == limit)
                 );
                 let option = format!("--pbkdf-iterations-limit {}", limit + 1);
                 assert!(error.to_string().contains(&option), "{error}");
-                let lifted = UnlockOptions {
-                    iterations_limit: Some(limit + 1),
-                    ..UnlockOptions::default()
+                let lifted = CostLimits {
+                    iterations: Some(limit + 1),
+                    ..CostLimits::default()
                 };
-                Budget::new(&lifted).take(&above, &cheap()).unwrap();
+                take(&mut Budget::new(lifted), &above, cheap()).unwrap();
             }
         }
         assert_eq!(default_iterations_limit("sha256", 64), LIMIT);
@@ -226,52 +236,52 @@ mod tests {
 
     #[test]
     fn all_keyslots_together_cost_little_more_than_one_may() {
-        let default = UnlockOptions::default();
+        let default = CostLimits::default();
         let dear = |iterations| digest(HashAlgorithm::Sha256, iterations, 32);
-        assert_eq!(tried(&default, &pbkdf2(LIMIT), &cheap()), 1);
+        assert_eq!(tried(default, &pbkdf2(LIMIT), cheap()), 1);
         // The dearest keyslot, and a digest of as many iterations.
-        assert_eq!(tried(&default, &pbkdf2(LIMIT), &dear(LIMIT)), 1);
-        assert_eq!(tried(&default, &pbkdf2(LIMIT), &dear(LIMIT * 11 / 10)), 0);
-        assert_eq!(tried(&default, &pbkdf2(LIMIT / 5), &cheap()), 7);
-        assert_eq!(tried(&default, &pbkdf2(1000), &dear(LIMIT)), 2);
-        assert_eq!(tried(&default, &pbkdf2(LIMIT + 1), &cheap()), 0);
+        assert_eq!(tried(default, &pbkdf2(LIMIT), dear(LIMIT)), 1);
+        assert_eq!(tried(default, &pbkdf2(LIMIT), dear(LIMIT * 11 / 10)), 0);
+        assert_eq!(tried(default, &pbkdf2(LIMIT / 5), cheap()), 7);
+        assert_eq!(tried(default, &pbkdf2(1000), dear(LIMIT)), 2);
+        assert_eq!(tried(default, &pbkdf2(LIMIT + 1), cheap()), 0);
         // What cryptsetup makes, on a fast machine and 23 times.
-        assert_eq!(tried(&default, &argon2(4, 1 << 20), &cheap()), 23);
-        assert_eq!(tried(&default, &argon2(16, 4 << 20), &cheap()), 1);
-        assert_eq!(tried(&default, &argon2(4, 65536), &dear(100_000)), 32);
+        assert_eq!(tried(default, &argon2(4, 1 << 20), cheap()), 23);
+        assert_eq!(tried(default, &argon2(16, 4 << 20), cheap()), 1);
+        assert_eq!(tried(default, &argon2(4, 65536), dear(100_000)), 32);
     }
 
     #[test]
     fn limits_that_were_lifted_leave_room_for_one() {
-        let memory = UnlockOptions {
-            memory_limit_kib: Some(100 << 20),
-            ..UnlockOptions::default()
+        let memory = CostLimits {
+            memory_kib: Some(100 << 20),
+            ..CostLimits::default()
         };
-        assert_eq!(tried(&memory, &argon2(4, 100 << 20), &cheap()), 1);
-        let iterations = UnlockOptions {
-            iterations_limit: Some(4_000_000_000),
-            ..UnlockOptions::default()
+        assert_eq!(tried(memory, &argon2(4, 100 << 20), cheap()), 1);
+        let iterations = CostLimits {
+            iterations: Some(4_000_000_000),
+            ..CostLimits::default()
         };
-        assert_eq!(tried(&iterations, &pbkdf2(2_000_000_000), &cheap()), 2);
+        assert_eq!(tried(iterations, &pbkdf2(2_000_000_000), cheap()), 2);
         let whirlpool = hashed(HashAlgorithm::Whirlpool, 4_000_000_000, 64);
-        assert_eq!(tried(&iterations, &whirlpool, &cheap()), 1);
+        assert_eq!(tried(iterations, &whirlpool, cheap()), 1);
         // Limits that were lowered are those of each keyslot.
-        let low = UnlockOptions {
-            iterations_limit: Some(1000),
-            ..UnlockOptions::default()
+        let low = CostLimits {
+            iterations: Some(1000),
+            ..CostLimits::default()
         };
-        assert_eq!(tried(&low, &pbkdf2(1000), &cheap()), 32);
+        assert_eq!(tried(low, &pbkdf2(1000), cheap()), 32);
     }
 
     #[test]
     fn one_purse_pays_for_all_kinds_and_for_digests_alone() {
-        let options = UnlockOptions::default();
-        let mut budget = Budget::new(&options);
+        let limits = CostLimits::default();
+        let mut budget = Budget::new(limits);
         let half = default_iterations_limit("whirlpool", 64) / 2;
         let half = digest(HashAlgorithm::Whirlpool, half, 64);
-        budget.take_digest(&half).unwrap();
-        budget.take(&argon2(8, 4 << 20), &cheap()).unwrap();
-        let error = budget.take(&pbkdf2(LIMIT / 2), &cheap()).unwrap_err();
+        budget.take_digest(half).unwrap();
+        take(&mut budget, &argon2(8, 4 << 20), cheap()).unwrap();
+        let error = take(&mut budget, &pbkdf2(LIMIT / 2), cheap()).unwrap_err();
         assert_eq!(
             error,
             CostError::Total {
@@ -291,7 +301,7 @@ mod tests {
             assert!(words.contains(word), "{words}");
         }
         // What was refused is not paid for.
-        budget.take(&pbkdf2(LIMIT / 10), &cheap()).unwrap();
-        assert!(budget.take_digest(&half).is_err());
+        take(&mut budget, &pbkdf2(LIMIT / 10), cheap()).unwrap();
+        assert!(budget.take_digest(half).is_err());
     }
 }

@@ -117,6 +117,11 @@ impl Encryption {
     }
 }
 
+/// Whether an encryption's name means that there is none.
+pub(crate) fn is_cipher_null(encryption: &str) -> bool {
+    encryption.starts_with("cipher_null") || encryption.split('-').any(|word| word == "null")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

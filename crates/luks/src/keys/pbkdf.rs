@@ -2,7 +2,7 @@
 //! Key derivation: PBKDF2 (RFC 8018) and Argon2 (RFC 9106), and the bounds that
 //! a keyslot's costs are held to before anything is computed or allocated.
 
-use std::{fmt, num::NonZeroUsize, ops::RangeInclusive, thread};
+use std::{fmt, num::NonZeroUsize, thread};
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use luxor_engine::with_key_stack;
@@ -13,10 +13,7 @@ use super::{
     hash::HashAlgorithm,
     memory::{self, Available, MemoryBound},
 };
-use crate::{field::Object, json::brief, metadata::MetadataError};
-
-/// The lengths that a salt can have, in bytes. Written are always 32.
-pub(crate) const SALT_LEN: RangeInclusive<usize> = 8..=1024;
+use crate::brief::brief;
 
 /// The Argon2 memory in KiB up to which a keyslot is computed unasked: the most
 /// that cryptsetup makes, 4 GiB.
@@ -34,6 +31,9 @@ pub const DEFAULT_ARGON2_WORK_KIB: u64 = 64 << 20;
 
 /// The passes over its memory that every Argon2 keyslot may ask for.
 pub(crate) const MIN_ARGON2_PASSES: u64 = 4;
+
+/// The most lanes that Argon2 has.
+pub(crate) const MAX_LANES: u32 = Params::MAX_P_COST;
 
 /// A kind of key derivation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -114,37 +114,6 @@ pub enum Kdf {
 }
 
 impl Kdf {
-    pub(crate) fn parse(object: &Object<'_>) -> Result<Self, MetadataError> {
-        let kind_field = object.required("type")?;
-        let place = kind_field.place.to_string();
-        let salt = object.required("salt")?.base64(SALT_LEN)?;
-        let kind = match kind_field.name()? {
-            "pbkdf2" => {
-                return Ok(Self::Pbkdf2 {
-                    hash: object.required("hash")?.name()?.into(),
-                    iterations: object.required("iterations")?.number(1..=u32::MAX)?,
-                    salt,
-                });
-            }
-            "argon2i" => Argon2Kind::I,
-            "argon2id" => Argon2Kind::Id,
-            other => {
-                return Err(MetadataError::Unsupported {
-                    place,
-                    what: format!("it is {}", brief(other)),
-                });
-            }
-        };
-        let parallel = object.required("cpus")?.number(1..=Params::MAX_P_COST)?;
-        Ok(Self::Argon2 {
-            kind,
-            time: object.required("time")?.number(1..=u32::MAX)?,
-            memory_kib: object.required("memory")?.number(parallel * 8..=u32::MAX)?,
-            parallel,
-            salt,
-        })
-    }
-
     /// Which kind it is.
     #[must_use]
     pub fn kind(&self) -> PbkdfKind {

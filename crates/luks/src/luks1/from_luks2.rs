@@ -17,10 +17,10 @@ use super::{
     relocate::places,
 };
 use crate::{
+    brief::brief,
     durable,
     edit::{ChangeError, Overwrite},
     header::Luks2Header,
-    json::brief,
     keys::{hash::HashAlgorithm, pbkdf::Kdf},
     keyslot::{Keyslot, Priority},
     segment::{Segment, SegmentSize},

@@ -32,8 +32,8 @@ use super::{
     relocate::places,
 };
 use crate::{
+    brief::brief,
     edit::{ChangeError, Overwrite},
-    json::brief,
     keys::{cipher::Encryption, hash::HashAlgorithm},
     keyslot::STRIPES,
 };

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules of the JSON area, each by the error that tells it is broken.
 
-use super::brief_list;
-use crate::token::LUXOR_FILE;
+use crate::brief::brief_list;
 
 /// The rule that the JSON area breaks, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -281,7 +280,7 @@ pub enum MetadataError {
         place: String,
     },
     /// Two lengths for one file.
-    #[error("tokens {first} and {second} are both of type {LUXOR_FILE}, and there may be one only")]
+    #[error("tokens {first} and {second} are both of type luxor-file, and there may be one only")]
     TwoFileTokens {
         /// A token.
         first: u32,
