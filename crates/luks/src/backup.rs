@@ -7,11 +7,13 @@ use std::{borrow::Cow, fmt, io, ops::Range, sync::Arc};
 use luxor_sector::{MemoryStorage, Storage};
 
 use crate::{
-    CopyKind, binary_header,
-    brief::brief,
-    brief::brief_list,
-    header::{CopyError, ReadError, Warning},
+    CopyKind,
+    brief::{brief, brief_list},
     luks1::Luks1Error,
+    luks2::{
+        binary_header,
+        header::{CopyError, ReadError, Warning},
+    },
     volume::{VolumeHeader, VolumeReadError},
 };
 

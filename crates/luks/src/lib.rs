@@ -65,41 +65,16 @@
 #![forbid(unsafe_code)]
 
 mod backup;
-mod binary_header;
 mod brief;
-mod config;
-mod create;
-mod digest;
-mod durable;
-mod edit;
-mod field;
-mod header;
 mod header_digest;
-mod json;
-mod kdf;
 mod keys;
-mod keyslot;
-mod label;
 mod luks1;
-mod metadata;
-mod new_keyslot;
+mod luks2;
 mod policy;
-mod reencrypt;
-mod segment;
-mod segments;
-mod token;
-mod unlock;
+mod signature;
 mod volume;
 
 pub use backup::{BackupError, HeaderBackup, Misfit, RestoreError};
-pub use binary_header::{BinaryHeaderError, CopyKind};
-pub use config::Config;
-pub use create::{CreateError, Luks2Options, NewVolume};
-pub use digest::Digest;
-pub use edit::{ActivationFlag, ChangeError, Overwrite, UnknownFlag};
-pub use header::{
-    CopyError, CopyFacts, CopyStatus, Description, Luks2Header, PlaintextError, ReadError, Warning,
-};
 pub use header_digest::{HeaderDigest, HeaderDigestError};
 pub use keys::area::AreaError;
 pub use keys::cipher::Encryption;
@@ -111,21 +86,32 @@ pub use keys::pbkdf::{
 };
 pub use keys::pbkdf_options::{PbkdfOptions, PbkdfOptionsError};
 pub use keys::volume_key::VolumeKey;
-pub use keyslot::{Keyslot, KeyslotArea, Priority};
-pub use label::{Label, LabelError};
 pub use luks1::{
     ConvertError, Luks1Description, Luks1Error, Luks1Header, Luks1Options, Luks1Repair,
     Luks1RepairError, Luks1Restored, NewLuks1Volume,
 };
-pub use metadata::{Foreign, MetadataError};
-pub use new_keyslot::{NewKeyslot, NewKeyslotError};
-pub use policy::{HeaderPolicy, PolicyError};
-pub use reencrypt::{
+pub use luks2::binary_header::{BinaryHeaderError, CopyKind};
+pub use luks2::config::Config;
+pub use luks2::create::{CreateError, Luks2Options, NewVolume};
+pub use luks2::digest::Digest;
+pub use luks2::edit::{ActivationFlag, ChangeError, Overwrite, UnknownFlag};
+pub use luks2::header::{
+    CopyError, CopyFacts, CopyStatus, Description, Luks2Header, PlaintextError, ReadError, Warning,
+};
+pub use luks2::keyslot::{Keyslot, KeyslotArea, Priority};
+pub use luks2::label::{Label, LabelError};
+pub use luks2::metadata::{Foreign, MetadataError};
+pub use luks2::new_keyslot::{NewKeyslot, NewKeyslotError};
+pub use luks2::reencrypt::{
     ReencryptDirection, ReencryptKeyslot, ReencryptMode, ReencryptionError, Resilience,
 };
-pub use segment::{Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize};
-pub use segments::{Extent, ExtentCipher};
-pub use token::{FileLengthError, Token, check_file_length};
-pub use unlock::{KeyslotError, OpenedKey, Skipped, UnlockError, UnlockOptions, Unlocked};
+pub use luks2::segment::{
+    Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize,
+};
+pub use luks2::segments::{Extent, ExtentCipher};
+pub use luks2::token::{FileLengthError, Token, check_file_length};
+pub use luks2::unlock::{KeyslotError, OpenedKey, Skipped, UnlockError, UnlockOptions, Unlocked};
+pub use policy::{HeaderPolicy, PolicyError};
+pub use signature::{Signature, signatures};
 pub use uuid::Uuid;
 pub use volume::{VolumeHeader, VolumeReadError};

@@ -31,17 +31,19 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     brief::brief,
-    digest::Digest,
     header_digest::HeaderDigest,
     keys::{
         cipher::{Encryption, is_cipher_null},
         hash::HashAlgorithm,
         pbkdf::Kdf,
     },
-    keyslot::{Keyslot, KeyslotArea, Priority, STRIPES},
-    segment::{Segment, SegmentError, SegmentSize},
-    segments::{Extent, ExtentCipher},
-    unlock::{self, UnlockError, UnlockOptions, Unlocked},
+    luks2::{
+        digest::Digest,
+        keyslot::{Keyslot, KeyslotArea, Priority, STRIPES},
+        segment::{Segment, SegmentError, SegmentSize},
+        segments::{Extent, ExtentCipher},
+        unlock::{self, UnlockError, UnlockOptions, Unlocked},
+    },
 };
 
 /// Magic and version.

@@ -12,7 +12,7 @@ use crate::{
         hash::HashAlgorithm,
         pbkdf::{Argon2Kind, Kdf, PbkdfKind},
     },
-    keyslot::Keyslot,
+    luks2::keyslot::Keyslot,
     volume::VolumeHeader,
 };
 

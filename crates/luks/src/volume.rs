@@ -9,16 +9,18 @@ use luxor_engine::{Backend, with_key_stack};
 use luxor_sector::{SectorSize, Storage};
 
 use crate::{
-    digest::Digest,
-    header::{Luks2Header, ReadError, Warning},
     header_digest::HeaderDigest,
     keys::cipher::Encryption,
-    keyslot::Keyslot,
     luks1::{self, Luks1Error, Luks1Header},
-    metadata::{Foreign, Metadata},
-    segment::{Segment, SegmentError},
-    segments::Extent,
-    unlock::{UnlockError, UnlockOptions, Unlocked},
+    luks2::{
+        digest::Digest,
+        header::{Luks2Header, ReadError, Warning},
+        keyslot::Keyslot,
+        metadata::{Foreign, Metadata},
+        segment::{Segment, SegmentError},
+        segments::Extent,
+        unlock::{UnlockError, UnlockOptions, Unlocked},
+    },
 };
 
 /// The metadata of a volume of either version.

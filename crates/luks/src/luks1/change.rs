@@ -25,16 +25,18 @@ use super::{
     phdr::{self, KEYSLOTS, RawKeyslot},
 };
 use crate::{
-    binary_header::{self, CopyKind},
-    durable,
-    edit::{ChangeError, free_number},
     keys::{
         pbkdf::PbkdfKind,
         pbkdf_options::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
         rng,
     },
-    new_keyslot::{NewKeyslot, NewKeyslotError},
-    unlock::Unlocked,
+    luks2::{
+        binary_header::{self, CopyKind},
+        durable,
+        edit::{ChangeError, free_number},
+        new_keyslot::{NewKeyslot, NewKeyslotError},
+        unlock::Unlocked,
+    },
 };
 
 /// Which of the header's two sectors is written first.

@@ -4,8 +4,8 @@
 use std::io;
 
 use crate::{
-    edit::ChangeError,
     keys::{cipher::Encryption, hash::HashAlgorithm, pbkdf::PbkdfKind},
+    luks2::edit::ChangeError,
 };
 
 /// A UUID's field has 40 bytes, and a zero byte ends it.

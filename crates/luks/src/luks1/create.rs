@@ -13,7 +13,6 @@ use super::{
     phdr::{self, KEYSLOTS, Phdr, RawKeyslot},
 };
 use crate::{
-    create::{CreateError, random_uuid},
     keys::{
         cipher::Encryption,
         hash::HashAlgorithm,
@@ -22,8 +21,11 @@ use crate::{
         rng,
         volume_key::VolumeKey,
     },
-    new_keyslot::{NewKeyslot, NewKeyslotError},
-    segment::{Segment, SegmentSize},
+    luks2::{
+        create::{CreateError, random_uuid},
+        new_keyslot::{NewKeyslot, NewKeyslotError},
+        segment::{Segment, SegmentSize},
+    },
 };
 
 /// Of the data and of the keyslot.

@@ -18,12 +18,14 @@ use super::{
 };
 use crate::{
     brief::brief,
-    durable,
-    edit::{ChangeError, Overwrite},
-    header::Luks2Header,
     keys::{hash::HashAlgorithm, pbkdf::Kdf},
-    keyslot::{Keyslot, Priority},
-    segment::{Segment, SegmentSize},
+    luks2::{
+        durable,
+        edit::{ChangeError, Overwrite},
+        header::Luks2Header,
+        keyslot::{Keyslot, Priority},
+        segment::{Segment, SegmentSize},
+    },
 };
 
 impl Luks2Header {

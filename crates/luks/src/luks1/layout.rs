@@ -6,7 +6,7 @@ use super::{
     UNIT,
     phdr::{self, KEYSLOTS},
 };
-use crate::keyslot::STRIPES;
+use crate::luks2::keyslot::STRIPES;
 
 /// What areas are aligned to, in bytes; also where the first one begins.
 pub(super) const AREA_ALIGNMENT: u64 = 4096;

@@ -27,7 +27,7 @@
 use std::ops::Range;
 
 use super::Luks1Error;
-use crate::keyslot::STRIPES;
+use crate::luks2::keyslot::STRIPES;
 
 /// The length of the header in bytes.
 pub(super) const LEN: usize = 592;

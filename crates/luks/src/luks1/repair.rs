@@ -33,9 +33,11 @@ use super::{
 };
 use crate::{
     brief::brief,
-    edit::{ChangeError, Overwrite},
     keys::{cipher::Encryption, hash::HashAlgorithm},
-    keyslot::STRIPES,
+    luks2::{
+        edit::{ChangeError, Overwrite},
+        keyslot::STRIPES,
+    },
 };
 
 /// So many of the eight areas must be where cryptsetup puts them, before others are put

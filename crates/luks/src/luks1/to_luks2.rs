@@ -23,13 +23,15 @@ use super::{
     relocate::{self, Areas, Plan, Step},
 };
 use crate::{
-    binary_header::{BinaryHeader, CopyKind, TextField},
-    durable,
-    edit::ChangeError,
-    header::Luks2Header,
     keys::{hash::HashAlgorithm, pbkdf::Kdf},
-    keyslot::{Keyslot, STRIPES},
-    metadata::{Metadata, json_size},
+    luks2::{
+        binary_header::{BinaryHeader, CopyKind, TextField},
+        durable,
+        edit::ChangeError,
+        header::Luks2Header,
+        keyslot::{Keyslot, STRIPES},
+        metadata::{Metadata, json_size},
+    },
 };
 
 /// The length of each of LUKS2's headers in bytes: what every volume begins with.

@@ -8,12 +8,14 @@ use uuid::Uuid;
 
 use super::VolumeHeader;
 use crate::{
-    edit::{ActivationFlag, ChangeError},
     keys::pbkdf_options::PbkdfOptions,
-    keyslot::Priority,
-    label::Label,
-    new_keyslot::{NewKeyslot, NewKeyslotError},
-    unlock::Unlocked,
+    luks2::{
+        edit::{ActivationFlag, ChangeError},
+        keyslot::Priority,
+        label::Label,
+        new_keyslot::{NewKeyslot, NewKeyslotError},
+        unlock::Unlocked,
+    },
 };
 
 impl VolumeHeader {

@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 
 use luxor_sector::Geometry;
 
-use crate::{
-    keys::cipher::Encryption,
+use super::{
     metadata::MetadataError,
     segment::{Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize},
 };
+use crate::keys::cipher::Encryption;
 
 /// All segments by number.
 #[derive(Clone, Debug, PartialEq, Eq)]

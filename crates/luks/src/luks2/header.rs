@@ -6,21 +6,19 @@ use std::{collections::BTreeMap, io, sync::Arc};
 
 use luxor_sector::{SectorSize, Storage};
 
-use crate::{
+use super::{
     binary_header::{self, BinaryHeader, BinaryHeaderError, CopyKind},
     config::Config,
     digest::Digest,
-    header_digest::HeaderDigest,
     json,
-    keys::hash::HashAlgorithm,
     keyslot::Keyslot,
-    luks1,
     metadata::{self, Foreign, Metadata, MetadataError},
     reencrypt::ReencryptKeyslot,
     segment::{Segment, SegmentEntry, SegmentError},
     segments::Extent,
     token::{FileLengthError, Token, check_file_length},
 };
+use crate::{header_digest::HeaderDigest, keys::hash::HashAlgorithm, luks1};
 
 /// A volume's metadata, read once and validated, from the copy that counts.
 #[derive(Clone, Debug)]

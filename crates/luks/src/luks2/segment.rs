@@ -3,11 +3,13 @@
 
 use luxor_sector::{Geometry, SectorSize};
 
+use super::{
+    field::{Field, Object},
+    metadata::{Foreign, MetadataError},
+};
 use crate::{
     brief::brief,
-    field::{Field, Object},
     keys::cipher::{Encryption, is_cipher_null},
-    metadata::{Foreign, MetadataError},
 };
 
 /// The data segment: of type `crypt`.

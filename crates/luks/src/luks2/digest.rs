@@ -4,12 +4,10 @@
 use luxor_engine::SecretBytes;
 use subtle::ConstantTimeEq;
 
+use super::{field::Object, kdf::SALT_LEN, metadata::MetadataError};
 use crate::{
     brief::brief,
-    field::Object,
-    kdf::SALT_LEN,
     keys::{budget::DigestWork, hash::HashAlgorithm},
-    metadata::MetadataError,
 };
 
 /// A digest of type `pbkdf2`: PBKDF2 of the volume key.

@@ -4,17 +4,15 @@
 use luxor_engine::{Backend, Direction, KeyError, SecretBytes};
 use serde_json::{Value, json};
 
-use crate::{
-    keys::{
-        af::af_split,
-        area::{AreaError, crypt_area},
-        cipher::Encryption,
-        hash::HashAlgorithm,
-        pbkdf::{DeriveError, Kdf},
-        pbkdf_options::PbkdfOptionsError,
-        volume_key::VolumeKey,
-    },
-    keyslot::STRIPES,
+use super::keyslot::STRIPES;
+use crate::keys::{
+    af::af_split,
+    area::{AreaError, crypt_area},
+    cipher::Encryption,
+    hash::HashAlgorithm,
+    pbkdf::{DeriveError, Kdf},
+    pbkdf_options::PbkdfOptionsError,
+    volume_key::VolumeKey,
 };
 
 /// A volume key under a secret, split and encrypted; nothing is written yet.

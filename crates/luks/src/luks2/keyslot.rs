@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Keyslots: the volume key under a passphrase (LUKS2 specification, section 3.2).
 
+use super::{field::Object, metadata::MetadataError};
 use crate::{
     brief::brief,
-    field::Object,
     keys::{cipher::is_cipher_null, pbkdf::Kdf},
-    metadata::MetadataError,
 };
 
 /// The only number of stripes that LUKS knows.

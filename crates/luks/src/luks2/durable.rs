@@ -5,7 +5,8 @@ use std::{io, ops::Range};
 
 use luxor_sector::Storage;
 
-use crate::{edit::ChangeError, keys::rng};
+use super::edit::ChangeError;
+use crate::keys::rng;
 
 /// Writes `bytes` from byte `offset` on.
 ///

@@ -8,11 +8,16 @@ use std::{cmp::Reverse, collections::BTreeMap, fmt, io};
 use luxor_engine::{Backend, Direction, KeyError, SecretBytes};
 use luxor_sector::Storage;
 
-use crate::{
-    brief::brief,
-    brief::brief_list,
+use super::{
     digest::Digest,
     header::Luks2Header,
+    keyslot::{Keyslot, Priority},
+    metadata::{Foreign, Metadata},
+    reencrypt::{Reencryption, ReencryptionError},
+    segment::SegmentError,
+};
+use crate::{
+    brief::{brief, brief_list},
     keys::{
         af::af_merge,
         area::{AreaError, crypt_area},
@@ -22,10 +27,6 @@ use crate::{
         pbkdf::{CostError, DeriveError, check_iterations},
         volume_key::VolumeKey,
     },
-    keyslot::{Keyslot, Priority},
-    metadata::{Foreign, Metadata},
-    reencrypt::{Reencryption, ReencryptionError},
-    segment::SegmentError,
 };
 
 /// How a volume is to be unlocked.

@@ -17,20 +17,20 @@ use luxor_sector::{Geometry, SectorSize, Storage};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::{
+use super::{
     binary_header::{BinaryHeader, CopyKind, TextField},
-    keys::{
-        cipher::Encryption,
-        hash::HashAlgorithm,
-        pbkdf_options::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
-        rng,
-        volume_key::{DrawError, VolumeKey},
-    },
     label::Label,
     metadata::json_size,
     new_keyslot::{NewKeyslot, NewKeyslotError},
     segment::{Segment, SegmentSize},
     token::LUXOR_FILE,
+};
+use crate::keys::{
+    cipher::Encryption,
+    hash::HashAlgorithm,
+    pbkdf_options::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
+    rng,
+    volume_key::{DrawError, VolumeKey},
 };
 
 /// The length of each copy of the metadata in bytes.

@@ -5,8 +5,10 @@ use luxor_sector::{Storage, foreign_signature};
 
 use super::{ChangeError, write_copy};
 use crate::{
-    binary_header::CopyKind,
-    header::{CopyError, CopyStatus, Luks2Header, Warning},
+    luks2::{
+        binary_header::CopyKind,
+        header::{CopyError, CopyStatus, Luks2Header, Warning},
+    },
 };
 
 /// What [`Luks2Header::repair`] may overwrite.

@@ -15,7 +15,7 @@
 //! How far it has come nothing tells but the segments themselves.
 
 use super::{Backup, ReencryptDirection, Reencryption, ReencryptionError};
-use crate::{
+use crate::luks2::{
     metadata::Metadata,
     segment::{SegmentEntry, SegmentKind, SegmentRole, SegmentSize},
 };

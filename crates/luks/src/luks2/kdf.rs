@@ -7,11 +7,10 @@ use std::ops::RangeInclusive;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
+use super::{field::Object, metadata::MetadataError};
 use crate::{
     brief::brief,
-    field::Object,
     keys::pbkdf::{Argon2Kind, Kdf, MAX_LANES},
-    metadata::MetadataError,
 };
 
 /// The lengths that a salt can have, in bytes. Written are always 32.

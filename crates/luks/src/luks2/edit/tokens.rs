@@ -8,7 +8,7 @@ use super::{
     keyslots::{MAX_NUMBERS, free_number},
     members::Members,
 };
-use crate::{
+use crate::luks2::{
     header::Luks2Header,
     json::{Node, plain},
 };

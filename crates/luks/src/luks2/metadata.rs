@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 
 pub use error::MetadataError;
 
-use crate::{
+use super::{
     binary_header,
-    brief::brief,
     config::Config,
     digest::Digest,
     field::{Field, Object, Place},
@@ -21,6 +20,7 @@ use crate::{
     segments::Segments,
     token::Token,
 };
+use crate::brief::brief;
 
 /// The most keyslots, segments and tokens that there can be.
 const MAX_OBJECTS: usize = 32;

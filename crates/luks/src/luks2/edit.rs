@@ -40,15 +40,14 @@ pub use self::{
     repair::Overwrite,
     settings::{ActivationFlag, UnknownFlag},
 };
-use crate::{
+use super::{
     binary_header::{BinaryHeader, CopyKind},
-    brief::brief_list,
     durable,
     edit::members::Members,
     header::{CopyError, CopyStatus, Luks2Header, ReadError},
-    luks1::Luks1Error,
     metadata::{Metadata, MetadataError, json_size},
 };
+use crate::{brief::brief_list, luks1::Luks1Error};
 
 /// What the metadata shall be. Seqid and salts are set when it is written.
 struct Draft {

@@ -8,8 +8,6 @@ use luxor_sector::Storage;
 
 use super::{ChangeError, Draft, Members};
 use crate::{
-    durable,
-    header::Luks2Header,
     keys::{
         cipher::Encryption,
         hash::HashAlgorithm,
@@ -17,9 +15,13 @@ use crate::{
         rng,
         volume_key::VolumeKey,
     },
-    keyslot::Priority,
-    new_keyslot::{NewKeyslot, NewKeyslotError},
-    unlock::Unlocked,
+    luks2::{
+        durable,
+        header::Luks2Header,
+        keyslot::Priority,
+        new_keyslot::{NewKeyslot, NewKeyslotError},
+        unlock::Unlocked,
+    },
 };
 
 /// Of every area that is written.

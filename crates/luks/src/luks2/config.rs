@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The config object: sizes, flags, requirements (LUKS2 specification, section 3.6).
 
-use crate::{binary_header, field::Object, metadata::MetadataError};
+use super::{binary_header, field::Object, metadata::MetadataError};
 
 /// The config object.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     ActivationFlag, Luks2Options, NewKeyslot, NewKeyslotError, NewVolume, PbkdfKind, PbkdfOptions,
-    Priority, UnlockOptions, Unlocked, Uuid, binary_header::TextField,
+    Priority, UnlockOptions, Unlocked, Uuid, luks2::binary_header::TextField,
 };
 
 const HEADER: usize = 16 << 10;

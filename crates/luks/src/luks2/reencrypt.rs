@@ -22,13 +22,12 @@ mod parts;
 
 use luxor_engine::SecretBytes;
 
-use crate::{
-    brief::brief,
+use super::{
     field::Object,
-    keys::cipher::Encryption,
     metadata::{Metadata, MetadataError},
     segment::{SegmentEntry, SegmentKind, SegmentRole, SegmentSize},
 };
+use crate::{brief::brief, keys::cipher::Encryption};
 
 /// What a re-encryption does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,10 @@ use luxor_sector::Storage;
 use uuid::Uuid;
 
 use super::ChangeError;
-use crate::{binary_header::TextField, brief::brief, header::Luks2Header, label::Label};
+use crate::{
+    brief::brief,
+    luks2::{binary_header::TextField, header::Luks2Header, label::Label},
+};
 
 impl Luks2Header {
     /// Sets the label; an empty one is none.

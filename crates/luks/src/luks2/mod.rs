@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! LUKS2 (LUKS2 On-Disk Format Specification 1.1): one module for each object on the disk,
+//! what they make up together, and what is done with it.
+//!
+//! ```text
+//! binary_header   the 4096 bytes that each of the two copies begins with
+//! json, field     the JSON area's text, and a value in it together with its place
+//! config, digest, kdf, keyslot, label, segment, token     the objects
+//! segments        all segments and the rules between them
+//! metadata        all objects and the rules between them
+//! header          both copies, and which one counts
+//! unlock          from a secret to the volume key
+//! create, edit    a new volume, and changes of one
+//! reencrypt       the state of a re-encryption
+//! ```
+
+pub(crate) mod binary_header;
+pub(crate) mod config;
+pub(crate) mod create;
+pub(crate) mod digest;
+pub(crate) mod durable;
+pub(crate) mod edit;
+pub(crate) mod field;
+pub(crate) mod header;
+pub(crate) mod json;
+pub(crate) mod kdf;
+pub(crate) mod keyslot;
+pub(crate) mod label;
+pub(crate) mod metadata;
+pub(crate) mod new_keyslot;
+pub(crate) mod reencrypt;
+pub(crate) mod segment;
+pub(crate) mod segments;
+pub(crate) mod token;
+pub(crate) mod unlock;
