@@ -7,12 +7,12 @@ use std::{borrow::Cow, fmt, io, ops::Range, sync::Arc};
 use luxor_sector::{MemoryStorage, Storage};
 
 use crate::{
-    CopyKind,
     brief::{brief, brief_list},
-    luks1::Luks1Error,
+    luks1_error::Luks1Error,
     luks2::{
-        binary_header,
-        header::{CopyError, ReadError, Warning},
+        binary_header::{self, CopyKind},
+        copy::CopyError,
+        header::{ReadError, Warning},
     },
     volume::{VolumeHeader, VolumeReadError},
 };

@@ -69,6 +69,7 @@ mod brief;
 mod header_digest;
 mod keys;
 mod luks1;
+mod luks1_error;
 mod luks2;
 mod policy;
 mod signature;
@@ -87,23 +88,25 @@ pub use keys::pbkdf::{
 pub use keys::pbkdf_options::{PbkdfOptions, PbkdfOptionsError};
 pub use keys::volume_key::VolumeKey;
 pub use luks1::{
-    ConvertError, Luks1Description, Luks1Error, Luks1Header, Luks1Options, Luks1Repair,
-    Luks1RepairError, Luks1Restored, NewLuks1Volume,
+    ConvertError, Luks1Description, Luks1Header, Luks1Options, Luks1Repair, Luks1RepairError,
+    Luks1Restored, NewLuks1Volume,
 };
+pub use luks1_error::Luks1Error;
 pub use luks2::binary_header::{BinaryHeaderError, CopyKind};
-pub use luks2::config::Config;
+pub use luks2::config::{ActivationFlag, Config, UnknownFlag};
+pub use luks2::copy::{CopyError, CopyFacts, CopyStatus};
 pub use luks2::create::{CreateError, Luks2Options, NewVolume};
 pub use luks2::digest::Digest;
-pub use luks2::edit::{ActivationFlag, ChangeError, Overwrite, UnknownFlag};
-pub use luks2::header::{
-    CopyError, CopyFacts, CopyStatus, Description, Luks2Header, PlaintextError, ReadError, Warning,
-};
+pub use luks2::edit::{ChangeError, Overwrite};
+pub use luks2::foreign::Foreign;
+pub use luks2::header::{Description, Luks2Header, PlaintextError, ReadError, Warning};
 pub use luks2::keyslot::{Keyslot, KeyslotArea, Priority};
 pub use luks2::label::{Label, LabelError};
-pub use luks2::metadata::{Foreign, MetadataError};
+pub use luks2::metadata_error::MetadataError;
 pub use luks2::new_keyslot::{NewKeyslot, NewKeyslotError};
-pub use luks2::reencrypt::{
-    ReencryptDirection, ReencryptKeyslot, ReencryptMode, ReencryptionError, Resilience,
+pub use luks2::reencrypt::ReencryptionError;
+pub use luks2::reencrypt_keyslot::{
+    ReencryptDirection, ReencryptKeyslot, ReencryptMode, Resilience,
 };
 pub use luks2::segment::{
     Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize,

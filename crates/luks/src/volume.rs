@@ -11,12 +11,14 @@ use luxor_sector::{SectorSize, Storage};
 use crate::{
     header_digest::HeaderDigest,
     keys::cipher::Encryption,
-    luks1::{self, Luks1Error, Luks1Header},
+    luks1::{self, Luks1Header},
+    luks1_error::Luks1Error,
     luks2::{
         digest::Digest,
+        foreign::Foreign,
         header::{Luks2Header, ReadError, Warning},
         keyslot::Keyslot,
-        metadata::{Foreign, Metadata},
+        metadata::Metadata,
         segment::{Segment, SegmentError},
         segments::Extent,
         unlock::{UnlockError, UnlockOptions, Unlocked},

@@ -17,6 +17,9 @@ use zeroize::Zeroize;
 
 use super::hash::HashAlgorithm;
 
+/// The only number of stripes that LUKS knows.
+pub(crate) const STRIPES: u32 = 4000;
+
 /// Fills `stripes`, a whole number of times as long as `key`, with the key's
 /// stripes.
 ///

@@ -3,6 +3,8 @@
 
 use std::{io, ops::Range};
 
+use uuid::Uuid;
+
 /// `len` random bytes.
 ///
 /// # Errors
@@ -11,6 +13,13 @@ pub(crate) fn random(len: usize) -> Result<Vec<u8>, getrandom::Error> {
     let mut bytes = vec![0; len];
     getrandom::fill(&mut bytes)?;
     Ok(bytes)
+}
+
+/// A UUID of version 4 (RFC 9562).
+pub(crate) fn uuid() -> Result<Uuid, getrandom::Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)?;
+    Ok(uuid::Builder::from_random_bytes(bytes).into_uuid())
 }
 
 /// Gives random bytes for all of `range` to `write`, piece after piece with the place

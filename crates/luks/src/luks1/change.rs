@@ -21,8 +21,9 @@ use luxor_sector::Storage;
 use uuid::Uuid;
 
 use super::{
-    Luks1Header,
-    phdr::{self, KEYSLOTS, RawKeyslot},
+    header::Luks1Header,
+    layout,
+    phdr::{self, KEYSLOTS, RawKeyslot, UNIT},
 };
 use crate::{
     keys::{
@@ -32,8 +33,7 @@ use crate::{
     },
     luks2::{
         binary_header::{self, CopyKind},
-        durable,
-        edit::{ChangeError, free_number},
+        edit::{ChangeError, durable, free_number},
         new_keyslot::{NewKeyslot, NewKeyslotError},
         unlock::Unlocked,
     },
@@ -313,8 +313,8 @@ impl Luks1Header {
 
     /// Keyslot `slot`'s area, used or empty, in bytes.
     pub(super) fn area(&self, slot: usize) -> Range<u64> {
-        let begin = u64::from(self.raw(slot).key_material_offset) * super::UNIT;
-        begin..begin + super::layout::area_len(self.key_len)
+        let begin = u64::from(self.raw(slot).key_material_offset) * UNIT;
+        begin..begin + layout::area_len(self.key_len)
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
         volume_key::VolumeKey,
     },
     luks2::{
-        create::{CreateError, random_uuid},
+        create::CreateError,
         new_keyslot::{NewKeyslot, NewKeyslotError},
         segment::{Segment, SegmentSize},
     },
@@ -127,7 +127,7 @@ impl NewLuks1Volume {
 
         let uuid = match options.uuid {
             Some(uuid) => uuid,
-            None => random_uuid()?,
+            None => rng::uuid()?,
         };
         let offset = options.data_offset();
         let (cipher_name, cipher_mode) = ENCRYPTION.cipher_and_mode();

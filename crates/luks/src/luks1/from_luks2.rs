@@ -10,18 +10,17 @@
 use luxor_sector::{SectorSize, Storage};
 
 use super::{
-    Luks1Header, UNIT,
     convert::{ConvertError, MAX_UUID_LEN},
+    header::Luks1Header,
     layout::{self, AREA_ALIGNMENT},
-    phdr::{self, KEYSLOTS, Phdr, RawKeyslot},
+    phdr::{self, KEYSLOTS, Phdr, RawKeyslot, UNIT},
     relocate::places,
 };
 use crate::{
     brief::brief,
     keys::{hash::HashAlgorithm, pbkdf::Kdf},
     luks2::{
-        durable,
-        edit::{ChangeError, Overwrite},
+        edit::{ChangeError, Overwrite, durable},
         header::Luks2Header,
         keyslot::{Keyslot, Priority},
         segment::{Segment, SegmentSize},

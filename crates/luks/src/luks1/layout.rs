@@ -2,11 +2,8 @@
 //! Where cryptsetup puts keyslot areas and data: the first area at 4 KiB, each of the
 //! others at the next multiple of 4 KiB, and the data at the next multiple of 1 MiB.
 
-use super::{
-    UNIT,
-    phdr::{self, KEYSLOTS},
-};
-use crate::luks2::keyslot::STRIPES;
+use super::phdr::{self, KEYSLOTS, UNIT};
+use crate::keys::af::STRIPES;
 
 /// What areas are aligned to, in bytes; also where the first one begins.
 pub(super) const AREA_ALIGNMENT: u64 = 4096;

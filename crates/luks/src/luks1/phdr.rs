@@ -26,8 +26,13 @@
 
 use std::ops::Range;
 
-use super::Luks1Error;
-use crate::luks2::keyslot::STRIPES;
+use crate::{keys::af::STRIPES, luks1_error::Luks1Error};
+
+/// Magic and version.
+pub(crate) const MAGIC: &[u8; 8] = b"LUKS\xba\xbe\x00\x01";
+
+/// The unit of all offsets in the header, in bytes.
+pub(super) const UNIT: u64 = 512;
 
 /// The length of the header in bytes.
 pub(super) const LEN: usize = 592;
@@ -80,7 +85,7 @@ pub(super) struct RawKeyslot {
 
 impl Phdr {
     pub(super) fn parse(bytes: &Bytes) -> Result<Self, Luks1Error> {
-        if !bytes.starts_with(super::MAGIC) {
+        if !bytes.starts_with(MAGIC) {
             return Err(Luks1Error::Magic);
         }
         let number = |offset| u32::from_be_bytes(field(bytes, offset));
@@ -113,7 +118,7 @@ impl Phdr {
     /// The header. The texts must fit.
     pub(super) fn serialise(&self) -> Bytes {
         let mut bytes = [0; LEN];
-        put(&mut bytes, 0, super::MAGIC);
+        put(&mut bytes, 0, MAGIC);
         put(&mut bytes, 8, self.cipher_name.as_bytes());
         put(&mut bytes, 40, self.cipher_mode.as_bytes());
         put(&mut bytes, 72, self.hash_spec.as_bytes());

@@ -25,19 +25,17 @@ use luxor_sector::{Storage, foreign_signature};
 use uuid::Uuid;
 
 use super::{
-    Luks1Error, Luks1Header, MAGIC, UNIT,
     change::{Order, write_sectors},
+    header::Luks1Header,
     layout::{self, AREA_ALIGNMENT},
-    phdr::{self, KEYSLOTS, Phdr, RawKeyslot},
+    phdr::{self, KEYSLOTS, MAGIC, Phdr, RawKeyslot, UNIT},
     relocate::places,
 };
 use crate::{
     brief::brief,
-    keys::{cipher::Encryption, hash::HashAlgorithm},
-    luks2::{
-        edit::{ChangeError, Overwrite},
-        keyslot::STRIPES,
-    },
+    keys::{af::STRIPES, cipher::Encryption, hash::HashAlgorithm},
+    luks1_error::Luks1Error,
+    luks2::edit::{ChangeError, Overwrite},
 };
 
 /// So many of the eight areas must be where cryptsetup puts them, before others are put

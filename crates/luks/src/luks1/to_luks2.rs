@@ -15,22 +15,21 @@ use luxor_sector::Storage;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Luks1Header, UNIT,
     change::Order,
     convert::{ConvertError, MAX_UUID_LEN},
+    header::Luks1Header,
     layout,
-    phdr::{self, KEYSLOTS, RawKeyslot},
+    phdr::{self, KEYSLOTS, RawKeyslot, UNIT},
     relocate::{self, Areas, Plan, Step},
 };
 use crate::{
-    keys::{hash::HashAlgorithm, pbkdf::Kdf},
+    keys::{af::STRIPES, hash::HashAlgorithm, pbkdf::Kdf},
     luks2::{
-        binary_header::{BinaryHeader, CopyKind, TextField},
-        durable,
-        edit::ChangeError,
+        binary_header::{BinaryHeader, CopyKind, TextField, json_size},
+        edit::{ChangeError, durable},
         header::Luks2Header,
-        keyslot::{Keyslot, STRIPES},
-        metadata::{Metadata, json_size},
+        keyslot::Keyslot,
+        metadata::Metadata,
     },
 };
 

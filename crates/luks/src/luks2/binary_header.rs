@@ -30,6 +30,18 @@ pub(crate) const SIZES: [u64; 9] = [
     0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000,
 ];
 
+/// The JSON area's room for text in a header of `header_size` bytes.
+pub(crate) fn json_size(header_size: u64) -> u64 {
+    header_size - LEN as u64
+}
+
+/// Whether a storage that begins with `head` has a LUKS1 header: it has the primary copy's
+/// magic, and version 1.
+pub(crate) fn is_luks1(head: &[u8]) -> bool {
+    let magic = CopyKind::Primary.magic();
+    head.starts_with(magic) && head[magic.len()..].starts_with(&1_u16.to_be_bytes())
+}
+
 const CHECKSUM: std::ops::Range<usize> = 448..512;
 
 /// One of the two copies of the metadata.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The config object: sizes, flags, requirements (LUKS2 specification, section 3.6).
 
-use super::{binary_header, field::Object, metadata::MetadataError};
+use std::{fmt, str::FromStr};
+
+use super::{binary_header, field::Object, metadata_error::MetadataError};
+use crate::brief::brief;
 
 /// The config object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,4 +89,78 @@ impl Config {
 
 fn owned(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|&text| text.into()).collect()
+}
+
+/// A flag for activation that is kept in the volume (LUKS2 specification, section 3.6).
+/// They are for dm-crypt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ActivationFlag {
+    /// Discards reach the storage.
+    AllowDiscards,
+    /// Encryption on the CPU that asked for the I/O.
+    SameCpuCrypt,
+    /// Writes are submitted by the thread that encrypts.
+    SubmitFromCryptCpus,
+    /// No journal for integrity tags.
+    NoJournal,
+    /// Reads without a work queue.
+    NoReadWorkqueue,
+    /// Writes without a work queue.
+    NoWriteWorkqueue,
+}
+
+impl ActivationFlag {
+    /// All, in cryptsetup's order.
+    pub const ALL: [Self; 6] = [
+        Self::AllowDiscards,
+        Self::SameCpuCrypt,
+        Self::SubmitFromCryptCpus,
+        Self::NoJournal,
+        Self::NoReadWorkqueue,
+        Self::NoWriteWorkqueue,
+    ];
+
+    /// The name in the metadata: `allow-discards`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AllowDiscards => "allow-discards",
+            Self::SameCpuCrypt => "same-cpu-crypt",
+            Self::SubmitFromCryptCpus => "submit-from-crypt-cpus",
+            Self::NoJournal => "no-journal",
+            Self::NoReadWorkqueue => "no-read-workqueue",
+            Self::NoWriteWorkqueue => "no-write-workqueue",
+        }
+    }
+}
+
+impl fmt::Display for ActivationFlag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for ActivationFlag {
+    type Err = UnknownFlag;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFlag> {
+        Self::ALL
+            .into_iter()
+            .find(|flag| flag.name() == name)
+            .ok_or_else(|| UnknownFlag { name: name.into() })
+    }
+}
+
+/// No flag for activation that this version knows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{} is no flag; there are {}",
+    brief(name),
+    ActivationFlag::ALL.map(ActivationFlag::name).join(", ")
+)]
+#[non_exhaustive]
+pub struct UnknownFlag {
+    /// The name.
+    pub name: String,
 }

@@ -18,9 +18,8 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{
-    binary_header::{BinaryHeader, CopyKind, TextField},
+    binary_header::{BinaryHeader, CopyKind, TextField, json_size},
     label::Label,
-    metadata::json_size,
     new_keyslot::{NewKeyslot, NewKeyslotError},
     segment::{Segment, SegmentSize},
     token::LUXOR_FILE,
@@ -155,7 +154,7 @@ impl NewVolume {
         }
         let uuid = match options.uuid {
             Some(uuid) => uuid,
-            None => random_uuid()?,
+            None => rng::uuid()?,
         };
         Ok(Self {
             uuid,
@@ -317,13 +316,6 @@ impl NewVolume {
             },
         })
     }
-}
-
-/// A UUID of version 4 (RFC 9562).
-pub(crate) fn random_uuid() -> Result<Uuid, getrandom::Error> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)?;
-    Ok(uuid::Builder::from_random_bytes(bytes).into_uuid())
 }
 
 /// Why no volume was made.

@@ -4,7 +4,7 @@
 use luxor_engine::SecretBytes;
 use subtle::ConstantTimeEq;
 
-use super::{field::Object, kdf::SALT_LEN, metadata::MetadataError};
+use super::{field::Object, kdf::SALT_LEN, metadata_error::MetadataError};
 use crate::{
     brief::brief,
     keys::{budget::DigestWork, hash::HashAlgorithm},

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 
-use super::{json::Node, metadata::MetadataError};
+use super::{json::Node, metadata_error::MetadataError};
 
 /// Where in the metadata: `keyslot 3: area.offset`.
 #[derive(Clone, Debug, Default)]

@@ -9,16 +9,19 @@ use luxor_sector::{SectorSize, Storage};
 use super::{
     binary_header::{self, BinaryHeader, BinaryHeaderError, CopyKind},
     config::Config,
+    copy::{Copy, CopyError, CopyFacts, CopyStatus, find_secondary, read_head},
     digest::Digest,
+    foreign::Foreign,
     json,
     keyslot::Keyslot,
-    metadata::{self, Foreign, Metadata, MetadataError},
-    reencrypt::ReencryptKeyslot,
+    metadata::Metadata,
+    metadata_error::MetadataError,
+    reencrypt_keyslot::ReencryptKeyslot,
     segment::{Segment, SegmentEntry, SegmentError},
     segments::Extent,
     token::{FileLengthError, Token, check_file_length},
 };
-use crate::{header_digest::HeaderDigest, keys::hash::HashAlgorithm, luks1};
+use crate::{header_digest::HeaderDigest, keys::hash::HashAlgorithm};
 
 /// A volume's metadata, read once and validated, from the copy that counts.
 #[derive(Clone, Debug)]
@@ -47,7 +50,7 @@ impl Luks2Header {
         })?;
         let head = read_head(storage, 0, len);
         if let Ok(head) = &head
-            && head.starts_with(luks1::MAGIC)
+            && binary_header::is_luks1(&head[..])
         {
             return Err(ReadError::Luks1);
         }
@@ -317,138 +320,6 @@ pub struct Description<'a> {
     pub copies: &'a [CopyStatus; 2],
 }
 
-/// A copy's state.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct CopyStatus {
-    /// Which one.
-    pub kind: CopyKind,
-    /// Whether the metadata are from this copy.
-    pub used: bool,
-    /// What it is, or what is wrong with it.
-    pub found: Result<CopyFacts, CopyError>,
-}
-
-/// What a valid copy is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CopyFacts {
-    /// Where it stands, in bytes.
-    pub offset: u64,
-    /// How often it was changed.
-    pub seqid: u64,
-    /// The hash of its checksum.
-    pub checksum: HashAlgorithm,
-}
-
-/// One copy, valid by itself.
-#[derive(Clone, Debug)]
-struct Copy {
-    binary: BinaryHeader,
-    metadata: Metadata,
-    text: String,
-    digest: HeaderDigest,
-}
-
-impl Copy {
-    /// Whether only salts and places differ.
-    fn says_the_same(&self, other: &Self) -> bool {
-        let binary = BinaryHeader {
-            salt: self.binary.salt,
-            offset: self.binary.offset,
-            ..other.binary.clone()
-        };
-        self.binary == binary && self.text == other.text
-    }
-
-    fn read(
-        storage: &dyn Storage,
-        head: &[u8; binary_header::LEN],
-        kind: CopyKind,
-        offset: u64,
-        len: u64,
-    ) -> Result<Self, CopyError> {
-        let binary = BinaryHeader::parse(head, kind, offset)?;
-        let end = offset + binary.size;
-        if end > len {
-            return Err(BinaryHeaderError::Truncated { end, len }.into());
-        }
-        let size = usize::try_from(binary.size).expect("at most 4 MiB");
-        let mut area = vec![0; size];
-        storage.read_exact_at(&mut area, offset)?;
-        // The head was read before, and storage can change: only these bytes count.
-        let (head, json) = area
-            .split_first_chunk()
-            .expect("each of the nine sizes is longer");
-        if BinaryHeader::parse(head, kind, offset)? != binary {
-            return Err(io::Error::other("it changed while it was read").into());
-        }
-        binary.verify(&area)?;
-        let text = metadata::area_text(json)?.to_owned();
-        let metadata = Metadata::parse(&text, binary.size).map_err(|error| {
-            if error.is_unsupported() {
-                let seqid = binary.seqid;
-                CopyError::Unsupported { seqid, error }
-            } else {
-                error.into()
-            }
-        })?;
-        Ok(Self {
-            binary,
-            metadata,
-            text,
-            digest: HeaderDigest::of(&area),
-        })
-    }
-}
-
-fn read_head(
-    storage: &dyn Storage,
-    offset: u64,
-    len: u64,
-) -> Result<Box<[u8; binary_header::LEN]>, CopyError> {
-    let end = offset + binary_header::LEN as u64;
-    let mut head = Box::new([0; binary_header::LEN]);
-    // Whether there is a magic is worth knowing of a file that ends early, too.
-    let there = usize::try_from(len.saturating_sub(offset)).unwrap_or(usize::MAX);
-    let there = there.min(binary_header::LEN);
-    storage.read_exact_at(&mut head[..there], offset)?;
-    if there < binary_header::LEN && head.starts_with(b"LUKS\xba\xbe\x00\x02") {
-        return Err(BinaryHeaderError::Truncated { end, len }.into());
-    }
-    Ok(head)
-}
-
-/// The first whole secondary copy among `places`, or what is wrong with the one that is
-/// most like a header. No other one counts: all places before the right one are the
-/// primary copy's, and those behind it may have kept an older volume's, of whatever seqid.
-fn find_secondary(storage: &dyn Storage, places: &[u64], len: u64) -> Result<Copy, CopyError> {
-    let mut best: Option<Result<Copy, CopyError>> = None;
-    for &offset in places {
-        let found = if offset >= len {
-            Err(BinaryHeaderError::Truncated {
-                end: offset + offset,
-                len,
-            }
-            .into())
-        } else {
-            read_head(storage, offset, len)
-                .and_then(|head| Copy::read(storage, &head, CopyKind::Secondary, offset, len))
-        };
-        // Its checksum is right then.
-        let is_whole = !matches!(found, Err(CopyError::Io { .. } | CopyError::Binary(_)));
-        if is_whole {
-            return found;
-        }
-        let has_magic =
-            |found: &Result<Copy, CopyError>| matches!(found, Err(error) if error.has_magic());
-        if best.is_none() || (has_magic(&found) && !best.as_ref().is_some_and(has_magic)) {
-            best = Some(found);
-        }
-    }
-    best.unwrap_or_else(|| unreachable!("there is at least one place"))
-}
-
 /// Why the newest copy that is whole is not used: an older one is not what its owner
 /// has left there.
 fn unsupported(
@@ -518,53 +389,6 @@ pub enum Warning {
         /// Of both.
         seqid: u64,
     },
-}
-
-/// What is wrong with a copy.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CopyError {
-    /// It cannot be read.
-    #[error("it cannot be read: {source}")]
-    Io {
-        /// The system's reason.
-        source: Arc<io::Error>,
-    },
-    /// Its binary header breaks a rule.
-    #[error(transparent)]
-    Binary(#[from] BinaryHeaderError),
-    /// Its JSON area breaks a rule.
-    #[error(transparent)]
-    Metadata(#[from] MetadataError),
-    /// It is whole, and not for this version.
-    #[error("{error}")]
-    Unsupported {
-        /// How often it was changed.
-        seqid: u64,
-        /// What is not known or refused.
-        error: MetadataError,
-    },
-}
-
-impl From<io::Error> for CopyError {
-    fn from(source: io::Error) -> Self {
-        Self::Io {
-            source: Arc::new(source),
-        }
-    }
-}
-
-impl CopyError {
-    /// Whether there is at least a header's magic.
-    fn has_magic(&self) -> bool {
-        !matches!(
-            self,
-            Self::Io { .. }
-                | Self::Binary(
-                    BinaryHeaderError::Magic { .. } | BinaryHeaderError::Truncated { .. }
-                )
-        )
-    }
 }
 
 /// Why a volume's metadata cannot be read.

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
-use super::{field::Object, metadata::MetadataError};
+use super::{field::Object, metadata_error::MetadataError};
 use crate::{
     brief::brief,
     keys::pbkdf::{Argon2Kind, Kdf, MAX_LANES},

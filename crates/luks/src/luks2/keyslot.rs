@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Keyslots: the volume key under a passphrase (LUKS2 specification, section 3.2).
 
-use super::{field::Object, metadata::MetadataError};
+use super::{field::Object, metadata_error::MetadataError};
 use crate::{
     brief::brief,
-    keys::{cipher::is_cipher_null, pbkdf::Kdf},
+    keys::{af::STRIPES, cipher::is_cipher_null, pbkdf::Kdf},
 };
-
-/// The only number of stripes that LUKS knows.
-pub(crate) const STRIPES: u32 = 4000;
 
 /// A keyslot of type `luks2`: a derived key decrypts the area, whose stripes
 /// give the volume key.

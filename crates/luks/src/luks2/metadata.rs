@@ -2,20 +2,17 @@
 //! The JSON area: parsed once into typed values, with every rule of the LUKS2
 //! specification, chapter 3, checked on the way.
 
-mod error;
-
 use std::collections::BTreeMap;
 
-pub use error::MetadataError;
-
 use super::{
-    binary_header,
     config::Config,
     digest::Digest,
     field::{Field, Object, Place},
+    foreign::Foreign,
     json::Node,
     keyslot::Keyslot,
-    reencrypt::ReencryptKeyslot,
+    metadata_error::MetadataError,
+    reencrypt_keyslot::ReencryptKeyslot,
     segment::{SegmentEntry, SegmentRole},
     segments::Segments,
     token::Token,
@@ -47,42 +44,6 @@ pub(crate) struct Metadata {
     /// What each digest is for, whatever its type.
     pub bindings: BTreeMap<u32, Binding>,
     pub config: Config,
-}
-
-/// An object that this version does not know: shown and kept, never used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Foreign {
-    /// Its type in the metadata.
-    pub kind: String,
-    /// What is not known, in words.
-    pub what: String,
-}
-
-impl Foreign {
-    /// What `error` finds unknown in the object of type `kind` at `place`.
-    ///
-    /// # Errors
-    /// `error`, when it is about a rule that the object breaks.
-    pub(crate) fn new(
-        kind: &str,
-        place: &Place,
-        error: MetadataError,
-    ) -> Result<Self, MetadataError> {
-        let MetadataError::Unsupported { place: at, what } = error else {
-            return Err(error);
-        };
-        let within = at.strip_prefix(&place.to_string()).unwrap_or(&at);
-        let within = within.trim_start_matches(": ");
-        Ok(Self {
-            kind: kind.into(),
-            what: if within.is_empty() {
-                what
-            } else {
-                format!("{within}: {what}")
-            },
-        })
-    }
 }
 
 /// The bytes of a keyslot in the keyslots area.
@@ -429,9 +390,4 @@ impl Binding {
             segments: digest.required("segments")?.references()?,
         })
     }
-}
-
-/// The JSON area's room for text in a header of `header_size` bytes.
-pub(crate) fn json_size(header_size: u64) -> u64 {
-    header_size - binary_header::LEN as u64
 }

@@ -5,9 +5,10 @@
 //! ```text
 //! binary_header   the 4096 bytes that each of the two copies begins with
 //! json, field     the JSON area's text, and a value in it together with its place
-//! config, digest, kdf, keyslot, label, segment, token     the objects
+//! config, digest, kdf, keyslot, reencrypt_keyslot, segment, token     the objects
 //! segments        all segments and the rules between them
 //! metadata        all objects and the rules between them
+//! copy            one of the two copies: binary header and JSON area
 //! header          both copies, and which one counts
 //! unlock          from a secret to the volume key
 //! create, edit    a new volume, and changes of one
@@ -16,19 +17,22 @@
 
 pub(crate) mod binary_header;
 pub(crate) mod config;
+pub(crate) mod copy;
 pub(crate) mod create;
 pub(crate) mod digest;
-pub(crate) mod durable;
 pub(crate) mod edit;
 pub(crate) mod field;
+pub(crate) mod foreign;
 pub(crate) mod header;
 pub(crate) mod json;
 pub(crate) mod kdf;
 pub(crate) mod keyslot;
 pub(crate) mod label;
 pub(crate) mod metadata;
+pub(crate) mod metadata_error;
 pub(crate) mod new_keyslot;
 pub(crate) mod reencrypt;
+pub(crate) mod reencrypt_keyslot;
 pub(crate) mod segment;
 pub(crate) mod segments;
 pub(crate) mod token;

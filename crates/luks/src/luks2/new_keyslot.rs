@@ -4,9 +4,8 @@
 use luxor_engine::{Backend, Direction, KeyError, SecretBytes};
 use serde_json::{Value, json};
 
-use super::keyslot::STRIPES;
 use crate::keys::{
-    af::af_split,
+    af::{STRIPES, af_split},
     area::{AreaError, crypt_area},
     cipher::Encryption,
     hash::HashAlgorithm,

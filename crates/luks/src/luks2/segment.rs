@@ -5,7 +5,8 @@ use luxor_sector::{Geometry, SectorSize};
 
 use super::{
     field::{Field, Object},
-    metadata::{Foreign, MetadataError},
+    foreign::Foreign,
+    metadata_error::MetadataError,
 };
 use crate::{
     brief::brief,

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use luxor_sector::Geometry;
 
 use super::{
-    metadata::MetadataError,
+    metadata_error::MetadataError,
     segment::{Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize},
 };
 use crate::keys::cipher::Encryption;

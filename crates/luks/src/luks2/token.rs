@@ -4,7 +4,7 @@
 
 use luxor_sector::SectorSize;
 
-use super::{field::Object, metadata::MetadataError};
+use super::{field::Object, metadata_error::MetadataError};
 
 /// The type of the token that keeps a file's length.
 pub(crate) const LUXOR_FILE: &str = "luxor-file";

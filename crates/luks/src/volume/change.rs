@@ -10,7 +10,8 @@ use super::VolumeHeader;
 use crate::{
     keys::pbkdf_options::PbkdfOptions,
     luks2::{
-        edit::{ActivationFlag, ChangeError},
+        config::ActivationFlag,
+        edit::ChangeError,
         keyslot::Priority,
         label::Label,
         new_keyslot::{NewKeyslot, NewKeyslotError},

@@ -6,7 +6,13 @@ use std::ops::Range;
 use luxor_engine::Backend;
 use luxor_sector::Storage;
 
-use super::{ChangeError, Draft, Members};
+use super::{
+    draft::Draft,
+    durable,
+    error::ChangeError,
+    members::Members,
+    numbers::{MAX_NUMBERS, free_number},
+};
 use crate::{
     keys::{
         cipher::Encryption,
@@ -16,7 +22,6 @@ use crate::{
         volume_key::VolumeKey,
     },
     luks2::{
-        durable,
         header::Luks2Header,
         keyslot::Priority,
         new_keyslot::{NewKeyslot, NewKeyslotError},
@@ -28,9 +33,6 @@ use crate::{
 const ENCRYPTION: Encryption = Encryption::AesXtsPlain64;
 /// Between the stripes.
 const HASH: HashAlgorithm = HashAlgorithm::Sha256;
-/// There can be 32 keyslots and 32 tokens.
-pub(super) const MAX_NUMBERS: u32 = 32;
-
 impl Luks2Header {
     /// Puts the volume key under `secret`: the slow part of adding or changing a
     /// keyslot. Takes as long as the key derivation's costs say, and several times
@@ -294,25 +296,4 @@ impl Draft {
 fn area_encryption(key: &VolumeKey) -> (Encryption, u32) {
     let len = u32::try_from(key.expose().len()).expect("at most 512 bytes");
     (ENCRYPTION, len)
-}
-
-/// `wanted`, if it is one of the `count` numbers and free, or else the first that is free.
-pub(crate) fn free_number(
-    what: &'static str,
-    wanted: Option<u32>,
-    count: u32,
-    is_taken: impl Fn(u32) -> bool,
-) -> Result<u32, ChangeError> {
-    match wanted {
-        Some(number) if number >= count => Err(ChangeError::Number {
-            what,
-            number,
-            max: count - 1,
-        }),
-        Some(number) if is_taken(number) => Err(ChangeError::Taken { what, number }),
-        Some(number) => Ok(number),
-        None => (0..count)
-            .find(|&number| !is_taken(number))
-            .ok_or(ChangeError::AllTaken { what, max: count }),
-    }
 }

@@ -3,24 +3,11 @@
 
 use luxor_sector::{Storage, foreign_signature};
 
-use super::{ChangeError, write_copy};
-use crate::{
-    luks2::{
-        binary_header::CopyKind,
-        header::{CopyError, CopyStatus, Luks2Header, Warning},
-    },
+use super::{draft::write_copy, error::ChangeError, overwrite::Overwrite};
+use crate::luks2::{
+    binary_header::CopyKind,
+    header::{Luks2Header, Warning},
 };
-
-/// What [`Luks2Header::repair`] may overwrite.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overwrite {
-    /// A copy of the metadata that was read and is damaged or older. All other changes
-    /// overwrite no more either.
-    Damaged,
-    /// Also one that cannot be read, although it may be the newer one, and what begins
-    /// like something else.
-    Anything,
-}
 
 impl Luks2Header {
     /// Makes the copy of the metadata anew that is damaged or older than the other one,
@@ -49,29 +36,4 @@ impl Luks2Header {
         *self = Self::read(storage)?;
         Ok(Some(kind))
     }
-}
-
-/// That nothing is lost when both copies are written.
-pub(super) fn check_places(
-    storage: &dyn Storage,
-    copies: &[CopyStatus; 2],
-) -> Result<(), ChangeError> {
-    for copy in copies {
-        let kind = copy.kind;
-        match &copy.found {
-            Err(error @ CopyError::Io { .. }) => {
-                let error = error.clone();
-                return Err(ChangeError::ReadCopy { kind, error });
-            }
-            Err(_) if kind == CopyKind::Primary => {
-                let found = foreign_signature(storage)
-                    .map_err(|source| ChangeError::ReadBeginning { source })?;
-                if let Some(found) = found {
-                    return Err(ChangeError::ForeignSignature { found });
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }

@@ -7,15 +7,16 @@ use std::{ops::Range, sync::Arc};
 
 use luxor_engine::{Backend, KeySize, Mode, Registry};
 use luxor_sector::{
-    MemoryStorage,
+    MemoryStorage, Storage,
     faulty::{Faults, FaultyStorage},
 };
 use serde_json::{Value, json};
 
-use super::*;
+use super::{draft::Draft, error::ChangeError, members::Members};
 use crate::{
-    ActivationFlag, Luks2Options, NewKeyslot, NewKeyslotError, NewVolume, PbkdfKind, PbkdfOptions,
-    Priority, UnlockOptions, Unlocked, Uuid, luks2::binary_header::TextField,
+    ActivationFlag, Luks2Header, Luks2Options, NewKeyslot, NewKeyslotError, NewVolume, Overwrite,
+    PbkdfKind, PbkdfOptions, Priority, UnlockOptions, Unlocked, Uuid,
+    luks2::binary_header::TextField,
 };
 
 const HEADER: usize = 16 << 10;

@@ -4,9 +4,9 @@
 use luxor_sector::Storage;
 
 use super::{
-    ChangeError,
-    keyslots::{MAX_NUMBERS, free_number},
+    error::ChangeError,
     members::Members,
+    numbers::{MAX_NUMBERS, free_number},
 };
 use crate::luks2::{
     header::Luks2Header,

@@ -14,9 +14,13 @@
 //! rest would have overwritten. A hot zone lies as in `final`, wherever that has come to.
 //! How far it has come nothing tells but the segments themselves.
 
-use super::{Backup, ReencryptDirection, Reencryption, ReencryptionError};
+use super::{
+    error::ReencryptionError,
+    state::{Backup, Reencryption},
+};
 use crate::luks2::{
     metadata::Metadata,
+    reencrypt_keyslot::ReencryptDirection,
     segment::{SegmentEntry, SegmentKind, SegmentRole, SegmentSize},
 };
 

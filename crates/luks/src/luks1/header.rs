@@ -1,70 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! LUKS1 (LUKS1 On-Disk Format Specification 1.2.3), read into the same typed values
-//! as LUKS2: keyslots, one digest, one segment. Opening a keyslot is then the same.
-//!
-//! ```text
-//!   0            header (592 bytes)
-//!   4 KiB        keyslot areas, each 4000 times as long as the key
-//!   about 2 MiB  data in 512-byte sectors, to the storage's end (or in another storage)
-//! ```
+//! The header as typed values: LUKS2's keyslots, digest and segment.
 
-mod change;
-mod convert;
-mod create;
-mod from_luks2;
-mod layout;
-mod phdr;
-mod relocate;
-mod repair;
-mod to_luks2;
-
-use std::{collections::BTreeMap, io, sync::Arc};
+use std::collections::BTreeMap;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-pub use convert::ConvertError;
-pub use create::{Luks1Options, NewLuks1Volume};
 use luxor_engine::Backend;
 use luxor_sector::{Geometry, SectorSize, Storage};
-use phdr::{Phdr, RawKeyslot};
-pub use repair::{Luks1Repair, Luks1RepairError, Luks1Restored};
 use serde_json::{Map, Value, json};
 
+use super::{
+    layout,
+    phdr::{self, MAGIC, Phdr, RawKeyslot, UNIT},
+};
 use crate::{
-    brief::brief,
     header_digest::HeaderDigest,
     keys::{
+        af::STRIPES,
         cipher::{Encryption, is_cipher_null},
         hash::HashAlgorithm,
         pbkdf::Kdf,
     },
+    luks1_error::Luks1Error,
     luks2::{
         digest::Digest,
-        keyslot::{Keyslot, KeyslotArea, Priority, STRIPES},
+        keyslot::{Keyslot, KeyslotArea, Priority},
         segment::{Segment, SegmentError, SegmentSize},
         segments::{Extent, ExtentCipher},
         unlock::{self, UnlockError, UnlockOptions, Unlocked},
     },
 };
 
-/// Magic and version.
-pub(crate) const MAGIC: &[u8; 8] = b"LUKS\xba\xbe\x00\x01";
-
-/// The unit of all offsets in the header, in bytes.
-const UNIT: u64 = 512;
-
 /// The metadata of a LUKS1 volume, read once and validated.
 #[derive(Clone, Debug)]
 pub struct Luks1Header {
     /// As they were read: whoever changes them keeps the others.
-    bytes: Box<phdr::Bytes>,
-    uuid: String,
-    hash: HashAlgorithm,
-    key_len: u32,
-    segment: Segment,
+    pub(super) bytes: Box<phdr::Bytes>,
+    pub(super) uuid: String,
+    pub(super) hash: HashAlgorithm,
+    pub(super) key_len: u32,
+    pub(super) segment: Segment,
     /// The used ones.
-    keyslots: BTreeMap<u32, Keyslot>,
-    digest: Digest,
-    metadata_len: u64,
+    pub(super) keyslots: BTreeMap<u32, Keyslot>,
+    pub(super) digest: Digest,
+    pub(super) metadata_len: u64,
     header_digest: HeaderDigest,
 }
 
@@ -78,7 +56,7 @@ impl Luks1Header {
         Self::parse(&Self::read_bytes(storage)?)
     }
 
-    fn read_bytes(storage: &dyn Storage) -> Result<phdr::Bytes, Luks1Error> {
+    pub(super) fn read_bytes(storage: &dyn Storage) -> Result<phdr::Bytes, Luks1Error> {
         let len = storage.len()?;
         let mut bytes = [0; phdr::LEN];
         let there = usize::try_from(len).map_or(phdr::LEN, |len| len.min(phdr::LEN));
@@ -89,7 +67,7 @@ impl Luks1Header {
         Ok(bytes)
     }
 
-    fn parse(bytes: &phdr::Bytes) -> Result<Self, Luks1Error> {
+    pub(super) fn parse(bytes: &phdr::Bytes) -> Result<Self, Luks1Error> {
         let header = Phdr::parse(bytes)?;
         let header_digest = HeaderDigest::of(bytes);
         let name = format!("{}-{}", header.cipher_name, header.cipher_mode);
@@ -365,141 +343,4 @@ fn area(
         encryption: encryption.name().into(),
         key_len,
     })
-}
-
-/// Why a LUKS1 header is not accepted.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Luks1Error {
-    /// It cannot be read.
-    #[error("the header cannot be read: {source}")]
-    Io {
-        /// The system's reason.
-        source: Arc<io::Error>,
-    },
-    /// Other bytes.
-    #[error("this is not a LUKS1 volume: it has no LUKS1 header")]
-    Magic,
-    /// The storage ends first.
-    #[error("it is cut off: the header has 592 bytes, and there are {len}")]
-    Truncated {
-        /// The storage's length in bytes.
-        len: u64,
-    },
-    /// No zero byte ends a text.
-    #[error("its {field} does not end")]
-    Unterminated {
-        /// The field's name in the specification.
-        field: &'static str,
-    },
-    /// No encryption at all.
-    #[error("its cipher is null: the data are not encrypted, which is refused")]
-    CipherNull,
-    /// A cipher that is not in this version.
-    #[error(
-        "it is encrypted with {}; this version opens {}",
-        brief(found),
-        Encryption::ALL.map(Encryption::name).join(", ")
-    )]
-    Cipher {
-        /// Its name and mode.
-        found: String,
-    },
-    /// A hash that is not in this version.
-    #[error(
-        "its hash is {}; this version has {}",
-        brief(found),
-        HashAlgorithm::NAMES
-    )]
-    Hash {
-        /// The hash's name.
-        found: String,
-    },
-    /// A key length that is not in this version.
-    #[error(
-        "its volume key has {found} bytes, not {} or {} as {} needs{}",
-        encryption.key_lens()[0],
-        encryption.key_lens()[1],
-        encryption.name(),
-        if_aes_192(*found, *encryption)
-    )]
-    KeyLen {
-        /// The length in bytes.
-        found: u32,
-        /// The cipher.
-        encryption: Encryption,
-    },
-    /// The digest would say nothing.
-    #[error("mk-digest-iter is 0, and must be at least 1")]
-    DigestIterations,
-    /// Neither used nor empty.
-    #[error("keyslot {keyslot}: it is neither used nor empty (0x{found:08x})")]
-    KeyslotState {
-        /// The keyslot.
-        keyslot: u32,
-        /// The field `active`.
-        found: u32,
-    },
-    /// Another number of stripes.
-    #[error("keyslot {keyslot}: it has {found} stripes, not {STRIPES}")]
-    Stripes {
-        /// The keyslot.
-        keyslot: u32,
-        /// The stripes.
-        found: u32,
-    },
-    /// A key derivation of no rounds.
-    #[error("keyslot {keyslot}: it has 0 iterations, and must have at least 1")]
-    KeyslotIterations {
-        /// The keyslot.
-        keyslot: u32,
-    },
-    /// An area begins within the header.
-    #[error("keyslot {keyslot}: its area begins at byte {offset}, within the header")]
-    AreaOverHeader {
-        /// The keyslot.
-        keyslot: u32,
-        /// Where the area begins, in bytes.
-        offset: u64,
-    },
-    /// An area reaches into the data.
-    #[error("keyslot {keyslot}: its area ends at byte {end}, and the data begin at byte {data}")]
-    AreaOverData {
-        /// The keyslot.
-        keyslot: u32,
-        /// Where the area ends, in bytes.
-        end: u64,
-        /// Where the data begin, in bytes.
-        data: u64,
-    },
-    /// Two areas share bytes.
-    #[error("the areas of keyslots {first} and {second} overlap at byte {byte}")]
-    Overlap {
-        /// The one that begins first.
-        first: u32,
-        /// The other one.
-        second: u32,
-        /// The first byte that both have.
-        byte: u64,
-    },
-}
-
-/// What helps against a cipher that is lawful, and not in this version.
-fn if_aes_192(key_len: u32, encryption: Encryption) -> &'static str {
-    let [aes_128, _] = encryption.key_lens();
-    match key_len == aes_128 * 3 / 2 {
-        true => {
-            ": that is AES-192. cryptsetup opens it, and `cryptsetup reencrypt --cipher \
-             aes-xts-plain64 --key-size 512` gives the volume another key"
-        }
-        false => "",
-    }
-}
-
-impl From<io::Error> for Luks1Error {
-    fn from(source: io::Error) -> Self {
-        Self::Io {
-            source: Arc::new(source),
-        }
-    }
 }

@@ -5,7 +5,7 @@ use std::{io, ops::Range};
 
 use luxor_sector::Storage;
 
-use super::edit::ChangeError;
+use super::error::ChangeError;
 use crate::keys::rng;
 
 /// Writes `bytes` from byte `offset` on.

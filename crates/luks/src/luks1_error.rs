@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why a LUKS1 header is not accepted. It stands outside of `luks1`, which knows LUKS2, since
+//! a change of either version may fail by it: `ChangeError` is below both.
+
+use std::{io, sync::Arc};
+
+use crate::{
+    brief::brief,
+    keys::{af::STRIPES, cipher::Encryption, hash::HashAlgorithm},
+};
+
+/// Why a LUKS1 header is not accepted.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Luks1Error {
+    /// It cannot be read.
+    #[error("the header cannot be read: {source}")]
+    Io {
+        /// The system's reason.
+        source: Arc<io::Error>,
+    },
+    /// Other bytes.
+    #[error("this is not a LUKS1 volume: it has no LUKS1 header")]
+    Magic,
+    /// The storage ends first.
+    #[error("it is cut off: the header has 592 bytes, and there are {len}")]
+    Truncated {
+        /// The storage's length in bytes.
+        len: u64,
+    },
+    /// No zero byte ends a text.
+    #[error("its {field} does not end")]
+    Unterminated {
+        /// The field's name in the specification.
+        field: &'static str,
+    },
+    /// No encryption at all.
+    #[error("its cipher is null: the data are not encrypted, which is refused")]
+    CipherNull,
+    /// A cipher that is not in this version.
+    #[error(
+        "it is encrypted with {}; this version opens {}",
+        brief(found),
+        Encryption::ALL.map(Encryption::name).join(", ")
+    )]
+    Cipher {
+        /// Its name and mode.
+        found: String,
+    },
+    /// A hash that is not in this version.
+    #[error(
+        "its hash is {}; this version has {}",
+        brief(found),
+        HashAlgorithm::NAMES
+    )]
+    Hash {
+        /// The hash's name.
+        found: String,
+    },
+    /// A key length that is not in this version.
+    #[error(
+        "its volume key has {found} bytes, not {} or {} as {} needs{}",
+        encryption.key_lens()[0],
+        encryption.key_lens()[1],
+        encryption.name(),
+        if_aes_192(*found, *encryption)
+    )]
+    KeyLen {
+        /// The length in bytes.
+        found: u32,
+        /// The cipher.
+        encryption: Encryption,
+    },
+    /// The digest would say nothing.
+    #[error("mk-digest-iter is 0, and must be at least 1")]
+    DigestIterations,
+    /// Neither used nor empty.
+    #[error("keyslot {keyslot}: it is neither used nor empty (0x{found:08x})")]
+    KeyslotState {
+        /// The keyslot.
+        keyslot: u32,
+        /// The field `active`.
+        found: u32,
+    },
+    /// Another number of stripes.
+    #[error("keyslot {keyslot}: it has {found} stripes, not {STRIPES}")]
+    Stripes {
+        /// The keyslot.
+        keyslot: u32,
+        /// The stripes.
+        found: u32,
+    },
+    /// A key derivation of no rounds.
+    #[error("keyslot {keyslot}: it has 0 iterations, and must have at least 1")]
+    KeyslotIterations {
+        /// The keyslot.
+        keyslot: u32,
+    },
+    /// An area begins within the header.
+    #[error("keyslot {keyslot}: its area begins at byte {offset}, within the header")]
+    AreaOverHeader {
+        /// The keyslot.
+        keyslot: u32,
+        /// Where the area begins, in bytes.
+        offset: u64,
+    },
+    /// An area reaches into the data.
+    #[error("keyslot {keyslot}: its area ends at byte {end}, and the data begin at byte {data}")]
+    AreaOverData {
+        /// The keyslot.
+        keyslot: u32,
+        /// Where the area ends, in bytes.
+        end: u64,
+        /// Where the data begin, in bytes.
+        data: u64,
+    },
+    /// Two areas share bytes.
+    #[error("the areas of keyslots {first} and {second} overlap at byte {byte}")]
+    Overlap {
+        /// The one that begins first.
+        first: u32,
+        /// The other one.
+        second: u32,
+        /// The first byte that both have.
+        byte: u64,
+    },
+}
+
+/// What helps against a cipher that is lawful, and not in this version.
+fn if_aes_192(key_len: u32, encryption: Encryption) -> &'static str {
+    let [aes_128, _] = encryption.key_lens();
+    match key_len == aes_128 * 3 / 2 {
+        true => {
+            ": that is AES-192. cryptsetup opens it, and `cryptsetup reencrypt --cipher \
+             aes-xts-plain64 --key-size 512` gives the volume another key"
+        }
+        false => "",
+    }
+}
+
+impl From<io::Error> for Luks1Error {
+    fn from(source: io::Error) -> Self {
+        Self::Io {
+            source: Arc::new(source),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a change may write over.
+
+use luxor_sector::Storage;
+
+use super::error::ChangeError;
+use crate::{
+    luks2::{
+        binary_header::CopyKind,
+        copy::{CopyError, CopyStatus},
+    },
+    signature::foreign_signature,
+};
+
+/// What [`Luks2Header::repair`](crate::Luks2Header::repair) may overwrite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overwrite {
+    /// A copy of the metadata that was read and is damaged or older. All other changes
+    /// overwrite no more either.
+    Damaged,
+    /// Also one that cannot be read, although it may be the newer one, and what begins
+    /// like something else.
+    Anything,
+}
+
+/// That nothing is lost when both copies are written.
+pub(super) fn check_places(
+    storage: &dyn Storage,
+    copies: &[CopyStatus; 2],
+) -> Result<(), ChangeError> {
+    for copy in copies {
+        let kind = copy.kind;
+        match &copy.found {
+            Err(error @ CopyError::Io { .. }) => {
+                let error = error.clone();
+                return Err(ChangeError::ReadCopy { kind, error });
+            }
+            Err(_) if kind == CopyKind::Primary => {
+                let found = foreign_signature(storage)
+                    .map_err(|source| ChangeError::ReadBeginning { source })?;
+                if let Some(found) = found {
+                    return Err(ChangeError::ForeignSignature { found });
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

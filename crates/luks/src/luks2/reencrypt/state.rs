@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state that the digest of a re-encryption covers. It is the digest of the keyslot of
+//! type `reencrypt`, over these bytes (integers big-endian, lengths
+//! not written):
+//!
+//! ```text
+//! "v2" or "v3"           the requirement's version
+//! the keys               of backup-previous, then of backup-final if it is another one
+//! the keyslot            mode, direction, the area's type, offset, size,
+//!                        and, where the type has them, hash, sector_size (32 bits), shift_size
+//! the backup segments    previous, final, and moved if there is one, each:
+//!                        type, offset, size (or "dynamic"),
+//!                        and, if it is encrypted, iv_tweak, encryption, sector_size (32 bits)
+//! ```
+//!
+//! Read from what cryptsetup does: the specification leaves it open.
+
+use luxor_engine::SecretBytes;
+
+use super::error::ReencryptionError;
+use crate::{
+    keys::cipher::Encryption,
+    luks2::{
+        metadata::Metadata,
+        reencrypt_keyslot::ReencryptKeyslot,
+        segment::{SegmentEntry, SegmentKind, SegmentRole, SegmentSize},
+    },
+};
+
+/// A re-encryption's state, whole, and which keys it is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reencryption<'a> {
+    pub(super) keyslot: &'a ReencryptKeyslot,
+    /// The keyslot's digest, which is over all of this.
+    pub digest: u32,
+    version: u8,
+    pub(super) previous: Backup<'a>,
+    pub(super) last: Backup<'a>,
+    pub(super) moved: Option<Backup<'a>>,
+}
+
+/// A backup segment, and its key's digest if it is encrypted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Backup<'a> {
+    pub(super) entry: &'a SegmentEntry,
+    pub(super) digest: Option<u32>,
+}
+
+impl<'a> Reencryption<'a> {
+    /// `None` when the metadata ask for nothing of the kind. Where the parts of the data
+    /// are is not looked at.
+    pub(super) fn find(metadata: &'a Metadata) -> Result<Option<Self>, ReencryptionError> {
+        let Some(version) = metadata.config.reencrypt_version() else {
+            return Ok(None);
+        };
+        if version < 2 {
+            return Err(ReencryptionError::NoDigest);
+        }
+        let Some((number, keyslot)) = &metadata.reencrypt else {
+            let mut foreign = metadata.foreign_keyslots.iter();
+            return Err(match foreign.find(|(_, found)| found.kind == "reencrypt") {
+                Some((&keyslot, found)) => ReencryptionError::ForeignKeyslot {
+                    keyslot,
+                    what: found.what.clone(),
+                },
+                None => ReencryptionError::NoKeyslot,
+            });
+        };
+        let find = |role: SegmentRole| {
+            let Some((number, entry)) = metadata.segments.of_role(role) else {
+                return Ok(None);
+            };
+            if let SegmentKind::Foreign { what, .. } = &entry.kind {
+                return Err(ReencryptionError::Foreign {
+                    segment: number,
+                    what: what.what.clone(),
+                });
+            }
+            let digest = entry.crypt().map(|_| metadata.digest_of_segment(number));
+            Ok(Some(Backup { entry, digest }))
+        };
+        let find_required = |role: SegmentRole| {
+            let flag = role.flag().unwrap_or_default();
+            find(role)?.ok_or(ReencryptionError::NoBackup { flag })
+        };
+        let state = Self {
+            keyslot,
+            digest: metadata.digest_of_keyslot(*number),
+            version,
+            previous: find_required(SegmentRole::BackupPrevious)?,
+            last: find_required(SegmentRole::BackupFinal)?,
+            moved: find(SegmentRole::BackupMoved)?,
+        };
+        Ok(Some(state))
+    }
+
+    /// The keys that the state's digest covers, by their digests and in its order, and
+    /// what they encrypt.
+    pub(crate) fn keys(&self) -> Vec<(u32, Encryption)> {
+        let mut keys: Vec<_> = [self.previous, self.last]
+            .iter()
+            .filter_map(|backup| Some((backup.digest?, backup.entry.crypt()?.encryption)))
+            .collect();
+        keys.dedup_by_key(|(digest, _)| *digest);
+        keys
+    }
+
+    /// What the digest is of. `keys` are those of [`Reencryption::keys`].
+    pub(crate) fn bytes(&self, keys: &[&[u8]]) -> SecretBytes {
+        let mut state = Vec::new();
+        self.keyslot.push_bytes(&mut state);
+        for backup in [self.previous, self.last].into_iter().chain(self.moved) {
+            push_segment(&mut state, backup.entry);
+        }
+        let version = [b'v', b'0' + self.version];
+        let parts = || {
+            [&version[..]]
+                .into_iter()
+                .chain(keys.iter().copied())
+                .chain([&state[..]])
+        };
+        let mut bytes = SecretBytes::zeroed(parts().map(<[u8]>::len).sum());
+        let mut rest = bytes.expose_mut();
+        for part in parts() {
+            let (head, tail) = rest.split_at_mut(part.len());
+            head.copy_from_slice(part);
+            rest = tail;
+        }
+        bytes
+    }
+}
+
+fn push_segment(out: &mut Vec<u8>, entry: &SegmentEntry) {
+    let kind = match &entry.kind {
+        SegmentKind::Crypt(_) => "crypt",
+        SegmentKind::Linear { .. } => "linear",
+        SegmentKind::Foreign { what, .. } => &what.kind,
+    };
+    out.extend(kind.as_bytes());
+    out.extend(entry.offset().to_be_bytes());
+    match entry.size() {
+        SegmentSize::Dynamic => out.extend(b"dynamic"),
+        SegmentSize::Fixed(size) => out.extend(size.to_be_bytes()),
+    }
+    if let SegmentKind::Crypt(segment) = &entry.kind {
+        out.extend(segment.geometry.iv_offset.to_be_bytes());
+        out.extend(segment.encryption.name().as_bytes());
+        let sector = u32::try_from(segment.geometry.sector_size.bytes()).expect("at most 4096");
+        out.extend(sector.to_be_bytes());
+    }
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why a volume was not unlocked.
+
+use std::{fmt, io};
+
+use luxor_engine::KeyError;
+
+use crate::{
+    brief::{brief, brief_list},
+    keys::{
+        area::AreaError,
+        hash::HashAlgorithm,
+        pbkdf::{CostError, DeriveError},
+    },
+    luks2::{reencrypt::ReencryptionError, segment::SegmentError},
+};
+
+/// A keyslot that could not be tried, and why.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Skipped {
+    /// The keyslot.
+    pub keyslot: u32,
+    /// Why.
+    pub error: KeyslotError,
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "keyslot {}: {}", self.keyslot, self.error)
+    }
+}
+
+/// Why a keyslot cannot be tried.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyslotError {
+    /// It costs more than is allowed.
+    #[error(transparent)]
+    Limit(#[from] CostError),
+    /// Its key cannot be derived: most likely for want of memory.
+    #[error(transparent)]
+    Derive(#[from] DeriveError),
+    /// Its area cannot be read.
+    #[error("its area at byte {offset} cannot be read: {source}")]
+    Io {
+        /// Where the area begins, in bytes.
+        offset: u64,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Lawful, but not in this version.
+    #[error("{what}, which this version does not open")]
+    Unsupported {
+        /// What it is, in words.
+        what: String,
+    },
+    /// The engine does not take the area's key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The engine failed.
+    #[error("its area cannot be decrypted: {0}")]
+    Area(#[from] AreaError),
+}
+
+impl KeyslotError {
+    /// How much the owner can do about it: the least is what can be had with least effort.
+    pub(super) fn rank(&self) -> u8 {
+        match self {
+            Self::Derive(error) if error.is_out_of_memory() => 0,
+            // What comes before it has a reason of its own.
+            Self::Limit(CostError::Total { .. }) => 4,
+            Self::Limit(_) => 1,
+            Self::Io { .. } => 2,
+            Self::Derive(_) | Self::Unsupported { .. } | Self::Key(_) | Self::Area(_) => 3,
+        }
+    }
+}
+
+/// Why a volume was not unlocked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnlockError {
+    /// The secret opens none of the keyslots that could be tried.
+    #[error(
+        "no keyslot opens with this passphrase or key file (tried: {}){}",
+        list(tried),
+        skipped.iter().map(|skipped| format!("; not tried: {skipped}")).collect::<String>()
+    )]
+    WrongSecret {
+        /// The keyslots that were tried.
+        tried: Vec<u32>,
+        /// Those that could not be.
+        skipped: Vec<Skipped>,
+    },
+    /// None of the keyslots can be tried; this one could be had with least effort.
+    #[error("keyslot {keyslot}: {error}")]
+    Keyslot {
+        /// The keyslot.
+        keyslot: u32,
+        /// Why it cannot be tried.
+        error: KeyslotError,
+    },
+    /// The keyslot asked for is not there.
+    #[error("there is no keyslot {keyslot}; the volume has {}", list(existing))]
+    NoSuchKeyslot {
+        /// The keyslot asked for.
+        keyslot: u32,
+        /// Those that exist.
+        existing: Vec<u32>,
+    },
+    /// The keyslot asked for holds another key.
+    #[error("keyslot {keyslot} holds a key that is not the data's")]
+    Unbound {
+        /// The keyslot asked for.
+        keyslot: u32,
+    },
+    /// There is nothing to try.
+    #[error("the volume has no keyslot for its data that could be tried")]
+    NoKeyslots,
+    /// The volume asks for something unknown.
+    #[error(
+        "the volume requires {}, which this version does not have: it is neither opened nor changed",
+        brief_list(names)
+    )]
+    Requirements {
+        /// The names of the requirements.
+        names: Vec<String>,
+    },
+    /// A part of the data cannot be read.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// A part of the data is not encrypted, and nothing says why.
+    #[error(
+        "segment {segment} is not encrypted, although the volume is in no re-encryption: what is \
+         there is anybody's. (When a volume has been decrypted for good, its data stand there as \
+         they are)"
+    )]
+    Linear {
+        /// The segment.
+        segment: u32,
+    },
+    /// The state of a re-encryption cannot be relied on.
+    #[error("the volume is in the midst of a re-encryption, and {0}")]
+    Reencryption(#[from] ReencryptionError),
+    /// Nothing in the volume is encrypted.
+    #[error("nothing in the volume is encrypted")]
+    NotEncrypted,
+    /// The data have two keys, and the secret gives one of them.
+    #[error(
+        "the volume is in the midst of a re-encryption and has two keys; keyslot {keyslot} gives \
+         one of them, and of the other (digest {digest}): {error}"
+    )]
+    OtherKey {
+        /// The keyslot that the secret opens.
+        keyslot: u32,
+        /// The digest of the other key.
+        digest: u32,
+        /// Why there is no other key.
+        error: Box<UnlockError>,
+    },
+    /// The digest is of a type that is not in this version.
+    #[error("digest {digest}: {what}, which this version does not have")]
+    ForeignDigest {
+        /// The digest.
+        digest: u32,
+        /// What it is, in words.
+        what: String,
+    },
+    /// The digest's hash is not in this version.
+    #[error(
+        "digest {digest}: its hash is {}; this version has {}",
+        brief(hash),
+        HashAlgorithm::NAMES
+    )]
+    DigestHash {
+        /// The digest.
+        digest: u32,
+        /// The hash's name.
+        hash: String,
+    },
+    /// The digest costs more than is allowed.
+    #[error("digest {digest}: {error}")]
+    DigestLimit {
+        /// The digest.
+        digest: u32,
+        /// Its cost and the limit.
+        error: CostError,
+    },
+    /// The volume key is weak.
+    #[error(
+        "keyslot {keyslot}: the volume key is refused: {error}. To read the data all the same, use \
+         --allow-weak-key"
+    )]
+    VolumeKey {
+        /// The keyslot.
+        keyslot: u32,
+        /// Why.
+        error: KeyError,
+    },
+}
+
+impl UnlockError {
+    /// Whether another secret may help: the program's exit code 2.
+    #[must_use]
+    pub fn is_wrong_secret(&self) -> bool {
+        match self {
+            Self::WrongSecret { .. } => true,
+            Self::OtherKey { error, .. } => error.is_wrong_secret(),
+            _ => false,
+        }
+    }
+
+    /// Whether more memory would help: the program's exit code 3.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        match self {
+            Self::Keyslot {
+                error: KeyslotError::Derive(error),
+                ..
+            } => error.is_out_of_memory(),
+            Self::OtherKey { error, .. } => error.is_out_of_memory(),
+            _ => false,
+        }
+    }
+}
+
+fn list(numbers: &[u32]) -> String {
+    if numbers.is_empty() {
+        return "none".into();
+    }
+    numbers
+        .iter()
+        .map(u32::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
+}

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One secret is tried on the keyslots, in turn and within what that may cost: a keyslot's
+//! area is decrypted with a key derived from the secret, its stripes are merged, and a
+//! digest tells whether the result is the key.
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use luxor_engine::{Backend, Direction, SecretBytes};
+use luxor_sector::Storage;
+
+use super::error::{KeyslotError, Skipped, UnlockError};
+use crate::{
+    brief::brief,
+    keys::{
+        af::af_merge,
+        area::crypt_area,
+        budget::{Budget, CostLimits},
+        cipher::Encryption,
+        hash::HashAlgorithm,
+        pbkdf::check_iterations,
+        volume_key::VolumeKey,
+    },
+    luks2::{
+        digest::Digest,
+        foreign::Foreign,
+        keyslot::{Keyslot, Priority},
+    },
+};
+
+/// How a volume is to be unlocked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnlockOptions {
+    /// Only these keyslots, whatever their priority; when none is named, all but those
+    /// of priority "ignore".
+    pub keyslots: Vec<u32>,
+    /// The most KiB of memory that a keyslot may ask for;
+    /// [`DEFAULT_MEMORY_LIMIT_KIB`](crate::DEFAULT_MEMORY_LIMIT_KIB) when not given.
+    pub memory_limit_kib: Option<u64>,
+    /// The most iterations that a keyslot or digest may ask for; when not given as many
+    /// as cost what [`DEFAULT_ITERATIONS_LIMIT`](crate::DEFAULT_ITERATIONS_LIMIT)
+    /// iterations of SHA-256 for 64 bytes do, and for Argon2
+    /// as many passes as make
+    /// [`DEFAULT_ARGON2_WORK_KIB`](crate::DEFAULT_ARGON2_WORK_KIB) with its memory, at
+    /// least 4.
+    /// Never less than the default for a digest.
+    ///
+    /// All keyslots that are tried and all digests that are computed may together cost
+    /// one and a half times what a keyslot at the limits does.
+    pub iterations_limit: Option<u64>,
+    /// Whether a volume key with equal halves is accepted.
+    pub allow_weak_key: bool,
+}
+
+impl UnlockOptions {
+    /// What each key derivation is held to.
+    pub(super) fn limits(&self) -> CostLimits {
+        CostLimits {
+            memory_kib: self.memory_limit_kib,
+            iterations: self.iterations_limit,
+        }
+    }
+}
+
+/// An unlocked volume.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Unlocked {
+    /// The keyslot that the secret opened.
+    pub keyslot: u32,
+    /// The digest that confirmed the key.
+    pub digest: u32,
+    /// The key that encrypts the data; in the midst of a re-encryption the first part of
+    /// them that is encrypted.
+    pub volume_key: VolumeKey,
+    /// The other key that there is in the midst of a re-encryption.
+    pub others: Vec<OpenedKey>,
+}
+
+/// A key of a volume that has several.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct OpenedKey {
+    /// The keyslot that the secret opened.
+    pub keyslot: u32,
+    /// The digest that confirmed the key.
+    pub digest: u32,
+    /// The key.
+    pub volume_key: VolumeKey,
+}
+
+impl Unlocked {
+    /// The key that a digest is of: [`ExtentCipher::digest`](crate::ExtentCipher::digest).
+    #[must_use]
+    pub fn key(&self, digest: u32) -> Option<&VolumeKey> {
+        let others = self.others.iter().map(|key| (key.digest, &key.volume_key));
+        [(self.digest, &self.volume_key)]
+            .into_iter()
+            .chain(others)
+            .find(|(number, _)| *number == digest)
+            .map(|(_, key)| key)
+    }
+
+    pub(super) fn of(mut keys: Vec<OpenedKey>) -> Result<Self, UnlockError> {
+        if keys.is_empty() {
+            return Err(UnlockError::NotEncrypted);
+        }
+        let first = keys.remove(0);
+        Ok(Self {
+            keyslot: first.keyslot,
+            digest: first.digest,
+            volume_key: first.volume_key,
+            others: keys,
+        })
+    }
+}
+
+/// A key that has to be found: the one that a digest is of.
+pub(crate) struct NeededKey<'a> {
+    /// The digest's number.
+    pub number: u32,
+    pub digest: &'a Digest,
+    /// What it encrypts.
+    pub encryption: Encryption,
+}
+
+/// Whether a digest's hash is known and its cost allowed.
+pub(super) fn check_digest(
+    number: u32,
+    digest: &Digest,
+    options: &UnlockOptions,
+) -> Result<(), UnlockError> {
+    if HashAlgorithm::by_name(&digest.hash).is_none() {
+        let (digest, hash) = (number, digest.hash.clone());
+        return Err(UnlockError::DigestHash { digest, hash });
+    }
+    let len = digest.value.len();
+    let limit = Some(options.limits().pbkdf2_iterations(&digest.hash, len));
+    check_iterations(&digest.hash, len, digest.iterations, limit).map_err(|error| {
+        UnlockError::DigestLimit {
+            digest: number,
+            error,
+        }
+    })
+}
+
+/// Tries the keyslots that hold the key that `digest`, here with its number, is of.
+pub(crate) fn unlock(
+    keyslots: &BTreeMap<u32, Keyslot>,
+    (number, digest): (u32, &Digest),
+    encryption: Encryption,
+    storage: &dyn Storage,
+    secret: &[u8],
+    backend: &dyn Backend,
+    options: &UnlockOptions,
+) -> Result<Unlocked, UnlockError> {
+    let mut opening = Opening {
+        keyslots,
+        foreign: &BTreeMap::new(),
+        storage,
+        secret,
+        backend,
+        options,
+        budget: Budget::new(options.limits()),
+    };
+    let key = NeededKey {
+        number,
+        digest,
+        encryption,
+    };
+    Unlocked::of(opening.open_all(&[key])?)
+}
+
+/// The attempt to open a volume with one secret.
+pub(super) struct Opening<'a> {
+    pub(super) keyslots: &'a BTreeMap<u32, Keyslot>,
+    pub(super) foreign: &'a BTreeMap<u32, Foreign>,
+    /// Has the areas.
+    pub(super) storage: &'a dyn Storage,
+    pub(super) secret: &'a [u8],
+    pub(super) backend: &'a dyn Backend,
+    pub(super) options: &'a UnlockOptions,
+    pub(super) budget: Budget,
+}
+
+impl<'a> Opening<'a> {
+    /// The keys that are needed, in their order.
+    pub(super) fn open_all(
+        &mut self,
+        needed: &[NeededKey<'_>],
+    ) -> Result<Vec<OpenedKey>, UnlockError> {
+        let wanted = &self.options.keyslots;
+        let exists =
+            |number| self.keyslots.contains_key(number) || self.foreign.contains_key(number);
+        if let Some(&keyslot) = wanted.iter().find(|number| !exists(*number)) {
+            let existing = self.keyslots.keys().copied().collect();
+            return Err(UnlockError::NoSuchKeyslot { keyslot, existing });
+        }
+        let holds = |number| {
+            needed
+                .iter()
+                .any(|key| key.digest.keyslots.contains(number))
+        };
+        if let Some(&keyslot) = wanted.first()
+            && !wanted.iter().any(holds)
+        {
+            return Err(UnlockError::Unbound { keyslot });
+        }
+        let mut keys: Vec<OpenedKey> = Vec::new();
+        for key in needed {
+            match (self.open(key), keys.first()) {
+                (Ok(key), _) => keys.push(key),
+                (Err(error), None) => return Err(error),
+                (Err(error), Some(first)) => {
+                    return Err(UnlockError::OtherKey {
+                        keyslot: first.keyslot,
+                        digest: key.number,
+                        error: Box::new(error),
+                    });
+                }
+            }
+        }
+        Ok(keys)
+    }
+
+    fn open(&mut self, needed: &NeededKey<'_>) -> Result<OpenedKey, UnlockError> {
+        let NeededKey { number, digest, .. } = *needed;
+        check_digest(number, digest, self.options)?;
+        let mut tried = Vec::new();
+        let mut skipped: Vec<Skipped> = Vec::new();
+        for (keyslot, candidate) in self.candidates(digest) {
+            let result = match candidate {
+                Candidate::Known(candidate) => self.attempt(candidate, digest),
+                Candidate::Foreign(foreign) => Err(KeyslotError::Unsupported {
+                    what: foreign.what.clone(),
+                }),
+            };
+            match result {
+                Ok(Some(key)) => {
+                    let allow_weak = self.options.allow_weak_key;
+                    let volume_key = VolumeKey::new(key, needed.encryption, allow_weak)
+                        .map_err(|error| UnlockError::VolumeKey { keyslot, error })?;
+                    return Ok(OpenedKey {
+                        keyslot,
+                        digest: number,
+                        volume_key,
+                    });
+                }
+                Ok(None) => tried.push(keyslot),
+                Err(error) => skipped.push(Skipped { keyslot, error }),
+            }
+        }
+        if tried.is_empty() {
+            // The one that its owner can do most about.
+            skipped.sort_by_key(|skipped| (skipped.error.rank(), skipped.keyslot));
+            let Some(Skipped { keyslot, error }) = skipped.into_iter().next() else {
+                return Err(UnlockError::NoKeyslots);
+            };
+            return Err(UnlockError::Keyslot { keyslot, error });
+        }
+        Err(UnlockError::WrongSecret { tried, skipped })
+    }
+
+    /// The keyslots to try for a digest's key, in order. Those that this version does
+    /// not open come last.
+    fn candidates(&self, digest: &Digest) -> Vec<(u32, Candidate<'a>)> {
+        // Of a digest that none of the wanted ones has the key of, any will do.
+        let wanted = self.options.keyslots.iter().copied();
+        let only: Vec<u32> = wanted
+            .filter(|number| digest.keyslots.contains(number))
+            .collect();
+        let mut known: Vec<_> = self
+            .keyslots
+            .iter()
+            .map(|(&number, keyslot)| (number, keyslot))
+            .filter(|(number, _)| digest.keyslots.contains(number))
+            .filter(|(number, keyslot)| match only.is_empty() {
+                true => keyslot.priority != Priority::Ignore,
+                false => only.contains(number),
+            })
+            .collect();
+        known.sort_by_key(|(number, keyslot)| (Reverse(keyslot.priority), *number));
+        let foreign = self
+            .foreign
+            .iter()
+            .filter(|(number, _)| digest.keyslots.contains(number))
+            .filter(|(number, _)| only.is_empty() || only.contains(number))
+            .map(|(&number, foreign)| (number, Candidate::Foreign(foreign)));
+        known
+            .into_iter()
+            .map(|(number, keyslot)| (number, Candidate::Known(keyslot)))
+            .chain(foreign)
+            .collect()
+    }
+
+    /// The volume key, or `None` when the secret does not open the keyslot.
+    fn attempt(
+        &mut self,
+        keyslot: &Keyslot,
+        digest: &Digest,
+    ) -> Result<Option<SecretBytes>, KeyslotError> {
+        let (encryption, hash) = supported(keyslot)?;
+        let area_key_len = keyslot.area.key_len as usize;
+        self.budget
+            .take(&keyslot.kdf, area_key_len, digest.work())?;
+
+        // Read before the key is derived: that it cannot be read is worth knowing early.
+        // The lengths are bounded by those of the keys that are supported.
+        let len = |bytes: u64| usize::try_from(bytes).expect("a split key has at most 256 KB");
+        let mut area = SecretBytes::zeroed(len(keyslot.split_len()));
+        self.storage
+            .read_exact_at(area.expose_mut(), keyslot.area.offset)
+            .map_err(|source| KeyslotError::Io {
+                offset: keyslot.area.offset,
+                source,
+            })?;
+
+        let mut area_key = SecretBytes::zeroed(len(keyslot.area.key_len.into()));
+        keyslot.kdf.derive(self.secret, area_key.expose_mut())?;
+        // What a secret derives is no choice of anybody's: equal halves do not matter.
+        let area_key = encryption.key_spec_permitting_equal_halves(area_key.expose())?;
+        crypt_area(
+            self.backend,
+            &area_key,
+            encryption,
+            Direction::Decrypt,
+            area.expose_mut(),
+        )?;
+
+        let key_len = len(keyslot.key_len.into());
+        let split = key_len * len(keyslot.stripes.into());
+        let key = af_merge(&area.expose()[..split], key_len, hash);
+        Ok((digest.verify(key.expose()) == Some(true)).then_some(key))
+    }
+}
+
+/// A keyslot to try, or why it cannot be.
+enum Candidate<'a> {
+    Known(&'a Keyslot),
+    Foreign(&'a Foreign),
+}
+
+/// The area's encryption and the hash between the stripes, when this version can open
+/// the keyslot at all.
+fn supported(keyslot: &Keyslot) -> Result<(Encryption, HashAlgorithm), KeyslotError> {
+    let unsupported = |what: String| Err(KeyslotError::Unsupported { what });
+    let Some(encryption) = Encryption::by_name(&keyslot.area.encryption) else {
+        return unsupported(format!(
+            "its area is encrypted with {}",
+            brief(&keyslot.area.encryption)
+        ));
+    };
+    let [short, long] = encryption.key_lens();
+    if ![short, long].contains(&keyslot.area.key_len) {
+        return unsupported(format!(
+            "its area's key has {} bytes, not {short} or {long}",
+            keyslot.area.key_len
+        ));
+    }
+    if !matches!(keyslot.key_len, 16 | 32 | 64) {
+        return unsupported(format!(
+            "its key has {} bytes, not 16, 32 or 64",
+            keyslot.key_len
+        ));
+    }
+    match HashAlgorithm::by_name(&keyslot.af_hash) {
+        Some(hash) => Ok((encryption, hash)),
+        None => unsupported(format!(
+            "its stripes are hashed with {}",
+            brief(&keyslot.af_hash)
+        )),
+    }
+}
