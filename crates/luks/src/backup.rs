@@ -102,71 +102,36 @@ impl HeaderBackup {
     /// data: to be shown before [`HeaderBackup::restore`].
     #[must_use]
     pub fn misfits(&self, present: Result<&VolumeHeader, &VolumeReadError>) -> Vec<Misfit> {
-        let mut misfits = Vec::new();
-        for (kind, error) in damaged_copies(&self.header) {
-            misfits.push(Misfit::DamagedCopy { kind, error });
+        let mut misfits = self.misfits_by_itself();
+        match present {
+            Ok(present) => {
+                misfits.extend(requirements("the volume", present));
+                misfits.extend(differences(&self.header, present));
+            }
+            Err(error) => {
+                let is_unsupported = is_unsupported(error);
+                let error = error.to_string();
+                misfits.push(if is_unsupported {
+                    Misfit::Unsupported { error }
+                } else {
+                    Misfit::NoHeader { error }
+                });
+            }
         }
+        misfits
+    }
+
+    /// What matters whatever there is now.
+    fn misfits_by_itself(&self) -> Vec<Misfit> {
+        let damaged = damaged_copies(&self.header).into_iter();
+        let mut misfits: Vec<Misfit> = damaged
+            .map(|(kind, error)| Misfit::DamagedCopy { kind, error })
+            .collect();
         let differs = |warning: &Warning| !matches!(warning, Warning::Damaged { .. });
         if self.header.warnings().iter().any(differs) {
             misfits.push(Misfit::CopiesDiffer);
         }
-        let mut check_requirements = |owner, header: &VolumeHeader| {
-            let names = header.requirements();
-            if !names.is_empty() {
-                let names = names.to_vec();
-                misfits.push(Misfit::Requirements { owner, names });
-            }
-        };
-        check_requirements("the backup", &self.header);
-        let present = match present {
-            Ok(present) => present,
-            Err(error) if is_unsupported(error) => {
-                misfits.push(Misfit::Unsupported {
-                    error: error.to_string(),
-                });
-                return misfits;
-            }
-            Err(error) => {
-                misfits.push(Misfit::NoHeader {
-                    error: error.to_string(),
-                });
-                return misfits;
-            }
-        };
-        check_requirements("the volume", present);
-
-        let backup = &self.header;
-        let offsets = (backup.data_offset(), present.data_offset());
-        if offsets.0 != offsets.1 {
-            misfits.push(Misfit::DataOffset {
-                backup: offsets.0,
-                volume: offsets.1,
-            });
-        }
-        if let (Some(backup), Some(volume)) = (backup.key_len(), present.key_len())
-            && backup != volume
-        {
-            misfits.push(Misfit::KeyLen { backup, volume });
-        }
-        if backup.version() != present.version() {
-            misfits.push(Misfit::Version {
-                backup: backup.version(),
-                volume: present.version(),
-            });
-        }
-        if backup.uuid() != present.uuid() {
-            misfits.push(Misfit::Uuid {
-                backup: backup.uuid().into(),
-                volume: present.uuid().into(),
-            });
-        }
-        let key = |header: &VolumeHeader| {
-            let digest = header.volume_key_digest()?;
-            Some((digest.salt.clone(), digest.value.clone()))
-        };
-        if key(backup) != key(present) {
-            misfits.push(Misfit::VolumeKey);
-        }
+        misfits.extend(requirements("the backup", &self.header));
         misfits
     }
 
@@ -350,6 +315,48 @@ fn damaged_copies(header: &VolumeHeader) -> Vec<(CopyKind, CopyError)> {
     copies
         .filter_map(|copy| Some((copy.kind, copy.found.as_ref().err()?.clone())))
         .collect()
+}
+
+fn requirements(owner: &'static str, header: &VolumeHeader) -> Option<Misfit> {
+    let names = header.requirements().to_vec();
+    (!names.is_empty()).then_some(Misfit::Requirements { owner, names })
+}
+
+/// How the header of a backup differs from the one that is `present`.
+fn differences(backup: &VolumeHeader, present: &VolumeHeader) -> Vec<Misfit> {
+    let mut misfits = Vec::new();
+    let offsets = (backup.data_offset(), present.data_offset());
+    if offsets.0 != offsets.1 {
+        misfits.push(Misfit::DataOffset {
+            backup: offsets.0,
+            volume: offsets.1,
+        });
+    }
+    if let (Some(backup), Some(volume)) = (backup.key_len(), present.key_len())
+        && backup != volume
+    {
+        misfits.push(Misfit::KeyLen { backup, volume });
+    }
+    if backup.version() != present.version() {
+        misfits.push(Misfit::Version {
+            backup: backup.version(),
+            volume: present.version(),
+        });
+    }
+    if backup.uuid() != present.uuid() {
+        misfits.push(Misfit::Uuid {
+            backup: backup.uuid().into(),
+            volume: present.uuid().into(),
+        });
+    }
+    let key = |header: &VolumeHeader| {
+        let digest = header.volume_key_digest()?;
+        Some((digest.salt.clone(), digest.value.clone()))
+    };
+    if key(backup) != key(present) {
+        misfits.push(Misfit::VolumeKey);
+    }
+    misfits
 }
 
 /// Whether there may well be a header, only none that this version can compare with.

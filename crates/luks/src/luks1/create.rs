@@ -51,10 +51,18 @@ impl Luks1Options {
     /// storage.
     #[must_use]
     pub fn data_offset(&self) -> u64 {
-        match (self.detached, self.key_size) {
-            (true, _) => 0,
-            (false, KeySize::Aes128) => layout::data_offset(32),
-            (false, KeySize::Aes256) => layout::data_offset(64),
+        if self.detached {
+            0
+        } else {
+            layout::data_offset(self.key_bytes())
+        }
+    }
+
+    /// The volume key's length in bytes.
+    fn key_bytes(&self) -> u32 {
+        match self.key_size {
+            KeySize::Aes128 => 32,
+            KeySize::Aes256 => 64,
         }
     }
 }
@@ -103,48 +111,19 @@ impl NewLuks1Volume {
             return Err(PbkdfOptionsError::NotForLuks1 { name }.into());
         }
         let volume_key = VolumeKey::random(2 * options.key_size.bytes(), ENCRYPTION)?;
-        let key_bytes = match options.key_size {
-            KeySize::Aes128 => 32,
-            KeySize::Aes256 => 64,
-        };
         let salt = rng::random(SALT_BYTES)?;
         let kdf = pbkdf
             .choose(*hash, salt, volume_key.expose().len())
             .map_err(NewKeyslotError::from)?;
-        let area = (ENCRYPTION, key_bytes);
+        let area = (ENCRYPTION, options.key_bytes());
         let keyslot = NewKeyslot::make(&volume_key, secret, kdf, *hash, area, backend)?;
-
-        let mut mk_digest_salt = [0; 32];
-        getrandom::fill(&mut mk_digest_salt)?;
-        let mk_digest_iter = pbkdf.digest_iterations(*hash);
-        let mut mk_digest = [0; 20];
-        hash.pbkdf2(
-            volume_key.expose(),
-            &mk_digest_salt,
-            mk_digest_iter,
-            &mut mk_digest,
-        );
 
         let uuid = match options.uuid {
             Some(uuid) => uuid,
             None => rng::uuid()?,
         };
         let offset = options.data_offset();
-        let (cipher_name, cipher_mode) = ENCRYPTION.cipher_and_mode();
-        let mut phdr = Phdr {
-            cipher_name: cipher_name.into(),
-            cipher_mode: cipher_mode.into(),
-            hash_spec: hash.name().into(),
-            payload_offset: layout::units(offset),
-            key_bytes,
-            mk_digest,
-            mk_digest_salt,
-            mk_digest_iter,
-            uuid: uuid.to_string(),
-            keyslots: std::array::from_fn(|slot| {
-                RawKeyslot::empty(layout::units(layout::area_offset(key_bytes, slot)))
-            }),
-        };
+        let mut phdr = empty_header(options, &volume_key, uuid)?;
         phdr.keyslots[0].fill(&keyslot.kdf);
         Ok(Self {
             bytes: Box::new(phdr.serialise()),
@@ -238,6 +217,41 @@ impl NewLuks1Volume {
         }
         write_zeros(at..self.header_len(), write)
     }
+}
+
+/// The header of a volume with this key, without a used keyslot.
+fn empty_header(
+    options: &Luks1Options,
+    volume_key: &VolumeKey,
+    uuid: Uuid,
+) -> Result<Phdr, getrandom::Error> {
+    let hash = options.hash;
+    let mut mk_digest_salt = [0; 32];
+    getrandom::fill(&mut mk_digest_salt)?;
+    let mk_digest_iter = options.pbkdf.digest_iterations(hash);
+    let mut mk_digest = [0; 20];
+    hash.pbkdf2(
+        volume_key.expose(),
+        &mk_digest_salt,
+        mk_digest_iter,
+        &mut mk_digest,
+    );
+    let key_bytes = options.key_bytes();
+    let (cipher_name, cipher_mode) = ENCRYPTION.cipher_and_mode();
+    Ok(Phdr {
+        cipher_name: cipher_name.into(),
+        cipher_mode: cipher_mode.into(),
+        hash_spec: hash.name().into(),
+        payload_offset: layout::units(options.data_offset()),
+        key_bytes,
+        mk_digest,
+        mk_digest_salt,
+        mk_digest_iter,
+        uuid: uuid.to_string(),
+        keyslots: std::array::from_fn(|slot| {
+            RawKeyslot::empty(layout::units(layout::area_offset(key_bytes, slot)))
+        }),
+    })
 }
 
 fn write_zeros(

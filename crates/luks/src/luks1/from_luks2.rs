@@ -20,9 +20,11 @@ use crate::{
     brief::brief,
     keys::{hash::HashAlgorithm, pbkdf::Kdf},
     luks2::{
+        digest::Digest,
         edit::{ChangeError, Overwrite, durable},
         header::Luks2Header,
         keyslot::{Keyslot, Priority},
+        metadata::Metadata,
         segment::{Segment, SegmentSize},
     },
 };
@@ -96,39 +98,13 @@ impl Luks2Header {
         })?;
         let (cipher_name, cipher_mode) = segment.encryption.cipher_and_mode();
 
-        let mut keyslots: [Option<RawKeyslot>; KEYSLOTS] = Default::default();
-        for (&number, keyslot) in &metadata.keyslots {
-            let slot = usize::try_from(number)
-                .ok()
-                .filter(|&slot| slot < KEYSLOTS)
-                .ok_or(ConvertError::Number { keyslot: number })?;
-            if !digest.keyslots.contains(&number) {
-                return Err(ConvertError::Unbound { keyslot: number });
-            }
-            keyslots[slot] = Some(raw_keyslot(number, keyslot, first, hash, segment)?);
-        }
-        let taken = keyslots
-            .iter()
-            .flatten()
-            .map(|keyslot| u64::from(keyslot.key_material_offset) * UNIT)
-            .collect();
-        let len = layout::area_len(first.key_len);
         let limit = match segment.offset {
             // Where the file would end if these were all.
             0 => self.metadata_len(),
             offset => offset,
         };
-        let mut free = places(taken, len, AREA_ALIGNMENT, limit);
-        let mut filled = Vec::with_capacity(KEYSLOTS);
-        for keyslot in keyslots {
-            filled.push(match keyslot {
-                Some(keyslot) => keyslot,
-                None => {
-                    let place = free.next().ok_or(ConvertError::NoRoom)?;
-                    RawKeyslot::empty(layout::units(place))
-                }
-            });
-        }
+        let keyslots = raw_keyslots(metadata, digest, hash, segment)?;
+        let keyslots = with_empty_ones(keyslots, first.key_len, limit)?;
         let mut mk_digest = [0; 20];
         // A longer PBKDF2 begins with the shorter one.
         mk_digest.copy_from_slice(&digest.value[..20]);
@@ -142,7 +118,7 @@ impl Luks2Header {
             mk_digest_salt: digest_salt,
             mk_digest_iter: digest.iterations,
             uuid: uuid.into(),
-            keyslots: filled.try_into().map_err(drop).expect("there are eight"),
+            keyslots,
         })
     }
 
@@ -200,6 +176,54 @@ fn check_segment(segment: &Segment) -> Result<u32, ConvertError> {
 }
 
 const OFFSETS: &str = "offsets in whole sectors below 2 TiB";
+
+/// The volume's keyslots as LUKS1 has them, each in the place that its number has.
+fn raw_keyslots(
+    metadata: &Metadata,
+    digest: &Digest,
+    hash: HashAlgorithm,
+    segment: &Segment,
+) -> Result<[Option<RawKeyslot>; KEYSLOTS], ConvertError> {
+    let mut keyslots: [Option<RawKeyslot>; KEYSLOTS] = Default::default();
+    for (&number, keyslot) in &metadata.keyslots {
+        let slot = usize::try_from(number)
+            .ok()
+            .filter(|&slot| slot < KEYSLOTS)
+            .ok_or(ConvertError::Number { keyslot: number })?;
+        if !digest.keyslots.contains(&number) {
+            return Err(ConvertError::Unbound { keyslot: number });
+        }
+        let first = metadata.keyslots.values().next().unwrap_or(keyslot);
+        keyslots[slot] = Some(raw_keyslot(number, keyslot, first, hash, segment)?);
+    }
+    Ok(keyslots)
+}
+
+/// `keyslots` with empty ones in the places between, whose areas end at byte `limit` at the
+/// latest.
+fn with_empty_ones(
+    keyslots: [Option<RawKeyslot>; KEYSLOTS],
+    key_len: u32,
+    limit: u64,
+) -> Result<[RawKeyslot; KEYSLOTS], ConvertError> {
+    let taken = keyslots
+        .iter()
+        .flatten()
+        .map(|keyslot| u64::from(keyslot.key_material_offset) * UNIT)
+        .collect();
+    let mut free = places(taken, layout::area_len(key_len), AREA_ALIGNMENT, limit);
+    let mut filled = Vec::with_capacity(KEYSLOTS);
+    for keyslot in keyslots {
+        filled.push(match keyslot {
+            Some(keyslot) => keyslot,
+            None => {
+                let place = free.next().ok_or(ConvertError::NoRoom)?;
+                RawKeyslot::empty(layout::units(place))
+            }
+        });
+    }
+    Ok(filled.try_into().map_err(drop).expect("there are eight"))
+}
 
 fn raw_keyslot(
     number: u32,

@@ -68,110 +68,37 @@ impl Luks1Header {
     }
 
     pub(super) fn parse(bytes: &phdr::Bytes) -> Result<Self, Luks1Error> {
-        let header = Phdr::parse(bytes)?;
-        let header_digest = HeaderDigest::of(bytes);
-        let name = format!("{}-{}", header.cipher_name, header.cipher_mode);
-        if is_cipher_null(&name) {
-            return Err(Luks1Error::CipherNull);
-        }
-        let Some(encryption) = Encryption::by_name(&name) else {
-            return Err(Luks1Error::Cipher { found: name });
-        };
-        let hash = HashAlgorithm::by_name(&header.hash_spec).ok_or(Luks1Error::Hash {
-            found: header.hash_spec,
-        })?;
-        if !encryption.key_lens().contains(&header.key_bytes) {
-            return Err(Luks1Error::KeyLen {
-                found: header.key_bytes,
-                encryption,
-            });
-        }
-        if header.mk_digest_iter == 0 {
-            return Err(Luks1Error::DigestIterations);
-        }
-
-        let data = u64::from(header.payload_offset) * UNIT;
+        let phdr = Phdr::parse(bytes)?;
+        let (encryption, hash) = algorithms(&phdr)?;
+        let segment = segment(&phdr, encryption);
         let mut keyslots = BTreeMap::new();
         let mut areas = Vec::with_capacity(phdr::KEYSLOTS);
-        for (number, raw) in (0..).zip(&header.keyslots) {
+        for (number, raw) in (0..).zip(&phdr.keyslots) {
             // The rules hold for empty keyslots too: a key may be put there.
-            let area = area(number, raw, header.key_bytes, encryption)?;
-            let end = area.offset + area.size;
-            if data != 0 && end > data {
-                return Err(Luks1Error::AreaOverData {
-                    keyslot: number,
-                    end,
-                    data,
-                });
-            }
-            areas.push((area.offset, end, number));
-            match raw.active {
-                phdr::ACTIVE => {}
-                phdr::DISABLED => continue,
-                found => {
-                    return Err(Luks1Error::KeyslotState {
-                        keyslot: number,
-                        found,
-                    });
-                }
-            }
-            if raw.iterations == 0 {
-                return Err(Luks1Error::KeyslotIterations { keyslot: number });
-            }
-            let keyslot = Keyslot {
-                key_len: header.key_bytes,
-                priority: Priority::Normal,
-                area,
-                kdf: Kdf::Pbkdf2 {
-                    hash: hash.name().into(),
-                    iterations: raw.iterations,
-                    salt: raw.salt.into(),
-                },
-                stripes: raw.stripes,
-                af_hash: hash.name().into(),
-            };
-            keyslots.insert(number, keyslot);
-        }
-        areas.sort_unstable();
-        for pair in areas.windows(2) {
-            let [(_, first_end, first), (second_begin, _, second)] = [pair[0], pair[1]];
-            if second_begin < first_end {
-                return Err(Luks1Error::Overlap {
-                    first,
-                    second,
-                    byte: second_begin,
-                });
+            let area = area(number, raw, phdr.key_bytes, &segment)?;
+            areas.push((area.offset, area.offset + area.size, number));
+            if let Some(keyslot) = used_keyslot(number, raw, area, hash)? {
+                keyslots.insert(number, keyslot);
             }
         }
-        let (_, metadata_len, _) = areas[areas.len() - 1];
-
+        let metadata_len = end_of_areas(areas)?;
         Ok(Self {
             bytes: Box::new(*bytes),
-            uuid: header.uuid,
             hash,
-            key_len: header.key_bytes,
-            segment: Segment {
-                offset: data,
-                size: SegmentSize::Dynamic,
-                encryption,
-                geometry: Geometry {
-                    sector_size: SectorSize::B512,
-                    iv_mode: encryption.iv_mode(),
-                    iv_offset: 0,
-                    iv_large_sectors: false,
-                },
-            },
+            key_len: phdr.key_bytes,
+            segment,
             digest: Digest {
                 keyslots: keyslots.keys().copied().collect(),
                 segments: vec![0],
                 hash: hash.name().into(),
-                iterations: header.mk_digest_iter,
-                salt: header.mk_digest_salt.into(),
-                value: header.mk_digest.into(),
+                iterations: phdr.mk_digest_iter,
+                salt: phdr.mk_digest_salt.into(),
+                value: phdr.mk_digest.into(),
             },
             keyslots,
             metadata_len,
-            header_digest,
+            header_digest: HeaderDigest::of(bytes),
+            uuid: phdr.uuid,
         })
     }
 
@@ -317,11 +244,53 @@ pub struct Luks1Description<'a> {
     pub digest: &'a Digest,
 }
 
+/// The encryption of data and areas and the hash, when this version has them and the lengths
+/// of key and digest suit them.
+fn algorithms(phdr: &Phdr) -> Result<(Encryption, HashAlgorithm), Luks1Error> {
+    let name = format!("{}-{}", phdr.cipher_name, phdr.cipher_mode);
+    if is_cipher_null(&name) {
+        return Err(Luks1Error::CipherNull);
+    }
+    let Some(encryption) = Encryption::by_name(&name) else {
+        return Err(Luks1Error::Cipher { found: name });
+    };
+    let Some(hash) = HashAlgorithm::by_name(&phdr.hash_spec) else {
+        return Err(Luks1Error::Hash {
+            found: phdr.hash_spec.clone(),
+        });
+    };
+    if !encryption.key_lens().contains(&phdr.key_bytes) {
+        return Err(Luks1Error::KeyLen {
+            found: phdr.key_bytes,
+            encryption,
+        });
+    }
+    if phdr.mk_digest_iter == 0 {
+        return Err(Luks1Error::DigestIterations);
+    }
+    Ok((encryption, hash))
+}
+
+fn segment(phdr: &Phdr, encryption: Encryption) -> Segment {
+    Segment {
+        offset: u64::from(phdr.payload_offset) * UNIT,
+        size: SegmentSize::Dynamic,
+        encryption,
+        geometry: Geometry {
+            sector_size: SectorSize::B512,
+            iv_mode: encryption.iv_mode(),
+            iv_offset: 0,
+            iv_large_sectors: false,
+        },
+    }
+}
+
+/// A keyslot's area, used or empty, which lies between header and data.
 fn area(
     number: u32,
     raw: &RawKeyslot,
     key_len: u32,
-    encryption: Encryption,
+    segment: &Segment,
 ) -> Result<KeyslotArea, Luks1Error> {
     if raw.stripes != STRIPES {
         return Err(Luks1Error::Stripes {
@@ -337,10 +306,71 @@ fn area(
             offset,
         });
     }
+    let size = layout::area_len(key_len);
+    let (end, data) = (offset + size, segment.offset);
+    if data != 0 && end > data {
+        return Err(Luks1Error::AreaOverData {
+            keyslot: number,
+            end,
+            data,
+        });
+    }
     Ok(KeyslotArea {
         offset,
-        size: layout::area_len(key_len),
-        encryption: encryption.name().into(),
+        size,
+        encryption: segment.encryption.name().into(),
         key_len,
     })
+}
+
+/// The keyslot in `area`; `None` when it is empty.
+fn used_keyslot(
+    number: u32,
+    raw: &RawKeyslot,
+    area: KeyslotArea,
+    hash: HashAlgorithm,
+) -> Result<Option<Keyslot>, Luks1Error> {
+    match raw.active {
+        phdr::ACTIVE => {}
+        phdr::DISABLED => return Ok(None),
+        found => {
+            return Err(Luks1Error::KeyslotState {
+                keyslot: number,
+                found,
+            });
+        }
+    }
+    if raw.iterations == 0 {
+        return Err(Luks1Error::KeyslotIterations { keyslot: number });
+    }
+    Ok(Some(Keyslot {
+        key_len: area.key_len,
+        priority: Priority::Normal,
+        area,
+        kdf: Kdf::Pbkdf2 {
+            hash: hash.name().into(),
+            iterations: raw.iterations,
+            salt: raw.salt.into(),
+        },
+        stripes: raw.stripes,
+        af_hash: hash.name().into(),
+    }))
+}
+
+/// Where the last area ends, when no two of them share bytes. `areas` are beginnings, ends
+/// and numbers.
+fn end_of_areas(mut areas: Vec<(u64, u64, u32)>) -> Result<u64, Luks1Error> {
+    areas.sort_unstable();
+    for pair in areas.windows(2) {
+        let [(_, first_end, first), (second_begin, _, second)] = [pair[0], pair[1]];
+        if second_begin < first_end {
+            return Err(Luks1Error::Overlap {
+                first,
+                second,
+                byte: second_begin,
+            });
+        }
+    }
+    let (_, end, _) = areas[areas.len() - 1];
+    Ok(end)
 }

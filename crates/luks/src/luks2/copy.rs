@@ -46,6 +46,14 @@ pub(super) struct Copy {
 }
 
 impl Copy {
+    pub(super) fn facts(&self) -> CopyFacts {
+        CopyFacts {
+            offset: self.binary.offset,
+            seqid: self.binary.seqid,
+            checksum: self.binary.checksum,
+        }
+    }
+
     /// Whether only salts and places differ.
     pub(super) fn says_the_same(&self, other: &Self) -> bool {
         let binary = BinaryHeader {

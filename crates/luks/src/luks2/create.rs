@@ -107,6 +107,27 @@ struct NewDigest {
     value: Vec<u8>,
 }
 
+impl NewDigest {
+    fn make(
+        volume_key: &VolumeKey,
+        hash: HashAlgorithm,
+        pbkdf: &PbkdfOptions,
+    ) -> Result<Self, getrandom::Error> {
+        let mut digest = Self {
+            iterations: pbkdf.digest_iterations(hash),
+            salt: rng::random(SALT_BYTES)?,
+            value: vec![0; hash.output_len()],
+        };
+        hash.pbkdf2(
+            volume_key.expose(),
+            &digest.salt,
+            digest.iterations,
+            &mut digest.value,
+        );
+        Ok(digest)
+    }
+}
+
 impl NewVolume {
     /// Draws a volume key and puts it into a keyslot under `secret`. Takes as long
     /// as the key derivation's costs say, and several times that when they are
@@ -136,18 +157,7 @@ impl NewVolume {
         );
         let keyslot = NewKeyslot::make(&volume_key, secret, kdf, hash, area, backend)?;
 
-        let mut digest = NewDigest {
-            iterations: options.pbkdf.digest_iterations(hash),
-            salt: rng::random(SALT_BYTES)?,
-            value: vec![0; hash.output_len()],
-        };
-        hash.pbkdf2(
-            volume_key.expose(),
-            &digest.salt,
-            digest.iterations,
-            &mut digest.value,
-        );
-
+        let digest = NewDigest::make(&volume_key, hash, &options.pbkdf)?;
         let mut salts = [[0; 64]; 2];
         for salt in &mut salts {
             getrandom::fill(salt)?;

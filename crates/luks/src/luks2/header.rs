@@ -9,7 +9,7 @@ use luxor_sector::{SectorSize, Storage};
 use super::{
     binary_header::{self, BinaryHeader, BinaryHeaderError, CopyKind},
     config::Config,
-    copy::{Copy, CopyError, CopyFacts, CopyStatus, find_secondary, read_head},
+    copy::{Copy, CopyError, CopyStatus, find_secondary, read_head},
     digest::Digest,
     foreign::Foreign,
     json,
@@ -70,57 +70,27 @@ impl Luks2Header {
         }
     }
 
+    /// The header by the copy that counts; at least one is valid.
     fn choose(primary: Result<Copy, CopyError>, secondary: Result<Copy, CopyError>) -> Self {
-        let seqid = |copy: &Result<Copy, CopyError>| copy.as_ref().ok().map(|c| c.binary.seqid);
-        let seqids = (seqid(&primary), seqid(&secondary));
-        let mut warnings = Vec::new();
-        for (kind, copy) in [
-            (CopyKind::Primary, &primary),
-            (CopyKind::Secondary, &secondary),
-        ] {
-            if let Err(error) = copy {
-                warnings.push(Warning::Damaged {
-                    kind,
-                    error: error.clone(),
-                });
-            }
-        }
-        if let (Some(primary), Some(secondary)) = seqids
-            && primary != secondary
-        {
-            warnings.push(Warning::Seqids { primary, secondary });
-        } else if let (Ok(primary), Ok(secondary)) = (&primary, &secondary)
-            && !primary.says_the_same(secondary)
-        {
-            let seqid = primary.binary.seqid;
-            warnings.push(Warning::Contents { seqid });
-        }
+        let warnings = warnings(&primary, &secondary);
         // `None` is less than any seqid; the primary counts when both are equal.
-        let used = if seqids.1 > seqids.0 {
+        let used = if seqid(&secondary) > seqid(&primary) {
             CopyKind::Secondary
         } else {
             CopyKind::Primary
         };
-        let status = |kind: CopyKind, copy: &Result<Copy, CopyError>| CopyStatus {
+        let copies = [
+            (CopyKind::Primary, &primary),
+            (CopyKind::Secondary, &secondary),
+        ]
+        .map(|(kind, copy)| CopyStatus {
             kind,
             used: kind == used,
-            found: match copy {
-                Ok(Copy { binary, .. }) => Ok(CopyFacts {
-                    offset: binary.offset,
-                    seqid: binary.seqid,
-                    checksum: binary.checksum,
-                }),
-                Err(error) => Err(error.clone()),
-            },
-        };
-        let copies = [
-            status(CopyKind::Primary, &primary),
-            status(CopyKind::Secondary, &secondary),
-        ];
-        let chosen = if used == CopyKind::Primary {
-            primary
-        } else {
-            secondary
+            found: copy.as_ref().map(Copy::facts).map_err(CopyError::clone),
+        });
+        let chosen = match used {
+            CopyKind::Primary => primary,
+            CopyKind::Secondary => secondary,
         };
         let Copy {
             binary,
@@ -318,6 +288,41 @@ pub struct Description<'a> {
     pub config: &'a Config,
     /// Both copies: the primary, the secondary.
     pub copies: &'a [CopyStatus; 2],
+}
+
+fn seqid(copy: &Result<Copy, CopyError>) -> Option<u64> {
+    copy.as_ref().ok().map(|copy| copy.binary.seqid)
+}
+
+/// What is wrong with the copies, one of which is valid at least.
+fn warnings(
+    primary: &Result<Copy, CopyError>,
+    secondary: &Result<Copy, CopyError>,
+) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for (kind, copy) in [
+        (CopyKind::Primary, primary),
+        (CopyKind::Secondary, secondary),
+    ] {
+        if let Err(error) = copy {
+            warnings.push(Warning::Damaged {
+                kind,
+                error: error.clone(),
+            });
+        }
+    }
+    if let (Ok(primary), Ok(secondary)) = (primary, secondary) {
+        let seqids = (primary.binary.seqid, secondary.binary.seqid);
+        if seqids.0 != seqids.1 {
+            warnings.push(Warning::Seqids {
+                primary: seqids.0,
+                secondary: seqids.1,
+            });
+        } else if !primary.says_the_same(secondary) {
+            warnings.push(Warning::Contents { seqid: seqids.0 });
+        }
+    }
+    warnings
 }
 
 /// Why the newest copy that is whole is not used: an older one is not what its owner

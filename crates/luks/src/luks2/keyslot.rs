@@ -61,50 +61,11 @@ impl Keyslot {
                 what: format!("it is of type {}", brief(kind)),
             });
         }
-        let priority = match object.optional("priority") {
-            None => Priority::Normal,
-            Some(field) => match field.number(0..=2)? {
-                0 => Priority::Ignore,
-                1 => Priority::Normal,
-                _ => Priority::Prefer,
-            },
-        };
-
+        let priority = Priority::parse(object)?;
         // Held to its rule also where what follows is unknown.
         let key_len = object.required("key_size")?.number(1..=MAX_KEY_LEN)?;
-        let area = object.required("area")?.object()?;
-        let area_kind = area.required("type")?;
-        let area_place = area_kind.place.clone();
-        let area_kind = area_kind.name()?;
-        if area_kind != "raw" {
-            return Err(MetadataError::Unsupported {
-                place: area_place.to_string(),
-                what: format!("it is {}", brief(area_kind)),
-            });
-        }
-        let encryption = area.required("encryption")?;
-        if is_cipher_null(encryption.clone().name()?) {
-            return Err(MetadataError::CipherNull {
-                place: encryption.place.to_string(),
-            });
-        }
-        let area = KeyslotArea {
-            offset: area.required("offset")?.decimal()?,
-            size: area.required("size")?.decimal()?,
-            encryption: encryption.text()?.into(),
-            key_len: area.required("key_size")?.number(1..=MAX_KEY_LEN)?,
-        };
-
-        let af = object.required("af")?.object()?;
-        let af_kind = af.required("type")?;
-        let af_place = af_kind.place.clone();
-        let af_kind = af_kind.name()?;
-        if af_kind != "luks1" {
-            return Err(MetadataError::Unsupported {
-                place: af_place.to_string(),
-                what: format!("it is {}", brief(af_kind)),
-            });
-        }
+        let area = KeyslotArea::parse(&object.required("area")?.object()?)?;
+        let af = af_object(object)?;
         let keyslot = Self {
             key_len,
             priority,
@@ -127,6 +88,60 @@ impl Keyslot {
     pub(crate) fn split_len(&self) -> u64 {
         (u64::from(self.key_len) * u64::from(self.stripes)).next_multiple_of(512)
     }
+}
+
+impl Priority {
+    fn parse(keyslot: &Object<'_>) -> Result<Self, MetadataError> {
+        let Some(field) = keyslot.optional("priority") else {
+            return Ok(Self::Normal);
+        };
+        Ok(match field.number(0..=2)? {
+            0 => Self::Ignore,
+            1 => Self::Normal,
+            _ => Self::Prefer,
+        })
+    }
+}
+
+impl KeyslotArea {
+    fn parse(area: &Object<'_>) -> Result<Self, MetadataError> {
+        let kind = area.required("type")?;
+        let place = kind.place.clone();
+        let kind = kind.name()?;
+        if kind != "raw" {
+            return Err(MetadataError::Unsupported {
+                place: place.to_string(),
+                what: format!("it is {}", brief(kind)),
+            });
+        }
+        let encryption = area.required("encryption")?;
+        if is_cipher_null(encryption.clone().name()?) {
+            return Err(MetadataError::CipherNull {
+                place: encryption.place.to_string(),
+            });
+        }
+        Ok(Self {
+            offset: area.required("offset")?.decimal()?,
+            size: area.required("size")?.decimal()?,
+            encryption: encryption.text()?.into(),
+            key_len: area.required("key_size")?.number(1..=MAX_KEY_LEN)?,
+        })
+    }
+}
+
+/// How the key is split: the one way that there is.
+fn af_object<'a>(keyslot: &Object<'a>) -> Result<Object<'a>, MetadataError> {
+    let af = keyslot.required("af")?.object()?;
+    let kind = af.required("type")?;
+    let place = kind.place.clone();
+    let kind = kind.name()?;
+    if kind != "luks1" {
+        return Err(MetadataError::Unsupported {
+            place: place.to_string(),
+            what: format!("it is {}", brief(kind)),
+        });
+    }
+    Ok(af)
 }
 
 /// cryptsetup's limit on keys; bounds every allocation that depends on one.

@@ -136,61 +136,12 @@ impl SegmentRole {
 impl SegmentEntry {
     /// `number` is the segment's.
     pub(crate) fn parse(number: u32, object: &Object<'_>) -> Result<Self, MetadataError> {
-        let mut role = SegmentRole::Regular;
-        let mut unknown = None;
-        let flags = object.optional("flags");
-        for flag in flags.map_or(Ok(Vec::new()), Field::texts)? {
-            let of_flag = SegmentRole::FLAGGED
-                .into_iter()
-                .find(|role| role.flag() == Some(flag));
-            match (of_flag, role.flag()) {
-                (Some(one), None) => role = one,
-                (Some(one), Some(first)) if one != role => {
-                    return Err(MetadataError::SegmentFlags {
-                        segment: number,
-                        first,
-                        second: one.flag().unwrap_or_default(),
-                    });
-                }
-                (Some(_), _) => {}
-                (None, _) => {
-                    if flag.starts_with("backup-") && role == SegmentRole::Regular {
-                        role = SegmentRole::OtherBackup;
-                    }
-                    unknown = Some(Foreign {
-                        kind: "segment".into(),
-                        what: format!("it has the flag {}", brief(flag)),
-                    });
-                }
-            }
-        }
-
+        let (role, unknown) = parse_flags(number, object)?;
         let offset_field = object.required("offset")?;
         let size_field = object.required("size")?;
         let places = [offset_field.place.to_string(), size_field.place.to_string()];
         let (offset, size) = (offset_field.decimal()?, SegmentSize::parse(size_field)?);
-        let kind = object.required("type")?.name()?;
-        let kind = match (kind, unknown) {
-            (_, Some(what)) => SegmentKind::Foreign { offset, size, what },
-            ("linear", None) => SegmentKind::Linear { offset, size },
-            ("crypt", None) => match Segment::parse(object, offset, size) {
-                Ok(segment) => SegmentKind::Crypt(segment),
-                Err(error) => SegmentKind::Foreign {
-                    offset,
-                    size,
-                    what: Foreign::new(kind, &object.place, error)?,
-                },
-            },
-            _ => SegmentKind::Foreign {
-                offset,
-                size,
-                what: Foreign {
-                    kind: kind.into(),
-                    what: format!("it is of type {}", brief(kind)),
-                },
-            },
-        };
-
+        let kind = SegmentKind::parse(object, offset, size, unknown)?;
         let mut entry = Self { role, kind };
         if !offset.is_multiple_of(UNIT) {
             let [place, _] = places;
@@ -260,6 +211,68 @@ impl SegmentEntry {
     /// As [`Segment::payload_len`].
     pub(crate) fn payload_len(&self, storage_len: u64) -> Result<u64, SegmentError> {
         payload_len(self.offset(), self.size(), self.unit(), storage_len)
+    }
+}
+
+/// What the flags of segment `number` say that it is for, and one of them that this version
+/// does not know.
+fn parse_flags(
+    number: u32,
+    object: &Object<'_>,
+) -> Result<(SegmentRole, Option<Foreign>), MetadataError> {
+    let mut role = SegmentRole::Regular;
+    let mut unknown = None;
+    let flags = object.optional("flags");
+    for flag in flags.map_or(Ok(Vec::new()), Field::texts)? {
+        let of_flag = SegmentRole::FLAGGED
+            .into_iter()
+            .find(|role| role.flag() == Some(flag));
+        match (of_flag, role.flag()) {
+            (Some(one), None) => role = one,
+            (Some(one), Some(first)) if one != role => {
+                return Err(MetadataError::SegmentFlags {
+                    segment: number,
+                    first,
+                    second: one.flag().unwrap_or_default(),
+                });
+            }
+            (Some(_), _) => {}
+            (None, _) => {
+                if flag.starts_with("backup-") && role == SegmentRole::Regular {
+                    role = SegmentRole::OtherBackup;
+                }
+                unknown = Some(Foreign {
+                    kind: "segment".into(),
+                    what: format!("it has the flag {}", brief(flag)),
+                });
+            }
+        }
+    }
+    Ok((role, unknown))
+}
+
+impl SegmentKind {
+    /// `unknown` is what the segment's flags have that this version does not know.
+    fn parse(
+        object: &Object<'_>,
+        offset: u64,
+        size: SegmentSize,
+        unknown: Option<Foreign>,
+    ) -> Result<Self, MetadataError> {
+        let foreign = |what| Self::Foreign { offset, size, what };
+        let kind = object.required("type")?.name()?;
+        Ok(match (kind, unknown) {
+            (_, Some(what)) => foreign(what),
+            ("linear", None) => Self::Linear { offset, size },
+            ("crypt", None) => match Segment::parse(object, offset, size) {
+                Ok(segment) => Self::Crypt(segment),
+                Err(error) => foreign(Foreign::new(kind, &object.place, error)?),
+            },
+            _ => foreign(Foreign {
+                kind: kind.into(),
+                what: format!("it is of type {}", brief(kind)),
+            }),
+        })
     }
 }
 
