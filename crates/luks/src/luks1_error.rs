@@ -129,12 +129,11 @@ pub enum Luks1Error {
 /// What helps against a cipher that is lawful, and not in this version.
 fn if_aes_192(key_len: u32, encryption: Encryption) -> &'static str {
     let [aes_128, _] = encryption.key_lens();
-    match key_len == aes_128 * 3 / 2 {
-        true => {
-            ": that is AES-192. cryptsetup opens it, and `cryptsetup reencrypt --cipher \
-             aes-xts-plain64 --key-size 512` gives the volume another key"
-        }
-        false => "",
+    if key_len == aes_128 * 3 / 2 {
+        ": that is AES-192. cryptsetup opens it, and `cryptsetup reencrypt --cipher \
+         aes-xts-plain64 --key-size 512` gives the volume another key"
+    } else {
+        ""
     }
 }
 

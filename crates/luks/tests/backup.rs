@@ -329,9 +329,10 @@ fn the_power_fails_after_a_change_that_was_killed() {
         };
         let check = |after: MemoryStorage, _: &Cut<'_>| {
             let opens = |secret| opened(&after, secret).is_some();
-            match [KEY, OTHER, b"new"].into_iter().any(opens) {
-                true => Ok(()),
-                false => Err("no key opens it"),
+            if [KEY, OTHER, b"new"].into_iter().any(opens) {
+                Ok(())
+            } else {
+                Err("no key opens it")
             }
         };
         let cuts = PowerCuts {
@@ -347,9 +348,10 @@ fn repeated(ours: &HeaderBackup, storage: &MemoryStorage) -> Result<(), &'static
     ours.restore(storage, true)
         .map_err(|_| "it cannot be done again")?;
     let len = usize::try_from(ours.header().metadata_len()).unwrap();
-    match storage.to_bytes()[..len] == ours.bytes()[..len] {
-        true => Ok(()),
-        false => Err("done again it is another header"),
+    if storage.to_bytes()[..len] == ours.bytes()[..len] {
+        Ok(())
+    } else {
+        Err("done again it is another header")
     }
 }
 

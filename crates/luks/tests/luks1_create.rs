@@ -45,9 +45,10 @@ fn made_by_cryptsetup(options: &Luks1Options, len: u64) -> Vec<u8> {
     let sparse = |name: &str, len| File::create(path(name)).unwrap().set_len(len).unwrap();
     fs::write(path("secret"), SECRET).unwrap();
     sparse("data", 3 << 20);
-    let (file, header) = match options.detached {
-        true => ("header", "--header header"),
-        false => ("data", ""),
+    let (file, header) = if options.detached {
+        ("header", "--header header")
+    } else {
+        ("data", "")
     };
     if options.detached {
         sparse("header", len);
@@ -170,9 +171,10 @@ fn a_power_cut_leaves_a_volume_or_none() {
         }
         let bytes = after.into_bytes();
         // The other areas hold other random bytes.
-        match bytes[..4096 + 128_000] == whole[..4096 + 128_000] {
-            true => Ok(()),
-            false => Err("a header without its keyslot"),
+        if bytes[..4096 + 128_000] == whole[..4096 + 128_000] {
+            Ok(())
+        } else {
+            Err("a header without its keyslot")
         }
     };
     let cuts = PowerCuts {

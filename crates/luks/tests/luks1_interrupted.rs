@@ -225,11 +225,16 @@ fn an_old_secondary_header_is_not_taken_for_the_new_one() {
             image,
             ..PowerCuts::default()
         };
-        let check = |after: MemoryStorage, cut: &Cut<'_>| match () {
-            () if !opens(&after, b"new") => Err("the key is lost"),
-            () if opens(&after, b"old") => Err("the old key is back"),
-            () if cut.after == cut.of && has_old_header(&after) => Err("it is still there"),
-            () => Ok(()),
+        let check = |after: MemoryStorage, cut: &Cut<'_>| {
+            if !opens(&after, b"new") {
+                Err("the key is lost")
+            } else if opens(&after, b"old") {
+                Err("the old key is back")
+            } else if cut.after == cut.of && has_old_header(&after) {
+                Err("it is still there")
+            } else {
+                Ok(())
+            }
         };
         cuts.check(|storage| convert(storage).unwrap(), check)
             .unwrap();

@@ -605,9 +605,10 @@ fn after_a_power_cut_the_rest_is_restored() {
             return Err("what was done is not there".into());
         }
         repaired(&after).map_err(|error| error.to_string())?;
-        match after.into_bytes() == good {
-            true => Ok(()),
-            false => Err("it is not what it was".into()),
+        if after.into_bytes() == good {
+            Ok(())
+        } else {
+            Err("it is not what it was".into())
         }
     };
     let cuts = PowerCuts {

@@ -414,21 +414,21 @@ fn verdicts(original: &[u8], file: &Path, seed: u64) -> Option<(Verdict, Verdict
         command.arg("luksDump").args(options).arg(file);
         command.output().expect("cryptsetup must be installed")
     };
-    let theirs = match dump(&[]).status.success() {
-        true => Verdict::Accepted(String::new()),
-        false if matches!(ours, Verdict::Refused(_)) => Verdict::Refused(String::new()),
-        false => {
-            let output = dump(&["--debug"]);
-            let lines = String::from_utf8_lossy(&output.stdout).into_owned();
-            let lines = lines
-                .lines()
-                .skip_while(|line| !line.contains("(in-memory)"));
-            let lines: Vec<_> = lines
-                .skip(1)
-                .take_while(|line| !line.contains("epairing"))
-                .collect();
-            Verdict::Refused(without_numbers(&lines.join(" ")))
-        }
+    let theirs = if dump(&[]).status.success() {
+        Verdict::Accepted(String::new())
+    } else if matches!(ours, Verdict::Refused(_)) {
+        Verdict::Refused(String::new())
+    } else {
+        let output = dump(&["--debug"]);
+        let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+        let lines = lines
+            .lines()
+            .skip_while(|line| !line.contains("(in-memory)"));
+        let lines: Vec<_> = lines
+            .skip(1)
+            .take_while(|line| !line.contains("epairing"))
+            .collect();
+        Verdict::Refused(without_numbers(&lines.join(" ")))
     };
     Some((ours, theirs))
 }
@@ -436,10 +436,10 @@ fn verdicts(original: &[u8], file: &Path, seed: u64) -> Option<(Verdict, Verdict
 fn without_numbers(words: &str) -> String {
     let mut short = String::new();
     for c in words.chars() {
-        match c.is_ascii_digit() {
-            true if short.ends_with('#') => {}
-            true => short.push('#'),
-            false => short.push(c),
+        if !c.is_ascii_digit() {
+            short.push(c);
+        } else if !short.ends_with('#') {
+            short.push('#');
         }
     }
     short

@@ -262,16 +262,18 @@ impl Luks1Header {
 
     fn check_key(&self, new: &NewKeyslot) -> Result<(), ChangeError> {
         let mine = Some((0, &self.digest.value));
-        match new.digest.as_ref().map(|(number, value)| (*number, value)) == mine {
-            true => Ok(()),
-            false => Err(ChangeError::OtherKey),
+        if new.digest.as_ref().map(|(number, value)| (*number, value)) == mine {
+            Ok(())
+        } else {
+            Err(ChangeError::OtherKey)
         }
     }
 
     fn require(&self, number: u32) -> Result<(), ChangeError> {
-        match self.keyslots.contains_key(&number) {
-            true => Ok(()),
-            false => Err(ChangeError::Missing { what: WHAT, number }),
+        if self.keyslots.contains_key(&number) {
+            Ok(())
+        } else {
+            Err(ChangeError::Missing { what: WHAT, number })
         }
     }
 

@@ -205,9 +205,10 @@ impl Luks1Header {
         let used = self.keyslots.values().map(|keyslot| keyslot.area.offset);
         let end = used.fold(data, u64::min);
         let end = end.min(HEADERS_END + layout::area_len(self.key_len));
-        match HEADERS_END < end {
-            true => durable::overwrite(storage, HEADERS_END..end),
-            false => Ok(()),
+        if HEADERS_END < end {
+            durable::overwrite(storage, HEADERS_END..end)
+        } else {
+            Ok(())
         }
     }
 

@@ -115,18 +115,17 @@ impl<'de> Visitor<'de> for Level {
         let mut keys = HashSet::new();
         let mut object = Vec::new();
         while let Some(key) = items.next_key::<String>()? {
-            let refused = match () {
-                () if key.contains('\0') => "has a zero character",
-                () if !keys.insert(key.clone()) => "is there twice",
-                () => {
-                    object.push((key, items.next_value_seed(Self(self.0 + 1))?));
-                    continue;
-                }
+            let refused = |what: &str| {
+                let key = brief(&key);
+                A::Error::custom(format_args!("the key {key} {what}"))
             };
-            return Err(A::Error::custom(format_args!(
-                "the key {} {refused}",
-                brief(&key)
-            )));
+            if key.contains('\0') {
+                return Err(refused("has a zero character"));
+            }
+            if !keys.insert(key.clone()) {
+                return Err(refused("is there twice"));
+            }
+            object.push((key, items.next_value_seed(Self(self.0 + 1))?));
         }
         Ok(Node::Object(object))
     }

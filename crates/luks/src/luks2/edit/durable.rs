@@ -42,9 +42,10 @@ pub(crate) fn check_area(
     storage
         .read_exact_at(&mut now, offset)
         .map_err(|source| ChangeError::ReadArea { offset, source })?;
-    match now == bytes {
-        true => Ok(()),
-        false => Err(ChangeError::WrittenOver),
+    if now == bytes {
+        Ok(())
+    } else {
+        Err(ChangeError::WrittenOver)
     }
 }
 

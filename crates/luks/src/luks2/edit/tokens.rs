@@ -70,12 +70,13 @@ impl Luks2Header {
     }
 
     fn require_token(&self, number: u32) -> Result<(), ChangeError> {
-        match self.metadata().tokens.contains_key(&number) {
-            true => Ok(()),
-            false => Err(ChangeError::Missing {
+        if self.metadata().tokens.contains_key(&number) {
+            Ok(())
+        } else {
+            Err(ChangeError::Missing {
                 what: "token",
                 number,
-            }),
+            })
         }
     }
 

@@ -273,9 +273,12 @@ impl<'a> Opening<'a> {
             .iter()
             .map(|(&number, keyslot)| (number, keyslot))
             .filter(|(number, _)| digest.keyslots.contains(number))
-            .filter(|(number, keyslot)| match only.is_empty() {
-                true => keyslot.priority != Priority::Ignore,
-                false => only.contains(number),
+            .filter(|(number, keyslot)| {
+                if only.is_empty() {
+                    keyslot.priority != Priority::Ignore
+                } else {
+                    only.contains(number)
+                }
             })
             .collect();
         known.sort_by_key(|(number, keyslot)| (Reverse(keyslot.priority), *number));
