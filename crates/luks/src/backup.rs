@@ -42,7 +42,8 @@ impl HeaderBackup {
     /// meanwhile.
     ///
     /// # Errors
-    /// [`BackupError`].
+    /// [`BackupError`]: the metadata are not valid, or the storage cannot be read to the
+    /// end of the keyslots.
     pub fn take(storage: &dyn Storage) -> Result<Self, BackupError> {
         let mut backup = Self::read(storage)?;
         let bytes = &mut backup.bytes;

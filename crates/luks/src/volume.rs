@@ -61,7 +61,8 @@ impl VolumeHeader {
     /// one that the metadata were read from.
     ///
     /// # Errors
-    /// [`UnlockError`].
+    /// [`UnlockError`]: no keyslot opens with `secret`, none can be tried, or the data
+    /// cannot be read whatever the secret.
     pub fn unlock(
         &self,
         storage: &dyn Storage,
@@ -79,7 +80,7 @@ impl VolumeHeader {
     /// [`Luks2Header::test`].
     ///
     /// # Errors
-    /// [`UnlockError`].
+    /// [`UnlockError`]: no keyslot opens with `secret`, or none can be tried.
     pub fn test(
         &self,
         storage: &dyn Storage,
@@ -158,7 +159,8 @@ impl VolumeHeader {
     /// data: [`Luks2Header::extents`].
     ///
     /// # Errors
-    /// [`SegmentError`].
+    /// [`SegmentError`]: the storage has too few bytes or a part of a sector, or a part
+    /// of the data cannot be read.
     pub fn extents(&self, storage_len: u64) -> Result<Vec<Extent>, SegmentError> {
         match self {
             Self::Luks1(header) => Ok(vec![header.extent(storage_len)?]),

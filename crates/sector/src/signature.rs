@@ -323,10 +323,7 @@ impl Looker<'_> {
 
 /// The first signature in a header's place that shows that something else begins there,
 /// in words.
-///
-/// # Errors
-/// The storage's.
-pub fn foreign_signature(storage: &dyn Storage) -> io::Result<Option<&'static str>> {
+pub(crate) fn foreign_signature(storage: &dyn Storage) -> io::Result<Option<&'static str>> {
     let len = storage.len()?;
     for entry in SIGNATURES.iter().filter(|entry| entry.stops_repair) {
         let mut found = vec![0; entry.magic.len()];

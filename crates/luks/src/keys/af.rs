@@ -22,9 +22,6 @@ pub(crate) const STRIPES: u32 = 4000;
 
 /// Fills `stripes`, a whole number of times as long as `key`, with the key's
 /// stripes.
-///
-/// # Errors
-/// When the system gives no random bytes.
 pub(crate) fn af_split(
     key: &[u8],
     stripes: &mut [u8],

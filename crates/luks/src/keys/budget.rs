@@ -76,9 +76,6 @@ impl Budget {
     }
 
     /// Pays for a digest alone.
-    ///
-    /// # Errors
-    /// [`CostError::Total`].
     pub(crate) fn take_digest(&mut self, digest: DigestWork<'_>) -> Result<(), CostError> {
         self.spend(self.cost_of_digest(digest))
     }

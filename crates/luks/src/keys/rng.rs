@@ -6,9 +6,6 @@ use std::{io, ops::Range};
 use uuid::Uuid;
 
 /// `len` random bytes.
-///
-/// # Errors
-/// When the system gives none.
 pub(crate) fn random(len: usize) -> Result<Vec<u8>, getrandom::Error> {
     let mut bytes = vec![0; len];
     getrandom::fill(&mut bytes)?;

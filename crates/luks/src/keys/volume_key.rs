@@ -17,7 +17,7 @@ impl VolumeKey {
     /// and need `allow_weak_key`.
     ///
     /// # Errors
-    /// [`KeyError`].
+    /// [`KeyError`]: the length does not suit, or the halves are equal.
     pub fn new(
         bytes: SecretBytes,
         encryption: Encryption,

@@ -54,7 +54,8 @@ impl Luks1Header {
     /// be of kind [`PbkdfKind::Pbkdf2`]; the hash is the volume's.
     ///
     /// # Errors
-    /// [`NewKeyslotError`].
+    /// [`NewKeyslotError`]: options that LUKS1 does not have, a key of another volume, too
+    /// little memory, or no random bytes from the system.
     pub fn new_keyslot(
         &self,
         unlocked: &Unlocked,
@@ -89,7 +90,8 @@ impl Luks1Header {
     /// metadata; it is refused when they are not what this header has read.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: no keyslot is empty, `number` is used or `new` holds another key;
+    /// the header on `storage` is not the one that was read, or cannot be written.
     pub fn add_keyslot(
         &mut self,
         storage: &dyn Storage,
@@ -136,7 +138,8 @@ impl Luks1Header {
     /// first: from then on nothing opens it, whatever happens to the header.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: the keyslot is empty, the header on `storage` is not the one that
+    /// was read, or cannot be written.
     pub fn remove_keyslot(
         &mut self,
         storage: &dyn Storage,
@@ -151,7 +154,8 @@ impl Luks1Header {
     /// overwritten first, with what changes that were interrupted may have left.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: the header on `storage` is not the one that was read, or cannot
+    /// be written.
     pub fn erase(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
         self.begin(storage)?;
         let mut bytes = *self.bytes;
@@ -165,7 +169,8 @@ impl Luks1Header {
     /// Sets the UUID.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: the header on `storage` is not the one that was read, or cannot
+    /// be written.
     pub fn set_uuid(&mut self, storage: &dyn Storage, uuid: Uuid) -> Result<(), ChangeError> {
         self.begin(storage)?;
         let mut bytes = *self.bytes;

@@ -98,7 +98,8 @@ impl NewLuks1Volume {
     /// as the key derivation's costs say, and a little longer when they are measured.
     ///
     /// # Errors
-    /// [`CreateError`].
+    /// [`CreateError`]: options that LUKS1 does not have, or no random bytes from the
+    /// system.
     pub fn create(
         options: &Luks1Options,
         secret: &[u8],

@@ -38,7 +38,8 @@ impl Luks2Header {
     /// with every key.
     ///
     /// # Errors
-    /// [`ConvertError`].
+    /// [`ConvertError`]: the volume has what LUKS1 cannot say, a copy of its header is
+    /// damaged, or the storage fails.
     pub fn convert_to_luks1(
         mut self,
         storage: &dyn Storage,

@@ -108,7 +108,7 @@ impl Luks1Header {
     /// `storage` is the one that the header was read from.
     ///
     /// # Errors
-    /// [`UnlockError`].
+    /// [`UnlockError`]: no keyslot opens with `secret`, or none can be tried.
     pub fn unlock(
         &self,
         storage: &dyn Storage,

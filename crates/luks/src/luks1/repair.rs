@@ -66,7 +66,8 @@ impl Luks1Repair {
     /// hinder, and keyslots of which it cannot be known what they were become empty.
     ///
     /// # Errors
-    /// [`Luks1RepairError`].
+    /// [`Luks1RepairError`]: what was there cannot be known, or something else may be
+    /// wanted there.
     pub fn plan(storage: &dyn Storage, overwrite: Overwrite) -> Result<Self, Luks1RepairError> {
         let damaged = Luks1Header::read_bytes(storage)?;
         let (header, restored) = restore(&damaged, overwrite)?;
@@ -100,7 +101,8 @@ impl Luks1Repair {
     /// a crash on the way the rest can be restored as before.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: the header is not the one that was looked at any more, or cannot
+    /// be written.
     pub fn write(self, storage: &dyn Storage) -> Result<Luks1Header, ChangeError> {
         if Luks1Header::read_bytes(storage)? != *self.damaged {
             return Err(ChangeError::ChangedMeanwhile);

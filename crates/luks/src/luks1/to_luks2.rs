@@ -52,7 +52,8 @@ impl Luks1Header {
     /// leaves may have a key twice, or under another number.
     ///
     /// # Errors
-    /// [`ConvertError`].
+    /// [`ConvertError`]: the cipher or the UUID does not suit, there is no room for the
+    /// headers, or the storage fails.
     pub fn convert_to_luks2(mut self, storage: &dyn Storage) -> Result<Luks2Header, ConvertError> {
         self.begin(storage)?;
         let encryption = self.segment.encryption;

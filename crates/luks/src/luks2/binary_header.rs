@@ -179,9 +179,6 @@ impl BinaryHeader {
     }
 
     /// The whole copy `kind` in its place and with a new salt.
-    ///
-    /// # Errors
-    /// When the system gives no random bytes.
     pub(crate) fn copy(&self, kind: CopyKind, json: &str) -> Result<Vec<u8>, getrandom::Error> {
         let mut salt = [0; 64];
         getrandom::fill(&mut salt)?;

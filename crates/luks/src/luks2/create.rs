@@ -134,7 +134,8 @@ impl NewVolume {
     /// measured.
     ///
     /// # Errors
-    /// [`CreateError`].
+    /// [`CreateError`]: options out of bounds, too little memory for the key derivation,
+    /// or no random bytes from the system.
     pub fn create(
         options: &Luks2Options,
         secret: &[u8],

@@ -205,7 +205,7 @@ impl Luks2Header {
     /// long as the header, without ever having all of it.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// What writing to `out` returns.
     pub fn write_metadata_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         json::write_pretty(&self.text, &mut |piece| out.write_all(piece.as_bytes()))
     }

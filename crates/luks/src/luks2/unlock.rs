@@ -33,7 +33,8 @@ impl Luks2Header {
     /// `storage` is the one that the header was read from.
     ///
     /// # Errors
-    /// [`UnlockError`].
+    /// [`UnlockError`]: no keyslot opens with `secret`, none can be tried, or the data
+    /// cannot be read whatever the secret.
     pub fn unlock(
         &self,
         storage: &dyn Storage,
@@ -50,7 +51,7 @@ impl Luks2Header {
     /// them.
     ///
     /// # Errors
-    /// [`UnlockError`].
+    /// [`UnlockError`]: no keyslot opens with `secret`, or none can be tried.
     pub fn test(
         &self,
         storage: &dyn Storage,

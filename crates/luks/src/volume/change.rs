@@ -45,7 +45,9 @@ impl VolumeHeader {
     /// metadata; it is refused when they are not what this header has read.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: `number` is taken, there is no room, or `new` holds another key;
+    /// the metadata on `storage` are not those that this header has read, or cannot be
+    /// written.
     pub fn add_keyslot(
         &mut self,
         storage: &dyn Storage,
@@ -79,7 +81,8 @@ impl VolumeHeader {
     /// first.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: there is no such keyslot, the metadata on `storage` are not those
+    /// that this header has read, or cannot be written.
     pub fn remove_keyslot(
         &mut self,
         storage: &dyn Storage,
@@ -94,7 +97,8 @@ impl VolumeHeader {
     /// Removes all keyslots: nothing opens the volume any more.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: the metadata on `storage` are not those that this header has
+    /// read, or cannot be written.
     pub fn erase(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
         match self {
             Self::Luks1(header) => header.erase(storage),
@@ -105,7 +109,8 @@ impl VolumeHeader {
     /// Sets the UUID.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: the metadata on `storage` are not those that this header has
+    /// read, or cannot be written.
     pub fn set_uuid(&mut self, storage: &dyn Storage, uuid: Uuid) -> Result<(), ChangeError> {
         match self {
             Self::Luks1(header) => header.set_uuid(storage, uuid),
@@ -116,7 +121,8 @@ impl VolumeHeader {
     /// Sets when keyslot `number` is tried.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: there is no such keyslot, or it is a LUKS1 volume; the metadata
+    /// on `storage` are not those that this header has read, or cannot be written.
     pub fn set_priority(
         &mut self,
         storage: &dyn Storage,
@@ -132,7 +138,8 @@ impl VolumeHeader {
     /// Sets the label; an empty one is none.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: it is a LUKS1 volume, the metadata on `storage` are not those
+    /// that this header has read, or cannot be written.
     pub fn set_label(&mut self, storage: &dyn Storage, label: &Label) -> Result<(), ChangeError> {
         match self {
             Self::Luks1(_) => not_in_luks1("labels"),
@@ -143,7 +150,8 @@ impl VolumeHeader {
     /// Sets the second label; an empty one is none.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: it is a LUKS1 volume, the metadata on `storage` are not those
+    /// that this header has read, or cannot be written.
     pub fn set_subsystem(
         &mut self,
         storage: &dyn Storage,
@@ -158,7 +166,8 @@ impl VolumeHeader {
     /// Sets the flags for activation to these and no others.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: it is a LUKS1 volume, the metadata on `storage` are not those
+    /// that this header has read, or cannot be written.
     pub fn set_flags(
         &mut self,
         storage: &dyn Storage,
@@ -183,7 +192,9 @@ impl VolumeHeader {
     /// number.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: it is a LUKS1 volume, `number` is taken, `json` is no token or
+    /// does not fit; the metadata on `storage` are not those that this header has read,
+    /// or cannot be written.
     pub fn add_token(
         &mut self,
         storage: &dyn Storage,
@@ -199,7 +210,9 @@ impl VolumeHeader {
     /// Puts another token in the place of token `number`.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: it is a LUKS1 volume, there is no such token, `json` is none or
+    /// does not fit; the metadata on `storage` are not those that this header has read,
+    /// or cannot be written.
     pub fn replace_token(
         &mut self,
         storage: &dyn Storage,
@@ -215,7 +228,8 @@ impl VolumeHeader {
     /// Removes token `number`.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: it is a LUKS1 volume, there is no such token, the metadata on
+    /// `storage` are not those that this header has read, or cannot be written.
     pub fn remove_token(&mut self, storage: &dyn Storage, number: u32) -> Result<(), ChangeError> {
         match self {
             Self::Luks1(_) => not_in_luks1("tokens"),

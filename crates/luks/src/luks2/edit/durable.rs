@@ -9,18 +9,12 @@ use super::error::ChangeError;
 use crate::keys::rng;
 
 /// Writes `bytes` from byte `offset` on.
-///
-/// # Errors
-/// The storage's.
 pub(crate) fn write(storage: &dyn Storage, bytes: &[u8], offset: u64) -> io::Result<()> {
     storage.write_all_at(bytes, offset)?;
     storage.sync()
 }
 
 /// Writes a keyslot's area, or a part of one, from byte `offset` on.
-///
-/// # Errors
-/// [`ChangeError::WriteArea`].
 pub(crate) fn write_area(
     storage: &dyn Storage,
     bytes: &[u8],
@@ -51,9 +45,6 @@ pub(crate) fn check_area(
 
 /// Puts random bytes over what is there of `range`: a storage that ends within it, as a
 /// detached header may, does not grow.
-///
-/// # Errors
-/// [`ChangeError::WriteArea`].
 pub(crate) fn overwrite(storage: &dyn Storage, range: Range<u64>) -> Result<(), ChangeError> {
     let write = || -> io::Result<()> {
         let end = range.end.min(storage.len()?);

@@ -39,7 +39,8 @@ impl Luks2Header {
     /// that when they are measured. Reads and writes nothing.
     ///
     /// # Errors
-    /// [`NewKeyslotError`].
+    /// [`NewKeyslotError`]: options out of bounds, a key of another volume, too little
+    /// memory, or no random bytes from the system.
     pub fn new_keyslot(
         &self,
         unlocked: &Unlocked,
@@ -72,7 +73,9 @@ impl Luks2Header {
     /// metadata; it is refused when they are not what this header has read.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: `number` is taken, there is no room, or `new` holds another key;
+    /// the metadata on `storage` are not those that this header has read, or cannot be
+    /// written.
     pub fn add_keyslot(
         &mut self,
         storage: &dyn Storage,
@@ -164,7 +167,8 @@ impl Luks2Header {
     /// first: from then on nothing opens it, whatever happens to the metadata.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: there is no such keyslot, the metadata on `storage` are not those
+    /// that this header has read, or cannot be written.
     pub fn remove_keyslot(
         &mut self,
         storage: &dyn Storage,
@@ -185,7 +189,8 @@ impl Luks2Header {
     /// is overwritten first, with what changes that were interrupted may have left.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: the metadata on `storage` are not those that this header has
+    /// read, or cannot be written.
     pub fn erase(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
         let mut draft = self.begin(storage)?;
         let begin = 2 * self.binary().size;
@@ -198,7 +203,8 @@ impl Luks2Header {
     /// Sets when keyslot `number` is tried.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: there is no such keyslot, the metadata on `storage` are not those
+    /// that this header has read, or cannot be written.
     pub fn set_priority(
         &mut self,
         storage: &dyn Storage,

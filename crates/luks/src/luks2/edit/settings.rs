@@ -13,7 +13,8 @@ impl Luks2Header {
     /// Sets the label; an empty one is none.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: the metadata on `storage` are not those that this header has
+    /// read, or cannot be written.
     pub fn set_label(&mut self, storage: &dyn Storage, label: &Label) -> Result<(), ChangeError> {
         let mut draft = self.begin(storage)?;
         draft.binary.label = TextField::new(label.as_str());
@@ -23,7 +24,8 @@ impl Luks2Header {
     /// Sets the second label; an empty one is none.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: the metadata on `storage` are not those that this header has
+    /// read, or cannot be written.
     pub fn set_subsystem(
         &mut self,
         storage: &dyn Storage,
@@ -37,7 +39,8 @@ impl Luks2Header {
     /// Sets the UUID.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: the metadata on `storage` are not those that this header has
+    /// read, or cannot be written.
     pub fn set_uuid(&mut self, storage: &dyn Storage, uuid: Uuid) -> Result<(), ChangeError> {
         let mut draft = self.begin(storage)?;
         draft.binary.uuid = TextField::new(&uuid.to_string());
@@ -48,7 +51,8 @@ impl Luks2Header {
     /// does not know stay.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: the JSON area is full, the metadata on `storage` are not those
+    /// that this header has read, or cannot be written.
     pub fn set_flags(
         &mut self,
         storage: &dyn Storage,

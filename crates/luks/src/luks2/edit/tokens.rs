@@ -27,7 +27,9 @@ impl Luks2Header {
     /// `number` or as the first that is free, and returns its number.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: `number` is taken, `json` is no token or does not fit; the
+    /// metadata on `storage` are not those that this header has read, or cannot be
+    /// written.
     pub fn add_token(
         &mut self,
         storage: &dyn Storage,
@@ -45,7 +47,9 @@ impl Luks2Header {
     /// Puts another token in the place of token `number`.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: there is no such token, `json` is none or does not fit; the
+    /// metadata on `storage` are not those that this header has read, or cannot be
+    /// written.
     pub fn replace_token(
         &mut self,
         storage: &dyn Storage,
@@ -59,7 +63,8 @@ impl Luks2Header {
     /// Removes token `number`. Keyslots stay as they are.
     ///
     /// # Errors
-    /// [`ChangeError`].
+    /// [`ChangeError`]: there is no such token, the metadata on `storage` are not those
+    /// that this header has read, or cannot be written.
     pub fn remove_token(&mut self, storage: &dyn Storage, number: u32) -> Result<(), ChangeError> {
         let mut draft = self.begin(storage)?;
         self.require_token(number)?;
