@@ -8,7 +8,7 @@ use crate::Storage;
 
 /// Where a magic stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SignaturePlace {
+pub(crate) enum MagicPlace {
     /// That many bytes behind the beginning.
     Start(u64),
     /// That many bytes before the end.
@@ -17,9 +17,9 @@ pub enum SignaturePlace {
     EndAligned(u64, u64),
 }
 
-use SignaturePlace::{End, EndAligned, Start};
+use MagicPlace::{End, EndAligned, Start};
 
-impl SignaturePlace {
+impl MagicPlace {
     /// `None` where the storage is too short.
     fn offset(self, storage_len: u64) -> Option<u64> {
         match self {
@@ -31,10 +31,8 @@ impl SignaturePlace {
 }
 
 /// An entry of [`SIGNATURES`].
-pub struct SignatureEntry {
-    /// Where the magic stands.
-    pub place: SignaturePlace,
-    /// The bytes that are looked for.
+pub(crate) struct KnownMagic {
+    pub place: MagicPlace,
     pub magic: &'static [u8],
     /// What they are the sign of, in words.
     pub name: &'static str,
@@ -45,9 +43,9 @@ pub struct SignatureEntry {
 }
 
 /// What stands in place of a LUKS header, beside it or behind it.
-const fn other(place: SignaturePlace, magic: &'static [u8], name: &'static str) -> SignatureEntry {
+const fn other(place: MagicPlace, magic: &'static [u8], name: &'static str) -> KnownMagic {
     let stops_repair = false;
-    SignatureEntry {
+    KnownMagic {
         place,
         magic,
         name,
@@ -57,8 +55,8 @@ const fn other(place: SignaturePlace, magic: &'static [u8], name: &'static str) 
 
 /// What fits between a volume's beginning and its data, and shows that something else
 /// begins there.
-const fn start(offset: u64, magic: &'static [u8], name: &'static str) -> SignatureEntry {
-    SignatureEntry {
+const fn start(offset: u64, magic: &'static [u8], name: &'static str) -> KnownMagic {
+    KnownMagic {
         place: Start(offset),
         magic,
         name,
@@ -80,7 +78,7 @@ const UDF: &str = "a UDF file system";
 const ISO: &str = "an ISO 9660 file system";
 
 /// The order is that of the offsets; repairing names the first.
-pub const SIGNATURES: [SignatureEntry; 77] = [
+pub(crate) const SIGNATURES: [KnownMagic; 77] = [
     other(Start(0), b"LUKS\xba\xbe", LUKS),
     start(0, b"XFSB", "an XFS file system"),
     start(0, b"hsqs", "a squashfs file system"),

@@ -33,14 +33,14 @@ impl fmt::Display for MemoryBound {
 
 /// Memory that can be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Available {
+pub(crate) struct AvailableMemory {
     pub kib: u64,
     pub bound: MemoryBound,
 }
 
 /// The least of what machine, control group and address space leave; `None`
 /// where the system tells none of them.
-pub(crate) fn available() -> Option<Available> {
+pub(crate) fn available() -> Option<AvailableMemory> {
     let limit = getrlimit(Resource::RLIMIT_AS).map_or(RLIM_INFINITY, |(soft, _)| soft);
     let limit_kib = (limit != RLIM_INFINITY).then_some(limit / 1024);
     available_in(Path::new("/"), limit_kib)
@@ -51,7 +51,7 @@ pub(crate) fn physical_kib() -> Option<u64> {
     kib_line(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
 }
 
-fn available_in(root: &Path, address_space_kib: Option<u64>) -> Option<Available> {
+fn available_in(root: &Path, address_space_kib: Option<u64>) -> Option<AvailableMemory> {
     let read = |path: &str| fs::read_to_string(root.join(path)).ok();
     let system = || kib_line(&read("proc/meminfo")?, "MemAvailable:");
     let address_space = || {
@@ -64,7 +64,7 @@ fn available_in(root: &Path, address_space_kib: Option<u64>) -> Option<Available
         (MemoryBound::AddressSpace, address_space()),
     ]
     .into_iter()
-    .filter_map(|(bound, kib)| Some(Available { kib: kib?, bound }))
+    .filter_map(|(bound, kib)| Some(AvailableMemory { kib: kib?, bound }))
     .min_by_key(|available| available.kib)
 }
 
@@ -76,9 +76,9 @@ fn control_group_kib(root: &Path) -> Option<u64> {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?, parts.next()?);
         if controllers.is_empty() {
-            least_along(&root.join("sys/fs/cgroup"), path, &Version::V2)
+            least_along(&root.join("sys/fs/cgroup"), path, &CgroupVersion::V2)
         } else if controllers.split(',').any(|name| name == "memory") {
-            least_along(&root.join("sys/fs/cgroup/memory"), path, &Version::V1)
+            least_along(&root.join("sys/fs/cgroup/memory"), path, &CgroupVersion::V1)
         } else {
             None
         }
@@ -86,13 +86,13 @@ fn control_group_kib(root: &Path) -> Option<u64> {
     Some(bytes.min()? / 1024)
 }
 
-enum Version {
+enum CgroupVersion {
     V1,
     V2,
 }
 
 /// The least that the group at `path` and its parents up to `mount` leave, in bytes.
-fn least_along(mount: &Path, path: &str, version: &Version) -> Option<u64> {
+fn least_along(mount: &Path, path: &str, version: &CgroupVersion) -> Option<u64> {
     // Seen from inside a container the path can lead outside of what is mounted;
     // what is mounted then is the container's own group.
     let inside: PathBuf = Path::new(path.trim_start_matches('/'))
@@ -109,14 +109,14 @@ fn least_along(mount: &Path, path: &str, version: &Version) -> Option<u64> {
 
 /// What one group leaves: its limit less its usage, where the page cache does
 /// not count as used, as it gives way.
-fn left_in(group: &Path, version: &Version) -> Option<u64> {
+fn left_in(group: &Path, version: &CgroupVersion) -> Option<u64> {
     let (limit, usage, cache) = match version {
-        Version::V1 => (
+        CgroupVersion::V1 => (
             "memory.limit_in_bytes",
             "memory.usage_in_bytes",
             ["total_inactive_file", "total_active_file"],
         ),
-        Version::V2 => (
+        CgroupVersion::V2 => (
             "memory.max",
             "memory.current",
             ["inactive_file", "active_file"],
@@ -171,13 +171,13 @@ mod tests {
     #[test]
     fn the_least_bound_counts() {
         let root = machine(&[MEMINFO, STATUS]);
-        let system = Available {
+        let system = AvailableMemory {
             kib: 20_000_000,
             bound: MemoryBound::System,
         };
         assert_eq!(available_in(root.path(), None), Some(system));
         assert_eq!(available_in(root.path(), Some(1 << 40)), Some(system));
-        let address_space = Available {
+        let address_space = AvailableMemory {
             kib: 150_000,
             bound: MemoryBound::AddressSpace,
         };
@@ -185,7 +185,7 @@ mod tests {
             available_in(root.path(), Some(200_000)),
             Some(address_space)
         );
-        let none = Available {
+        let none = AvailableMemory {
             kib: 0,
             bound: MemoryBound::AddressSpace,
         };
@@ -211,7 +211,7 @@ mod tests {
             ])
         };
         let group = |kib| {
-            Some(Available {
+            Some(AvailableMemory {
                 kib,
                 bound: MemoryBound::ControlGroup,
             })
@@ -248,7 +248,7 @@ mod tests {
                 "inactive_file 9\ntotal_inactive_file 1048576\n",
             ),
         ]);
-        let group = Available {
+        let group = AvailableMemory {
             kib: 5120,
             bound: MemoryBound::ControlGroup,
         };

@@ -11,7 +11,7 @@ use zeroize::Zeroize;
 
 use super::{
     hash::HashAlgorithm,
-    memory::{self, Available, MemoryBound},
+    memory::{self, AvailableMemory, MemoryBound},
 };
 use crate::brief::brief;
 
@@ -240,9 +240,9 @@ pub(crate) fn default_iterations_limit(hash: &str, len: usize) -> u64 {
     all / cost(hash, len)
 }
 
-fn require_memory(needed_kib: u64, available: Option<Available>) -> Result<(), DeriveError> {
+fn require_memory(needed_kib: u64, available: Option<AvailableMemory>) -> Result<(), DeriveError> {
     match available {
-        Some(Available { kib, bound }) if needed_kib > kib => Err(DeriveError::Memory {
+        Some(AvailableMemory { kib, bound }) if needed_kib > kib => Err(DeriveError::Memory {
             needed_kib,
             available_kib: kib,
             bound,
@@ -448,7 +448,7 @@ mod tests {
     #[test]
     fn too_much_memory_is_an_error_with_no_allocation() {
         let bound = MemoryBound::ControlGroup;
-        let available = Some(Available { kib: 1000, bound });
+        let available = Some(AvailableMemory { kib: 1000, bound });
         assert_eq!(require_memory(1000, available), Ok(()));
         let error = require_memory(1001, available).unwrap_err();
         assert!(error.is_out_of_memory());

@@ -136,7 +136,7 @@ impl PbkdfOptions {
         };
         let parallel = self.parallel.unwrap_or_else(cpus);
         let max_memory_kib = self.memory_kib.unwrap_or_else(default_memory_kib);
-        let argon2 = |costs: Costs| Kdf::Argon2 {
+        let argon2 = |costs: Argon2Costs| Kdf::Argon2 {
             kind,
             time: costs.time,
             memory_kib: costs.memory_kib,
@@ -144,7 +144,7 @@ impl PbkdfOptions {
             salt: salt.clone(),
         };
         if let Some(time) = self.force_iterations {
-            return Ok(argon2(Costs {
+            return Ok(argon2(Argon2Costs {
                 time,
                 memory_kib: max_memory_kib,
             }));
@@ -169,7 +169,7 @@ impl PbkdfOptions {
 
 /// What of Argon2's costs is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Costs {
+struct Argon2Costs {
     time: u32,
     memory_kib: u32,
 }
@@ -177,9 +177,9 @@ struct Costs {
 fn argon2_costs(
     max_memory_kib: u32,
     target: Duration,
-    mut measure: impl FnMut(Costs) -> Result<Duration, DeriveError>,
-) -> Result<Costs, DeriveError> {
-    let mut costs = Costs {
+    mut measure: impl FnMut(Argon2Costs) -> Result<Duration, DeriveError>,
+) -> Result<Argon2Costs, DeriveError> {
+    let mut costs = Argon2Costs {
         time: MIN_PASSES,
         memory_kib: FIRST_MEMORY_KIB.min(max_memory_kib),
     };
@@ -203,14 +203,14 @@ fn argon2_costs(
 }
 
 /// `factor` times as much work: memory first, then passes.
-fn scaled(costs: Costs, factor: f64, max_memory_kib: u32) -> Costs {
+fn scaled(costs: Argon2Costs, factor: f64, max_memory_kib: u32) -> Argon2Costs {
     let work = f64::from(costs.time) * f64::from(costs.memory_kib) * factor;
     let least = f64::from(MIN_MEMORY_KIB);
     let memory = (work / f64::from(MIN_PASSES)).clamp(least, f64::from(max_memory_kib));
     let time = (work / memory)
         .round()
         .clamp(f64::from(MIN_PASSES), f64::from(u32::MAX));
-    Costs {
+    Argon2Costs {
         time: to_u32(time),
         memory_kib: to_u32(memory),
     }
@@ -311,9 +311,14 @@ mod tests {
     use super::*;
 
     /// A machine that takes `nanos` a KiB and pass, and `fixed` besides.
-    fn simulate(max_memory_kib: u32, target_ms: u64, nanos: u64, fixed_us: u64) -> (Costs, u64) {
+    fn simulate(
+        max_memory_kib: u32,
+        target_ms: u64,
+        nanos: u64,
+        fixed_us: u64,
+    ) -> (Argon2Costs, u64) {
         let mut spent = Duration::ZERO;
-        let time_of = |costs: Costs| {
+        let time_of = |costs: Argon2Costs| {
             Duration::from_nanos(u64::from(costs.time) * u64::from(costs.memory_kib) * nanos)
                 + Duration::from_micros(fixed_us)
         };
@@ -330,7 +335,7 @@ mod tests {
         assert!(
             spent
                 <= target * 5
-                    + time_of(Costs {
+                    + time_of(Argon2Costs {
                         time: 4,
                         memory_kib: 64 << 10
                     })
@@ -362,7 +367,7 @@ mod tests {
         // Even the least is too much.
         assert_eq!(
             simulate(1 << 20, 1, 1_000_000, 0).0,
-            Costs {
+            Argon2Costs {
                 time: 4,
                 memory_kib: 32
             }

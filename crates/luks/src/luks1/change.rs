@@ -41,7 +41,7 @@ use crate::{
 
 /// Which of the header's two sectors is written first.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum SectorOrder {
     /// For what becomes valid.
     SecondFirst,
     /// For what becomes invalid.
@@ -163,7 +163,7 @@ impl Luks1Header {
             durable::overwrite(storage, self.area(number))?;
             RawKeyslot::empty(self.raw(number).key_material_offset).put(&mut bytes, number);
         }
-        self.write(storage, bytes, Order::FirstFirst)
+        self.write(storage, bytes, SectorOrder::FirstFirst)
     }
 
     /// Sets the UUID.
@@ -175,7 +175,7 @@ impl Luks1Header {
         self.begin(storage)?;
         let mut bytes = *self.bytes;
         phdr::put_uuid(&mut bytes, &uuid.to_string());
-        self.write(storage, bytes, Order::FirstFirst)
+        self.write(storage, bytes, SectorOrder::FirstFirst)
     }
 
     /// Reads the header again: the caller holds the lock on the volume's metadata, so
@@ -204,7 +204,7 @@ impl Luks1Header {
                 durable::overwrite(storage, self.area(slot))?;
                 let mut bytes = *self.bytes;
                 empty.put(&mut bytes, slot);
-                self.write(storage, bytes, Order::FirstFirst)?;
+                self.write(storage, bytes, SectorOrder::FirstFirst)?;
             }
         }
         Ok(())
@@ -241,7 +241,7 @@ impl Luks1Header {
         &mut self,
         storage: &dyn Storage,
         bytes: phdr::Bytes,
-        order: Order,
+        order: SectorOrder,
     ) -> Result<(), ChangeError> {
         let new = Self::parse(&bytes)?;
         write_sectors(storage, &self.bytes, &bytes, order).map_err(|error| {
@@ -301,7 +301,7 @@ impl Luks1Header {
         let mut keyslot = self.raw(slot);
         keyslot.fill(&new.kdf);
         keyslot.put(&mut bytes, slot);
-        self.write(storage, bytes, Order::SecondFirst)?;
+        self.write(storage, bytes, SectorOrder::SecondFirst)?;
         durable::check_area(storage, &new.encrypted, offset)
     }
 
@@ -310,7 +310,7 @@ impl Luks1Header {
         durable::overwrite(storage, self.area(slot))?;
         let mut bytes = *self.bytes;
         RawKeyslot::empty(self.raw(slot).key_material_offset).put(&mut bytes, slot);
-        self.write(storage, bytes, Order::FirstFirst)
+        self.write(storage, bytes, SectorOrder::FirstFirst)
     }
 
     pub(super) fn raw(&self, slot: usize) -> RawKeyslot {
@@ -330,10 +330,10 @@ pub(super) fn write_sectors(
     storage: &dyn Storage,
     old: &phdr::Bytes,
     new: &phdr::Bytes,
-    order: Order,
+    order: SectorOrder,
 ) -> Result<(), ChangeError> {
     let mut sectors = [0..phdr::FIRST_SECTOR, phdr::FIRST_SECTOR..phdr::LEN];
-    if order == Order::SecondFirst {
+    if order == SectorOrder::SecondFirst {
         sectors.reverse();
     }
     for sector in sectors {

@@ -20,15 +20,15 @@ use super::{layout::AREA_ALIGNMENT, phdr::KEYSLOTS};
 
 /// What is changed, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
-    pub steps: Vec<Step>,
-    pub end: Areas,
+pub(super) struct RelocationPlan {
+    pub steps: Vec<RelocationStep>,
+    pub end: KeyslotAreas,
     /// For each used keyslot at the end the number that its key had.
     pub numbers: [usize; KEYSLOTS],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum RelocationStep {
     /// The keyslot's area is to begin at this byte. Both places share bytes only if the
     /// keyslot is empty.
     Place { slot: usize, offset: u64 },
@@ -38,7 +38,7 @@ pub(super) enum Step {
 
 /// Where the areas are, and which are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Areas {
+pub(super) struct KeyslotAreas {
     pub offsets: [u64; KEYSLOTS],
     pub used: [bool; KEYSLOTS],
     /// The length of each.
@@ -49,18 +49,18 @@ pub(super) struct Areas {
 
 /// What it takes that all used areas begin at byte `begin` or behind; `None` when there
 /// is no room.
-pub(super) fn plan(areas: &Areas, begin: u64) -> Option<Plan> {
+pub(super) fn plan(areas: &KeyslotAreas, begin: u64) -> Option<RelocationPlan> {
     shift(areas, begin)
         .or_else(|| stay(areas, begin))
         .or_else(|| move_only(areas, begin))
 }
 
-fn stay(areas: &Areas, begin: u64) -> Option<Plan> {
-    let mut plan = Plan::new(areas);
+fn stay(areas: &KeyslotAreas, begin: u64) -> Option<RelocationPlan> {
+    let mut plan = RelocationPlan::new(areas);
     for slot in plan.covered(begin) {
         let all = plan.end.offsets;
         let offset = places(all.to_vec(), areas.len, begin, areas.limit).next()?;
-        plan.take(Step::Place { slot, offset });
+        plan.take(RelocationStep::Place { slot, offset });
     }
     let used: Vec<u64> = plan
         .end
@@ -75,39 +75,39 @@ fn stay(areas: &Areas, begin: u64) -> Option<Plan> {
     fits.then_some(plan)
 }
 
-fn shift(areas: &Areas, begin: u64) -> Option<Plan> {
+fn shift(areas: &KeyslotAreas, begin: u64) -> Option<RelocationPlan> {
     let lowest = areas.offsets.iter().min()?;
     let highest = areas.offsets.iter().max()?;
     let by = begin.checked_sub(*lowest)?.next_multiple_of(AREA_ALIGNMENT);
     if highest + areas.len + by > areas.limit {
         return None;
     }
-    let mut plan = Plan::new(areas);
+    let mut plan = RelocationPlan::new(areas);
     let mut slots: Vec<usize> = (0..KEYSLOTS).collect();
     slots.sort_by_key(|&slot| areas.offsets[slot]);
     for &slot in slots.iter().rev() {
         if plan.end.used[slot] {
             // Those that are shifted already are the better ones: who goes there stays.
             let to = slots.iter().rev().find(|&&to| !plan.end.used[to])?;
-            plan.take(Step::Move {
+            plan.take(RelocationStep::Move {
                 from: slot,
                 to: *to,
             });
         }
         let offset = plan.end.offsets[slot] + by;
-        plan.take(Step::Place { slot, offset });
+        plan.take(RelocationStep::Place { slot, offset });
     }
     Some(plan)
 }
 
-fn move_only(areas: &Areas, begin: u64) -> Option<Plan> {
-    let mut plan = Plan::new(areas);
+fn move_only(areas: &KeyslotAreas, begin: u64) -> Option<RelocationPlan> {
+    let mut plan = RelocationPlan::new(areas);
     for from in plan.covered(begin) {
         let to = plan
             .end
             .of(false)
             .find(|&slot| plan.end.offsets[slot] >= begin)?;
-        plan.take(Step::Move { from, to });
+        plan.take(RelocationStep::Move { from, to });
     }
     Some(plan)
 }
@@ -118,8 +118,8 @@ fn move_only(areas: &Areas, begin: u64) -> Option<Plan> {
 ///
 /// An area that is not used goes there if it has room; otherwise all go so far down, the
 /// first one first.
-pub(super) fn settle(areas: &Areas) -> Option<Plan> {
-    let mut plan = Plan::new(areas);
+pub(super) fn settle(areas: &KeyslotAreas) -> Option<RelocationPlan> {
+    let mut plan = RelocationPlan::new(areas);
     let lowest = *areas.offsets.iter().min()?;
     let highest = *areas.offsets.iter().max()?;
     let Some(by) = lowest.checked_sub(AREA_ALIGNMENT).filter(|&by| by > 0) else {
@@ -128,7 +128,7 @@ pub(super) fn settle(areas: &Areas) -> Option<Plan> {
     if by >= areas.len
         && let Some(slot) = areas.of(false).last()
     {
-        plan.take(Step::Place {
+        plan.take(RelocationStep::Place {
             slot,
             offset: AREA_ALIGNMENT,
         });
@@ -144,25 +144,25 @@ pub(super) fn settle(areas: &Areas) -> Option<Plan> {
                 if behind + areas.len > areas.limit {
                     return None;
                 }
-                plan.take(Step::Place {
+                plan.take(RelocationStep::Place {
                     slot,
                     offset: behind,
                 });
-                plan.take(Step::Place { slot, offset });
+                plan.take(RelocationStep::Place { slot, offset });
                 continue;
             };
-            plan.take(Step::Move { from: slot, to });
-            plan.take(Step::Place { slot, offset });
-            plan.take(Step::Move { from: to, to: slot });
+            plan.take(RelocationStep::Move { from: slot, to });
+            plan.take(RelocationStep::Place { slot, offset });
+            plan.take(RelocationStep::Move { from: to, to: slot });
         } else {
-            plan.take(Step::Place { slot, offset });
+            plan.take(RelocationStep::Place { slot, offset });
         }
     }
     Some(plan)
 }
 
-impl Plan {
-    fn new(areas: &Areas) -> Self {
+impl RelocationPlan {
+    fn new(areas: &KeyslotAreas) -> Self {
         Self {
             steps: Vec::new(),
             end: *areas,
@@ -176,10 +176,10 @@ impl Plan {
         self.end.of(true).filter(is_covered).collect()
     }
 
-    fn take(&mut self, step: Step) {
+    fn take(&mut self, step: RelocationStep) {
         match step {
-            Step::Place { slot, offset } => self.end.offsets[slot] = offset,
-            Step::Move { from, to } => {
+            RelocationStep::Place { slot, offset } => self.end.offsets[slot] = offset,
+            RelocationStep::Move { from, to } => {
                 self.end.used.swap(from, to);
                 self.numbers.swap(from, to);
             }
@@ -188,7 +188,7 @@ impl Plan {
     }
 }
 
-impl Areas {
+impl KeyslotAreas {
     /// The used or the empty keyslots.
     fn of(&self, used: bool) -> impl Iterator<Item = usize> {
         let all = self.used;
@@ -224,8 +224,8 @@ mod tests {
     const BEGIN: u64 = 32 << 10;
 
     /// As cryptsetup places them, every set of used ones.
-    fn every(key_len: u32, limit: u64) -> impl Iterator<Item = Areas> {
-        (1_u32..256).map(move |set| Areas {
+    fn every(key_len: u32, limit: u64) -> impl Iterator<Item = KeyslotAreas> {
+        (1_u32..256).map(move |set| KeyslotAreas {
             offsets: std::array::from_fn(|slot| layout::area_offset(key_len, slot)),
             used: std::array::from_fn(|slot| set >> slot & 1 == 1),
             len: layout::area_len(key_len),
@@ -240,21 +240,21 @@ mod tests {
 
     /// Every header on the way is lawful, no key is written over, and at the end each
     /// one is behind the headers under its old number.
-    fn check(areas: &Areas, plan: &Plan, begin: u64) {
+    fn check(areas: &KeyslotAreas, plan: &RelocationPlan, begin: u64) {
         let mut now = *areas;
         // Whose key each keyslot has.
         let mut keys: [Option<usize>; KEYSLOTS] =
             std::array::from_fn(|slot| areas.used[slot].then_some(slot));
         for step in &plan.steps {
             match *step {
-                Step::Place { slot, offset } => {
+                RelocationStep::Place { slot, offset } => {
                     if now.used[slot] {
                         let taken = [now.offsets.to_vec(), vec![offset]].concat();
                         assert!(disjoint(taken, now.len), "{step:?}");
                     }
                     now.offsets[slot] = offset;
                 }
-                Step::Move { from, to } => {
+                RelocationStep::Move { from, to } => {
                     assert!(now.used[from] && !now.used[to], "{step:?}");
                     now.used.swap(from, to);
                     keys.swap(from, to);

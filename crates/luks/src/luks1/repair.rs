@@ -25,7 +25,7 @@ use luxor_sector::{Storage, foreign_signature};
 use uuid::Uuid;
 
 use super::{
-    change::{Order, write_sectors},
+    change::{SectorOrder, write_sectors},
     header::Luks1Header,
     layout::{self, AREA_ALIGNMENT},
     phdr::{self, KEYSLOTS, MAGIC, Phdr, RawKeyslot, UNIT},
@@ -110,7 +110,7 @@ impl Luks1Repair {
         storage
             .sync()
             .map_err(|source| ChangeError::Sync { source })?;
-        let order = Order::FirstFirst;
+        let order = SectorOrder::FirstFirst;
         write_sectors(storage, &self.damaged, &self.header.bytes, order)?;
         Ok(self.header)
     }
@@ -139,7 +139,7 @@ fn restore(
     if let Some(encryption) = Encryption::by_name(&name) {
         restored.extend(restore_key_len(&mut phdr, encryption));
         if encryption.key_lens().contains(&phdr.key_bytes) {
-            let keyslots = Keyslots::new(&phdr);
+            let keyslots = KeyslotClaims::new(&phdr);
             lost = keyslots.unknown();
             restored.extend(keyslots.restore(&mut phdr.keyslots));
         }
@@ -200,8 +200,8 @@ fn offset(keyslot: &RawKeyslot) -> u64 {
 }
 
 /// What the keyslots say, whose key length is known.
-struct Keyslots {
-    states: [State; KEYSLOTS],
+struct KeyslotClaims {
+    states: [KeyslotState; KEYSLOTS],
     offsets: [u64; KEYSLOTS],
     /// Where cryptsetup puts the areas.
     standard: [u64; KEYSLOTS],
@@ -212,13 +212,13 @@ struct Keyslots {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum KeyslotState {
     Used,
     Empty,
     Unknown,
 }
 
-impl Keyslots {
+impl KeyslotClaims {
     fn new(phdr: &Phdr) -> Self {
         let key_len = phdr.key_bytes;
         let standard = std::array::from_fn(|slot| layout::area_offset(key_len, slot));
@@ -238,7 +238,7 @@ impl Keyslots {
     }
 
     fn unknown(&self) -> Vec<u32> {
-        let is_unknown = |(slot, &state)| (state == State::Unknown).then_some(slot);
+        let is_unknown = |(slot, &state)| (state == KeyslotState::Unknown).then_some(slot);
         (0..).zip(&self.states).filter_map(is_unknown).collect()
     }
 
@@ -254,7 +254,7 @@ impl Keyslots {
         let mut found = self.offsets;
         let mut taken = Vec::with_capacity(KEYSLOTS);
         for (slot, place) in found.iter_mut().enumerate() {
-            if self.states[slot] != State::Used {
+            if self.states[slot] != KeyslotState::Used {
                 continue;
             }
             if is_known && !is_standard(slot) && !self.is_free(*place, &in_order) {
@@ -263,7 +263,7 @@ impl Keyslots {
             taken.push(*place);
         }
         for (slot, place) in found.iter_mut().enumerate() {
-            if self.states[slot] == State::Used {
+            if self.states[slot] == KeyslotState::Used {
                 continue;
             }
             let mut wanted = [self.standard[slot], *place].into_iter();
@@ -293,14 +293,14 @@ impl Keyslots {
             keyslot.key_material_offset = layout::units(place);
             keyslot.stripes = STRIPES;
             keyslot.active = match state {
-                State::Used => phdr::ACTIVE,
-                State::Empty | State::Unknown => phdr::DISABLED,
+                KeyslotState::Used => phdr::ACTIVE,
+                KeyslotState::Empty | KeyslotState::Unknown => phdr::DISABLED,
             };
-            let is_marked = state == State::Empty && is_marked(&before, number as usize);
+            let is_marked = state == KeyslotState::Empty && is_marked(&before, number as usize);
             if *keyslot == before && !is_marked {
                 continue;
             }
-            if state == State::Unknown {
+            if state == KeyslotState::Unknown {
                 restored.push(Luks1Restored::Lost { keyslot: number });
             } else {
                 restored.extend(differences(number, &before, keyslot));
@@ -308,7 +308,7 @@ impl Keyslots {
             if is_marked {
                 restored.push(Luks1Restored::PartitionMark { keyslot: number });
             }
-            if state != State::Used {
+            if state != KeyslotState::Used {
                 *keyslot = RawKeyslot::empty(keyslot.key_material_offset);
             }
         }
@@ -347,17 +347,17 @@ impl RawKeyslot {
     ///
     /// Iterations and salt alone say little: garbage has them too. Nothing at all says
     /// nothing either: a used keyslot may have been written over with zeros.
-    fn state(&self, is_in_place: bool, is_marked: bool) -> State {
+    fn state(&self, is_in_place: bool, is_marked: bool) -> KeyslotState {
         let is_whole = is_in_place && self.stripes == STRIPES && !is_marked;
         let is_blank = self.iterations == 0 && self.salt == NO_SALT;
         let has_secret = self.iterations != 0 && !is_overwritten(&self.salt);
         match self.active {
-            phdr::DISABLED => State::Empty,
-            phdr::ACTIVE if has_secret => State::Used,
-            phdr::ACTIVE => State::Unknown,
-            word if has_secret && is_whole && is_near(word, phdr::ACTIVE) => State::Used,
-            word if is_blank && (is_whole || is_near(word, phdr::DISABLED)) => State::Empty,
-            _ => State::Unknown,
+            phdr::DISABLED => KeyslotState::Empty,
+            phdr::ACTIVE if has_secret => KeyslotState::Used,
+            phdr::ACTIVE => KeyslotState::Unknown,
+            word if has_secret && is_whole && is_near(word, phdr::ACTIVE) => KeyslotState::Used,
+            word if is_blank && (is_whole || is_near(word, phdr::DISABLED)) => KeyslotState::Empty,
+            _ => KeyslotState::Unknown,
         }
     }
 }

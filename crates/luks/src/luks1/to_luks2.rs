@@ -15,12 +15,12 @@ use luxor_sector::Storage;
 use serde_json::{Map, Value, json};
 
 use super::{
-    change::Order,
+    change::SectorOrder,
     convert::{ConvertError, MAX_UUID_LEN},
     header::Luks1Header,
     layout,
     phdr::{self, KEYSLOTS, RawKeyslot, UNIT},
-    relocate::{self, Areas, Plan, Step},
+    relocate::{self, KeyslotAreas, RelocationPlan, RelocationStep},
 };
 use crate::{
     keys::{af::STRIPES, hash::HashAlgorithm, pbkdf::Kdf},
@@ -104,7 +104,7 @@ impl Luks1Header {
         Ok(Luks2Header::read(storage).map_err(ChangeError::from)?)
     }
 
-    fn make_room(&self, len: u64) -> Result<Plan, ConvertError> {
+    fn make_room(&self, len: u64) -> Result<RelocationPlan, ConvertError> {
         let limit = match self.segment.offset {
             // A file grows.
             0 => len.max(self.metadata_len + HEADERS_END),
@@ -125,8 +125,8 @@ impl Luks1Header {
         Ok(())
     }
 
-    fn areas(&self, limit: u64) -> Areas {
-        Areas {
+    fn areas(&self, limit: u64) -> KeyslotAreas {
+        KeyslotAreas {
             offsets: std::array::from_fn(|slot| self.area(slot).start),
             used: std::array::from_fn(|slot| self.raw(slot).active == phdr::ACTIVE),
             len: layout::area_len(self.key_len),
@@ -136,7 +136,7 @@ impl Luks1Header {
 
     /// Where the keyslots area ends: before the data or, as cryptsetup has it, at the
     /// end of a detached header.
-    fn keyslots_end(&self, areas: &Areas, len: u64) -> u64 {
+    fn keyslots_end(&self, areas: &KeyslotAreas, len: u64) -> u64 {
         let end = match self.segment.offset {
             0 => {
                 let used = (0..KEYSLOTS).filter(|&slot| areas.used[slot]);
@@ -149,9 +149,9 @@ impl Luks1Header {
         end.min(HEADERS_END + MAX_KEYSLOTS_SIZE)
     }
 
-    fn take(&mut self, storage: &dyn Storage, step: Step) -> Result<(), ConvertError> {
+    fn take(&mut self, storage: &dyn Storage, step: RelocationStep) -> Result<(), ConvertError> {
         match step {
-            Step::Place { slot, offset } => {
+            RelocationStep::Place { slot, offset } => {
                 let before = self.raw(slot);
                 let after = RawKeyslot {
                     key_material_offset: layout::units(offset),
@@ -164,12 +164,12 @@ impl Luks1Header {
                 }
                 let mut bytes = *self.bytes;
                 after.put(&mut bytes, slot);
-                self.write(storage, bytes, Order::SecondFirst)?;
+                self.write(storage, bytes, SectorOrder::SecondFirst)?;
                 if is_used {
                     durable::overwrite(storage, old)?;
                 }
             }
-            Step::Move { from, to } => {
+            RelocationStep::Move { from, to } => {
                 let key = self.raw(from);
                 let offset = self.raw(to).key_material_offset;
                 let at = |active, key_material_offset| RawKeyslot {
@@ -181,14 +181,14 @@ impl Luks1Header {
                 // then on.
                 let mut bytes = *self.bytes;
                 at(phdr::DISABLED, offset).put(&mut bytes, to);
-                self.write(storage, bytes, Order::FirstFirst)?;
+                self.write(storage, bytes, SectorOrder::FirstFirst)?;
                 copy(storage, self.area(from), self.area(to).start)?;
                 at(phdr::ACTIVE, offset).put(&mut bytes, to);
                 at(phdr::DISABLED, key.key_material_offset).put(&mut bytes, from);
                 // What becomes valid comes first; the states are in one sector otherwise.
                 let order = match to {
-                    LAST => Order::SecondFirst,
-                    _ => Order::FirstFirst,
+                    LAST => SectorOrder::SecondFirst,
+                    _ => SectorOrder::FirstFirst,
                 };
                 self.write(storage, bytes, order)?;
                 self.sweep(storage)?;
@@ -232,7 +232,7 @@ impl Luks1Header {
     }
 
     /// LUKS2's metadata for what the plan leads to; keys in cryptsetup's order.
-    fn luks2_metadata(&self, plan: &Plan, end: u64) -> Value {
+    fn luks2_metadata(&self, plan: &RelocationPlan, end: u64) -> Value {
         let areas = &plan.end;
         let mut used: Vec<usize> = (0..KEYSLOTS).filter(|&slot| areas.used[slot]).collect();
         used.sort_by_key(|&slot| plan.numbers[slot]);

@@ -38,14 +38,14 @@ pub struct CopyFacts {
 
 /// One copy, valid by itself.
 #[derive(Clone, Debug)]
-pub(super) struct Copy {
+pub(super) struct HeaderCopy {
     pub(super) binary: BinaryHeader,
     pub(super) metadata: Metadata,
     pub(super) text: String,
     pub(super) digest: HeaderDigest,
 }
 
-impl Copy {
+impl HeaderCopy {
     pub(super) fn facts(&self) -> CopyFacts {
         CopyFacts {
             offset: self.binary.offset,
@@ -130,8 +130,8 @@ pub(super) fn find_secondary(
     storage: &dyn Storage,
     places: &[u64],
     len: u64,
-) -> Result<Copy, CopyError> {
-    let mut best: Option<Result<Copy, CopyError>> = None;
+) -> Result<HeaderCopy, CopyError> {
+    let mut best: Option<Result<HeaderCopy, CopyError>> = None;
     for &offset in places {
         let found = if offset >= len {
             Err(BinaryHeaderError::Truncated {
@@ -141,15 +141,14 @@ pub(super) fn find_secondary(
             .into())
         } else {
             read_head(storage, offset, len)
-                .and_then(|head| Copy::read(storage, &head, CopyKind::Secondary, offset, len))
+                .and_then(|head| HeaderCopy::read(storage, &head, CopyKind::Secondary, offset, len))
         };
         // Its checksum is right then.
         let is_whole = !matches!(found, Err(CopyError::Io { .. } | CopyError::Binary(_)));
         if is_whole {
             return found;
         }
-        let has_magic =
-            |found: &Result<Copy, CopyError>| matches!(found, Err(error) if error.has_magic());
+        let has_magic = |found: &Result<HeaderCopy, CopyError>| matches!(found, Err(error) if error.has_magic());
         if best.is_none() || (has_magic(&found) && !best.as_ref().is_some_and(has_magic)) {
             best = Some(found);
         }

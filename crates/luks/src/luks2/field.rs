@@ -9,12 +9,12 @@ use super::{json::Node, metadata_error::MetadataError};
 
 /// Where in the metadata: `keyslot 3: area.offset`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct FieldPath {
     head: String,
     path: String,
 }
 
-impl Place {
+impl FieldPath {
     pub(crate) fn new(head: impl Into<String>) -> Self {
         Self {
             head: head.into(),
@@ -31,7 +31,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let colon = if self.head.is_empty() || self.path.is_empty() {
             ""
@@ -46,11 +46,11 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Field<'a> {
     node: &'a Node,
-    pub(crate) place: Place,
+    pub(crate) place: FieldPath,
 }
 
 impl<'a> Field<'a> {
-    pub(crate) fn new(node: &'a Node, place: Place) -> Self {
+    pub(crate) fn new(node: &'a Node, place: FieldPath) -> Self {
         Self { node, place }
     }
 
@@ -213,7 +213,7 @@ const MAX_ITEMS: usize = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct Object<'a> {
     entries: &'a [(String, Node)],
-    pub(crate) place: Place,
+    pub(crate) place: FieldPath,
 }
 
 impl<'a> Object<'a> {
@@ -251,7 +251,7 @@ impl<'a> Object<'a> {
                 place: self.place.to_string(),
                 found: Node::Text(key.clone()).brief(),
             })?;
-            let place = Place::new(format!("{head} {number}"));
+            let place = FieldPath::new(format!("{head} {number}"));
             members.insert(number, Field::new(node, place).object()?);
         }
         Ok(members)

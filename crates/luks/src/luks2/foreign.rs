@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What this version does not know.
 
-use super::{field::Place, metadata_error::MetadataError};
+use super::{field::FieldPath, metadata_error::MetadataError};
 
 /// An object that this version does not know: shown and kept, never used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Foreign {
     /// `error`, when it is about a rule that the object breaks.
     pub(crate) fn new(
         kind: &str,
-        place: &Place,
+        place: &FieldPath,
         error: MetadataError,
     ) -> Result<Self, MetadataError> {
         let MetadataError::Unsupported { place: at, what } = error else {

@@ -9,7 +9,7 @@ use luxor_sector::{SectorSize, Storage};
 use super::{
     binary_header::{self, BinaryHeader, BinaryHeaderError, CopyKind},
     config::Config,
-    copy::{Copy, CopyError, CopyStatus, find_secondary, read_head},
+    copy::{CopyError, CopyStatus, HeaderCopy, find_secondary, read_head},
     digest::Digest,
     foreign::Foreign,
     json,
@@ -54,7 +54,8 @@ impl Luks2Header {
         {
             return Err(ReadError::Luks1);
         }
-        let primary = head.and_then(|head| Copy::read(storage, &head, CopyKind::Primary, 0, len));
+        let primary =
+            head.and_then(|head| HeaderCopy::read(storage, &head, CopyKind::Primary, 0, len));
         // The primary copy tells where the secondary stands, if it can be trusted.
         let places = match &primary {
             Ok(copy) => vec![copy.binary.size],
@@ -71,7 +72,10 @@ impl Luks2Header {
     }
 
     /// The header by the copy that counts; at least one is valid.
-    fn choose(primary: Result<Copy, CopyError>, secondary: Result<Copy, CopyError>) -> Self {
+    fn choose(
+        primary: Result<HeaderCopy, CopyError>,
+        secondary: Result<HeaderCopy, CopyError>,
+    ) -> Self {
         let warnings = warnings(&primary, &secondary);
         // `None` is less than any seqid; the primary counts when both are equal.
         let used = if seqid(&secondary) > seqid(&primary) {
@@ -86,13 +90,16 @@ impl Luks2Header {
         .map(|(kind, copy)| CopyStatus {
             kind,
             used: kind == used,
-            found: copy.as_ref().map(Copy::facts).map_err(CopyError::clone),
+            found: copy
+                .as_ref()
+                .map(HeaderCopy::facts)
+                .map_err(CopyError::clone),
         });
         let chosen = match used {
             CopyKind::Primary => primary,
             CopyKind::Secondary => secondary,
         };
-        let Copy {
+        let HeaderCopy {
             binary,
             metadata,
             text,
@@ -290,14 +297,14 @@ pub struct Description<'a> {
     pub copies: &'a [CopyStatus; 2],
 }
 
-fn seqid(copy: &Result<Copy, CopyError>) -> Option<u64> {
+fn seqid(copy: &Result<HeaderCopy, CopyError>) -> Option<u64> {
     copy.as_ref().ok().map(|copy| copy.binary.seqid)
 }
 
 /// What is wrong with the copies, one of which is valid at least.
 fn warnings(
-    primary: &Result<Copy, CopyError>,
-    secondary: &Result<Copy, CopyError>,
+    primary: &Result<HeaderCopy, CopyError>,
+    secondary: &Result<HeaderCopy, CopyError>,
 ) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (kind, copy) in [
@@ -328,11 +335,11 @@ fn warnings(
 /// Why the newest copy that is whole is not used: an older one is not what its owner
 /// has left there.
 fn unsupported(
-    primary: &Result<Copy, CopyError>,
-    secondary: &Result<Copy, CopyError>,
+    primary: &Result<HeaderCopy, CopyError>,
+    secondary: &Result<HeaderCopy, CopyError>,
 ) -> Option<MetadataError> {
     let whole = |copy| match copy {
-        &Ok(Copy { ref binary, .. }) => Some((binary.seqid, None)),
+        &Ok(HeaderCopy { ref binary, .. }) => Some((binary.seqid, None)),
         Err(CopyError::Unsupported { seqid, error }) => Some((*seqid, Some(error))),
         Err(_) => None,
     };

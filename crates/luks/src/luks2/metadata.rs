@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::{
     config::Config,
     digest::Digest,
-    field::{Field, Object, Place},
+    field::{Field, FieldPath, Object},
     foreign::Foreign,
     json::Node,
     keyslot::Keyslot,
@@ -34,7 +34,7 @@ pub(crate) struct Metadata {
     /// All others.
     pub foreign_keyslots: BTreeMap<u32, Foreign>,
     /// The areas of all keyslots, whatever their types.
-    pub areas: BTreeMap<u32, Area>,
+    pub areas: BTreeMap<u32, AreaRange>,
     pub tokens: BTreeMap<u32, Token>,
     pub segments: Segments,
     /// Those of type `pbkdf2`.
@@ -42,20 +42,20 @@ pub(crate) struct Metadata {
     /// All others.
     pub foreign_digests: BTreeMap<u32, Foreign>,
     /// What each digest is for, whatever its type.
-    pub bindings: BTreeMap<u32, Binding>,
+    pub bindings: BTreeMap<u32, DigestBinding>,
     pub config: Config,
 }
 
 /// The bytes of a keyslot in the keyslots area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Area {
+pub(crate) struct AreaRange {
     pub offset: u64,
     pub size: u64,
 }
 
 /// What a digest is for, by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Binding {
+pub(crate) struct DigestBinding {
     pub keyslots: Vec<u32>,
     pub segments: Vec<u32>,
 }
@@ -92,7 +92,7 @@ impl Metadata {
         let root = Node::parse(text).map_err(|error| MetadataError::Syntax {
             message: error.to_string(),
         })?;
-        let root = Field::new(&root, Place::default()).object()?;
+        let root = Field::new(&root, FieldPath::default()).object()?;
         let config = Config::parse(&root.required("config")?.object()?, header_size)?;
         let unknown = config.unknown_requirements().next().is_some();
         match Self::parse_objects(&root, config.clone(), header_size) {
@@ -121,12 +121,12 @@ impl Metadata {
             keyslots: BTreeMap::new(),
             reencrypt: None,
             foreign_keyslots: BTreeMap::new(),
-            areas: parse_each(&keyslots, |_, object| Area::parse(object))?,
+            areas: parse_each(&keyslots, |_, object| AreaRange::parse(object))?,
             tokens: parse_each(&tokens, |_, object| Token::parse(object))?,
             segments: Segments::new(parse_each(&segments, SegmentEntry::parse)?)?,
             digests: BTreeMap::new(),
             foreign_digests: BTreeMap::new(),
-            bindings: parse_each(&digests, |_, object| Binding::parse(object))?,
+            bindings: parse_each(&digests, |_, object| DigestBinding::parse(object))?,
             config,
         };
         for (&number, object) in &keyslots {
@@ -319,7 +319,7 @@ impl Metadata {
 
     fn digests_of<'a>(
         &'a self,
-        list: impl Fn(&'a Binding) -> &'a Vec<u32>,
+        list: impl Fn(&'a DigestBinding) -> &'a Vec<u32>,
         number: u32,
     ) -> impl Iterator<Item = u32> {
         self.bindings
@@ -371,7 +371,7 @@ fn parse_each<T>(
         .collect()
 }
 
-impl Area {
+impl AreaRange {
     fn parse(keyslot: &Object<'_>) -> Result<Self, MetadataError> {
         let area = keyslot.required("area")?.object()?;
         // Of any type of keyslot.
@@ -383,7 +383,7 @@ impl Area {
     }
 }
 
-impl Binding {
+impl DigestBinding {
     fn parse(digest: &Object<'_>) -> Result<Self, MetadataError> {
         Ok(Self {
             keyslots: digest.required("keyslots")?.references()?,

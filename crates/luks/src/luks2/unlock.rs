@@ -2,17 +2,17 @@
 //! From a secret to the volume key, also in the midst of a re-encryption, when the data have
 //! two keys and the digest of its state has to agree.
 
+mod attempt;
 mod error;
-mod opening;
 
 use luxor_engine::Backend;
 use luxor_sector::Storage;
 
-pub(crate) use self::opening::unlock;
-use self::opening::{NeededKey, Opening, check_digest};
+pub(crate) use self::attempt::unlock;
+use self::attempt::{NeededKey, UnlockAttempt, check_digest};
 pub use self::{
+    attempt::{OpenedKey, UnlockOptions, Unlocked},
     error::{KeyslotError, Skipped, UnlockError},
-    opening::{OpenedKey, UnlockOptions, Unlocked},
 };
 use super::{
     digest::Digest,
@@ -73,7 +73,7 @@ impl Luks2Header {
     ) -> Result<Unlocked, UnlockError> {
         let metadata = self.metadata();
         let needed = needed_keys(metadata, reencryption)?;
-        let mut opening = Opening {
+        let mut attempt = UnlockAttempt {
             keyslots: &metadata.keyslots,
             foreign: &metadata.foreign_keyslots,
             storage,
@@ -87,14 +87,14 @@ impl Luks2Header {
             let number = reencryption.digest;
             let digest = known_digest(metadata, number)?;
             check_digest(number, digest, options)?;
-            opening.budget.take_digest(digest.work()).map_err(|error| {
+            attempt.budget.take_digest(digest.work()).map_err(|error| {
                 UnlockError::DigestLimit {
                     digest: number,
                     error,
                 }
             })?;
         }
-        let keys = opening.open_all(&needed)?;
+        let keys = attempt.open_all(&needed)?;
         if let Some(reencryption) = reencryption {
             verify(reencryption, metadata, &keys)?;
         }

@@ -6,7 +6,7 @@ use luxor_sector::Storage;
 use super::{
     durable,
     error::ChangeError,
-    members::Members,
+    members::JsonMembers,
     overwrite::{Overwrite, check_places},
 };
 use crate::luks2::{
@@ -17,9 +17,9 @@ use crate::luks2::{
 };
 
 /// What the metadata shall be. Seqid and salts are set when it is written.
-pub(super) struct Draft {
+pub(super) struct MetadataDraft {
     pub(super) binary: BinaryHeader,
-    pub(super) root: Members,
+    pub(super) root: JsonMembers,
 }
 
 impl Luks2Header {
@@ -27,7 +27,7 @@ impl Luks2Header {
     ///
     /// The caller holds the lock on the volume's metadata: what is read here must not
     /// change until it is written.
-    pub(super) fn begin(&mut self, storage: &dyn Storage) -> Result<Draft, ChangeError> {
+    pub(super) fn begin(&mut self, storage: &dyn Storage) -> Result<MetadataDraft, ChangeError> {
         self.begin_over(storage, Overwrite::Damaged)
     }
 
@@ -35,11 +35,11 @@ impl Luks2Header {
         &mut self,
         storage: &dyn Storage,
         overwrite: Overwrite,
-    ) -> Result<Draft, ChangeError> {
+    ) -> Result<MetadataDraft, ChangeError> {
         self.read_again(storage, overwrite)?;
-        Ok(Draft {
+        Ok(MetadataDraft {
             binary: self.binary().clone(),
-            root: Members::parse(self.text()),
+            root: JsonMembers::parse(self.text()),
         })
     }
 
@@ -74,9 +74,9 @@ impl Luks2Header {
     pub(super) fn commit(
         &mut self,
         storage: &dyn Storage,
-        draft: Draft,
+        draft: MetadataDraft,
     ) -> Result<(), ChangeError> {
-        let Draft { mut binary, root } = draft;
+        let MetadataDraft { mut binary, root } = draft;
         let text = root.text();
         let room = json_size(binary.size);
         // A zero byte ends the text.

@@ -7,10 +7,10 @@ use luxor_engine::Backend;
 use luxor_sector::Storage;
 
 use super::{
-    draft::Draft,
+    draft::MetadataDraft,
     durable,
     error::ChangeError,
-    members::Members,
+    members::JsonMembers,
     numbers::{MAX_NUMBERS, free_number},
 };
 use crate::{
@@ -195,7 +195,7 @@ impl Luks2Header {
         let mut draft = self.begin(storage)?;
         let begin = 2 * self.binary().size;
         durable::overwrite(storage, begin..self.metadata_len())?;
-        draft.root.set("keyslots", &Members::default());
+        draft.root.set("keyslots", &JsonMembers::default());
         draft.forget_keyslots(|_| true);
         self.commit(storage, draft)
     }
@@ -272,11 +272,11 @@ impl Luks2Header {
     }
 }
 
-impl Draft {
+impl MetadataDraft {
     /// Takes the keyslots for which `gone` is true out of tokens and digests. A digest
     /// of nothing goes too.
     pub(super) fn forget_keyslots(&mut self, gone: impl Fn(&str) -> bool) {
-        let forget = |object: &mut Members| {
+        let forget = |object: &mut JsonMembers| {
             let mut references = object.references("keyslots");
             let before = references.len();
             references.retain(|reference| !gone(reference));

@@ -12,9 +12,9 @@ use serde_json::value::{RawValue, to_raw_value};
 
 /// A JSON object's members in order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Members(Vec<(String, Box<RawValue>)>);
+pub(super) struct JsonMembers(Vec<(String, Box<RawValue>)>);
 
-impl Members {
+impl JsonMembers {
     /// `text` is of metadata that have been parsed: where an object is expected, there
     /// is one.
     pub(super) fn parse(text: &str) -> Self {
@@ -74,31 +74,31 @@ impl Members {
     }
 }
 
-impl Serialize for Members {
+impl Serialize for JsonMembers {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
     }
 }
 
-impl<'de> Deserialize<'de> for Members {
+impl<'de> Deserialize<'de> for JsonMembers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MembersVisitor;
-        impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = Members;
+        struct JsonMembersVisitor;
+        impl<'de> Visitor<'de> for JsonMembersVisitor {
+            type Value = JsonMembers;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut items: A) -> Result<Members, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut items: A) -> Result<JsonMembers, A::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = items.next_entry()? {
                     members.push(member);
                 }
-                Ok(Members(members))
+                Ok(JsonMembers(members))
             }
         }
-        deserializer.deserialize_map(MembersVisitor)
+        deserializer.deserialize_map(JsonMembersVisitor)
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
     fn what_is_not_edited_keeps_its_bytes() {
         let text =
             r#"{"b":{"z":[1.50, -0,1e3],"a":"\/\u00e9é"},"a":99999999999999999999,"c":{"d":{}}}"#;
-        let mut members = Members::parse(text);
+        let mut members = JsonMembers::parse(text);
         assert_eq!(members.text(), text);
         members.edit(&["c", "d"], |d| d.set("new", &"x/y"));
         assert_eq!(members.text(), text.replace("{}", r#"{"new":"x/y"}"#));
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn what_is_kept_keeps_its_bytes() {
         let text = r#"{"0":{ "a" : 1, "b":[ ] },"1":{ "a" : 2 },"2":{ "c" : 3 }}"#;
-        let mut members = Members::parse(text);
+        let mut members = JsonMembers::parse(text);
         members.retain(|object| {
             object.remove("c");
             object.raw("a") != Some("2")

@@ -12,7 +12,7 @@ use luxor_sector::{
 };
 use serde_json::{Value, json};
 
-use super::{draft::Draft, error::ChangeError, members::Members};
+use super::{draft::MetadataDraft, error::ChangeError, members::JsonMembers};
 use crate::{
     ActivationFlag, Luks2Header, Luks2Options, NewKeyslot, NewKeyslotError, NewVolume, Overwrite,
     PbkdfKind, PbkdfOptions, Priority, UnlockOptions, Unlocked, Uuid,
@@ -65,7 +65,11 @@ fn new_keyslot(storage: &MemoryStorage, header: &Luks2Header, secret: &[u8]) -> 
 }
 
 /// Writes metadata that no method makes.
-fn edited(storage: &MemoryStorage, header: &mut Luks2Header, edit: impl FnOnce(&mut Draft)) {
+fn edited(
+    storage: &MemoryStorage,
+    header: &mut Luks2Header,
+    edit: impl FnOnce(&mut MetadataDraft),
+) {
     let mut draft = header.begin(storage).unwrap();
     edit(&mut draft);
     header.commit(storage, draft).unwrap();
@@ -389,7 +393,7 @@ fn what_is_removed_is_overwritten_and_nobody_refers_to_it() {
         draft
             .root
             .edit(&["digests"], |digests| digests.set("4", &digest));
-        let data = |digest: &mut Members| digest.set("keyslots", &["0"]);
+        let data = |digest: &mut JsonMembers| digest.set("keyslots", &["0"]);
         draft.root.edit(&["digests", "0"], data);
     });
     let error = header.replace_keyslot(&storage, 1, &new).unwrap_err();

@@ -5,7 +5,7 @@ use luxor_sector::Storage;
 
 use super::{
     error::ChangeError,
-    members::Members,
+    members::JsonMembers,
     numbers::{MAX_NUMBERS, free_number},
 };
 use crate::luks2::{
@@ -18,8 +18,8 @@ impl Luks2Header {
     #[must_use]
     pub fn token_json(&self, number: u32) -> Option<String> {
         self.metadata().tokens.get(&number)?;
-        let root = Members::parse(self.text());
-        let tokens = Members::parse(root.raw("tokens")?);
+        let root = JsonMembers::parse(self.text());
+        let tokens = JsonMembers::parse(root.raw("tokens")?);
         tokens.raw(&number.to_string()).map(plain)
     }
 
@@ -97,7 +97,7 @@ impl Luks2Header {
         };
         // By the rules of the metadata, with a better place in the error.
         Node::parse(json).map_err(syntax)?;
-        let token: Members = serde_json::from_str(&plain(json)).map_err(syntax)?;
+        let token: JsonMembers = serde_json::from_str(&plain(json)).map_err(syntax)?;
         draft.root.edit(&["tokens"], |tokens| {
             tokens.set(&number.to_string(), &token);
         });

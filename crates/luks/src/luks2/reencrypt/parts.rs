@@ -16,7 +16,7 @@
 
 use super::{
     error::ReencryptionError,
-    state::{Backup, Reencryption},
+    state::{BackupSegment, Reencryption},
 };
 use crate::luks2::{
     metadata::Metadata,
@@ -25,7 +25,7 @@ use crate::luks2::{
 };
 
 /// A part of the data.
-struct Part<'a> {
+struct DataPart<'a> {
     segment: u32,
     entry: &'a SegmentEntry,
     /// Its key's digest, if it is encrypted.
@@ -36,7 +36,7 @@ struct Part<'a> {
 
 /// What keeps a part from being a stretch of a backup segment; the last is the nearest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Misfit {
+enum StretchMisfit {
     Encryption,
     Offset { expected: u64 },
     IvTweak { expected: u64 },
@@ -52,7 +52,7 @@ impl Reencryption<'_> {
             ReencryptDirection::Forward => [self.moved, Some(self.last), Some(self.previous)],
             ReencryptDirection::Backward => [self.moved, Some(self.previous), Some(self.last)],
         };
-        let order: Vec<Backup<'_>> = order.into_iter().flatten().collect();
+        let order: Vec<BackupSegment<'_>> = order.into_iter().flatten().collect();
         let (mut stage, mut position) = (0, 0);
         let mut roles = Vec::new();
         for (segment, entry) in metadata.segments.data() {
@@ -60,7 +60,7 @@ impl Reencryption<'_> {
                 let what = what.what.clone();
                 return Err(ReencryptionError::Foreign { segment, what });
             }
-            let part = Part {
+            let part = DataPart {
                 segment,
                 entry,
                 digest: entry.crypt().map(|_| metadata.digest_of_segment(segment)),
@@ -76,8 +76,8 @@ impl Reencryption<'_> {
                 let Some(found) = (stage..order.len()).find(|&at| misfits[at].is_none()) else {
                     let nearest = misfits
                         .into_iter()
-                        .map(|misfit| misfit.unwrap_or(Misfit::Order));
-                    return Err(part.error(nearest.max().unwrap_or(Misfit::Order)));
+                        .map(|misfit| misfit.unwrap_or(StretchMisfit::Order));
+                    return Err(part.error(nearest.max().unwrap_or(StretchMisfit::Order)));
                 };
                 stage = found;
                 roles.push(order[found].entry.role);
@@ -92,7 +92,7 @@ impl Reencryption<'_> {
     }
 
     /// What keeps `part` from being a stretch of `backup`.
-    fn misfit(&self, part: &Part<'_>, backup: Backup<'_>) -> Option<Misfit> {
+    fn misfit(&self, part: &DataPart<'_>, backup: BackupSegment<'_>) -> Option<StretchMisfit> {
         let hot = part.entry.role == SegmentRole::InReencryption;
         let how = |entry: &SegmentEntry, digest: Option<u32>| {
             let segment = entry.crypt()?;
@@ -101,11 +101,11 @@ impl Reencryption<'_> {
         // A hot zone may have both digests.
         let digest = if hot { backup.digest } else { part.digest };
         if how(part.entry, digest) != how(backup.entry, backup.digest) {
-            return Some(Misfit::Encryption);
+            return Some(StretchMisfit::Encryption);
         }
 
         let position = part.position;
-        let lies = |backup: Backup<'_>| Misfit::Offset {
+        let lies = |backup: BackupSegment<'_>| StretchMisfit::Offset {
             expected: backup.entry.offset().saturating_add(position),
         };
         // What was moved is no more where it was before.
@@ -123,7 +123,7 @@ impl Reencryption<'_> {
             // Always in units of 512 bytes.
             let expected = whole.geometry.iv_offset.wrapping_add(position / 512);
             if segment.geometry.iv_offset != expected {
-                return Some(Misfit::IvTweak { expected });
+                return Some(StretchMisfit::IvTweak { expected });
             }
         }
         // What was moved ends where it did. Of all others cryptsetup forgets the size that
@@ -136,7 +136,7 @@ impl Reencryption<'_> {
                 position.checked_add(size).is_some_and(|end| end <= all)
             }
         };
-        (is_moved && !ends_within).then_some(Misfit::Len)
+        (is_moved && !ends_within).then_some(StretchMisfit::Len)
     }
 
     /// `found` is the length of the data, which all have fixed sizes, and `roles` those
@@ -160,27 +160,27 @@ impl Reencryption<'_> {
     }
 }
 
-impl Part<'_> {
-    fn error(&self, misfit: Misfit) -> ReencryptionError {
+impl DataPart<'_> {
+    fn error(&self, misfit: StretchMisfit) -> ReencryptionError {
         let Self {
             segment, position, ..
         } = *self;
         match misfit {
-            Misfit::Encryption => ReencryptionError::Neither { segment },
-            Misfit::Offset { expected } => ReencryptionError::Offset {
+            StretchMisfit::Encryption => ReencryptionError::Neither { segment },
+            StretchMisfit::Offset { expected } => ReencryptionError::Offset {
                 segment,
                 position,
                 found: self.entry.offset(),
                 expected,
             },
-            Misfit::IvTweak { expected } => ReencryptionError::IvTweak {
+            StretchMisfit::IvTweak { expected } => ReencryptionError::IvTweak {
                 segment,
                 position,
                 found: self.entry.crypt().map_or(0, |s| s.geometry.iv_offset),
                 expected,
             },
-            Misfit::Len => ReencryptionError::TooLong { segment, position },
-            Misfit::Order => ReencryptionError::Order { segment },
+            StretchMisfit::Len => ReencryptionError::TooLong { segment, position },
+            StretchMisfit::Order => ReencryptionError::Order { segment },
         }
     }
 }

@@ -34,14 +34,14 @@ pub(crate) struct Reencryption<'a> {
     /// The keyslot's digest, which is over all of this.
     pub digest: u32,
     version: u8,
-    pub(super) previous: Backup<'a>,
-    pub(super) last: Backup<'a>,
-    pub(super) moved: Option<Backup<'a>>,
+    pub(super) previous: BackupSegment<'a>,
+    pub(super) last: BackupSegment<'a>,
+    pub(super) moved: Option<BackupSegment<'a>>,
 }
 
 /// A backup segment, and its key's digest if it is encrypted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Backup<'a> {
+pub(super) struct BackupSegment<'a> {
     pub(super) entry: &'a SegmentEntry,
     pub(super) digest: Option<u32>,
 }
@@ -77,7 +77,7 @@ impl<'a> Reencryption<'a> {
                 });
             }
             let digest = entry.crypt().map(|_| metadata.digest_of_segment(number));
-            Ok(Some(Backup { entry, digest }))
+            Ok(Some(BackupSegment { entry, digest }))
         };
         let find_required = |role: SegmentRole| {
             let flag = role.flag().unwrap_or_default();

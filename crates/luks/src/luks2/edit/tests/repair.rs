@@ -71,7 +71,7 @@ fn what_begins_like_something_else_is_left_alone() {
     let entries = || SIGNATURES.iter().filter(|entry| entry.stops_repair);
     assert_eq!(entries().count(), 20);
     for entry in entries() {
-        let (SignaturePlace::Start(offset), magic, name) = (entry.place, entry.magic, entry.name)
+        let (MagicPlace::Start(offset), magic, name) = (entry.place, entry.magic, entry.name)
         else {
             panic!("{} is not at the beginning", entry.name);
         };

@@ -153,7 +153,7 @@ pub(crate) fn unlock(
     backend: &dyn Backend,
     options: &UnlockOptions,
 ) -> Result<Unlocked, UnlockError> {
-    let mut opening = Opening {
+    let mut attempt = UnlockAttempt {
         keyslots,
         foreign: &BTreeMap::new(),
         storage,
@@ -167,11 +167,11 @@ pub(crate) fn unlock(
         digest,
         encryption,
     };
-    Unlocked::of(opening.open_all(&[key])?)
+    Unlocked::of(attempt.open_all(&[key])?)
 }
 
 /// The attempt to open a volume with one secret.
-pub(super) struct Opening<'a> {
+pub(super) struct UnlockAttempt<'a> {
     pub(super) keyslots: &'a BTreeMap<u32, Keyslot>,
     pub(super) foreign: &'a BTreeMap<u32, Foreign>,
     /// Has the areas.
@@ -182,7 +182,7 @@ pub(super) struct Opening<'a> {
     pub(super) budget: Budget,
 }
 
-impl<'a> Opening<'a> {
+impl<'a> UnlockAttempt<'a> {
     /// The keys that are needed, in their order.
     pub(super) fn open_all(
         &mut self,
@@ -229,8 +229,8 @@ impl<'a> Opening<'a> {
         let mut skipped: Vec<Skipped> = Vec::new();
         for (keyslot, candidate) in self.candidates(digest) {
             let result = match candidate {
-                Candidate::Known(candidate) => self.attempt(candidate, digest),
-                Candidate::Foreign(foreign) => Err(KeyslotError::Unsupported {
+                KeyslotCandidate::Known(candidate) => self.try_keyslot(candidate, digest),
+                KeyslotCandidate::Foreign(foreign) => Err(KeyslotError::Unsupported {
                     what: foreign.what.clone(),
                 }),
             };
@@ -262,7 +262,7 @@ impl<'a> Opening<'a> {
 
     /// The keyslots to try for a digest's key, in order. Those that this version does
     /// not open come last.
-    fn candidates(&self, digest: &Digest) -> Vec<(u32, Candidate<'a>)> {
+    fn candidates(&self, digest: &Digest) -> Vec<(u32, KeyslotCandidate<'a>)> {
         // Of a digest that none of the wanted ones has the key of, any will do.
         let wanted = self.options.keyslots.iter().copied();
         let only: Vec<u32> = wanted
@@ -287,16 +287,16 @@ impl<'a> Opening<'a> {
             .iter()
             .filter(|(number, _)| digest.keyslots.contains(number))
             .filter(|(number, _)| only.is_empty() || only.contains(number))
-            .map(|(&number, foreign)| (number, Candidate::Foreign(foreign)));
+            .map(|(&number, foreign)| (number, KeyslotCandidate::Foreign(foreign)));
         known
             .into_iter()
-            .map(|(number, keyslot)| (number, Candidate::Known(keyslot)))
+            .map(|(number, keyslot)| (number, KeyslotCandidate::Known(keyslot)))
             .chain(foreign)
             .collect()
     }
 
     /// The volume key, or `None` when the secret does not open the keyslot.
-    fn attempt(
+    fn try_keyslot(
         &mut self,
         keyslot: &Keyslot,
         digest: &Digest,
@@ -337,7 +337,7 @@ impl<'a> Opening<'a> {
 }
 
 /// A keyslot to try, or why it cannot be.
-enum Candidate<'a> {
+enum KeyslotCandidate<'a> {
     Known(&'a Keyslot),
     Foreign(&'a Foreign),
 }
