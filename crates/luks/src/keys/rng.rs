@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random bytes: salts, and what unused places of the keyslots area hold.
+//! Random bytes: salts, UUIDs, and what unused places hold, so that they look like used ones.
 
 use std::{io, ops::Range};
 
