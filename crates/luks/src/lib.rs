@@ -72,7 +72,6 @@ mod luks1;
 mod luks1_error;
 mod luks2;
 mod policy;
-mod signature;
 mod volume;
 
 pub use backup::{BackupError, HeaderBackup, Misfit, RestoreError};
@@ -115,6 +114,5 @@ pub use luks2::segments::{Extent, ExtentCipher};
 pub use luks2::token::{FileLengthError, Token, check_file_length};
 pub use luks2::unlock::{KeyslotError, OpenedKey, Skipped, UnlockError, UnlockOptions, Unlocked};
 pub use policy::{HeaderPolicy, PolicyError};
-pub use signature::{Signature, signatures};
 pub use uuid::Uuid;
 pub use volume::{VolumeHeader, VolumeReadError};

@@ -56,7 +56,5 @@ pub use disk::{Disk, DiskError, DiskOptions, EngineTime, Part, Transfer, Transfe
 pub use geometry::{Geometry, GeometryError, IvMode, SectorSize, SectorSizeError};
 pub use memory::MemoryStorage;
 pub use raw_cipher::{RawCipher, RawError};
-pub use signature::{
-    SIGNATURES, Signature, SignatureEntry, SignaturePlace, foreign_signature, signatures,
-};
+pub use signature::{KnownMagic, MagicPlace, SIGNATURES, Signature, foreign_signature, signatures};
 pub use storage::{Extent, ReadAt, Storage, WriteAt};

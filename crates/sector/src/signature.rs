@@ -8,7 +8,7 @@ use crate::Storage;
 
 /// Where a magic stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MagicPlace {
+pub enum MagicPlace {
     /// That many bytes behind the beginning.
     Start(u64),
     /// That many bytes before the end.
@@ -31,8 +31,10 @@ impl MagicPlace {
 }
 
 /// An entry of [`SIGNATURES`].
-pub(crate) struct KnownMagic {
+pub struct KnownMagic {
+    /// Where the magic stands.
     pub place: MagicPlace,
+    /// The bytes that are looked for.
     pub magic: &'static [u8],
     /// What they are the sign of, in words.
     pub name: &'static str,
@@ -78,7 +80,7 @@ const UDF: &str = "a UDF file system";
 const ISO: &str = "an ISO 9660 file system";
 
 /// The order is that of the offsets; repairing names the first.
-pub(crate) const SIGNATURES: [KnownMagic; 77] = [
+pub const SIGNATURES: [KnownMagic; 77] = [
     other(Start(0), b"LUKS\xba\xbe", LUKS),
     start(0, b"XFSB", "an XFS file system"),
     start(0, b"hsqs", "a squashfs file system"),
@@ -321,7 +323,10 @@ impl Looker<'_> {
 
 /// The first signature in a header's place that shows that something else begins there,
 /// in words.
-pub(crate) fn foreign_signature(storage: &dyn Storage) -> io::Result<Option<&'static str>> {
+///
+/// # Errors
+/// The storage's.
+pub fn foreign_signature(storage: &dyn Storage) -> io::Result<Option<&'static str>> {
     let len = storage.len()?;
     for entry in SIGNATURES.iter().filter(|entry| entry.stops_repair) {
         let mut found = vec![0; entry.magic.len()];

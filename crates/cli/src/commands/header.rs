@@ -166,7 +166,11 @@ fn repair_luks1(
     console::print(&said)
 }
 
-fn repair_luks2(mut header: Luks2Header, change: &MetadataChange<'_>, overwrite: Overwrite) -> Result<()> {
+fn repair_luks2(
+    mut header: Luks2Header,
+    change: &MetadataChange<'_>,
+    overwrite: Overwrite,
+) -> Result<()> {
     let repaired = header
         .repair(change.storage(), overwrite)
         .map_err(|error| failed(change.path(), &error))?;

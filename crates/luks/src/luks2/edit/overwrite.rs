@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a change may write over.
 
-use luxor_sector::Storage;
+use luxor_sector::{Storage, foreign_signature};
 
 use super::error::ChangeError;
-use crate::{
-    luks2::{
-        binary_header::CopyKind,
-        copy::{CopyError, CopyStatus},
-    },
-    signature::foreign_signature,
+use crate::luks2::{
+    binary_header::CopyKind,
+    copy::{CopyError, CopyStatus},
 };
 
 /// What [`Luks2Header::repair`](crate::Luks2Header::repair) may overwrite.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A damaged or older copy of the metadata, made anew from the other one.
 
-use luxor_sector::{Storage, foreign_signature};
+use luxor_sector::Storage;
 
 use super::{draft::write_copy, error::ChangeError, overwrite::Overwrite};
 use crate::luks2::{

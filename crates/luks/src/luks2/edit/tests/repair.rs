@@ -3,12 +3,10 @@
 
 use std::{collections::HashSet, io};
 
-use luxor_sector::{MemoryStorage, SIGNATURES, SignaturePlace, Storage};
+use luxor_sector::{MagicPlace, MemoryStorage, SIGNATURES, Storage};
 
 use super::{HEADER, changeable, volume};
-use crate::{
-    ChangeError, CopyKind, Luks2Header, Overwrite, ReadError, Uuid,
-};
+use crate::{ChangeError, CopyKind, Luks2Header, Overwrite, ReadError, Uuid};
 
 #[test]
 fn the_bad_copy_is_made_anew() {
