@@ -99,6 +99,10 @@ impl DataFile {
     ///
     /// # Errors
     /// [`DataFileError::Read`].
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "an empty one is like any other"
+    )]
     pub fn len(&self) -> Result<u64, DataFileError> {
         Storage::len(&self.file).map_err(|error| self.unreadable(error))
     }

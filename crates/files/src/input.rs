@@ -155,6 +155,10 @@ impl Input {
     /// The number of bytes from its beginning to its end, as it was when the
     /// input was opened. None for pipes and the like.
     #[must_use]
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "an empty one is like any other"
+    )]
     pub fn len(&self) -> Option<u64> {
         match &self.kind {
             Kind::Seekable(place) => Some(place.len),
