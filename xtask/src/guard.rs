@@ -34,7 +34,7 @@ const UNDER_VALGRIND: [&str; 2] = ["aesni", "portable"];
 pub fn steps(steps: &mut Steps) {
     steps.run("speed: the kernels' loops", || {
         for_x86_64(|| {
-            process::run(cargo("build --locked --release --package luxor"))?;
+            process::run(cargo("build --locked --release --package luxor-cli"))?;
             passes::check(&released("luxor")?)
         })
     });

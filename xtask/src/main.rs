@@ -241,7 +241,7 @@ fn bench(args: &[&str]) -> Result<String, String> {
     // Goes into the results.
     let describe = "describe --always --abbrev=40 --dirty".split(' ');
     let commit = process::output(process::command("git").args(describe))?;
-    process::run(cargo("build --locked --release --package luxor"))?;
+    process::run(cargo("build --locked --release --package luxor-cli"))?;
     let mut run =
         cargo("run --locked --release --package luxor-bench --features luxor-bench/rivals --");
     process::run(run.args(args).env("LUXOR_COMMIT", commit.trim()))

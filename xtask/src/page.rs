@@ -31,7 +31,7 @@ const BROWSERS: [&str; 4] = [
 /// All that is checked.
 pub fn steps(steps: &mut Steps) {
     let made = steps.run("report: quick", || {
-        process::run(cargo("build --locked --package luxor"))?;
+        process::run(cargo("build --locked --package luxor-cli"))?;
         process::run(cargo(
             "build --locked --package luxor-bench --features fpga",
         ))?;

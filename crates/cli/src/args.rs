@@ -16,7 +16,9 @@ mod volume;
 
 use std::{
     ffi::{OsStr, OsString},
+    num::NonZeroUsize,
     path::PathBuf,
+    sync::Arc,
 };
 
 use clap::{
@@ -46,7 +48,9 @@ pub use self::{
     tools::{BenchArgs, CompletionsArgs, EnginesArgs, ManArgs, ReportArgs},
     volume::{DecryptArgs, EncryptArgs, FormatArgs, NewVolumeArgs, Sparse, VolumeType},
 };
-use crate::engine;
+use luxor::{Context, engines};
+
+use crate::console::Console;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -171,6 +175,17 @@ pub struct GlobalArgs {
     /// Say what happens: engine, keyslot, memory that could not be locked
     #[arg(short, long, global = true, help_heading = "General")]
     pub verbose: bool,
+}
+
+impl GlobalArgs {
+    /// What the library needs to know of them.
+    pub fn context(&self, console: Console) -> Context {
+        Context {
+            engine: self.engine.clone(),
+            threads: self.threads.and_then(|n| NonZeroUsize::new(n.into())),
+            events: Arc::new(console),
+        }
+    }
 }
 
 /// The commands.
@@ -364,7 +379,7 @@ impl AnyName {
         Self(|| {
             ["auto"]
                 .into_iter()
-                .chain(engine::registry().names())
+                .chain(engines::registry().names())
                 .collect()
         })
     }

@@ -6,6 +6,8 @@ use std::io::{self, Write};
 
 use luxor_files::standard_streams;
 
+use luxor::Events;
+
 use crate::{
     args::GlobalArgs,
     error::{Error, Result},
@@ -53,6 +55,16 @@ impl Console {
         if !self.quiet {
             say(&format!("luxor: warning: {}", text.as_ref()));
         }
+    }
+}
+
+impl Events for Console {
+    fn warning(&self, text: &str) {
+        self.warn(text);
+    }
+
+    fn note(&self, text: &str) {
+        Self::note(*self, text);
     }
 }
 

@@ -1,156 +1,80 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Failures as the user sees them: one clear line, perhaps a hint, an exit code.
+//! Failures as the user sees them: one clear line, perhaps a hint, an exit code. The
+//! library's errors know nothing of the command line: here they get its words.
 
-use std::{fmt, io};
+use std::{error::Error as _, io};
 
+use luxor_engine::SelectError;
 use luxor_files::{
-    DataFileError, FileErrorClass, InputError, NotLocked, OutputError, io_words,
+    DataFileError, NotLocked, OutputError,
     locks::{Access, LockError},
     path_name,
 };
 
-/// The exit codes of a failure. 0 is success.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// Bad usage, not a volume, damaged metadata, unreadable key file, I/O
-    /// error, disk full.
-    Failure = 1,
-    /// No usable key.
-    NoKey = 2,
-    /// Out of memory, Argon2's need included.
-    OutOfMemory = 3,
-    /// The volume or the input does not exist.
-    Missing = 4,
-    /// The output exists, or is locked or mounted.
-    Busy = 5,
-    /// A signal ended the program.
-    Interrupted = 130,
-}
+pub use luxor::{Error, ErrorClass, Result};
 
-impl Exit {
-    /// The number that the shell sees.
-    #[must_use]
-    pub const fn code(self) -> u8 {
-        self as u8
+/// The exit code after a signal.
+pub const INTERRUPTED: u8 = 130;
+
+/// The code that the program ends with. 0 is success.
+#[must_use]
+pub fn exit_code(error: &Error) -> u8 {
+    match error.class() {
+        ErrorClass::NoKey => 2,
+        ErrorClass::OutOfMemory => 3,
+        ErrorClass::Missing => 4,
+        ErrorClass::Busy => 5,
+        _ => 1,
     }
 }
 
-/// Why a command failed.
-#[derive(Debug)]
-pub struct Error {
-    exit: Exit,
-    message: String,
-    hint: Option<String>,
+/// A "no" with exit code 1, for scripts: nothing is said.
+#[must_use]
+pub fn silent() -> Error {
+    Error::failure("")
 }
 
-impl Error {
-    /// A failure with the exit code `exit`.
-    #[must_use]
-    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self {
-            exit,
-            message: message.into(),
-            hint: None,
-        }
+/// The lines that the user sees; `None` for [`silent`].
+#[must_use]
+pub fn lines(error: &Error) -> Option<String> {
+    if error.message().is_empty() {
+        return None;
     }
-
-    /// A failure with exit code 1.
-    #[must_use]
-    pub fn failure(message: impl Into<String>) -> Self {
-        Self::new(Exit::Failure, message)
-    }
-
-    /// A "no" with exit code 1, for scripts: nothing is said.
-    #[must_use]
-    pub fn silent() -> Self {
-        Self::failure("")
-    }
-
-    /// A failed input or output operation: `what` is like "cannot read photos.tar".
-    #[must_use]
-    pub fn io(what: impl fmt::Display, error: &io::Error) -> Self {
-        let exit = FileErrorClass::from(error).into();
-        Self::new(exit, format!("{what}: {}", io_words(error)))
-    }
-
-    /// As it is, with a second line that says what can be done.
-    #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-
-    /// What happened, without the program's name and the hint.
-    #[must_use]
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-
-    /// The code that the program ends with.
-    #[must_use]
-    pub fn exit(&self) -> Exit {
-        self.exit
-    }
+    let message = message(error).unwrap_or_else(|| error.message().to_owned());
+    let hint = error.hint_text().or_else(|| hint(error));
+    let hint = hint.map_or_else(String::new, |hint| format!("\n  {hint}"));
+    Some(format!("luxor: {message}{hint}"))
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "luxor: {}", self.message)?;
-        match &self.hint {
-            Some(hint) => write!(f, "\n  {hint}"),
-            None => Ok(()),
-        }
-    }
+/// The message of an error that is about an option, with that option's name.
+fn message(error: &Error) -> Option<String> {
+    let error: &OutputError = error.source()?.downcast_ref()?;
+    Some(match error {
+        OutputError::Exists { .. } => format!("{error} (--force replaces it)"),
+        OutputError::OneOfTwo { path } => format!(
+            "{} exists already, and OUTPUT and --header are not replaced together: remove it, \
+             or name another file",
+            path_name(path)
+        ),
+        OutputError::Foreign { .. } => format!("{error}; --force writes to it"),
+        OutputError::IsDevice { .. } => format!("{error}: --force overwrites what is on it"),
+        _ => return None,
+    })
 }
 
-impl std::error::Error for Error {}
-
-/// The result of a command.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-impl From<FileErrorClass> for Exit {
-    fn from(class: FileErrorClass) -> Self {
-        match class {
-            FileErrorClass::Missing => Self::Missing,
-            FileErrorClass::Busy => Self::Busy,
-            FileErrorClass::OutOfMemory => Self::OutOfMemory,
-            _ => Self::Failure,
-        }
+/// What can be done on the command line.
+fn hint(error: &Error) -> Option<&'static str> {
+    let source = error.source()?;
+    if source.is::<SelectError>() {
+        return Some("`luxor engines` lists what there is.");
     }
-}
-
-impl From<InputError> for Error {
-    fn from(error: InputError) -> Self {
-        Self::new(error.class().into(), error.to_string())
-    }
-}
-
-impl From<OutputError> for Error {
-    fn from(error: OutputError) -> Self {
-        let message = match &error {
-            OutputError::Exists { .. } => format!("{error} (--force replaces it)"),
-            OutputError::OneOfTwo { path } => format!(
-                "{} exists already, and OUTPUT and --header are not replaced together: remove it, \
-                 or name another file",
-                path_name(path)
-            ),
-            OutputError::Foreign { .. } => format!("{error}; --force writes to it"),
-            OutputError::IsDevice { .. } => format!("{error}: --force overwrites what is on it"),
-            _ => error.to_string(),
-        };
-        Self::new(error.class().into(), message)
-    }
-}
-
-impl From<DataFileError> for Error {
-    fn from(error: DataFileError) -> Self {
-        let failure = Self::new(error.class().into(), error.to_string());
-        match error {
+    if let Some(error) = source.downcast_ref() {
+        return match error {
             DataFileError::InUse { .. }
             | DataFileError::Locked {
                 access: Access::Write,
                 ..
-            } => failure.hint("With --read-only it can be used beside other readers."),
+            } => Some("With --read-only it can be used beside other readers."),
             DataFileError::Open {
                 access: Access::Write,
                 source,
@@ -160,27 +84,21 @@ impl From<DataFileError> for Error {
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
             ) =>
             {
-                failure.hint("--read-only needs no permission to write.")
+                Some("--read-only needs no permission to write.")
             }
-            _ => failure,
-        }
+            _ => None,
+        };
     }
-}
-
-impl From<NotLocked> for Error {
-    fn from(error: NotLocked) -> Self {
-        let failure = Self::new(error.class().into(), error.to_string());
-        match error.source {
-            LockError::Held(_) => {
-                failure.hint("Run the command again when that program has ended; lslocks shows it.")
-            }
-            LockError::Missing { .. } => failure.hint(
-                "Without the lock, two changes at the same time can lose keys. Run the \
-                 command as root, or with --disable-locks when no other program changes \
-                 the volume.",
-            ),
-            _ => failure,
+    match source.downcast_ref::<NotLocked>()?.source {
+        LockError::Held(_) => {
+            Some("Run the command again when that program has ended; lslocks shows it.")
         }
+        LockError::Missing { .. } => Some(
+            "Without the lock, two changes at the same time can lose keys. Run the \
+             command as root, or with --disable-locks when no other program changes \
+             the volume.",
+        ),
+        _ => None,
     }
 }
 
@@ -192,9 +110,9 @@ mod tests {
     fn a_hint_is_a_second_line() {
         let error = Error::io("cannot read x", &io::Error::from_raw_os_error(2)).hint("Look.");
         assert_eq!(
-            error.to_string(),
+            lines(&error).unwrap(),
             "luxor: cannot read x: No such file or directory\n  Look."
         );
-        assert_eq!(error.exit().code(), 1);
+        assert_eq!(exit_code(&error), 1);
     }
 }

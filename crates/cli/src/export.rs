@@ -7,6 +7,7 @@ mod tests;
 
 use std::{collections::HashMap, fmt, num::NonZeroUsize, sync::Arc};
 
+use luxor::Engine;
 use luxor_engine::{LoadedKey, Mode};
 use luxor_files::{
     DataFile, Input, Role,
@@ -20,7 +21,6 @@ use crate::{
     args::{AnyLuks, ExportArgs, GlobalArgs},
     commands::inputs,
     console::Console,
-    engine::Engine,
     error::{Error, Result},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
@@ -63,7 +63,7 @@ fn open_luks(
         )));
     }
     let shown = path_name(&args.volume);
-    let engine = Engine::select(global, Mode::Xts, console)?;
+    let engine = Engine::select(&global.context(console), Mode::Xts)?;
     let data = DataFile::open(&args.volume, access(args))?;
     let secrets = SecretSource::new(global, &inputs("VOLUME", &args.volume, global), console)?;
     let input = data.input()?;

@@ -37,7 +37,7 @@ use nix::{
 pub use self::inherited::inherited;
 use luxor_files::{path_name, temporary::Temporary};
 
-use crate::error::{Error, Exit, Result};
+use crate::error::{Error, ErrorClass, Result};
 
 /// The port of NBD (IANA's `nbd`).
 const NBD_PORT: u16 = 10809;
@@ -187,7 +187,7 @@ fn stale(path: &Path) -> Result<Option<Metadata>> {
     };
     if !metadata.file_type().is_socket() {
         return Err(Error::new(
-            Exit::Busy,
+            ErrorClass::Busy,
             format!("{} exists and is no socket", path_name(path)),
         ));
     }
@@ -199,7 +199,7 @@ fn stale(path: &Path) -> Result<Option<Metadata>> {
         Err(Errno::ENOENT) => Ok(None),
         Err(errno @ (Errno::EACCES | Errno::EPERM)) => Err(failed(errno)),
         _ => Err(Error::new(
-            Exit::Busy,
+            ErrorClass::Busy,
             format!("another program listens at {}", path_name(path)),
         )
         .hint("Stop it, or take another path.")),
@@ -229,7 +229,7 @@ pub fn listen_tcp(text: &str) -> Result<Vec<TcpListener>> {
             let what = format!("cannot listen at {address}");
             match error.kind() {
                 io::ErrorKind::AddrInUse => {
-                    Error::new(Exit::Busy, format!("{what}: another program does"))
+                    Error::new(ErrorClass::Busy, format!("{what}: another program does"))
                 }
                 _ => Error::io(what, &error),
             }
@@ -293,7 +293,7 @@ mod tests {
             SocketFile::listen(&path).unwrap_err(),
         ] {
             assert!(error.to_string().contains("another program"), "{error}");
-            assert_eq!(error.exit(), Exit::Busy);
+            assert_eq!(error.class(), ErrorClass::Busy);
         }
         assert!(path.exists());
         // As after a crash.
@@ -332,7 +332,7 @@ mod tests {
             let (winners, others): (Vec<_>, Vec<_>) = all.into_iter().partition(Result::is_ok);
             assert_eq!(winners.len(), 1);
             for other in others {
-                assert_eq!(other.unwrap_err().exit(), Exit::Busy);
+                assert_eq!(other.unwrap_err().class(), ErrorClass::Busy);
             }
             drop((client, winners));
             assert!(!path.exists());
@@ -349,7 +349,7 @@ mod tests {
             SocketFile::listen(&path).unwrap_err(),
         ] {
             assert!(error.to_string().contains("is no socket"), "{error}");
-            assert_eq!(error.exit(), Exit::Busy);
+            assert_eq!(error.class(), ErrorClass::Busy);
         }
         assert_eq!(fs::read(&path).unwrap(), b"photos");
         let long = folder.path().join("x".repeat(108));
@@ -384,7 +384,7 @@ mod tests {
         let taken = listen_tcp("127.0.0.1:0").unwrap();
         let port = taken[0].local_addr().unwrap().port();
         let error = listen_tcp(&format!("127.0.0.1:{port}")).unwrap_err();
-        assert_eq!(error.exit(), Exit::Busy);
+        assert_eq!(error.class(), ErrorClass::Busy);
     }
 
     #[test]

@@ -4,13 +4,11 @@
 #![deny(unsafe_code)]
 
 mod args;
-mod calibration;
 mod commands;
 mod confirm;
 mod console;
 mod contents;
 mod cryptsetup;
-mod engine;
 mod error;
 mod export;
 mod listen;
@@ -30,7 +28,7 @@ use luxor_files::standard_streams;
 use crate::{
     args::{Cli, Command},
     console::{Console, say},
-    error::{Error, Exit, Result},
+    error::{Error, Result},
 };
 
 fn main() -> ExitCode {
@@ -50,17 +48,17 @@ fn main() -> ExitCode {
 }
 
 fn failed(error: &Error) -> ExitCode {
-    if !error.message().is_empty() {
-        say(&error.to_string());
+    if let Some(lines) = error::lines(error) {
+        say(&lines);
     }
-    error.exit().code().into()
+    error::exit_code(error).into()
 }
 
 fn run(cli: &Cli) -> Result<()> {
     process::handle_signals()?;
-    engine::check(&cli.global)?;
-    check_policy_is_used(cli)?;
     let console = Console::new(&cli.global);
+    luxor::engines::check(&cli.global.context(console))?;
+    check_policy_is_used(cli)?;
     match &cli.command {
         Command::Encrypt(args) => commands::encrypt::run(args, &cli.global, console),
         Command::Decrypt(args) => commands::decrypt::run(args, &cli.global, console),
@@ -139,7 +137,7 @@ fn usage(error: &clap::Error) -> ExitCode {
                 None => text,
             }
             .trim_end());
-            Exit::Failure.code().into()
+            ExitCode::FAILURE
         }
     }
 }

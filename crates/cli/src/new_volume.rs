@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A volume in the making, of either version.
 
+use luxor::Engine;
 use luxor_engine::{Backend, KeySize, LoadedKey};
 use luxor_files::Output;
 use luxor_luks::{
@@ -11,8 +12,7 @@ use luxor_sector::SectorSize;
 
 use crate::{
     args::{NewVolumeArgs, VolumeType},
-    engine::Engine,
-    error::{Error, Exit, Result},
+    error::{Error, ErrorClass, Result},
 };
 
 /// What a new volume shall be.
@@ -80,12 +80,12 @@ impl VolumeOptions {
             }
         };
         volume.map_err(|error: CreateError| {
-            let exit = if error.is_out_of_memory() {
-                Exit::OutOfMemory
+            let class = if error.is_out_of_memory() {
+                ErrorClass::OutOfMemory
             } else {
-                Exit::Failure
+                ErrorClass::Failure
             };
-            Error::new(exit, error.to_string())
+            Error::new(class, error.to_string())
         })
     }
 }

@@ -16,7 +16,7 @@ use nix::{
     libc,
 };
 
-use crate::error::{Error, Exit, Result};
+use crate::error::{Error, ErrorClass, Result};
 
 /// A pid file that is ours until this is dropped, which removes it.
 ///
@@ -143,7 +143,7 @@ fn check_stale(file: &File, path: &Path) -> Result<()> {
     let is_number = number.iter().all(u8::is_ascii_digit) && text.len() < LONGEST;
     if !is_file || !is_number {
         return Err(Error::new(
-            Exit::Busy,
+            ErrorClass::Busy,
             format!("{} exists and is no pid file", path_name(path)),
         ));
     }
@@ -151,7 +151,7 @@ fn check_stale(file: &File, path: &Path) -> Result<()> {
     match fcntl(file, FcntlArg::F_OFD_GETLK(&mut question)) {
         // Where there are no locks nobody has one.
         Ok(_) if i32::from(question.l_type) != libc::F_UNLCK => Err(Error::new(
-            Exit::Busy,
+            ErrorClass::Busy,
             format!(
                 "{} belongs to a process that is running: {}",
                 path_name(path),
@@ -237,7 +237,7 @@ mod tests {
             let words = error.to_string();
             assert!(words.contains("running"), "{words}");
             assert!(words.contains(&process::id().to_string()), "{words}");
-            assert_eq!(error.exit(), Exit::Busy);
+            assert_eq!(error.class(), ErrorClass::Busy);
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 
@@ -262,7 +262,7 @@ mod tests {
             for error in errors {
                 let error = error.unwrap_err();
                 assert!(error.to_string().contains("no pid file"), "{error}");
-                assert_eq!(error.exit(), Exit::Busy);
+                assert_eq!(error.class(), ErrorClass::Busy);
             }
             assert_eq!(fs::read_to_string(&path).unwrap(), content);
         }

@@ -27,7 +27,7 @@ use signal_hook::{
 
 use crate::{
     console::{Console, say},
-    error::{Error, Exit, Result},
+    error::{Error, INTERRUPTED, Result},
 };
 
 /// To be called before a secret is read: no core dumps, and no other process of
@@ -119,7 +119,7 @@ fn interrupted() -> ! {
     });
     let _ = done.recv_timeout(LAST_WORDS);
     // Not `std::process::exit`, which could wait for a lock that another thread holds.
-    low_level::exit(Exit::Interrupted.code().into())
+    low_level::exit(INTERRUPTED.into())
 }
 
 fn continued() {

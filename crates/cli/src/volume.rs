@@ -26,7 +26,7 @@ use luxor_sector::Storage;
 use crate::{
     args::{GlobalArgs, LimitArgs, UnlockArgs},
     console::{Console, say},
-    error::{Error, Exit, Result},
+    error::{Error, ErrorClass, Result},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
 };
@@ -217,13 +217,13 @@ impl Volume {
                     say(&format!("luxor: {error}"));
                 }
                 Err(error) => {
-                    let exit = match () {
-                        () if error.is_wrong_secret() => Exit::NoKey,
-                        () if matches!(error, UnlockError::NoKeyslots) => Exit::NoKey,
-                        () if error.is_out_of_memory() => Exit::OutOfMemory,
-                        () => Exit::Failure,
+                    let class = match () {
+                        () if error.is_wrong_secret() => ErrorClass::NoKey,
+                        () if matches!(error, UnlockError::NoKeyslots) => ErrorClass::NoKey,
+                        () if error.is_out_of_memory() => ErrorClass::OutOfMemory,
+                        () => ErrorClass::Failure,
                     };
-                    return Err(Error::new(exit, format!("{}: {error}", self.name())));
+                    return Err(Error::new(class, format!("{}: {error}", self.name())));
                 }
             }
         }
@@ -303,7 +303,7 @@ impl Volume {
         match ReencryptionLock::acquire(self.header.uuid()) {
             Ok(Some(lock)) => Ok(Some(lock)),
             Ok(None) => Err(Error::new(
-                Exit::Busy,
+                ErrorClass::Busy,
                 format!("{}: cryptsetup is re-encrypting it just now", self.name()),
             )),
             Err(error) => Err(Error::io(format!("cannot lock {}", self.name()), &error)),
@@ -469,7 +469,7 @@ pub fn check_unused(change: &MetadataChange<'_>) -> Result<()> {
     let name = path_name(change.path());
     match change.user() {
         Ok(None) => Ok(()),
-        Ok(Some(user)) => Err(Error::new(Exit::Busy, format!("{name} is {user}"))),
+        Ok(Some(user)) => Err(Error::new(ErrorClass::Busy, format!("{name} is {user}"))),
         Err(error) => Err(Error::io(format!("cannot read {name}"), &error)),
     }
 }

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use luxor::Engine;
 use luxor_engine::Mode;
 use luxor_files::{Input, Role};
 use luxor_luks::{UnlockError, VolumeHeader};
@@ -11,7 +12,6 @@ use crate::{
     args::{CheckArgs, GlobalArgs},
     commands::{dump::Escaped, inputs},
     console::{self, Console},
-    engine::Engine,
     error::{Error, Result},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
@@ -109,7 +109,7 @@ pub fn run(args: &CheckArgs, global: &GlobalArgs, console: Console) -> Result<()
 
     // A key that opens nothing counts more than a damaged copy: it comes first.
     if let Some(secrets) = secrets {
-        let engine = Engine::select(global, Mode::Xts, console)?;
+        let engine = Engine::select(&global.context(console), Mode::Xts)?;
         let progress = ProgressStyleArgs::new(global, console, false);
         let unlocked = volume.test(&secrets, &*engine.backend, &args.unlock, progress, console);
         match unlocked {

@@ -3,6 +3,7 @@
 
 use std::{path::Path, sync::atomic::AtomicBool};
 
+use luxor::Engine;
 use luxor_engine::{Direction, LoadedKey, Mode};
 use luxor_files::{Input, Output, OutputOptions, Role, path_name};
 use luxor_sector::{
@@ -15,7 +16,6 @@ use crate::{
     commands::{check_not_needed, inputs, stream_error},
     console::Console,
     contents::warn_of_contents,
-    engine::Engine,
     error::{Error, Result},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
@@ -28,7 +28,7 @@ use crate::{
 /// When the volume, the secret or a file is not usable. Nothing is left of the
 /// output then.
 pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let engine = Engine::select(global, Mode::Xts, console)?;
+    let engine = Engine::select(&global.context(console), Mode::Xts)?;
     let input = Input::open(&args.input, Role::Data)?;
     let input_name = input.name();
     let secrets = SecretSource::new(global, &inputs("INPUT", &args.input, global), console)?;

@@ -8,6 +8,7 @@ use std::{
     path::Path,
 };
 
+use luxor::Engine;
 use luxor_engine::SecretBytes;
 use luxor_files::{Output, OutputOptions, Role, is_shown};
 use luxor_luks::{
@@ -20,7 +21,6 @@ use crate::{
     commands::{check_not_needed, inputs},
     confirm::confirm,
     console::{self, Console},
-    engine::Engine,
     error::{Error, Result},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
@@ -64,7 +64,7 @@ fn volume_key(
         )));
     };
     let encryption = segment.encryption;
-    let engine = Engine::select(global, encryption.mode(), console)?;
+    let engine = Engine::select(&global.context(console), encryption.mode())?;
     let secrets = SecretSource::new(global, &inputs("VOLUME", &args.volume, global), console)?;
     let mut file = match &args.volume_key_file {
         Some(path) => Some(key_file(path, args, global)?),

@@ -7,6 +7,7 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
+use luxor::Engine;
 use luxor_engine::{Direction, Mode};
 use luxor_files::{Input, Output, OutputOptions, Role, path_name};
 use luxor_sector::pipeline::{self, Job};
@@ -16,7 +17,6 @@ use crate::{
     commands::{check_not_needed, stream_error},
     console::Console,
     contents::warn_of_contents,
-    engine::Engine,
     error::{Error, Result},
     new_volume::VolumeOptions,
     progress::ProgressStyleArgs,
@@ -30,7 +30,7 @@ use crate::{
 /// usable. Nothing is left of the output then.
 pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<()> {
     let mut options = VolumeOptions::new(&args.volume, global.header.is_some())?;
-    let engine = Engine::select(global, Mode::Xts, console)?;
+    let engine = Engine::select(&global.context(console), Mode::Xts)?;
     let mut input = Input::open(&args.input, Role::Data)?;
     if let Some(len) = input.len() {
         options.set_file_length(len, &input.name())?;

@@ -5,14 +5,16 @@ mod calibrate;
 
 use std::fmt::Write;
 
+use luxor::{
+    Calibration,
+    engines::{calibrated, registry},
+};
 use luxor_engine::{Mode, Registry, self_test};
 use serde::Serialize;
 
 use crate::{
     args::{EnginesArgs, GlobalArgs},
-    calibration::Calibration,
     console::{self, Console},
-    engine::{self, registry},
     error::{Error, Result},
 };
 
@@ -26,7 +28,8 @@ pub fn run(args: &EnginesArgs, global: &GlobalArgs, console: Console) -> Result<
     }
     let registry = registry();
     let mut report = Report::of(&registry);
-    match engine::calibrated(&*registry.best(Mode::Xts)?, engine::threads(global)) {
+    let threads = global.context(console).thread_count();
+    match calibrated(&*registry.best(Mode::Xts)?, threads) {
         Ok(calibration) => report.auto_device = AutoDevice::of(&calibration),
         Err(why) => console.note(why),
     }

@@ -3,6 +3,7 @@
 
 use std::{fs, os::unix::fs::FileTypeExt, path::Path};
 
+use luxor::Engine;
 use luxor_engine::Mode;
 use luxor_files::{Output, OutputOptions, path_name};
 use luxor_sector::Storage;
@@ -12,8 +13,7 @@ use crate::{
     commands::check_not_needed,
     console::Console,
     contents::warn_of_contents,
-    engine::Engine,
-    error::{Error, Exit, Result},
+    error::{Error, ErrorClass, Result},
     new_volume::VolumeOptions,
     progress::ProgressStyleArgs,
     secrets::SecretSource,
@@ -26,7 +26,7 @@ use crate::{
 /// A new file does not appear then.
 pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<()> {
     let options = VolumeOptions::new(&args.new, global.header.is_some())?;
-    let engine = Engine::select(global, Mode::Xts, console)?;
+    let engine = Engine::select(&global.context(console), Mode::Xts)?;
     let secrets = SecretSource::new(global, &[], console)?;
     let (key_file, header) = (global.key_file.as_deref(), global.header.as_deref());
     if args.volume == Path::new("-") {
@@ -126,7 +126,7 @@ fn room(volume: &Path) -> Result<u64> {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(Error::new(
-                Exit::Missing,
+                ErrorClass::Missing,
                 format!("{} does not exist", path_name(volume)),
             )
             .hint("To make a new file: --size SIZE."));

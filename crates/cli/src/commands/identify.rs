@@ -6,7 +6,7 @@ use luxor_files::{Input, Role};
 use crate::{
     args::{GlobalArgs, IsLuksArgs, UuidArgs},
     console::{self, Console},
-    error::{Error, Result},
+    error::{Result, silent},
     volume::Volume,
 };
 
@@ -29,10 +29,10 @@ pub fn is_luks(args: &IsLuksArgs, global: &GlobalArgs, console: Console) -> Resu
     let path = global.header.as_deref().unwrap_or(&args.volume);
     let input = Input::open(path, Role::Metadata)?;
     let Some(version) = Volume::version(input, global, console)? else {
-        return Err(Error::silent());
+        return Err(silent());
     };
     match args.volume_type.is(version) {
         true => Ok(()),
-        false => Err(Error::silent()),
+        false => Err(silent()),
     }
 }

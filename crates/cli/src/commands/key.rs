@@ -7,6 +7,7 @@
 
 use std::{fmt::Display, path::Path};
 
+use luxor::Engine;
 use luxor_engine::{Mode, SecretBytes};
 use luxor_files::Role;
 use luxor_luks::{NewKeyslot, PbkdfKind, PbkdfOptions, Unlocked, VolumeHeader};
@@ -18,8 +19,7 @@ use crate::{
     },
     commands::inputs,
     console::{self, Console},
-    engine::Engine,
-    error::{Error, Exit, Result},
+    error::{Error, ErrorClass, Result},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
     volume::Volume,
@@ -146,7 +146,7 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn open(path: &'a Path, role: Role, global: &'a GlobalArgs, console: Console) -> Result<Self> {
-        let engine = Engine::select(global, Mode::Xts, console)?;
+        let engine = Engine::select(&global.context(console), Mode::Xts)?;
         let volume = Volume::open_metadata(path, role, global, console)?;
         Ok(Self {
             volume,
@@ -266,11 +266,11 @@ impl<'a> Session<'a> {
             .new_keyslot(unlocked, secret.expose(), pbkdf, backend);
         drop(step);
         new.map_err(|error| {
-            let exit = match error.is_out_of_memory() {
-                true => Exit::OutOfMemory,
-                false => Exit::Failure,
+            let class = match error.is_out_of_memory() {
+                true => ErrorClass::OutOfMemory,
+                false => ErrorClass::Failure,
             };
-            Error::new(exit, error.to_string())
+            Error::new(class, error.to_string())
         })
     }
 

@@ -8,7 +8,7 @@ use luxor_sector::pipeline::PipelineError;
 
 use crate::{
     args::GlobalArgs,
-    error::{Error, Exit, Result},
+    error::{Error, ErrorClass, Result},
 };
 
 pub mod bench;
@@ -41,7 +41,7 @@ fn stream_error(error: &PipelineError, input: &str, output: &str) -> Error {
         PipelineError::PartSector { .. } | PipelineError::SourceLen { .. } => {
             Error::failure(format!("{input}: {error}: is the file cut off?"))
         }
-        PipelineError::Memory => Error::new(Exit::OutOfMemory, error.to_string()),
+        PipelineError::Memory => Error::new(ErrorClass::OutOfMemory, error.to_string()),
         PipelineError::Crypt { source, .. } => Error::failure(format!("{error}: {source}")),
         _ => Error::failure(error.to_string()),
     }

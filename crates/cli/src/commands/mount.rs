@@ -17,7 +17,7 @@ use luxor_serve::fuse::{FileName, MountError, MountOptions, MountPoint, Mounted,
 use crate::{
     args::{GlobalArgs, MountArgs},
     console::Console,
-    error::{Error, Exit, Result},
+    error::{Error, ErrorClass, Result},
     export::Export,
     process::StopOnSignal,
     stats::{Page, Telling},
@@ -107,20 +107,22 @@ fn file_name(volume: &Path) -> FileName {
 fn refused(error: &MountError) -> Error {
     match error {
         MountError::NoFolder { folder } => Error::new(
-            Exit::Missing,
+            ErrorClass::Missing,
             format!("{} does not exist", path_name(folder)),
         ),
         MountError::NotAFolder { folder } => {
             Error::failure(format!("{} is not a folder", path_name(folder)))
         }
-        MountError::NotEmpty { folder } => {
-            Error::new(Exit::Busy, format!("{} is not empty", path_name(folder)))
-                .hint("What is in it could not be reached any more. Make a new folder.")
-        }
+        MountError::NotEmpty { folder } => Error::new(
+            ErrorClass::Busy,
+            format!("{} is not empty", path_name(folder)),
+        )
+        .hint("What is in it could not be reached any more. Make a new folder."),
         MountError::LeftBehind { folder } => {
             let folder = path_name(folder);
             let what = format!("{folder} is still the mount of a process that was killed");
-            Error::new(Exit::Busy, what).hint(format!("To take it away: fusermount3 -u {folder}"))
+            Error::new(ErrorClass::Busy, what)
+                .hint(format!("To take it away: fusermount3 -u {folder}"))
         }
         MountError::Folder { folder, source } => {
             Error::io(format!("cannot look into {}", path_name(folder)), source)

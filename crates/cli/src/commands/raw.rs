@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use luxor::Engine;
 use luxor_engine::{
     AesKey, Construction, DataUnitLen, DataUnitNumber, Direction, KeyError, KeySpec, Mode,
     ParallelOfbKey, SecretBytes, TweakSchedule, XtsKey,
@@ -15,8 +16,7 @@ use crate::{
     commands::check_not_needed,
     console::Console,
     contents::warn_of_contents,
-    engine::Engine,
-    error::{Error, Exit, Result},
+    error::{Error, ErrorClass, Result},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
 };
@@ -28,7 +28,7 @@ use crate::{
 /// length is not usable.
 pub fn run(args: &RawArgs, global: &GlobalArgs, console: Console) -> Result<()> {
     let parameters = Parameters::of(args, global)?;
-    let engine = Engine::select(global, parameters.mode, console)?;
+    let engine = Engine::select(&global.context(console), parameters.mode)?;
     let mut input = Input::open(&args.input, Role::Data)?;
     let secret = SecretSource::new(global, &[("INPUT", &args.input)], console)?;
     check_not_needed(
@@ -73,7 +73,7 @@ pub fn run(args: &RawArgs, global: &GlobalArgs, console: Console) -> Result<()> 
             RawError::Write { source, .. } => {
                 Error::io(format!("cannot write {output_name}"), source)
             }
-            RawError::Memory { .. } => Error::new(Exit::OutOfMemory, error.to_string()),
+            RawError::Memory { .. } => Error::new(ErrorClass::OutOfMemory, error.to_string()),
             _ => Error::failure(error.to_string()),
         })?;
     drop(progress);

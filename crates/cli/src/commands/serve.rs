@@ -12,7 +12,7 @@ use luxor_serve::{
 use crate::{
     args::{GlobalArgs, ServeArgs},
     console::Console,
-    error::{Error, Exit, Result},
+    error::{Error, ErrorClass, Result},
     export::Export,
     listen::{self, SocketFile},
     pid_file::PidFile,
@@ -66,11 +66,11 @@ pub fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Result<()
     }
     telling.announce(console);
     let served = server.run(&listeners, &stop).map_err(|error| {
-        let exit = match error {
-            ServeError::Thread { .. } => Exit::OutOfMemory,
-            _ => Exit::Failure,
+        let class = match error {
+            ServeError::Thread { .. } => ErrorClass::OutOfMemory,
+            _ => ErrorClass::Failure,
         };
-        Error::new(exit, format!("{}: {error}", export.name))
+        Error::new(class, format!("{}: {error}", export.name))
     });
     // Before the socket and the pid file go: who waits for that can have the volume.
     drop((telling, server, export));

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use luxor::Engine;
 use luxor_engine::LoadedKey;
 use luxor_files::{DataFile, path_name};
 use luxor_luks::{Encryption, VolumeKey};
@@ -13,7 +14,6 @@ use crate::{
     args::{ExportArgs, GlobalArgs, PlainArgs},
     commands::inputs,
     console::Console,
-    engine::Engine,
     error::{Error, Result},
     export::{Export, access, disk, options},
     secrets::SecretSource,
@@ -28,7 +28,7 @@ pub(super) fn open(args: &ExportArgs, global: &GlobalArgs, console: Console) -> 
     check_no_header(args, global)?;
     let layout = Layout::of(&args.plain)?;
     let shown = path_name(&args.volume);
-    let engine = Engine::select(global, layout.encryption.mode(), console)?;
+    let engine = Engine::select(&global.context(console), layout.encryption.mode())?;
     let data = DataFile::open(&args.volume, access(args))?;
     let len = layout.data_len(data.len()?, &shown)?;
     let inputs = inputs("VOLUME", &args.volume, global);

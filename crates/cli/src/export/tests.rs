@@ -17,7 +17,7 @@ use luxor_files::testing::{Loop, alone};
 use crate::{
     args::{self, Command},
     commands,
-    error::Exit,
+    error::{self, ErrorClass},
 };
 
 /// A command line of nothing but what is to be opened.
@@ -49,10 +49,11 @@ fn open(folder: &Path, line: &str) -> Result<Export> {
 }
 
 #[track_caller]
-fn refused(folder: &Path, line: &str, exit: Exit, words: &str) {
+fn refused(folder: &Path, line: &str, class: ErrorClass, words: &str) {
     let error = open(folder, line).err().expect("it is refused");
-    assert!(error.to_string().contains(words), "{error}");
-    assert_eq!(error.exit(), exit, "{error}");
+    let lines = error::lines(&error).unwrap();
+    assert!(lines.contains(words), "{lines}");
+    assert_eq!(error.class(), class, "{lines}");
 }
 
 /// `luxor` with a line that makes or changes a volume.
@@ -156,8 +157,8 @@ fn a_volume_is_given_out_past_the_page_cache() {
         match fits {
             true => drop(open(folder, &line).unwrap()),
             false => {
-                refused(folder, &line, Exit::Failure, "multiples of 4096");
-                refused(folder, &line, Exit::Failure, "without --direct");
+                refused(folder, &line, ErrorClass::Failure, "multiples of 4096");
+                refused(folder, &line, ErrorClass::Failure, "without --direct");
             }
         }
     }
@@ -179,16 +180,16 @@ fn writers_are_alone_and_readers_are_not() {
         let write = format!("{kind} --key-file {key} @volume");
         let reader = open(folder, &read).unwrap();
         let other = open(folder, &read).unwrap();
-        refused(folder, &write, Exit::Busy, "is using it");
+        refused(folder, &write, ErrorClass::Busy, "is using it");
         drop(reader);
-        refused(folder, &write, Exit::Busy, "--read-only");
+        refused(folder, &write, ErrorClass::Busy, "--read-only");
         let disk = other.disk.clone();
         drop(other);
-        refused(folder, &write, Exit::Busy, "is using it");
+        refused(folder, &write, ErrorClass::Busy, "is using it");
         drop(disk);
         let writer = open(folder, &write).unwrap();
-        refused(folder, &read, Exit::Busy, "is writing to it");
-        refused(folder, &write, Exit::Busy, "is using it");
+        refused(folder, &read, ErrorClass::Busy, "is writing to it");
+        refused(folder, &write, ErrorClass::Busy, "is using it");
         // The metadata are nobody's.
         luxor(folder, "config --label name @volume");
         drop(writer);
@@ -221,13 +222,17 @@ fn what_is_no_storage_is_refused() {
     let folder = folder.path();
     mkfifo(&folder.join("pipe"), FileMode::S_IRWXU).unwrap();
     for (volume, exit, words) in [
-        ("@missing", Exit::Missing, "does not exist"),
-        ("@key/x", Exit::Missing, "does not exist"),
-        ("-", Exit::Failure, "standard input"),
-        ("@pipe", Exit::Failure, "no file and no block device"),
-        ("/dev/null", Exit::Failure, "no file and no block device"),
-        ("@", Exit::Failure, "is a folder"),
-        ("@key", Exit::Failure, "LUKS"),
+        ("@missing", ErrorClass::Missing, "does not exist"),
+        ("@key/x", ErrorClass::Missing, "does not exist"),
+        ("-", ErrorClass::Failure, "standard input"),
+        ("@pipe", ErrorClass::Failure, "no file and no block device"),
+        (
+            "/dev/null",
+            ErrorClass::Failure,
+            "no file and no block device",
+        ),
+        ("@", ErrorClass::Failure, "is a folder"),
+        ("@key", ErrorClass::Failure, "LUKS"),
     ] {
         for read_only in ["", "--read-only"] {
             let line = format!("{read_only} --key-file @key {volume}");
@@ -235,7 +240,7 @@ fn what_is_no_storage_is_refused() {
         }
     }
     fs::write(folder.join("wrong"), "wrong").unwrap();
-    refused(folder, "--key-file @wrong @volume", Exit::NoKey, "");
+    refused(folder, "--key-file @wrong @volume", ErrorClass::NoKey, "");
 }
 
 #[test]
@@ -245,13 +250,13 @@ fn a_file_under_a_loop_device_is_not_written() {
     let folder = folder.path();
     let device = Loop::over(&folder.join("volume"));
     let user = format!("in use by {}", device.0.display());
-    refused(folder, "--key-file @key @volume", Exit::Busy, &user);
+    refused(folder, "--key-file @key @volume", ErrorClass::Busy, &user);
     open(folder, "--key-file @key --read-only @volume").unwrap();
 
     let line = format!("--key-file @key {}", device.0.display());
     let export = open(folder, &line).unwrap();
     assert_eq!(all(&export.disk), b"attack at dawn");
-    refused(folder, &line, Exit::Busy, "use");
+    refused(folder, &line, ErrorClass::Busy, "use");
     // It could not be mounted either.
     let exclusive = File::options()
         .read(true)
@@ -263,7 +268,7 @@ fn a_file_under_a_loop_device_is_not_written() {
     drop(export);
     let above = Loop::over(&device.0);
     let user = format!("in use by {}", above.0.display());
-    refused(folder, &line, Exit::Busy, &user);
+    refused(folder, &line, ErrorClass::Busy, &user);
     drop(above);
     drop(device);
     let export = open(folder, "--key-file @key @volume").unwrap();
@@ -286,7 +291,7 @@ fn nobody_reencrypts_what_is_given_out() {
         assert!(file.try_lock().is_err());
         drop(export);
         file.try_lock().unwrap();
-        refused(folder, &line, Exit::Busy, "re-encrypting it just now");
+        refused(folder, &line, ErrorClass::Busy, "re-encrypting it just now");
     }
     fs::remove_file(lock).unwrap();
 }
@@ -300,7 +305,7 @@ fn the_type_is_what_it_is_said_to_be() {
         let line = format!("--type {kind} --key-file @key @volume");
         match accepted {
             true => assert!(open(folder, &line).is_ok(), "{kind}"),
-            false => refused(folder, &line, Exit::Failure, "it is a LUKS2 volume"),
+            false => refused(folder, &line, ErrorClass::Failure, "it is a LUKS2 volume"),
         }
     }
     for option in [
@@ -314,7 +319,7 @@ fn the_type_is_what_it_is_said_to_be() {
     ] {
         let name = option.split(' ').next().unwrap();
         let line = format!("{option} --key-file @key @volume");
-        refused(folder, &line, Exit::Failure, name);
+        refused(folder, &line, ErrorClass::Failure, name);
     }
     let digest = "0".repeat(64);
     for option in [
@@ -329,7 +334,7 @@ fn the_type_is_what_it_is_said_to_be() {
     ] {
         let name = option.split(' ').next().unwrap();
         let line = format!("--type plain {option} --key-file @key @volume");
-        refused(folder, &line, Exit::Failure, name);
+        refused(folder, &line, ErrorClass::Failure, name);
     }
 }
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The parts of a volume that its plaintext is made of, and their keys.
 
+use luxor::Engine;
 use luxor_engine::LoadedKey;
 use luxor_luks::{Encryption, Extent, VolumeKey};
 
-use crate::{
-    engine::Engine,
-    error::{Error, Result},
-};
+use crate::error::{Error, Result};
 
 /// The extents that have plaintext, and how many bytes of it: all of them, but for what
 /// pads the file at the end. There is always one.
@@ -60,7 +58,7 @@ mod tests {
             },
             ..Luks2Options::default()
         };
-        let backend = crate::engine::registry().best(Mode::Xts).unwrap();
+        let backend = luxor::engines::registry().best(Mode::Xts).unwrap();
         let volume = NewVolume::create(&options, b"secret", &*backend).unwrap();
         let storage = MemoryStorage::default();
         volume.write_to(&storage).unwrap();

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The implementations of AES that this program has, and the choice of one.
 
-use std::{num::NonZeroUsize, sync::Arc, thread};
+mod calibrate;
+pub mod calibration;
+
+use std::{num::NonZeroUsize, sync::Arc};
 
 use luxor_engine::{
-    Backend, BackendError, Choice, CryptError, Fallback, KeySpec, LoadedKey, Mode, Registry,
-    SecretBytes, SelectError, Unavailable,
+    Backend, BackendError, Choice, Fallback, KeySpec, LoadedKey, Mode, Registry, SelectError,
+    Unavailable, with_key_stack,
 };
 
-use crate::{
-    args::GlobalArgs,
-    calibration::{self, Calibration, Cpu},
-    console::Console,
-    error::{Error, Result},
-};
+use self::calibration::Cpu;
+pub use self::{calibrate::calibrate, calibration::Calibration};
+use crate::{Context, Events, Result};
 
 /// Every backend of this program, best first. The only place that names them.
 ///
@@ -67,36 +67,25 @@ fn fpga() -> Result<Arc<dyn Backend>, Unavailable> {
     Err(Unavailable::Feature { feature: "fpga" })
 }
 
-/// Refuses an engine that is absent before a command begins, whether the command
-/// needs one or not.
+/// Refuses an engine that is absent before any work begins.
 ///
 /// # Errors
-/// When the engine asked for is unknown or absent.
-pub fn check(global: &GlobalArgs) -> Result<()> {
-    if global.engine != "auto" {
-        registry().get(&global.engine)?;
+/// When the engine that `context` names is unknown or absent.
+pub fn check(context: &Context) -> Result<()> {
+    if context.engine != Context::AUTO {
+        registry().get(&context.engine)?;
     }
     Ok(())
 }
 
-/// What `--engine` and `--threads` ask for.
+/// The implementation of AES that a [`Context`] asks for.
 pub struct Engine {
     /// Where keys are loaded.
     pub backend: Arc<dyn Backend>,
     /// How many threads do AES.
     pub threads: NonZeroUsize,
     uses_device: bool,
-    console: Console,
-}
-
-/// As many as `--threads` says, or one for each processor.
-#[must_use]
-pub fn threads(global: &GlobalArgs) -> NonZeroUsize {
-    let threads = global.threads;
-    threads
-        .and_then(|threads| NonZeroUsize::new(threads.into()))
-        .or_else(|| thread::available_parallelism().ok())
-        .unwrap_or(NonZeroUsize::MIN)
+    events: Arc<dyn Events>,
 }
 
 /// The calibration of this machine, if it is one of `cpu` with so many threads.
@@ -114,23 +103,26 @@ impl Engine {
     ///
     /// # Errors
     /// When the engine asked for is absent or has no such mode.
-    pub fn select(global: &GlobalArgs, mode: Mode, console: Console) -> Result<Self> {
+    pub fn select(context: &Context, mode: Mode) -> Result<Self> {
         let registry = registry();
-        let warn = move |text: &str| console.warn(text);
-        let note = move |text: &str| console.note(text);
-        let threads = threads(global);
-        let found = match global.engine.as_str() {
-            "auto" => registry.best(mode)?,
-            name => registry.get(name)?,
+        let [for_warnings, for_notes] = [(); 2].map(|()| Arc::clone(&context.events));
+        let warn = move |text: &str| for_warnings.warning(text);
+        let note = move |text: &str| for_notes.note(text);
+        let threads = context.thread_count();
+        let is_auto = context.engine == Context::AUTO;
+        let found = if is_auto {
+            registry.best(mode)?
+        } else {
+            registry.get(&context.engine)?
         };
-        let mut backend = carrying_on(Arc::clone(&found), mode, warn)?;
-        if global.engine == "auto" && mode == Mode::Xts {
+        let mut backend = carrying_on(Arc::clone(&found), mode, warn.clone())?;
+        if is_auto && mode == Mode::Xts {
             match calibrated(&*backend, threads) {
                 Ok(calibration) => {
                     let open = |name: &str| self::registry().get(name);
                     backend = with_device(backend, &calibration, open, note, warn);
                 }
-                Err(why) => note(&why),
+                Err(why) => context.events.note(&why),
             }
         }
         let uses_device = is_device(&*found) || !Arc::ptr_eq(&found, &backend);
@@ -142,7 +134,7 @@ impl Engine {
             }
             .into());
         }
-        console.note(format!(
+        context.events.note(&format!(
             "engine {} ({}), {threads} threads",
             info.name, info.device
         ));
@@ -150,7 +142,7 @@ impl Engine {
             backend,
             threads,
             uses_device,
-            console,
+            events: Arc::clone(&context.events),
         })
     }
 
@@ -165,12 +157,7 @@ impl Engine {
     /// # Errors
     /// When the device fails.
     pub fn load(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>> {
-        let key = self.backend.load_key(key)?;
-        if SecretBytes::was_lock_refused() {
-            self.console
-                .note("the memory of a key could not be locked (see `ulimit -l`)");
-        }
-        Ok(key)
+        Ok(with_key_stack(|| self.backend.load_key(key))?)
     }
 }
 
@@ -237,26 +224,8 @@ impl Drop for Engine {
     fn drop(&mut self) {
         if let Some(tally) = self.backend.tally() {
             let name = self.backend.info().name;
-            self.console.note(format!("engine {name}: {tally}"));
+            self.events.note(&format!("engine {name}: {tally}"));
         }
-    }
-}
-
-impl From<SelectError> for Error {
-    fn from(error: SelectError) -> Self {
-        Self::failure(error.to_string()).hint("`luxor engines` lists what there is.")
-    }
-}
-
-impl From<BackendError> for Error {
-    fn from(error: BackendError) -> Self {
-        Self::failure(error.to_string())
-    }
-}
-
-impl From<CryptError> for Error {
-    fn from(error: CryptError) -> Self {
-        Self::failure(error.to_string())
     }
 }
 
@@ -264,7 +233,9 @@ impl From<CryptError> for Error {
 mod tests {
     use std::sync::Mutex;
 
-    use luxor_engine::{BackendInfo, Buffer, CryptErrorKind, DataUnitLen, Direction, Run, XtsKey};
+    use luxor_engine::{
+        BackendInfo, Buffer, CryptError, CryptErrorKind, DataUnitLen, Direction, Run, XtsKey,
+    };
 
     use super::*;
 

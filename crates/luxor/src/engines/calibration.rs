@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use luxor_files::path_name;
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// The shortest call that is measured, in bytes. Shorter ones are the CPU's: to wake a
 /// device takes longer than they do.
@@ -34,22 +34,27 @@ pub struct Calibration {
     schema: u32,
     /// The version of the program that measured.
     luxor: String,
+    /// What the devices were compared with.
     pub cpu: Cpu,
+    /// One entry for each device that was found.
     pub devices: Vec<Device>,
 }
 
 /// What devices were compared with.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Cpu {
+    /// The processor, as the system calls it.
     pub model: String,
     /// The engine that `--engine auto` takes.
     pub engine: String,
+    /// How many threads the engine had.
     pub threads: usize,
 }
 
 /// One engine that is a device's.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Device {
+    /// The engine's name, such as `cuda`.
     pub engine: String,
     /// The device, in words.
     pub device: String,
@@ -58,14 +63,18 @@ pub struct Device {
     pub wins_from: Option<usize>,
     /// Why it is not used, whatever was measured.
     pub reason: Option<String>,
+    /// What was measured, from short calls to long ones.
     pub calls: Vec<Call>,
 }
 
 /// Calls of one length, from memory to memory, in bytes a second: medians.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Call {
+    /// The length of a call.
     pub bytes: usize,
+    /// Bytes a second on the CPU.
     pub cpu: u64,
+    /// Bytes a second on the device.
     pub device: u64,
 }
 
@@ -114,6 +123,10 @@ impl Calibration {
 
     /// As the file has it.
     #[must_use]
+    #[expect(
+        clippy::missing_panics_doc,
+        reason = "texts, numbers and lists are always JSON"
+    )]
     pub fn json(&self) -> String {
         let json = serde_json::to_string_pretty(self).expect("texts, numbers and lists are JSON");
         json + "\n"

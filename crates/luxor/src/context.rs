@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a caller decides once, and what it hears of the work.
+
+use std::{fmt, num::NonZeroUsize, sync::Arc, thread};
+
+/// What every operation needs to know. The default is the best engine with a thread for
+/// each processor, and no events.
+#[derive(Clone)]
+pub struct Context {
+    /// The name of an engine, or `auto`: the best one of the CPU, and a device for long calls
+    /// where a [`Calibration`](crate::Calibration) has found it faster.
+    pub engine: String,
+    /// How many threads do AES; one for each processor if `None`.
+    pub threads: Option<NonZeroUsize>,
+    /// Hears of warnings and notes.
+    pub events: Arc<dyn Events>,
+}
+
+impl Context {
+    /// The name of the engine that stands for the best one.
+    pub const AUTO: &str = "auto";
+
+    /// How many threads do AES: as many as [`Context::threads`] says, or one for each
+    /// processor.
+    #[must_use]
+    pub fn thread_count(&self) -> NonZeroUsize {
+        self.threads
+            .or_else(|| thread::available_parallelism().ok())
+            .unwrap_or(NonZeroUsize::MIN)
+    }
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        Self {
+            engine: Self::AUTO.to_owned(),
+            threads: None,
+            events: Arc::new(NoEvents),
+        }
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("engine", &self.engine)
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Hears what happens during an operation, on any thread.
+pub trait Events: Send + Sync {
+    /// Something that the user should know, although the operation goes on.
+    fn warning(&self, text: &str);
+
+    /// A detail, such as the engine that is used.
+    fn note(&self, text: &str);
+}
+
+/// Ignores all events.
+#[derive(Clone, Copy, Debug)]
+pub struct NoEvents;
+
+impl Events for NoEvents {
+    fn warning(&self, _: &str) {}
+
+    fn note(&self, _: &str) {}
+}
