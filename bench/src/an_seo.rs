@@ -32,8 +32,10 @@ pub(crate) use self::{
     host::{BLOCK, Step, Xts},
 };
 use crate::{
+    bench::{Bench, Context, NoOptions},
     cpu,
     gpu::{self, About, Gpu},
+    page::Section,
     plaintext::Pattern,
     rivals::Rival,
     stats::{self, Summary},
@@ -48,6 +50,42 @@ pub(crate) struct Plan<'a> {
     pub(crate) engine: Option<String>,
     pub(crate) threads: NonZeroUsize,
     pub(crate) rivals: &'a [Box<dyn Rival>],
+}
+
+impl Bench for Plan<'static> {
+    const NAME: &'static str = "an-seo-2022";
+    const HELP: &'static str = "XTS on a GPU with powers of alpha from the CPU (An and Seo, 2022)";
+    const SIZE: Option<&'static str> =
+        Some("of the data [128M, quick: 8M; an OpenCL device that is a CPU takes a sixteenth]");
+    type Options = NoOptions;
+    type Report = Report;
+
+    fn new(context: &Context, _: NoOptions) -> Result<Self, String> {
+        let settings = &context.settings;
+        Ok(Self {
+            bytes: settings.size,
+            quick: settings.quick,
+            engine: settings.kernel(),
+            threads: settings.all_threads(),
+            rivals: context.rivals,
+        })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        check(self).map(drop)
+    }
+
+    fn measure(&self) -> Result<Report, String> {
+        measure(self)
+    }
+
+    fn section(report: &Report) -> Result<Section, String> {
+        report.section()
+    }
+
+    fn text(report: &Report) -> String {
+        report.text()
+    }
 }
 
 /// What came out.
@@ -189,7 +227,7 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
         .map(|gpu| on_device(&mut **gpu, &input).map(RefCell::new))
         .collect::<Result<_, _>>()?;
 
-    let mut bench = Bench {
+    let mut bench = Session {
         plan,
         engine: &**engine,
         devices: &devices,
@@ -243,7 +281,7 @@ fn on_device<'a>(gpu: &'a mut dyn Gpu, input: &[u8]) -> Result<OnDevice<'a>, Str
 }
 
 /// What all parts need.
-struct Bench<'a, 'p> {
+struct Session<'a, 'p> {
     plan: &'a Plan<'p>,
     engine: &'a dyn Backend,
     devices: &'a [RefCell<OnDevice<'a>>],
@@ -255,7 +293,7 @@ struct Bench<'a, 'p> {
     rounds: usize,
 }
 
-impl Bench<'_, '_> {
+impl Session<'_, '_> {
     /// Tables 3 and 4: all the data as one unit.
     fn systems(&mut self) -> Result<Vec<Row>, String> {
         let (size, bytes) = (AesSize::Aes128, self.input.len());
@@ -647,13 +685,13 @@ mod tests {
         }
     }
 
-    type Work<'a> = &'a dyn Fn(&mut Bench<'_, '_>) -> Result<(), String>;
+    type Work<'a> = &'a dyn Fn(&mut Session<'_, '_>) -> Result<(), String>;
 
     /// What `work` says with these devices and rivals.
     fn with(
         gpus: &mut [Idle],
         rivals: &[Box<dyn Rival>],
-        work: impl FnOnce(&mut Bench<'_, '_>) -> Result<(), String>,
+        work: impl FnOnce(&mut Session<'_, '_>) -> Result<(), String>,
     ) -> Result<(), String> {
         let plan = Plan {
             bytes: None,
@@ -669,7 +707,7 @@ mod tests {
             .map(|gpu| RefCell::new(on_device(gpu, &input).unwrap()))
             .collect();
         let (output, tweaks) = (RefCell::new(&mut *output), RefCell::new(&mut *tweaks));
-        work(&mut Bench {
+        work(&mut Session {
             plan: &plan,
             engine: &*engine[0],
             devices: &devices,
@@ -684,15 +722,15 @@ mod tests {
     #[test]
     fn a_wrong_answer_ends_it() {
         let wrong = "other bytes than the naive CPU's";
-        let everything = |bench: &mut Bench<'_, '_>| {
+        let everything = |bench: &mut Session<'_, '_>| {
             bench.systems()?;
             bench.streams()?;
             bench.rates(512, AesSize::Aes256).map(drop)
         };
         assert_eq!(with(&mut [], &[], everything), Ok(()));
-        let systems = |bench: &mut Bench<'_, '_>| bench.systems().map(drop);
-        let streams = |bench: &mut Bench<'_, '_>| bench.streams().map(drop);
-        let rates = |bench: &mut Bench<'_, '_>| bench.rates(8192, AesSize::Aes128).map(drop);
+        let systems = |bench: &mut Session<'_, '_>| bench.systems().map(drop);
+        let streams = |bench: &mut Session<'_, '_>| bench.streams().map(drop);
+        let rates = |bench: &mut Session<'_, '_>| bench.rates(8192, AesSize::Aes128).map(drop);
         let all: [Work<'_>; 3] = [&systems, &streams, &rates];
         for work in all {
             let said = with(&mut [Idle::new()], &[], work).unwrap_err();

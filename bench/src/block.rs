@@ -12,14 +12,17 @@ mod table;
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::contestant::Contestant;
-use self::contestant::Files;
+use self::contestant::{Contestant, Files};
 use crate::{
+    bench::{Bench, Context},
     fio::{self, Load},
+    page::Section,
     program::{self, Folder},
     server::Server,
+    settings::SERVERS,
     stats::{self, Summary},
 };
 
@@ -37,6 +40,57 @@ pub(crate) struct Plan {
     /// They were asked for: none may be missing.
     pub(crate) all_are_needed: bool,
     pub(crate) loads: Vec<Load>,
+}
+
+#[derive(Debug, Args)]
+#[group(skip)]
+pub(crate) struct Options {
+    /// Only this server, in `block` [default: all]
+    #[arg(long = "contestant", value_enum, value_name = "NAME", help_heading = SERVERS)]
+    contestants: Vec<Contestant>,
+}
+
+impl Bench for Plan {
+    const NAME: &'static str = "block";
+    const HELP: &'static str = "luxor serve beside nbdkit and qemu-nbd, by fio";
+    const SIZE: Option<&'static str> = Some("of the disk [1G, quick: 256M]");
+    type Options = Options;
+    type Report = Report;
+
+    fn new(context: &Context, options: Options) -> Result<Self, String> {
+        let settings = &context.settings;
+        let chosen = options.contestants;
+        let mut contestants = Contestant::value_variants().to_vec();
+        contestants.retain(|contestant| chosen.is_empty() || chosen.contains(contestant));
+        Ok(Self {
+            luxor: settings.luxor()?,
+            folder: settings.dir.clone(),
+            bytes: settings.bytes(1 << 30, 256 << 20),
+            quick: settings.quick,
+            turn: settings.turn(),
+            engine: settings.engine.clone(),
+            options: settings.options_of_luxor(),
+            contestants,
+            all_are_needed: !chosen.is_empty(),
+            loads: settings.loads(&[1, 4])?,
+        })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        check(self).map(drop)
+    }
+
+    fn measure(&self) -> Result<Report, String> {
+        measure(self)
+    }
+
+    fn section(report: &Report) -> Result<Section, String> {
+        report.section()
+    }
+
+    fn text(report: &Report) -> String {
+        report.text()
+    }
 }
 
 /// What came out.

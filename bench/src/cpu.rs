@@ -25,6 +25,7 @@ use std::{
     sync::Arc,
 };
 
+use clap::{Args, ValueEnum};
 use luxor_engine::{
     AesKey, Backend, Buffer, Direction, Executor, KeySize, KeySpec, Mode, Registry, XtsKey,
 };
@@ -36,8 +37,10 @@ use self::{
     matrix::{Case, Filter, Place},
 };
 use crate::{
+    bench::{Bench, Context},
     cipher::Luxor,
     limit::Limit,
+    page::Section,
     rivals::Rival,
     size,
     stats::{self, Summary},
@@ -51,6 +54,116 @@ pub(crate) struct Plan<'a> {
     /// What "all threads" means.
     pub(crate) threads: NonZeroUsize,
     pub(crate) rivals: &'a [Box<dyn Rival>],
+}
+
+/// Each may be given several times.
+#[derive(Debug, Args)]
+#[group(skip)]
+#[command(next_help_heading = "Only for cpu, each may be given several times")]
+pub(crate) struct Options {
+    /// Only this mode [default: all]
+    #[arg(long = "mode", value_enum, value_name = "MODE")]
+    modes: Vec<ModeName>,
+
+    /// Only AES with a key of so many bits (XTS has two such keys) [default: both]
+    #[arg(long = "key-size", value_enum, value_name = "BITS")]
+    key_sizes: Vec<KeyBits>,
+
+    /// Only this direction [default: both]
+    #[arg(long = "direction", value_enum, value_name = "WAY")]
+    directions: Vec<Way>,
+
+    /// Only with the result over the input, or elsewhere [default: both]
+    #[arg(long = "place", value_enum, value_name = "PLACE")]
+    places: Vec<Place>,
+
+    /// Only XTS with data units of so many bytes [default: 16, 512, 4K, 64K, 1M]
+    #[arg(long = "unit", value_name = "BYTES", value_parser = size::parse)]
+    units: Vec<usize>,
+
+    /// Only calls of so many bytes [default: 4K, 64K, 1M, and the --size]
+    ///
+    /// Calls of up to 4 MiB walk through at least 64 KiB, again and again.
+    #[arg(long = "call", value_name = "BYTES", value_parser = size::parse)]
+    calls: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ModeName {
+    Xts,
+    Ctr,
+    Ecb,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum KeyBits {
+    #[value(name = "128")]
+    Aes128,
+    #[value(name = "256")]
+    Aes256,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Way {
+    Encrypt,
+    Decrypt,
+}
+
+impl Bench for Plan<'static> {
+    const NAME: &'static str = "cpu";
+    const HELP: &'static str = "XTS, CTR and ECB of each kernel, in the L2 cache and over memory";
+    const SIZE: Option<&'static str> =
+        Some("the bytes that fit no cache [default: 256M, quick: 64M]");
+    type Options = Options;
+    type Report = Report;
+
+    fn new(context: &Context, options: Options) -> Result<Self, String> {
+        let settings = &context.settings;
+        let modes = options.modes.into_iter().map(|mode| match mode {
+            ModeName::Xts => Mode::Xts,
+            ModeName::Ctr => Mode::Ctr,
+            ModeName::Ecb => Mode::Ecb,
+        });
+        let key_sizes = options.key_sizes.into_iter().map(|bits| match bits {
+            KeyBits::Aes128 => KeySize::Aes128,
+            KeyBits::Aes256 => KeySize::Aes256,
+        });
+        let directions = options.directions.into_iter().map(|way| match way {
+            Way::Encrypt => Direction::Encrypt,
+            Way::Decrypt => Direction::Decrypt,
+        });
+        Ok(Self {
+            filter: Filter {
+                modes: modes.collect(),
+                key_sizes: key_sizes.collect(),
+                directions: directions.collect(),
+                places: options.places,
+                units: options.units,
+                calls: options.calls,
+                large: settings.bytes(256 << 20, 64 << 20),
+                quick: settings.quick,
+            },
+            engine: settings.kernel(),
+            threads: settings.all_threads(),
+            rivals: context.rivals,
+        })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn measure(&self) -> Result<Report, String> {
+        measure(self)
+    }
+
+    fn section(report: &Report) -> Result<Section, String> {
+        report.section()
+    }
+
+    fn text(report: &Report) -> String {
+        report.text()
+    }
 }
 
 /// What came out.

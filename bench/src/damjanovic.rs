@@ -19,14 +19,18 @@ mod table;
 
 use std::{collections::BTreeMap, time::Instant};
 
+use clap::Args;
 use luxor_engine::{Backend, Executor};
 use serde::{Deserialize, Serialize};
 
 use self::lane::{Form, Lane, Way};
 use crate::{
+    bench::{Bench, Context},
     cpu,
+    page::Section,
     plaintext::Pattern,
     rivals::Rival,
+    size,
     stats::{self, Summary},
 };
 
@@ -40,6 +44,52 @@ pub(crate) struct Plan<'a> {
     /// Only this kernel.
     pub(crate) engine: Option<String>,
     pub(crate) rivals: &'a [Box<dyn Rival>],
+}
+
+#[derive(Debug, Args)]
+#[group(skip)]
+pub(crate) struct Options {
+    /// Only input arrays of so many bytes, in `damjanovic-simic-2015` [default: the paper's,
+    /// and 16, 64, 256 and 1024]
+    #[arg(long = "array", value_name = "BYTES", value_parser = size::parse)]
+    arrays: Vec<usize>,
+}
+
+impl Bench for Plan<'static> {
+    const NAME: &'static str = "damjanovic-simic-2015";
+    const HELP: &'static str = "Two chains of AES-128-OFB with tweaks beside one of AES-256-OFB (Damjanovic and Simic, 2015)";
+    const SIZE: Option<&'static str> = Some(
+        "of the message [default: 128000000, portable: 4000000; quick: a 64th, portable: a 32nd]",
+    );
+    type Options = Options;
+    type Report = Report;
+
+    fn new(context: &Context, options: Options) -> Result<Self, String> {
+        let settings = &context.settings;
+        Ok(Self {
+            bytes: settings.size,
+            arrays: options.arrays,
+            quick: settings.quick,
+            engine: settings.kernel(),
+            rivals: context.rivals,
+        })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        check(self).map(drop)
+    }
+
+    fn measure(&self) -> Result<Report, String> {
+        measure(self)
+    }
+
+    fn section(report: &Report) -> Result<Section, String> {
+        report.section()
+    }
+
+    fn text(report: &Report) -> String {
+        report.text()
+    }
 }
 
 /// What came out.

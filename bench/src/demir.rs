@@ -18,13 +18,16 @@ mod table;
 
 use std::{fs::File, num::NonZeroUsize, path::PathBuf, time::Duration};
 
+use clap::Args;
 use luxor_sector::SectorSize;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::cycles::MISSING as NO_SIMULATION;
 use crate::{
+    bench::{Bench, Context},
     disk::{self, Transform},
     fio::{self, Load},
+    page::Section,
     plaintext::{PIECE, Pattern},
     program::{self, Folder},
     server::Server,
@@ -43,6 +46,70 @@ pub(crate) struct Plan {
     pub(crate) setup: Option<Duration>,
     /// The co-processor's clock; none: that of the committed synthesis.
     pub(crate) clock_mhz: Option<f64>,
+}
+
+#[derive(Debug, Args)]
+#[group(skip)]
+pub(crate) struct Options {
+    /// What setting up a request to the co-processor of `demir-2020` takes, in microseconds
+    /// [default: what the paper's tables say, 30 and 28]
+    #[arg(long, value_name = "US", value_parser = microseconds)]
+    setup: Option<f64>,
+
+    /// The co-processor's clock, in MHz [default: that of its synthesis for an ECP5]
+    #[arg(long, value_name = "MHZ", value_parser = megahertz)]
+    clock: Option<f64>,
+}
+
+fn microseconds(text: &str) -> Result<f64, String> {
+    let found = text.parse().ok();
+    let found = found.filter(|us| (0.0..=1e6).contains(us));
+    found.ok_or_else(|| "a number of microseconds, up to a second".to_owned())
+}
+
+fn megahertz(text: &str) -> Result<f64, String> {
+    let found = text.parse().ok();
+    let found = found.filter(|mhz| (1.0..=10_000.0).contains(mhz));
+    found.ok_or_else(|| "a number of megahertz, from 1 to 10000".to_owned())
+}
+
+impl Bench for Plan {
+    const NAME: &'static str = "demir-2020";
+    const HELP: &'static str =
+        "XTS on co-processors with extended requests, and in software (Demir et al., 2020)";
+    const SIZE: Option<&'static str> = Some("of the disk [1G, quick: 64M]");
+    type Options = Options;
+    type Report = Report;
+
+    fn new(context: &Context, options: Options) -> Result<Self, String> {
+        let settings = &context.settings;
+        Ok(Self {
+            folder: settings.dir.clone(),
+            bytes: settings.bytes(1 << 30, 64 << 20),
+            quick: settings.quick,
+            turn: settings.turn(),
+            engine: settings.engine.clone(),
+            loads: settings.loads(&[1])?,
+            setup: options.setup.map(|us| Duration::from_secs_f64(us * 1e-6)),
+            clock_mhz: options.clock,
+        })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        check(self).map(drop)
+    }
+
+    fn measure(&self) -> Result<Report, String> {
+        measure(self)
+    }
+
+    fn section(report: &Report) -> Result<Section, String> {
+        report.section()
+    }
+
+    fn text(report: &Report) -> String {
+        report.text()
+    }
 }
 
 /// What came out.

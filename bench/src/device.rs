@@ -19,11 +19,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     an_seo::{BLOCK, PapersDevice, STREAMS, Step, Xts},
+    bench::{Bench, Context, NoOptions},
     cpu,
     gpu::{
         self, About, Gpu,
         own::{self, Own, Work},
     },
+    page::Section,
     plaintext::Pattern,
     stats::{self, Summary},
 };
@@ -36,6 +38,43 @@ pub(crate) struct Plan {
     /// The kernel of the CPU's that says what is right. None: the best one.
     pub(crate) engine: Option<String>,
     pub(crate) threads: NonZeroUsize,
+}
+
+impl Bench for Plan {
+    const NAME: &'static str = "gpu";
+    const HELP: &'static str =
+        "The opencl and cuda backends on each device, beside copies and An and Seo's system";
+    const SIZE: Option<&'static str> = Some(
+        "on the device [4G, quick: 1G, less where there is no room; such a device: 1M, quick: 256K]",
+    );
+    type Options = NoOptions;
+    type Report = Report;
+
+    fn new(context: &Context, _: NoOptions) -> Result<Self, String> {
+        let settings = &context.settings;
+        Ok(Self {
+            bytes: settings.size,
+            quick: settings.quick,
+            engine: settings.kernel(),
+            threads: settings.all_threads(),
+        })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        check(self).map(drop)
+    }
+
+    fn measure(&self) -> Result<Report, String> {
+        measure(self)
+    }
+
+    fn section(report: &Report) -> Result<Section, String> {
+        report.section()
+    }
+
+    fn text(report: &Report) -> String {
+        report.text()
+    }
 }
 
 /// What came out.

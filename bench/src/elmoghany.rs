@@ -15,6 +15,42 @@ mod table;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::{
+    bench::{Bench, Context, NoOptions},
+    page::Section,
+};
+
+/// There is nothing to choose.
+pub(crate) struct Plan;
+
+impl Bench for Plan {
+    const NAME: &'static str = "elmoghany-2011";
+    const HELP: &'static str =
+        "XTS-AES cores on FPGAs: area, clock, and cycles by simulation (Elmoghany et al., 2011)";
+    type Options = NoOptions;
+    type Report = Report;
+
+    fn new(_: &Context, _: NoOptions) -> Result<Self, String> {
+        Ok(Self)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn measure(&self) -> Result<Report, String> {
+        measure()
+    }
+
+    fn section(report: &Report) -> Result<Section, String> {
+        report.section()
+    }
+
+    fn text(report: &Report) -> String {
+        report.text()
+    }
+}
+
 /// What came out.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(bound(deserialize = "'de: 'static"))]

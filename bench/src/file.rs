@@ -17,6 +17,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    bench::{Bench, Context, NoOptions},
+    page::Section,
     plaintext,
     program::{self, Folder, Lane},
     size,
@@ -31,6 +33,41 @@ pub(crate) struct Plan {
     pub(crate) quick: bool,
     /// `--engine` and `--threads`, as they were given.
     pub(crate) options: Vec<String>,
+}
+
+impl Bench for Plan {
+    const NAME: &'static str = "file";
+    const HELP: &'static str = "luxor encrypt, decrypt and dump of a file in memory, beside cp";
+    const SIZE: Option<&'static str> = Some("of the file [4G, quick: 512M]");
+    type Options = NoOptions;
+    type Report = Report;
+
+    fn new(context: &Context, _: NoOptions) -> Result<Self, String> {
+        let settings = &context.settings;
+        Ok(Self {
+            luxor: settings.luxor()?,
+            folder: settings.dir.clone(),
+            bytes: settings.bytes(4 << 30, 512 << 20),
+            quick: settings.quick,
+            options: settings.options_of_luxor(),
+        })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        check(self).map(drop)
+    }
+
+    fn measure(&self) -> Result<Report, String> {
+        measure(self)
+    }
+
+    fn section(report: &Report) -> Result<Section, String> {
+        report.section()
+    }
+
+    fn text(report: &Report) -> String {
+        report.text()
+    }
 }
 
 /// What came out.

@@ -7,6 +7,8 @@
 
 mod an_seo;
 mod args;
+mod bench;
+mod benches;
 mod block;
 mod cipher;
 mod compare;
@@ -28,6 +30,7 @@ mod report;
 mod rivals;
 mod sanida;
 mod server;
+mod settings;
 mod size;
 mod stats;
 mod table_aes;
@@ -35,14 +38,9 @@ mod unlock;
 
 use std::{fs, process::ExitCode};
 
-use clap::error::ErrorKind;
+use clap::{ArgMatches, error::ErrorKind};
 
-use crate::{
-    args::{Args, Bench},
-    compare::Record,
-    report::Report,
-    rivals::Rival,
-};
+use crate::{args::Args, bench::Context, compare::Record, report::Report};
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
@@ -55,8 +53,8 @@ fn main() -> ExitCode {
             _ => {}
         }
     }
-    let args = match args::parse(words) {
-        Ok(args) => args,
+    let (args, matches) = match args::parse(words, &benches::ALL) {
+        Ok(parsed) => parsed,
         Err(error) => {
             let _ = error.print();
             return match error.kind() {
@@ -66,7 +64,7 @@ fn main() -> ExitCode {
             };
         }
     };
-    match run(&args) {
+    match run(&args, &matches) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("luxor-bench: {message}");
@@ -75,7 +73,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &Args) -> Result<(), String> {
+fn run(args: &Args, matches: &ArgMatches) -> Result<(), String> {
     if args.report.is_some() && args.report == args.json_path() {
         return Err("the page's name ends in .json, which the JSON beside it has".to_owned());
     }
@@ -88,16 +86,26 @@ fn run(args: &Args) -> Result<(), String> {
     if let Some(path) = &args.from {
         return show(&Report::read(path)?, args);
     }
-    let rivals = rivals::all();
-    let mut report = Report::begin(&rivals);
+    measure(args, matches)
+}
+
+/// Measures what is asked for, and writes it to where it goes.
+///
+/// # Errors
+/// When that cannot be done, or answers are wrong.
+fn measure(args: &Args, matches: &ArgMatches) -> Result<(), String> {
+    let rivals = rivals::all().leak();
+    let mut report = Report::begin(rivals);
     if args.record.is_some() {
         report.may_be_recorded()?;
     }
     // Not after minutes of measuring, which would be lost.
     let record = args.compare.as_deref().map(Record::read).transpose()?;
+    let settings = args.settings.clone();
+    let context = Context { settings, rivals };
     let mut benches = Vec::new();
-    for bench in args.benches() {
-        match args.check(bench, &rivals) {
+    for bench in benches::ALL.iter().filter(|bench| args.wants(bench)) {
+        match (bench.check)(&context, matches) {
             Ok(()) => benches.push(bench),
             Err(reason) if args.report.is_some() => report.is_absent(bench, reason),
             Err(reason) => return Err(reason),
@@ -107,18 +115,17 @@ fn run(args: &Args) -> Result<(), String> {
     print!("{text}");
     let mut stopped = Vec::new();
     for bench in benches {
-        match measure(bench, args, &rivals, &mut report) {
-            Ok(table) => {
-                print!("\n{table}");
-                text += "\n";
-                text += &table;
+        match (bench.measure)(&context, matches) {
+            Ok(outcome) => {
+                print!("\n{}", outcome.text);
+                text += &format!("\n{}", outcome.text);
+                report.add(bench, outcome.json, outcome.section);
             }
             // The others are not lost, and the page says what happened.
             Err(reason) if args.report.is_some() => {
-                let name = bench.name();
-                eprintln!("luxor-bench: {name}: {reason}");
+                eprintln!("luxor-bench: {}: {reason}", bench.name);
                 report.is_absent(bench, format!("It stopped with an error: {reason}"));
-                stopped.push(name);
+                stopped.push(bench.name);
             }
             Err(reason) => return Err(reason),
         }
@@ -141,48 +148,6 @@ fn run(args: &Args) -> Result<(), String> {
         [] => Ok(()),
         names => Err(format!("stopped with an error: {}", names.join(", "))),
     }
-}
-
-/// Measures, and gives what is printed about it.
-///
-/// # Errors
-/// When that cannot be done, or answers are wrong.
-fn measure(
-    bench: Bench,
-    args: &Args,
-    rivals: &[Box<dyn Rival>],
-    report: &mut Report,
-) -> Result<String, String> {
-    Ok(match bench {
-        Bench::Cpu => report.cpu.insert(cpu::measure(&args.cpu(rivals))?).text(),
-        Bench::File => report.file.insert(file::measure(&args.file()?)?).text(),
-        Bench::Unlock => {
-            let unlock = unlock::measure(&args.unlock()?)?;
-            report.unlock.insert(unlock).text()
-        }
-        Bench::Block => report.block.insert(block::measure(&args.block()?)?).text(),
-        Bench::Demir2020 => {
-            let demir = demir::measure(&args.demir()?)?;
-            report.demir_2020.insert(demir).text()
-        }
-        Bench::Elmoghany2011 => {
-            let elmoghany = elmoghany::measure()?;
-            report.elmoghany_2011.insert(elmoghany).text()
-        }
-        Bench::DamjanovicSimic2015 => {
-            let damjanovic = damjanovic::measure(&args.damjanovic(rivals))?;
-            report.damjanovic_simic_2015.insert(damjanovic).text()
-        }
-        Bench::AnSeo2022 => {
-            let an_seo = an_seo::measure(&args.an_seo(rivals))?;
-            report.an_seo_2022.insert(an_seo).text()
-        }
-        Bench::Sanida2020 => {
-            let sanida = sanida::measure(&args.sanida(rivals))?;
-            report.sanida_2020.insert(sanida).text()
-        }
-        Bench::Gpu => report.gpu.insert(device::measure(&args.gpu())?).text(),
-    })
 }
 
 /// Writes the page and the pictures that are asked for.

@@ -5,8 +5,6 @@ pub(crate) mod plot;
 
 use askama::Template;
 
-use crate::args::Bench;
-
 /// The whole page.
 #[derive(Template)]
 #[template(path = "report.html")]
@@ -29,6 +27,7 @@ pub(crate) struct Fact {
 }
 
 /// A bench, or why there is none.
+#[derive(Clone)]
 pub(crate) struct Section {
     /// As on the command line.
     pub(crate) name: &'static str,
@@ -45,6 +44,7 @@ pub(crate) struct Section {
 }
 
 /// What a paper is, says and became.
+#[derive(Clone)]
 pub(crate) struct Paper {
     pub(crate) reference: &'static str,
     pub(crate) claim: &'static str,
@@ -52,12 +52,14 @@ pub(crate) struct Paper {
 }
 
 /// Columns of texts, of which the first heads the row.
+#[derive(Clone)]
 pub(crate) struct Table {
     pub(crate) caption: String,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<Row>,
 }
 
+#[derive(Clone)]
 pub(crate) struct Row {
     pub(crate) whose: Whose,
     pub(crate) cells: Vec<String>,
@@ -123,10 +125,10 @@ pub(crate) fn whose(rival: bool) -> Whose {
 
 impl Section {
     /// One that could not run.
-    pub(crate) fn absent(bench: Bench, reason: String) -> Self {
+    pub(crate) fn absent(name: &'static str, reason: String) -> Self {
         Self {
-            name: bench.name(),
-            title: bench.name().to_owned(),
+            name,
+            title: name.to_owned(),
             paper: None,
             about: String::new(),
             conclusion: None,

@@ -2,30 +2,29 @@
 //! The whole result: what was measured, where, when, and of which programs.
 
 use std::{
+    collections::BTreeMap,
     fmt, fs,
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use askama::Template;
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::{
-    an_seo,
-    args::Bench,
-    block, cpu, damjanovic, demir, device, elmoghany, file,
+    bench::Entry,
+    benches,
     machine::Machine,
     page::{Fact, Page, Section},
     rivals::{self, About, Rival},
-    sanida, unlock,
 };
 
 /// Of the JSON: another number when what was there has gone or means something else.
 pub(crate) const SCHEMA: u32 = 3;
 
 /// What `--json` writes; `docs/examples/bench*.json` are examples.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
     schema: u32,
@@ -35,29 +34,15 @@ pub(crate) struct Report {
     luxor: Luxor,
     machine: Machine,
     rivals: Vec<About>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) cpu: Option<cpu::Report>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) file: Option<file::Report>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) unlock: Option<unlock::Report>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) block: Option<block::Report>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) demir_2020: Option<demir::Report>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) elmoghany_2011: Option<elmoghany::Report>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) damjanovic_simic_2015: Option<damjanovic::Report>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) an_seo_2022: Option<an_seo::Report>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) sanida_2020: Option<sanida::Report>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) gpu: Option<device::Report>,
+    /// By the members' names.
+    #[serde(flatten)]
+    outcomes: Map<String, Value>,
     /// What a page has no measurements of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     absent: Vec<Absent>,
+    /// Of what was measured, by the benches' names.
+    #[serde(skip)]
+    sections: BTreeMap<&'static str, Result<Section, String>>,
 }
 
 /// A bench that could not run or that stopped.
@@ -92,17 +77,9 @@ impl Report {
             },
             machine: Machine::this(),
             rivals: rivals.iter().map(|rival| rival.about().clone()).collect(),
-            cpu: None,
-            file: None,
-            unlock: None,
-            block: None,
-            demir_2020: None,
-            elmoghany_2011: None,
-            damjanovic_simic_2015: None,
-            an_seo_2022: None,
-            sanida_2020: None,
-            gpu: None,
+            outcomes: Map::new(),
             absent: Vec::new(),
+            sections: BTreeMap::new(),
         }
     }
 
@@ -114,18 +91,31 @@ impl Report {
         let named = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
         let text = fs::read_to_string(path).map_err(|e| named(&e))?;
         // Its names are borrowed, as those of a report that is being made are from the program.
-        let report: Self = serde_json::from_str(text.leak())
-            .map_err(|e| named(&format!("is not what --json writes: {e}")))?;
+        let other = |e: &dyn fmt::Display| named(&format!("is not what --json writes: {e}"));
+        let mut report: Self = serde_json::from_str(text.leak()).map_err(|e| other(&e))?;
         if report.schema != SCHEMA {
             let schema = report.schema;
             return Err(named(&format!("has the schema {schema}, not {SCHEMA}")));
         }
+        for bench in &benches::ALL {
+            if let Some(json) = report.outcomes.get(&bench.key()) {
+                let outcome = (bench.read)(Box::leak(Box::new(json.clone())));
+                let outcome = outcome.map_err(|e| other(&e))?;
+                report.sections.insert(bench.name, outcome.section);
+            }
+        }
         Ok(report)
     }
 
+    /// What a bench has measured.
+    pub(crate) fn add(&mut self, bench: &Entry, json: Value, section: Result<Section, String>) {
+        self.outcomes.insert(bench.key(), json);
+        self.sections.insert(bench.name, section);
+    }
+
     /// A page says so.
-    pub(crate) fn is_absent(&mut self, bench: Bench, reason: String) {
-        let bench = bench.name().to_owned();
+    pub(crate) fn is_absent(&mut self, bench: &Entry, reason: String) {
+        let bench = bench.name.to_owned();
         self.absent.push(Absent { bench, reason });
     }
 
@@ -223,31 +213,18 @@ impl Report {
     }
 
     fn sections(&self) -> Vec<Section> {
-        let mut sections = Vec::new();
-        for bench in Bench::value_variants() {
-            let absent = self
-                .absent
-                .iter()
-                .find(|absent| absent.bench == bench.name());
-            if let Some(Absent { reason, .. }) = absent {
-                sections.push(Section::absent(*bench, reason.clone()));
-                continue;
+        let section = |bench: &Entry| {
+            let absent = |reason: String| Section::absent(bench.name, reason);
+            if let Some(found) = self.absent.iter().find(|absent| absent.bench == bench.name) {
+                return Some(absent(found.reason.clone()));
             }
-            match self.section(*bench) {
-                Ok(None) => {}
-                Ok(Some(mut section)) => {
-                    // A filtered run leaves some without rows.
-                    section.tables.retain(|table| !table.rows.is_empty());
-                    sections.push(section);
-                }
+            Some(match self.sections.get(bench.name)? {
+                Ok(section) => section.clone(),
                 // The others are shown.
-                Err(reason) => {
-                    let reason = format!("It cannot be drawn ({reason}); the JSON has it.");
-                    sections.push(Section::absent(*bench, reason));
-                }
-            }
-        }
-        sections
+                Err(why) => absent(format!("It cannot be drawn ({why}); the JSON has it.")),
+            })
+        };
+        benches::ALL.iter().filter_map(section).collect()
     }
 
     /// The command that was given, `luxor`'s where that made it.
@@ -264,25 +241,6 @@ impl Report {
         }
         words.insert(0, program);
         words.join(" ")
-    }
-
-    fn section(&self, bench: Bench) -> Result<Option<Section>, String> {
-        match bench {
-            Bench::Cpu => self.cpu.as_ref().map(cpu::Report::section),
-            Bench::File => self.file.as_ref().map(file::Report::section),
-            Bench::Unlock => self.unlock.as_ref().map(unlock::Report::section),
-            Bench::DamjanovicSimic2015 => self
-                .damjanovic_simic_2015
-                .as_ref()
-                .map(damjanovic::Report::section),
-            Bench::Demir2020 => self.demir_2020.as_ref().map(demir::Report::section),
-            Bench::Sanida2020 => self.sanida_2020.as_ref().map(sanida::Report::section),
-            Bench::Block => self.block.as_ref().map(block::Report::section),
-            Bench::AnSeo2022 => self.an_seo_2022.as_ref().map(an_seo::Report::section),
-            Bench::Gpu => self.gpu.as_ref().map(device::Report::section),
-            Bench::Elmoghany2011 => self.elmoghany_2011.as_ref().map(elmoghany::Report::section),
-        }
-        .transpose()
     }
 
     fn facts(&self) -> Vec<Fact> {

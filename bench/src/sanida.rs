@@ -23,12 +23,14 @@ use serde::{Deserialize, Serialize};
 
 use self::{device::OnDevice, published::FILES};
 use crate::{
+    bench::{Bench, Context, NoOptions},
     cipher::{Cipher, Luxor},
     cpu,
     gpu::{
         self, About,
         own::{self, Own, Work},
     },
+    page::Section,
     plaintext::Pattern,
     rivals::Rival,
     stats::{self, Summary},
@@ -42,6 +44,42 @@ pub(crate) struct Plan<'a> {
     /// This kernel of the CPU's. None: the best one.
     pub(crate) engine: Option<String>,
     pub(crate) rivals: &'a [Box<dyn Rival>],
+}
+
+impl Bench for Plan<'static> {
+    const NAME: &'static str = "sanida-2020";
+    const HELP: &'static str =
+        "AES-CTR and AES-XTS a byte at a time on a GPU (Sanida et al., 2020)";
+    const SIZE: Option<&'static str> =
+        Some("of the longest file [8M, quick: 2M; such a device: 512K, quick: 8K]");
+    type Options = NoOptions;
+    type Report = Report;
+
+    fn new(context: &Context, _: NoOptions) -> Result<Self, String> {
+        let settings = &context.settings;
+        Ok(Self {
+            bytes: settings.size,
+            quick: settings.quick,
+            engine: settings.kernel(),
+            rivals: context.rivals,
+        })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        check(self).map(drop)
+    }
+
+    fn measure(&self) -> Result<Report, String> {
+        measure(self)
+    }
+
+    fn section(report: &Report) -> Result<Section, String> {
+        report.section()
+    }
+
+    fn text(report: &Report) -> String {
+        report.text()
+    }
 }
 
 /// What came out.

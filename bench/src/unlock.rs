@@ -15,6 +15,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    bench::{Bench, Context, NoOptions},
+    page::Section,
     program::{self, Folder, Lane},
     size,
     stats::{self, Summary},
@@ -25,6 +27,38 @@ pub(crate) struct Plan {
     pub(crate) luxor: PathBuf,
     pub(crate) folder: PathBuf,
     pub(crate) quick: bool,
+}
+
+impl Bench for Plan {
+    const NAME: &'static str = "unlock";
+    const HELP: &'static str = "luxor and cryptsetup opening the same keyslots";
+    type Options = NoOptions;
+    type Report = Report;
+
+    fn new(context: &Context, _: NoOptions) -> Result<Self, String> {
+        let settings = &context.settings;
+        Ok(Self {
+            luxor: settings.luxor()?,
+            folder: settings.dir.clone(),
+            quick: settings.quick,
+        })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        check().map(drop)
+    }
+
+    fn measure(&self) -> Result<Report, String> {
+        measure(self)
+    }
+
+    fn section(report: &Report) -> Result<Section, String> {
+        report.section()
+    }
+
+    fn text(report: &Report) -> String {
+        report.text()
+    }
 }
 
 /// What came out.

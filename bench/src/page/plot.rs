@@ -10,6 +10,7 @@ use plotters::{
 use super::Whose;
 
 /// A plot, and the same in words.
+#[derive(Clone)]
 pub(crate) struct Figure {
     pub(crate) caption: String,
     /// For who does not see it.

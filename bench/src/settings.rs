@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The options that several benches have.
+
+use std::{num::NonZeroUsize, path::PathBuf, thread, time::Duration};
+
+use clap::{Args, ValueHint};
+
+use crate::{
+    fio::{Access, Load},
+    size,
+};
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Settings {
+    // Its help is put together of what it is to each bench.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) size: Option<usize>,
+
+    /// Fewer repetitions, less over memory: a look, not a result
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Only this kernel: portable, aesni, vaes256, vaes512 (auto: all that are present)
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "auto",
+        hide_default_value = true
+    )]
+    pub(crate) engine: String,
+
+    /// How many threads "all threads" are (default: one per processor)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+
+    /// The program to measure (default: luxor beside this one, else on PATH)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = PROGRAMS)]
+    luxor: Option<PathBuf>,
+
+    /// Where files go, in `file` with room for two, in `block` for four: a file system in
+    /// memory
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm", help_heading = PROGRAMS)]
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+
+    /// How long a server's turn is, in milliseconds [default: 2000; quick: 200]
+    #[arg(long = "turn", value_name = "MS", help_heading = SERVERS)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    turn: Option<u32>,
+
+    /// Only this way [default: both]
+    #[arg(long = "access", value_enum, value_name = "WAY", help_heading = SERVERS)]
+    accesses: Vec<Access>,
+
+    /// Only requests of so many bytes [default: 4K, 64K, 1M]
+    #[arg(long = "request", value_name = "BYTES", value_parser = size::parse)]
+    #[arg(help_heading = SERVERS)]
+    requests: Vec<usize>,
+
+    /// Only so many connections at a time [default: 1 and 4; demir-2020: 1]
+    #[arg(long = "connections", value_name = "N", help_heading = SERVERS)]
+    connections: Vec<usize>,
+}
+
+const PROGRAMS: &str = "Only for those with other programs: file, unlock, block, demir-2020";
+pub(crate) const SERVERS: &str =
+    "Only for block and demir-2020, filters may be given several times";
+
+impl Settings {
+    /// As many bytes as were asked for; else `quick` or `usual` ones.
+    pub(crate) fn bytes(&self, usual: usize, quick: usize) -> usize {
+        self.size.unwrap_or(if self.quick { quick } else { usual })
+    }
+
+    pub(crate) fn all_threads(&self) -> NonZeroUsize {
+        self.threads
+            .and_then(|threads| NonZeroUsize::new(threads.into()))
+            .or_else(|| thread::available_parallelism().ok())
+            .unwrap_or(NonZeroUsize::MIN)
+    }
+
+    /// None: all that are present.
+    pub(crate) fn kernel(&self) -> Option<String> {
+        (self.engine != "auto").then(|| self.engine.clone())
+    }
+
+    /// `--engine` and `--threads` for `luxor`, as they were given.
+    pub(crate) fn options_of_luxor(&self) -> Vec<String> {
+        let mut options = vec![format!("--engine={}", self.engine)];
+        options.extend(self.threads.map(|n| format!("--threads={n}")));
+        options
+    }
+
+    pub(crate) fn turn(&self) -> Duration {
+        let standard = if self.quick { 200 } else { 2000 };
+        Duration::from_millis(self.turn.unwrap_or(standard).into())
+    }
+
+    /// Those that are asked for; with `connections` when nothing is said about them.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(crate) fn loads(&self, connections: &[usize]) -> Result<Vec<Load>, String> {
+        let connections = match self.connections.as_slice() {
+            [] => connections,
+            said => said,
+        };
+        let look = |load: &Load| {
+            let chosen = !self.requests.is_empty() || !self.connections.is_empty();
+            !self.quick || chosen || (load.request_bytes, load.connections) == (64 << 10, 1)
+        };
+        let wanted = |load: &Load| {
+            (self.accesses.is_empty() || self.accesses.contains(&load.access))
+                && (self.requests.is_empty() || self.requests.contains(&load.request_bytes))
+                && connections.contains(&load.connections)
+        };
+        let mut loads = Load::all();
+        loads.retain(|load| wanted(load) && look(load));
+        if loads.is_empty() {
+            return Err(
+                "there is no such load: --request is 4K, 64K or 1M and --connections 1 \
+                 or 4"
+                    .to_owned(),
+            );
+        }
+        Ok(loads)
+    }
+
+    /// # Errors
+    /// When this program cannot find itself.
+    pub(crate) fn luxor(&self) -> Result<PathBuf, String> {
+        let own = std::env::current_exe().map_err(|e| e.to_string())?;
+        let beside = own.with_file_name("luxor");
+        Ok(match &self.luxor {
+            Some(luxor) => luxor.clone(),
+            None if beside.is_file() => beside,
+            None => "luxor".into(),
+        })
+    }
+}
