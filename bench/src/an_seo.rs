@@ -13,9 +13,8 @@
 
 mod device;
 mod host;
-mod page;
 mod published;
-mod table;
+mod section;
 
 use std::{cell::RefCell, collections::BTreeMap, num::NonZeroUsize, time::Instant};
 
@@ -35,7 +34,6 @@ use crate::{
     bench::{Bench, Context, NoOptions},
     cpu,
     gpu::{self, About, Gpu},
-    page::Section,
     plaintext::Pattern,
     rivals::Rival,
     stats::{self, Summary},
@@ -79,12 +77,8 @@ impl Bench for Plan<'static> {
         measure(self)
     }
 
-    fn section(report: &Report) -> Result<Section, String> {
+    fn section(report: &Report) -> crate::section::Section {
         report.section()
-    }
-
-    fn text(report: &Report) -> String {
-        report.text()
     }
 }
 

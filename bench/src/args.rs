@@ -4,7 +4,7 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{
-    ArgGroup, ArgMatches, CommandFactory, FromArgMatches, Parser, ValueHint,
+    ArgMatches, CommandFactory, FromArgMatches, Parser, ValueHint,
     builder::{PossibleValue, PossibleValuesParser},
 };
 
@@ -26,7 +26,6 @@ What the numbers mean is said in BENCHMARKING.md.";
 /// are compared before anything is timed.
 #[derive(Debug, Parser)]
 #[command(name = "luxor-bench", version, max_term_width = 96, after_help = AFTER_HELP)]
-#[command(group = ArgGroup::new("shown").args(["report", "plots"]).multiple(true))]
 pub(crate) struct Args {
     /// What to measure (default: all there is)
     #[arg(value_name = "NAME")]
@@ -50,10 +49,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) plots: Option<PathBuf>,
 
-    /// Measure nothing: show an earlier run again, from its JSON
+    /// Measure nothing: show an earlier run again, from its JSON, here or as a page or plots
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(conflicts_with_all = ["names", "json", "record", "compare", "size", "quick"])]
-    #[arg(requires = "shown")]
     pub(crate) from: Option<PathBuf>,
 
     /// Also keep the result as DIR/MACHINE/DATE.json, and the tables beside it as .txt

@@ -6,7 +6,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{page::Section, rivals::Rival, settings::Settings};
+use crate::{rivals::Rival, section::Section, settings::Settings};
 
 /// What is to be measured by an experiment.
 pub(crate) trait Bench: Sized {
@@ -39,14 +39,8 @@ pub(crate) trait Bench: Sized {
     /// When a program fails, memory or room lacks, or answers are wrong.
     fn measure(&self) -> Result<Self::Report, String>;
 
-    /// What is said about it on the page.
-    ///
-    /// # Errors
-    /// When a plot cannot be drawn.
-    fn section(report: &Self::Report) -> Result<Section, String>;
-
-    /// The tables for a terminal.
-    fn text(report: &Self::Report) -> String;
+    /// What is said about it.
+    fn section(report: &Self::Report) -> Section;
 }
 
 /// What all experiments are given.
@@ -56,7 +50,7 @@ pub(crate) struct Context {
     pub(crate) rivals: &'static [Box<dyn Rival>],
 }
 
-/// The options of a bench that has none of its own.
+// The options of a bench that has none of its own: clap would show a comment for users.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct NoOptions {}
@@ -76,11 +70,10 @@ pub(crate) struct Entry {
     pub(crate) read: fn(&'static Value) -> Result<Outcome, String>,
 }
 
-/// What was measured, in all its forms.
+/// What was measured.
 pub(crate) struct Outcome {
     pub(crate) json: Value,
-    pub(crate) section: Result<Section, String>,
-    pub(crate) text: String,
+    pub(crate) section: Section,
 }
 
 impl Entry {
@@ -116,7 +109,6 @@ impl Outcome {
         Ok(Self {
             json: serde_json::to_value(report).map_err(|e| e.to_string())?,
             section: B::section(report),
-            text: B::text(report),
         })
     }
 }

@@ -7,8 +7,7 @@
 //! writes that are read back; the latter again at the end.
 
 mod contestant;
-mod page;
-mod table;
+mod section;
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -19,7 +18,6 @@ use self::contestant::{Contestant, Files};
 use crate::{
     bench::{Bench, Context},
     fio::{self, Load},
-    page::Section,
     program::{self, Folder},
     server::Server,
     settings::SERVERS,
@@ -84,12 +82,8 @@ impl Bench for Plan {
         measure(self)
     }
 
-    fn section(report: &Report) -> Result<Section, String> {
+    fn section(report: &Report) -> crate::section::Section {
         report.section()
-    }
-
-    fn text(report: &Report) -> String {
-        report.text()
     }
 }
 

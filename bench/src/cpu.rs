@@ -15,8 +15,7 @@
 
 mod lane;
 pub(crate) mod matrix;
-mod page;
-mod table;
+mod section;
 
 use std::{
     collections::BTreeMap,
@@ -40,7 +39,6 @@ use crate::{
     bench::{Bench, Context},
     cipher::Luxor,
     limit::Limit,
-    page::Section,
     rivals::Rival,
     size,
     stats::{self, Summary},
@@ -56,37 +54,37 @@ pub(crate) struct Plan<'a> {
     pub(crate) rivals: &'a [Box<dyn Rival>],
 }
 
-/// Each may be given several times.
 #[derive(Debug, Args)]
 #[group(skip)]
-#[command(next_help_heading = "Only for cpu, each may be given several times")]
 pub(crate) struct Options {
     /// Only this mode [default: all]
-    #[arg(long = "mode", value_enum, value_name = "MODE")]
+    #[arg(long = "mode", value_enum, value_name = "MODE", help_heading = ONLY)]
     modes: Vec<ModeName>,
 
     /// Only AES with a key of so many bits (XTS has two such keys) [default: both]
-    #[arg(long = "key-size", value_enum, value_name = "BITS")]
+    #[arg(long = "key-size", value_enum, value_name = "BITS", help_heading = ONLY)]
     key_sizes: Vec<KeyBits>,
 
     /// Only this direction [default: both]
-    #[arg(long = "direction", value_enum, value_name = "WAY")]
+    #[arg(long = "direction", value_enum, value_name = "WAY", help_heading = ONLY)]
     directions: Vec<Way>,
 
     /// Only with the result over the input, or elsewhere [default: both]
-    #[arg(long = "place", value_enum, value_name = "PLACE")]
+    #[arg(long = "place", value_enum, value_name = "PLACE", help_heading = ONLY)]
     places: Vec<Place>,
 
     /// Only XTS with data units of so many bytes [default: 16, 512, 4K, 64K, 1M]
-    #[arg(long = "unit", value_name = "BYTES", value_parser = size::parse)]
+    #[arg(long = "unit", value_name = "BYTES", value_parser = size::parse, help_heading = ONLY)]
     units: Vec<usize>,
 
     /// Only calls of so many bytes [default: 4K, 64K, 1M, and the --size]
     ///
     /// Calls of up to 4 MiB walk through at least 64 KiB, again and again.
-    #[arg(long = "call", value_name = "BYTES", value_parser = size::parse)]
+    #[arg(long = "call", value_name = "BYTES", value_parser = size::parse, help_heading = ONLY)]
     calls: Vec<usize>,
 }
+
+const ONLY: &str = "Only for cpu, each may be given several times";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ModeName {
@@ -157,12 +155,8 @@ impl Bench for Plan<'static> {
         measure(self)
     }
 
-    fn section(report: &Report) -> Result<Section, String> {
+    fn section(report: &Report) -> crate::section::Section {
         report.section()
-    }
-
-    fn text(report: &Report) -> String {
-        report.text()
     }
 }
 
@@ -504,23 +498,5 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.show("");
-    }
-}
-
-impl Report {
-    /// The tables for a terminal.
-    pub(crate) fn text(&self) -> String {
-        let mut text = String::new();
-        for limit in &self.limits {
-            text += &format!(
-                "limit {}: {:.2} AES instructions a cycle, at {:.2} GHz\n",
-                limit.registers, limit.instructions_per_cycle, limit.ghz
-            );
-        }
-        text + "GB/s (10^9 bytes), then the ratio to the limit of the same registers, in the cache. \
-                Calls of\n"
-            + &size::text(self.large_bytes)
-            + " go through memory, shorter ones through a buffer that an L2 cache of 2 MiB holds.\n"
-            + &table::text(&self.rows)
     }
 }

@@ -12,10 +12,9 @@
 //! divide it.
 
 mod lane;
-mod page;
 mod published;
+mod section;
 mod streams;
-mod table;
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -27,7 +26,6 @@ use self::lane::{Form, Lane, Way};
 use crate::{
     bench::{Bench, Context},
     cpu,
-    page::Section,
     plaintext::Pattern,
     rivals::Rival,
     size,
@@ -83,12 +81,8 @@ impl Bench for Plan<'static> {
         measure(self)
     }
 
-    fn section(report: &Report) -> Result<Section, String> {
+    fn section(report: &Report) -> crate::section::Section {
         report.section()
-    }
-
-    fn text(report: &Report) -> String {
-        report.text()
     }
 }
 

@@ -10,11 +10,9 @@
 mod breakdown;
 pub(crate) mod coprocessor;
 mod cycles;
-mod page;
 mod published;
+mod section;
 mod study;
-mod study_table;
-mod table;
 
 use std::{fs::File, num::NonZeroUsize, path::PathBuf, time::Duration};
 
@@ -27,7 +25,6 @@ use crate::{
     bench::{Bench, Context},
     disk::{self, Transform},
     fio::{self, Load},
-    page::Section,
     plaintext::{PIECE, Pattern},
     program::{self, Folder},
     server::Server,
@@ -103,12 +100,8 @@ impl Bench for Plan {
         measure(self)
     }
 
-    fn section(report: &Report) -> Result<Section, String> {
+    fn section(report: &Report) -> crate::section::Section {
         report.section()
-    }
-
-    fn text(report: &Report) -> String {
-        report.text()
     }
 }
 

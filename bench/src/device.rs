@@ -8,8 +8,7 @@
 //! [`an_seo`](crate::an_seo) on the same device. Rates are of bytes encrypted, or copied, a
 //! second.
 
-mod page;
-mod table;
+mod section;
 
 use std::{num::NonZeroUsize, time::Instant};
 
@@ -25,7 +24,6 @@ use crate::{
         self, About, Gpu,
         own::{self, Own, Work},
     },
-    page::Section,
     plaintext::Pattern,
     stats::{self, Summary},
 };
@@ -68,12 +66,8 @@ impl Bench for Plan {
         measure(self)
     }
 
-    fn section(report: &Report) -> Result<Section, String> {
+    fn section(report: &Report) -> crate::section::Section {
         report.section()
-    }
-
-    fn text(report: &Report) -> String {
-        report.text()
     }
 }
 
@@ -590,19 +584,19 @@ mod tests {
             devices: vec![found],
             absent: vec!["opencl: there is none".to_owned()],
         };
-        let section = report.section().unwrap();
+        let section = report.section();
         section.assert_whole();
         let [_, _, papers] = section.tables.as_slice() else {
             panic!("{} tables", section.tables.len())
         };
         assert_eq!(papers.rows.len(), 4);
-        assert_eq!((section.figures.len(), section.absent.len()), (2, 1));
+        assert_eq!((section.plots.len(), section.absent.len()), (2, 1));
         assert!(section.conclusion.unwrap().contains("An and Seo's"));
         report.devices[0].papers.clear();
         report.devices[0].no_papers = Some("it has no such device".to_owned());
-        let section = report.section().unwrap();
+        let section = report.section();
         section.assert_whole();
-        assert_eq!((section.tables.len(), section.figures.len()), (2, 1));
+        assert_eq!((section.tables.len(), section.plots.len()), (2, 1));
         assert!(section.absent[1].ends_with("it has no such device"));
         assert!(!section.conclusion.unwrap().contains("An and Seo's"));
     }

@@ -8,17 +8,13 @@
 //! their simulations.
 
 mod cycles;
-mod page;
 mod published;
-mod table;
+mod section;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{
-    bench::{Bench, Context, NoOptions},
-    page::Section,
-};
+use crate::bench::{Bench, Context, NoOptions};
 
 /// There is nothing to choose.
 pub(crate) struct Plan;
@@ -42,12 +38,8 @@ impl Bench for Plan {
         measure()
     }
 
-    fn section(report: &Report) -> Result<Section, String> {
+    fn section(report: &Report) -> crate::section::Section {
         report.section()
-    }
-
-    fn text(report: &Report) -> String {
-        report.text()
     }
 }
 
@@ -163,7 +155,7 @@ mod tests {
             ["ecp5-aes128-enc", "xc7-aes128-enc", "xc7-aes128-paper"]
         );
         assert!(report.points[0].mhz.is_some_and(|mhz| mhz > 100.0));
-        let text = report.text();
+        let text = crate::terminal::text(&report.section());
         assert!(text.contains("6128") && text.contains("297.5"), "{text}");
         assert_eq!(report.absent.is_empty(), cfg!(feature = "fpga"));
         assert_eq!(

@@ -5,7 +5,7 @@
 //! Input and output are there at a time and nothing else: what `decrypt` wrote is
 //! the next round's input. In the round before the first it is compared, byte by byte.
 
-mod page;
+mod section;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -18,10 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     bench::{Bench, Context, NoOptions},
-    page::Section,
     plaintext,
     program::{self, Folder, Lane},
-    size,
     stats::{self, Summary},
 };
 
@@ -61,12 +59,8 @@ impl Bench for Plan {
         measure(self)
     }
 
-    fn section(report: &Report) -> Result<Section, String> {
+    fn section(report: &Report) -> crate::section::Section {
         report.section()
-    }
-
-    fn text(report: &Report) -> String {
-        report.text()
     }
 }
 
@@ -276,38 +270,6 @@ fn qemu_convert(plain: &Path, volume: &Path, key: &Path) -> Vec<OsString> {
         volume.into(),
     ]);
     words
-}
-
-impl Report {
-    /// The table for a terminal.
-    pub(crate) fn text(&self) -> String {
-        let mut text = format!(
-            "A file of {}{}; {}. Medians, and the quartiles.\n{:<26} {:>24} {:>7} {:>20} {:>12}\n",
-            size::text(self.file_bytes),
-            if self.in_memory {
-                " in memory"
-            } else {
-                " NOT in memory: this measures the disk"
-            },
-            self.qemu.as_deref().unwrap_or("no qemu-img here"),
-            "",
-            "seconds",
-            "GB/s",
-            "times cp",
-            "peak memory"
-        );
-        for row in &self.rows {
-            text += &format!(
-                "{:<26} {:>24} {:>7} {:>20} {:>8.1} MiB\n",
-                row.what,
-                row.seconds.text(4),
-                row.gb_per_s.map_or("-".into(), |n| format!("{n:.2}")),
-                row.times_cp.as_ref().map_or("-".into(), |all| all.text(2)),
-                row.peak_bytes as f64 / f64::from(1 << 20)
-            );
-        }
-        text
-    }
 }
 
 #[cfg(test)]

@@ -268,14 +268,12 @@ pub(crate) fn all() -> (Vec<Box<dyn Gpu>>, Vec<String>) {
     (devices, absent)
 }
 
-/// What the devices are, without the particulars of their drivers, as sentences that go on a
-/// text.
+/// What the devices are, as sentences that go on a text.
 pub(crate) fn text(devices: &[About]) -> String {
-    let said = devices.iter().map(|about| {
-        let device = about.device.split(" (").next().unwrap_or_default();
-        format!(" {} is {device}.", about.name)
-    });
-    said.collect()
+    let devices = devices.iter();
+    devices
+        .map(|about| format!(" {} is {}.", about.name, about.device))
+        .collect()
 }
 
 /// Why there are no others, and that one is but a CPU.
@@ -283,7 +281,7 @@ pub(crate) fn absent(devices: &[About], absent: &[String]) -> Vec<String> {
     let cpus = devices.iter().filter(|about| about.is_cpu);
     let said = cpus.map(|about| {
         format!(
-            "no GPU as {}: that is a CPU, which gets less data and says nothing of what a GPU does",
+            "a GPU as {}: that is a CPU, no GPU; it gets less data and says nothing of what a GPU does",
             about.name
         )
     });

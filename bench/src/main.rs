@@ -25,15 +25,18 @@ mod limit;
 mod machine;
 mod page;
 mod plaintext;
+mod plot;
 mod program;
 mod report;
 mod rivals;
 mod sanida;
+mod section;
 mod server;
 mod settings;
 mod size;
 mod stats;
 mod table_aes;
+mod terminal;
 mod unlock;
 
 use std::{fs, process::ExitCode};
@@ -84,7 +87,11 @@ fn run(args: &Args, matches: &ArgMatches) -> Result<(), String> {
         fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     }
     if let Some(path) = &args.from {
-        return show(&Report::read(path)?, args);
+        let report = Report::read(path)?;
+        if args.report.is_none() && args.plots.is_none() {
+            print!("{}", report.text());
+        }
+        return show(&report, args);
     }
     measure(args, matches)
 }
@@ -117,9 +124,10 @@ fn measure(args: &Args, matches: &ArgMatches) -> Result<(), String> {
     for bench in benches {
         match (bench.measure)(&context, matches) {
             Ok(outcome) => {
-                print!("\n{}", outcome.text);
-                text += &format!("\n{}", outcome.text);
-                report.add(bench, outcome.json, outcome.section);
+                let said = format!("\n{}", terminal::text(&outcome.section));
+                print!("{said}");
+                text += &said;
+                report.add(bench, outcome);
             }
             // The others are not lost, and the page says what happened.
             Err(reason) if args.report.is_some() => {
@@ -160,7 +168,7 @@ fn show(report: &Report, args: &Args) -> Result<(), String> {
         eprintln!("written: {}", path.display());
     }
     if let Some(folder) = &args.plots {
-        for (name, svg) in report.pictures() {
+        for (name, svg) in report.pictures()? {
             report::write(&folder.join(name), &svg)?;
         }
     }

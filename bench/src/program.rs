@@ -152,6 +152,15 @@ pub(crate) fn check_room(folder: &Path, needed: u64, what: &str) -> Result<bool,
     Ok(in_memory)
 }
 
+/// What tables say of [`check_room`]'s answer.
+pub(crate) fn place(in_memory: bool) -> &'static str {
+    if in_memory {
+        " in memory"
+    } else {
+        " NOT in memory (this measures the disk)"
+    }
+}
+
 /// A folder of our own, which goes away with this value or by a signal.
 pub(crate) struct Folder(PathBuf);
 

@@ -13,11 +13,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    bench::Entry,
+    bench::{Entry, Outcome},
     benches,
     machine::Machine,
-    page::{Fact, Page, Section},
+    page::{Fact, Page, Part},
     rivals::{self, About, Rival},
+    section::Section,
+    terminal,
 };
 
 /// Of the JSON: another number when what was there has gone or means something else.
@@ -42,7 +44,7 @@ pub(crate) struct Report {
     absent: Vec<Absent>,
     /// Of what was measured, by the benches' names.
     #[serde(skip)]
-    sections: BTreeMap<&'static str, Result<Section, String>>,
+    sections: BTreeMap<&'static str, Section>,
 }
 
 /// A bench that could not run or that stopped.
@@ -108,9 +110,9 @@ impl Report {
     }
 
     /// What a bench has measured.
-    pub(crate) fn add(&mut self, bench: &Entry, json: Value, section: Result<Section, String>) {
-        self.outcomes.insert(bench.key(), json);
-        self.sections.insert(bench.name, section);
+    pub(crate) fn add(&mut self, bench: &Entry, outcome: Outcome) {
+        self.outcomes.insert(bench.key(), outcome.json);
+        self.sections.insert(bench.name, outcome.section);
     }
 
     /// A page says so.
@@ -145,6 +147,13 @@ impl Report {
             text += &format!("{missing}\n");
         }
         text
+    }
+
+    /// What is said on a terminal.
+    pub(crate) fn text(&self) -> String {
+        let sections = self.sections();
+        let sections = sections.map(|(_, section)| format!("\n{}", terminal::text(&section)));
+        self.head() + &sections.collect::<String>()
     }
 
     /// A record must be repeatable.
@@ -194,37 +203,36 @@ impl Report {
             command: self.line(),
             version: self.luxor.version.to_owned(),
             facts: self.facts(),
-            sections: self.sections(),
+            parts: self
+                .sections()
+                .map(|(name, section)| Part::new(name, section))
+                .collect(),
             quick: self.command.iter().any(|word| word == "--quick"),
         };
         page.render().map_err(|e| e.to_string())
     }
 
     /// The plots of the page as pictures of their own, and the names of their files.
-    pub(crate) fn pictures(&self) -> Vec<(String, String)> {
-        let sections = self.sections();
-        let named = sections.iter().flat_map(|section| {
-            (1..).zip(&section.figures).map(|(number, figure)| {
-                let name = format!("{}-{number}.svg", section.name);
-                (name, figure.picture())
-            })
+    ///
+    /// # Errors
+    /// When one cannot be drawn.
+    pub(crate) fn pictures(&self) -> Result<Vec<(String, String)>, String> {
+        let plots = self.sections().flat_map(|(name, section)| {
+            let numbered = (1..).zip(section.plots);
+            numbered
+                .map(move |(number, plot)| Ok((format!("{name}-{number}.svg"), plot.picture()?)))
         });
-        named.collect()
+        plots.collect()
     }
 
-    fn sections(&self) -> Vec<Section> {
-        let section = |bench: &Entry| {
-            let absent = |reason: String| Section::absent(bench.name, reason);
-            if let Some(found) = self.absent.iter().find(|absent| absent.bench == bench.name) {
-                return Some(absent(found.reason.clone()));
-            }
-            Some(match self.sections.get(bench.name)? {
-                Ok(section) => section.clone(),
-                // The others are shown.
-                Err(why) => absent(format!("It cannot be drawn ({why}); the JSON has it.")),
-            })
-        };
-        benches::ALL.iter().filter_map(section).collect()
+    fn sections(&self) -> impl Iterator<Item = (&'static str, Section)> {
+        benches::ALL.iter().filter_map(|bench| {
+            let mut absent = self.absent.iter();
+            let absent = absent.find(|absent| absent.bench == bench.name);
+            let absent = absent.map(|absent| Section::absent(bench.name, absent.reason.clone()));
+            let section = absent.or_else(|| self.sections.get(bench.name).cloned());
+            Some((bench.name, section?))
+        })
     }
 
     /// The command that was given, `luxor`'s where that made it.

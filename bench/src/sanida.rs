@@ -11,9 +11,8 @@
 //! sake, is called `aes-192-xts (non-standard)`, and neither the engine nor a rival has it.
 
 mod device;
-mod page;
 mod published;
-mod table;
+mod section;
 
 use std::{cell::RefCell, num::NonZeroUsize, sync::Arc, time::Instant};
 
@@ -30,7 +29,6 @@ use crate::{
         self, About,
         own::{self, Own, Work},
     },
-    page::Section,
     plaintext::Pattern,
     rivals::Rival,
     stats::{self, Summary},
@@ -73,12 +71,8 @@ impl Bench for Plan<'static> {
         measure(self)
     }
 
-    fn section(report: &Report) -> Result<Section, String> {
+    fn section(report: &Report) -> crate::section::Section {
         report.section()
-    }
-
-    fn text(report: &Report) -> String {
-        report.text()
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! Both fail when the key is not the right one, so that who gets here has opened it.
 
-mod page;
+mod section;
 
 use std::{
     ffi::OsString,
@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     bench::{Bench, Context, NoOptions},
-    page::Section,
     program::{self, Folder, Lane},
     size,
     stats::{self, Summary},
@@ -52,12 +51,8 @@ impl Bench for Plan {
         measure(self)
     }
 
-    fn section(report: &Report) -> Result<Section, String> {
+    fn section(report: &Report) -> crate::section::Section {
         report.section()
-    }
-
-    fn text(report: &Report) -> String {
-        report.text()
     }
 }
 
@@ -196,35 +191,4 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
         });
     }
     Ok(Report { cryptsetup, rows })
-}
-
-impl Report {
-    /// The table for a terminal.
-    pub(crate) fn text(&self) -> String {
-        let mut text = format!(
-            "Opening a keyslot, beside {}. Medians, and the quartiles.\n{:<36} {:>23} {:>23} {:>19} {:>14}\n",
-            self.cryptsetup,
-            "",
-            "luxor, seconds",
-            "cryptsetup, seconds",
-            "times cryptsetup",
-            "peaks, MiB"
-        );
-        let mib = |bytes: u64| bytes >> 20;
-        for row in &self.rows {
-            text += &format!(
-                "{:<36} {:>23} {:>23} {:>19} {:>14}\n",
-                row.what,
-                row.luxor_seconds.text(3),
-                row.cryptsetup_seconds.text(3),
-                row.times_cryptsetup.text(3),
-                format!(
-                    "{} / {}",
-                    mib(row.luxor_peak_bytes),
-                    mib(row.cryptsetup_peak_bytes)
-                ),
-            );
-        }
-        text
-    }
 }

@@ -23,12 +23,6 @@ pub(super) const TABLE_2: [Row; 6] = [
     ("Other time", [0.17, 0.17], [1.90, 3.32]),
 ];
 
-/// Both, by the direction as rows have it, under the titles of ours beside them.
-pub(super) const TITLED: [(&str, &str, &[Row; 6]); 2] = [
-    ("encrypt", "Encryption, and the paper's Table 1", &TABLE_1),
-    ("decrypt", "Decryption, and the paper's Table 2", &TABLE_2),
-];
-
 /// Of the file of both.
 const BYTES: f64 = 50e6;
 

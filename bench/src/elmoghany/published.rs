@@ -56,12 +56,6 @@ pub(super) const PUBLIC: [Public; 2] = [
     },
 ];
 
-impl Public {
-    pub(super) fn gbps(&self) -> f64 {
-        self.mhz * 0.128 / self.cycles_per_block
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The section of `luxor report`.
+//! What is said about it, with the paper's figures.
 
 use super::{
     PER_ITEM, Report,
     published::{self, FILES},
-    table::{Column, milliseconds},
 };
 use crate::{
     gpu,
-    page::{
-        self, Paper, Row, Section, Table, Whose, columns,
-        plot::{self, Bar, Figure},
-    },
-    rivals, size,
+    plot::{self, Bar, Plot, Whose},
+    rivals,
+    section::{Paper, Row, Section, Table, cell},
+    size,
 };
 
 const PAPER: Paper = Paper {
@@ -32,40 +30,37 @@ const MODES: [(&str, &str, &published::Table); 2] = [
 ];
 
 impl Report {
-    /// What stands in the report.
-    ///
-    /// # Errors
-    /// When a plot cannot be drawn.
-    pub(crate) fn section(&self) -> Result<Section, String> {
-        let figures = ["xts", "ctr"].into_iter().map(|mode| self.figure(mode));
+    pub(super) fn section(&self) -> Section {
         let times = MODES.map(|(name, mode, table)| self.table_of_times(name, mode, table));
         let items = self.with_items().map(|(who, file)| self.items(who, file));
-        let mut about = published::REMARK.trim().replace('\n', " ");
-        about += " In XTS a file is one data unit here; AES-192 in XTS is in no standard, and only \
-                  the paper's kernels have it.";
-        about += &gpu::text(&self.devices);
-        let rivals = self
-            .rows
-            .iter()
-            .any(|row| row.rival && row.cipher.ends_with("xts"));
+        let about = format!(
+            "{}In XTS a file is one data unit here; AES-192 in XTS, aes-192-xts (non-standard), is \
+             in no standard, and only the paper's kernels have it. The engine and libraries have one \
+             thread, and work in memory. Medians of {} rounds.{}",
+            published::REMARK,
+            self.rounds,
+            gpu::text(&self.devices)
+        );
+        let mut rows = self.rows.iter();
+        let rivals = rows.any(|row| row.rival && row.cipher.ends_with("xts"));
         let mut absent = gpu::absent(&self.devices, &self.absent);
         absent.extend(rivals::absent(rivals));
-        Ok(Section {
-            name: "sanida-2020",
+        Section {
             title: "AES a byte at a time in OpenCL".to_owned(),
             paper: Some(PAPER),
             about,
             conclusion: self.conclusion(),
-            figures: figures.collect::<Result<_, _>>()?,
+            plots: ["xts", "ctr"].map(|mode| self.plot(mode)).into(),
             tables: std::iter::once(self.table_6())
                 .chain(times)
                 .chain(items)
                 .collect(),
             absent,
-        })
+            ..Section::default()
+        }
     }
 
-    fn figure(&self, mode: &str) -> Result<Figure, String> {
+    fn plot(&self, mode: &str) -> Plot {
         let contestants = self.contestants();
         let ours = contestants.iter().filter_map(|who| {
             let row = self.longest(who, mode)?;
@@ -78,9 +73,8 @@ impl Report {
             let name = format!("{work}, {device}, {language}");
             Some(Bar::new(name, Whose::Paper, gbps.parse().ok()?))
         });
-        let bars: Vec<_> = ours.chain(printed).collect();
         let caption = format!("{} with AES-128, encryption", mode.to_uppercase());
-        plot::bars(&caption, "Gbps", &bars)
+        Plot::bars(caption, "Gbps", ours.chain(printed))
     }
 
     /// In each mode the fastest of each kind.
@@ -119,8 +113,8 @@ impl Report {
         let mut rows = Vec::new();
         for (file, figures) in FILES.into_iter().zip(table) {
             let bytes = size::text(file);
-            let head = ["the paper", &bytes];
-            rows.push(Row::new(Whose::Paper, head.iter().chain(figures).copied()));
+            let cells = std::iter::once(bytes.as_str()).chain(figures.iter().copied());
+            rows.push(Row::new(Whose::Paper, "the paper", cells));
             for who in self.contestants() {
                 let cells = all
                     .each_ref()
@@ -128,20 +122,13 @@ impl Report {
                 let Some(first) = cells.iter().flatten().next() else {
                     continue;
                 };
-                let head = [first.name(), bytes.clone()];
-                let cells = cells.map(milliseconds);
-                rows.push(Row::new(first.whose(), head.into_iter().chain(cells)));
+                let cells = std::iter::once(bytes.clone()).chain(cells.map(milliseconds));
+                rows.push(Row::new(first.whose(), first.name(), cells));
             }
         }
-        let heads = ["Who", "File"].map(str::to_owned);
-        Table {
-            caption: format!("{name}: milliseconds without copies, by bits of the key"),
-            columns: heads
-                .into_iter()
-                .chain(all.iter().map(Column::name))
-                .collect(),
-            rows,
-        }
+        let caption = format!("{name}: milliseconds without copies, by bits of the key");
+        let heads = std::iter::once("File".to_owned()).chain(all.iter().map(Column::name));
+        Table::new(caption, "Who", heads, rows)
     }
 
     /// A device's longest file by the bytes for a work-item.
@@ -151,52 +138,89 @@ impl Report {
                 let cells = Column::all(mode)
                     .map(|column| milliseconds(self.find(who, per_item, &column, file)));
                 let name = format!("{}, {per_item}", mode.to_uppercase());
-                Row::new(Whose::Rival, std::iter::once(name).chain(cells))
+                Row::new(Whose::Rival, name, cells)
             })
         });
-        let heads = Column::all("xts");
-        Table {
-            caption: format!(
-                "{who}, the paper's kernels by bytes for a work-item: milliseconds for {}",
-                size::text(file)
+        let bytes = size::text(file);
+        Table::new(
+            format!(
+                "{who}, the paper's kernels by bytes for a work-item: milliseconds for {bytes}"
             ),
-            columns: std::iter::once("Mode, bytes".to_owned())
-                .chain(heads.iter().map(Column::name))
-                .collect(),
-            rows: rows.collect(),
-        }
+            "Mode, bytes",
+            Column::all("xts").map(|column| column.name()),
+            rows,
+        )
     }
 
     fn table_6(&self) -> Table {
         let ours = self.contestants().into_iter().flat_map(|who| {
             ["xts", "ctr"].into_iter().filter_map(move |mode| {
                 let row = self.longest(who, mode)?;
-                let file = size::text(row.file_bytes);
-                let cells = [
-                    row.name(),
-                    file,
-                    mode.to_uppercase(),
-                    format!("{:.2}", row.gbps()),
-                ];
-                Some(Row::new(row.whose(), cells))
+                let (file, gbps) = (size::text(row.file_bytes), format!("{:.2}", row.gbps()));
+                let cells = [file, mode.to_uppercase(), gbps];
+                Some(Row::new(row.whose(), row.name(), cells))
             })
         });
         let printed = published::THROUGHPUT.map(|[work, device, language, mode, gbps]| {
             let name = format!("{work}: {device}, {language}");
-            Row::new(Whose::Paper, [name.as_str(), "not said", mode, gbps])
+            Row::new(Whose::Paper, name, ["not said", mode, gbps])
         });
-        Table {
-            caption: "Table VI: AES-128, encryption of the longest file".to_owned(),
-            columns: columns(&["Who", "File", "Mode", "Gbps"]),
-            rows: ours.chain(printed).collect(),
+        Table::new(
+            "Table VI: AES-128, encryption of the longest file",
+            "Who",
+            ["File", "Mode", "Gbps"],
+            ours.chain(printed),
+        )
+    }
+
+    /// Who has rows, in their order; at 16 bytes a work-item where there are such.
+    fn contestants(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for row in &self.rows {
+            if !names.contains(&row.contestant.as_str()) {
+                names.push(&row.contestant);
+            }
         }
+        names
+    }
+
+    fn find(
+        &self,
+        who: &str,
+        per_item: u32,
+        column: &Column<'_>,
+        file: usize,
+    ) -> Option<&super::Row> {
+        self.rows.iter().find(|row| {
+            row.contestant == who
+                && row.bytes_per_item.is_none_or(|found| found == per_item)
+                && row.cipher.starts_with(&column.cipher)
+                && row.direction == column.direction
+                && row.file_bytes == file
+        })
+    }
+
+    /// Who has work-items, and its longest file.
+    fn with_items(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.contestants().into_iter().filter_map(|who| {
+            let items = self.rows.iter().filter(|row| row.contestant == who);
+            let items = items.filter(|row| row.bytes_per_item.is_some());
+            Some((who, items.map(|row| row.file_bytes).max()?))
+        })
+    }
+
+    /// Encryption with 128 bits of its longest file.
+    fn longest(&self, who: &str, mode: &str) -> Option<&super::Row> {
+        let [column, ..] = Column::all(mode);
+        let mut rows = FILES.iter().rev();
+        rows.find_map(|&file| self.find(who, 16, &column, file))
     }
 }
 
 impl super::Row {
     /// The paper's kernels are others', too.
     fn whose(&self) -> Whose {
-        page::whose(self.rival || self.bytes_per_item.is_some())
+        Whose::of(self.rival || self.bytes_per_item.is_some())
     }
 
     fn name(&self) -> String {
@@ -205,6 +229,50 @@ impl super::Row {
             None => self.contestant.clone(),
         }
     }
+
+    /// 10⁹ bits a second.
+    fn gbps(&self) -> f64 {
+        self.file_bytes as f64 * 8e-6 / self.milliseconds.median
+    }
+}
+
+/// A key size and a direction.
+struct Column<'a> {
+    cipher: String,
+    bits: usize,
+    direction: &'a str,
+}
+
+impl Column<'_> {
+    /// Those of the paper's tables.
+    fn all(mode: &str) -> [Self; 6] {
+        let of = |bits, direction| Self {
+            cipher: format!("aes-{bits}-{mode}"),
+            bits,
+            direction,
+        };
+        let (to, back) = ("encrypt", "decrypt");
+        [
+            of(128, to),
+            of(192, to),
+            of(256, to),
+            of(128, back),
+            of(192, back),
+            of(256, back),
+        ]
+    }
+
+    fn name(&self) -> String {
+        format!("{} {}", self.direction, self.bits)
+    }
+}
+
+fn milliseconds(row: Option<&super::Row>) -> String {
+    cell(row, |row| {
+        let median = row.milliseconds.median;
+        let digits = if median < 0.001 { 6 } else { 4 };
+        format!("{median:.digits$}")
+    })
 }
 
 #[cfg(test)]
@@ -251,7 +319,7 @@ mod tests {
             report.rows.push(row("engine", false, None, cipher));
             report.rows.push(row("a library", true, None, cipher));
         }
-        let section = report.section().unwrap();
+        let section = report.section();
         section.assert_whole();
         let said = section.conclusion.unwrap();
         for part in [

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The section of `luxor report`.
+//! What is said about it, with the paper's figures.
 
 use super::{Rate, Report, Streams, Whose, published};
 use crate::{
     gpu,
-    page::{
-        self, Paper, Row, Section, Table, columns,
-        plot::{self, Bar, Figure},
-    },
-    rivals, size,
+    plot::{self, Bar, Plot},
+    rivals,
+    section::{Paper, Row, Section, Table, cell},
+    size,
     stats::Summary,
 };
 
@@ -27,95 +26,85 @@ const PAPER: Paper = Paper {
 const SHOWN: usize = 4096;
 
 impl Report {
-    /// What stands in the report.
-    ///
-    /// # Errors
-    /// When a plot cannot be drawn.
-    pub(crate) fn section(&self) -> Result<Section, String> {
-        let mut about = published::REMARK.trim().replace('\n', " ");
-        about += &gpu::text(&self.devices);
-        let mut figures = vec![self.figure()?];
-        figures.extend(self.figure_of_rates()?);
-        let mut tables = vec![self.systems()];
-        tables.extend((!self.streams.is_empty()).then(|| self.by_streams()));
-        for bits in [128, 256] {
-            tables.extend(self.rates(bits));
-        }
-        let rivals = self
-            .tables_3_and_4
-            .iter()
-            .any(|row| row.whose == Whose::Rival);
+    pub(super) fn section(&self) -> Section {
+        let about = format!(
+            "{}Data are one unit under AES-128 in Tables 3 and 4, medians of {} rounds. The host \
+             makes all tweaks, every 8th or every 128th; the device fills the gaps and encrypts, in \
+             32 streams.{}",
+            published::REMARK,
+            self.rounds,
+            gpu::text(&self.devices)
+        );
+        let rates = [128, 256].into_iter().filter_map(|bits| self.rates(bits));
+        let mut rows = self.tables_3_and_4.iter();
         let mut absent = gpu::absent(&self.devices, &self.absent);
-        absent.extend(rivals::absent(rivals));
-        Ok(Section {
-            name: "an-seo-2022",
+        absent.extend(rivals::absent(rows.any(|row| row.whose == Whose::Rival)));
+        let section = Section {
             title: "XTS on a GPU, powers of alpha from the host".to_owned(),
             paper: Some(PAPER),
             about,
             conclusion: self.conclusion(),
-            figures,
-            tables,
+            plots: std::iter::once(self.plot())
+                .chain(self.plot_of_rates())
+                .collect(),
+            tables: [self.systems(), self.by_streams()]
+                .into_iter()
+                .chain(rates)
+                .collect(),
             absent,
-        })
+            ..Section::default()
+        };
+        section.without_empty_tables()
     }
 
-    fn figure(&self) -> Result<Figure, String> {
+    fn plot(&self) -> Plot {
         let rows = self.tables_3_and_4.iter();
         let ours = rows.map(|row| Bar::new(row.name(), row.whose.of_row(), row.total_ms.median));
         let printed = published::SYSTEMS.into_iter();
         let printed = printed.filter_map(|(system, [.., total])| {
             let name = format!("the paper's {system}");
-            Some(Bar::new(name, page::Whose::Paper, total.parse().ok()?))
+            Some(Bar::new(name, plot::Whose::Paper, total.parse().ok()?))
         });
-        let bars: Vec<_> = ours.chain(printed).collect();
         let caption = format!("Milliseconds for {}", size::text(self.file_bytes));
-        plot::bars(&caption, "ms", &bars)
+        Plot::bars(caption, "ms", ours.chain(printed))
     }
 
     /// Table 5 at one length of data units with AES-128.
-    fn figure_of_rates(&self) -> Result<Option<Figure>, String> {
+    fn plot_of_rates(&self) -> Option<Plot> {
         let mut all = self.table_5.iter();
-        let found = all.find(|rates| (rates.block_bytes, rates.key_bits) == (SHOWN, 128));
-        let Some(found) = found else { return Ok(None) };
+        let found = all.find(|rates| (rates.block_bytes, rates.key_bits) == (SHOWN, 128))?;
         let ours = found.rows.iter();
         let ours = ours.map(|row| Bar::new(row.name(), row.whose.of_row(), row.gb_per_s.median));
-        let at = published::BLOCKS.iter().position(|&bytes| bytes == SHOWN);
-        let printed = at.map(|at| published::RATES[at]);
-        let printed = printed.into_iter().flat_map(|[openssl, gpu, ..]| {
-            [("OpenSSL 3.0.1", openssl), ("GPU alpha^128", gpu)].map(|(who, rate)| {
-                let (name, rate) = (format!("the paper's {who}"), rate.parse().ok()?);
-                Some(Bar::new(name, page::Whose::Paper, rate))
-            })
+        let printed = published::CONTESTANTS.into_iter().enumerate();
+        let printed = printed.filter_map(|(at, who)| {
+            let rate = published::rates(SHOWN)?[at].parse().ok()?;
+            Some(Bar::new(
+                format!("the paper's {who}"),
+                plot::Whose::Paper,
+                rate,
+            ))
         });
-        let bars: Vec<_> = ours.chain(printed.flatten()).collect();
         let caption = format!("Data units of {SHOWN} bytes, AES-128");
-        plot::bars(&caption, "GB/s", &bars).map(Some)
+        Some(Plot::bars(caption, "GB/s", ours.chain(printed)))
     }
 
     fn systems(&self) -> Table {
         let printed = published::SYSTEMS.into_iter();
         let printed = printed.map(|(system, [alpha, encryption, total])| {
-            let name = format!("the paper's {system}");
-            let cells = [name.as_str(), alpha, encryption, total, "not said"];
-            Row::new(page::Whose::Paper, cells)
+            let cells = [alpha, encryption, total, "not said"];
+            Row::new(plot::Whose::Paper, format!("the paper's {system}"), cells)
         });
+        let ours = self
+            .tables_3_and_4
+            .iter()
+            .map(|row| row.row(self.file_bytes));
         let bytes = size::text(self.file_bytes);
-        Table {
-            caption: format!("Tables 3 and 4: milliseconds for {bytes}, and the quartiles"),
-            columns: columns(&[
-                "System",
-                "Powers of alpha",
-                "Encryption",
-                "Total",
-                "Kernels alone",
-            ]),
-            rows: self
-                .tables_3_and_4
-                .iter()
-                .map(|row| row.row(self.file_bytes))
-                .chain(printed)
-                .collect(),
-        }
+        Table::new(
+            format!("Tables 3 and 4: milliseconds for {bytes}, and the quartiles"),
+            "System",
+            ["Powers of alpha", "Encryption", "Total", "Kernels alone"],
+            ours.chain(printed),
+        )
     }
 
     fn by_streams(&self) -> Table {
@@ -126,22 +115,19 @@ impl Report {
                 encryption_ms,
                 ..
             } = row;
-            let cells = [
-                contestant.clone(),
-                streams.to_string(),
-                milliseconds(encryption_ms),
-            ];
-            Row::new(page::Whose::Rival, cells)
+            let cells = [streams.to_string(), milliseconds(encryption_ms)];
+            Row::new(plot::Whose::Rival, contestant, cells)
         });
-        Table {
-            caption: format!(
-                "GPU alpha^128 in so many streams, where the paper has 32: milliseconds for {}, with \
-                 all copies",
-                size::text(self.file_bytes)
+        let bytes = size::text(self.file_bytes);
+        Table::new(
+            format!(
+                "GPU alpha^128 in so many streams, where the paper has 32: milliseconds for {bytes}, \
+                 with all copies"
             ),
-            columns: columns(&["Device", "Streams", "Encryption"]),
-            rows: rows.collect(),
-        }
+            "Device",
+            ["Streams", "Encryption"],
+            rows,
+        )
     }
 
     /// Table 5 for one key size: a row each, and a column for each length of data units.
@@ -149,14 +135,13 @@ impl Report {
         let all = || self.table_5.iter().filter(|rates| rates.key_bits == bits);
         let mut rows = Vec::new();
         for (at, first) in all().next()?.rows.iter().enumerate() {
-            let mut row = |what: &str, cell: &dyn Fn(&Rate) -> Option<f64>| {
+            let mut row = |what: &str, number: &dyn Fn(&Rate) -> Option<f64>| {
                 let cells = all().map(|rates| {
-                    let cell = rates.rows.get(at).and_then(cell);
-                    cell.map_or("none".to_owned(), |cell| format!("{cell:.2}"))
+                    let number = rates.rows.get(at).and_then(number);
+                    cell(number, |number| format!("{number:.2}"))
                 });
                 let name = format!("{}{what}", first.name());
-                let cells = std::iter::once(name).chain(cells);
-                rows.push(Row::new(first.whose.of_row(), cells));
+                rows.push(Row::new(first.whose.of_row(), name, cells));
             };
             row("", &|rate| Some(rate.gb_per_s.median));
             if first.kernels_gb_per_s.is_some() {
@@ -174,22 +159,20 @@ impl Report {
             }
         }
         let column = if bits == 128 { 0 } else { 2 };
-        for (at, who) in ["OpenSSL 3.0.1", "GPU alpha^128"].into_iter().enumerate() {
+        for (at, who) in published::CONTESTANTS.into_iter().enumerate() {
             let cells = all().map(|rates| {
-                let mut blocks = published::BLOCKS.iter();
-                let block = blocks.position(|&bytes| bytes == rates.block_bytes);
-                block.map_or("none", |block| published::RATES[block][column + at])
+                let printed = published::rates(rates.block_bytes);
+                cell(printed, |printed| printed[column + at].to_owned())
             });
-            let name = format!("the paper's {who}");
-            let cells: Vec<_> = std::iter::once(name.as_str()).chain(cells).collect();
-            rows.push(Row::new(page::Whose::Paper, cells));
+            rows.push(Row::new(
+                plot::Whose::Paper,
+                format!("the paper's {who}"),
+                cells,
+            ));
         }
         let heads = all().map(|rates| format!("{} B", rates.block_bytes));
-        Some(Table {
-            caption: format!("Table 5: GB/s with AES-{bits}, by the bytes of the data units"),
-            columns: columns(&["Who"]).into_iter().chain(heads).collect(),
-            rows,
-        })
+        let caption = format!("Table 5: GB/s with AES-{bits}, by the bytes of the data units");
+        Some(Table::new(caption, "Who", heads, rows))
     }
 
     fn conclusion(&self) -> Option<String> {
@@ -222,8 +205,8 @@ fn milliseconds(ms: &Summary) -> String {
 
 impl Whose {
     /// The paper's systems and libraries are others.
-    fn of_row(self) -> page::Whose {
-        page::whose(self != Self::Luxor)
+    fn of_row(self) -> plot::Whose {
+        plot::Whose::of(self != Self::Luxor)
     }
 }
 
@@ -240,15 +223,10 @@ impl super::Row {
         if self.bytes != file_bytes {
             name += &format!(", from {}", size::text(self.bytes));
         }
-        let cell = |ms: Option<&Summary>| ms.map_or("none".to_owned(), milliseconds);
-        let cells = [
-            name,
-            cell(self.alpha_ms.as_ref()),
-            cell(self.encryption_ms.as_ref()),
-            cell(Some(&self.total_ms)),
-            cell(self.kernels_ms.as_ref()),
-        ];
-        Row::new(self.whose.of_row(), cells)
+        let total = Some(self.total_ms);
+        let cells = [self.alpha_ms, self.encryption_ms, total, self.kernels_ms];
+        let cells = cells.map(|ms| cell(ms, |ms| milliseconds(&ms)));
+        Row::new(self.whose.of_row(), name, cells)
     }
 }
 
@@ -337,9 +315,9 @@ mod tests {
 
     #[test]
     fn the_section_has_streams_and_table_5_beside_the_papers() {
-        let section = report(true).section().unwrap();
+        let section = report(true).section();
         section.assert_whole();
-        assert_eq!(section.figures.len(), 2);
+        assert_eq!(section.plots.len(), 2);
         let [_, streams, table_5, with_256] = section.tables.as_slice() else {
             panic!("{} tables", section.tables.len())
         };
@@ -350,17 +328,17 @@ mod tests {
             (row.whose, row.cells[1..].join(" "))
         };
         let fives = |value: &str| [value; 5].join(" ");
-        let luxor = (page::Whose::Luxor, fives("3.50"));
+        let luxor = (plot::Whose::Luxor, fives("3.50"));
         assert_eq!(row(table_5, "vaes512, one thread"), luxor);
-        let times = (page::Whose::Luxor, fives("1.25"));
+        let times = (plot::Whose::Luxor, fives("1.25"));
         assert_eq!(row(table_5, "vaes512, one thread, times OpenSSL's"), times);
-        let kernels = (page::Whose::Rival, fives("4.50"));
+        let kernels = (plot::Whose::Rival, fives("4.50"));
         assert_eq!(
             row(table_5, "opencl, GPU alpha^128, kernels alone"),
             kernels
         );
         let printed = "67.07 91.26 106.15 121.94 131.32".to_owned();
-        let printed = (page::Whose::Paper, printed);
+        let printed = (plot::Whose::Paper, printed);
         assert_eq!(row(with_256, "the paper's GPU alpha^128"), printed);
         let said = section.conclusion.unwrap();
         assert!(said.contains("alpha^128 on opencl 2.50 ms"), "{said}");
@@ -370,7 +348,7 @@ mod tests {
 
     #[test]
     fn without_a_device_there_are_no_streams() {
-        let section = report(false).section().unwrap();
+        let section = report(false).section();
         section.assert_whole();
         assert_eq!(section.tables.len(), 3);
         assert!(!section.conclusion.unwrap().contains("opencl"));

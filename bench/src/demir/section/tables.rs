@@ -6,21 +6,43 @@ use luxor_engine::Direction;
 use super::{of_direction, rounds};
 use crate::{
     demir::{
-        Case, Report,
-        breakdown::Row as Software,
+        self, Case, Report,
+        breakdown::{self, Row as Software},
         coprocessor::{CONFIGURATIONS, Configuration, Work},
         published,
         study::{Breakdown, Cost, Parts, Served, Study},
-        study_table::LINES,
-        table::LINES as SOFTWARE_LINES,
     },
-    page::{Row, Table, Whose, columns, plot::value},
+    plot::{Whose, value},
+    program,
+    section::{NOTHING, Row, Table, cell},
     size,
     stats::Summary,
 };
 
-/// Where there is nothing to say.
-pub(super) const NOTHING: &str = "\u{2013}";
+/// A row of ours, and the paper's that it stands beside.
+type SoftwareLine = (&'static str, fn(&breakdown::Parts) -> &Summary);
+
+const SOFTWARE_LINES: [SoftwareLine; 8] = [
+    ("the whole", |parts| &parts.whole),
+    ("data unit numbers encrypted", |parts| &parts.numbers),
+    ("powers of alpha", |parts| &parts.powers),
+    ("first XOR", |parts| &parts.first_xor),
+    ("second XOR", |parts| &parts.second_xor),
+    ("cipher", |parts| &parts.cipher),
+    ("other: the whole less its parts", |parts| &parts.other),
+    ("powers and XORs, in the whole", |parts| &parts.fused),
+];
+
+/// A row of ours, as in the paper's Tables 1 and 2.
+type Line = (&'static str, fn(&Parts) -> &Summary);
+
+const LINES: [Line; 5] = [
+    ("tweaks", |parts| &parts.tweaks),
+    ("first XOR", |parts| &parts.first_xor),
+    ("second XOR", |parts| &parts.second_xor),
+    ("co-processor, with its setting up", |parts| &parts.device),
+    ("other", |parts| &parts.other),
+];
 
 impl Report {
     pub(super) fn tables(&self) -> Vec<Table> {
@@ -66,7 +88,7 @@ impl Report {
         };
         let lines = parts.enumerate().map(|(at, what)| {
             let cells = columns.iter().map(|(_, cells)| cells[at].clone());
-            Row::new(whose, std::iter::once(what.to_owned()).chain(cells))
+            Row::new(whose, what, cells)
         });
         let number = match direction {
             Direction::Encrypt => 1,
@@ -78,11 +100,7 @@ impl Report {
                         longer than the core";
         }
         let heads = columns.iter().map(|(head, _)| head.clone());
-        Table {
-            caption,
-            columns: std::iter::once("Part".to_owned()).chain(heads).collect(),
-            rows: lines.collect(),
-        }
+        Table::new(caption, "Part", heads, lines)
     }
 
     fn software_breakdown(&self, direction: Direction) -> Table {
@@ -96,19 +114,14 @@ impl Report {
                 let (part, whole) = (part(&row.seconds).median, row.seconds.whole.median);
                 format!("{} ({:.0} %)", value(part * 1e3), part / whole * 100.0)
             });
-            Row::new(
-                Whose::Luxor,
-                std::iter::once((*what).to_owned()).chain(cells),
-            )
+            Row::new(Whose::Luxor, *what, cells)
         });
-        Table {
-            caption: format!(
-                "{verb} in software, milliseconds for 50 MB in a cache. Each part is a pass of its \
-                 own; the engine does them together, so that what is other may be below 0"
-            ),
-            columns: std::iter::once("Part".to_owned()).chain(heads).collect(),
-            rows: lines.collect(),
-        }
+        let caption = format!(
+            "{verb} in software, milliseconds for {:.1} MB in a cache. Each part is a pass of its own; \
+             the engine does them together, so that what is other may be below 0",
+            self.breakdown_bytes as f64 / 1e6
+        );
+        Table::new(caption, "Part", heads, lines)
     }
 
     /// Requests by loads.
@@ -116,14 +129,14 @@ impl Report {
         let Some(fio) = &self.fio else {
             return Vec::new();
         };
-        let place = if self.in_memory { " in memory" } else { "" };
         let how = format!(
-            "a disk of {}{place}, {} of {} s, {fio}",
+            "a disk of {}{}, at a Unix socket, {} of {} s, {fio}",
             size::text(self.disk_bytes),
+            program::place(self.in_memory),
             rounds(self.rounds),
             self.turn_seconds,
         );
-        let rate = |row: &super::super::Row| {
+        let rate = |row: &demir::Row| {
             format!(
                 "{} ({:.2})",
                 value(row.mib_per_s.median),
@@ -133,35 +146,57 @@ impl Report {
         let caption = format!(
             "Served in software, MiB/s, and (the ratio to the last row) of the same round: {how}"
         );
-        let share = |row: &super::super::Row| format!("{:.2}", row.engine_share.median);
+        let share = |row: &demir::Row| format!("{:.2}", row.engine_share.median);
         let shares = "The engine's share of what the server's threads spend on cores".to_owned();
         vec![self.by_load(caption, &rate), self.by_load(shares, &share)]
     }
 
-    fn by_load(&self, caption: String, cell: &dyn Fn(&super::super::Row) -> String) -> Table {
-        let rows = super::super::REQUESTS.into_iter().map(|requests| {
-            let cells = self.served.iter().map(|case: &Case| {
-                let mut rows = case.rows.iter();
-                let row = rows.find(|row| row.requests == requests);
-                row.map_or_else(|| NOTHING.to_owned(), cell)
+    fn by_load(&self, caption: String, text: &dyn Fn(&demir::Row) -> String) -> Table {
+        let rows = demir::REQUESTS.into_iter().map(|requests| {
+            let cells = self.served.iter().map(|case| {
+                let row = case.rows.iter().find(|row| row.requests == requests);
+                cell(row, text)
             });
-            Row::new(Whose::Luxor, std::iter::once(requests.text()).chain(cells))
+            Row::new(Whose::Luxor, requests.text(), cells)
         });
         let heads = self.served.iter().map(|case| case.load.text());
-        Table {
-            caption,
-            columns: std::iter::once("Requests".to_owned())
-                .chain(heads)
-                .collect(),
-            rows: rows.filter(|_| !self.served.is_empty()).collect(),
-        }
+        let rows = rows.filter(|_| !self.served.is_empty());
+        Table::new(caption, "Requests", heads, rows)
+    }
+}
+
+impl Case {
+    /// All that was measured under the load.
+    pub(super) fn table(&self) -> Table {
+        let rows = self.rows.iter().map(|row| {
+            let cells = [
+                row.mib_per_s.text(0),
+                row.times_best.text(3),
+                format!("{:.0}", row.bytes_per_call.median),
+                format!("{:.2}", row.engine_gb_per_s.median),
+                format!("{:.2}", row.engine_share.median),
+            ];
+            Row::new(Whose::Luxor, row.requests.text(), cells)
+        });
+        Table::new(
+            format!("Served in software: {}", self.load.text()),
+            "Requests",
+            [
+                "MiB/s",
+                "/ the last row",
+                "Bytes a call",
+                "Engine, GB/s",
+                "Engine's share",
+            ],
+            rows,
+        )
     }
 }
 
 impl Cost {
     fn table(&self) -> Table {
         let row = |what: &str, [encrypt, decrypt]: [String; 2], from: &str| {
-            Row::new(Whose::Luxor, [what, &encrypt, &decrypt, from])
+            Row::new(Whose::Luxor, what, [&encrypt, &decrypt, from])
         };
         let setup = [self.setup_encrypt, self.setup_decrypt].map(|ns| format!("{:.1}", ns / 1e3));
         let clock = self.clock_mhz.to_string();
@@ -198,11 +233,13 @@ impl Cost {
                 ));
             }
         }
-        Table {
-            caption: "What a request to the co-processor costs".to_owned(),
-            columns: columns(&["Cost", "Encrypting", "Decrypting", "From"]),
+        let heads = ["Encrypting", "Decrypting", "From"];
+        Table::new(
+            "What a request to the co-processor costs",
+            "Cost",
+            heads,
             rows,
-        }
+        )
     }
 }
 
@@ -238,14 +275,13 @@ impl Study {
                 "times as fast".to_owned(),
             ]
         });
-        Table {
-            caption: "Seconds for 50 MB, and how many times as fast requests of 4 KiB make it"
-                .to_owned(),
-            columns: std::iter::once("Configuration".to_owned())
-                .chain(heads)
-                .collect(),
-            rows: ours.into_iter().chain([printed]).collect(),
-        }
+        let caption = "Seconds for 50 MB, and how many times as fast requests of 4 KiB make it";
+        Table::new(
+            caption,
+            "Configuration",
+            heads,
+            ours.into_iter().chain([printed]),
+        )
     }
 
     /// Figure 4.
@@ -253,30 +289,18 @@ impl Study {
         let ours = self.digest.iter().map(|row| {
             let cells = [&row.total, &row.md5, &row.driver, &row.rest];
             let cells = cells.map(|part| value(part.median));
-            let name = std::iter::once(head(row.configuration));
-            Row::new(Whose::Luxor, name.chain(cells))
+            Row::new(Whose::Luxor, head(row.configuration), cells)
         });
         let (.., table) = of_direction(Direction::Decrypt);
         let printed = [512, 4096].into_iter().zip(table[0].1);
         let printed = printed.map(|(bytes, seconds)| {
             let name = format!("the paper's mixed, {}", size::text(bytes));
             let decryption = format!("{seconds:.2} (Table 2)");
-            Row::new(
-                Whose::Paper,
-                [&name, NOTHING, NOTHING, &decryption, NOTHING],
-            )
+            Row::new(Whose::Paper, name, [NOTHING, NOTHING, &decryption, NOTHING])
         });
-        Table {
-            caption: "Figure 4: MD5 of an encrypted file, seconds for 50 MB".to_owned(),
-            columns: columns(&[
-                "Configuration",
-                "Total",
-                "MD5",
-                "Decryption",
-                "Reading, and the rest",
-            ]),
-            rows: ours.chain(printed).collect(),
-        }
+        let heads = ["Total", "MD5", "Decryption", "Reading, and the rest"];
+        let caption = "Figure 4: MD5 of an encrypted file, seconds for 50 MB";
+        Table::new(caption, "Configuration", heads, ours.chain(printed))
     }
 
     /// Figure 5's rows of configurations.
@@ -287,35 +311,34 @@ impl Study {
     fn served_table(&self) -> Option<Table> {
         let first = self.cases().next()?;
         let rows = first.iter().enumerate().map(|(at, row)| {
-            let cells = self.cases().map(|case| {
-                let row = case.get(at);
-                row.map_or_else(|| NOTHING.to_owned(), |row| value(row.mib_per_s.median))
-            });
-            let name = std::iter::once(head(row.configuration));
-            Row::new(Whose::Luxor, name.chain(cells))
+            let cells = self
+                .cases()
+                .map(|case| cell(case.get(at), |row| value(row.mib_per_s.median)));
+            Row::new(Whose::Luxor, head(row.configuration), cells)
         });
         let heads = self.cases().map(|case| case[0].case());
         let mut caption = "Figure 5: MiB/s of fio at a server".to_owned();
         if let Some(number) = self.served_rounds {
             caption += &format!(", {}", rounds(number));
         }
-        Some(Table {
-            caption,
-            columns: std::iter::once("Configuration".to_owned())
-                .chain(heads)
-                .collect(),
-            rows: rows.collect(),
-        })
+        Some(Table::new(caption, "Configuration", heads, rows))
+    }
+}
+
+impl Served {
+    /// Of what disk and load it is: the same in a row of configurations.
+    fn case(&self) -> String {
+        let load = self.load.text().replace(", 1 connection", "");
+        format!("{}, {load}", size::text(self.disk_bytes))
     }
 }
 
 impl Breakdown {
     /// Its head, and its cells in the paper's order; then the part of late requests.
     fn column(&self) -> (String, Vec<String>) {
-        let late = self.parts.as_ref().map_or_else(
-            || NOTHING.to_owned(),
-            |_| format!("{:.1} %", self.late * 100.0),
-        );
+        let late = cell(self.parts.as_ref(), |_| {
+            format!("{:.1} %", self.late * 100.0)
+        });
         let parts = LINES.iter().map(|(_, part)| self.cell(*part));
         let cells = std::iter::once(value(self.total.median)).chain(parts);
         (head(self.configuration), cells.chain([late]).collect())
@@ -335,18 +358,15 @@ impl Breakdown {
 
 /// Of requests of 512 bytes and of 4 KiB, and their ratio.
 fn totals(whose: Whose, name: &str, all: [[Option<f64>; 2]; 3]) -> Row {
-    let text = |number: Option<f64>, text: &dyn Fn(f64) -> String| {
-        number.map_or_else(|| NOTHING.to_owned(), text)
-    };
     let cells = all.into_iter().flat_map(|[short, extended]| {
         let times = short.zip(extended).map(|(short, long)| short / long);
         [
-            text(short, &value),
-            text(extended, &value),
-            text(times, &|times| format!("{times:.2}")),
+            cell(short, value),
+            cell(extended, value),
+            cell(times, |times| format!("{times:.2}")),
         ]
     });
-    Row::new(whose, std::iter::once(name.to_owned()).chain(cells))
+    Row::new(whose, name, cells)
 }
 
 /// As [`Breakdown::column`]; the second one is with extended requests.

@@ -7,25 +7,123 @@ use plotters::{
     style::text_anchor::{HPos, Pos, VPos},
 };
 
-use super::Whose;
-
-/// A plot, and the same in words.
-#[derive(Clone)]
-pub(crate) struct Figure {
-    pub(crate) caption: String,
-    /// For who does not see it.
-    pub(crate) description: String,
-    pub(crate) svg: String,
+/// Whose row or bar it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Luxor,
+    Rival,
+    /// As printed.
+    Paper,
+    /// What this machine could do at best.
+    Limit,
 }
 
-impl Figure {
+impl Whose {
+    /// A rival's or Luxor's.
+    pub(crate) fn of(rival: bool) -> Self {
+        if rival { Self::Rival } else { Self::Luxor }
+    }
+
+    /// The class of a row, and what its mark says.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Luxor => "luxor",
+            Self::Rival => "rival",
+            Self::Paper => "paper",
+            Self::Limit => "limit",
+        }
+    }
+}
+
+/// A plot that is to be drawn.
+#[derive(Clone)]
+pub(crate) struct Plot {
+    pub(crate) caption: String,
+    shape: Shape,
+}
+
+#[derive(Clone)]
+enum Shape {
+    /// From the left, one below the other, with their values behind them.
+    Bars { unit: &'static str, bars: Vec<Bar> },
+    /// Over lengths, on a logarithmic axis, with their names in a key above: where lines meet,
+    /// names at their ends would lie on one another.
+    Lines {
+        across: &'static str,
+        up: &'static str,
+        lines: Vec<Line>,
+    },
+}
+
+impl Plot {
+    pub(crate) fn bars(
+        caption: impl Into<String>,
+        unit: &'static str,
+        bars: impl IntoIterator<Item = Bar>,
+    ) -> Self {
+        let (caption, bars) = (caption.into(), bars.into_iter().collect());
+        let shape = Shape::Bars { unit, bars };
+        Self { caption, shape }
+    }
+
+    pub(crate) fn lines(
+        caption: impl Into<String>,
+        [across, up]: [&'static str; 2],
+        lines: impl IntoIterator<Item = Line>,
+    ) -> Self {
+        let (caption, lines) = (caption.into(), lines.into_iter().collect());
+        let shape = Shape::Lines { across, up, lines };
+        Self { caption, shape }
+    }
+
+    /// The same in words, for who does not see it.
+    pub(crate) fn description(&self) -> String {
+        let caption = &self.caption;
+        match &self.shape {
+            Shape::Bars { unit, bars } => {
+                let said = bars.iter();
+                let said = said.map(|bar| format!("{}: {} {unit}", bar.name, value(bar.value)));
+                format!("{caption}. {}.", said.collect::<Vec<_>>().join("; "))
+            }
+            Shape::Lines { across, up, lines } => {
+                let said = lines.iter().map(|line| {
+                    let points = line.points.iter();
+                    let points = points.map(|(x, y)| format!("{} at {}", value(*y), tick(*x)));
+                    format!("{}: {}", line.name, points.collect::<Vec<_>>().join(", "))
+                });
+                let said = said.collect::<Vec<_>>().join("; ");
+                format!("{caption}, {up} over {across}. {said}.")
+            }
+        }
+    }
+
+    /// For a page, whose colours it has.
+    ///
+    /// # Errors
+    /// When it cannot be drawn.
+    pub(crate) fn svg(&self) -> Result<String, String> {
+        match &self.shape {
+            Shape::Bars { unit, bars } => draw_bars(unit, bars),
+            Shape::Lines { across, up, lines } => {
+                draw_lines(across, up, lines).map_err(|e| format!("{}: {e}", self.caption))
+            }
+        }
+    }
+
     /// One for itself, on a page of whatever colours.
-    pub(crate) fn picture(&self) -> String {
-        let Some((head, body)) = self.svg.split_once('>') else {
-            return self.svg.clone();
+    ///
+    /// # Errors
+    /// When it cannot be drawn.
+    pub(crate) fn picture(&self) -> Result<String, String> {
+        let svg = self.svg()?;
+        let Some((head, body)) = svg.split_once('>') else {
+            return Ok(svg);
         };
-        let said = self.description.replace('&', "&amp;").replace('<', "&lt;");
-        format!("{head} role=\"img\">\n<title>{said}</title>\n<style>{PICTURE}</style>{body}")
+        let said = self.description();
+        let said = said.replace('&', "&amp;").replace('<', "&lt;");
+        Ok(format!(
+            "{head} role=\"img\">\n<title>{said}</title>\n<style>{PICTURE}</style>{body}"
+        ))
     }
 }
 
@@ -36,6 +134,7 @@ const PICTURE: &str = "\
     --luxor: #5cadff; --rival: #d9b44a; --paper: #9aa5b1; --limit: #c49bf0 } }";
 
 /// A bar: its name, whose it is, how long.
+#[derive(Clone)]
 pub(crate) struct Bar {
     pub(crate) name: String,
     pub(crate) whose: Whose,
@@ -54,6 +153,7 @@ impl Bar {
 }
 
 /// A line: its name, whose it is, its points from left to right.
+#[derive(Clone)]
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) whose: Whose,
@@ -97,11 +197,7 @@ fn colour(whose: Whose) -> RGBColor {
     }
 }
 
-/// Bars from the left, one below the other, with their values behind them.
-///
-/// # Errors
-/// When they cannot be drawn.
-pub(crate) fn bars(caption: &str, unit: &str, bars: &[Bar]) -> Result<Figure, String> {
+fn draw_bars(unit: &str, bars: &[Bar]) -> Result<String, String> {
     let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
     let height = 60 + 44 * u32::try_from(bars.len()).map_err(|e| e.to_string())?;
     let draw = |area: &Area<'_>| {
@@ -133,32 +229,16 @@ pub(crate) fn bars(caption: &str, unit: &str, bars: &[Bar]) -> Result<Figure, St
         }
         Ok(())
     };
-    let said = bars
-        .iter()
-        .map(|bar| format!("{}: {} {unit}", bar.name, value(bar.value)));
-    Ok(Figure {
-        caption: caption.to_owned(),
-        description: format!("{caption}. {}.", said.collect::<Vec<_>>().join("; ")),
-        svg: picture(height, draw)?,
-    })
+    picture(height, draw)
 }
 
-/// Lines over lengths, on a logarithmic axis, with their names in a key above: where lines
-/// meet, names at their ends would lie on one another.
-///
-/// # Errors
-/// When they cannot be drawn.
-pub(crate) fn lines(
-    caption: &str,
-    [across, up]: [&str; 2],
-    lines: &[Line],
-) -> Result<Figure, String> {
+fn draw_lines(across: &str, up: &str, lines: &[Line]) -> Result<String, String> {
     let points = || lines.iter().flat_map(|line| &line.points);
     let most = points().map(|point| point.1).fold(0.0, f64::max);
     let least_x = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
     let most_x = points().map(|point| point.0).fold(0.0, f64::max);
     if least_x <= 0.0 || least_x >= most_x {
-        return Err(format!("{caption}: no lines over less than two lengths"));
+        return Err("no lines over less than two lengths".to_owned());
     }
     let key = KEY * i32::try_from(lines.len()).map_err(|e| e.to_string())?;
     let draw = |area: &Area<'_>| {
@@ -189,19 +269,7 @@ pub(crate) fn lines(
         }
         Ok(())
     };
-    let said = lines.iter().map(|line| {
-        let points = line.points.iter();
-        let points = points.map(|(x, y)| format!("{} at {}", value(*y), tick(*x)));
-        format!("{}: {}", line.name, points.collect::<Vec<_>>().join(", "))
-    });
-    Ok(Figure {
-        caption: caption.to_owned(),
-        description: format!(
-            "{caption}, {up} over {across}. {}.",
-            said.collect::<Vec<_>>().join("; ")
-        ),
-        svg: picture(300 + key.unsigned_abs(), draw)?,
-    })
+    picture(300 + key.unsigned_abs(), draw)
 }
 
 /// A point of the line that has this place, so that lines of one colour differ.
@@ -367,8 +435,9 @@ mod tests {
         let names = ["one thread", "a thread each", "serial", "the paper"];
         let points = [(8000.0, 70.0), (512_000.0, 20.0)];
         let all = names.map(|name| line(name, Whose::Luxor, &points));
-        let figure = lines("met", ["bytes", "ms"], &all).unwrap();
-        let texts = texts(&figure.svg);
+        let plot = Plot::lines("met", ["bytes", "ms"], all);
+        let svg = plot.svg().unwrap();
+        let texts = texts(&svg);
         let mut heights: Vec<f64> = names
             .iter()
             .map(|name| texts.iter().find(|text| text.2 == *name).unwrap().1)
@@ -380,10 +449,10 @@ mod tests {
                 .all(|pair| pair[1] - pair[0] >= f64::from(TEXT)),
             "{heights:?}"
         );
-        assert!(names.iter().all(|name| figure.description.contains(name)));
+        assert!(names.iter().all(|name| plot.description().contains(name)));
         // Each has points of its own: two filled circles, and one in the key.
-        assert_eq!(figure.svg.matches("<circle").count(), 2 * 3);
-        assert_eq!(figure.svg.matches("<polygon").count(), 3);
+        assert_eq!(svg.matches("<circle").count(), 2 * 3);
+        assert_eq!(svg.matches("<polygon").count(), 3);
     }
 
     #[test]
@@ -404,7 +473,7 @@ mod tests {
             Whose::Rival,
             &[(8000.0, 71.3), (512_000.0, 20.0)],
         )];
-        let said = texts(&lines("", ["", "ms"], &all).unwrap().svg);
+        let said = texts(&Plot::lines("", ["", "ms"], all).svg().unwrap());
         let said = |what: &str| said.iter().any(|text| text.2 == what);
         assert!(said("20") && said("40") && !said("20.0"));
         assert!(said("10000") && said("300000"));
@@ -421,15 +490,16 @@ mod tests {
     #[test]
     fn nothing_is_no_plot_and_zero_is_one() {
         let one = [line("one", Whose::Paper, &[(8000.0, 1.0)])];
-        assert!(lines("", ["", ""], &one).is_err());
-        assert!(lines("", ["", ""], &[]).is_err());
+        assert!(Plot::lines("", ["", ""], one).svg().is_err());
+        assert!(Plot::lines("", ["", ""], []).svg().is_err());
         let flat = [line("flat", Whose::Limit, &[(1.0, 0.0), (2.0, 0.0)])];
         let zero = [Bar::new("none", Whose::Luxor, 0.0)];
-        for figure in [
-            lines("", ["bytes", "ms"], &flat).unwrap(),
-            bars("", "ms", &zero).unwrap(),
+        for plot in [
+            Plot::lines("", ["bytes", "ms"], flat),
+            Plot::bars("", "ms", zero),
         ] {
-            assert!(!figure.svg.contains("NaN") && !figure.svg.contains("inf"));
+            let svg = plot.svg().unwrap();
+            assert!(!svg.contains("NaN") && !svg.contains("inf"));
         }
     }
 
@@ -437,7 +507,7 @@ mod tests {
     fn colours_are_the_pages() {
         let whose = [Whose::Luxor, Whose::Rival, Whose::Paper, Whose::Limit];
         let all = whose.map(|whose| Bar::new(whose.name(), whose, 1.0));
-        let svg = bars("", "GB/s", &all).unwrap().svg;
+        let svg = Plot::bars("", "GB/s", all).svg().unwrap();
         for whose in whose {
             assert!(svg.contains(&format!("var(--{}, ", whose.name())));
         }

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The section of `luxor report`.
+//! What is said about it.
 
 use super::{Report, Row};
-use crate::page::{
-    self, Section, Table, Whose, columns,
-    plot::{self, Bar},
+use crate::{
+    plot::{Bar, Plot, Whose},
+    section::{self, Section, Table},
 };
 
 impl Report {
-    /// What stands in the report.
-    ///
-    /// # Errors
-    /// When a plot cannot be drawn.
-    pub(crate) fn section(&self) -> Result<Section, String> {
+    pub(super) fn section(&self) -> Section {
         let bars = self.rows.iter().flat_map(|row| {
             let [ours, theirs] = [&row.luxor_seconds, &row.cryptsetup_seconds].map(|s| s.median);
             [
@@ -20,7 +16,6 @@ impl Report {
                 Bar::new(format!("cryptsetup, {}", row.what), Whose::Rival, theirs),
             ]
         });
-        let bars: Vec<_> = bars.collect();
         let said = self.rows.iter();
         let said = said.map(|row| format!("{:.2} ({})", row.times_cryptsetup.median, row.what));
         let said: Vec<_> = said.collect();
@@ -34,35 +29,34 @@ impl Report {
                 said.join("; ")
             )
         });
-        Ok(Section {
-            name: "unlock",
+        let about = format!(
+            "luxor check beside {} with the same volumes.",
+            self.cryptsetup
+        );
+        Section {
             title: "Opening a keyslot".to_owned(),
-            paper: None,
-            about: format!(
-                "luxor check beside {} with the same volumes.",
-                self.cryptsetup
-            ),
+            about,
             conclusion,
-            figures: vec![plot::bars("Seconds to open a keyslot", "seconds", &bars)?],
-            tables: vec![Table {
-                caption: "Seconds and their ratio with quartiles, and peaks of memory".to_owned(),
-                columns: columns(&[
-                    "Keyslot",
+            plots: vec![Plot::bars("Seconds to open a keyslot", "seconds", bars)],
+            tables: vec![Table::new(
+                "Seconds and their ratio with quartiles, and peaks of memory",
+                "Keyslot",
+                [
                     "Luxor, s",
                     "cryptsetup, s",
                     "Ratio",
                     "Luxor, MiB",
                     "cryptsetup, MiB",
-                ]),
-                rows: self.rows.iter().map(Row::row).collect(),
-            }],
-            absent: Vec::new(),
-        })
+                ],
+                self.rows.iter().map(Row::row),
+            )],
+            ..Section::default()
+        }
     }
 }
 
 impl Row {
-    fn row(&self) -> page::Row {
+    fn row(&self) -> section::Row {
         let times = [
             &self.luxor_seconds,
             &self.cryptsetup_seconds,
@@ -71,8 +65,7 @@ impl Row {
         let times = times.map(|summary| summary.text(3));
         let peaks = [self.luxor_peak_bytes, self.cryptsetup_peak_bytes];
         let peaks = peaks.map(|peak| (peak >> 20).to_string());
-        let name = std::iter::once(self.what.clone());
-        page::Row::new(Whose::Luxor, name.chain(times).chain(peaks))
+        section::Row::new(Whose::Luxor, &self.what, times.into_iter().chain(peaks))
     }
 }
 
@@ -96,7 +89,7 @@ mod tests {
             cryptsetup: "cryptsetup 2".to_owned(),
             rows: vec![row("pbkdf2", 7 << 20), row("argon2id", 64 << 20)],
         };
-        let section = report.section().unwrap();
+        let section = report.section();
         section.assert_whole();
         let said = section.conclusion.unwrap();
         assert!(said.contains("0.50 (pbkdf2); 0.50 (argon2id)"), "{said}");

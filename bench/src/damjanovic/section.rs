@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The section of `luxor report`.
+//! What is said about it, with the paper's figures.
 
 use luxor_engine::{Construction, TweakSchedule};
 
@@ -9,11 +9,11 @@ use super::{
     published::{self, Published},
 };
 use crate::{
-    page::{
-        self, Paper, Row, Section, Table, Whose, columns,
-        plot::{self, Figure, Line},
-    },
-    rivals, size,
+    plot::{Line, Plot, Whose},
+    rivals,
+    section::{Paper, Row, Section, Table, cell},
+    size,
+    stats::Summary,
 };
 
 const PAPER: Paper = Paper {
@@ -32,37 +32,44 @@ const FORMS: [(Construction, &str, &[Published; 2]); 2] = [
 ];
 
 impl Report {
-    /// What stands in the report.
-    ///
-    /// # Errors
-    /// When a plot cannot be drawn.
-    pub(crate) fn section(&self) -> Result<Section, String> {
+    pub(super) fn section(&self) -> Section {
         let first = self.engines.first();
-        let figures = first.map(Engine::figures).transpose()?;
         let beside = FORMS.map(|(construction, name, printed)| {
-            let ours = first.map(|engine| engine.rows_of(construction));
-            beside(name, printed, ours.unwrap_or_default(), &self.measured())
+            let engines = self.engines.iter();
+            let ours = engines.flat_map(|engine| engine.rows_of(construction));
+            beside(name, printed, ours, &self.measured())
         });
-        let others = self.engines.iter().skip(1).filter_map(Engine::table);
-        let mut tables: Vec<_> = beside.into_iter().chain(others).collect();
-        tables.extend(first.map(Engine::table_of_ratios));
-        tables.push(self.streams());
-        tables.retain(|table| !table.rows.is_empty());
-        Ok(Section {
-            name: "damjanovic-simic-2015",
+        let ratios = self.engines.iter().map(Engine::table_of_ratios);
+        let smaller = self.engines.iter().filter_map(|engine| {
+            let mb = engine.bytes as f64 / 1e6;
+            (engine.bytes != self.file_bytes)
+                .then(|| format!("{}: from {mb:.3} MB, and multiplied.", engine.engine))
+        });
+        let section = Section {
             title: "Parallel tweakable OFB".to_owned(),
             paper: Some(PAPER),
-            about: "Milliseconds for 128 MB (10^6 bytes), from memory to memory, by the bytes of the \
-                    input array. One thread does all, but for \"a thread each\", merged array by array, \
-                    and 2x 256 CTR, a thread for each half of the message. Speed-ups are over 1x 256 \
-                    OFB. Tweaks are multiplied by alpha each block; \"printed\" is alpha^i, as in the \
-                    paper's listings."
-                .to_owned(),
+            about: format!(
+                "Milliseconds for {} MB (10^6 bytes), from memory to memory, by the bytes of the input \
+                 array: medians of {} rounds, and half the distance between the quartiles. One thread \
+                 does all, but for \"a thread each\", merged array by array, and 2x 256 CTR, a thread \
+                 for each half of the message, which wait for nobody. Speed-ups and % are over 1x 256 \
+                 OFB, in the same round. Tweaks are multiplied by alpha each block; \"printed\" is \
+                 alpha^i, as in the paper's listings.",
+                self.file_bytes as f64 / 1e6,
+                self.rounds
+            ),
             conclusion: self.conclusion(),
-            figures: figures.unwrap_or_default(),
-            tables,
+            plots: first.map(Engine::plots).unwrap_or_default(),
+            tables: beside
+                .into_iter()
+                .chain(ratios)
+                .chain([self.streams()])
+                .collect(),
+            notes: smaller.collect(),
             absent: rivals::absent(self.has_rivals()).into_iter().collect(),
-        })
+            ..Section::default()
+        };
+        section.without_empty_tables()
     }
 
     fn has_rivals(&self) -> bool {
@@ -94,8 +101,8 @@ impl Report {
             let all: Vec<_> = all.collect();
             (!all.is_empty()).then(|| all.join(", "))
         };
-        let together = said(&|array| array.best(Construction::Xex))?;
-        let apart = said(&|array| array.apart(Construction::Xex));
+        let together = said(&|array| array.of(Construction::Xex, Way::Together))?;
+        let apart = said(&|array| array.of(Construction::Xex, Way::Apart));
         let apart = apart.map_or(String::new(), |apart| {
             format!(", and with a thread each {apart}")
         });
@@ -108,51 +115,51 @@ impl Report {
 
     /// A column for each engine.
     fn streams(&self) -> Table {
-        let engines = self.engines.iter().map(|engine| engine.engine.to_owned());
+        let engines = self.engines.iter().map(|engine| engine.engine);
         let turn = self.engines.first().map_or(0, |engine| engine.turn_bytes);
-        let rows = self.engines.first().map_or(&[][..], |first| &first.streams);
-        let rows = rows.iter().map(|row| {
+        let rows = self.engines.iter().take(1).flat_map(|first| &first.streams);
+        let rows = rows.map(|row| {
             let cells = self.engines.iter().map(|engine| {
                 let mut all = engine.streams.iter();
                 let found =
                     all.find(|other| (other.form, other.streams) == (row.form, row.streams));
-                found.map_or("-".to_owned(), |found| {
-                    format!("{:.2} ({:.2})", found.gb_per_s.median, found.of_one.median)
+                cell(found, |found| {
+                    format!("{}, {}", found.gb_per_s.text(2), found.of_one.text(2))
                 })
             });
             let name = format!("{} of {}", row.streams, row.form.name());
-            Row::new(Whose::Luxor, std::iter::once(name).chain(cells))
+            Row::new(Whose::Luxor, name, cells)
         });
-        Table {
-            caption: format!(
-                "Independent streams side by side on one thread, {} a turn: GB/s, and times one stream",
-                size::text(turn)
-            ),
-            columns: columns(&["Streams"]).into_iter().chain(engines).collect(),
-            rows: rows.collect(),
-        }
+        let caption = format!(
+            "Independent streams side by side on one thread, {} a turn each, over themselves: GB/s, \
+             and times one stream of their form",
+            size::text(turn)
+        );
+        Table::new(caption, "Streams", engines, rows)
     }
 }
 
 /// A form of the paper's: our rows over the lengths at these places, then the paper's.
-fn beside(name: &str, printed: &[Published; 2], ours: Vec<Row>, places: &[usize]) -> Table {
+fn beside(
+    name: &str,
+    printed: &[Published; 2],
+    ours: impl Iterator<Item = Row>,
+    places: &[usize],
+) -> Table {
     let printed_rows = printed.iter().flat_map(|table| {
         table.rows.iter().map(|(what, figures)| {
-            let cells = places.iter().map(|&place| figures[place].to_owned());
-            let name = format!("Table {}: {what}", table.name);
-            Row::new(Whose::Paper, std::iter::once(name).chain(cells))
+            let cells = places.iter().map(|&place| figures[place]);
+            Row::new(Whose::Paper, format!("Table {}: {what}", table.name), cells)
         })
     });
     let machines = printed.iter();
     let machines = machines.map(|table| format!("{} is of an {}", table.name, table.machine));
-    Table {
-        caption: format!(
-            "{name}: milliseconds for 128 MB by the bytes of the input array; {}",
-            machines.collect::<Vec<_>>().join(", ")
-        ),
-        columns: heads(places.iter().map(|&place| ARRAYS[place])),
-        rows: ours.into_iter().chain(printed_rows).collect(),
-    }
+    let caption = format!(
+        "{name}: milliseconds for 128 MB by the bytes of the input array; {}",
+        machines.collect::<Vec<_>>().join(", ")
+    );
+    let heads = places.iter().map(|&place| format!("{} B", ARRAYS[place]));
+    Table::new(caption, "Mode", heads, ours.chain(printed_rows))
 }
 
 impl Engine {
@@ -169,11 +176,11 @@ impl Engine {
     }
 
     /// None with less than two lengths.
-    fn figures(&self) -> Result<Vec<Figure>, String> {
+    fn plots(&self) -> Vec<Plot> {
         let mut arrays = self.of_paper();
         arrays.sort_by_key(|array| array.array_bytes);
         if arrays.len() < 2 {
-            return Ok(Vec::new());
+            return Vec::new();
         }
         let line = |at: usize, of: &dyn Fn(&Measured) -> Option<f64>| -> Vec<(f64, f64)> {
             let points = arrays.iter().filter_map(|array| {
@@ -194,7 +201,7 @@ impl Engine {
         });
         let times = times.map(|(at, row)| Line {
             name: self.name_of(row),
-            whose: page::whose(!two(row)),
+            whose: Whose::of(!two(row)),
             points: line(at, &|row| Some(row.milliseconds.median)),
         });
         let ratios = own().filter(|(_, row)| two(row)).map(|(at, row)| Line {
@@ -233,113 +240,96 @@ impl Engine {
             .map(|(what, up, mut lines)| {
                 lines.retain(|line| line.points.len() > 1);
                 let caption = format!("{}: {what}", self.engine);
-                plot::lines(&caption, [across, up], &lines)
+                Plot::lines(caption, [across, up], lines)
             })
             .collect()
     }
 
-    /// A row's cells over the paper's lengths.
-    fn row(
-        &self,
-        name: String,
-        row: &Measured,
-        at: usize,
-        cell: impl Fn(&Measured) -> String,
-    ) -> Row {
-        let whose = page::whose(row.contestant != self.engine);
-        let arrays = self.of_paper();
-        let cells = arrays.iter().map(|array| {
-            let row = array.rows.get(at);
-            row.map_or("-".to_owned(), &cell)
-        });
-        Row::new(whose, std::iter::once(name).chain(cells))
-    }
-
-    /// Milliseconds, and where two chains are, the speed-up.
+    /// Milliseconds over the paper's lengths, and where two chains are, the speed-up.
     fn rows_of(&self, construction: Construction) -> Vec<Row> {
+        let arrays = self.of_paper();
         let mut rows = Vec::new();
         for (at, row) in self.first_rows() {
             if !row.form.is_of(construction) {
                 continue;
             }
-            let mut name = self.name_of(row);
-            if row.contestant == self.engine {
-                name = format!("{}: {name}", self.engine);
-            }
-            let ms = |row: &Measured| plot::value(row.milliseconds.median);
-            rows.push(self.row(name.clone(), row, at, ms));
+            let name = format!("{}: {}", self.engine, self.name_of(row));
+            let whose = Whose::of(row.contestant != self.engine);
+            let mut add = |name: String, text: &dyn Fn(&Measured) -> String| {
+                let cells = arrays.iter().map(|array| cell(array.rows.get(at), text));
+                rows.push(Row::new(whose, name, cells));
+            };
+            add(name.clone(), &|row| spread(&row.milliseconds));
             if let (Form::Two(..), Some(_)) = (row.form, row.of_ofb) {
-                let times = |row: &Measured| {
-                    let times = row.of_ofb.as_ref();
-                    times.map_or("-".to_owned(), |times| format!("{:.3}", times.median))
-                };
-                rows.push(self.row(format!("{name}, speed-up"), row, at, times));
+                add(format!("{name}, speed-up"), &|row| {
+                    cell(row.of_ofb, |times| format!("{:.3}", times.median))
+                });
+                add(format!("{name}, %"), &|row| {
+                    cell(row.of_ofb, |times| {
+                        format!("{:.2}", times.median * 100.0 - 100.0)
+                    })
+                });
             }
         }
         rows
     }
 
-    fn table(&self) -> Option<Table> {
-        let arrays = self.of_paper();
-        arrays.first()?;
-        let rows = self.first_rows().map(|(at, row)| {
-            let ms = |row: &Measured| plot::value(row.milliseconds.median);
-            self.row(self.name_of(row), row, at, ms)
-        });
-        Some(Table {
-            caption: format!("{}, milliseconds for 128 MB", self.engine),
-            columns: heads(arrays.iter().map(|array| array.array_bytes)),
-            rows: rows.collect(),
-        })
+    fn name_of(&self, row: &Measured) -> String {
+        let name = row.form.name();
+        match row.way {
+            _ if row.contestant != self.engine => format!("{name}, {}", row.contestant),
+            Way::Serial | Way::Halves => name.to_owned(),
+            Way::Apart => format!("{name}, a thread each"),
+            Way::Together => format!("{name}, one thread"),
+            Way::Auto => format!("{name}, auto"),
+        }
     }
 
     /// Two chains on one thread over one, its own and the rivals', in arrays of all lengths.
     fn table_of_ratios(&self) -> Table {
         let rivals = self.arrays.iter().take(1).flat_map(|array| &array.rows);
         let rivals: Vec<&String> = rivals.take(1).flat_map(|row| row.of_rival.keys()).collect();
-        let mut heads = columns(&["Input array"]);
-        for whose in std::iter::once("its own").chain(rivals.iter().map(|name| name.as_str())) {
-            heads.extend(FORMS.map(|(_, name, _)| format!("{name}, {whose}")));
-        }
-        let rows = self.arrays.iter().map(|array| {
-            let best = FORMS.map(|(construction, ..)| array.best(construction));
-            let mut cells = vec![format!("{} B", array.array_bytes)];
-            let of = |row: Option<&Measured>, rival: Option<&String>| {
-                let found = match rival {
-                    None => row?.of_ofb,
-                    Some(rival) => row?.of_rival.get(rival).copied(),
-                };
-                Some(found?.text(3))
-            };
-            for rival in std::iter::once(None).chain(rivals.iter().copied().map(Some)) {
-                let found = best.map(|row| of(row, rival));
-                cells.extend(found.map(|cell| cell.unwrap_or_else(|| "-".to_owned())));
-            }
-            Row::new(Whose::Luxor, cells)
+        let whose = || std::iter::once(None).chain(rivals.iter().copied().map(Some));
+        let heads = whose().flat_map(|rival| {
+            let whose = rival.map_or("its own", String::as_str);
+            FORMS.map(|(_, name, _)| format!("{name}, {whose}"))
         });
-        Table {
-            caption: format!(
-                "{}: the speed of 2x 128 on one thread over serial AES-256-OFB, and the quartiles",
-                self.engine
-            ),
-            columns: heads,
-            rows: rows.collect(),
-        }
+        let rows = self.arrays.iter().map(|array| {
+            let cells = whose().flat_map(|rival| {
+                FORMS.map(|(construction, ..)| {
+                    let row = array.of(construction, Way::Together);
+                    let times = row.and_then(|row| match rival {
+                        None => row.of_ofb,
+                        Some(rival) => row.of_rival.get(rival).copied(),
+                    });
+                    cell(times, |times| times.text(3))
+                })
+            });
+            Row::new(Whose::Luxor, format!("{} B", array.array_bytes), cells)
+        });
+        let caption = format!(
+            "{}: the speed of 2x 128 on one thread over serial AES-256-OFB, in the same round, and the \
+             quartiles",
+            self.engine
+        );
+        Table::new(caption, "Input array", heads, rows)
     }
 }
 
 impl Array {
-    /// Two chains, a thread each.
-    fn apart(&self, construction: Construction) -> Option<&Measured> {
+    /// Two chains, done so.
+    fn of(&self, construction: Construction, way: Way) -> Option<&Measured> {
         let form = Form::Two(construction, TweakSchedule::Alpha);
         let mut rows = self.rows.iter();
-        rows.find(|row| row.form == form && row.way == Way::Apart)
+        rows.find(|row| row.form == form && row.way == way)
     }
 }
 
-fn heads(arrays: impl IntoIterator<Item = usize>) -> Vec<String> {
-    let arrays = arrays.into_iter().map(|bytes| format!("{bytes} B"));
-    columns(&["Mode"]).into_iter().chain(arrays).collect()
+/// The median, and half of what lies between the quartiles.
+fn spread(summary: &Summary) -> String {
+    let digits = usize::from(summary.median < 1000.0);
+    let half = (summary.upper - summary.lower) / 2.0;
+    format!("{:.digits$} +-{half:.digits$}", summary.median)
 }
 
 #[cfg(test)]
@@ -355,7 +345,7 @@ mod tests {
             engine: Some("portable".to_owned()),
             rivals: &[],
         };
-        let section = measure(&plan).unwrap().section().unwrap();
+        let section = measure(&plan).unwrap().section();
         section.assert_whole();
         section
     }
@@ -363,13 +353,13 @@ mod tests {
     #[test]
     fn the_section_has_the_papers_rows_beside_and_streams() {
         let section = section(&[16_000, 8000, 64]);
-        let [times, speed_ups] = section.figures.as_slice() else {
-            panic!("{} plots", section.figures.len())
+        let [times, speed_ups] = section.plots.as_slice() else {
+            panic!("{} plots", section.plots.len())
         };
-        assert!(times.description.contains("2x 128 XEX, a thread each: "));
+        assert!(times.description().contains("2x 128 XEX, a thread each: "));
         assert!(
             speed_ups
-                .description
+                .description()
                 .contains("Table B3: 0.95 at 8000, 1.04 at 16000")
         );
         let [xex, xe, ratios, streams] = section.tables.as_slice() else {
@@ -394,7 +384,7 @@ mod tests {
     #[test]
     fn without_the_papers_arrays_its_tables_are_whole() {
         let section = section(&[64]);
-        assert!(section.figures.is_empty());
+        assert!(section.plots.is_empty());
         assert_eq!(section.tables[0].columns.len(), 8);
         assert_eq!(section.tables[0].rows.len(), 14);
     }

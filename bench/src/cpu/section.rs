@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The section of `luxor report`.
+//! What is said about it.
 
 use super::{LimitRow, Report, Row, matrix::Place};
 use crate::{
-    page::{
-        self, Section, Table, Whose, columns,
-        plot::{self, Bar},
-    },
-    rivals, size,
+    plot::{self, Bar, Plot, Whose},
+    rivals,
+    section::{self, Section, Table, cell},
+    size,
 };
 
 /// The call and the data units that the page shows, where they were measured.
@@ -18,80 +17,81 @@ const UNITS: [usize; 2] = [512, 4096];
 type Kind = (&'static str, usize, &'static str, Place);
 
 impl Report {
-    /// What stands in the report.
-    ///
-    /// # Errors
-    /// When a plot cannot be drawn.
-    pub(crate) fn section(&self) -> Result<Section, String> {
+    pub(super) fn section(&self) -> Section {
         let shown = self.shown();
-        let mut figures = Vec::new();
-        for unit in units(&shown) {
-            let rows: Vec<_> = of_unit(&shown, unit);
-            let mut bars: Vec<Bar> = rows.iter().map(|row| row.bar()).collect();
-            if let Some(limit) = best(&rows).and_then(Row::limit) {
-                bars.insert(0, Bar::new("nothing but AES", Whose::Limit, limit));
-            }
+        let plot = |unit: usize| {
+            let rows = of_unit(&shown, unit);
+            let limit = best(&rows).and_then(Row::limit);
+            let limit = limit.map(|limit| Bar::new("nothing but AES", Whose::Limit, limit));
             let caption = format!("Data units of {unit} bytes");
-            figures.push(plot::bars(&caption, "GB/s", &bars)?);
-        }
-        let heads = ["Who", "Data unit", "GB/s", "Of the limit"];
-        let in_cache = Table {
-            caption: "One thread".to_owned(),
-            columns: columns(&heads),
-            rows: shown.iter().map(|row| row.row()).collect(),
+            let bars = limit.into_iter().chain(rows.iter().map(|row| row.bar()));
+            Plot::bars(caption, "GB/s", bars)
         };
-        let over = self.over_memory();
-        let over_memory = Table {
-            caption: format!("Calls of {}, over memory", size::text(self.large_bytes)),
-            columns: columns(&[
+        let heads = ["Data unit", "GB/s", "Of the limit", "Times one thread"];
+        let in_cache = shown.iter().map(|row| row.row(false));
+        let over_memory = self.over_memory();
+        let memory = format!("Calls of {}, over memory", size::text(self.large_bytes));
+        let limits = Table::new(
+            "The limit: nothing but AES instructions",
+            "Registers",
+            ["Instructions a cycle", "GHz"],
+            self.limits.iter().map(LimitRow::row),
+        );
+        let tables = vec![
+            Table::new("One thread", "Who", heads.into_iter().take(3), in_cache),
+            Table::new(
+                memory,
                 "Who",
-                "Data unit",
-                "GB/s",
-                "Of the limit",
-                "Times one thread",
-            ]),
-            rows: over.iter().map(|row| row.row_of_several()).collect(),
-        };
-        let limits = Table {
-            caption: "The limit: nothing but AES instructions".to_owned(),
-            columns: columns(&["Registers", "Instructions a cycle", "GHz"]),
-            rows: self.limits.iter().map(LimitRow::row).collect(),
-        };
-        let mut tables = vec![in_cache, over_memory, limits];
-        tables.retain(|table| !table.rows.is_empty());
-        Ok(Section {
-            name: "cpu",
+                heads,
+                over_memory.iter().map(|row| row.row(true)),
+            ),
+            limits,
+        ];
+        let with_rivals = shown.iter().any(|row| row.rival);
+        let section = Section {
             title: "XTS-AES on the CPU".to_owned(),
-            paper: None,
             about: self.about(&shown),
             conclusion: conclusion(&shown),
-            figures,
+            plots: units(&shown).into_iter().map(plot).collect(),
             tables,
-            absent: rivals::absent(shown.iter().any(|row| row.rival))
-                .into_iter()
-                .collect(),
-        })
+            details: self.all_rows(),
+            absent: rivals::absent(with_rivals).into_iter().collect(),
+            ..Section::default()
+        };
+        section.without_empty_tables()
     }
 
     fn about(&self, shown: &[&Row]) -> String {
-        let mut text = "Each kernel beside the machine's limit, a loop of nothing but AES \
-                        instructions on registers as wide, and beside other libraries."
-            .to_owned();
+        let mut text = format!(
+            "Each kernel beside the machine's limit, a loop of nothing but AES instructions on \
+             registers as wide, and beside other libraries. GB/s are 10^9 bytes a second; calls of \
+             {} go through memory, shorter ones through a buffer that an L2 cache of 2 MiB holds.",
+            size::text(self.large_bytes)
+        );
         if let Some(row) = shown.first() {
-            let place = match row.place {
-                Place::In => "in place",
-                Place::Out => "out of place",
-            };
             text += &format!(
-                " Shown is {} AES-{}, {}, {place}, in calls of {}; all {} rows are in the JSON.",
-                row.mode.to_uppercase(),
-                row.key_bits,
-                row.direction,
+                " Shown is {}, in calls of {}; all {} rows are in the JSON.",
+                row.kind_text(),
                 size::text(row.call_bytes),
                 self.rows.len()
             );
         }
         text
+    }
+
+    /// A table for each kind of work, a line for each pair of lengths, a column for each
+    /// contestant.
+    fn all_rows(&self) -> Vec<Table> {
+        let mut kinds: Vec<_> = self.rows.iter().map(Row::kind).collect();
+        kinds.dedup();
+        let tables = [false, true].into_iter().flat_map(|several| {
+            let rows = kinds.iter().map(move |kind| {
+                let is = |row: &&Row| row.kind() == *kind && (row.threads > 1) == several;
+                self.rows.iter().filter(is).collect::<Vec<_>>()
+            });
+            rows.filter(|rows| !rows.is_empty())
+        });
+        tables.map(|rows| table(&rows)).collect()
     }
 
     /// On one thread, in the same calls: what says most, or the first that there is.
@@ -122,6 +122,38 @@ impl Report {
         };
         self.rows.iter().filter(is).collect()
     }
+}
+
+/// Rows of one kind.
+fn table(rows: &[&Row]) -> Table {
+    let mut names: Vec<&str> = Vec::new();
+    let mut lengths = Vec::new();
+    for row in rows {
+        if !names.contains(&row.contestant.as_str()) {
+            names.push(&row.contestant);
+        }
+        if !lengths.contains(&(row.call_bytes, row.unit_bytes)) {
+            lengths.push((row.call_bytes, row.unit_bytes));
+        }
+    }
+    let lines = lengths.iter().map(|&(call, unit)| {
+        let cells = names.iter().map(|name| {
+            let is = |row: &&&Row| {
+                (row.call_bytes, row.unit_bytes, row.contestant.as_str()) == (call, unit, *name)
+            };
+            cell(rows.iter().find(is), |row| row.rate_and_ratio())
+        });
+        let unit = size::text(unit);
+        let cells = std::iter::once(unit).chain(cells);
+        section::Row::new(Whose::Luxor, size::text(call), cells)
+    });
+    let threads = match rows[0].threads {
+        1 => "one thread: GB/s, and the ratio to the limit of the same registers".to_owned(),
+        n => format!("{n} threads: GB/s, and the ratio to one thread"),
+    };
+    let caption = format!("{}, {threads}", rows[0].kind_text());
+    let heads = std::iter::once("Data unit").chain(names.iter().copied());
+    Table::new(caption, "Call", heads, lines)
 }
 
 fn conclusion(shown: &[&Row]) -> Option<String> {
@@ -167,15 +199,10 @@ fn best<'a>(rows: &[&'a Row]) -> Option<&'a Row> {
 }
 
 impl LimitRow {
-    fn row(&self) -> page::Row {
-        let Self {
-            registers,
-            instructions_per_cycle,
-            ghz,
-        } = self;
-        let numbers = [instructions_per_cycle, ghz].map(|number| format!("{number:.2}"));
-        let name = std::iter::once((*registers).to_owned());
-        page::Row::new(Whose::Limit, name.chain(numbers))
+    fn row(&self) -> section::Row {
+        let numbers = [self.instructions_per_cycle, self.ghz];
+        let numbers = numbers.map(|number| format!("{number:.2}"));
+        section::Row::new(Whose::Limit, self.registers, numbers)
     }
 }
 
@@ -184,43 +211,54 @@ impl Row {
         (self.mode, self.key_bits, self.direction, self.place)
     }
 
+    fn kind_text(&self) -> String {
+        let place = match self.place {
+            Place::In => "in place",
+            Place::Out => "out of place",
+        };
+        let (mode, bits, direction) = (self.mode.to_uppercase(), self.key_bits, self.direction);
+        format!("{mode} AES-{bits}, {direction}, {place}")
+    }
+
     fn limit(&self) -> Option<f64> {
         let part = self.of_limit.as_ref()?.median;
         (part > 0.0).then(|| self.gb_per_s.median / part)
     }
 
     fn bar(&self) -> Bar {
-        Bar::new(
-            &self.contestant,
-            page::whose(self.rival),
-            self.gb_per_s.median,
-        )
+        let whose = Whose::of(self.rival);
+        Bar::new(&self.contestant, whose, self.gb_per_s.median)
     }
 
-    fn cells(&self) -> [String; 4] {
-        let part = self.of_limit.as_ref();
-        let part = part.map_or("none".to_owned(), |part| part.text(3));
+    /// With the ratio to one thread.
+    fn row(&self, several: bool) -> section::Row {
         let name = match self.threads {
             1 => self.contestant.clone(),
             n => format!("{}, {n} threads", self.contestant),
         };
-        [
-            name,
+        let times = several.then(|| cell(self.of_one_thread, |times| times.text(2)));
+        let cells = [
             size::text(self.unit_bytes),
             self.gb_per_s.text(2),
-            part,
-        ]
+            cell(self.of_limit, |part| part.text(3)),
+        ];
+        section::Row::new(Whose::of(self.rival), name, cells.into_iter().chain(times))
     }
 
-    fn row(&self) -> page::Row {
-        page::Row::new(page::whose(self.rival), self.cells())
-    }
-
-    fn row_of_several(&self) -> page::Row {
-        let times = self.of_one_thread.as_ref();
-        let times = times.map_or("-".to_owned(), |times| times.text(2));
-        let cells = self.cells().into_iter().chain([times]);
-        page::Row::new(page::whose(self.rival), cells)
+    /// GB/s in three digits, and the ratio that belongs to it.
+    fn rate_and_ratio(&self) -> String {
+        let rate = self.gb_per_s.median;
+        let decimals = match rate {
+            10.0.. => 1,
+            1.0.. => 2,
+            _ => 3,
+        };
+        let ratio = if self.threads > 1 {
+            self.of_one_thread.map(|all| format!("{:.2}", all.median))
+        } else {
+            self.of_limit.map(|all| format!("{:.3}", all.median))
+        };
+        format!("{rate:.decimals$} {:>5}", ratio.unwrap_or_default())
     }
 }
 
@@ -264,7 +302,7 @@ mod tests {
             limits: vec![limit],
             rows,
         };
-        let section = report.section().unwrap();
+        let section = report.section();
         section.assert_whole();
         section
     }
@@ -279,13 +317,13 @@ mod tests {
             rows.push(row("vaes512", false, unit, 1 << 20, 2));
         }
         let section = section(rows);
-        assert_eq!(section.figures.len(), 2);
-        let svg = &section.figures[0].svg;
+        assert_eq!(section.plots.len(), 2);
+        let svg = section.plots[0].svg().unwrap();
         assert_eq!(svg.matches("var(--limit, ").count(), 1);
         assert!(!svg.contains("var(--paper, "));
         assert!(
-            section.figures[0]
-                .description
+            section.plots[0]
+                .description()
                 .contains("nothing but AES: 16.0 GB/s")
         );
         let lengths: Vec<_> = section
@@ -306,7 +344,7 @@ mod tests {
     fn what_was_asked_for_is_shown_and_no_table_is_empty() {
         let only = section(vec![row("aesni", false, 16, 4096, 1)]);
         assert!(only.about.contains("calls of 4 KiB"), "{}", only.about);
-        assert_eq!((only.figures.len(), only.tables.len()), (1, 2));
+        assert_eq!((only.plots.len(), only.tables.len()), (1, 2));
         assert!(only.absent[0].contains("OpenSSL"));
         let memory = section(vec![
             row("aesni", false, 512, 1 << 20, 1),

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is said about it.
+
+use std::collections::BTreeMap;
+
+use super::{About, Case, Contestant, LatencyRow, Report};
+use crate::{
+    plot::{self, Bar, Plot, Whose},
+    program,
+    section::{Row, Section, Table, cell},
+    size,
+    stats::Summary,
+};
+
+/// Plots are of such requests on one connection; the tables have all.
+const PLOTTED: usize = 64 << 10;
+
+impl Report {
+    pub(super) fn section(&self) -> Section {
+        let plotted = self.throughput.iter().filter(|case| case.is_plotted());
+        let luxors = self.contestants.iter().map(|about| about.contestant);
+        let luxors: Vec<_> = luxors.filter(|contestant| contestant.is_luxor()).collect();
+        let throughput = self.throughput.iter().map(|case| case.table(&luxors));
+        Section {
+            title: "A disk for other programs".to_owned(),
+            about: format!(
+                "luxor serve, nbdkit and qemu-nbd with disks of {}{}, at Unix sockets, under the \
+                 same load of {}: {} s a turn, {} rounds; medians, and the quartiles.",
+                size::text(self.disk_bytes),
+                program::place(self.in_memory),
+                self.fio,
+                self.turn_seconds,
+                self.rounds,
+            ),
+            conclusion: self.conclusion(),
+            plots: plotted.map(Case::plot).collect(),
+            tables: throughput.chain([self.latency(&luxors)]).collect(),
+            notes: self.contestants.iter().map(About::text).collect(),
+            absent: self.absent.clone(),
+            ..Section::default()
+        }
+    }
+
+    fn conclusion(&self) -> Option<String> {
+        let said = self.throughput.iter().filter_map(|case| {
+            let mut rows = case.rows.iter().filter(|_| case.is_plotted());
+            let own = rows.find(|row| row.contestant == Contestant::Luxor)?;
+            let rate = plot::value(own.mib_per_s.median);
+            let mut text = format!("{rate} MiB/s ({})", case.load.text());
+            for (name, rival) in [("nbdkit-luks", "nbdkit's"), ("qemu-luks", "qemu-nbd's")] {
+                if let Some(ratio) = own.times.get(name) {
+                    text += &format!(", {:.2} times {rival} LUKS1", ratio.median);
+                }
+            }
+            Some(text)
+        });
+        let said: Vec<_> = said.collect();
+        (!said.is_empty()).then(|| format!("luxor serve does {}.", said.join("; ")))
+    }
+
+    fn latency(&self, luxors: &[Contestant]) -> Table {
+        let rows = self.latency.iter().map(|row| {
+            let times = |of: fn(&LatencyRow) -> &BTreeMap<&'static str, Summary>| {
+                let all = self
+                    .latency
+                    .iter()
+                    .map(move |row| (row.contestant, of(row)));
+                times(luxors, row.contestant, all)
+            };
+            let cells = [&row.p50_microseconds, &row.p99_microseconds].map(|all| all.text(1));
+            let cells = cells.into_iter().chain(times(|row| &row.p50_times));
+            let cells = cells.chain(times(|row| &row.p99_times));
+            Row::new(row.contestant.whose(), row.contestant.text(), cells)
+        });
+        let heads = ["Median", "99th percentile"].map(str::to_owned).into_iter();
+        let ratios = ["median", "99th percentile"].into_iter();
+        let ratios = ratios.flat_map(|what| {
+            let heads = heads_of(luxors);
+            heads.map(move |head| format!("{head}, {what}"))
+        });
+        Table::new(
+            "Microseconds for a read of 4 KiB at a random place, one at a time",
+            "Server",
+            heads.chain(ratios),
+            rows,
+        )
+    }
+}
+
+impl About {
+    fn text(&self) -> String {
+        let peak = self.peak_bytes.map(|bytes| (bytes >> 20).to_string());
+        format!(
+            "{}: {}, {} MiB of memory at most: `{}`",
+            self.contestant.text(),
+            self.version,
+            peak.as_deref().unwrap_or("?"),
+            self.command.join(" ")
+        )
+    }
+}
+
+impl Contestant {
+    fn whose(self) -> Whose {
+        Whose::of(!self.is_luxor())
+    }
+}
+
+impl Case {
+    fn is_plotted(&self) -> bool {
+        (self.load.request_bytes, self.load.connections) == (PLOTTED, 1)
+    }
+
+    fn plot(&self) -> Plot {
+        let bars = self.rows.iter().map(|row| {
+            let who = row.contestant;
+            Bar::new(who.text(), who.whose(), row.mib_per_s.median)
+        });
+        Plot::bars(self.load.text(), "MiB/s", bars)
+    }
+
+    fn table(&self, luxors: &[Contestant]) -> Table {
+        let rows = self.rows.iter().map(|row| {
+            let who = row.contestant;
+            let cpu = row.server_cpu_seconds_per_gib.text(3);
+            let all = self.rows.iter().map(|row| (row.contestant, &row.times));
+            let times = times(luxors, who, all);
+            let cells = [row.mib_per_s.text(0), cpu].into_iter().chain(times);
+            Row::new(who.whose(), who.text(), cells)
+        });
+        let heads = ["MiB/s", "Core seconds for a GiB"].map(str::to_owned);
+        let heads = heads.into_iter().chain(heads_of(luxors));
+        Table::new(self.load.text(), "Server", heads, rows)
+    }
+}
+
+/// `luxor / this`, which is what a row's ratios are of.
+fn heads_of(luxors: &[Contestant]) -> impl Iterator<Item = String> {
+    let luxors = luxors.iter();
+    luxors.map(|luxor| format!("{} / this", luxor.name()))
+}
+
+/// The ratios of Luxor's servers to this one.
+fn times<'a>(
+    luxors: &[Contestant],
+    this: Contestant,
+    all: impl Iterator<Item = (Contestant, &'a BTreeMap<&'static str, Summary>)>,
+) -> Vec<String> {
+    let all: Vec<_> = all.collect();
+    let times = luxors.iter().map(|luxor| {
+        let times = all.iter().find(|(who, _)| who == luxor);
+        cell(
+            times.and_then(|(_, times)| times.get(this.name())),
+            |ratio| ratio.text(2),
+        )
+    });
+    times.collect()
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is said about it, with the paper's figures.
+
+use super::{
+    BLOCKS, Cycles, Point, Report,
+    published::{LATENCY, PUBLIC, Public, TABLE_1, TABLE_2, UNIT},
+};
+use crate::{
+    plot::{Bar, Plot, Whose},
+    section::{NOTHING, Paper, Row, Section, Table, cell},
+};
+
+const PAPER: Paper = Paper {
+    reference: "M. Elmoghany, M. Diab, M. Kassem, M. Khairallah, O. El Shahat and W. Sharkasy: FPGA \
+        Implementation of High Speed XTS-AES for Data Storage Devices. ICITST 2011.",
+    claim: "An XTS-AES core with one pipelined AES, used first for a data unit's tweak and then for \
+        its data, makes a block each clock cycle: 24.42 Gbps on a Virtex-4, 38.08 on a Virtex-5.",
+    rebuilt: "Its design as a build of Luxor's core (TWEAK=PAPER), and Luxor's own, which encrypts \
+        the tweaks of coming units meanwhile, has AES-256, decryption, ciphertext stealing, key slots \
+        and back-pressure.",
+};
+
+/// What may be compared.
+const COMPARABLE: &str = "\
+    What is comparable: our rows of one part among each other, all of one core with key slots, key\n\
+expansion, ciphertext stealing and buffers. What is not: slices of Virtex-4 (2 LUTs of 4 inputs) and\n\
+Virtex-5 (4 of 6 inputs), logic elements of Cyclone II and LUTs of other families with one another;\n\
+clocks of other families and years; and the paper's Gbps, a block a cycle, with ours, which have a\n\
+tweak's cycle in them. For the 7 series there is no clock: nothing here routes it.\n\
+AMD's core is C++ that its tools turned into logic, one key and one stream at a time, for a part that\n\
+is not named; secworks' is AES alone, a block in 46 cycles. Both have their authors' numbers.\n";
+
+/// Cycles of data units by the paper's words.
+const PRINTED: [f64; 2] = [UNIT, BLOCKS[1] + 2.0 * LATENCY];
+
+/// A block a cycle, in Gbps.
+fn gbps(mhz: f64) -> f64 {
+    mhz * 0.128
+}
+
+impl Report {
+    pub(super) fn section(&self) -> Section {
+        let plot = |bytes: usize, printed: f64, of: fn(&Cycles) -> f64| {
+            let paper = Bar::new("the paper's words", Whose::Paper, printed);
+            let ours = self.cycles.iter();
+            let ours = ours.map(|row| Bar::new(row.name(), row.whose(), of(row)));
+            let caption = format!("Clock cycles for a data unit of {bytes} bytes");
+            Plot::bars(caption, "cycles", std::iter::once(paper).chain(ours))
+        };
+        let plots = vec![
+            plot(512, PRINTED[0], |row| row.per_unit),
+            plot(4096, PRINTED[1], |row| row.per_long_unit),
+        ];
+        let recorded = self.points.first().map(|point| {
+            format!(
+                "Recorded {} at commit {} with {}.",
+                point.date,
+                point.commit.get(..7).unwrap_or(&point.commit),
+                point.tools
+            )
+        });
+        let simulated = !self.cycles.is_empty();
+        let requests = simulated.then(|| {
+            "A unit is what each further one of a run takes. Requests are from before their \
+             descriptor is written to after its end is seen, by way of the registers; one of 4 KiB \
+             is eight units of 512 B. Rates are of units of 512 B and 4 KiB."
+                .to_owned()
+        });
+        let mut tables = published();
+        tables.extend([self.cores(), self.simulated()]);
+        let section = Section {
+            title: "A pipelined core on an FPGA".to_owned(),
+            paper: Some(PAPER),
+            about: COMPARABLE.to_owned(),
+            conclusion: self.conclusion(),
+            plots: plots.into_iter().filter(|_| simulated).collect(),
+            tables,
+            notes: recorded.into_iter().chain(requests).collect(),
+            absent: self.absent.clone(),
+            ..Section::default()
+        };
+        section.without_empty_tables()
+    }
+
+    fn conclusion(&self) -> Option<String> {
+        let point = self.points.iter().find(|point| point.mhz.is_some())?;
+        let mhz = point.mhz?;
+        let synthesis = format!(
+            "Luxor's core is recorded with {mhz} MHz and {} LUTs on an ECP5",
+            point.luts
+        );
+        let of = |name: &str| self.cycles.iter().find(|row| row.design == name);
+        Some(match (of("paper"), of("shared")) {
+            (Some(paper), Some(shared)) => format!(
+                "With data units of 512 bytes the paper's design makes {:.2} blocks a cycle and \
+                 Luxor's {:.2}; {synthesis}, {:.1} Gbps with units of 4 KiB.",
+                paper.rates()[0],
+                shared.rates()[0],
+                shared.rates()[1] * gbps(mhz),
+            ),
+            _ => format!("{synthesis}."),
+        })
+    }
+
+    fn cores(&self) -> Table {
+        let cores = self.points.iter().map(Point::row);
+        Table::new(
+            "Luxor's record, and public cores, by their authors' words",
+            "Core",
+            [
+                "Part",
+                "MHz",
+                "LUTs",
+                "Block RAMs",
+                "Registers",
+                "Gbps at its pace",
+            ],
+            cores.chain(PUBLIC.iter().map(Public::row)),
+        )
+    }
+
+    fn simulated(&self) -> Table {
+        let clock = self.points.iter().find_map(|point| point.mhz);
+        let [short, long] = PRINTED.map(|cycles| format!("{cycles:.1}"));
+        let rates = [BLOCKS[0] / PRINTED[0], BLOCKS[1] / PRINTED[1]];
+        let [rate, long_rate] = rates.map(|rate| format!("{rate:.3}"));
+        let cells = [&short, &long, NOTHING, NOTHING, &rate, &long_rate, NOTHING];
+        let paper = Row::new(Whose::Paper, "the paper's section IV.E", cells);
+        let ours = self.cycles.iter().map(|row| row.row(clock));
+        let all = std::iter::once(paper).chain(ours);
+        Table::new(
+            "Clock cycles, simulated here and now",
+            "Core",
+            [
+                "Unit of 512 B".to_owned(),
+                "Unit of 4 KiB".to_owned(),
+                "Request of 4 KiB, 8 units".to_owned(),
+                "Request of 1 MiB".to_owned(),
+                "Blocks a cycle, 512 B".to_owned(),
+                "Blocks a cycle, 4 KiB".to_owned(),
+                format!("Gbps at {} MHz", cell(clock, |mhz| mhz.to_string())),
+            ],
+            all.filter(|_| !self.cycles.is_empty()),
+        )
+    }
+}
+
+fn published() -> Vec<Table> {
+    let first = TABLE_1.map(|(work, family, numbers)| {
+        let numbers = numbers.map(|number| number.to_string());
+        Row::new(
+            Whose::Paper,
+            work,
+            [family.to_owned()].into_iter().chain(numbers),
+        )
+    });
+    let [elements, mhz, gbps] = TABLE_2.map(|number| number.to_string());
+    let whole = format!("{:.2}", self::gbps(TABLE_2[1]));
+    let cells = ["Cyclone II", &mhz, &elements, &gbps, &whole];
+    vec![
+        Table::new(
+            "Table I, the paper's",
+            "Work",
+            ["Family", "MHz", "Slices", "Gbps", "Mbps a slice"],
+            first,
+        ),
+        Table::new(
+            "Table II, the paper's",
+            "Work",
+            [
+                "Family",
+                "MHz",
+                "Logic elements",
+                "Gbps",
+                "Gbps of a block a cycle",
+            ],
+            [Row::new(Whose::Paper, "Elmoghany 2011", cells)],
+        ),
+    ]
+}
+
+impl Point {
+    fn row(&self) -> Row {
+        let (whose, title) = match self.name.as_str() {
+            "xc7-aes128-paper" => (Whose::Rival, "the paper's design, rebuilt"),
+            _ => (Whose::Luxor, "Luxor"),
+        };
+        let cells = [
+            self.part.clone(),
+            cell(self.mhz, |mhz| mhz.to_string()),
+            self.luts.to_string(),
+            self.block_rams.to_string(),
+            self.registers.to_string(),
+            cell(self.mhz, |mhz| format!("{:.2}", gbps(mhz))),
+        ];
+        Row::new(whose, title, cells)
+    }
+}
+
+impl Public {
+    fn row(&self) -> Row {
+        let cells = [
+            self.part.to_owned(),
+            format!("{:.0}", self.mhz),
+            self.luts.to_string(),
+            cell(self.block_rams, |count| count.to_string()),
+            self.registers.to_string(),
+            format!("{:.2}", gbps(self.mhz) / self.cycles_per_block),
+        ];
+        Row::new(Whose::Rival, self.name, cells)
+    }
+}
+
+impl Cycles {
+    fn whose(&self) -> Whose {
+        Whose::of(self.design == "paper")
+    }
+
+    fn name(&self) -> &'static str {
+        match self.design {
+            "paper" => "the paper's design, rebuilt",
+            "shared" => "Luxor, one pipeline",
+            _ => "Luxor, a unit for tweaks",
+        }
+    }
+
+    fn row(&self, clock: Option<f64>) -> Row {
+        let units = [self.per_unit, self.per_long_unit].map(|cycles| format!("{cycles:.1}"));
+        let requests = [self.request, self.mebibyte].map(|cycles| cycles.to_string());
+        let rates = self.rates().map(|rate| format!("{rate:.3}"));
+        // The clock is that design's: the others' cycles go with other registers.
+        let clock = clock.filter(|_| self.design == "shared");
+        let speeds = cell(clock, |mhz| {
+            let [short, long] = self.rates().map(|rate| rate * gbps(mhz));
+            format!("{short:.2}, {long:.2}")
+        });
+        let cells = units.into_iter().chain(requests).chain(rates);
+        Row::new(self.whose(), self.name(), cells.chain([speeds]))
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is said about it.
+
+use super::{Report, Row};
+use crate::{
+    plot::{Bar, Plot, Whose},
+    program,
+    section::{self, Section, Table, cell},
+    size,
+};
+
+impl Report {
+    pub(super) fn section(&self) -> Section {
+        let whole = self.rows.iter().filter(|row| row.gb_per_s.is_some());
+        let bars = whole.map(|row| Bar::new(row.what, row.whose(), row.seconds.median));
+        let bytes = size::text(self.file_bytes);
+        let caption = format!("Seconds for a file of {bytes}");
+        let mut rows = self.rows.iter();
+        let with_qemu = rows.any(|row| row.what.starts_with("qemu-img"));
+        let qemu = self.qemu.as_deref().filter(|_| with_qemu);
+        let missing = self
+            .qemu
+            .as_deref()
+            .unwrap_or("qemu-img: it is not installed");
+        Section {
+            title: "Encrypting a file".to_owned(),
+            about: format!(
+                "A file of {bytes}{}, beside cp{}; what comes back is compared byte by byte. \
+                 Medians, and the quartiles.",
+                program::place(self.in_memory),
+                qemu.map_or(String::new(), |version| format!(" and {version}")),
+            ),
+            conclusion: self.conclusion(),
+            plots: vec![Plot::bars(&caption, "seconds", bars)],
+            tables: vec![Table::new(
+                caption,
+                "What",
+                ["Seconds", "GB/s", "Times cp", "Peak, MiB"],
+                self.rows.iter().map(Row::row),
+            )],
+            absent: (!with_qemu)
+                .then(|| missing.replacen(" is left out", "", 1))
+                .into_iter()
+                .collect(),
+            ..Section::default()
+        }
+    }
+
+    fn conclusion(&self) -> Option<String> {
+        let of = |what: &str| {
+            let row = self.rows.iter().find(|row| row.what == what)?;
+            let seconds = crate::plot::value(row.seconds.median);
+            let times = row.times_cp?.median;
+            Some(format!("{seconds} s, {times:.2} times cp's"))
+        };
+        let (to, from) = (of("luxor encrypt")?, of("luxor decrypt")?);
+        let bytes = size::text(self.file_bytes);
+        Some(format!(
+            "A file of {bytes} is encrypted in {to}, and decrypted in {from}."
+        ))
+    }
+}
+
+impl Row {
+    fn whose(&self) -> Whose {
+        Whose::of(!self.what.starts_with("luxor"))
+    }
+
+    fn row(&self) -> section::Row {
+        let cells = [
+            self.seconds.text(4),
+            cell(self.gb_per_s, |rate| format!("{rate:.2}")),
+            cell(self.times_cp, |all| all.text(2)),
+            format!("{:.1}", self.peak_bytes as f64 / f64::from(1 << 20)),
+        ];
+        section::Row::new(self.whose(), self.what, cells)
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A section as text for a terminal.
+
+use crate::section::{Section, Table};
+
+/// Texts have no longer lines; tables have what they need.
+const WIDTH: usize = 100;
+
+/// Heads of columns are broken when they are longer than this and than what stands below them.
+const HEAD: usize = 14;
+
+pub(crate) fn text(section: &Section) -> String {
+    let mut text = section.title.clone() + "\n";
+    let paper = section.paper.as_ref().map(|paper| paper.reference);
+    let words = paper.into_iter().chain([section.about.as_str()]);
+    for words in words.chain(section.conclusion.as_deref()) {
+        text += &paragraph(words);
+    }
+    for table in section.tables.iter().chain(&section.details) {
+        text += &format!("\n{}{}", paragraph(&table.caption), lines(table));
+    }
+    for note in &section.notes {
+        text += &format!("\n{}", paragraph(note));
+    }
+    for absent in &section.absent {
+        text += &format!("\n{}", paragraph(&format!("no rows of {absent}")));
+    }
+    text
+}
+
+fn paragraph(words: &str) -> String {
+    let lines = wrapped(words, WIDTH).into_iter();
+    lines.map(|line| line + "\n").collect()
+}
+
+/// Lines of at most `width` characters, but for single words.
+fn wrapped(words: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if length(line) + 1 + length(word) <= width => {
+                *line += " ";
+                *line += word;
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// The heads, aligned below, and the rows: texts on the left, all others on the right.
+fn lines(table: &Table) -> String {
+    let columns = table.columns.iter().enumerate().map(|(at, head)| {
+        let cells = table.rows.iter().map(|row| length(&row.cells[at]));
+        let widest = cells.max().unwrap_or(0);
+        let head = wrapped(head, widest.max(HEAD));
+        let width = head.iter().map(|line| length(line)).max().unwrap_or(0);
+        (head, width.max(widest))
+    });
+    let (heads, widths): (Vec<_>, Vec<_>) = columns.unzip();
+    let height = heads.iter().map(Vec::len).max().unwrap_or(0);
+    let head = |line: usize| {
+        let cells = heads.iter().map(move |head| {
+            let above = height - head.len();
+            line.checked_sub(above)
+                .map_or("", |line| head[line].as_str())
+        });
+        aligned(cells, &widths)
+    };
+    let heads: String = (0..height).map(head).collect();
+    let rows = table.rows.iter();
+    let rows = rows.map(|row| aligned(row.cells.iter().map(String::as_str), &widths));
+    heads + &rows.collect::<String>()
+}
+
+fn aligned<'a>(cells: impl Iterator<Item = &'a str>, widths: &[usize]) -> String {
+    let cells = cells.zip(widths).enumerate().map(|(at, (cell, &width))| {
+        if at == 0 {
+            format!("{cell:<width$}")
+        } else {
+            format!("  {cell:>width$}")
+        }
+    });
+    cells.collect::<String>().trim_end().to_owned() + "\n"
+}
+
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{plot::Whose, section::Row};
+
+    #[test]
+    fn a_section_is_aligned_and_says_what_is_absent() {
+        let row = |name, cells: [&str; 2]| Row::new(Whose::Luxor, name, cells);
+        let section = Section {
+            title: "A title".to_owned(),
+            about: "word ".repeat(30),
+            tables: vec![Table::new(
+                "Times",
+                "Who",
+                ["ms", "a head that is broken"],
+                [row("\u{b5} one", ["1", "2"]), row("two", ["1000", "-"])],
+            )],
+            absent: vec!["cuda: none".to_owned()],
+            ..Section::default()
+        };
+        let line = "word ".repeat(20);
+        let rest = "word ".repeat(10);
+        let expected = format!(
+            "A title\n{}\n{}\n\nTimes\n                a head that\n\
+             Who      ms       is broken\n\
+             \u{b5} one     1               2\n\
+             two    1000               -\n\nno rows of cuda: none\n",
+            line.trim_end(),
+            rest.trim_end()
+        );
+        assert_eq!(text(&section), expected);
+    }
+}
