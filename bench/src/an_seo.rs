@@ -33,7 +33,7 @@ pub(crate) use self::{
 use crate::{
     bench::{Bench, Context, NoOptions},
     cpu,
-    gpu::{self, About, Gpu},
+    devices::{self, About, PaperKernels},
     plaintext::Pattern,
     rivals::Rival,
     stats::{self, Summary},
@@ -214,11 +214,11 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     let mut output = cpu::memory(bytes)?;
     let mut tweaks = cpu::memory(bytes)?;
 
-    let (mut gpus, absent) = gpu::all();
-    let abouts: Vec<About> = gpus.iter().map(|gpu| gpu.about().clone()).collect();
-    let devices: Vec<RefCell<OnDevice<'_>>> = gpus
+    let (mut found, absent) = devices::all();
+    let abouts: Vec<About> = found.iter().map(|device| device.about.clone()).collect();
+    let devices: Vec<RefCell<OnDevice<'_>>> = found
         .iter_mut()
-        .map(|gpu| on_device(&mut **gpu, &input).map(RefCell::new))
+        .map(|device| on_device(&mut *device.papers, &input).map(RefCell::new))
         .collect::<Result<_, _>>()?;
 
     let mut bench = Session {
@@ -264,7 +264,7 @@ fn backends(devices: &[About]) -> Vec<(Box<dyn Backend>, usize)> {
     backends
 }
 
-fn on_device<'a>(gpu: &'a mut dyn Gpu, input: &[u8]) -> Result<OnDevice<'a>, String> {
+fn on_device<'a>(gpu: &'a mut dyn PaperKernels, input: &[u8]) -> Result<OnDevice<'a>, String> {
     let part = if gpu.about().is_cpu {
         CPU_DEVICE_PART
     } else {
@@ -648,7 +648,7 @@ fn rate(lane: &Lane<'_>, lanes: &[Lane<'_>]) -> Result<Rate, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cipher::Cipher, gpu::double::Idle, rivals};
+    use crate::{cipher::Cipher, devices::double::Idle, rivals};
 
     /// A library that copies.
     struct Copies(rivals::About);

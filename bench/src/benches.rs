@@ -2,7 +2,7 @@
 //! The table of all benches, in the order in which they are measured and shown.
 
 use crate::{
-    an_seo, bench::Entry, block, cpu, damjanovic, demir, device, elmoghany, file, sanida, unlock,
+    an_seo, bench::Entry, block, cpu, damjanovic, demir, elmoghany, file, gpu, sanida, unlock,
 };
 
 pub(crate) const ALL: [Entry; 10] = [
@@ -15,5 +15,5 @@ pub(crate) const ALL: [Entry; 10] = [
     Entry::of::<damjanovic::Plan<'_>>(),
     Entry::of::<an_seo::Plan<'_>>(),
     Entry::of::<sanida::Plan<'_>>(),
-    Entry::of::<device::Plan>(),
+    Entry::of::<gpu::Plan>(),
 ];

@@ -1,451 +1,625 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Devices that run the papers' kernels, `kernels/an_seo.h` and `kernels/sanida.h`. They are
-//! here and not in the engine's backends, which have better ones.
+//! `gpu`: Luxor's kernels on each device that the engine's backends have, beside what the
+//! device could do at best.
+//!
+//! XTS reads and writes each byte once, as a copy does. So data that are on the device are
+//! encrypted beside a copy there, and data of the host, in pinned memory, beside a copy up and a
+//! copy down at the same time. The third contestant is the α¹²⁸ system of
+//! [`an_seo`](crate::an_seo) on the same device. Rates are of bytes encrypted, or copied, a
+//! second.
 
-mod cuda;
-mod opencl;
-pub(crate) mod own;
+mod section;
 
-use std::ops::Range;
+use std::{num::NonZeroUsize, time::Instant};
 
-use luxor_engine::Direction;
-use luxor_engine_gpu::keys::{AesSize, KeyWords};
+use luxor_engine::{DataUnitLen, Direction, Executor, InOut, KeySpec, LoadedKey, Run, XtsKey};
+use luxor_engine_gpu::AesSize;
 use serde::{Deserialize, Serialize};
 
-/// What a device is.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub(crate) struct About {
-    /// `opencl` or `cuda`, and a number where there are several.
-    pub(crate) name: String,
-    /// The device's own name, by which the engine's backends know it too.
-    #[serde(skip)]
-    pub(crate) hardware: String,
-    /// The device, its platform and its driver, as these say.
-    pub(crate) device: String,
-    /// A CPU, which is for tests of the kernels and gets less to do.
-    pub(crate) is_cpu: bool,
+use crate::{
+    an_seo::{BLOCK, PapersDevice, STREAMS, Step, Xts},
+    bench::{Bench, Context, NoOptions},
+    cpu,
+    devices::{self, About, LuxorKernels, PaperKernels, Work},
+    plaintext::Pattern,
+    stats::{self, Summary},
+};
+
+/// What is to be measured.
+pub(crate) struct Plan {
+    /// Of the data on the device. None: as its kind has it.
+    pub(crate) bytes: Option<usize>,
+    pub(crate) quick: bool,
+    /// The kernel of the CPU's that says what is right. None: the best one.
+    pub(crate) engine: Option<String>,
+    pub(crate) threads: NonZeroUsize,
 }
 
-/// Whose kernels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Paper {
-    AnSeo,
-    Sanida,
-}
+impl Bench for Plan {
+    const NAME: &'static str = "gpu";
+    const HELP: &'static str =
+        "The opencl and cuda backends on each device, beside copies and An and Seo's system";
+    const SIZE: Option<&'static str> = Some(
+        "on the device [4G, quick: 1G, less where there is no room; such a device: 1M, quick: 256K]",
+    );
+    type Options = NoOptions;
+    type Report = Report;
 
-impl Paper {
-    /// As the kernels' files have it.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::AnSeo => "an_seo",
-            Self::Sanida => "sanida",
-        }
-    }
-}
-
-/// A device with in-order queues. What is asked of a queue is done before [`Gpu::wait`]
-/// returns.
-pub(crate) trait Gpu {
-    fn about(&self) -> &About;
-
-    /// Has the paper's kernels ready and the key in constant memory.
-    fn load(&mut self, paper: Paper, key: &KeyWords) -> Result<(), String>;
-
-    /// Has so many queues.
-    fn queues(&mut self, count: usize) -> Result<(), String>;
-
-    /// Memory on the device, of at least one byte, until the device is dropped.
-    fn memory(&mut self, len: usize) -> Result<Memory, String>;
-
-    /// Pinned memory of the host, likewise.
-    fn host(&mut self, len: usize) -> Result<Host, String>;
-
-    /// What is in it; waits first.
-    fn bytes(&mut self, host: Host) -> Result<&mut [u8], String>;
-
-    /// Copies to the same place of the device's memory.
-    fn upload(
-        &mut self,
-        queue: usize,
-        from: Host,
-        to: Memory,
-        range: Range<usize>,
-    ) -> Result<(), String>;
-
-    /// Copies to the same place of the host's memory.
-    fn download(
-        &mut self,
-        queue: usize,
-        from: Memory,
-        to: Host,
-        range: Range<usize>,
-    ) -> Result<(), String>;
-
-    /// Runs a kernel of the paper that is loaded.
-    fn launch(&mut self, queue: usize, launch: &Launch) -> Result<(), String>;
-
-    /// Returns when all is done, on all queues.
-    fn wait(&mut self) -> Result<(), String>;
-}
-
-/// Memory of a device, and its length.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Memory {
-    at: usize,
-    len: usize,
-}
-
-/// Pinned memory of the host, and its length.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Host {
-    at: usize,
-    len: usize,
-}
-
-/// One run of a kernel. Numbers of blocks, and places in blocks.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Launch {
-    /// A thread a gap: the tweaks of `gap` blocks from its start.
-    Fill {
-        starts: Memory,
-        tweaks: Memory,
-        from: u32,
-        count: u32,
-        gap: u32,
-    },
-    /// A thread a block.
-    Encrypt {
-        size: AesSize,
-        input: Memory,
-        output: Memory,
-        tweaks: Memory,
-        from: u32,
-        count: u32,
-    },
-    /// A thread for each `per_item` bytes of a block. `first`: one block.
-    Sanida {
-        size: AesSize,
-        /// None in CTR.
-        xts: Option<Direction>,
-        per_item: u32,
-        input: Memory,
-        output: Memory,
-        first: Memory,
-        blocks: u32,
-    },
-}
-
-/// An argument of a kernel.
-#[derive(Clone, Copy, Debug)]
-enum Arg {
-    Key,
-    Memory(Memory),
-    U32(u32),
-}
-
-/// A launch as a library wants it.
-struct Call {
-    kernel: String,
-    args: Vec<Arg>,
-    /// Threads that have something to do.
-    items: u32,
-    /// Bytes of local memory, with groups of so many threads.
-    local: usize,
-}
-
-impl Launch {
-    /// With groups of `threads`.
-    ///
-    /// # Errors
-    /// When it would leave a memory, so that none that gets through does.
-    fn call(&self, threads: usize) -> Result<Call, String> {
-        let fits = |memory: Memory, from: u32, count: u64| {
-            let end = (u64::from(from) + count) * 16;
-            if end <= memory.len as u64 {
-                return Ok(Arg::Memory(memory));
-            }
-            Err(format!("{self:?} has no room in {} bytes", memory.len))
-        };
-        Ok(match *self {
-            Self::Fill {
-                starts,
-                tweaks,
-                from,
-                count,
-                gap,
-            } => {
-                let all = (u64::from(from) + u64::from(count)) * u64::from(gap);
-                Call {
-                    kernel: "an_seo_fill".into(),
-                    args: vec![
-                        fits(starts, from, count.into())?,
-                        fits(tweaks, 0, all)?,
-                        Arg::U32(from),
-                        Arg::U32(count),
-                        Arg::U32(gap),
-                    ],
-                    items: count,
-                    local: 0,
-                }
-            }
-            Self::Encrypt {
-                size,
-                input,
-                output,
-                tweaks,
-                from,
-                count,
-            } => Call {
-                kernel: format!("an_seo_encrypt_{}", size.bits()),
-                args: vec![
-                    Arg::Key,
-                    fits(input, from, count.into())?,
-                    fits(output, from, count.into())?,
-                    fits(tweaks, from, count.into())?,
-                    Arg::U32(from),
-                    Arg::U32(count),
-                ],
-                items: count,
-                // A table of 256 words, 32 times.
-                local: 256 * 4 * 32,
-            },
-            Self::Sanida {
-                size,
-                xts,
-                per_item,
-                input,
-                output,
-                first,
-                blocks,
-            } => {
-                let name = match xts {
-                    None => "ctr",
-                    Some(Direction::Encrypt) => "xts_encrypt",
-                    Some(Direction::Decrypt) => "xts_decrypt",
-                };
-                Call {
-                    kernel: format!("sanida_{name}_{}_{per_item}", size.bits()),
-                    args: vec![
-                        Arg::Key,
-                        fits(input, 0, blocks.into())?,
-                        fits(output, 0, blocks.into())?,
-                        fits(first, 0, 1)?,
-                        Arg::U32(blocks),
-                    ],
-                    items: blocks * (16 / per_item),
-                    // The S-box, and of each block state, rows shifted and tweak.
-                    local: 256 + 48 * threads * per_item as usize / 16,
-                }
-            }
+    fn new(context: &Context, _: NoOptions) -> Result<Self, String> {
+        let settings = &context.settings;
+        Ok(Self {
+            bytes: settings.size,
+            quick: settings.quick,
+            engine: settings.kernel(),
+            threads: settings.all_threads(),
         })
     }
+
+    fn check(&self) -> Result<(), String> {
+        check(self).map(drop)
+    }
+
+    fn measure(&self) -> Result<Report, String> {
+        measure(self)
+    }
+
+    fn section(report: &Report) -> crate::section::Section {
+        report.section()
+    }
 }
 
-/// A range in both of two memories.
+/// What came out.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
+pub(crate) struct Report {
+    rounds: usize,
+    devices: Vec<OnDevice>,
+    /// Why there are no others.
+    absent: Vec<String>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
+struct OnDevice {
+    about: About,
+    resident_bytes: usize,
+    /// On the device.
+    resident: Vec<Row>,
+    host_bytes: usize,
+    /// From pinned memory to pinned memory.
+    host: Vec<Row>,
+    /// Beside the paper's α¹²⁸, of `host_bytes`.
+    papers: Vec<Beside>,
+    /// Why there is nothing of the paper's.
+    no_papers: Option<String>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Row {
+    key_bits: usize,
+    direction: &'static str,
+    unit_bytes: usize,
+    /// 10⁹ bytes a second.
+    gb_per_s: Summary,
+    /// The copy's, in the same rounds.
+    copy_gb_per_s: Summary,
+    of_copy: Summary,
+    /// What this should be at least, on the device for which that was said.
+    of_copy_mark: Option<f64>,
+    /// Units of 512 bytes: the rate over that of 4096, in the same rounds.
+    of_4096: Option<Summary>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Beside {
+    key_bits: usize,
+    unit_bytes: usize,
+    /// Data and powers of α being on the device.
+    kernels: Rates,
+    /// From memory of the host and back, the paper's powers of α with it.
+    total: Rates,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Rates {
+    gb_per_s: Summary,
+    papers_gb_per_s: Summary,
+    times: Summary,
+}
+
+const UNITS: [usize; 2] = [4096, 512];
+
+/// What issue 8 says of an H200.
+const RESIDENT_MARKS: [f64; 2] = [0.32, 0.23];
+const HOST_MARK: f64 = 0.9;
+const SHORT_UNITS_MARK: f64 = 0.9;
+const PAPER_MARK: f64 = 3.0;
+
+/// Data on a GPU: what a launch and a wait cost, is little beside them.
+const ON_GPU: usize = 4 << 30;
+const ON_GPU_QUICK: usize = 1 << 30;
+/// A CPU's OpenCL is there to test kernels.
+const ON_CPU: usize = 1 << 20;
+const ON_CPU_QUICK: usize = 256 << 10;
+/// The most from memory to memory, and of the paper's.
+const ON_HOST: usize = 1 << 30;
+
+/// The input is so many bytes again and again.
+const PATTERN: usize = 64 << 20;
+
+/// Units that are looked at after each time; all are before the first one.
+const SAMPLES: usize = 16;
+
+/// Sees to it that there is such an engine.
 ///
 /// # Errors
-/// When it is not.
-fn within(range: &Range<usize>, memory: Memory, host: Host) -> Result<(), String> {
-    if range.start <= range.end && range.end <= memory.len && range.end <= host.len {
-        return Ok(());
-    }
-    Err(format!(
-        "bytes {range:?} are not in {memory:?} and {host:?}"
-    ))
+/// When there is none.
+pub(crate) fn check(plan: &Plan) -> Result<(), String> {
+    cpu::kernels(plan.engine.as_deref()).map(drop)
 }
 
-/// All devices that there are, and why there are no others.
-pub(crate) fn all() -> (Vec<Box<dyn Gpu>>, Vec<String>) {
+/// Measures.
+///
+/// # Errors
+/// When memory lacks, something fails or makes wrong bytes.
+pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
+    let rounds = if plan.quick { 3 } else { 11 };
+    let (found, absent) = devices::all();
     let mut devices = Vec::new();
-    let mut absent = Vec::new();
-    for (name, found) in [("opencl", opencl::all()), ("cuda", cuda::all())] {
-        match found {
-            Ok(found) if found.is_empty() => absent.push(format!("{name}: there is no device")),
-            Ok(found) => devices.extend(found),
-            Err(why) => absent.push(format!("{name}: {why}")),
+    for mut device in found {
+        let bytes = plan
+            .bytes
+            .unwrap_or(match (device.about.is_cpu, plan.quick) {
+                (false, false) => ON_GPU,
+                (false, true) => ON_GPU_QUICK,
+                (true, false) => ON_CPU,
+                (true, true) => ON_CPU_QUICK,
+            });
+        let measured = Session::new(&mut *device.luxor, plan, bytes, rounds)
+            .and_then(|mut session| session.measure(&mut *device.papers));
+        devices.push(measured.map_err(|e| format!("{}: {e}", device.about.name))?);
+    }
+    Ok(Report {
+        rounds,
+        devices,
+        absent,
+    })
+}
+
+/// A device with its data.
+struct Session<'a> {
+    own: &'a mut dyn LuxorKernels,
+    plan: &'a Plan,
+    rounds: usize,
+    pattern: Vec<u8>,
+    /// On the device, and on the host.
+    bytes: usize,
+    host_bytes: usize,
+}
+
+/// What is asked of a key.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    size: AesSize,
+    direction: Direction,
+}
+
+impl<'a> Session<'a> {
+    /// With less than `bytes` where there is no room for them, if nobody asked for so many.
+    fn new(
+        own: &'a mut dyn LuxorKernels,
+        plan: &'a Plan,
+        bytes: usize,
+        rounds: usize,
+    ) -> Result<Self, String> {
+        let mut bytes = bytes.next_multiple_of(UNITS[0]);
+        while let Err(why) = own.resident(bytes) {
+            if plan.bytes.is_some() || bytes <= ON_CPU {
+                return Err(why);
+            }
+            bytes = (bytes / 2).next_multiple_of(UNITS[0]);
         }
-    }
-    (devices, absent)
-}
-
-/// What the devices are, as sentences that go on a text.
-pub(crate) fn text(devices: &[About]) -> String {
-    let devices = devices.iter();
-    devices
-        .map(|about| format!(" {} is {}.", about.name, about.device))
-        .collect()
-}
-
-/// Why there are no others, and that one is but a CPU.
-pub(crate) fn absent(devices: &[About], absent: &[String]) -> Vec<String> {
-    let cpus = devices.iter().filter(|about| about.is_cpu);
-    let said = cpus.map(|about| {
-        format!(
-            "a GPU as {}: that is a CPU, no GPU; it gets less data and says nothing of what a GPU does",
-            about.name
-        )
-    });
-    said.chain(absent.iter().cloned()).collect()
-}
-
-/// NVIDIA's, emulated: it runs the committed PTX.
-#[cfg(test)]
-pub(crate) fn emulated() -> Vec<Box<dyn Gpu>> {
-    cuda::emulated()
-}
-
-#[cfg(test)]
-pub(crate) mod double {
-    use super::*;
-
-    /// A device whose copies are right and whose kernels do nothing.
-    pub(crate) struct Idle {
-        about: About,
-        memories: Vec<Vec<u8>>,
-        hosts: Vec<Vec<u8>>,
+        let host_bytes = bytes.min(ON_HOST);
+        own.host(host_bytes)?;
+        let mut pattern = vec![0; bytes.min(PATTERN)];
+        Pattern::new().fill(&mut pattern);
+        for at in (0..bytes).step_by(pattern.len()) {
+            own.write(at, &pattern[..pattern.len().min(bytes - at)])?;
+        }
+        let (input, _) = own.host_bytes()?;
+        for part in input.chunks_mut(pattern.len()) {
+            part.copy_from_slice(&pattern[..part.len()]);
+        }
+        Ok(Self {
+            own,
+            plan,
+            rounds,
+            pattern,
+            bytes,
+            host_bytes,
+        })
     }
 
-    impl Idle {
-        pub(crate) fn new() -> Self {
-            Self {
-                about: About {
-                    name: "idle".into(),
-                    hardware: "a double".into(),
-                    device: "a double".into(),
-                    is_cpu: false,
-                },
-                memories: Vec::new(),
-                hosts: Vec::new(),
+    fn measure(&mut self, papers: &mut dyn PaperKernels) -> Result<OnDevice, String> {
+        let (mut resident, mut host) = (Vec::new(), Vec::new());
+        for (size, mark) in [AesSize::Aes128, AesSize::Aes256]
+            .into_iter()
+            .zip(RESIDENT_MARKS)
+        {
+            for direction in [Direction::Encrypt, Direction::Decrypt] {
+                let task = Task { size, direction };
+                let cpu = self.load(size)?;
+                resident.extend(self.resident(task, &cpu, mark)?);
+                host.extend(self.host(task, &cpu)?);
             }
         }
+        let input = self.own.host_bytes()?.0.to_vec();
+        let (papers, no_papers) = match PapersDevice::new(papers, &input) {
+            Ok(mut device) => (self.papers(&mut device, &input)?, None),
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        Ok(OnDevice {
+            about: self.own.about().clone(),
+            resident_bytes: self.bytes,
+            resident,
+            host_bytes: self.host_bytes,
+            host,
+            papers,
+            no_papers,
+        })
     }
 
-    impl Gpu for Idle {
-        fn about(&self) -> &About {
-            &self.about
-        }
-
-        fn load(&mut self, _: Paper, _: &KeyWords) -> Result<(), String> {
-            Ok(())
-        }
-
-        fn queues(&mut self, _: usize) -> Result<(), String> {
-            Ok(())
-        }
-
-        fn memory(&mut self, len: usize) -> Result<Memory, String> {
-            self.memories.push(vec![0; len]);
-            let at = self.memories.len() - 1;
-            Ok(Memory { at, len })
-        }
-
-        fn host(&mut self, len: usize) -> Result<Host, String> {
-            self.hosts.push(vec![0; len]);
-            let at = self.hosts.len() - 1;
-            Ok(Host { at, len })
-        }
-
-        fn bytes(&mut self, host: Host) -> Result<&mut [u8], String> {
-            Ok(&mut self.hosts[host.at])
-        }
-
-        fn upload(
-            &mut self,
-            _: usize,
-            from: Host,
-            to: Memory,
-            range: Range<usize>,
-        ) -> Result<(), String> {
-            within(&range, to, from)?;
-            self.memories[to.at][range.clone()].copy_from_slice(&self.hosts[from.at][range]);
-            Ok(())
-        }
-
-        fn download(
-            &mut self,
-            _: usize,
-            from: Memory,
-            to: Host,
-            range: Range<usize>,
-        ) -> Result<(), String> {
-            within(&range, from, to)?;
-            self.hosts[to.at][range.clone()].copy_from_slice(&self.memories[from.at][range]);
-            Ok(())
-        }
-
-        fn launch(&mut self, _: usize, launch: &Launch) -> Result<(), String> {
-            launch.call(256).map(drop)
-        }
-
-        fn wait(&mut self) -> Result<(), String> {
-            Ok(())
-        }
+    /// The key on the device and on the CPU.
+    fn load(&mut self, size: AesSize) -> Result<Cpu, String> {
+        let spec = XtsKey::new(&key(size)).map_err(|e| e.to_string())?;
+        let spec = KeySpec::Xts(spec);
+        self.own.key(&spec)?;
+        let engines = cpu::kernels(self.plan.engine.as_deref())?;
+        let engine = engines.first().ok_or("there is no engine")?;
+        Ok(Cpu {
+            key: engine.load_key(&spec).map_err(|e| e.to_string())?,
+            executor: Executor::new(self.plan.threads),
+        })
     }
+
+    fn resident(&mut self, task: Task, cpu: &Cpu, mark: f64) -> Result<Vec<Row>, String> {
+        let bytes = self.bytes;
+        let work = |unit| Work {
+            first: 0,
+            unit,
+            len: bytes,
+        };
+        for unit in UNITS {
+            self.own.copy_resident(bytes)?;
+            self.own.crypt_resident(task.direction, work(unit))?;
+            self.see_all(task, cpu, unit)?;
+        }
+        let samples = timed(1 + UNITS.len(), self.rounds, |lane| {
+            let begun = Instant::now();
+            let Some(at) = lane.checked_sub(1) else {
+                self.own.copy_resident(bytes)?;
+                return Ok(begun.elapsed().as_secs_f64());
+            };
+            self.own.crypt_resident(task.direction, work(UNITS[at]))?;
+            let seconds = begun.elapsed().as_secs_f64();
+            self.see_some(task, cpu, UNITS[at])?;
+            Ok(seconds)
+        })?;
+        let marks = [Some(mark), None];
+        rows(task, bytes, &samples, marks)
+    }
+
+    fn host(&mut self, task: Task, cpu: &Cpu) -> Result<Vec<Row>, String> {
+        let bytes = self.host_bytes;
+        let work = |unit| Work {
+            first: 0,
+            unit,
+            len: bytes,
+        };
+        let mut expected = vec![vec![0; bytes]; UNITS.len()];
+        for (unit, expected) in UNITS.into_iter().zip(&mut expected) {
+            let (input, _) = self.own.host_bytes()?;
+            cpu.crypt(task.direction, unit, 0, input, expected)?;
+        }
+        let samples = timed(1 + UNITS.len(), self.rounds, |lane| {
+            let begun = Instant::now();
+            let Some(at) = lane.checked_sub(1) else {
+                self.own.copy_host(bytes)?;
+                return Ok(begun.elapsed().as_secs_f64());
+            };
+            self.own.crypt_host(task.direction, work(UNITS[at]))?;
+            let seconds = begun.elapsed().as_secs_f64();
+            same(self.own.host_bytes()?.1, &expected[at])?;
+            Ok(seconds)
+        })?;
+        rows(task, bytes, &samples, [Some(HOST_MARK); 2])
+    }
+
+    fn papers(
+        &mut self,
+        device: &mut PapersDevice<'_>,
+        input: &[u8],
+    ) -> Result<Vec<Beside>, String> {
+        let (direction, bytes) = (Direction::Encrypt, self.host_bytes);
+        let mut found = Vec::new();
+        for size in [AesSize::Aes128, AesSize::Aes256] {
+            let cpu = self.load(size)?;
+            device.key(size, &key(size))?;
+            for unit in UNITS {
+                let mut expected = vec![0; bytes];
+                cpu.crypt(direction, unit, 0, input, &mut expected)?;
+                let xts = Xts::new(size, &key(size), unit / BLOCK);
+                let work = Work {
+                    first: 0,
+                    unit,
+                    len: bytes,
+                };
+                let samples = timed(2, self.rounds, |lane| {
+                    if lane == 0 {
+                        let times = device.run(&xts, Step::By128, STREAMS, &expected)?;
+                        let kernels = times.kernels.ok_or("the kernels have no time")?;
+                        return Ok([kernels, times.total]);
+                    }
+                    let begun = Instant::now();
+                    self.own.crypt_resident(direction, work)?;
+                    let kernels = begun.elapsed().as_secs_f64();
+                    let begun = Instant::now();
+                    self.own.crypt_host(direction, work)?;
+                    let total = begun.elapsed().as_secs_f64();
+                    same(self.own.host_bytes()?.1, &expected)?;
+                    Ok([kernels, total])
+                })?;
+                let rates = |which: usize| {
+                    let of = |lane: usize| seconds(&samples[lane], |sample| sample[which]);
+                    Some(Rates {
+                        gb_per_s: rate(bytes, &of(1))?,
+                        papers_gb_per_s: rate(bytes, &of(0))?,
+                        times: stats::ratios(&of(0), &of(1))?,
+                    })
+                };
+                found.push(Beside {
+                    key_bits: size.bits(),
+                    unit_bytes: unit,
+                    kernels: rates(0).ok_or(NO_ROUNDS)?,
+                    total: rates(1).ok_or(NO_ROUNDS)?,
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Compares the whole output on the device with the CPU's.
+    fn see_all(&self, task: Task, cpu: &Cpu, unit: usize) -> Result<(), String> {
+        for at in (0..self.bytes).step_by(self.pattern.len()) {
+            self.see(task, cpu, unit, at, self.pattern.len())?;
+        }
+        Ok(())
+    }
+
+    /// Compares some units, the first and the last among them.
+    fn see_some(&self, task: Task, cpu: &Cpu, unit: usize) -> Result<(), String> {
+        let units = self.bytes / unit;
+        for sample in 0..SAMPLES {
+            let at = (units - 1) * sample / (SAMPLES - 1);
+            self.see(task, cpu, unit, at * unit, unit)?;
+        }
+        Ok(())
+    }
+
+    /// Compares `len` bytes from `at` on, as far as there are any.
+    fn see(&self, task: Task, cpu: &Cpu, unit: usize, at: usize, len: usize) -> Result<(), String> {
+        let len = len.min(self.bytes - at);
+        let input = &self.pattern[at % self.pattern.len()..][..len];
+        let (mut found, mut expected) = (vec![0; len], vec![0; len]);
+        self.own.read(at, &mut found)?;
+        cpu.crypt(task.direction, unit, at / unit, input, &mut expected)?;
+        same(&found, &expected)
+    }
+}
+
+/// Who says what is right.
+struct Cpu {
+    key: Box<dyn LoadedKey>,
+    executor: Executor,
+}
+
+impl Cpu {
+    /// Units of `unit` bytes, numbered from `first`.
+    fn crypt(
+        &self,
+        direction: Direction,
+        unit: usize,
+        first: usize,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<(), String> {
+        let unit = DataUnitLen::new(unit).map_err(|e| e.to_string())?;
+        let bytes = InOut::Separate { input, output };
+        let run = Run::new((first as u64).into(), 1, unit, bytes).map_err(|e| e.to_string())?;
+        self.executor
+            .crypt(&*self.key, direction, &mut [run])
+            .map_err(|e| e.to_string())
+    }
+}
+
+fn same(found: &[u8], expected: &[u8]) -> Result<(), String> {
+    if found == expected {
+        return Ok(());
+    }
+    Err("other bytes than the CPU's".into())
+}
+
+/// The data key, then the tweak key. Nothing depends on its value.
+fn key(size: AesSize) -> Vec<u8> {
+    (1..).take(2 * size.bytes()).collect()
+}
+
+const NO_ROUNDS: &str = "there are no rounds";
+
+/// Everybody once to settle, then in turns: the samples of each.
+fn timed<T: Clone>(
+    lanes: usize,
+    rounds: usize,
+    mut run: impl FnMut(usize) -> Result<T, String>,
+) -> Result<Vec<Vec<T>>, String> {
+    for lane in 0..lanes {
+        run(lane)?;
+    }
+    let mut samples = vec![Vec::new(); lanes];
+    for lane in stats::turns(rounds, lanes) {
+        samples[lane].push(run(lane)?);
+    }
+    Ok(samples)
+}
+
+fn seconds<T>(samples: &[T], of: impl Fn(&T) -> f64) -> Vec<Option<f64>> {
+    samples.iter().map(|sample| Some(of(sample))).collect()
+}
+
+fn rate(bytes: usize, seconds: &[Option<f64>]) -> Option<Summary> {
+    let rates = seconds.iter().flatten().map(|s| bytes as f64 / s / 1e9);
+    Summary::of(rates.collect())
+}
+
+/// Of the copy's samples, then those of each length of units.
+fn rows(
+    task: Task,
+    bytes: usize,
+    samples: &[Vec<f64>],
+    marks: [Option<f64>; UNITS.len()],
+) -> Result<Vec<Row>, String> {
+    let all: Vec<_> = samples.iter().map(|lane| seconds(lane, |&s| s)).collect();
+    let [copy, long, _] = all.as_slice() else {
+        return Err(NO_ROUNDS.into());
+    };
+    let row = |at: usize| {
+        let own = &all[at + 1];
+        Some(Row {
+            key_bits: task.size.bits(),
+            direction: match task.direction {
+                Direction::Encrypt => "encrypt",
+                Direction::Decrypt => "decrypt",
+            },
+            unit_bytes: UNITS[at],
+            gb_per_s: rate(bytes, own)?,
+            copy_gb_per_s: rate(bytes, copy)?,
+            of_copy: stats::ratios(copy, own)?,
+            of_copy_mark: marks[at],
+            of_4096: if at == 0 {
+                None
+            } else {
+                stats::ratios(long, own)
+            },
+        })
+    };
+    let rows = (0..UNITS.len()).map(row).collect::<Option<_>>();
+    rows.ok_or_else(|| NO_ROUNDS.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn plan() -> Plan {
+        Plan {
+            bytes: Some(8192),
+            quick: true,
+            engine: Some("portable".into()),
+            threads: NonZeroUsize::MIN,
+        }
+    }
+
+    /// The committed PTX, emulated: all that a GPU is asked for, and its answers.
     #[test]
-    fn what_leaves_a_memory_is_refused() {
-        let memory = |blocks: usize| Memory {
-            at: 0,
-            len: 16 * blocks,
+    fn everything_runs_on_the_emulated_gpu() {
+        let (plan, mut own) = (plan(), devices::emulated().luxor);
+        let mut gpu = devices::emulated().papers;
+        let mut session = Session::new(&mut *own, &plan, 8000, 1).unwrap();
+        let found = session.measure(&mut *gpu).unwrap();
+        assert_eq!((found.resident_bytes, found.host_bytes), (8192, 8192));
+        for rows in [&found.resident, &found.host] {
+            let named: Vec<_> = rows
+                .iter()
+                .map(|row| (row.key_bits, row.direction, row.unit_bytes))
+                .collect();
+            assert_eq!(named.len(), 8);
+            assert_eq!(
+                named[..3],
+                [
+                    (128, "encrypt", 4096),
+                    (128, "encrypt", 512),
+                    (128, "decrypt", 4096)
+                ]
+            );
+            assert_eq!(named[7], (256, "decrypt", 512));
+            assert!(
+                rows.iter()
+                    .all(|row| (row.unit_bytes == 512) == row.of_4096.is_some())
+            );
+        }
+        let marks: Vec<_> = found.resident.iter().map(|row| row.of_copy_mark).collect();
+        assert_eq!(marks[..2], [Some(0.32), None]);
+        assert_eq!(marks[4..6], [Some(0.23), None]);
+        assert_eq!(found.papers.len(), 4);
+        assert_eq!(found.no_papers, None);
+        sections_are_whole(found);
+    }
+
+    /// With rows of the paper's, and without.
+    fn sections_are_whole(found: OnDevice) {
+        let mut report = Report {
+            rounds: 1,
+            devices: vec![found],
+            absent: vec!["opencl: there is none".to_owned()],
         };
-        let fill = |starts, tweaks, from, count| {
-            let (starts, tweaks) = (memory(starts), memory(tweaks));
-            let gap = 128;
-            Launch::Fill {
-                starts,
-                tweaks,
-                from,
-                count,
-                gap,
-            }
-            .call(1024)
+        let section = report.section();
+        section.assert_whole();
+        let [_, _, papers] = section.tables.as_slice() else {
+            panic!("{} tables", section.tables.len())
         };
-        assert!(fill(3, 384, 1, 2).is_ok());
-        assert!(fill(3, 383, 1, 2).is_err());
-        assert!(fill(2, 384, 1, 2).is_err());
-        assert!(fill(3, 384, u32::MAX, u32::MAX).is_err());
-        let encrypt = |input, output, tweaks| {
-            let [input, output, tweaks] = [input, output, tweaks].map(memory);
-            Launch::Encrypt {
-                size: AesSize::Aes128,
-                input,
-                output,
-                tweaks,
-                from: 2,
-                count: 3,
-            }
-            .call(1024)
-        };
-        assert!(encrypt(5, 5, 5).is_ok());
-        assert!(encrypt(4, 5, 5).is_err());
-        assert!(encrypt(5, 4, 5).is_err());
-        assert!(encrypt(5, 5, 4).is_err());
-        let sanida = |input, output, first| {
-            let [input, output, first] = [input, output, first].map(memory);
-            Launch::Sanida {
-                size: AesSize::Aes192,
-                xts: Some(Direction::Decrypt),
-                per_item: 4,
-                input,
-                output,
-                first,
-                blocks: 5,
-            }
-            .call(256)
-        };
-        let call = sanida(5, 5, 1).unwrap();
-        assert_eq!(call.kernel, "sanida_xts_decrypt_192_4");
-        assert_eq!((call.items, call.local), (20, 256 + 48 * 64));
-        assert!(sanida(4, 5, 1).is_err());
-        assert!(sanida(5, 4, 1).is_err());
-        assert!(sanida(5, 5, 0).is_err());
-        let (on_device, on_host) = (memory(2), Host { at: 0, len: 31 });
-        assert!(within(&(0..31), on_device, on_host).is_ok());
-        assert!(within(&(0..32), on_device, on_host).is_err());
+        assert_eq!(papers.rows.len(), 4);
+        assert_eq!((section.plots.len(), section.absent.len()), (2, 1));
+        assert!(section.conclusion.unwrap().contains("An and Seo's"));
+        report.devices[0].papers.clear();
+        report.devices[0].no_papers = Some("it has no such device".to_owned());
+        let section = report.section();
+        section.assert_whole();
+        assert_eq!((section.tables.len(), section.plots.len()), (2, 1));
+        assert!(section.absent[1].ends_with("it has no such device"));
+        assert!(!section.conclusion.unwrap().contains("An and Seo's"));
+    }
+
+    #[test]
+    fn a_wrong_answer_ends_it() {
+        let (plan, mut own) = (plan(), devices::emulated().luxor);
+        let mut session = Session::new(&mut *own, &plan, 8192, 1).unwrap();
+        let (size, direction) = (AesSize::Aes128, Direction::Encrypt);
+        let task = Task { size, direction };
+        let cpu = session.load(AesSize::Aes256).unwrap();
+        assert!(session.resident(task, &cpu, 1.0).is_ok());
+        // Now the device has another key than the CPU.
+        session.load(AesSize::Aes128).unwrap();
+        let wrong = "other bytes than the CPU's";
+        assert_eq!(session.resident(task, &cpu, 1.0).unwrap_err(), wrong);
+        assert_eq!(session.host(task, &cpu).unwrap_err(), wrong);
+        session.own.copy_resident(8192).unwrap();
+        assert_eq!(session.see_all(task, &cpu, 512).unwrap_err(), wrong);
+        assert_eq!(session.see_some(task, &cpu, 512).unwrap_err(), wrong);
+        let mut idle = devices::double::Idle::new();
+        let papers = session.measure(&mut idle).unwrap_err();
+        assert_eq!(papers, "other bytes than the naive CPU's");
+    }
+
+    #[test]
+    fn ratios_are_to_the_copy_and_to_long_units() {
+        let (size, direction) = (AesSize::Aes256, Direction::Decrypt);
+        let task = Task { size, direction };
+        let samples = [vec![1.0, 2.0], vec![2.0, 4.0], vec![4.0, 8.0]];
+        let rows = rows(task, 2_000_000_000, &samples, [Some(0.23), None]).unwrap();
+        assert_eq!(rows[0].of_copy.median, 0.5);
+        assert_eq!(rows[1].of_copy.median, 0.25);
+        assert_eq!(rows[1].of_4096.unwrap().median, 0.5);
+        assert_eq!(rows[0].gb_per_s.median, 0.75);
+        assert_eq!(rows[0].copy_gb_per_s.median, 1.5);
     }
 }

@@ -2,7 +2,7 @@
 //! `luxor-bench`: throughput of the kernels beside the machine's own limit and
 //! other libraries. `luxor bench` runs this program.
 
-// Unsafe are the limit loops (`limit`) and the calls into other libraries (`rivals`, `gpu`).
+// Unsafe are the limit loops (`limit`) and the calls into other libraries (`rivals`) and on devices (`devices`).
 #![deny(unsafe_code)]
 
 mod an_seo;
@@ -15,7 +15,7 @@ mod compare;
 mod cpu;
 mod damjanovic;
 mod demir;
-mod device;
+mod devices;
 mod disk;
 mod elmoghany;
 mod file;

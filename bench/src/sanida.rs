@@ -25,10 +25,7 @@ use crate::{
     bench::{Bench, Context, NoOptions},
     cipher::{Cipher, Luxor},
     cpu,
-    gpu::{
-        self, About,
-        own::{self, Own, Work},
-    },
+    devices::{self, About, Device, LuxorKernels, Work},
     plaintext::Pattern,
     rivals::Rival,
     stats::{self, Summary},
@@ -168,23 +165,25 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     let mut input = cpu::memory(longest)?;
     Pattern::new().fill(&mut input);
 
-    let (mut gpus, absent) = gpu::all();
-    let abouts: Vec<About> = gpus.iter().map(|gpu| gpu.about().clone()).collect();
-    let mut devices = Vec::new();
-    for gpu in &mut gpus {
-        let most = longest_on(gpu.about(), plan);
-        let name = gpu.about().device.clone();
-        let device = OnDevice::new(&mut **gpu, most.min(longest));
-        devices.push(RefCell::new(device.map_err(|e| format!("{name}: {e}"))?));
+    let (found, absent) = devices::all();
+    let abouts: Vec<About> = found.iter().map(|device| device.about.clone()).collect();
+    let (mut papers, mut owns) = (Vec::new(), Vec::new());
+    for Device {
+        about,
+        mut luxor,
+        papers: paper,
+    } in found
+    {
+        luxor.resident(longest_on(&about, plan).min(longest))?;
+        owns.push(RefCell::new(luxor));
+        papers.push((about, paper));
     }
-
-    // Why there are others is said already.
-    let (owned, _) = own::all(&abouts);
-    let mut owns = Vec::new();
-    for mut own in owned {
-        let most = longest_on(own.about(), plan).min(longest);
-        own.resident(most)?;
-        owns.push(RefCell::new(own));
+    let mut devices = Vec::new();
+    for (about, paper) in &mut papers {
+        let device = OnDevice::new(&mut **paper, longest_on(about, plan).min(longest));
+        devices.push(RefCell::new(
+            device.map_err(|e| format!("{}: {e}", about.device))?,
+        ));
     }
 
     let mut rows = Vec::new();
@@ -296,7 +295,7 @@ fn on_device<'a>(device: &'a RefCell<OnDevice<'_>>, task: Task, per_item: u32) -
 
 /// On the device, without copies, as the paper's kernels. None for what the backends have not.
 fn by_own_kernels<'a>(
-    own: &'a RefCell<Box<dyn Own>>,
+    own: &'a RefCell<Box<dyn LuxorKernels>>,
     task: Task,
     longest: usize,
 ) -> Result<Option<Lane<'a>>, String> {
@@ -447,7 +446,7 @@ impl Task {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gpu::double::Idle;
+    use crate::devices::double::Idle;
 
     #[test]
     fn a_wrong_answer_is_noticed() {
@@ -477,7 +476,8 @@ mod tests {
     #[test]
     fn our_own_kernels_are_right_and_have_no_192() {
         let input = [7; 1024];
-        for mut own in own::emulated() {
+        {
+            let mut own = devices::emulated().luxor;
             own.resident(1024).unwrap();
             let own = RefCell::new(own);
             for task in Task::all() {

@@ -9,14 +9,14 @@ use super::{
     Times,
     host::{BLOCK, Step, Xts},
 };
-use crate::gpu::{About, Gpu, Host, Launch, Memory, Paper};
+use crate::devices::{About, Host, Launch, Memory, Paper, PaperKernels};
 
 /// The paper's streams, and the most that there are here.
 pub(crate) const STREAMS: usize = 32;
 
 /// A device with memory for `bytes` of data.
 pub(crate) struct OnDevice<'a> {
-    gpu: &'a mut dyn Gpu,
+    gpu: &'a mut dyn PaperKernels,
     pub(crate) bytes: usize,
     input: Host,
     output: Host,
@@ -29,7 +29,7 @@ pub(crate) struct OnDevice<'a> {
 }
 
 impl<'a> OnDevice<'a> {
-    pub(crate) fn new(gpu: &'a mut dyn Gpu, input: &[u8]) -> Result<Self, String> {
+    pub(crate) fn new(gpu: &'a mut dyn PaperKernels, input: &[u8]) -> Result<Self, String> {
         gpu.queues(STREAMS)?;
         let bytes = input.len();
         let device = Self {
@@ -144,14 +144,15 @@ impl<'a> OnDevice<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gpu;
+    use crate::devices;
 
     /// The committed PTX, emulated: all systems, units of one gap and less, several streams.
     #[test]
     fn the_emulated_gpu_makes_what_the_reference_does() {
         let input: Vec<u8> = (0..=250).cycle().take(2 * 4096).collect();
         let key: Vec<u8> = (1..=64).collect();
-        for mut gpu in gpu::emulated() {
+        {
+            let mut gpu = devices::emulated().papers;
             let mut device = OnDevice::new(&mut *gpu, &input).unwrap();
             for size in [AesSize::Aes128, AesSize::Aes256] {
                 let key = &key[..2 * size.bytes()];

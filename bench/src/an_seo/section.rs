@@ -3,7 +3,7 @@
 
 use super::{Rate, Report, Streams, Whose, published};
 use crate::{
-    gpu,
+    devices,
     plot::{self, Bar, Plot},
     rivals,
     section::{Paper, Row, Section, Table, cell},
@@ -33,11 +33,11 @@ impl Report {
              32 streams.{}",
             published::REMARK,
             self.rounds,
-            gpu::text(&self.devices)
+            devices::text(&self.devices)
         );
         let rates = [128, 256].into_iter().filter_map(|bits| self.rates(bits));
         let mut rows = self.tables_3_and_4.iter();
-        let mut absent = gpu::absent(&self.devices, &self.absent);
+        let mut absent = devices::absent(&self.devices, &self.absent);
         absent.extend(rivals::absent(rows.any(|row| row.whose == Whose::Rival)));
         let section = Section {
             title: "XTS on a GPU, powers of alpha from the host".to_owned(),

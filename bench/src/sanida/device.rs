@@ -8,11 +8,11 @@ use luxor_engine_gpu::keys::{KeyWords, Tables};
 use luxor_reference::{Aes, Block, multiply_by_alpha};
 
 use super::{FIRST, Task, same};
-use crate::gpu::{About, Gpu, Host, Launch, Memory, Paper};
+use crate::devices::{About, Host, Launch, Memory, Paper, PaperKernels};
 
 /// A device with memory for files of up to `longest` bytes.
 pub(super) struct OnDevice<'a> {
-    gpu: &'a mut dyn Gpu,
+    gpu: &'a mut dyn PaperKernels,
     pub(super) longest: usize,
     host: Host,
     input: Memory,
@@ -21,7 +21,8 @@ pub(super) struct OnDevice<'a> {
 }
 
 impl<'a> OnDevice<'a> {
-    pub(super) fn new(gpu: &'a mut dyn Gpu, longest: usize) -> Result<Self, String> {
+    pub(super) fn new(gpu: &'a mut dyn PaperKernels, longest: usize) -> Result<Self, String> {
+        gpu.queues(1)?;
         Ok(Self {
             longest,
             host: gpu.host(longest)?,
@@ -111,14 +112,15 @@ pub(super) fn xts(key: &[u8], number: u128, direction: Direction, input: &[u8]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gpu;
+    use crate::devices;
 
     /// The committed PTX, emulated. To the emulator one byte a work-item would be a race: it
     /// looks at words of the device's memory.
     #[test]
     fn the_emulated_gpu_makes_what_the_reference_does() {
         let input: Vec<u8> = (0..=250).cycle().take(528).collect();
-        for mut gpu in gpu::emulated() {
+        {
+            let mut gpu = devices::emulated().papers;
             let mut device = OnDevice::new(&mut *gpu, input.len()).unwrap();
             for task in Task::all() {
                 let expected = &task.answers(&input, &[input.len()]).unwrap()[0];

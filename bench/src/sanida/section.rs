@@ -6,7 +6,7 @@ use super::{
     published::{self, FILES},
 };
 use crate::{
-    gpu,
+    devices,
     plot::{self, Bar, Plot, Whose},
     rivals,
     section::{Paper, Row, Section, Table, cell},
@@ -39,11 +39,11 @@ impl Report {
              thread, and work in memory. Medians of {} rounds.{}",
             published::REMARK,
             self.rounds,
-            gpu::text(&self.devices)
+            devices::text(&self.devices)
         );
         let mut rows = self.rows.iter();
         let rivals = rows.any(|row| row.rival && row.cipher.ends_with("xts"));
-        let mut absent = gpu::absent(&self.devices, &self.absent);
+        let mut absent = devices::absent(&self.devices, &self.absent);
         absent.extend(rivals::absent(rivals));
         Section {
             title: "AES a byte at a time in OpenCL".to_owned(),
@@ -278,7 +278,7 @@ fn milliseconds(row: Option<&super::Row>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{gpu::About, stats::Summary};
+    use crate::{devices::About, stats::Summary};
 
     fn row(
         contestant: &str,
@@ -303,7 +303,6 @@ mod tests {
             rounds: 1,
             devices: vec![About {
                 name: "opencl".into(),
-                hardware: String::new(),
                 device: "a CPU".into(),
                 is_cpu: true,
             }],

@@ -8,7 +8,7 @@
 
 use std::{
     collections::HashMap,
-    ffi::CString,
+    ffi::{CStr, CString},
     sync::{Arc, OnceLock},
 };
 
@@ -18,7 +18,7 @@ use luxor_engine_gpu::{
 };
 
 use crate::{
-    driver::{Address, Argument, Attribute, Driver, Function, Module, Start, Stream},
+    driver::{Address, Argument, Attribute, Driver, Failure, Function, Module, Start, Stream},
     error::{Unusable, device_error},
     kernels,
     library::NO_DEVICE,
@@ -66,6 +66,10 @@ pub struct CudaKey {
 }
 
 impl Cuda {
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.0
+    }
+
     /// Every device of a driver that can run the kernels; at least one.
     ///
     /// # Errors
@@ -76,7 +80,7 @@ impl Cuda {
         if found < needed {
             return Err(Unusable::DriverTooOld { found, needed });
         }
-        let none = |failure: crate::driver::Failure| match failure.code {
+        let none = |failure: Failure| match failure.code {
             NO_DEVICE => Unusable::NoDevice,
             _ => failure.into(),
         };
@@ -163,11 +167,7 @@ impl Inner {
 impl Program {
     fn load(device: &Inner, source: &kernels::Kernels) -> Result<Self, Unusable> {
         let gpu = &device.gpu;
-        gpu.enter()?;
-        let module = Loaded {
-            module: gpu.driver.load_module(source.ptx)?,
-            gpu: Arc::clone(gpu),
-        };
+        let module = Loaded::new(gpu, source.ptx)?;
         let mut kernels = HashMap::new();
         for name in source.names {
             kernels.insert(name, module.kernel(name, device.multiprocessors)?);
@@ -188,12 +188,21 @@ impl Program {
 }
 
 /// A module. It is unloaded when nothing has it any more.
-struct Loaded {
-    gpu: Arc<Gpu>,
-    module: Module,
+pub(crate) struct Loaded {
+    pub(crate) gpu: Arc<Gpu>,
+    pub(crate) module: Module,
 }
 
 impl Loaded {
+    /// Compiles the program.
+    pub(crate) fn new(gpu: &Arc<Gpu>, ptx: &CStr) -> Result<Self, Failure> {
+        gpu.enter()?;
+        Ok(Self {
+            module: gpu.driver.load_module(ptx)?,
+            gpu: Arc::clone(gpu),
+        })
+    }
+
     fn kernel(&self, name: &str, multiprocessors: u32) -> Result<Kernel, Unusable> {
         let driver = &self.gpu.driver;
         let name = CString::new(name).unwrap_or_default();

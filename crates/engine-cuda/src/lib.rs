@@ -21,6 +21,7 @@
 mod device;
 pub mod driver;
 mod error;
+mod foreign;
 mod kernels;
 mod library;
 mod memory;
@@ -34,6 +35,7 @@ use luxor_engine_gpu::{GpuBackend, Tuning};
 pub use device::{Cuda, CudaKey, NAME};
 pub use driver::{Driver, Failure};
 pub use error::Unusable;
+pub use foreign::CudaProgram;
 pub use kernels::{COMPUTE_CAPABILITY, DRIVER, SHARED, THREADS};
 pub use library::{Absent, Library};
 pub use memory::CudaMemory;

@@ -74,7 +74,7 @@ impl CudaQueue {
     }
 
     /// Puts something on the stream.
-    fn begin(
+    pub(crate) fn begin(
         &mut self,
         work: impl FnOnce(&dyn Driver, Stream) -> Result<(), Failure>,
     ) -> Result<(), DeviceError> {

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | encrypt on devices | [`GpuBackend`] |
 //! | encrypt what is on a device already | [`GpuKey::crypt_resident`] |
+//! | run kernels that are not Luxor's | [`ForeignDevice`] |
 //! | run the kernels by another library | implement [`Device`] and [`Queue`] |
 //! | put a key into the kernels' form | [`KeyWords`] |
 
@@ -14,6 +15,7 @@
 mod backend;
 mod call;
 pub mod device;
+mod foreign;
 mod host;
 pub mod keys;
 pub mod launch;
@@ -26,6 +28,7 @@ mod tests;
 
 pub use backend::{GpuBackend, GpuKey, ResidentError, ResidentRun, Tuning};
 pub use device::{BLOCK, Device, DeviceError, DeviceMemory, Piece, Queue, QueueSizes, Resident};
+pub use foreign::{ForeignArgument, ForeignDevice, ForeignLaunch, ForeignSource};
 pub use host::HostMemory;
 pub use keys::{AesSize, KeyWords, Tables};
 pub use launch::{Argument, Bounds, Launch};

@@ -36,7 +36,7 @@ pub(crate) struct Inner {
     /// The most groups of a launch.
     pub(crate) most_groups: usize,
     description: String,
-    found: Found,
+    pub(crate) found: Found,
 }
 
 /// A key on a device. Wiped there when dropped.
@@ -47,6 +47,10 @@ pub struct OpenClKey {
 }
 
 impl OpenCl {
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.0
+    }
+
     pub(crate) fn open(found: &Found, layout: Layout) -> Result<Self, Failure> {
         let context = Context::new(found.device)?;
         let programs = Programs::new(&context, layout)?;
@@ -105,15 +109,10 @@ impl Device for OpenCl {
     fn load_key(&self, words: &KeyWords) -> Result<OpenClKey, DeviceError> {
         // Builds the kernels, if this is the first key of its size.
         self.0.programs.of(words.size())?;
-        let bytes = words.expose().iter().flat_map(|word| word.to_le_bytes());
-        let mut key = Zeroizing::new([0; size_of::<[u32; luxor_engine_gpu::keys::KEY_WORDS]>()]);
-        key.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
-        let mut memory = OpenClMemory::zeroed(&self.0.service, Kind::Constant, key.len())?;
-        memory.write(0, &*key)?;
         Ok(OpenClKey {
             device: Arc::clone(&self.0),
             size: words.size(),
-            memory,
+            memory: key_memory(&self.0.service, words)?,
         })
     }
 
@@ -150,4 +149,17 @@ impl Device for OpenCl {
     ) -> Result<(), DeviceError> {
         to.copy(from, len)
     }
+}
+
+/// Memory with a key in it, as kernels read it.
+pub(crate) fn key_memory(
+    service: &Arc<Service>,
+    words: &KeyWords,
+) -> Result<OpenClMemory, DeviceError> {
+    let bytes = words.expose().iter().flat_map(|word| word.to_le_bytes());
+    let mut key = Zeroizing::new([0; size_of::<[u32; luxor_engine_gpu::keys::KEY_WORDS]>()]);
+    key.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
+    let mut memory = OpenClMemory::zeroed(service, Kind::Constant, key.len())?;
+    memory.write(0, &*key)?;
+    Ok(memory)
 }

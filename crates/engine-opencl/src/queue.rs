@@ -20,7 +20,7 @@ use crate::{
 /// A queue of a device's.
 pub struct OpenClQueue {
     device: Arc<Inner>,
-    queue: CommandQueue,
+    pub(crate) queue: CommandQueue,
     kernels: HashMap<&'static str, Kernel>,
     data: OpenClMemory,
     tweaks: OpenClMemory,
@@ -54,7 +54,7 @@ impl OpenClQueue {
     }
 
     /// Keeps what was begun, or the first error, for the next wait.
-    fn note(&mut self, begun: Result<Event, DeviceError>) -> Result<(), DeviceError> {
+    pub(crate) fn note(&mut self, begun: Result<Event, DeviceError>) -> Result<(), DeviceError> {
         // Even if it failed: who knows what it began.
         self.under_way = true;
         match begun {

@@ -3,21 +3,23 @@
 
 #![allow(unsafe_code, reason = "copies that go on after their call")]
 
+use std::rc::Rc;
+
 use luxor_engine::{
     Backend, Buffer, DataUnitLen, DataUnitNumber, Direction, InOut, KeySpec, LoadedKey, Run,
 };
 use luxor_engine_gpu::{
-    Device, DeviceError, GpuBackend, GpuKey, Queue, QueueSizes, Resident, ResidentRun, Tuning,
+    Device, DeviceError, GpuBackend, GpuKey, Queue, QueueSizes, Resident, ResidentRun,
 };
 
-use super::About;
+use super::{About, said};
 
 /// A device of one of the engine's backends, with memory there and here: an input, and an
 /// output of the same length. Every call returns when what it says is done.
 ///
-/// Calls fail when [`Own::key`], [`Own::resident`] or [`Own::host`] must come before and have
+/// Calls fail when [`LuxorKernels::key`], [`LuxorKernels::resident`] or [`LuxorKernels::host`] must come before and have
 /// not, and when a length is more than is there.
-pub(crate) trait Own {
+pub(crate) trait LuxorKernels {
     fn about(&self) -> &About;
 
     fn key(&mut self, key: &KeySpec) -> Result<(), String>;
@@ -44,7 +46,7 @@ pub(crate) trait Own {
     /// A copy of the device's input to its output.
     fn copy_resident(&mut self, len: usize) -> Result<(), String>;
 
-    /// As [`Own::crypt_resident`], from the host's input to its output.
+    /// As [`LuxorKernels::crypt_resident`], from the host's input to its output.
     fn crypt_host(&mut self, direction: Direction, work: Work) -> Result<(), String>;
 
     /// The host's input to the device, and at the same time as many bytes from there to the
@@ -63,81 +65,39 @@ pub(crate) struct Work {
 /// Bytes of a copy between host and device.
 const PART: usize = 32 << 20;
 
-/// Everybody that there is, and why there are no others. `papers` are those of
-/// [`all`](super::all).
-pub(crate) fn all(papers: &[About]) -> (Vec<Box<dyn Own>>, Vec<String>) {
-    let mut found = Vec::new();
-    let mut absent = Vec::new();
-    match luxor_engine_opencl::devices() {
-        Ok(devices) => found.extend(of("opencl", devices, papers)),
-        Err(why) => absent.push(format!("opencl: {why}")),
-    }
-    match luxor_engine_cuda::devices() {
-        Ok(devices) => found.extend(of("cuda", devices, papers)),
-        Err(why) => absent.push(format!("cuda: {why}")),
-    }
-    (found, absent)
-}
-
-/// Each device by itself, as the papers' part knows it.
-fn of<D: Device>(interface: &str, devices: Vec<D>, papers: &[About]) -> Vec<Box<dyn Own>> {
-    let mut taken: Vec<&str> = Vec::new();
-    let mut found: Vec<Box<dyn Own>> = Vec::new();
-    for device in devices {
-        let description = device.description();
-        let same = papers.iter().find(|about| {
-            about.name.starts_with(interface)
-                && !taken.contains(&about.name.as_str())
-                && description.starts_with(&format!("{}, ", about.hardware))
-        });
-        taken.extend(same.map(|about| about.name.as_str()));
-        let about = About {
-            name: same.map_or_else(|| interface.to_owned(), |about| about.name.clone()),
-            hardware: same.map_or_else(String::new, |about| about.hardware.clone()),
-            device: description,
-            is_cpu: same.is_some_and(|about| about.is_cpu),
-        };
-        found.push(Box::new(Owned::new(device, about)));
-    }
-    found
+/// On the backend's one device.
+pub(super) fn on<D: Device>(about: About, backend: Rc<GpuBackend<D>>) -> Box<dyn LuxorKernels> {
+    Box::new(OnDevice {
+        about,
+        key: None,
+        resident: None,
+        queues: None,
+        host: None,
+        backend,
+    })
 }
 
 /// A device with what it was asked to have.
-struct Owned<D: Device> {
+struct OnDevice<D: Device> {
     about: About,
     key: Option<GpuKey<D>>,
     resident: Option<(D::Memory, D::Memory)>,
     /// Before the host's memory, which they may be using.
     queues: Option<(D::Queue, D::Queue, usize)>,
     host: Option<(Buffer, Buffer)>,
-    backend: GpuBackend<D>,
+    backend: Rc<GpuBackend<D>>,
 }
 
-impl<D: Device> Owned<D> {
-    fn new(device: D, about: About) -> Self {
-        Self {
-            about,
-            key: None,
-            resident: None,
-            queues: None,
-            host: None,
-            backend: GpuBackend::new(vec![device], Tuning::default()),
-        }
-    }
-
+impl<D: Device> OnDevice<D> {
     fn device(&self) -> &D {
         &self.backend.devices()[0]
     }
 }
 
-fn said<T>(result: Result<T, impl ToString>) -> Result<T, String> {
-    result.map_err(|error| error.to_string())
-}
-
 const NO_KEY: &str = "there is no key";
 const NO_MEMORY: &str = "there is no memory yet";
 
-impl<D: Device> Own for Owned<D> {
+impl<D: Device> LuxorKernels for OnDevice<D> {
     fn about(&self) -> &About {
         &self.about
     }
@@ -246,22 +206,6 @@ impl<D: Device> Own for Owned<D> {
     }
 }
 
-/// NVIDIA's, emulated: it runs the committed PTX.
-#[cfg(test)]
-pub(crate) fn emulated() -> Vec<Box<dyn Own>> {
-    use std::sync::Arc;
-
-    use super::cuda::double::{Double, GPU};
-
-    let driver: Arc<dyn luxor_engine_cuda::Driver> = Double::new(&[GPU]);
-    let devices = luxor_engine_cuda::Cuda::all(&driver).unwrap();
-    let papers: Vec<About> = super::emulated()
-        .iter()
-        .map(|g| g.about().clone())
-        .collect();
-    of("cuda", devices, &papers)
-}
-
 #[cfg(test)]
 mod tests {
     use luxor_engine::XtsKey;
@@ -270,9 +214,9 @@ mod tests {
 
     #[test]
     fn data_come_through_the_emulated_gpu() {
-        let mut own = emulated().pop().unwrap();
+        let mut own = crate::devices::emulated().luxor;
         assert_eq!(own.about().name, "cuda");
-        assert_eq!(own.about().hardware, "Double 0");
+        assert!(own.about().device.starts_with("Double 0, "));
         let input: Vec<u8> = (0..=250).cycle().take(4 * 512).collect();
         let key: Vec<u8> = (1..=64).collect();
         let work = Work {

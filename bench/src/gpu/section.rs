@@ -3,7 +3,7 @@
 
 use super::{Beside, OnDevice, PAPER_MARK, Report, Row, SHORT_UNITS_MARK};
 use crate::{
-    gpu::{self, About},
+    devices::{self, About},
     plot::{self, Bar, Plot, Whose},
     section::{self, Section, Table, cell},
     size,
@@ -19,7 +19,7 @@ impl Report {
              {} rounds. Wanted is what an H200 should have at least: of the copy's rate; of \
              4096-byte units' {SHORT_UNITS_MARK}; of the paper's {PAPER_MARK}.{}",
             self.rounds,
-            gpu::text(&devices)
+            devices::text(&devices)
         );
         let said: Vec<_> = self.devices.iter().filter_map(OnDevice::said).collect();
         let no_papers = self.devices.iter().filter_map(|device| {
@@ -27,7 +27,7 @@ impl Report {
             let name = &device.about.name;
             Some(format!("An and Seo's alpha^128 on {name}: {why}"))
         });
-        let absent = gpu::absent(&devices, &self.absent);
+        let absent = devices::absent(&devices, &self.absent);
         let section = Section {
             title: "XTS-AES on devices".to_owned(),
             about,

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The devices of the engine's backends, each with Luxor's kernels and with the papers'.
+
+mod luxor;
+mod paper;
+
+use std::rc::Rc;
+
+use luxor_engine_gpu::{ForeignDevice, GpuBackend, Tuning};
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+pub(crate) use self::paper::double;
+pub(crate) use self::{
+    luxor::{LuxorKernels, Work},
+    paper::{Host, Launch, Memory, Paper, PaperKernels},
+};
+
+/// What a device is.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct About {
+    /// `opencl` or `cuda`, and a number where there are several.
+    pub(crate) name: String,
+    /// The device, its platform and its driver, as these say.
+    pub(crate) device: String,
+    /// A CPU, which is for tests of the kernels and gets less to do.
+    pub(crate) is_cpu: bool,
+}
+
+pub(crate) struct Device {
+    pub(crate) about: About,
+    pub(crate) luxor: Box<dyn LuxorKernels>,
+    pub(crate) papers: Box<dyn PaperKernels>,
+}
+
+/// All devices that the backends use, and why there are no others.
+pub(crate) fn all() -> (Vec<Device>, Vec<String>) {
+    let mut found = Vec::new();
+    let mut absent = Vec::new();
+    match luxor_engine_opencl::devices() {
+        Ok(devices) => found.extend(of("opencl", devices)),
+        Err(why) => absent.push(format!("opencl: {why}")),
+    }
+    match luxor_engine_cuda::devices() {
+        Ok(devices) => found.extend(of("cuda", devices)),
+        Err(why) => absent.push(format!("cuda: {why}")),
+    }
+    (found, absent)
+}
+
+/// Each device by itself.
+fn of<D: ForeignDevice>(interface: &str, devices: Vec<D>) -> Vec<Device> {
+    let several = devices.len() > 1;
+    let device = |(number, device): (usize, D)| {
+        let name = if several {
+            format!("{interface} {number}")
+        } else {
+            interface.to_owned()
+        };
+        let about = About {
+            name,
+            device: device.description(),
+            is_cpu: device.is_cpu(),
+        };
+        let backend = Rc::new(GpuBackend::new(vec![device], Tuning::default()));
+        Device {
+            luxor: luxor::on(about.clone(), Rc::clone(&backend)),
+            papers: paper::on(about.clone(), backend),
+            about,
+        }
+    };
+    (1..).zip(devices).map(device).collect()
+}
+
+fn said<T>(result: Result<T, impl ToString>) -> Result<T, String> {
+    result.map_err(|error| error.to_string())
+}
+
+/// What the devices are, as sentences that go on a text.
+pub(crate) fn text(devices: &[About]) -> String {
+    let devices = devices.iter();
+    devices
+        .map(|about| format!(" {} is {}.", about.name, about.device))
+        .collect()
+}
+
+/// Why there are no others, and that one is but a CPU.
+pub(crate) fn absent(devices: &[About], absent: &[String]) -> Vec<String> {
+    let cpus = devices.iter().filter(|about| about.is_cpu);
+    let said = cpus.map(|about| {
+        format!(
+            "a GPU as {}: that is a CPU, no GPU; it gets less data and says nothing of what a GPU does",
+            about.name
+        )
+    });
+    said.chain(absent.iter().cloned()).collect()
+}
+
+#[cfg(test)]
+#[path = "../../crates/engine-cuda/tests/cuda/double.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the backend's tests use all of it"
+)]
+mod driver;
+
+/// NVIDIA's, emulated: it runs the committed PTX.
+#[cfg(test)]
+pub(crate) fn emulated() -> Device {
+    let driver: std::sync::Arc<dyn luxor_engine_cuda::Driver> = driver::Double::new(&[driver::GPU]);
+    let devices = luxor_engine_cuda::Cuda::all(&driver).unwrap();
+    of("cuda", devices).pop().unwrap()
+}
