@@ -218,44 +218,18 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
         options: &plan.options,
     };
     files.make(&contestants, plan.bytes)?;
-    let mut lanes = Vec::new();
-    for contestant in contestants {
-        let (socket, log) = (files.socket(contestant), files.log(contestant));
-        let server = Server::start(&files.words(contestant), &socket, &log)?;
-        server
-            .compare(plan.bytes)
-            .map_err(|e| format!("{}: {e}", contestant.text()))?;
-        lanes.push(Lane {
-            contestant,
-            server,
-            samples: Samples::default(),
-        });
-    }
+    let lanes = contestants
+        .iter()
+        .map(|&who| Lane::start(who, &files, plan));
+    let mut lanes: Vec<Lane> = lanes.collect::<Result<_, _>>()?;
     // Some share a file, which has the known bytes no more after this.
     if !plan.quick {
         verify(&lanes, plan.bytes)?;
     }
     let rounds = if plan.quick { 3 } else { 7 };
-    let mut throughput = Vec::new();
-    for &load in &plan.loads {
-        rotate(&mut lanes, rounds, |lane| {
-            let before = lane.server.cpu_seconds();
-            let found = fio::throughput(lane.server.uri(), &load, plan.bytes, plan.turn)?;
-            let after = lane.server.cpu_seconds();
-            let spent = after.zip(before).map(|(after, before)| after - before);
-            let samples = &mut lane.samples;
-            samples.bytes_per_second.push(Some(found.bytes_per_second));
-            samples
-                .cpu_seconds_per_byte
-                .push(spent.map(|seconds| seconds / found.bytes));
-            Ok(())
-        })?;
-        let rows = lanes.iter().filter_map(|lane| Row::of(lane, &lanes));
-        throughput.push(Case {
-            load,
-            rows: rows.collect(),
-        });
-    }
+    let cases = plan.loads.iter();
+    let throughput = cases.map(|&load| Case::measure(load, &mut lanes, plan, rounds));
+    let throughput = throughput.collect::<Result<_, _>>()?;
     let latency_rounds = if plan.quick { 1 } else { rounds };
     rotate(&mut lanes, latency_rounds, |lane| {
         let found = fio::latency(lane.server.uri(), plan.bytes, plan.turn)?;
@@ -265,31 +239,65 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     })?;
     verify(&lanes, plan.bytes)?;
     let latency = lanes.iter().filter_map(|lane| LatencyRow::of(lane, &lanes));
-    let latency = latency.collect();
-    let mut abouts = Vec::new();
-    for lane in &lanes {
-        let words = files.words(lane.contestant);
-        abouts.push(About {
-            contestant: lane.contestant,
-            version: lane.contestant.version(&plan.luxor)?,
-            command: words
-                .iter()
-                .map(|word| word.to_string_lossy().into_owned())
-                .collect(),
-            peak_bytes: lane.server.peak_bytes(),
-        });
-    }
+    let abouts = lanes.iter().map(|lane| About::of(lane, &files));
     Ok(Report {
         disk_bytes: plan.bytes,
         in_memory,
         fio: fio::version()?,
         rounds,
         turn_seconds: plan.turn.as_secs_f64(),
-        contestants: abouts,
+        contestants: abouts.collect::<Result<_, _>>()?,
         throughput,
-        latency,
+        latency: latency.collect(),
         absent,
     })
+}
+
+impl Lane {
+    /// Serves, and has given the right bytes.
+    fn start(contestant: Contestant, files: &Files<'_>, plan: &Plan) -> Result<Self, String> {
+        let (socket, log) = (files.socket(contestant), files.log(contestant));
+        let server = Server::start(&files.words(contestant), &socket, &log)?;
+        let same = server.compare(plan.bytes);
+        same.map_err(|e| format!("{}: {e}", contestant.text()))?;
+        Ok(Self {
+            contestant,
+            server,
+            samples: Samples::default(),
+        })
+    }
+}
+
+impl About {
+    fn of(lane: &Lane, files: &Files<'_>) -> Result<Self, String> {
+        let words = files.words(lane.contestant);
+        let words = words.iter().map(|word| word.to_string_lossy().into_owned());
+        Ok(Self {
+            contestant: lane.contestant,
+            version: lane.contestant.version(files.luxor)?,
+            command: words.collect(),
+            peak_bytes: lane.server.peak_bytes(),
+        })
+    }
+}
+
+impl Case {
+    fn measure(load: Load, lanes: &mut [Lane], plan: &Plan, rounds: usize) -> Result<Self, String> {
+        rotate(lanes, rounds, |lane| {
+            let before = lane.server.cpu_seconds();
+            let found = fio::throughput(lane.server.uri(), &load, plan.bytes, plan.turn)?;
+            let after = lane.server.cpu_seconds();
+            let spent = after.zip(before).map(|(after, before)| after - before);
+            let samples = &mut lane.samples;
+            samples.bytes_per_second.push(Some(found.bytes_per_second));
+            let per_byte = spent.map(|seconds| seconds / found.bytes);
+            samples.cpu_seconds_per_byte.push(per_byte);
+            Ok(())
+        })?;
+        let rows = lanes.iter().filter_map(|lane| Row::of(lane, lanes));
+        let rows = rows.collect();
+        Ok(Self { load, rows })
+    }
 }
 
 impl Plan {

@@ -101,116 +101,151 @@ const DUMPS: usize = 8;
 pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     let in_memory = check(plan)?;
     let folder = Folder::new(&plan.folder)?;
-    let [plain, copy, volume, key] =
-        ["plain", "copy", "volume", "key"].map(|f| folder.path().join(f));
-    fs::write(&key, [0x4b; 32]).map_err(|e| format!("{}: {e}", key.display()))?;
-    plaintext::make(&plain, plan.bytes)?;
-
-    let luxor = |command: &str| {
-        let mut words: Vec<OsString> = vec![plan.luxor.clone().into(), command.into()];
-        words.extend(plan.options.iter().map(OsString::from));
-        words
-    };
-    let with = |mut words: Vec<OsString>, more: &[&OsStr]| {
-        words.extend(more.iter().map(OsString::from));
-        words
-    };
-    let (plain_, copy_, volume_, key_) = (
-        plain.as_os_str(),
-        copy.as_os_str(),
-        volume.as_os_str(),
-        key.as_os_str(),
-    );
-    let key_file = [OsStr::new("-q"), OsStr::new("--key-file"), key_];
-    let cheap = ["--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000"].map(OsStr::new);
-    let encrypt = with(with(luxor("encrypt"), &key_file), &cheap);
-    let encrypt = with(encrypt, &[plain_, volume_]);
-    let decrypt = with(with(luxor("decrypt"), &key_file), &[volume_, plain_]);
-    let dump = vec![
-        plan.luxor.clone().into(),
-        "dump".into(),
-        volume.clone().into(),
-    ];
-    let cp = with(vec!["cp".into()], &[plain_, copy_]);
-    let mut qemu = qemu_version();
-    let mut with_qemu = qemu.is_some();
-    let qemu_img = qemu_convert(&plain, &copy, &key);
-
-    let [
-        mut of_cp,
-        mut of_encrypt,
-        mut of_decrypt,
-        mut of_dump,
-        mut of_qemu,
-    ] = [(); 5].map(|()| Lane::default());
+    let mut session = Session::new(plan, &folder)?;
     let rounds = if plan.quick { 3 } else { 7 };
     for round in 0..=rounds {
-        // The first is to warm up, and to see that the bytes come back.
-        let timed = round > 0;
-        let turns = |lane: &mut Lane| {
-            lane.run(&cp, timed)?;
-            remove(&copy)
-        };
-        if round % 2 == 0 {
-            turns(&mut of_cp)?;
-        }
-        if with_qemu {
-            let done = of_qemu.run(&qemu_img, timed).and_then(|()| remove(&copy));
-            match done {
-                Ok(()) => {}
-                // Its timing of the key derivation fails now and then on virtual machines.
-                Err(message) => {
-                    let _ = fs::remove_file(&copy);
-                    with_qemu = false;
-                    of_qemu = Lane::default();
-                    qemu = Some(format!("qemu-img is left out: {message}"));
-                }
-            }
-        }
-        of_encrypt.run(&encrypt, timed)?;
-        remove(&plain)?;
-        for _ in 0..DUMPS {
-            of_dump.run(&dump, timed)?;
-        }
-        of_decrypt.run(&decrypt, timed)?;
-        remove(&volume)?;
-        if !timed {
-            compare(&plain, plan.bytes)?;
-        }
-        if round % 2 == 1 {
-            turns(&mut of_cp)?;
-        }
-    }
-
-    let mut rows = Vec::new();
-    for (what, lane) in [
-        ("cp", &of_cp),
-        ("luxor encrypt", &of_encrypt),
-        ("luxor decrypt", &of_decrypt),
-        ("qemu-img convert to LUKS1", &of_qemu),
-        ("luxor dump", &of_dump),
-    ] {
-        let each_seconds: Vec<f64> = lane.seconds.iter().flatten().copied().collect();
-        let Some(seconds) = Summary::of(each_seconds.clone()) else {
-            continue;
-        };
-        let whole = what != "luxor dump";
-        rows.push(Row {
-            what,
-            seconds,
-            each_seconds,
-            gb_per_s: whole.then(|| plan.bytes as f64 / seconds.median / 1e9),
-            times_cp: stats::ratios(&lane.seconds, &of_cp.seconds)
-                .filter(|_| whole && what != "cp"),
-            peak_bytes: lane.peak,
-        });
+        session.round(round)?;
     }
     Ok(Report {
         file_bytes: plan.bytes,
         in_memory,
-        qemu,
-        rows,
+        rows: session.rows(),
+        qemu: session.qemu,
     })
+}
+
+/// The files, and who works on them.
+struct Session {
+    bytes: usize,
+    plain: PathBuf,
+    copy: PathBuf,
+    volume: PathBuf,
+    qemu: Option<String>,
+    cp: Program,
+    encrypt: Program,
+    decrypt: Program,
+    dump: Program,
+    /// None when it is not here or has failed.
+    qemu_img: Option<Program>,
+}
+
+/// A command line, over the rounds.
+struct Program {
+    words: Vec<OsString>,
+    lane: Lane,
+}
+
+impl Program {
+    fn new(words: Vec<OsString>) -> Self {
+        let lane = Lane::default();
+        Self { words, lane }
+    }
+
+    fn run(&mut self, timed: bool) -> Result<(), String> {
+        self.lane.run(&self.words, timed)
+    }
+}
+
+impl Session {
+    fn new(plan: &Plan, folder: &Folder) -> Result<Self, String> {
+        let [plain, copy, volume, key] =
+            ["plain", "copy", "volume", "key"].map(|name| folder.path().join(name));
+        fs::write(&key, [0x4b; 32]).map_err(|e| format!("{}: {e}", key.display()))?;
+        plaintext::make(&plain, plan.bytes)?;
+        let program =
+            |words: &[&dyn AsRef<OsStr>]| Program::new(words.iter().map(OsString::from).collect());
+        let luxor = |command: &str, more: &[&str], [from, to]: [&Path; 2]| {
+            let mut luxor = program(&[&plan.luxor, &command]);
+            luxor.words.extend(plan.options.iter().map(OsString::from));
+            let key_file: [&dyn AsRef<OsStr>; 3] = [&"-q", &"--key-file", &key];
+            luxor.words.extend(key_file.map(OsString::from));
+            luxor.words.extend(more.iter().map(OsString::from));
+            luxor.words.extend([from, to].map(OsString::from));
+            luxor
+        };
+        let cheap = ["--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000"];
+        let qemu = qemu_version();
+        Ok(Self {
+            bytes: plan.bytes,
+            cp: program(&[&"cp", &plain, &copy]),
+            encrypt: luxor("encrypt", &cheap, [&plain, &volume]),
+            decrypt: luxor("decrypt", &[], [&volume, &plain]),
+            dump: program(&[&plan.luxor, &"dump", &volume]),
+            qemu_img: qemu
+                .is_some()
+                .then(|| Program::new(qemu_convert(&plain, &copy, &key))),
+            qemu,
+            plain,
+            copy,
+            volume,
+        })
+    }
+
+    /// The first is to warm up, and to see that the bytes come back.
+    fn round(&mut self, round: usize) -> Result<(), String> {
+        let timed = round > 0;
+        if round.is_multiple_of(2) {
+            self.copy(timed)?;
+        }
+        self.convert(timed);
+        self.encrypt.run(timed)?;
+        remove(&self.plain)?;
+        for _ in 0..DUMPS {
+            self.dump.run(timed)?;
+        }
+        self.decrypt.run(timed)?;
+        remove(&self.volume)?;
+        if !timed {
+            compare(&self.plain, self.bytes)?;
+        }
+        if !round.is_multiple_of(2) {
+            self.copy(timed)?;
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, timed: bool) -> Result<(), String> {
+        self.cp.run(timed)?;
+        remove(&self.copy)
+    }
+
+    /// Its timing of the key derivation fails now and then on virtual machines.
+    fn convert(&mut self, timed: bool) {
+        let Some(qemu_img) = &mut self.qemu_img else {
+            return;
+        };
+        if let Err(message) = qemu_img.run(timed).and_then(|()| remove(&self.copy)) {
+            let _ = fs::remove_file(&self.copy);
+            self.qemu_img = None;
+            self.qemu = Some(format!("qemu-img is left out: {message}"));
+        }
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let all = [
+            ("cp", Some(&self.cp)),
+            ("luxor encrypt", Some(&self.encrypt)),
+            ("luxor decrypt", Some(&self.decrypt)),
+            ("qemu-img convert to LUKS1", self.qemu_img.as_ref()),
+            ("luxor dump", Some(&self.dump)),
+        ];
+        let row = |(what, program): (&'static str, Option<&Program>)| {
+            let lane = &program?.lane;
+            let each_seconds: Vec<f64> = lane.seconds.iter().flatten().copied().collect();
+            let seconds = Summary::of(each_seconds.clone())?;
+            let whole = what != "luxor dump";
+            let times_cp = stats::ratios(&lane.seconds, &self.cp.lane.seconds);
+            Some(Row {
+                what,
+                seconds,
+                each_seconds,
+                gb_per_s: whole.then(|| self.bytes as f64 / seconds.median / 1e9),
+                times_cp: times_cp.filter(|_| whole && what != "cp"),
+                peak_bytes: lane.peak,
+            })
+        };
+        all.into_iter().filter_map(row).collect()
+    }
 }
 
 /// Whether the folder is in memory.

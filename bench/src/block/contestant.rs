@@ -2,7 +2,7 @@
 //! Who serves, of what, and by which command line.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::{self, OpenOptions},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
@@ -164,24 +164,17 @@ impl Files<'_> {
     pub(super) fn words(&self, contestant: Contestant) -> Vec<OsString> {
         let (file, socket) = (self.path(contestant.file()), self.socket(contestant));
         let key = self.path(KEY_FILE);
-        let join = |parts: &[&dyn AsRef<std::ffi::OsStr>]| {
-            let mut joined = OsString::new();
-            for part in parts {
-                joined.push(part);
-            }
-            joined
-        };
         match contestant {
             Contestant::Luxor | Contestant::Luxor512 => {
-                let mut words: Vec<OsString> = vec![self.luxor.into(), "serve".into()];
+                let mut words = words(&[&self.luxor, &"serve"]);
                 words.extend(self.options.iter().map(OsString::from));
-                words.extend([
-                    file.into(),
-                    "--socket".into(),
-                    socket.into(),
-                    "--key-file".into(),
-                    key.into(),
-                ]);
+                words.extend(self::words(&[
+                    &file,
+                    &"--socket",
+                    &socket,
+                    &"--key-file",
+                    &key,
+                ]));
                 words
             }
             Contestant::LuxorNull => {
@@ -192,33 +185,24 @@ impl Files<'_> {
                 };
                 as_it_is.words(&file, &socket, self.engine)
             }
-            Contestant::Nbdkit => vec![
-                "nbdkit".into(),
-                "--foreground".into(),
-                "--unix".into(),
-                socket.into(),
-                "file".into(),
-                file.into(),
-            ],
-            Contestant::NbdkitLuks => vec![
-                "nbdkit".into(),
-                "--foreground".into(),
-                "--unix".into(),
-                socket.into(),
-                "--filter=luks".into(),
-                "file".into(),
-                file.into(),
-                join(&[&"passphrase=+", &key]),
-            ],
+            Contestant::Nbdkit | Contestant::NbdkitLuks => {
+                let mut words = words(&[&"nbdkit", &"--foreground", &"--unix", &socket]);
+                if contestant == Contestant::Nbdkit {
+                    words.extend(self::words(&[&"file", &file]));
+                } else {
+                    words.extend(self::words(&[&"--filter=luks", &"file", &file]));
+                    words.push(joined(&[&"passphrase=+", &key]));
+                }
+                words
+            }
             Contestant::Qemu | Contestant::QemuLuks => {
-                let mut words: Vec<OsString> = vec!["qemu-nbd".into()];
-                words.extend(["--persistent", "--shared=4", "--socket"].map(OsString::from));
-                words.push(socket.into());
+                let mut words = words(&[&"qemu-nbd", &"--persistent", &"--shared=4"]);
+                words.extend(self::words(&[&"--socket", &socket]));
                 let driver = if contestant == Contestant::Qemu {
                     "driver=raw"
                 } else {
                     words.push("--object".into());
-                    words.push(join(&[&"secret,id=key,file=", &key]));
+                    words.push(joined(&[&"secret,id=key,file=", &key]));
                     "driver=luks,key-secret=key"
                 };
                 // The two that are best here, of threads, native and io_uring, with the
@@ -228,14 +212,9 @@ impl Files<'_> {
                 } else {
                     "file.aio=io_uring"
                 };
+                let options = [driver, ",file.driver=file,", way, ",file.filename="].concat();
                 words.push("--image-opts".into());
-                words.push(join(&[
-                    &driver,
-                    &",file.driver=file,",
-                    &way,
-                    &",file.filename=",
-                    &file,
-                ]));
+                words.push(joined(&[&options, &file]));
                 words
             }
         }
@@ -247,6 +226,15 @@ impl Files<'_> {
 }
 
 const KEY_FILE: &str = "key";
+
+fn words(words: &[&dyn AsRef<OsStr>]) -> Vec<OsString> {
+    words.iter().map(OsString::from).collect()
+}
+
+fn joined(parts: &[&dyn AsRef<OsStr>]) -> OsString {
+    let parts = parts.iter();
+    parts.map(AsRef::as_ref).collect()
+}
 
 fn takes_direct_io(file: &Path) -> bool {
     let open = OpenOptions::new()
