@@ -92,14 +92,14 @@ pub(crate) struct Report {
     devices: Vec<About>,
     /// Why there are no others.
     absent: Vec<String>,
-    tables_3_and_4: Vec<Row>,
+    tables_3_and_4: Vec<SystemTimes>,
     /// α¹²⁸ in so many streams; empty without a device.
     streams: Vec<Streams>,
     table_5: Vec<Rates>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
-struct Row {
+struct SystemTimes {
     /// The CPU's or the device's interface, the engine or a rival.
     contestant: String,
     whose: Whose,
@@ -289,7 +289,7 @@ struct Session<'a, 'p> {
 
 impl Session<'_, '_> {
     /// Tables 3 and 4: all the data as one unit.
-    fn systems(&mut self) -> Result<Vec<Row>, String> {
+    fn systems(&mut self) -> Result<Vec<SystemTimes>, String> {
         let (size, bytes) = (AesSize::Aes128, self.input.len());
         let xts = Xts::new(size, &key(size), bytes / BLOCK);
         let expected = self.expected(&xts)?;
@@ -609,8 +609,8 @@ fn time(lanes: &mut [Lane<'_>], rounds: usize) -> Result<(), String> {
     Ok(())
 }
 
-fn row(lane: &Lane<'_>) -> Result<Row, String> {
-    Ok(Row {
+fn row(lane: &Lane<'_>) -> Result<SystemTimes, String> {
+    Ok(SystemTimes {
         contestant: lane.contestant.clone(),
         whose: lane.whose,
         system: lane.system,

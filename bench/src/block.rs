@@ -101,7 +101,7 @@ pub(crate) struct Report {
     contestants: Vec<About>,
     throughput: Vec<Case>,
     /// Of reads of 4 KiB at random places, one at a time.
-    latency: Vec<LatencyRow>,
+    latency: Vec<ServerLatency>,
     /// Who is not here, and why.
     #[serde(default)]
     absent: Vec<String>,
@@ -120,12 +120,12 @@ struct About {
 #[serde(bound(deserialize = "'de: 'static"))]
 struct Case {
     load: Load,
-    rows: Vec<Row>,
+    rows: Vec<ServerRate>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
-struct Row {
+struct ServerRate {
     contestant: Contestant,
     mib_per_s: Summary,
     /// What the server's threads spend on cores; the client's are not counted.
@@ -136,7 +136,7 @@ struct Row {
 
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
-struct LatencyRow {
+struct ServerLatency {
     contestant: Contestant,
     p50_microseconds: Summary,
     p99_microseconds: Summary,
@@ -238,7 +238,9 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
         Ok(())
     })?;
     verify(&lanes, plan.bytes)?;
-    let latency = lanes.iter().filter_map(|lane| LatencyRow::of(lane, &lanes));
+    let latency = lanes
+        .iter()
+        .filter_map(|lane| ServerLatency::of(lane, &lanes));
     let abouts = lanes.iter().map(|lane| About::of(lane, &files));
     Ok(Report {
         disk_bytes: plan.bytes,
@@ -294,7 +296,7 @@ impl Case {
             samples.cpu_seconds_per_byte.push(per_byte);
             Ok(())
         })?;
-        let rows = lanes.iter().filter_map(|lane| Row::of(lane, lanes));
+        let rows = lanes.iter().filter_map(|lane| ServerRate::of(lane, lanes));
         let rows = rows.collect();
         Ok(Self { load, rows })
     }
@@ -348,7 +350,7 @@ fn verify(lanes: &[Lane], disk_bytes: usize) -> Result<(), String> {
     Ok(())
 }
 
-impl Row {
+impl ServerRate {
     /// None when nothing was measured.
     fn of(lane: &Lane, lanes: &[Lane]) -> Option<Self> {
         let samples = &lane.samples;
@@ -363,7 +365,7 @@ impl Row {
     }
 }
 
-impl LatencyRow {
+impl ServerLatency {
     fn of(lane: &Lane, lanes: &[Lane]) -> Option<Self> {
         Some(Self {
             contestant: lane.contestant,

@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::lane::memory;
 use self::{
     lane::{Bytes, Lane, LimitLane, Rounds},
-    matrix::{Case, Filter, Place},
+    matrix::{Case, Filter, ResultPlace},
 };
 use crate::{
     bench::{Bench, Context},
@@ -71,7 +71,7 @@ pub(crate) struct Options {
 
     /// Only with the result over the input, or elsewhere [default: both]
     #[arg(long = "place", value_enum, value_name = "PLACE", help_heading = ONLY)]
-    places: Vec<Place>,
+    places: Vec<ResultPlace>,
 
     /// Only XTS with data units of so many bytes [default: 16, 512, 4K, 64K, 1M]
     #[arg(long = "unit", value_name = "BYTES", value_parser = size::parse, help_heading = ONLY)]
@@ -167,13 +167,13 @@ pub(crate) struct Report {
     /// The bytes of the large buffer.
     large_bytes: usize,
     threads: usize,
-    limits: Vec<LimitRow>,
-    rows: Vec<Row>,
+    limits: Vec<LimitPace>,
+    rows: Vec<KernelRate>,
 }
 
 /// The loops of nothing but AES instructions.
 #[derive(Debug, Deserialize, Serialize)]
-struct LimitRow {
+struct LimitPace {
     /// `xmm`, `ymm` or `zmm`: 128, 256 or 512 bits.
     registers: &'static str,
     instructions_per_cycle: f64,
@@ -182,14 +182,14 @@ struct LimitRow {
 
 /// One contestant in one case.
 #[derive(Debug, Deserialize, Serialize)]
-struct Row {
+struct KernelRate {
     contestant: String,
     rival: bool,
     mode: &'static str,
     /// Of one AES key: 128 or 256. XTS has two.
     key_bits: usize,
     direction: &'static str,
-    place: Place,
+    place: ResultPlace,
     unit_bytes: usize,
     call_bytes: usize,
     /// What the calls walk through.
@@ -333,7 +333,7 @@ fn time(
     Ok(())
 }
 
-fn row(case: &Case, lane: &Lane, lanes: &[Lane]) -> Row {
+fn row(case: &Case, lane: &Lane, lanes: &[Lane]) -> KernelRate {
     let rates: Vec<f64> = lane
         .seconds_per_byte
         .iter()
@@ -343,7 +343,7 @@ fn row(case: &Case, lane: &Lane, lanes: &[Lane]) -> Row {
     let own = &lane.seconds_per_byte;
     let times = |other: &Lane| stats::ratios(&other.seconds_per_byte, own);
     let one_thread = |other: &&Lane| other.name == lane.name && other.threads == 1;
-    Row {
+    KernelRate {
         contestant: lane.name.clone(),
         rival: lane.rival,
         mode: case.mode.name(),
@@ -393,9 +393,9 @@ impl Limits {
         self.lanes.iter().find(|limit| limit.limit.width == width)
     }
 
-    fn rows(&self) -> Vec<LimitRow> {
+    fn rows(&self) -> Vec<LimitPace> {
         let median = |samples: &Vec<f64>| Summary::of(samples.clone()).map_or(0.0, |s| s.median);
-        let row = |lane: &LimitLane| LimitRow {
+        let row = |lane: &LimitLane| LimitPace {
             registers: lane.limit.width,
             instructions_per_cycle: median(&lane.per_cycle),
             ghz: median(&lane.ghz),
@@ -426,7 +426,7 @@ impl Expected {
 
     fn of(&mut self, case: &Case, bytes: &Bytes) -> Result<&[u8], String> {
         let case = Case {
-            place: Place::Out,
+            place: ResultPlace::Out,
             ..*case
         };
         if self.case != Some(case) {

@@ -105,18 +105,18 @@ struct Engine {
     arrays: Vec<Array>,
     /// Of each stream in each call.
     turn_bytes: usize,
-    streams: Vec<streams::Row>,
+    streams: Vec<streams::StreamsRate>,
 }
 
 /// A length of the input array.
 #[derive(Debug, Deserialize, Serialize)]
 struct Array {
     array_bytes: usize,
-    rows: Vec<Row>,
+    rows: Vec<FormTimes>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
-struct Row {
+struct FormTimes {
     /// The engine or a rival.
     contestant: String,
     /// As the paper's tables name it.
@@ -224,7 +224,7 @@ impl Plan<'_> {
 }
 
 /// None when nothing was measured.
-fn rows(lanes: &[&Lane<'_>], samples: &[Vec<Option<f64>>], scale: f64) -> Option<Vec<Row>> {
+fn rows(lanes: &[&Lane<'_>], samples: &[Vec<Option<f64>>], scale: f64) -> Option<Vec<FormTimes>> {
     let ofb = |rival| {
         let is = move |(lane, _): &(&&Lane<'_>, _)| lane.form == Form::Ofb && lane.rival == rival;
         lanes.iter().zip(samples).filter(is)
@@ -233,7 +233,7 @@ fn rows(lanes: &[&Lane<'_>], samples: &[Vec<Option<f64>>], scale: f64) -> Option
         let of = |(other, samples): (&&Lane<'_>, &Vec<Option<f64>>)| {
             Some((other.contestant.clone(), stats::ratios(samples, own)?))
         };
-        Some(Row {
+        Some(FormTimes {
             contestant: lane.contestant.clone(),
             form: lane.form,
             way: lane.way,

@@ -114,7 +114,7 @@ pub(crate) struct Report {
     clock_nanoseconds: f64,
     /// Of the rows of `breakdown`, each for one thread.
     breakdown_bytes: usize,
-    breakdown: Vec<breakdown::Row>,
+    breakdown: Vec<breakdown::SoftwareTimes>,
     disk_bytes: usize,
     /// `tmpfs`, or something slower.
     in_memory: bool,
@@ -160,11 +160,11 @@ const fn requests(sector_bytes: usize, request_bytes: Option<usize>) -> Requests
 #[derive(Debug, Deserialize, Serialize)]
 struct Case {
     load: Load,
-    rows: Vec<Row>,
+    rows: Vec<ServedRate>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
-struct Row {
+struct ServedRate {
     #[serde(flatten)]
     requests: Requests,
     mib_per_s: Summary,
@@ -269,7 +269,7 @@ fn serve_all(plan: &Plan, folder: &Folder, rounds: usize) -> Result<Vec<Case>, S
             lanes[at].sample(&load, plan.bytes, plan.turn)?;
         }
         let best = lanes.last().map(|lane| &lane.samples);
-        let rows = lanes.iter().filter_map(|lane| Row::of(lane, best?));
+        let rows = lanes.iter().filter_map(|lane| ServedRate::of(lane, best?));
         served.push(Case {
             load,
             rows: rows.collect(),
@@ -347,7 +347,7 @@ impl Lane {
     }
 }
 
-impl Row {
+impl ServedRate {
     /// None when nothing was measured.
     fn of(lane: &Lane, best: &Samples) -> Option<Self> {
         let summary =

@@ -73,11 +73,11 @@ pub(crate) struct Report {
     in_memory: bool,
     /// `qemu-img`'s version if it is there, or why it was left out.
     qemu: Option<String>,
-    rows: Vec<Row>,
+    rows: Vec<FileTimes>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
-struct Row {
+struct FileTimes {
     what: &'static str,
     seconds: Summary,
     /// Those of each round, in their order.
@@ -221,7 +221,7 @@ impl Session {
         }
     }
 
-    fn rows(&self) -> Vec<Row> {
+    fn rows(&self) -> Vec<FileTimes> {
         let all = [
             ("cp", Some(&self.cp)),
             ("luxor encrypt", Some(&self.encrypt)),
@@ -235,7 +235,7 @@ impl Session {
             let seconds = Summary::of(each_seconds.clone())?;
             let whole = what != "luxor dump";
             let times_cp = stats::ratios(&lane.seconds, &self.cp.lane.seconds);
-            Some(Row {
+            Some(FileTimes {
                 what,
                 seconds,
                 each_seconds,

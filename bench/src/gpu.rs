@@ -84,10 +84,10 @@ struct OnDevice {
     about: About,
     resident_bytes: usize,
     /// On the device.
-    resident: Vec<Row>,
+    resident: Vec<DeviceRate>,
     host_bytes: usize,
     /// From pinned memory to pinned memory.
-    host: Vec<Row>,
+    host: Vec<DeviceRate>,
     /// Beside the paper's α¹²⁸, of `host_bytes`.
     papers: Vec<Beside>,
     /// Why there is nothing of the paper's.
@@ -95,7 +95,7 @@ struct OnDevice {
 }
 
 #[derive(Debug, Deserialize, Serialize)]
-struct Row {
+struct DeviceRate {
     key_bits: usize,
     direction: &'static str,
     unit_bytes: usize,
@@ -282,7 +282,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    fn resident(&mut self, task: Task, cpu: &Cpu, mark: f64) -> Result<Vec<Row>, String> {
+    fn resident(&mut self, task: Task, cpu: &Cpu, mark: f64) -> Result<Vec<DeviceRate>, String> {
         let bytes = self.bytes;
         let work = |unit| Work {
             first: 0,
@@ -309,7 +309,7 @@ impl<'a> Session<'a> {
         rows(task, bytes, &samples, marks)
     }
 
-    fn host(&mut self, task: Task, cpu: &Cpu) -> Result<Vec<Row>, String> {
+    fn host(&mut self, task: Task, cpu: &Cpu) -> Result<Vec<DeviceRate>, String> {
         let bytes = self.host_bytes;
         let work = |unit| Work {
             first: 0,
@@ -487,14 +487,14 @@ fn rows(
     bytes: usize,
     samples: &[Vec<f64>],
     marks: [Option<f64>; UNITS.len()],
-) -> Result<Vec<Row>, String> {
+) -> Result<Vec<DeviceRate>, String> {
     let all: Vec<_> = samples.iter().map(|lane| seconds(lane, |&s| s)).collect();
     let [copy, long, _] = all.as_slice() else {
         return Err(NO_ROUNDS.into());
     };
     let row = |at: usize| {
         let own = &all[at + 1];
-        Some(Row {
+        Some(DeviceRate {
             key_bits: task.size.bits(),
             direction: match task.direction {
                 Direction::Encrypt => "encrypt",

@@ -81,11 +81,11 @@ pub(crate) struct Report {
     devices: Vec<About>,
     /// Why there are no others.
     absent: Vec<String>,
-    rows: Vec<Row>,
+    rows: Vec<FileTimes>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
-struct Row {
+struct FileTimes {
     /// The device's interface, the engine or a rival.
     contestant: String,
     rival: bool,
@@ -239,7 +239,7 @@ fn time(
     input: &[u8],
     expected: &[u8],
     rounds: usize,
-) -> Result<Vec<Row>, String> {
+) -> Result<Vec<FileTimes>, String> {
     let failed = |lane: &Lane<'_>, e: String| {
         let (name, cipher) = (&lane.contestant, task.cipher());
         format!("{name}, {cipher}, {} bytes: {e}", input.len())
@@ -261,7 +261,7 @@ fn time(
         samples[at].push(seconds);
     }
     let row = |(lane, samples): (&&mut Lane<'_>, Vec<f64>)| {
-        Some(Row {
+        Some(FileTimes {
             contestant: lane.contestant.clone(),
             rival: lane.rival,
             bytes_per_item: lane.bytes_per_item,

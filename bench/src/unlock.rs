@@ -61,11 +61,11 @@ impl Bench for Plan {
 #[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
     cryptsetup: String,
-    rows: Vec<Row>,
+    rows: Vec<UnlockTimes>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
-struct Row {
+struct UnlockTimes {
     what: String,
     luxor_seconds: Summary,
     cryptsetup_seconds: Summary,
@@ -181,7 +181,7 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
         ) else {
             unreachable!("there are rounds")
         };
-        rows.push(Row {
+        rows.push(UnlockTimes {
             what,
             luxor_seconds,
             cryptsetup_seconds,

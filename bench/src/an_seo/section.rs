@@ -210,7 +210,7 @@ impl Whose {
     }
 }
 
-impl super::Row {
+impl super::SystemTimes {
     fn name(&self) -> String {
         match self.system {
             "naive CPU" => self.system.to_owned(),
@@ -250,7 +250,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::an_seo::{Rates, Row as Measured};
+    use crate::an_seo::{Rates, SystemTimes};
 
     fn summary(value: f64) -> Summary {
         Summary::of(vec![value]).unwrap()
@@ -268,7 +268,7 @@ mod tests {
             all.into_iter()
                 .filter(|(name, ..)| devices || *name != "opencl")
         };
-        let row = |(contestant, whose, system): (&str, Whose, &'static str)| Measured {
+        let row = |(contestant, whose, system): (&str, Whose, &'static str)| SystemTimes {
             contestant: contestant.to_owned(),
             whose,
             system,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{About, Case, Contestant, LatencyRow, Report};
+use super::{About, Case, Contestant, Report, ServerLatency};
 use crate::{
     plot::{self, Bar, Plot, Whose},
     program,
@@ -60,7 +60,7 @@ impl Report {
 
     fn latency(&self, luxors: &[Contestant]) -> Table {
         let rows = self.latency.iter().map(|row| {
-            let times = |of: fn(&LatencyRow) -> &BTreeMap<&'static str, Summary>| {
+            let times = |of: fn(&ServerLatency) -> &BTreeMap<&'static str, Summary>| {
                 let all = self
                     .latency
                     .iter()

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use luxor_engine::{Buffer, InOut};
 
-use super::matrix::{Case, Place};
+use super::matrix::{Case, ResultPlace};
 use crate::{cipher::Cipher, limit::Limit, rivals::About, size};
 
 /// How often, and for how long.
@@ -98,8 +98,8 @@ impl Lane {
     ) -> Result<(), String> {
         let (input, output) = bytes.both(case);
         match case.place {
-            Place::In => output.copy_from_slice(input),
-            Place::Out => output.fill(0),
+            ResultPlace::In => output.copy_from_slice(input),
+            ResultPlace::Out => output.fill(0),
         }
         self.pass(case, input, output)?;
         let Some(at) = first_difference(output, expected) else {
@@ -203,8 +203,8 @@ pub(super) fn walk(
     let calls = output.chunks_exact_mut(case.call);
     for ((k, output), input) in (0..).zip(calls).zip(input.chunks_exact(case.call)) {
         let bytes = match case.place {
-            Place::In => InOut::InPlace(output),
-            Place::Out => InOut::Separate { input, output },
+            ResultPlace::In => InOut::InPlace(output),
+            ResultPlace::Out => InOut::Separate { input, output },
         };
         cipher.crypt(k * per_call, case.unit, bytes)?;
     }
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn one_wrong_byte_is_named() {
-        for place in [Place::In, Place::Out] {
+        for place in [ResultPlace::In, ResultPlace::Out] {
             let case = Case {
                 mode: Mode::Xts,
                 key_size: KeySize::Aes128,

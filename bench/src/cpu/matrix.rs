@@ -17,7 +17,7 @@ const SECTORS: [usize; 2] = [512, 4096];
 /// Where the results go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Place {
+pub(crate) enum ResultPlace {
     /// Over the input
     In,
     /// Elsewhere
@@ -30,7 +30,7 @@ pub(crate) struct Case {
     pub(crate) mode: Mode,
     pub(crate) key_size: KeySize,
     pub(crate) direction: Direction,
-    pub(crate) place: Place,
+    pub(crate) place: ResultPlace,
     /// Bytes of a data unit. In CTR and ECB it is the call.
     pub(crate) unit: usize,
     /// Bytes of a call.
@@ -57,7 +57,7 @@ pub(crate) struct Filter {
     pub(crate) modes: Vec<Mode>,
     pub(crate) key_sizes: Vec<KeySize>,
     pub(crate) directions: Vec<Direction>,
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<ResultPlace>,
     pub(crate) units: Vec<usize>,
     pub(crate) calls: Vec<usize>,
     /// The call for memory.
@@ -104,7 +104,7 @@ pub(crate) fn cases(filter: &Filter) -> Result<Vec<Case>, String> {
                         lengths.push((call, call));
                     }
                 }
-                for place in or(&filter.places, &[Place::In, Place::Out]) {
+                for place in or(&filter.places, &[ResultPlace::In, ResultPlace::Out]) {
                     let case = |(unit, call): (usize, usize)| Case {
                         mode,
                         key_size,
@@ -146,7 +146,7 @@ pub(crate) fn cases(filter: &Filter) -> Result<Vec<Case>, String> {
 fn keep(case: &Case, filter: &Filter) -> bool {
     let unit = !filter.units.is_empty() || SECTORS.contains(&case.unit) || case.mode != Mode::Xts;
     let key = !filter.key_sizes.is_empty() || case.key_size == KeySize::Aes256 || !case.in_memory();
-    let place = !filter.places.is_empty() || case.place == Place::Out;
+    let place = !filter.places.is_empty() || case.place == ResultPlace::Out;
     let call = !filter.calls.is_empty() || [IN_CACHE, filter.large].contains(&case.call);
     !filter.quick || (unit && key && place && call)
 }
@@ -176,7 +176,12 @@ mod tests {
     fn xts(cases: &[Case]) -> Vec<(usize, usize)> {
         let wanted = |case: &&Case| {
             (case.mode, case.key_size, case.direction, case.place)
-                == (Mode::Xts, KeySize::Aes128, Direction::Decrypt, Place::Out)
+                == (
+                    Mode::Xts,
+                    KeySize::Aes128,
+                    Direction::Decrypt,
+                    ResultPlace::Out,
+                )
         };
         cases
             .iter()
@@ -208,7 +213,7 @@ mod tests {
             modes: vec![Mode::Xts],
             key_sizes: vec![KeySize::Aes256],
             directions: vec![Direction::Encrypt],
-            places: vec![Place::In],
+            places: vec![ResultPlace::In],
             units: vec![512],
             calls: vec![65536],
             ..filter()
@@ -262,7 +267,7 @@ mod tests {
         };
         let found = cases(&quick).unwrap();
         assert!(found.iter().any(Case::in_memory));
-        assert!(found.iter().all(|case| case.place == Place::Out));
+        assert!(found.iter().all(|case| case.place == ResultPlace::Out));
         // XTS both ways, CTR, and ECB both ways; AES-128 not over memory.
         assert_eq!(found.len(), 2 * (4 + 2) + 2 + 4);
         assert_eq!(xts(&found), [(512, 65536), (4096, 65536)]);
@@ -280,7 +285,7 @@ mod tests {
         let asked = Filter {
             units: vec![16],
             calls: vec![4096],
-            places: vec![Place::In],
+            places: vec![ResultPlace::In],
             ..quick
         };
         let found = cases(&asked).unwrap();

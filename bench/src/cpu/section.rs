@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is said about it.
 
-use super::{LimitRow, Report, Row, matrix::Place};
+use super::{KernelRate, LimitPace, Report, matrix::ResultPlace};
 use crate::{
     plot::{self, Bar, Plot, Whose},
     rivals,
-    section::{self, Section, Table, cell},
+    section::{Row, Section, Table, cell},
     size,
 };
 
@@ -14,14 +14,14 @@ const CALL: usize = 64 << 10;
 const UNITS: [usize; 2] = [512, 4096];
 
 /// What rows have in common that may stand side by side.
-type Kind = (&'static str, usize, &'static str, Place);
+type Kind = (&'static str, usize, &'static str, ResultPlace);
 
 impl Report {
     pub(super) fn section(&self) -> Section {
         let shown = self.shown();
         let plot = |unit: usize| {
             let rows = of_unit(&shown, unit);
-            let limit = best(&rows).and_then(Row::limit);
+            let limit = best(&rows).and_then(KernelRate::limit);
             let limit = limit.map(|limit| Bar::new("nothing but AES", Whose::Limit, limit));
             let caption = format!("Data units of {unit} bytes");
             let bars = limit.into_iter().chain(rows.iter().map(|row| row.bar()));
@@ -35,7 +35,7 @@ impl Report {
             "The limit: nothing but AES instructions",
             "Registers",
             ["Instructions a cycle", "GHz"],
-            self.limits.iter().map(LimitRow::row),
+            self.limits.iter().map(LimitPace::row),
         );
         let tables = vec![
             Table::new("One thread", "Who", heads.into_iter().take(3), in_cache),
@@ -61,7 +61,7 @@ impl Report {
         section.without_empty_tables()
     }
 
-    fn about(&self, shown: &[&Row]) -> String {
+    fn about(&self, shown: &[&KernelRate]) -> String {
         let mut text = format!(
             "Each kernel beside the machine's limit, a loop of nothing but AES instructions on \
              registers as wide, and beside other libraries. GB/s are 10^9 bytes a second; calls of \
@@ -82,11 +82,11 @@ impl Report {
     /// A table for each kind of work, a line for each pair of lengths, a column for each
     /// contestant.
     fn all_rows(&self) -> Vec<Table> {
-        let mut kinds: Vec<_> = self.rows.iter().map(Row::kind).collect();
+        let mut kinds: Vec<_> = self.rows.iter().map(KernelRate::kind).collect();
         kinds.dedup();
         let tables = [false, true].into_iter().flat_map(|several| {
             let rows = kinds.iter().map(move |kind| {
-                let is = |row: &&Row| row.kind() == *kind && (row.threads > 1) == several;
+                let is = |row: &&KernelRate| row.kind() == *kind && (row.threads > 1) == several;
                 self.rows.iter().filter(is).collect::<Vec<_>>()
             });
             rows.filter(|rows| !rows.is_empty())
@@ -95,9 +95,9 @@ impl Report {
     }
 
     /// On one thread, in the same calls: what says most, or the first that there is.
-    fn shown(&self) -> Vec<&Row> {
-        let wanted: (Kind, usize) = (("xts", 256, "encrypt", Place::Out), CALL);
-        let of = |row: &Row| (row.kind(), row.call_bytes);
+    fn shown(&self) -> Vec<&KernelRate> {
+        let wanted: (Kind, usize) = (("xts", 256, "encrypt", ResultPlace::Out), CALL);
+        let of = |row: &KernelRate| (row.kind(), row.call_bytes);
         let all = || self.rows.iter().filter(|row| row.threads == 1);
         let first = all().find(|row| of(row) == wanted).or_else(|| all().next());
         let Some(first) = first.map(of) else {
@@ -105,17 +105,17 @@ impl Report {
         };
         let rows: Vec<_> = all().filter(|row| of(row) == first).collect();
         let units = units(&rows);
-        let is = |row: &&Row| units.contains(&row.unit_bytes);
+        let is = |row: &&KernelRate| units.contains(&row.unit_bytes);
         rows.into_iter().filter(is).collect()
     }
 
     /// The same over memory, on one thread and all; none when that is what is shown.
-    fn over_memory(&self) -> Vec<&Row> {
+    fn over_memory(&self) -> Vec<&KernelRate> {
         let shown = self.shown();
         let Some(first) = shown.first() else {
             return Vec::new();
         };
-        let is = |row: &&Row| {
+        let is = |row: &&KernelRate| {
             (row.kind(), row.call_bytes) == (first.kind(), self.large_bytes)
                 && first.call_bytes != self.large_bytes
                 && shown.iter().any(|shown| shown.unit_bytes == row.unit_bytes)
@@ -125,7 +125,7 @@ impl Report {
 }
 
 /// Rows of one kind.
-fn table(rows: &[&Row]) -> Table {
+fn table(rows: &[&KernelRate]) -> Table {
     let mut names: Vec<&str> = Vec::new();
     let mut lengths = Vec::new();
     for row in rows {
@@ -138,14 +138,14 @@ fn table(rows: &[&Row]) -> Table {
     }
     let lines = lengths.iter().map(|&(call, unit)| {
         let cells = names.iter().map(|name| {
-            let is = |row: &&&Row| {
+            let is = |row: &&&KernelRate| {
                 (row.call_bytes, row.unit_bytes, row.contestant.as_str()) == (call, unit, *name)
             };
             cell(rows.iter().find(is), |row| row.rate_and_ratio())
         });
         let unit = size::text(unit);
         let cells = std::iter::once(unit).chain(cells);
-        section::Row::new(Whose::Luxor, size::text(call), cells)
+        Row::new(Whose::Luxor, size::text(call), cells)
     });
     let threads = match rows[0].threads {
         1 => "one thread: GB/s, and the ratio to the limit of the same registers".to_owned(),
@@ -156,7 +156,7 @@ fn table(rows: &[&Row]) -> Table {
     Table::new(caption, "Call", heads, lines)
 }
 
-fn conclusion(shown: &[&Row]) -> Option<String> {
+fn conclusion(shown: &[&KernelRate]) -> Option<String> {
     let said = units(shown).into_iter().filter_map(|unit| {
         let best = best(&of_unit(shown, unit))?;
         let rate = plot::value(best.gb_per_s.median);
@@ -177,7 +177,7 @@ fn conclusion(shown: &[&Row]) -> Option<String> {
 }
 
 /// Those of the sectors, or else all that there are.
-fn units(rows: &[&Row]) -> Vec<usize> {
+fn units(rows: &[&KernelRate]) -> Vec<usize> {
     let mut units: Vec<usize> = rows.iter().map(|row| row.unit_bytes).collect();
     units.sort_unstable();
     units.dedup();
@@ -187,34 +187,34 @@ fn units(rows: &[&Row]) -> Vec<usize> {
     units
 }
 
-fn of_unit<'a>(rows: &[&'a Row], unit: usize) -> Vec<&'a Row> {
+fn of_unit<'a>(rows: &[&'a KernelRate], unit: usize) -> Vec<&'a KernelRate> {
     let rows = rows.iter().copied();
     rows.filter(|row| row.unit_bytes == unit).collect()
 }
 
 /// The fastest kernel.
-fn best<'a>(rows: &[&'a Row]) -> Option<&'a Row> {
+fn best<'a>(rows: &[&'a KernelRate]) -> Option<&'a KernelRate> {
     let own = rows.iter().copied().filter(|row| !row.rival);
     own.max_by(|a, b| a.gb_per_s.median.total_cmp(&b.gb_per_s.median))
 }
 
-impl LimitRow {
-    fn row(&self) -> section::Row {
+impl LimitPace {
+    fn row(&self) -> Row {
         let numbers = [self.instructions_per_cycle, self.ghz];
         let numbers = numbers.map(|number| format!("{number:.2}"));
-        section::Row::new(Whose::Limit, self.registers, numbers)
+        Row::new(Whose::Limit, self.registers, numbers)
     }
 }
 
-impl Row {
+impl KernelRate {
     fn kind(&self) -> Kind {
         (self.mode, self.key_bits, self.direction, self.place)
     }
 
     fn kind_text(&self) -> String {
         let place = match self.place {
-            Place::In => "in place",
-            Place::Out => "out of place",
+            ResultPlace::In => "in place",
+            ResultPlace::Out => "out of place",
         };
         let (mode, bits, direction) = (self.mode.to_uppercase(), self.key_bits, self.direction);
         format!("{mode} AES-{bits}, {direction}, {place}")
@@ -231,7 +231,7 @@ impl Row {
     }
 
     /// With the ratio to one thread.
-    fn row(&self, several: bool) -> section::Row {
+    fn row(&self, several: bool) -> Row {
         let name = match self.threads {
             1 => self.contestant.clone(),
             n => format!("{}, {n} threads", self.contestant),
@@ -242,7 +242,7 @@ impl Row {
             self.gb_per_s.text(2),
             cell(self.of_limit, |part| part.text(3)),
         ];
-        section::Row::new(Whose::of(self.rival), name, cells.into_iter().chain(times))
+        Row::new(Whose::of(self.rival), name, cells.into_iter().chain(times))
     }
 
     /// GB/s in three digits, and the ratio that belongs to it.
@@ -269,15 +269,15 @@ mod tests {
     use super::*;
     use crate::stats::Summary;
 
-    fn row(contestant: &str, rival: bool, unit: usize, call: usize, threads: usize) -> Row {
+    fn row(contestant: &str, rival: bool, unit: usize, call: usize, threads: usize) -> KernelRate {
         let summary = |value| Summary::of(vec![value]);
-        Row {
+        KernelRate {
             contestant: contestant.to_owned(),
             rival,
             mode: "xts",
             key_bits: 256,
             direction: "encrypt",
-            place: Place::Out,
+            place: ResultPlace::Out,
             unit_bytes: unit,
             call_bytes: call,
             buffer_bytes: call,
@@ -290,8 +290,8 @@ mod tests {
         }
     }
 
-    fn section(rows: Vec<Row>) -> Section {
-        let limit = LimitRow {
+    fn section(rows: Vec<KernelRate>) -> Section {
+        let limit = LimitPace {
             registers: "zmm",
             instructions_per_cycle: 2.0,
             ghz: 3.9,

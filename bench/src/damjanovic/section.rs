@@ -4,7 +4,7 @@
 use luxor_engine::{Construction, TweakSchedule};
 
 use super::{
-    ARRAYS, Array, Engine, Report, Row as Measured,
+    ARRAYS, Array, Engine, FormTimes, Report,
     lane::{Form, Way},
     published::{self, Published},
 };
@@ -91,7 +91,7 @@ impl Report {
     }
 
     fn conclusion(&self) -> Option<String> {
-        let said = |row: &dyn Fn(&Array) -> Option<&Measured>| {
+        let said = |row: &dyn Fn(&Array) -> Option<&FormTimes>| {
             let all = self.engines.iter().filter_map(|engine| {
                 let arrays = engine.arrays.iter();
                 let longest = arrays.max_by_key(|array| array.array_bytes)?;
@@ -170,7 +170,7 @@ impl Engine {
     }
 
     /// The first of the paper's lengths' rows, and their places.
-    fn first_rows(&self) -> impl Iterator<Item = (usize, &Measured)> {
+    fn first_rows(&self) -> impl Iterator<Item = (usize, &FormTimes)> {
         let first = self.of_paper().into_iter().take(1);
         first.flat_map(|array| array.rows.iter().enumerate())
     }
@@ -182,7 +182,7 @@ impl Engine {
         if arrays.len() < 2 {
             return Vec::new();
         }
-        let line = |at: usize, of: &dyn Fn(&Measured) -> Option<f64>| -> Vec<(f64, f64)> {
+        let line = |at: usize, of: &dyn Fn(&FormTimes) -> Option<f64>| -> Vec<(f64, f64)> {
             let points = arrays.iter().filter_map(|array| {
                 let row = array.rows.get(at)?;
                 Some((array.array_bytes as f64, of(row)?))
@@ -193,7 +193,7 @@ impl Engine {
             let all = self.first_rows();
             all.filter(|(_, row)| row.contestant == self.engine && row.way != Way::Auto)
         };
-        let two = |row: &Measured| matches!(row.form, Form::Two(_, TweakSchedule::Alpha));
+        let two = |row: &FormTimes| matches!(row.form, Form::Two(_, TweakSchedule::Alpha));
         let times = own().filter(|(_, row)| {
             row.form == Form::Ofb
                 || row.form == Form::Two(Construction::Xex, TweakSchedule::Alpha)
@@ -255,7 +255,7 @@ impl Engine {
             }
             let name = format!("{}: {}", self.engine, self.name_of(row));
             let whose = Whose::of(row.contestant != self.engine);
-            let mut add = |name: String, text: &dyn Fn(&Measured) -> String| {
+            let mut add = |name: String, text: &dyn Fn(&FormTimes) -> String| {
                 let cells = arrays.iter().map(|array| cell(array.rows.get(at), text));
                 rows.push(Row::new(whose, name, cells));
             };
@@ -274,7 +274,7 @@ impl Engine {
         rows
     }
 
-    fn name_of(&self, row: &Measured) -> String {
+    fn name_of(&self, row: &FormTimes) -> String {
         let name = row.form.name();
         match row.way {
             _ if row.contestant != self.engine => format!("{name}, {}", row.contestant),
@@ -318,7 +318,7 @@ impl Engine {
 
 impl Array {
     /// Two chains, done so.
-    fn of(&self, construction: Construction, way: Way) -> Option<&Measured> {
+    fn of(&self, construction: Construction, way: Way) -> Option<&FormTimes> {
         let form = Form::Two(construction, TweakSchedule::Alpha);
         let mut rows = self.rows.iter();
         rows.find(|row| row.form == form && row.way == way)

@@ -28,7 +28,7 @@ const SETS: [(Form, &[usize]); 2] = [
 
 /// So many streams.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Row {
+pub(super) struct StreamsRate {
     pub(super) form: Form,
     pub(super) streams: usize,
     /// 10⁹ bytes a second, of all together.
@@ -45,7 +45,7 @@ pub(super) fn measure(
     backend: &dyn Backend,
     bytes: usize,
     rounds: usize,
-) -> Result<Vec<Row>, String> {
+) -> Result<Vec<StreamsRate>, String> {
     let mut sets = Vec::new();
     for (form, counts) in SETS {
         for &count in counts {
@@ -68,7 +68,7 @@ pub(super) fn measure(
     let row = |(set, own): (&Set, &Vec<Option<f64>>)| {
         let one = sets.iter().position(|one| one.form == set.form)?;
         let rates = own.iter().flatten().map(|per_byte| 1e-9 / per_byte);
-        Some(Row {
+        Some(StreamsRate {
             form: set.form,
             streams: set.count,
             gb_per_s: Summary::of(rates.collect())?,

@@ -38,7 +38,7 @@ pub(super) const BLOCK: usize = 16;
 
 /// What the parts take, and the whole.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Row {
+pub(super) struct SoftwareTimes {
     pub(super) direction: &'static str,
     #[serde(flatten)]
     pub(super) requests: Requests,
@@ -85,7 +85,7 @@ const PARTS: [Part; 6] = [
 ///
 /// # Errors
 /// When the engine fails, or the parts make other bytes than the whole.
-pub(super) fn measure(backend: &dyn Backend, quick: bool) -> Result<Vec<Row>, String> {
+pub(super) fn measure(backend: &dyn Backend, quick: bool) -> Result<Vec<SoftwareTimes>, String> {
     let mut rows = Vec::new();
     for direction in [Direction::Encrypt, Direction::Decrypt] {
         for requests in REQUESTS {
@@ -93,7 +93,7 @@ pub(super) fn measure(backend: &dyn Backend, quick: bool) -> Result<Vec<Row>, St
             work.check()
                 .map_err(|e| format!("{}: {e}", requests.text()))?;
             let seconds = work.time(if quick { 3 } else { 31 })?;
-            rows.push(Row {
+            rows.push(SoftwareTimes {
                 direction: match direction {
                     Direction::Encrypt => "encrypt",
                     Direction::Decrypt => "decrypt",

@@ -3,10 +3,10 @@
 
 /// A row of the paper's Tables 1 and 2: seconds without and with extended requests, and the
 /// parts of the whole that it prints, in per cent.
-pub(super) type Row = (&'static str, [f64; 2], [f64; 2]);
+pub(super) type PrintedTimes = (&'static str, [f64; 2], [f64; 2]);
 
 /// SAMA5D3, "mixed implementation using the ECB-AES co-processor", AES-128.
-pub(super) const TABLE_1: [Row; 6] = [
+pub(super) const TABLE_1: [PrintedTimes; 6] = [
     ("Total time", [9.09, 5.23], [100.0, 100.0]),
     ("Tweak computation time", [2.62, 1.70], [28.90, 32.61]),
     ("First XOR time", [0.31, 0.31], [3.41, 6.08]),
@@ -14,7 +14,7 @@ pub(super) const TABLE_1: [Row; 6] = [
     ("DMA + encryption time", [5.31, 2.75], [58.46, 52.72]),
     ("Other time", [0.20, 0.03], [2.24, 0.73]),
 ];
-pub(super) const TABLE_2: [Row; 6] = [
+pub(super) const TABLE_2: [PrintedTimes; 6] = [
     ("Total time", [9.30, 5.13], [100.0, 100.0]),
     ("Tweak computation time", [3.05, 1.46], [32.78, 28.61]),
     ("First XOR time", [0.29, 0.27], [3.21, 5.32]),
@@ -29,7 +29,7 @@ const BYTES: f64 = 50e6;
 /// What setting up a request takes, in nanoseconds: what both columns' co-processor times
 /// differ by, over as many requests as they differ by (512 and 4096 bytes). What is left is
 /// in proportion to the bytes, 21 MB/s.
-pub(super) fn setup_nanoseconds(table: &[Row; 6]) -> f64 {
+pub(super) fn setup_nanoseconds(table: &[PrintedTimes; 6]) -> f64 {
     let (_, [short, extended], _) = table[4];
     (short - extended) / (BYTES / 512.0 - BYTES / 4096.0) * 1e9
 }

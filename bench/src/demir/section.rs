@@ -310,7 +310,11 @@ impl Cost {
 /// As rows have it, in words, and the paper's table.
 fn of_direction(
     direction: Direction,
-) -> (&'static str, &'static str, &'static [published::Row; 6]) {
+) -> (
+    &'static str,
+    &'static str,
+    &'static [published::PrintedTimes; 6],
+) {
     match direction {
         Direction::Encrypt => ("encrypt", "Encrypting", &published::TABLE_1),
         Direction::Decrypt => ("decrypt", "Decrypting", &published::TABLE_2),
@@ -336,10 +340,10 @@ fn rounds(rounds: usize) -> String {
 mod tests {
     use super::{
         super::{
-            REQUESTS, Row, breakdown,
+            REQUESTS, ServedRate, breakdown,
             coprocessor::{CONFIGURATIONS, Linear},
             cycles::{Cycles, Ways},
-            study::{Breakdown, DigestRow, Parts, Served},
+            study::{Breakdown, DigestTimes, Parts, Served},
         },
         *,
     };
@@ -377,7 +381,7 @@ mod tests {
                 } else {
                     0.003
                 };
-                breakdown::Row {
+                breakdown::SoftwareTimes {
                     direction,
                     requests,
                     seconds: parts(seconds),
@@ -400,8 +404,8 @@ mod tests {
         }
     }
 
-    fn row(requests: super::super::Requests) -> Row {
-        Row {
+    fn row(requests: super::super::Requests) -> ServedRate {
+        ServedRate {
             requests,
             mib_per_s: summary(1000.0),
             times_best: summary(0.5),
@@ -445,7 +449,7 @@ mod tests {
         };
         let rows =
             |direction| CONFIGURATIONS.map(|configuration| breakdown(direction, configuration));
-        let digest = CONFIGURATIONS.map(|configuration| DigestRow {
+        let digest = CONFIGURATIONS.map(|configuration| DigestTimes {
             configuration,
             total: summary(2.0),
             md5: summary(0.5),

@@ -49,7 +49,7 @@ pub(super) struct Study {
     pub(super) measured_bytes: usize,
     pub(super) bytes: usize,
     pub(super) breakdown: Vec<Breakdown>,
-    pub(super) digest: Vec<DigestRow>,
+    pub(super) digest: Vec<DigestTimes>,
     pub(super) served: Vec<Served>,
 }
 
@@ -92,7 +92,7 @@ pub(super) struct Parts {
 
 /// Of Figure 4: MD5 of a decrypted file. Seconds, scaled likewise.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct DigestRow {
+pub(super) struct DigestTimes {
     #[serde(flatten)]
     pub(super) configuration: Configuration,
     pub(super) total: Summary,
@@ -341,7 +341,7 @@ fn digests(
     folder: &Folder,
     measured: usize,
     rounds: usize,
-) -> Result<Vec<DigestRow>, String> {
+) -> Result<Vec<DigestTimes>, String> {
     let file = folder.path().join("digest");
     let engine = backend.info().name;
     let expected = fill(&file, measured, engine, cost)?;
@@ -374,7 +374,7 @@ fn digests(
             let samples = samples.iter().map(|times| of(times).as_secs_f64() * scale);
             Summary::of(samples.collect()).ok_or("there are no rounds")
         };
-        Ok(DigestRow {
+        Ok(DigestTimes {
             configuration,
             total: summary(&|times| times[0])?,
             md5: summary(&|times| times[1])?,

@@ -2,10 +2,10 @@
 //! What the paper prints, and what others say of theirs.
 
 /// A row of Table I: work, family, MHz, slices, Gbps, and its last column.
-pub(super) type Row = (&'static str, &'static str, [f64; 4]);
+pub(super) type PrintedCore = (&'static str, &'static str, [f64; 4]);
 
 /// Its "throughput / area" is Mbps for a slice.
-pub(super) const TABLE_1: [Row; 4] = [
+pub(super) const TABLE_1: [PrintedCore; 4] = [
     ("Hatzidimitriou 2011", "Virtex-4", [157.0, 951.0, 1.8, 1.89]),
     ("Hatzidimitriou 2011", "Virtex-5", [209.0, 808.0, 2.5, 3.09]),
     ("Elmoghany 2011", "Virtex-4", [190.8, 6128.0, 24.42, 3.98]),

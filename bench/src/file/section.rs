@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is said about it.
 
-use super::{Report, Row};
+use super::{FileTimes, Report};
 use crate::{
     plot::{Bar, Plot, Whose},
     program,
-    section::{self, Section, Table, cell},
+    section::{Row, Section, Table, cell},
     size,
 };
 
@@ -36,7 +36,7 @@ impl Report {
                 caption,
                 "What",
                 ["Seconds", "GB/s", "Times cp", "Peak, MiB"],
-                self.rows.iter().map(Row::row),
+                self.rows.iter().map(FileTimes::row),
             )],
             absent: (!with_qemu)
                 .then(|| missing.replacen(" is left out", "", 1))
@@ -61,18 +61,18 @@ impl Report {
     }
 }
 
-impl Row {
+impl FileTimes {
     fn whose(&self) -> Whose {
         Whose::of(!self.what.starts_with("luxor"))
     }
 
-    fn row(&self) -> section::Row {
+    fn row(&self) -> Row {
         let cells = [
             self.seconds.text(4),
             cell(self.gb_per_s, |rate| format!("{rate:.2}")),
             cell(self.times_cp, |all| all.text(2)),
             format!("{:.1}", self.peak_bytes as f64 / f64::from(1 << 20)),
         ];
-        section::Row::new(self.whose(), self.what, cells)
+        Row::new(self.whose(), self.what, cells)
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is said about it.
 
-use super::{Beside, OnDevice, PAPER_MARK, Report, Row, SHORT_UNITS_MARK};
+use super::{Beside, DeviceRate, OnDevice, PAPER_MARK, Report, SHORT_UNITS_MARK};
 use crate::{
     devices::{self, About},
     plot::{self, Bar, Plot, Whose},
-    section::{self, Section, Table, cell},
+    section::{Row, Section, Table, cell},
     size,
 };
 
@@ -94,13 +94,13 @@ impl OnDevice {
         let caption = |what: &str, bytes: usize| {
             format!("{}, {what}, {}: GB/s", self.about.name, size::text(bytes))
         };
-        let of = |what: &str, bytes: usize, rows: &[Row]| {
+        let of = |what: &str, bytes: usize, rows: &[DeviceRate]| {
             let heads = ["Luxor", "The copy", "Of the copy", "Wanted", "Of 4096 B"];
             Table::new(
                 caption(what, bytes),
                 "Work",
                 heads,
-                rows.iter().map(Row::row),
+                rows.iter().map(DeviceRate::row),
             )
         };
         let papers = Table::new(
@@ -124,19 +124,19 @@ impl OnDevice {
     }
 }
 
-impl Row {
+impl DeviceRate {
     fn name(&self) -> String {
         let (bits, direction, unit) = (self.key_bits, self.direction, self.unit_bytes);
         format!("AES-{bits} {direction}, units of {unit}")
     }
 
-    fn row(&self) -> section::Row {
+    fn row(&self) -> Row {
         let cells = [&self.gb_per_s, &self.copy_gb_per_s, &self.of_copy];
         let cells = cells.map(|summary| plot::value(summary.median));
         let mark = cell(self.of_copy_mark, |mark| format!("{mark:.2}"));
         let of_4096 = cell(self.of_4096, |of| plot::value(of.median));
         let cells = cells.into_iter().chain([mark, of_4096]);
-        section::Row::new(Whose::Luxor, self.name(), cells)
+        Row::new(Whose::Luxor, self.name(), cells)
     }
 }
 
@@ -146,11 +146,11 @@ impl Beside {
         format!("AES-{bits} encrypt, units of {unit}")
     }
 
-    fn row(&self) -> section::Row {
+    fn row(&self) -> Row {
         let cells = [&self.kernels, &self.total].into_iter().flat_map(|rates| {
             let all = [&rates.gb_per_s, &rates.papers_gb_per_s, &rates.times];
             all.map(|summary| plot::value(summary.median))
         });
-        section::Row::new(Whose::Luxor, self.name(), cells)
+        Row::new(Whose::Luxor, self.name(), cells)
     }
 }

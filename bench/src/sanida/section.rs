@@ -82,7 +82,7 @@ impl Report {
         let contestants = self.contestants();
         let said = [("xts", "12.53"), ("ctr", "14.71")].map(|(mode, printed)| {
             let rows = || contestants.iter().filter_map(|who| self.longest(who, mode));
-            let best = |is: &dyn Fn(&super::Row) -> bool| {
+            let best = |is: &dyn Fn(&super::FileTimes) -> bool| {
                 let rows = rows().filter(|row| is(row));
                 let best = rows.max_by(|a, b| a.gbps().total_cmp(&b.gbps()))?;
                 let name = match best.bytes_per_item {
@@ -190,7 +190,7 @@ impl Report {
         per_item: u32,
         column: &Column<'_>,
         file: usize,
-    ) -> Option<&super::Row> {
+    ) -> Option<&super::FileTimes> {
         self.rows.iter().find(|row| {
             row.contestant == who
                 && row.bytes_per_item.is_none_or(|found| found == per_item)
@@ -210,14 +210,14 @@ impl Report {
     }
 
     /// Encryption with 128 bits of its longest file.
-    fn longest(&self, who: &str, mode: &str) -> Option<&super::Row> {
+    fn longest(&self, who: &str, mode: &str) -> Option<&super::FileTimes> {
         let [column, ..] = Column::all(mode);
         let mut rows = FILES.iter().rev();
         rows.find_map(|&file| self.find(who, 16, &column, file))
     }
 }
 
-impl super::Row {
+impl super::FileTimes {
     /// The paper's kernels are others', too.
     fn whose(&self) -> Whose {
         Whose::of(self.rival || self.bytes_per_item.is_some())
@@ -267,7 +267,7 @@ impl Column<'_> {
     }
 }
 
-fn milliseconds(row: Option<&super::Row>) -> String {
+fn milliseconds(row: Option<&super::FileTimes>) -> String {
     cell(row, |row| {
         let median = row.milliseconds.median;
         let digits = if median < 0.001 { 6 } else { 4 };
@@ -285,8 +285,8 @@ mod tests {
         rival: bool,
         per_item: Option<u32>,
         cipher: &str,
-    ) -> super::super::Row {
-        super::super::Row {
+    ) -> super::super::FileTimes {
+        super::super::FileTimes {
             contestant: contestant.to_owned(),
             rival,
             bytes_per_item: per_item,

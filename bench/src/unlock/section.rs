@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is said about it.
 
-use super::{Report, Row};
+use super::{Report, UnlockTimes};
 use crate::{
     plot::{Bar, Plot, Whose},
-    section::{self, Section, Table},
+    section::{Row, Section, Table},
 };
 
 impl Report {
@@ -48,15 +48,15 @@ impl Report {
                     "Luxor, MiB",
                     "cryptsetup, MiB",
                 ],
-                self.rows.iter().map(Row::row),
+                self.rows.iter().map(UnlockTimes::row),
             )],
             ..Section::default()
         }
     }
 }
 
-impl Row {
-    fn row(&self) -> section::Row {
+impl UnlockTimes {
+    fn row(&self) -> Row {
         let times = [
             &self.luxor_seconds,
             &self.cryptsetup_seconds,
@@ -65,7 +65,7 @@ impl Row {
         let times = times.map(|summary| summary.text(3));
         let peaks = [self.luxor_peak_bytes, self.cryptsetup_peak_bytes];
         let peaks = peaks.map(|peak| (peak >> 20).to_string());
-        section::Row::new(Whose::Luxor, &self.what, times.into_iter().chain(peaks))
+        Row::new(Whose::Luxor, &self.what, times.into_iter().chain(peaks))
     }
 }
 
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn the_section_has_times_and_peaks() {
         let summary = |value| Summary::of(vec![value]).unwrap();
-        let row = |what: &str, luxor_peak_bytes| Row {
+        let row = |what: &str, luxor_peak_bytes| UnlockTimes {
             what: what.to_owned(),
             luxor_seconds: summary(1.0),
             cryptsetup_seconds: summary(2.0),

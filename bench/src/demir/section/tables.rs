@@ -7,7 +7,7 @@ use super::{of_direction, rounds};
 use crate::{
     demir::{
         self, Case, Report,
-        breakdown::{self, Row as Software},
+        breakdown::{self, SoftwareTimes},
         coprocessor::{CONFIGURATIONS, Configuration, Work},
         published,
         study::{Breakdown, Cost, Parts, Served, Study},
@@ -106,7 +106,7 @@ impl Report {
     fn software_breakdown(&self, direction: Direction) -> Table {
         let (name, verb, _) = of_direction(direction);
         let rows = self.breakdown.iter().filter(|row| row.direction == name);
-        let rows: Vec<&Software> = rows.collect();
+        let rows: Vec<&SoftwareTimes> = rows.collect();
         let heads = rows.iter().map(|row| row.requests.text());
         let lines = SOFTWARE_LINES.iter().filter(|_| !rows.is_empty());
         let lines = lines.map(|(what, part)| {
@@ -136,7 +136,7 @@ impl Report {
             rounds(self.rounds),
             self.turn_seconds,
         );
-        let rate = |row: &demir::Row| {
+        let rate = |row: &demir::ServedRate| {
             format!(
                 "{} ({:.2})",
                 value(row.mib_per_s.median),
@@ -146,12 +146,12 @@ impl Report {
         let caption = format!(
             "Served in software, MiB/s, and (the ratio to the last row) of the same round: {how}"
         );
-        let share = |row: &demir::Row| format!("{:.2}", row.engine_share.median);
+        let share = |row: &demir::ServedRate| format!("{:.2}", row.engine_share.median);
         let shares = "The engine's share of what the server's threads spend on cores".to_owned();
         vec![self.by_load(caption, &rate), self.by_load(shares, &share)]
     }
 
-    fn by_load(&self, caption: String, text: &dyn Fn(&demir::Row) -> String) -> Table {
+    fn by_load(&self, caption: String, text: &dyn Fn(&demir::ServedRate) -> String) -> Table {
         let rows = demir::REQUESTS.into_iter().map(|requests| {
             let cells = self.served.iter().map(|case| {
                 let row = case.rows.iter().find(|row| row.requests == requests);
@@ -370,7 +370,7 @@ fn totals(whose: Whose, name: &str, all: [[Option<f64>; 2]; 3]) -> Row {
 }
 
 /// As [`Breakdown::column`]; the second one is with extended requests.
-fn paper_column(table: &[published::Row; 6], at: usize) -> (String, Vec<String>) {
+fn paper_column(table: &[published::PrintedTimes; 6], at: usize) -> (String, Vec<String>) {
     let cells = table.iter().map(|(what, seconds, parts)| match *what {
         "Total time" => format!("{:.2}", seconds[at]),
         _ => format!("{:.2} ({:.0} %)", seconds[at], parts[at]),
