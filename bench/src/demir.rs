@@ -8,7 +8,6 @@
 //! 4 KiB of them, or as much as there is at a time, on sectors of 512 and 4096 bytes.
 
 mod breakdown;
-pub(crate) mod coprocessor;
 mod cycles;
 mod published;
 mod section;

@@ -18,7 +18,7 @@ use luxor_engine::{Backend, KeySpec, LoadedKey, Mode, Registry, XtsKey};
 use luxor_sector::{Disk, DiskOptions, EngineTime, Geometry, IvMode, Part, SectorSize};
 use luxor_serve::nbd::{Listener, Server, ServerOptions, Stop};
 
-use crate::demir::coprocessor::{Coprocessor, Device};
+use crate::coprocessor::{Coprocessor, Device};
 
 /// The argument that makes this program the server.
 pub(crate) const SERVE: &str = "--serve-disk";

@@ -12,6 +12,7 @@ mod benches;
 mod block;
 mod cipher;
 mod compare;
+mod coprocessor;
 mod cpu;
 mod damjanovic;
 mod demir;

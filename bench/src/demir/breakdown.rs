@@ -4,7 +4,7 @@
 //! The engine's kernels do everything with a block while it is in a register. So the
 //! parts are measured apart, each in passes over as many bytes, in calls that are as long:
 //! the data unit numbers encrypted by the engine's ECB with the tweak key, the powers of
-//! α by [`gf128`], the two XORs by plain loops, the data by ECB with the data key. Put
+//! α by [`powers`], the two XORs by plain loops, the data by ECB with the data key. Put
 //! together they make the same bytes as the whole, which is checked. What they take in
 //! sum and the whole does not is what their fusion saves.
 //!
@@ -16,13 +16,13 @@ use std::{
 };
 
 use luxor_engine::{
-    Backend, Buffer, DataUnitLen, DataUnitNumber, Direction, InOut, KeySpec, LoadedKey, Run,
-    XtsKey, gf128,
+    Backend, Buffer, DataUnitLen, DataUnitNumber, Direction, InOut, KeySpec, LoadedKey, Run, XtsKey,
 };
 use serde::{Deserialize, Serialize};
 
 use super::{REQUESTS, Requests};
 use crate::{
+    coprocessor::{BLOCK, powers},
     disk::KEY,
     plaintext::Pattern,
     stats::{self, Summary},
@@ -33,8 +33,6 @@ pub(super) const BUFFER: usize = 64 << 10;
 
 /// The paper's 50 MB, in whole buffers.
 pub(super) const BYTES: usize = 763 * BUFFER;
-
-pub(super) const BLOCK: usize = 16;
 
 /// What the parts take, and the whole.
 #[derive(Debug, Deserialize, Serialize)]
@@ -289,23 +287,6 @@ fn ecb(key: &dyn LoadedKey, direction: Direction, blocks: InOut<'_>) -> Result<(
     let unit = DataUnitLen::new(blocks.len()).map_err(|e| e.to_string())?;
     let run = Run::new(DataUnitNumber::from(0_u64), 1, unit, blocks).map_err(|e| e.to_string())?;
     key.crypt(direction, &mut [run]).map_err(|e| e.to_string())
-}
-
-/// The tweaks of a data unit from its first: eight side by side, as they do not wait
-/// for each other.
-pub(super) fn powers(first: &[u8], tweaks: &mut [u8]) {
-    let mut tweak = u128::from_le_bytes(first.try_into().expect("a block has 16 bytes"));
-    let mut eight = [0; 8];
-    for power in &mut eight {
-        *power = tweak;
-        tweak = gf128::mul_alpha(tweak);
-    }
-    for blocks in tweaks.chunks_exact_mut(8 * BLOCK) {
-        for (block, power) in blocks.chunks_exact_mut(BLOCK).zip(&mut eight) {
-            block.copy_from_slice(&power.to_le_bytes());
-            *power = gf128::mul_alpha8(*power);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::coprocessor::Linear;
+use crate::coprocessor::Linear;
 
 /// Cycles of requests by their data units of 512 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
@@ -51,7 +51,7 @@ mod simulated {
     };
 
     use super::{Cycles, Linear, Ways};
-    use crate::{demir::coprocessor::UNIT, disk::KEY, plaintext::Pattern};
+    use crate::{coprocessor::UNIT, disk::KEY, plaintext::Pattern};
 
     /// Requests of each kind. All take the same time but the first, whose descriptor's words
     /// the core's ring does not have yet.

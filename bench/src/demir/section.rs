@@ -7,12 +7,11 @@ use luxor_engine::Direction;
 
 use self::tables::head;
 use super::{
-    Case, Report,
-    coprocessor::{Configuration, Work},
-    published,
+    Case, Report, published,
     study::{Cost, DISKS, Study},
 };
 use crate::{
+    coprocessor::{Configuration, Work},
     fio::Access,
     plot::{self, Bar, Plot, Whose},
     section::{Paper, Section},
@@ -341,13 +340,16 @@ mod tests {
     use super::{
         super::{
             REQUESTS, ServedRate, breakdown,
-            coprocessor::{CONFIGURATIONS, Linear},
             cycles::{Cycles, Ways},
             study::{Breakdown, DigestTimes, Parts, Served},
         },
         *,
     };
-    use crate::{fio::Load, stats::Summary};
+    use crate::{
+        coprocessor::{CONFIGURATIONS, Linear},
+        fio::Load,
+        stats::Summary,
+    };
 
     fn summary(median: f64) -> Summary {
         Summary::of(vec![median]).unwrap()

@@ -18,14 +18,14 @@ use serde::{Deserialize, Serialize};
 use super::{
     Plan,
     breakdown::{BUFFER, BYTES},
-    coprocessor::{
-        CONFIGURATIONS, Configuration, Coprocessor, Device, Linear, Pace, SOFTWARE, Times, UNIT,
-        Work,
-    },
     cycles::{self, Cycles},
     published,
 };
 use crate::{
+    coprocessor::{
+        CONFIGURATIONS, Configuration, Coprocessor, Device, Linear, Pace, SOFTWARE, Times, UNIT,
+        Work,
+    },
     disk::{self, Transform},
     fio::{self, Access, Load},
     plaintext::{self, Pattern},

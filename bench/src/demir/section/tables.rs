@@ -5,10 +5,10 @@ use luxor_engine::Direction;
 
 use super::{of_direction, rounds};
 use crate::{
+    coprocessor::{CONFIGURATIONS, Configuration, Work},
     demir::{
         self, Case, Report,
         breakdown::{self, SoftwareTimes},
-        coprocessor::{CONFIGURATIONS, Configuration, Work},
         published,
         study::{Breakdown, Cost, Parts, Served, Study},
     },

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The paper's configurations: what a co-processor does, and what is left to the CPU.
+//! The configurations of Demir et al., 2020: what a co-processor does, and what is left to the CPU.
 //!
 //! The core is simulated a thousand times slower than it is. So its clock is what is taken
-//! from the simulation ([`super::cycles`]): here the CPU's engine makes the same bytes, and
+//! from the simulation ([`crate::demir`]): here the CPU's engine makes the same bytes, and
 //! a request ends no sooner than the core's would, its setting up included. Tweaks and XORs
 //! are the CPU's own and take what they take.
 
@@ -14,11 +14,9 @@ use std::{
 
 use luxor_engine::{
     Backend, CryptError, CryptErrorKind, DataUnitLen, DataUnitNumber, Direction, InOut, KeySpec,
-    LoadedKey, Mode, Run, XtsKey, check_runs,
+    LoadedKey, Mode, Run, XtsKey, check_runs, gf128,
 };
 use serde::{Deserialize, Serialize};
-
-use super::breakdown::{BLOCK, powers};
 
 /// Who does what with a request, and how long it is at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -41,11 +39,13 @@ pub(crate) enum Work {
     Offloaded,
 }
 
+pub(crate) const BLOCK: usize = 16;
+
 /// What a data unit of the paper has, and a sector.
-pub(super) const UNIT: usize = 512;
+pub(crate) const UNIT: usize = 512;
 
 /// Which the others must agree with.
-pub(super) const SOFTWARE: Configuration = configuration(Work::Software, 4096);
+pub(crate) const SOFTWARE: Configuration = configuration(Work::Software, 4096);
 
 /// The paper's, in its order, and the one that it asks for.
 pub(crate) const CONFIGURATIONS: [Configuration; 6] = [
@@ -66,7 +66,7 @@ const fn configuration(work: Work, request_bytes: usize) -> Configuration {
 
 impl Work {
     /// As heads of columns have it.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Software => "software",
             Self::Mixed => "mixed",
@@ -104,7 +104,7 @@ pub(crate) struct Linear {
 }
 
 impl Linear {
-    pub(super) fn of(self, units: usize) -> f64 {
+    pub(crate) fn of(self, units: usize) -> f64 {
         self.first + self.next * units.saturating_sub(1) as f64
     }
 }
@@ -173,14 +173,14 @@ impl Device {
 /// Where the time went.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Times {
-    pub(super) tweaks: Duration,
-    pub(super) first_xor: Duration,
-    pub(super) second_xor: Duration,
+    pub(crate) tweaks: Duration,
+    pub(crate) first_xor: Duration,
+    pub(crate) second_xor: Duration,
     /// The co-processor, with its setting up.
-    pub(super) device: Duration,
-    pub(super) requests: u64,
+    pub(crate) device: Duration,
+    pub(crate) requests: u64,
     /// Requests for which the CPU, in the co-processor's place, took longer than that.
-    pub(super) late: u64,
+    pub(crate) late: u64,
 }
 
 /// An XTS key in such a configuration. Requests are made one after the other, as by the
@@ -224,7 +224,7 @@ impl Coprocessor {
     }
 
     /// Where the time went since this was last asked.
-    pub(super) fn take_times(&self) -> Times {
+    pub(crate) fn take_times(&self) -> Times {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut state.times)
     }
@@ -368,6 +368,23 @@ fn ecb(key: &dyn LoadedKey, direction: Direction, blocks: &mut [u8]) -> Result<(
     let unit = DataUnitLen::new(blocks.len()).expect("a request is at most 16 MiB");
     let run = Run::new(DataUnitNumber::new(0), 1, unit, blocks).expect("one unit");
     key.crypt(direction, &mut [run])
+}
+
+/// The tweaks of a data unit from its first: eight side by side, as they do not wait
+/// for each other.
+pub(crate) fn powers(first: &[u8], tweaks: &mut [u8]) {
+    let mut tweak = u128::from_le_bytes(first.try_into().expect("a block has 16 bytes"));
+    let mut eight = [0; 8];
+    for power in &mut eight {
+        *power = tweak;
+        tweak = gf128::mul_alpha(tweak);
+    }
+    for blocks in tweaks.chunks_exact_mut(8 * BLOCK) {
+        for (block, power) in blocks.chunks_exact_mut(BLOCK).zip(&mut eight) {
+            block.copy_from_slice(&power.to_le_bytes());
+            *power = gf128::mul_alpha8(*power);
+        }
+    }
 }
 
 #[cfg(test)]
