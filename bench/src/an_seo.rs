@@ -192,17 +192,11 @@ const CPU_DEVICE_PART: usize = 16;
 const LONGEST: usize = 16 << 20;
 
 /// Sees to it that there is such an engine.
-///
-/// # Errors
-/// When there is none.
 pub(crate) fn check(plan: &Plan<'_>) -> Result<(), String> {
     cpu::kernels(plan.engine.as_deref()).map(drop)
 }
 
 /// Measures.
-///
-/// # Errors
-/// When memory lacks, something fails or makes wrong bytes.
 pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     let rounds = if plan.quick { 3 } else { 11 };
     let bytes = plan.bytes.unwrap_or(FILE / if plan.quick { 16 } else { 1 });

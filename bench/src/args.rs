@@ -70,9 +70,6 @@ pub(crate) struct Args {
 }
 
 /// The command line, parsed; the options that benches alone have are among the matches.
-///
-/// # Errors
-/// Clap's, which are also help and version texts.
 pub(crate) fn parse(
     words: impl IntoIterator<Item = OsString>,
     benches: &[Entry],

@@ -22,21 +22,12 @@ pub(crate) trait Bench: Sized {
     type Report: Serialize + Deserialize<'static>;
 
     /// By the options.
-    ///
-    /// # Errors
-    /// When they leave nothing to do.
     fn new(context: &Context, options: Self::Options) -> Result<Self, String>;
 
     /// Sees to it that nothing is missing here.
-    ///
-    /// # Errors
-    /// What is.
     fn check(&self) -> Result<(), String>;
 
     /// Measures.
-    ///
-    /// # Errors
-    /// When a program fails, memory or room lacks, or answers are wrong.
     fn measure(&self) -> Result<Self::Report, String>;
 
     /// What is said about it.

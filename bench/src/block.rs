@@ -173,9 +173,6 @@ pub(crate) struct Here {
 }
 
 /// Sees to it that nothing is missing.
-///
-/// # Errors
-/// What is.
 pub(crate) fn check(plan: &Plan) -> Result<Here, String> {
     if plan.bytes < LEAST {
         return Err("`block` takes a --size of 16M and more".to_owned());
@@ -200,10 +197,6 @@ pub(crate) fn check(plan: &Plan) -> Result<Here, String> {
 }
 
 /// Measures.
-///
-/// # Errors
-/// When a program fails or is missing, there is no room, or other bytes come back than
-/// were written.
 pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     let Here {
         in_memory,

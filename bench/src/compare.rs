@@ -75,9 +75,6 @@ struct Ratio {
 
 impl Record {
     /// Reads it.
-    ///
-    /// # Errors
-    /// When there is none, or it has no ratios.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let name = path.display().to_string();
         let text = fs::read_to_string(path).map_err(|e| format!("{name}: {e}"))?;

@@ -203,9 +203,6 @@ struct State {
 
 impl Coprocessor {
     /// `key` in `configuration`; `pace` is for what its co-processor does.
-    ///
-    /// # Errors
-    /// When the engine fails.
     pub(crate) fn new(
         backend: &dyn Backend,
         key: XtsKey,

@@ -37,7 +37,7 @@ use self::{
 };
 use crate::{
     bench::{Bench, Context},
-    cipher::Luxor,
+    cipher::{Luxor, direction_name},
     limit::Limit,
     rivals::Rival,
     size,
@@ -207,10 +207,6 @@ struct KernelRate {
 }
 
 /// Measures.
-///
-/// # Errors
-/// When there is nothing to measure, somebody's answer is wrong, memory lacks, or
-/// the limit is beyond belief.
 pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     let cases = matrix::cases(&plan.filter)?;
     let kernels = kernels(plan.engine.as_deref())?;
@@ -243,9 +239,6 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
 }
 
 /// The kernel that was asked for, or all that are present.
-///
-/// # Errors
-/// When that one is not.
 pub(crate) fn kernels(engine: Option<&str>) -> Result<Vec<Arc<dyn Backend>>, String> {
     let registry = Registry::cpu();
     match engine {
@@ -459,13 +452,6 @@ fn key_spec(mode: Mode, size: KeySize) -> KeySpec {
     match mode {
         Mode::Ctr => KeySpec::Ctr(key),
         _ => KeySpec::Ecb(key),
-    }
-}
-
-fn direction_name(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Encrypt => "encrypt",
-        Direction::Decrypt => "decrypt",
     }
 }
 

@@ -138,9 +138,6 @@ const ARRAYS: [usize; 7] = [512_000, 64_000, 20_000, 16_000, 14_000, 12_000, 800
 const SMALL: [usize; 4] = [1024, 256, 64, 16];
 
 /// Sees to it that there is such an engine, and such an array.
-///
-/// # Errors
-/// When there is none.
 pub(crate) fn check(plan: &Plan<'_>) -> Result<(), String> {
     cpu::kernels(plan.engine.as_deref())?;
     match plan.arrays().next() {
@@ -152,9 +149,6 @@ pub(crate) fn check(plan: &Plan<'_>) -> Result<(), String> {
 }
 
 /// Measures.
-///
-/// # Errors
-/// When memory lacks, something fails or makes wrong bytes.
 pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     let rounds = if plan.quick { 3 } else { 11 };
     let engines = cpu::kernels(plan.engine.as_deref())?

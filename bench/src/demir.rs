@@ -191,9 +191,6 @@ struct Samples {
 }
 
 /// Sees to it that nothing is missing.
-///
-/// # Errors
-/// What is.
 pub(crate) fn check(plan: &Plan) -> Result<bool, String> {
     disk::backend(&plan.engine)?;
     let needed = (plan.bytes.max(study::ROOM) as u64).saturating_add(128 << 20);
@@ -201,10 +198,6 @@ pub(crate) fn check(plan: &Plan) -> Result<bool, String> {
 }
 
 /// Measures.
-///
-/// # Errors
-/// When a program fails, there is no room, or other bytes come back than
-/// were written.
 pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     let in_memory = check(plan)?;
     let backend = disk::backend(&plan.engine)?;

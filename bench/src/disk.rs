@@ -61,9 +61,6 @@ impl Transform {
     }
 
     /// The disk, all of the file, AES-256-XTS by `engine`.
-    ///
-    /// # Errors
-    /// When there is no such file or engine.
     pub(crate) fn disk(self, file: &Path, engine: &str) -> Result<Disk, String> {
         let storage = File::options().read(true).write(true).open(file);
         let storage = storage.map_err(|e| format!("{}: {e}", file.display()))?;
@@ -128,9 +125,6 @@ impl Transform {
 }
 
 /// The engine of that name, or the best one for `auto`.
-///
-/// # Errors
-/// When it is not there.
 pub(crate) fn backend(name: &str) -> Result<Arc<dyn Backend>, String> {
     let registry = Registry::cpu();
     match name {

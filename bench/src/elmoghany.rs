@@ -94,9 +94,6 @@ impl Cycles {
 }
 
 /// Measures.
-///
-/// # Errors
-/// When a simulation fails, or makes other bytes than the engine.
 pub(crate) fn measure() -> Result<Report, String> {
     let record = include_str!("../../rtl/syn/record.json");
     let record = serde_json::from_str(record).map_err(|e| e.to_string())?;

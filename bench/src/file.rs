@@ -94,10 +94,6 @@ struct FileTimes {
 const DUMPS: usize = 8;
 
 /// Measures.
-///
-/// # Errors
-/// When a program fails or is missing, there is no room, or the file that comes back
-/// is another one.
 pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     let in_memory = check(plan)?;
     let folder = Folder::new(&plan.folder)?;
@@ -249,18 +245,12 @@ impl Session {
 }
 
 /// Whether the folder is in memory.
-///
-/// # Errors
-/// When what copies is not here, or [`check_room`]'s.
 pub(crate) fn check(plan: &Plan) -> Result<bool, String> {
     program::first_line("cp", &["--version"])?;
     check_room(plan)
 }
 
 /// Whether the folder is in memory.
-///
-/// # Errors
-/// When there is no such folder, or in it no room for the file twice.
 fn check_room(plan: &Plan) -> Result<bool, String> {
     let needed = (plan.bytes as u64)
         .saturating_mul(2)

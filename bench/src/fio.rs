@@ -120,9 +120,6 @@ pub(crate) struct Latency {
 }
 
 /// Does it for so long.
-///
-/// # Errors
-/// When `fio` fails or is missing, or the server does.
 pub(crate) fn throughput(
     uri: &OsStr,
     load: &Load,
@@ -146,9 +143,6 @@ pub(crate) fn throughput(
 }
 
 /// Reads 4 KiB at random places, one after the other, for so long.
-///
-/// # Errors
-/// Those of [`throughput`].
 pub(crate) fn latency(uri: &OsStr, disk_bytes: usize, turn: Duration) -> Result<Latency, String> {
     let load = Load {
         access: Access::Read,
@@ -173,9 +167,6 @@ pub(crate) fn latency(uri: &OsStr, disk_bytes: usize, turn: Duration) -> Result<
 
 /// Writes requests of 512 bytes to 128 KiB over four connections, 8 in flight on each,
 /// and reads them back: they bear checksums.
-///
-/// # Errors
-/// Those of [`throughput`], and when other bytes come back.
 pub(crate) fn verify(uri: &OsStr, disk_bytes: usize) -> Result<(), String> {
     let stretch = stretch(disk_bytes, 4);
     let words = [
@@ -201,9 +192,6 @@ pub(crate) fn verify(uri: &OsStr, disk_bytes: usize) -> Result<(), String> {
 }
 
 /// Its version.
-///
-/// # Errors
-/// When it is not there, or cannot do NBD.
 pub(crate) fn version() -> Result<String, String> {
     let engine = Command::new("fio").arg("--enghelp=nbd").output();
     if !engine.is_ok_and(|output| output.status.success()) {

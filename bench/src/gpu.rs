@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     an_seo::{BLOCK, PapersDevice, STREAMS, Step, Xts},
     bench::{Bench, Context, NoOptions},
+    cipher::direction_name,
     cpu,
     devices::{self, About, LuxorKernels, PaperKernels, Work},
     plaintext::Pattern,
@@ -151,17 +152,11 @@ const PATTERN: usize = 64 << 20;
 const SAMPLES: usize = 16;
 
 /// Sees to it that there is such an engine.
-///
-/// # Errors
-/// When there is none.
 pub(crate) fn check(plan: &Plan) -> Result<(), String> {
     cpu::kernels(plan.engine.as_deref()).map(drop)
 }
 
 /// Measures.
-///
-/// # Errors
-/// When memory lacks, something fails or makes wrong bytes.
 pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     let rounds = if plan.quick { 3 } else { 11 };
     let (found, absent) = devices::all();
@@ -496,10 +491,7 @@ fn rows(
         let own = &all[at + 1];
         Some(DeviceRate {
             key_bits: task.size.bits(),
-            direction: match task.direction {
-                Direction::Encrypt => "encrypt",
-                Direction::Decrypt => "decrypt",
-            },
+            direction: direction_name(task.direction),
             unit_bytes: UNITS[at],
             gb_per_s: rate(bytes, own)?,
             copy_gb_per_s: rate(bytes, copy)?,

@@ -98,9 +98,6 @@ fn run(args: &Args, matches: &ArgMatches) -> Result<(), String> {
 }
 
 /// Measures what is asked for, and writes it to where it goes.
-///
-/// # Errors
-/// When that cannot be done, or answers are wrong.
 fn measure(args: &Args, matches: &ArgMatches) -> Result<(), String> {
     let rivals = rivals::all().leak();
     let mut report = Report::begin(rivals);
@@ -160,9 +157,6 @@ fn measure(args: &Args, matches: &ArgMatches) -> Result<(), String> {
 }
 
 /// Writes the page and the pictures that are asked for.
-///
-/// # Errors
-/// When they cannot be drawn or written.
 fn show(report: &Report, args: &Args) -> Result<(), String> {
     if let Some(path) = &args.report {
         report::write(path, &report.page()?)?;

@@ -32,9 +32,6 @@ impl Pattern {
 pub(crate) const PIECE: usize = 1 << 20;
 
 /// A new file of `len` such bytes.
-///
-/// # Errors
-/// When it cannot be written, or is there.
 pub(crate) fn make(path: &Path, len: usize) -> Result<(), String> {
     let write = || {
         let mut file = BufWriter::with_capacity(PIECE, File::create_new(path)?);
@@ -50,9 +47,6 @@ pub(crate) fn make(path: &Path, len: usize) -> Result<(), String> {
 }
 
 /// Reads to the end.
-///
-/// # Errors
-/// When that fails, or what comes is anything but `len` such bytes.
 pub(crate) fn compare(mut from: impl Read, len: usize) -> Result<(), String> {
     let failed = |e: io::Error| format!("reading failed: {e}");
     let (mut pattern, mut wanted, mut found) = (Pattern::new(), vec![0; PIECE], vec![0; PIECE]);

@@ -98,9 +98,6 @@ impl Plot {
     }
 
     /// For a page, whose colours it has.
-    ///
-    /// # Errors
-    /// When it cannot be drawn.
     pub(crate) fn svg(&self) -> Result<String, String> {
         match &self.shape {
             Shape::Bars { unit, bars } => draw_bars(unit, bars),
@@ -111,9 +108,6 @@ impl Plot {
     }
 
     /// One for itself, on a page of whatever colours.
-    ///
-    /// # Errors
-    /// When it cannot be drawn.
     pub(crate) fn picture(&self) -> Result<String, String> {
         let svg = self.svg()?;
         let Some((head, body)) = svg.split_once('>') else {
@@ -371,6 +365,15 @@ pub(crate) fn value(value: f64) -> String {
         format!("{value:.4}")
     } else {
         format!("{value:.6}")
+    }
+}
+
+/// A number with at least two decimals and three digits.
+pub(crate) fn precise(value: f64) -> String {
+    if value.abs() >= 10.0 {
+        format!("{value:.2}")
+    } else {
+        self::value(value)
     }
 }
 

@@ -33,9 +33,6 @@ pub(crate) struct Lane {
 
 impl Lane {
     /// Runs a program to its end, by way of [`child`].
-    ///
-    /// # Errors
-    /// When it cannot be run or fails.
     pub(crate) fn run(&mut self, words: &[OsString], timed: bool) -> Result<(), String> {
         let line = || {
             let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
@@ -101,9 +98,6 @@ pub(crate) fn child(words: &[OsString]) -> ExitCode {
 }
 
 /// The first line of what a program prints: its version.
-///
-/// # Errors
-/// When it is not there, or fails.
 pub(crate) fn first_line(program: &str, words: &[&str]) -> Result<String, String> {
     let output = Command::new(program)
         .args(words)
@@ -122,9 +116,6 @@ pub(crate) fn first_line(program: &str, words: &[&str]) -> Result<String, String
 }
 
 /// Whether `folder` is in memory.
-///
-/// # Errors
-/// When there is no such folder, or in it no room for `needed` bytes, which are `what`.
 pub(crate) fn check_room(folder: &Path, needed: u64, what: &str) -> Result<bool, String> {
     let at = folder.display();
     let system = statfs(folder).map_err(|e| format!("{at}: {e}; see --dir"))?;
@@ -166,9 +157,6 @@ pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     /// A new one in `inside`.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     pub(crate) fn new(inside: &Path) -> Result<Self, String> {
         let path = inside.join(format!("luxor-bench-{}", std::process::id()));
         fs::DirBuilder::new()

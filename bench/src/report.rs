@@ -86,9 +86,6 @@ impl Report {
     }
 
     /// An earlier one, as [`Self::write`] left it.
-    ///
-    /// # Errors
-    /// When the file cannot be read, or is none.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let named = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
         let text = fs::read_to_string(path).map_err(|e| named(&e))?;
@@ -157,9 +154,6 @@ impl Report {
     }
 
     /// A record must be repeatable.
-    ///
-    /// # Errors
-    /// When it is not known from which commit the program was built.
     pub(crate) fn may_be_recorded(&self) -> Result<(), String> {
         let hint = "`cargo xtask bench --record bench/record`, with everything committed";
         match self.luxor.commit {
@@ -173,9 +167,6 @@ impl Report {
 
     /// Writes the report and the text into the machine's folder under `records`, and
     /// gives the report's path. A record of the same day is replaced.
-    ///
-    /// # Errors
-    /// When a file cannot be written.
     pub(crate) fn record(&self, records: &Path, text: &str) -> Result<PathBuf, String> {
         let folder = records.join(self.machine.folder());
         fs::create_dir_all(&folder)
@@ -194,9 +185,6 @@ impl Report {
     }
 
     /// The page about it.
-    ///
-    /// # Errors
-    /// When the template cannot be filled.
     pub(crate) fn page(&self) -> Result<String, String> {
         let page = Page {
             date: self.date.clone(),
@@ -213,9 +201,6 @@ impl Report {
     }
 
     /// The plots of the page as pictures of their own, and the names of their files.
-    ///
-    /// # Errors
-    /// When one cannot be drawn.
     pub(crate) fn pictures(&self) -> Result<Vec<(String, String)>, String> {
         let plots = self.sections().flat_map(|(name, section)| {
             let numbered = (1..).zip(section.plots);
@@ -269,9 +254,6 @@ impl Report {
     }
 
     /// Writes it as JSON.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
     pub(crate) fn write(&self, path: &Path) -> Result<(), String> {
         let json = serde_json::to_string_pretty(self).map_err(|e| e.to_string())?;
         write(path, &(json + "\n"))
@@ -279,9 +261,6 @@ impl Report {
 }
 
 /// Opens a file as [`Report::write`] will, and leaves what is in it.
-///
-/// # Errors
-/// When that fails.
 pub(crate) fn can_be_written(path: &Path) -> Result<(), String> {
     let is_new = fs::symlink_metadata(path).is_err();
     let file = fs::OpenOptions::new().append(true).create(true).open(path);
@@ -293,8 +272,6 @@ pub(crate) fn can_be_written(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// # Errors
-/// When it cannot be written.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
 }

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use self::{device::OnDevice, published::FILES};
 use crate::{
     bench::{Bench, Context, NoOptions},
-    cipher::{Cipher, Luxor},
+    cipher::{Cipher, Luxor, direction_name},
     cpu,
     devices::{self, About, Device, LuxorKernels, Work},
     plaintext::Pattern,
@@ -132,9 +132,6 @@ const LONGEST_ON_CPU_QUICK: usize = 8 << 10;
 const SAMPLE: f64 = 1e-3;
 
 /// Sees to it that there is such an engine, and such a file.
-///
-/// # Errors
-/// When there is none.
 pub(crate) fn check(plan: &Plan<'_>) -> Result<(), String> {
     cpu::kernels(plan.engine.as_deref())?;
     match plan.bytes {
@@ -147,9 +144,6 @@ pub(crate) fn check(plan: &Plan<'_>) -> Result<(), String> {
 }
 
 /// Measures.
-///
-/// # Errors
-/// When memory lacks, something fails or makes wrong bytes.
 pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     let rounds = if plan.quick { 3 } else { 11 };
     let longest = match (plan.bytes, plan.quick) {
@@ -266,7 +260,7 @@ fn time(
             rival: lane.rival,
             bytes_per_item: lane.bytes_per_item,
             cipher: task.cipher(),
-            direction: task.direction_name(),
+            direction: direction_name(task.direction),
             file_bytes: input.len(),
             milliseconds: Summary::of(samples)?.scaled(1e3),
         })
@@ -399,13 +393,6 @@ impl Task {
         match (self.mode, self.size) {
             (Mode::Xts, AesSize::Aes192) => format!("aes-{bits}-{mode} (non-standard)"),
             _ => format!("aes-{bits}-{mode}"),
-        }
-    }
-
-    fn direction_name(self) -> &'static str {
-        match self.direction {
-            Direction::Encrypt => "encrypt",
-            Direction::Decrypt => "decrypt",
         }
     }
 

@@ -55,9 +55,6 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a program that is going to listen at `socket`, and waits until it does.
     /// What it says goes to `log`.
-    ///
-    /// # Errors
-    /// When it does not come to that.
     pub(crate) fn start(words: &[OsString], socket: &Path, log: &Path) -> Result<Self, String> {
         let own = env::current_exe().map_err(|e| e.to_string())?;
         let line: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
@@ -99,9 +96,6 @@ impl Server {
     }
 
     /// Reads the disk, by `nbdcopy`.
-    ///
-    /// # Errors
-    /// When that fails, or it is anything but `len` bytes of the known ones.
     pub(crate) fn compare(&self, len: usize) -> Result<(), String> {
         let failed = |what: &dyn std::fmt::Display| format!("`nbdcopy`: {what}");
         let mut copy = Command::new("nbdcopy")
@@ -137,9 +131,6 @@ impl Server {
 
     /// Sends it a line and gives the line that it answers, without its end: for
     /// [`crate::disk`].
-    ///
-    /// # Errors
-    /// When it has ended.
     pub(crate) fn ask(&mut self) -> Result<String, String> {
         let (to, from) = self.pipes.as_mut().ok_or("the server has no pipes")?;
         let mut line = String::new();

@@ -97,9 +97,6 @@ impl Settings {
     }
 
     /// Those that are asked for; with `connections` when nothing is said about them.
-    ///
-    /// # Errors
-    /// When there is none.
     pub(crate) fn loads(&self, connections: &[usize]) -> Result<Vec<Load>, String> {
         let connections = match self.connections.as_slice() {
             [] => connections,
@@ -126,8 +123,6 @@ impl Settings {
         Ok(loads)
     }
 
-    /// # Errors
-    /// When this program cannot find itself.
     pub(crate) fn luxor(&self) -> Result<PathBuf, String> {
         let own = std::env::current_exe().map_err(|e| e.to_string())?;
         let beside = own.with_file_name("luxor");

@@ -2,9 +2,6 @@
 //! Lengths in bytes as they are written and read by people.
 
 /// A number of bytes, with K, M or G (or KiB, MiB, GiB) for powers of 1024.
-///
-/// # Errors
-/// What is wrong with `text`.
 pub(crate) fn parse(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {

@@ -119,17 +119,11 @@ impl Keyslot {
 }
 
 /// The version of what it is compared with.
-///
-/// # Errors
-/// When that is not here.
 pub(crate) fn check() -> Result<String, String> {
     program::first_line("cryptsetup", &["--version"])
 }
 
 /// Measures.
-///
-/// # Errors
-/// When a program fails or is missing, or there is no room.
 pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     let cryptsetup = check()?;
     let folder = Folder::new(&plan.folder)?;

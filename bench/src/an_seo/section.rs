@@ -8,7 +8,6 @@ use crate::{
     rivals,
     section::{Paper, Row, Section, Table, cell},
     size,
-    stats::Summary,
 };
 
 const PAPER: Paper = Paper {
@@ -115,7 +114,7 @@ impl Report {
                 encryption_ms,
                 ..
             } = row;
-            let cells = [streams.to_string(), milliseconds(encryption_ms)];
+            let cells = [streams.to_string(), encryption_ms.text(2)];
             Row::new(plot::Whose::Rival, contestant, cells)
         });
         let bytes = size::text(self.file_bytes);
@@ -198,11 +197,6 @@ impl Report {
     }
 }
 
-/// With the quartiles.
-fn milliseconds(ms: &Summary) -> String {
-    ms.text(if ms.median >= 100.0 { 0 } else { 2 })
-}
-
 impl Whose {
     /// The paper's systems and libraries are others.
     fn of_row(self) -> plot::Whose {
@@ -225,7 +219,7 @@ impl super::SystemTimes {
         }
         let total = Some(self.total_ms);
         let cells = [self.alpha_ms, self.encryption_ms, total, self.kernels_ms];
-        let cells = cells.map(|ms| cell(ms, |ms| milliseconds(&ms)));
+        let cells = cells.map(|ms| cell(ms, |ms| ms.text(2)));
         Row::new(self.whose.of_row(), name, cells)
     }
 }
@@ -251,6 +245,7 @@ mod tests {
 
     use super::*;
     use crate::an_seo::{Rates, SystemTimes};
+    use crate::stats::Summary;
 
     fn summary(value: f64) -> Summary {
         Summary::of(vec![value]).unwrap()

@@ -70,9 +70,6 @@ impl Contestant {
     }
 
     /// Its own word for it.
-    ///
-    /// # Errors
-    /// When the program is not there.
     pub(super) fn version(self, luxor: &Path) -> Result<String, String> {
         match self {
             Self::Luxor | Self::Luxor512 => {
@@ -125,9 +122,6 @@ impl Files<'_> {
     }
 
     /// Makes what `contestants` need, of `len` known bytes.
-    ///
-    /// # Errors
-    /// When a file cannot be written, or `luxor encrypt` fails.
     pub(super) fn make(&self, contestants: &[Contestant], len: usize) -> Result<(), String> {
         let (plain, key) = (self.path(PLAIN), self.path(KEY_FILE));
         fs::write(&key, [0x4b; 32]).map_err(|e| format!("{}: {e}", key.display()))?;

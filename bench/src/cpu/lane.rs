@@ -6,7 +6,12 @@ use std::time::{Duration, Instant};
 use luxor_engine::{Buffer, InOut};
 
 use super::matrix::{Case, ResultPlace};
-use crate::{cipher::Cipher, limit::Limit, rivals::About, size};
+use crate::{
+    cipher::{Cipher, direction_name},
+    limit::Limit,
+    rivals::About,
+    size,
+};
 
 /// How often, and for how long.
 pub(super) struct Rounds {
@@ -87,9 +92,6 @@ impl Lane {
     }
 
     /// Compares every byte of the answer with `expected`.
-    ///
-    /// # Errors
-    /// When the cipher fails or one byte differs.
     pub(super) fn check(
         &mut self,
         case: &Case,
@@ -112,7 +114,7 @@ impl Lane {
             self.threads,
             case.mode,
             case.key_size.bytes() * 8,
-            super::direction_name(case.direction),
+            direction_name(case.direction),
             size::text(case.unit),
             size::text(case.call),
         ))
@@ -274,9 +276,6 @@ impl Bytes {
 }
 
 /// Page-aligned memory, all pages present.
-///
-/// # Errors
-/// When there is too little.
 pub(crate) fn memory(len: usize) -> Result<Buffer, String> {
     let mut buffer = Buffer::try_zeroed(len).map_err(|_| {
         format!(

@@ -66,9 +66,6 @@ pub(crate) struct Filter {
 }
 
 /// The cases, in the order of the tables.
-///
-/// # Errors
-/// When a length suits no data unit, or nothing is left.
 pub(crate) fn cases(filter: &Filter) -> Result<Vec<Case>, String> {
     let all_units = [16, 512, 4096, 64 << 10, 1 << 20];
     let units = or(&filter.units, &all_units);

@@ -4,14 +4,14 @@
 use std::{num::NonZeroUsize, thread};
 
 use luxor_engine::{
-    AesKey, Backend, Chains, Construction, DataUnitLen, DataUnitNumber, Direction, Executor, InOut,
-    KeyError, KeySize, KeySpec, LoadedKey, Message, ParallelOfbKey, Run, TweakSchedule,
+    AesKey, Backend, Chains, Construction, DataUnitNumber, Direction, Executor, InOut, KeyError,
+    KeySize, KeySpec, LoadedKey, Message, ParallelOfbKey, TweakSchedule,
 };
 use luxor_reference::TweakableOfb;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use super::{ARRAYS, SMALL};
-use crate::rivals::Rival;
+use crate::{cipher::crypt, rivals::Rival};
 
 /// A thread a chain, and one for each half of a message in CTR.
 pub(super) const THREADS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
@@ -63,9 +63,6 @@ pub(super) struct Lane<'a> {
 }
 
 /// The engine in all forms and ways, and the rivals.
-///
-/// # Errors
-/// When a key is refused.
 pub(super) fn all<'a>(
     backend: &dyn Backend,
     executor: &'a Executor,
@@ -140,9 +137,6 @@ pub(super) fn all<'a>(
 
 /// Compares the engine's answer in one call (CTR: in calls of 1 MiB) with the reference's, as
 /// far as that goes, and all others, in arrays of each length, with that, in whole.
-///
-/// # Errors
-/// What differs.
 pub(super) fn check(
     backend: &dyn Backend,
     lanes: &[Lane<'_>],
@@ -188,9 +182,6 @@ pub(super) fn check(
 }
 
 /// A message in output feedback.
-///
-/// # Errors
-/// When the engine has none.
 pub(super) fn message(key: &dyn LoadedKey, iv: u64) -> Result<Message, String> {
     let messages = key.messages().ok_or("the engine has no messages")?;
     Ok(messages.begin(DataUnitNumber::from(iv)))
@@ -222,11 +213,8 @@ fn halves(
 /// The bytes of a message in CTR from byte `at` on, which begins a block.
 fn ctr(key: &dyn LoadedKey, at: usize, input: &[u8], output: &mut [u8]) -> Result<(), String> {
     let counter = u128::from(IV) + at as u128 / 16;
-    let unit = DataUnitLen::new(input.len()).map_err(|e| e.to_string())?;
-    let buf = InOut::Separate { input, output };
-    let run = Run::new(DataUnitNumber::new(counter), 1, unit, buf).map_err(|e| e.to_string())?;
-    let done = key.crypt(Direction::Encrypt, &mut [run]);
-    done.map_err(|e| e.to_string())
+    let (unit, buf) = (input.len(), InOut::Separate { input, output });
+    crypt(key, Direction::Encrypt, counter, unit, buf)
 }
 
 impl Lane<'_> {
@@ -280,9 +268,6 @@ impl Form {
     }
 
     /// Its key with the engine.
-    ///
-    /// # Errors
-    /// When the engine refuses it.
     pub(super) fn load(self, backend: &dyn Backend) -> Result<Box<dyn LoadedKey>, String> {
         let spec = self.spec().map_err(|e| e.to_string())?;
         backend.load_key(&spec).map_err(|e| e.to_string())

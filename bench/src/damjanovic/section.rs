@@ -147,7 +147,7 @@ fn beside(
     places: &[usize],
 ) -> Table {
     let printed_rows = printed.iter().flat_map(|table| {
-        table.rows.iter().map(|(what, figures)| {
+        table.rows().map(|(what, figures)| {
             let cells = places.iter().map(|&place| figures[place]);
             Row::new(Whose::Paper, format!("Table {}: {what}", table.name), cells)
         })
@@ -209,21 +209,18 @@ impl Engine {
             whose: Whose::Luxor,
             points: line(at, &|row| Some(row.of_ofb.as_ref()?.median)),
         });
-        let printed = FORMS.into_iter().flat_map(|(_, name, tables)| {
-            let arrays = &arrays;
-            tables.iter().take(1).map(move |table| {
-                let (_, figures) = table.rows[2];
-                let points = arrays.iter().filter_map(|array| {
-                    let place = ARRAYS
-                        .iter()
-                        .position(|&bytes| bytes == array.array_bytes)?;
-                    Some((array.array_bytes as f64, figures[place].parse().ok()?))
-                });
-                Line {
-                    name: format!("the paper's 2x 128 {name}, Table {}", table.name),
-                    whose: Whose::Paper,
-                    points: points.collect(),
-                }
+        let printed = FORMS.into_iter().filter_map(|(_, name, tables)| {
+            let table = tables.first()?;
+            let (_, figures) = table.rows().nth(2)?;
+            let points = arrays.iter().filter_map(|array| {
+                let bytes = array.array_bytes;
+                let place = ARRAYS.iter().position(|&other| other == bytes)?;
+                Some((bytes as f64, figures[place].parse().ok()?))
+            });
+            Some(Line {
+                name: format!("the paper's 2x 128 {name}, Table {}", table.name),
+                whose: Whose::Paper,
+                points: points.collect(),
             })
         });
         let across = "bytes of the input array";

@@ -38,9 +38,6 @@ pub(super) struct StreamsRate {
 }
 
 /// Times `bytes` of each number of streams, in alternation.
-///
-/// # Errors
-/// When the engine has no messages or makes wrong bytes.
 pub(super) fn measure(
     backend: &dyn Backend,
     bytes: usize,

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{REQUESTS, Requests};
 use crate::{
+    cipher::{crypt, direction_name},
     coprocessor::{BLOCK, powers},
     disk::KEY,
     plaintext::Pattern,
@@ -80,9 +81,6 @@ const PARTS: [Part; 6] = [
 ];
 
 /// All rows of both tables.
-///
-/// # Errors
-/// When the engine fails, or the parts make other bytes than the whole.
 pub(super) fn measure(backend: &dyn Backend, quick: bool) -> Result<Vec<SoftwareTimes>, String> {
     let mut rows = Vec::new();
     for direction in [Direction::Encrypt, Direction::Decrypt] {
@@ -92,10 +90,7 @@ pub(super) fn measure(backend: &dyn Backend, quick: bool) -> Result<Vec<Software
                 .map_err(|e| format!("{}: {e}", requests.text()))?;
             let seconds = work.time(if quick { 3 } else { 31 })?;
             rows.push(SoftwareTimes {
-                direction: match direction {
-                    Direction::Encrypt => "encrypt",
-                    Direction::Decrypt => "decrypt",
-                },
+                direction: direction_name(direction),
                 requests,
                 seconds,
             });
@@ -284,9 +279,7 @@ impl Work {
 
 /// Blocks as one data unit.
 fn ecb(key: &dyn LoadedKey, direction: Direction, blocks: InOut<'_>) -> Result<(), String> {
-    let unit = DataUnitLen::new(blocks.len()).map_err(|e| e.to_string())?;
-    let run = Run::new(DataUnitNumber::from(0_u64), 1, unit, blocks).map_err(|e| e.to_string())?;
-    key.crypt(direction, &mut [run]).map_err(|e| e.to_string())
+    crypt(key, direction, 0_u64, blocks.len(), blocks)
 }
 
 #[cfg(test)]

@@ -41,9 +41,7 @@ pub(super) use self::simulated::measure;
 
 #[cfg(feature = "fpga")]
 mod simulated {
-    use luxor_engine::{
-        DataUnitLen, DataUnitNumber, Direction, InOut, KeySpec, Mode, Registry, Run, XtsKey,
-    };
+    use luxor_engine::{DataUnitNumber, Direction, InOut, KeySpec, Mode, Registry, XtsKey};
     use luxor_engine_fpga::{
         Driver,
         driver::{Descriptor, SlotKey},
@@ -51,7 +49,7 @@ mod simulated {
     };
 
     use super::{Cycles, Linear, Ways};
-    use crate::{coprocessor::UNIT, disk::KEY, plaintext::Pattern};
+    use crate::{cipher::crypt, coprocessor::UNIT, disk::KEY, plaintext::Pattern};
 
     /// Requests of each kind. All take the same time but the first, whose descriptor's words
     /// the core's ring does not have yet.
@@ -61,9 +59,6 @@ mod simulated {
     const UNITS: u32 = 8;
 
     /// Measures, and compares what the core makes with what the engine makes.
-    ///
-    /// # Errors
-    /// When the simulation fails, or makes other bytes.
     pub(in super::super) fn measure() -> Result<Cycles, String> {
         let ways = |ecb: bool| -> Result<Ways, String> {
             let way = |direction| -> Result<Linear, String> {
@@ -149,14 +144,11 @@ mod simulated {
         let backend = Registry::cpu().best(Mode::Xts).map_err(|e| e.to_string())?;
         let key = backend.load_key(&spec).map_err(|e| e.to_string())?;
         let mut output = vec![0; input.len()];
-        let unit = DataUnitLen::new(UNIT).map_err(|e| e.to_string())?;
         let io = InOut::Separate {
             input,
             output: &mut output,
         };
-        let run = Run::new(DataUnitNumber::new(0), 1, unit, io).map_err(|e| e.to_string())?;
-        key.crypt(direction, &mut [run])
-            .map_err(|e| e.to_string())?;
+        crypt(&*key, direction, 0_u64, UNIT, io)?;
         Ok(output)
     }
 

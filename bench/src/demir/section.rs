@@ -53,7 +53,12 @@ impl Report {
             conclusion: self.conclusion(),
             plots: plots.chain(study).collect(),
             tables: self.tables(),
-            details: self.served.iter().map(Case::table).collect(),
+            details: self
+                .study
+                .iter()
+                .flat_map(Study::details)
+                .chain(self.served.iter().map(Case::table))
+                .collect(),
             notes: self.notes(),
             absent: self.all_absent(),
         }

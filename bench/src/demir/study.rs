@@ -9,9 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use luxor_engine::{
-    Backend, Buffer, DataUnitLen, DataUnitNumber, Direction, InOut, LoadedKey, Run,
-};
+use luxor_engine::{Backend, Buffer, Direction, InOut};
 use md5::{Digest, Md5, digest};
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +20,7 @@ use super::{
     published,
 };
 use crate::{
+    cipher::{crypt, direction_name},
     coprocessor::{
         CONFIGURATIONS, Configuration, Coprocessor, Device, Linear, Pace, SOFTWARE, Times, UNIT,
         Work,
@@ -124,10 +123,6 @@ pub(super) const ROOM: usize = DISKS[1];
 pub(super) const DISKS: [usize; 2] = [256 << 20, 512 << 20];
 
 /// Measures; `serve`: Figure 5, too.
-///
-/// # Errors
-/// When there is no simulation of the core, something fails, or bytes are not as they must
-/// be.
 pub(super) fn measure(
     plan: &Plan,
     backend: &Arc<dyn Backend>,
@@ -219,14 +214,20 @@ fn compare_all(backend: &dyn Backend) -> Result<usize, String> {
     for (writer, writes) in all.iter().zip(CONFIGURATIONS) {
         let mut cipher = Buffer::zeroed(LEN);
         cipher.copy_from_slice(&plain);
-        crypt(writer, Direction::Encrypt, 0, InOut::InPlace(&mut cipher))?;
+        crypt(
+            writer,
+            Direction::Encrypt,
+            0_u64,
+            UNIT,
+            InOut::InPlace(&mut cipher),
+        )?;
         for (reader, reads) in all.iter().zip(CONFIGURATIONS) {
             let mut found = Buffer::zeroed(LEN);
             let io = InOut::Separate {
                 input: &cipher,
                 output: &mut found,
             };
-            crypt(reader, Direction::Decrypt, 0, io)?;
+            crypt(reader, Direction::Decrypt, 0_u64, UNIT, io)?;
             if found[..] != plain[..] {
                 return Err(format!(
                     "{} does not read what {} wrote",
@@ -238,18 +239,6 @@ fn compare_all(backend: &dyn Backend) -> Result<usize, String> {
         }
     }
     Ok(pairs)
-}
-
-fn crypt(
-    key: &dyn LoadedKey,
-    direction: Direction,
-    sector: u64,
-    io: InOut<'_>,
-) -> Result<(), String> {
-    let unit = DataUnitLen::new(UNIT).map_err(|e| e.to_string())?;
-    let first = DataUnitNumber::from(sector);
-    let run = Run::new(first, 1, unit, io).map_err(|e| e.to_string())?;
-    key.crypt(direction, &mut [run]).map_err(|e| e.to_string())
 }
 
 /// Tables 1 and 2.
@@ -282,7 +271,13 @@ fn breakdown(
             let begun = Instant::now();
             for from in (0..bytes[at]).step_by(buffer.len()) {
                 let sector = (from / UNIT) as u64;
-                crypt(&keys[at], direction, sector, InOut::InPlace(&mut buffer))?;
+                crypt(
+                    &keys[at],
+                    direction,
+                    sector,
+                    UNIT,
+                    InOut::InPlace(&mut buffer),
+                )?;
             }
             samples[at].push((begun.elapsed(), keys[at].take_times()));
         }
@@ -321,10 +316,7 @@ impl Breakdown {
         };
         let sum = |of: fn(&Times) -> u64| samples.iter().map(|(_, times)| of(times)).sum::<u64>();
         Ok(Self {
-            direction: match direction {
-                Direction::Encrypt => "encrypt",
-                Direction::Decrypt => "decrypt",
-            },
+            direction: direction_name(direction),
             configuration,
             total: summary(&|total, _| total.as_secs_f64())?,
             parts,
@@ -493,7 +485,7 @@ impl Times {
 
 #[cfg(test)]
 mod tests {
-    use luxor_engine::{BackendError, BackendInfo, CryptError, KeySpec, Registry};
+    use luxor_engine::{BackendError, BackendInfo, CryptError, KeySpec, LoadedKey, Registry, Run};
 
     use super::*;
 

@@ -168,9 +168,6 @@ struct Call {
 
 impl Launch {
     /// With groups of `threads`.
-    ///
-    /// # Errors
-    /// When it would leave a memory, so that none that gets through does.
     fn call(&self, threads: u32) -> Result<Call, String> {
         let fits = |memory: Memory, from: u32, count: u64| {
             let end = (u64::from(from) + count) * 16;
@@ -254,9 +251,6 @@ impl Launch {
 }
 
 /// A range in both of two memories.
-///
-/// # Errors
-/// When it is not.
 fn within(range: &Range<usize>, memory: Memory, host: Host) -> Result<(), String> {
     if range.start <= range.end && range.end <= memory.len && range.end <= host.len {
         return Ok(());

@@ -17,9 +17,7 @@ pub(super) use self::simulated::measure;
 
 #[cfg(feature = "fpga")]
 mod simulated {
-    use luxor_engine::{
-        DataUnitLen, DataUnitNumber, Direction, KeySpec, Mode, Registry, Run, XtsKey,
-    };
+    use luxor_engine::{DataUnitNumber, Direction, InOut, KeySpec, Mode, Registry, XtsKey};
     use luxor_engine_fpga::{
         Driver,
         driver::{Descriptor, SlotKey},
@@ -27,7 +25,7 @@ mod simulated {
     };
 
     use super::super::Cycles;
-    use crate::{disk, plaintext::Pattern};
+    use crate::{cipher::crypt, disk, plaintext::Pattern};
 
     const DESIGNS: [(&str, Design); 3] = [
         ("paper", Design::Paper),
@@ -36,9 +34,6 @@ mod simulated {
     ];
 
     /// Measures, and compares what the cores make with what the engine makes.
-    ///
-    /// # Errors
-    /// When a simulation fails, or makes other bytes.
     pub(in super::super) fn measure() -> Result<Vec<Cycles>, String> {
         let of = |(name, design)| {
             let mut core = Core::new(design)?;
@@ -111,10 +106,7 @@ mod simulated {
         let key = engine
             .load_key(&KeySpec::Xts(key))
             .map_err(|e| e.to_string())?;
-        let unit = DataUnitLen::new(len).map_err(|e| e.to_string())?;
-        let run = Run::new(DataUnitNumber::new(7), 1, unit, bytes).map_err(|e| e.to_string())?;
-        let done = key.crypt(Direction::Encrypt, &mut [run]);
-        done.map_err(|e| e.to_string())
+        crypt(&*key, Direction::Encrypt, 7_u64, len, InOut::InPlace(bytes))
     }
 
     #[cfg(test)]

@@ -132,9 +132,9 @@ impl DeviceRate {
 
     fn row(&self) -> Row {
         let cells = [&self.gb_per_s, &self.copy_gb_per_s, &self.of_copy];
-        let cells = cells.map(|summary| plot::value(summary.median));
+        let cells = cells.map(|summary| number(summary.median));
         let mark = cell(self.of_copy_mark, |mark| format!("{mark:.2}"));
-        let of_4096 = cell(self.of_4096, |of| plot::value(of.median));
+        let of_4096 = cell(self.of_4096, |of| number(of.median));
         let cells = cells.into_iter().chain([mark, of_4096]);
         Row::new(Whose::Luxor, self.name(), cells)
     }
@@ -149,8 +149,18 @@ impl Beside {
     fn row(&self) -> Row {
         let cells = [&self.kernels, &self.total].into_iter().flat_map(|rates| {
             let all = [&rates.gb_per_s, &rates.papers_gb_per_s, &rates.times];
-            all.map(|summary| plot::value(summary.median))
+            all.map(|summary| number(summary.median))
         });
         Row::new(Whose::Luxor, self.name(), cells)
     }
+}
+
+/// In as many digits as differ.
+fn number(number: f64) -> String {
+    let digits = match number {
+        10.0.. => 1,
+        0.1.. => 3,
+        _ => 4,
+    };
+    format!("{number:.digits$}")
 }

@@ -166,7 +166,7 @@ impl Report {
             Row::new(Whose::Paper, name, ["not said", mode, gbps])
         });
         Table::new(
-            "Table VI: AES-128, encryption of the longest file",
+            "Table VI: AES-128, encryption of the longest file, Gbps (10^9 bits a second)",
             "Who",
             ["File", "Mode", "Gbps"],
             ours.chain(printed),

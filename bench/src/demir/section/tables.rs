@@ -12,7 +12,7 @@ use crate::{
         published,
         study::{Breakdown, Cost, Parts, Served, Study},
     },
-    plot::{Whose, value},
+    plot::{Whose, precise, value},
     program,
     section::{NOTHING, Row, Table, cell},
     size,
@@ -43,6 +43,9 @@ const LINES: [Line; 5] = [
     ("co-processor, with its setting up", |parts| &parts.device),
     ("other", |parts| &parts.other),
 ];
+
+/// Of Figure 4.
+const DIGEST: [&str; 4] = ["Total", "MD5", "Decryption", "Reading, and the rest"];
 
 impl Report {
     pub(super) fn tables(&self) -> Vec<Table> {
@@ -112,7 +115,7 @@ impl Report {
         let lines = lines.map(|(what, part)| {
             let cells = rows.iter().map(|row| {
                 let (part, whole) = (part(&row.seconds).median, row.seconds.whole.median);
-                format!("{} ({:.0} %)", value(part * 1e3), part / whole * 100.0)
+                format!("{} ({:.0} %)", precise(part * 1e3), part / whole * 100.0)
             });
             Row::new(Whose::Luxor, *what, cells)
         });
@@ -221,6 +224,11 @@ impl Cost {
                 both.map(|cycles| format!("{:.1}", cycles.next)),
                 simulated,
             ));
+            rows.push(row(
+                &format!("{name}, 4 KiB, cycles alone, \u{b5}s"),
+                both.map(|cycles| value(cycles.of(8) / self.clock_mhz)),
+                "cycles at the clock",
+            ));
         }
         for (name, _, work) in ways {
             let pace = self.pace(work);
@@ -298,9 +306,31 @@ impl Study {
             let decryption = format!("{seconds:.2} (Table 2)");
             Row::new(Whose::Paper, name, [NOTHING, NOTHING, &decryption, NOTHING])
         });
-        let heads = ["Total", "MD5", "Decryption", "Reading, and the rest"];
         let caption = "Figure 4: MD5 of an encrypted file, seconds for 50 MB";
-        Table::new(caption, "Configuration", heads, ours.chain(printed))
+        Table::new(caption, "Configuration", DIGEST, ours.chain(printed))
+    }
+
+    /// The seconds of Tables 1 and 2 and of Figure 4 with more digits.
+    pub(super) fn details(&self) -> [Table; 2] {
+        let four = |summary: &Summary| format!("{:.4}", summary.median);
+        let rows = self.breakdown.iter().map(|row| {
+            let parts = LINES
+                .iter()
+                .map(|(_, part)| cell(row.parts.as_ref(), |parts| four(part(parts))));
+            let name = format!("{}, {}", row.direction, head(row.configuration));
+            let cells = std::iter::once(four(&row.total)).chain(parts);
+            Row::new(Whose::Luxor, name, cells)
+        });
+        let heads = LINES.iter().map(|(what, _)| *what);
+        let heads = std::iter::once("Total").chain(heads);
+        let digests = self.digest.iter().map(|row| {
+            let cells = [&row.total, &row.md5, &row.driver, &row.rest].map(four);
+            Row::new(Whose::Luxor, head(row.configuration), cells)
+        });
+        [
+            Table::new("Tables 1 and 2, seconds", "Configuration", heads, rows),
+            Table::new("Figure 4, seconds", "Configuration", DIGEST, digests),
+        ]
     }
 
     /// Figure 5's rows of configurations.
