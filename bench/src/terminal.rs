@@ -111,8 +111,8 @@ mod tests {
         let line = "word ".repeat(20);
         let rest = "word ".repeat(10);
         let expected = format!(
-            "A title\n{}\n{}\n\nTimes\n                a head that\n\
-             Who      ms       is broken\n\
+            "A title\n{}\n{}\n\nTimes\n             a head that is\n\
+             Who      ms          broken\n\
              \u{b5} one     1               2\n\
              two    1000               -\n\nno rows of cuda: none\n",
             line.trim_end(),
