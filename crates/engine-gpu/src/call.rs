@@ -4,46 +4,55 @@
 
 use std::{collections::VecDeque, ops::Range};
 
-use luxor_engine::{Direction, InOut, Run};
+use luxor_engine::{CryptError, CryptErrorKind, Direction, InOut, LoadedKey, Run, check_runs};
 
 use crate::{
-    backend::GpuKey,
-    device::{BLOCK, Device, DeviceError, Piece, Queue},
-    launch::Launch,
-    plan::{Batch, Group, Part, Plan, UnitLayout},
+    device::{Device, Queue},
+    error::DeviceError,
+    layout::{Piece, UnitLayout},
+    loaded_key::GpuKey,
+    plan::{Batch, BatchPart, Plan},
     pool::Lease,
+    span::Span,
 };
 
-pub(crate) struct Call<'c, 'r, D: Device> {
+impl<D: Device> LoadedKey for GpuKey<D> {
+    fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
+        check_runs(self.mode, runs)?;
+        let call = Call::new(self, direction, runs);
+        call.run().map_err(|(done, error)| {
+            let (backend, message) = (self.backend, error.to_string());
+            CryptError::new(done, CryptErrorKind::Device { backend, message })
+        })
+    }
+
+    fn whole_from(&self) -> usize {
+        0
+    }
+}
+
+struct Call<'c, 'r, D: Device> {
     key: &'c GpuKey<D>,
     direction: Direction,
-    /// Whether it is XTS.
-    tweaks: bool,
     plan: Plan<'c, 'r>,
     /// Bytes of a batch.
     target: usize,
 }
 
 impl<'c, 'r, D: Device> Call<'c, 'r, D> {
-    pub(crate) fn new(
-        key: &'c GpuKey<D>,
-        direction: Direction,
-        tweaks: bool,
-        runs: &'c mut [Run<'r>],
-    ) -> Self {
+    fn new(key: &'c GpuKey<D>, direction: Direction, runs: &'c mut [Run<'r>]) -> Self {
         let total: usize = runs.iter().map(Run::len).sum();
         let share = total.div_ceil(key.pool().limit().max(1));
         Self {
             key,
             direction,
-            tweaks,
-            plan: Plan::new(runs, tweaks),
+            plan: Plan::new(runs, key.has_tweaks()),
             target: share.max(key.pool().tuning().least_batch),
         }
     }
 
     /// All of it, or so many units in order and why no more.
-    pub(crate) fn run(mut self) -> Result<(), (usize, DeviceError)> {
+    fn run(mut self) -> Result<(), (usize, DeviceError)> {
         let (mut done, mut failure) = (0, None);
         let mut flights = VecDeque::new();
         let mut spare = None;
@@ -112,7 +121,7 @@ impl<'c, 'r, D: Device> Call<'c, 'r, D> {
     fn depart(&mut self, lease: Lease<'c, D>) -> Result<Flight<'c, D>, DeviceError> {
         let batch = self.plan.next_batch(lease.sizes(), self.target);
         let mut flight = Flight { lease, batch };
-        match flight.begin(self.key, self.tweaks, self.direction) {
+        match flight.begin(self.key, self.direction) {
             Ok(()) => Ok(flight),
             Err(error) => {
                 flight.lease.fail(&error);
@@ -132,23 +141,15 @@ struct Flight<'c, D: Device> {
 }
 
 impl<D: Device> Flight<'_, D> {
-    fn begin(
-        &mut self,
-        key: &GpuKey<D>,
-        tweaks: bool,
-        direction: Direction,
-    ) -> Result<(), DeviceError> {
+    fn begin(&mut self, key: &GpuKey<D>, direction: Direction) -> Result<(), DeviceError> {
         let device = self.lease.device();
         let Batch {
-            parts,
-            groups,
-            uses,
-            ..
+            parts, spans, uses, ..
         } = &mut self.batch;
         find_ways(key, parts);
         let queue = self.lease.queue(*uses);
         stage(queue.staging(), parts);
-        number(queue.pieces(), groups, parts);
+        number(queue.pieces(), spans, parts);
         queue.upload_pieces(parts.len())?;
         for range in staged(parts, |part| !part.goes) {
             queue.upload_staging(range)?;
@@ -163,8 +164,8 @@ impl<D: Device> Flight<'_, D> {
                 queue.upload(from.as_ptr(), from.len(), part.at)?;
             }
         }
-        for group in &*groups {
-            for launch in Span::of(group).launches(tweaks, direction) {
+        for span in &*spans {
+            for launch in span.launches(key.has_tweaks(), direction) {
                 queue.launch(key.on(device), &launch)?;
             }
         }
@@ -212,7 +213,7 @@ fn land<'p, D: Device>(
 
 /// Which parts need no staging memory: long ones in pinned memory. What comes back in place
 /// is always staged, so that the input is there until the batch is done.
-fn find_ways<D: Device>(key: &GpuKey<D>, parts: &mut [Part<'_>]) {
+fn find_ways<D: Device>(key: &GpuKey<D>, parts: &mut [BatchPart<'_>]) {
     let least = key.pool().tuning().direct;
     let devices = key.pool().devices();
     let is_pinned = |bytes| devices.iter().any(|device| device.is_pinned(bytes));
@@ -229,7 +230,7 @@ fn find_ways<D: Device>(key: &GpuKey<D>, parts: &mut [Part<'_>]) {
 }
 
 /// The places of some parts, adjacent ones together.
-fn staged(parts: &[Part<'_>], which: impl Fn(&Part<'_>) -> bool) -> Vec<Range<usize>> {
+fn staged(parts: &[BatchPart<'_>], which: impl Fn(&BatchPart<'_>) -> bool) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for part in parts.iter().filter(|part| which(part)) {
         let range = part.range();
@@ -242,7 +243,7 @@ fn staged(parts: &[Part<'_>], which: impl Fn(&Part<'_>) -> bool) -> Vec<Range<us
 }
 
 /// Input that does not go directly.
-fn stage(staging: &mut [u8], parts: &[Part<'_>]) {
+fn stage(staging: &mut [u8], parts: &[BatchPart<'_>]) {
     for part in parts.iter().filter(|part| !part.goes) {
         let unit = UnitLayout::new(part.run.unit_len());
         let (to, input) = (&mut staging[part.range()], part.run.buf().input());
@@ -260,101 +261,11 @@ fn stage(staging: &mut [u8], parts: &[Part<'_>]) {
 }
 
 /// The parts' numbers.
-fn number(pieces: &mut [Piece], groups: &[Group], parts: &[Part<'_>]) {
-    // Parts and groups are in the same order, so a group's pieces are consecutive.
-    debug_assert!(parts.is_sorted_by_key(|part| groups[part.group].pieces_at));
+fn number(pieces: &mut [Piece], spans: &[Span], parts: &[BatchPart<'_>]) {
+    // Parts and spans are in the same order, so a span's pieces are consecutive.
+    debug_assert!(parts.is_sorted_by_key(|part| spans[part.span].pieces_at));
     for (slot, part) in pieces.iter_mut().zip(parts) {
         let start = u32::try_from(part.start).expect("fewer units than a queue has bytes");
         *slot = Piece::new(part.run.first(), part.run.stride(), start);
-    }
-}
-
-/// Units of one length, one after another in memory of a device.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
-    pub(crate) unit: UnitLayout,
-    pub(crate) units: usize,
-    pub(crate) pieces: usize,
-    pub(crate) input_at: usize,
-    pub(crate) output_at: usize,
-    pub(crate) tweaks_at: usize,
-    pub(crate) pieces_at: usize,
-}
-
-impl Span {
-    fn of(group: &Group) -> Self {
-        Self {
-            unit: group.unit,
-            units: group.units,
-            pieces: group.pieces,
-            input_at: group.data_at,
-            output_at: group.data_at,
-            tweaks_at: group.tweaks_at,
-            pieces_at: group.pieces_at,
-        }
-    }
-
-    /// What it takes, in order.
-    pub(crate) fn launches(
-        self,
-        tweaks: bool,
-        direction: Direction,
-    ) -> impl Iterator<Item = Launch> {
-        let count = |n: usize| u32::try_from(n).expect("a queue's memory has fewer units");
-        let Self {
-            unit,
-            input_at,
-            output_at,
-            tweaks_at,
-            pieces_at,
-            ..
-        } = self;
-        let (units, piece_count) = (count(self.units), count(self.pieces));
-        let (pitch, spu) = (count(unit.blocks), count(unit.stretches));
-        let tail = count(unit.len % BLOCK);
-        if !tweaks {
-            let ctr = Launch::Ctr {
-                input_at,
-                output_at,
-                pieces_at,
-                piece_count,
-                units,
-                len: count(unit.len),
-                pitch,
-                spu,
-            };
-            return [Some(ctr), None, None].into_iter().flatten();
-        }
-        // The last whole block goes with the part behind it.
-        let blocks = if tail == 0 { pitch } else { pitch - 2 };
-        let tweaks = Launch::Tweaks {
-            pieces_at,
-            piece_count,
-            units,
-            spu,
-            tweaks_at,
-        };
-        let whole = (blocks > 0).then_some(Launch::Xts {
-            direction,
-            input_at,
-            output_at,
-            tweaks_at,
-            units,
-            blocks,
-            pitch,
-            spu,
-        });
-        let tails = (tail > 0).then_some(Launch::Tails {
-            direction,
-            input_at,
-            output_at,
-            tweaks_at,
-            units,
-            blocks,
-            pitch,
-            spu,
-            tail,
-        });
-        [Some(tweaks), whole, tails].into_iter().flatten()
     }
 }

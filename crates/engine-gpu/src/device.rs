@@ -1,26 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a library that runs the kernels of `kernels/` has to offer: a [`Device`] with
-//! in-order [`Queue`]s, and what a [`Launch`] means.
-//!
-//! A block is 16 bytes. A *stretch* is up to 256 consecutive blocks of one data unit; a
-//! unit of `b` blocks, a part of one at its end counted, has `spu` = ⌈`b` / 256⌉ of them.
-//! Units lie `pitch` blocks apart. In a queue's memory are data, tweaks (one block for each
-//! stretch) and [`Piece`]s, which say the units' numbers.
+//! in-order [`Queue`]s.
 
 use std::ops::Range;
 
-use luxor_engine::{Buffer, DataUnitNumber};
+use luxor_engine::Buffer;
 
 use crate::{
+    error::DeviceError,
     keys::{KeyWords, Tables},
     launch::Launch,
+    layout::Piece,
 };
-
-/// Bytes of a block.
-pub const BLOCK: usize = 16;
-
-/// Blocks of a stretch: what one warp walks, with one tweak to begin from.
-pub const STRETCH: usize = 256;
 
 /// One device, and the library through which it is had.
 pub trait Device: Send + Sync + 'static {
@@ -45,7 +36,7 @@ pub trait Device: Send + Sync + 'static {
     /// key only, so there need be no more places than queues.
     ///
     /// # Errors
-    /// [`DeviceError`].
+    /// [`DeviceError::Library`] where the kernels cannot be built, and others.
     fn load_key(&self, words: &KeyWords) -> Result<Self::Key, DeviceError>;
 
     /// An in-order queue with memory of its own on the device, and pinned staging memory.
@@ -65,13 +56,13 @@ pub trait Device: Send + Sync + 'static {
     /// Memory on the device, `len` bytes.
     ///
     /// # Errors
-    /// [`DeviceError`].
+    /// [`DeviceError::OutOfMemory`] where there is less, and others.
     fn memory(&self, len: usize) -> Result<Self::Memory, DeviceError>;
 
     /// Copies `bytes` into `memory` from byte `at` on, and returns when that is done.
     ///
     /// # Errors
-    /// [`DeviceError`]; [`DeviceError::Launch`] where `memory` is too short.
+    /// [`DeviceError::Launch`] where `memory` is too short, and others.
     fn write(&self, memory: &mut Self::Memory, at: usize, bytes: &[u8]) -> Result<(), DeviceError>;
 
     /// Copies from `memory`, from byte `at` on, into `bytes`, and returns when that is done.
@@ -155,13 +146,13 @@ pub trait Queue: Send {
     /// Copies the first `count` pieces.
     ///
     /// # Errors
-    /// [`DeviceError`].
+    /// As [`Queue::upload_staging`].
     fn upload_pieces(&mut self, count: usize) -> Result<(), DeviceError>;
 
     /// Copies `len` bytes from `from` into the data from byte `at` on.
     ///
     /// # Errors
-    /// [`DeviceError`].
+    /// As [`Queue::upload_staging`].
     ///
     /// # Safety
     /// `from` is valid for reads of `len` bytes, and nothing writes to them, until the next
@@ -172,14 +163,14 @@ pub trait Queue: Send {
     /// Runs a kernel on the queue's own data, from [`Launch`]'s `input_at` to `output_at`.
     ///
     /// # Errors
-    /// [`DeviceError`].
+    /// As [`Queue::upload_staging`].
     fn launch(&mut self, key: &Self::Key, launch: &Launch) -> Result<(), DeviceError>;
 
     /// As [`Queue::launch`], on data elsewhere; tweaks and pieces are the queue's. The
     /// caller keeps the memory until the next [`Queue::wait`].
     ///
     /// # Errors
-    /// [`DeviceError`].
+    /// As [`Queue::upload_staging`].
     fn launch_on(
         &mut self,
         data: &mut Resident<'_, Self::Memory>,
@@ -190,13 +181,13 @@ pub trait Queue: Send {
     /// Copies `range` of the data to the same place of the staging memory.
     ///
     /// # Errors
-    /// [`DeviceError`].
+    /// As [`Queue::upload_staging`].
     fn download_staging(&mut self, range: Range<usize>) -> Result<(), DeviceError>;
 
     /// Copies `len` bytes of the data from byte `at` on to `to`.
     ///
     /// # Errors
-    /// [`DeviceError`].
+    /// As [`Queue::upload_staging`].
     ///
     /// # Safety
     /// `to` is valid for writes of `len` bytes, and nothing reads or writes them, until the
@@ -251,100 +242,5 @@ impl<M> Resident<'_, M> {
             Self::InPlace(memory) => memory,
             Self::Separate { output, .. } => output,
         }
-    }
-}
-
-/// The numbers of units from index `start` of a launch on, up to the next piece's: 32
-/// bytes, as they lie in the device's memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C, align(8))]
-pub struct Piece {
-    /// The first unit's number, the low word first.
-    pub first: [u32; 4],
-    /// The step from number to number, modulo 2¹²⁸.
-    pub stride: u64,
-    /// The first unit's index in the launch.
-    pub start: u32,
-    /// 0.
-    pub pad: u32,
-}
-
-impl Piece {
-    /// Units numbered from `first` in steps of `stride`, the first of which is the
-    /// launch's unit `start`.
-    #[must_use]
-    pub fn new(first: DataUnitNumber, stride: u64, start: u32) -> Self {
-        let number = first.get();
-        #[expect(clippy::cast_possible_truncation, reason = "a word at a time")]
-        let first = [0, 32, 64, 96].map(|shift| (number >> shift) as u32);
-        Self {
-            first,
-            stride,
-            start,
-            pad: 0,
-        }
-    }
-
-    /// The number of the launch's unit `index`, which the piece has.
-    #[must_use]
-    pub fn number(&self, index: u32) -> u128 {
-        let first = self.first.iter().rev();
-        let first = first.fold(0, |high, &word| high << 32 | u128::from(word));
-        let units = u64::from(index - self.start);
-        DataUnitNumber::new(first).step(units, self.stride).get()
-    }
-}
-
-/// What goes wrong with a device.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DeviceError {
-    /// Memory of the device, or pinned memory, is too short.
-    #[error("out of memory: {message}")]
-    OutOfMemory {
-        /// What the library said.
-        message: String,
-    },
-    /// The library is not there, or lacks something, or the kernels cannot be built by it.
-    #[error("{message}")]
-    Library {
-        /// What is missing.
-        message: String,
-    },
-    /// A kernel or a copy was refused or failed.
-    #[error("a launch failed: {message}")]
-    Launch {
-        /// What the library said.
-        message: String,
-    },
-    /// The device does not answer any more: nothing will succeed again in this process.
-    #[error("the device is lost: {message}")]
-    Lost {
-        /// What the library said.
-        message: String,
-    },
-}
-
-impl DeviceError {
-    /// Whether nothing will succeed again.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        matches!(self, Self::Lost { .. })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_piece_is_what_the_kernels_read() {
-        assert_eq!((size_of::<Piece>(), align_of::<Piece>()), (32, 8));
-        let piece = Piece::new((u128::MAX - 7).into(), u64::MAX, 5);
-        assert_eq!(piece.first, [u32::MAX - 7, u32::MAX, u32::MAX, u32::MAX]);
-        assert_eq!(piece.number(5), u128::MAX - 7);
-        assert_eq!(piece.number(7), 2 * u128::from(u64::MAX) - 8);
-        let piece = Piece::new((1_u128 | 2 << 32 | 3 << 64 | 4 << 96).into(), 1, 0);
-        assert_eq!(piece.first, [1, 2, 3, 4]);
     }
 }

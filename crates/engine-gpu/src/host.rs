@@ -12,7 +12,7 @@ use std::{
 
 use zeroize::Zeroize;
 
-use crate::Ranges;
+use crate::ranges::Ranges;
 
 /// Memory of the host from a library, which gets at it fast: pinned, where there is a bus to
 /// cross. Wiped when dropped, and then given back by `O`'s own drop.

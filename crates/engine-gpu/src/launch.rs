@@ -4,8 +4,9 @@
 use luxor_engine::Direction;
 
 use crate::{
-    device::{BLOCK, DeviceError, Piece, STRETCH},
+    error::DeviceError,
     keys::AesSize,
+    layout::{BLOCK, Piece, STRETCH},
 };
 
 /// One run of a kernel. All places are bytes from the beginning of their memory, multiples

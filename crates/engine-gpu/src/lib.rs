@@ -14,25 +14,35 @@
 
 mod backend;
 mod call;
-pub mod device;
+mod device;
+mod error;
 mod foreign;
 mod host;
 pub mod keys;
-pub mod launch;
+mod launch;
+mod layout;
+mod loaded_key;
 mod plan;
 mod pool;
 mod ranges;
 mod resident;
+mod span;
 #[cfg(test)]
 mod tests;
+mod tuning;
 
-pub use backend::{GpuBackend, GpuKey, ResidentError, ResidentRun, Tuning};
-pub use device::{BLOCK, Device, DeviceError, DeviceMemory, Piece, Queue, QueueSizes, Resident};
+pub use backend::GpuBackend;
+pub use device::{Device, DeviceMemory, Queue, QueueSizes, Resident};
+pub use error::DeviceError;
 pub use foreign::{ForeignArgument, ForeignDevice, ForeignLaunch, ForeignSource};
 pub use host::HostMemory;
 pub use keys::{AesSize, KeyWords, Tables};
 pub use launch::{Argument, Bounds, Launch};
+pub use layout::{BLOCK, Piece, STRETCH};
+pub use loaded_key::GpuKey;
 pub use ranges::Ranges;
+pub use resident::{ResidentError, ResidentRun};
+pub use tuning::Tuning;
 
 #[cfg(test)]
 #[path = "../tests/double/mod.rs"]

@@ -6,41 +6,13 @@
 
 use std::{collections::HashMap, ops::Range, slice};
 
-use luxor_engine::{DataUnitLen, Run};
+use luxor_engine::Run;
 
-use crate::device::{BLOCK, Piece, QueueSizes, STRETCH};
-
-/// How a unit lies in a device's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct UnitLayout {
-    /// Its bytes.
-    pub(crate) len: usize,
-    /// Its blocks, a part of one counted.
-    pub(crate) blocks: usize,
-    /// Its stretches.
-    pub(crate) stretches: usize,
-}
-
-impl UnitLayout {
-    pub(crate) fn new(len: DataUnitLen) -> Self {
-        let blocks = len.get().div_ceil(BLOCK);
-        Self {
-            len: len.get(),
-            blocks,
-            stretches: blocks.div_ceil(STRETCH),
-        }
-    }
-
-    /// Its bytes with what fills the last block.
-    pub(crate) fn padded(self) -> usize {
-        self.blocks * BLOCK
-    }
-
-    /// Whether units follow on one another with nothing between.
-    pub(crate) fn is_whole(self) -> bool {
-        self.len == self.padded()
-    }
-}
+use crate::{
+    device::QueueSizes,
+    layout::{BLOCK, Piece, UnitLayout},
+    span::Span,
+};
 
 /// What is still to do of a call.
 pub(crate) struct Plan<'c, 'r> {
@@ -53,8 +25,9 @@ pub(crate) struct Plan<'c, 'r> {
 /// Some units, in a queue's memory.
 pub(crate) struct Batch<'c> {
     /// In the order of `at`.
-    pub(crate) parts: Vec<Part<'c>>,
-    pub(crate) groups: Vec<Group>,
+    pub(crate) parts: Vec<BatchPart<'c>>,
+    /// One for each length of units.
+    pub(crate) spans: Vec<Span>,
     /// All units.
     pub(crate) units: usize,
     /// The memory.
@@ -62,10 +35,11 @@ pub(crate) struct Batch<'c> {
 }
 
 /// Units of one run in a batch.
-pub(crate) struct Part<'c> {
+pub(crate) struct BatchPart<'c> {
     pub(crate) run: Run<'c>,
-    pub(crate) group: usize,
-    /// The first unit's index in the group.
+    /// The index of its span.
+    pub(crate) span: usize,
+    /// The first unit's index in the span.
     pub(crate) start: usize,
     /// Its place in the data.
     pub(crate) at: usize,
@@ -75,22 +49,12 @@ pub(crate) struct Part<'c> {
     pub(crate) comes: bool,
 }
 
-impl Part<'_> {
+impl BatchPart<'_> {
     /// Its place in the data.
     pub(crate) fn range(&self) -> Range<usize> {
         let unit = UnitLayout::new(self.run.unit_len());
         self.at..self.at + self.run.units() * unit.padded()
     }
-}
-
-/// Units of one length in a batch: one set of launches.
-pub(crate) struct Group {
-    pub(crate) unit: UnitLayout,
-    pub(crate) units: usize,
-    pub(crate) pieces: usize,
-    pub(crate) data_at: usize,
-    pub(crate) tweaks_at: usize,
-    pub(crate) pieces_at: usize,
 }
 
 impl<'c, 'r> Plan<'c, 'r> {
@@ -116,7 +80,7 @@ impl<'c, 'r> Plan<'c, 'r> {
     pub(crate) fn next_batch(&mut self, sizes: QueueSizes, target: usize) -> Batch<'c> {
         let mut batch = Batch {
             parts: Vec::new(),
-            groups: Vec::new(),
+            spans: Vec::new(),
             units: 0,
             uses: QueueSizes::default(),
         };
@@ -131,17 +95,17 @@ impl<'c, 'r> Plan<'c, 'r> {
             let (run, rest) = run.split_at(units);
             self.rest = Some(rest);
 
-            let groups = &mut batch.groups;
-            let group = *by_len.entry(unit.len).or_insert_with(|| {
-                groups.push(Group::new(unit));
-                groups.len() - 1
+            let spans = &mut batch.spans;
+            let span = *by_len.entry(unit.len).or_insert_with(|| {
+                spans.push(Span::empty(unit));
+                spans.len() - 1
             });
-            let start = groups[group].units;
-            groups[group].units += units;
-            groups[group].pieces += 1;
-            batch.parts.push(Part {
+            let start = spans[span].units;
+            spans[span].units += units;
+            spans[span].pieces += 1;
+            batch.parts.push(BatchPart {
                 run,
-                group,
+                span,
                 start,
                 at: 0,
                 goes: false,
@@ -193,42 +157,29 @@ impl QueueSizes {
     }
 }
 
-impl Group {
-    fn new(unit: UnitLayout) -> Self {
-        Self {
-            unit,
-            units: 0,
-            pieces: 0,
-            data_at: 0,
-            tweaks_at: 0,
-            pieces_at: 0,
-        }
-    }
-}
-
 impl Batch<'_> {
     fn lay_out(&mut self, tweaks: bool) {
         let mut at = QueueSizes::default();
-        for group in &mut self.groups {
-            group.data_at = at.data;
-            group.tweaks_at = at.tweaks;
-            group.pieces_at = at.pieces;
-            at.data += group.units * group.unit.padded();
-            at.tweaks += usize::from(tweaks) * group.units * group.unit.stretches * BLOCK;
-            at.pieces += group.pieces * size_of::<Piece>();
+        for span in &mut self.spans {
+            (span.input_at, span.output_at) = (at.data, at.data);
+            span.tweaks_at = at.tweaks;
+            span.pieces_at = at.pieces;
+            at.data += span.units * span.unit.padded();
+            at.tweaks += usize::from(tweaks) * span.tweaks();
+            at.pieces += span.pieces * size_of::<Piece>();
         }
         // A batch is committed whole, so its order is no matter.
-        self.parts.sort_by_key(|part| part.group);
+        self.parts.sort_by_key(|part| part.span);
         for part in &mut self.parts {
-            let group = &self.groups[part.group];
-            part.at = group.data_at + part.start * group.unit.padded();
+            let span = &self.spans[part.span];
+            part.at = span.input_at + part.start * span.unit.padded();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use luxor_engine::InOut;
+    use luxor_engine::{DataUnitLen, InOut};
 
     use super::*;
 
@@ -305,14 +256,5 @@ mod tests {
             long,
             [vec![[0, 0, 1, 0]], vec![[0, 1, 1, 0]], vec![[1, 0, 3, 0]]]
         );
-    }
-
-    #[test]
-    fn a_part_of_a_block_is_a_block() {
-        let unit = |len| UnitLayout::new(DataUnitLen::new(len).unwrap());
-        assert_eq!((unit(16).blocks, unit(17).blocks), (1, 2));
-        assert_eq!((unit(4096).stretches, unit(4097).stretches), (1, 2));
-        assert_eq!((unit(17).padded(), unit(4096).padded()), (32, 4096));
-        assert!(unit(512).is_whole() && !unit(520).is_whole());
     }
 }

@@ -9,8 +9,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use luxor_engine::PAGE;
 
 use crate::{
-    backend::Tuning,
-    device::{BLOCK, Device, DeviceError, Piece, Queue, QueueSizes},
+    device::{Device, Queue, QueueSizes},
+    error::DeviceError,
+    layout::{BLOCK, Piece},
+    tuning::Tuning,
 };
 
 /// No queue has less memory for data, but where its tuning says so.
@@ -434,22 +436,22 @@ impl<D: Device> Lease<'_, D> {
 
 impl<D: Device> Drop for Lease<'_, D> {
     fn drop(&mut self) {
-        let place = Place {
+        let counted = CountedQueue {
             pool: self.pool,
             device: self.device,
         };
         discard(self.held.take());
-        drop(place);
+        drop(counted);
     }
 }
 
 /// A place that was counted, given up even if the queue panics when it goes.
-struct Place<'p, D: Device> {
+struct CountedQueue<'p, D: Device> {
     pool: &'p Pool<D>,
     device: usize,
 }
 
-impl<D: Device> Drop for Place<'_, D> {
+impl<D: Device> Drop for CountedQueue<'_, D> {
     fn drop(&mut self) {
         self.pool.lock().devices[self.device].made -= 1;
         self.pool.changed.notify_all();

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which launches units of one length take.
+
+use luxor_engine::Direction;
+
+use crate::{
+    launch::Launch,
+    layout::{BLOCK, UnitLayout},
+};
+
+/// Units of one length, one after another in memory of a device: one set of
+/// launches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) unit: UnitLayout,
+    pub(crate) units: usize,
+    pub(crate) pieces: usize,
+    pub(crate) input_at: usize,
+    pub(crate) output_at: usize,
+    pub(crate) tweaks_at: usize,
+    pub(crate) pieces_at: usize,
+}
+
+impl Span {
+    /// No units yet, at the beginning of the memory.
+    pub(crate) fn empty(unit: UnitLayout) -> Self {
+        Self {
+            unit,
+            units: 0,
+            pieces: 0,
+            input_at: 0,
+            output_at: 0,
+            tweaks_at: 0,
+            pieces_at: 0,
+        }
+    }
+
+    /// Bytes of its tweaks.
+    pub(crate) fn tweaks(&self) -> usize {
+        self.units * self.unit.stretches * BLOCK
+    }
+
+    /// What it takes, in order.
+    pub(crate) fn launches(
+        self,
+        tweaks: bool,
+        direction: Direction,
+    ) -> impl Iterator<Item = Launch> {
+        let count = |n: usize| u32::try_from(n).expect("a queue's memory has fewer units");
+        let Self {
+            unit,
+            input_at,
+            output_at,
+            tweaks_at,
+            pieces_at,
+            ..
+        } = self;
+        let (units, piece_count) = (count(self.units), count(self.pieces));
+        let (pitch, spu) = (count(unit.blocks), count(unit.stretches));
+        let tail = count(unit.len % BLOCK);
+        if !tweaks {
+            let ctr = Launch::Ctr {
+                input_at,
+                output_at,
+                pieces_at,
+                piece_count,
+                units,
+                len: count(unit.len),
+                pitch,
+                spu,
+            };
+            return [Some(ctr), None, None].into_iter().flatten();
+        }
+        // The last whole block goes with the part behind it.
+        let blocks = if tail == 0 { pitch } else { pitch - 2 };
+        let tweaks = Launch::Tweaks {
+            pieces_at,
+            piece_count,
+            units,
+            spu,
+            tweaks_at,
+        };
+        let whole = (blocks > 0).then_some(Launch::Xts {
+            direction,
+            input_at,
+            output_at,
+            tweaks_at,
+            units,
+            blocks,
+            pitch,
+            spu,
+        });
+        let tails = (tail > 0).then_some(Launch::Tails {
+            direction,
+            input_at,
+            output_at,
+            tweaks_at,
+            units,
+            blocks,
+            pitch,
+            spu,
+            tail,
+        });
+        [Some(tweaks), whole, tails].into_iter().flatten()
+    }
+}
