@@ -217,46 +217,71 @@ impl Launch {
     /// [`DeviceError::Launch`], with what does not fit.
     pub fn check(&self, bounds: Bounds) -> Result<(), DeviceError> {
         self.check_stretches()?;
-        if let Self::Tweaks {
-            pieces_at,
-            piece_count,
-            ..
-        }
-        | Self::Ctr {
-            pieces_at,
-            piece_count,
-            ..
-        } = *self
-        {
+        if let Some((at, count)) = self.pieces() {
             let unit = size_of::<Piece>();
-            let len = u64::from(piece_count) * unit as u64;
-            fits("pieces", pieces_at, len, bounds.pieces, unit)?;
+            let len = u64::from(count) * unit as u64;
+            fits("pieces", at, len, bounds.pieces, unit)?;
         }
-        if let Self::Tweaks {
-            tweaks_at,
-            units,
-            spu,
-            ..
+        if let Some((at, count)) = self.tweaks() {
+            let len = count.saturating_mul(BLOCK as u64);
+            fits("tweaks", at, len, bounds.tweaks, BLOCK)?;
         }
-        | Self::Xts {
-            tweaks_at,
-            units,
-            spu,
-            ..
+        if let Some((input_at, output_at, units, pitch, unit)) = self.data() {
+            let len = extent(units, pitch, unit)?;
+            fits("input", input_at, len, bounds.input, BLOCK)?;
+            fits("output", output_at, len, bounds.output, BLOCK)?;
         }
-        | Self::Tails {
-            tweaks_at,
-            units,
-            spu,
-            ..
-        } = *self
-        {
-            let tweaks = u64::from(units) * u64::from(spu);
-            let len = tweaks.saturating_mul(BLOCK as u64);
-            fits("tweaks", tweaks_at, len, bounds.tweaks, BLOCK)?;
+        Ok(())
+    }
+
+    /// Where its pieces are, and how many.
+    fn pieces(&self) -> Option<(usize, u32)> {
+        match *self {
+            Self::Tweaks {
+                pieces_at,
+                piece_count,
+                ..
+            }
+            | Self::Ctr {
+                pieces_at,
+                piece_count,
+                ..
+            } => Some((pieces_at, piece_count)),
+            Self::Xts { .. } | Self::Tails { .. } => None,
         }
-        let (input_at, output_at, len) = match *self {
-            Self::Tweaks { .. } => return Ok(()),
+    }
+
+    /// Where its tweaks are, and how many.
+    fn tweaks(&self) -> Option<(usize, u64)> {
+        match *self {
+            Self::Tweaks {
+                tweaks_at,
+                units,
+                spu,
+                ..
+            }
+            | Self::Xts {
+                tweaks_at,
+                units,
+                spu,
+                ..
+            }
+            | Self::Tails {
+                tweaks_at,
+                units,
+                spu,
+                ..
+            } => Some((tweaks_at, u64::from(units) * u64::from(spu))),
+            Self::Ctr { .. } => None,
+        }
+    }
+
+    /// Where its data are read and written; how many units, the blocks from one to the next,
+    /// and the bytes that it touches of each.
+    fn data(&self) -> Option<(usize, usize, u32, u32, u64)> {
+        let block = BLOCK as u64;
+        match *self {
+            Self::Tweaks { .. } => None,
             Self::Xts {
                 input_at,
                 output_at,
@@ -264,10 +289,7 @@ impl Launch {
                 blocks,
                 pitch,
                 ..
-            } => {
-                let unit = u64::from(blocks) * BLOCK as u64;
-                (input_at, output_at, extent(units, pitch, unit)?)
-            }
+            } => Some((input_at, output_at, units, pitch, u64::from(blocks) * block)),
             Self::Tails {
                 input_at,
                 output_at,
@@ -277,8 +299,8 @@ impl Launch {
                 tail,
                 ..
             } => {
-                let unit = (u64::from(blocks) + 1) * BLOCK as u64 + u64::from(tail);
-                (input_at, output_at, extent(units, pitch, unit)?)
+                let unit = (u64::from(blocks) + 1) * block + u64::from(tail);
+                Some((input_at, output_at, units, pitch, unit))
             }
             Self::Ctr {
                 input_at,
@@ -287,10 +309,8 @@ impl Launch {
                 len,
                 pitch,
                 ..
-            } => (input_at, output_at, extent(units, pitch, len.into())?),
-        };
-        fits("input", input_at, len, bounds.input, BLOCK)?;
-        fits("output", output_at, len, bounds.output, BLOCK)
+            } => Some((input_at, output_at, units, pitch, len.into())),
+        }
     }
 
     /// That a unit's blocks are within its stretches, since the kernels take its tweaks by
