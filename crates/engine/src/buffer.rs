@@ -37,7 +37,7 @@ impl Buffer {
     /// `len` zero bytes, if there is memory for them.
     ///
     /// # Errors
-    /// When there is not.
+    /// [`TryReserveError`], where the system has less memory.
     pub fn try_zeroed(len: usize) -> Result<Self, TryReserveError> {
         let mut memory = Vec::new();
         let with_page = len.saturating_add(PAGE - 1);

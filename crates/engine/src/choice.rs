@@ -91,9 +91,10 @@ impl Backend for Choice {
     }
 
     fn alloc(&self, len: usize) -> Buffer {
-        let device = match len >= self.device.from {
-            true => self.device.get(),
-            false => None,
+        let device = if len >= self.device.from {
+            self.device.get()
+        } else {
+            None
         };
         device.unwrap_or(&self.cpu).alloc(len)
     }

@@ -42,14 +42,6 @@ impl Registry {
         Self::default()
     }
 
-    /// The CPU's kernels, fastest first; `portable` is there on every machine.
-    #[must_use]
-    pub fn cpu() -> Self {
-        let mut registry = Self::empty();
-        crate::kernel::register(&mut registry);
-        registry
-    }
-
     /// Adds a backend that is less preferred than those already there. What
     /// `probe` returns bears the same name.
     ///

@@ -24,7 +24,7 @@ macro_rules! kernel {
         $token:ty, $name:literal, $device:literal, $vector:ty, $most:literal chains,
         $features:literal
     ) => {
-        impl crate::kernel::Kernel for $token {
+        impl crate::kernel::modes::Kernel for $token {
             const NAME: &'static str = $name;
             type Key = super::Expanded;
 

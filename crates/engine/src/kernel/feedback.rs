@@ -7,7 +7,7 @@ use core::{any::Any, iter, mem};
 
 use zeroize::Zeroize;
 
-use super::Kernel;
+use super::modes::Kernel;
 #[cfg(feature = "std")]
 use crate::message::Chain;
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     key::{ParallelOfbKey, TweakSchedule},
     message::{Chained, Message, Messages, Turn},
     mode::{
-        blocks::Place,
+        blocks::Pointers,
         ofb::{Form, Lane, Link},
     },
     run::{DataUnitNumber, InOut, Run},
@@ -151,7 +151,7 @@ const MOST: usize = 16;
 
 impl<'a, E> Lane<'a, E> {
     /// A message with this IV: without tweaks that is its chain's first link.
-    fn with_iv(keys: [&'a E; 2], iv: u128, at: Place) -> Self {
+    fn with_iv(keys: [&'a E; 2], iv: u128, at: Pointers) -> Self {
         let link = Link {
             block: iv.swap_bytes(),
             ..Link::default()
@@ -182,7 +182,7 @@ fn crypt_run<K: FeedbackKernel>(kernel: K, keys: &Chains<K::Key>, run: &mut Run<
     let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
     let units = run.units();
     let mut lanes = Vec::with_capacity(side_by_side.min(units));
-    let mut at = Place::of(run, 16);
+    let mut at = Pointers::of(run, 16);
     for begin in (0..units).step_by(side_by_side) {
         for unit in begin..units.min(begin + side_by_side) {
             let iv = first.step(unit as u64, stride).get();
@@ -213,9 +213,9 @@ fn next_blocks<K: FeedbackKernel>(
     lanes: &mut [Lane<'_, K::Key>],
 ) -> [[u8; 16]; MOST] {
     let mut streams = [[0; 16]; MOST];
-    let mut ats = [Place::in_place(core::ptr::null_mut()); MOST];
+    let mut ats = [Pointers::in_place(core::ptr::null_mut()); MOST];
     for ((lane, stream), at) in iter::zip(&mut *lanes, &mut streams).zip(&mut ats) {
-        *at = mem::replace(&mut lane.at, Place::in_place(stream.as_mut_ptr()));
+        *at = mem::replace(&mut lane.at, Pointers::in_place(stream.as_mut_ptr()));
     }
     // SAFETY: each place is a block.
     unsafe { kernel.feedback(form, lanes, 1) };
@@ -238,7 +238,7 @@ struct Passage<K: FeedbackKernel> {
 
 impl<K: FeedbackKernel> Passage<K> {
     fn begin(kernel: K, keys: &Arc<Chains<K::Key>>, iv: DataUnitNumber) -> Self {
-        let nowhere = Place::in_place(core::ptr::null_mut());
+        let nowhere = Pointers::in_place(core::ptr::null_mut());
         let mut lanes = [Lane::with_iv(keys.keys(), iv.get(), nowhere)];
         keys.begin(kernel, &mut lanes);
         let message = Self {
@@ -263,7 +263,7 @@ impl<K: FeedbackKernel> Passage<K> {
     ///
     /// # Safety
     /// So many bytes are at the place.
-    unsafe fn use_block(&mut self, at: Place, len: usize) -> usize {
+    unsafe fn use_block(&mut self, at: Pointers, len: usize) -> usize {
         let stream = &mut self.block[self.used..];
         let len = len.min(stream.len());
         let stream = &mut stream[..len];
@@ -285,7 +285,7 @@ impl<K: FeedbackKernel> Drop for Passage<K> {
 impl<K: FeedbackKernel> Chained for Passage<K> {
     fn crypt(&mut self, mut buf: InOut<'_>) {
         self.assert_has_key();
-        let (mut at, mut len) = (Place::of_bytes(&mut buf), buf.len());
+        let (mut at, mut len) = (Pointers::of_bytes(&mut buf), buf.len());
         // SAFETY: so many bytes are left there.
         unsafe {
             let used = Self::use_block(self, at, len);
@@ -302,7 +302,7 @@ impl<K: FeedbackKernel> Chained for Passage<K> {
         if !len.is_multiple_of(16) {
             self.block = [0; 16];
             self.used = 0;
-            lanes[0].at = Place::in_place(self.block.as_mut_ptr());
+            lanes[0].at = Pointers::in_place(self.block.as_mut_ptr());
             // SAFETY: the place is a block.
             unsafe { self.kernel.feedback(self.keys.form, &mut lanes, 1) };
         }
@@ -317,7 +317,7 @@ impl<K: FeedbackKernel> Chained for Passage<K> {
         self.assert_has_key();
         let mut taken = Vec::new();
         let mut ways = alloc::vec![Way {
-            at: Place::of_bytes(first),
+            at: Pointers::of_bytes(first),
             len: first.len(),
             passage: self,
         }];
@@ -325,7 +325,7 @@ impl<K: FeedbackKernel> Chained for Passage<K> {
             let other: &mut dyn Any = &mut *turn.message.0;
             if let Some(passage) = other.downcast_mut::<Self>() {
                 ways.push(Way {
-                    at: Place::of_bytes(&mut turn.buf),
+                    at: Pointers::of_bytes(&mut turn.buf),
                     len: turn.buf.len(),
                     passage,
                 });
@@ -339,7 +339,7 @@ impl<K: FeedbackKernel> Chained for Passage<K> {
     #[cfg(feature = "std")]
     fn use_block(&mut self, buf: &mut InOut<'_>) -> usize {
         // SAFETY: it has so many bytes.
-        unsafe { Self::use_block(self, Place::of_bytes(buf), buf.len()) }
+        unsafe { Self::use_block(self, Pointers::of_bytes(buf), buf.len()) }
     }
 
     #[cfg(feature = "std")]
@@ -380,7 +380,7 @@ impl<K: FeedbackKernel> Chain for Lone<'_, K> {
         let mut lanes = [Lane {
             keys: [self.key; 2],
             links: [*self.link; 2],
-            at: Place::in_place(bytes.as_mut_ptr()),
+            at: Pointers::in_place(bytes.as_mut_ptr()),
         }];
         // SAFETY: there are so many blocks.
         unsafe {
@@ -396,7 +396,7 @@ impl<K: FeedbackKernel> Chain for Lone<'_, K> {
 /// A message and its next bytes.
 struct Way<'a, K: FeedbackKernel> {
     passage: &'a mut Passage<K>,
-    at: Place,
+    at: Pointers,
     len: usize,
 }
 
@@ -431,7 +431,7 @@ fn side_by_side<K: FeedbackKernel>(ways: &mut [Way<'_, K>]) {
                 _ => {
                     way.passage.block = [0; 16];
                     way.passage.used = 0;
-                    way.at = Place::in_place(way.passage.block.as_mut_ptr());
+                    way.at = Pointers::in_place(way.passage.block.as_mut_ptr());
                     16
                 }
             };

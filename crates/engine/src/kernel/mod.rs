@@ -16,40 +16,49 @@
 #[cfg(target_arch = "x86_64")]
 mod entries;
 mod feedback;
+mod modes;
 mod portable;
 pub(crate) mod vector;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use alloc::{boxed::Box, string::String, sync::Arc};
+use alloc::{boxed::Box, sync::Arc};
 
-use self::feedback::{FeedbackKernel, FeedbackKey};
+use self::{
+    feedback::{FeedbackKernel, FeedbackKey},
+    modes::Kernel,
+};
 use crate::{
     backend::{
         Backend, BackendError, BackendInfo, CryptError, CryptErrorKind, Direction, LoadedKey,
         check_runs,
     },
     buffer::Buffer,
-    key::{AesKey, KeySpec, Mode},
+    key::{KeySpec, Mode},
     message::Messages,
     registry::{Registry, Unavailable},
     run::Run,
 };
 
-/// Adds all kernels, the fastest first.
-pub(crate) fn register(registry: &mut Registry) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use crate::detect::{AesNi, Vaes256, Vaes512};
-        registry.register("vaes512", || Vaes512::detect().map(backend));
-        registry.register("vaes256", || Vaes256::detect().map(backend));
-        registry.register("aesni", || AesNi::detect().map(backend));
+impl Registry {
+    /// The CPU's kernels, fastest first; `portable` is there on every machine.
+    #[must_use]
+    pub fn cpu() -> Self {
+        let mut registry = Self::empty();
+        #[cfg(target_arch = "x86_64")]
+        {
+            use crate::detect::{AesNi, Vaes256, Vaes512};
+            registry.register("vaes512", || Vaes512::detect().map(backend));
+            registry.register("vaes256", || Vaes256::detect().map(backend));
+            registry.register("aesni", || AesNi::detect().map(backend));
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        for name in ["vaes512", "vaes256", "aesni"] {
+            registry.register(name, || Err(Unavailable::Architecture));
+        }
+        registry.register("portable", || Ok::<_, Unavailable>(portable()));
+        registry
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    for name in ["vaes512", "vaes256", "aesni"] {
-        registry.register(name, || Err(Unavailable::Architecture));
-    }
-    registry.register("portable", || Ok::<_, Unavailable>(portable()));
 }
 
 /// The kernel that is there on every machine.
@@ -59,52 +68,6 @@ pub(crate) fn portable() -> Arc<dyn Backend> {
 
 fn backend<K: FeedbackKernel>(kernel: K) -> Arc<dyn Backend> {
     Arc::new(CpuBackend(kernel))
-}
-
-/// The modes over one kind of registers. A value is proof that the CPU has the
-/// instructions.
-trait Kernel: Copy + Send + Sync + 'static {
-    const NAME: &'static str;
-    type Key: Send + Sync;
-
-    /// What a call or a key's expansion left on the stack is overwritten, if that
-    /// may have been a key schedule.
-    fn wipe_stack() {}
-
-    /// Whether the system wiped an expanded key because this process is a fork of the one that
-    /// expanded it. Never where keys are on the heap, which a fork copies.
-    fn is_lost(_key: &Self::Key) -> bool {
-        false
-    }
-
-    /// The instructions, in words.
-    fn device(self) -> String;
-    fn expand(self, key: &AesKey) -> Self::Key;
-
-    /// # Safety
-    /// Units have 16 bytes and more.
-    unsafe fn xts(
-        self,
-        data: &Self::Key,
-        tweak: &Self::Key,
-        direction: Direction,
-        run: &mut Run<'_>,
-    );
-    /// # Safety
-    /// Units have whole blocks.
-    unsafe fn ecb(self, key: &Self::Key, direction: Direction, run: &mut Run<'_>);
-    /// `essiv` is a key of AES-256.
-    ///
-    /// # Safety
-    /// Units have whole blocks.
-    unsafe fn cbc(
-        self,
-        data: &Self::Key,
-        essiv: Option<&Self::Key>,
-        direction: Direction,
-        run: &mut Run<'_>,
-    );
-    fn ctr(self, key: &Self::Key, run: &mut Run<'_>);
 }
 
 struct CpuBackend<K>(K);

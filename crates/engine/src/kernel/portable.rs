@@ -12,8 +12,8 @@ use core::{iter, ptr};
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, BlockSizeUser, KeyInit, consts::U16};
 
 use super::{
-    Kernel,
     feedback::FeedbackKernel,
+    modes::Kernel,
     vector::{Beside, DEPTH, Each, Nothing, Permutation, Vector},
 };
 use crate::{

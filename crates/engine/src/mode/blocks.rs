@@ -27,7 +27,7 @@ const AHEAD_L2: usize = 3584;
 
 /// Where a run's bytes are read and written: one place, or two that do not overlap.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct Pointers {
     pub(crate) src: *const u8,
     pub(crate) dst: *mut u8,
     /// Whole passes are stored around the caches.
@@ -38,7 +38,7 @@ pub(crate) struct Place {
     far_ahead: bool,
 }
 
-impl Place {
+impl Pointers {
     /// `pass` is the number of bytes in a pass of the kernel.
     pub(crate) fn of(run: &mut Run<'_>, pass: usize) -> Self {
         let len = run.len();
@@ -333,7 +333,7 @@ impl Form for Stream {
 pub(crate) unsafe fn pass<const D: usize, F: Form, P: Permutation>(
     p: &P,
     with: impl Each<P::V>,
-    at: Place,
+    at: Pointers,
     work: &mut impl Beside<P::V>,
 ) {
     // SAFETY: as the caller says.
@@ -353,7 +353,7 @@ pub(crate) unsafe fn rest<F: Form, P: Permutation>(
     p: &P,
     with: [P::V; DEPTH],
     mut bytes: usize,
-    mut at: Place,
+    mut at: Pointers,
 ) -> P::V {
     const { assert!(DEPTH == 8) };
     let register = 16 * P::V::BLOCKS;
@@ -385,7 +385,7 @@ pub(crate) unsafe fn rest<F: Form, P: Permutation>(
             let mut block = [0_u128; 4];
             let copy = block.as_mut_ptr().cast::<u8>();
             at.src.copy_to_nonoverlapping(copy, bytes);
-            pass::<1, F, P>(p, [left[0]], Place::in_place(copy), &mut Nothing);
+            pass::<1, F, P>(p, [left[0]], Pointers::in_place(copy), &mut Nothing);
             copy.copy_to_nonoverlapping(at.dst, bytes);
             wipe(&mut block);
         }

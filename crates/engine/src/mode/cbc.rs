@@ -25,7 +25,7 @@
 
 use core::hint::black_box;
 
-use super::blocks::{Chained, Form, Masked, Place, load, pass};
+use super::blocks::{Chained, Form, Masked, Pointers, load, pass};
 use crate::{
     kernel::vector::{DEPTH, Each, MAX_PASS, Nothing, Permutation, Vector},
     run::{DataUnitNumber, Run},
@@ -42,7 +42,7 @@ pub(crate) unsafe fn encrypt<E: Permutation, P: Permutation<V = E::V>>(
     let unit_len = run.unit_len().get();
     let mut left = run.units();
     let mut ivs = Ivs::of(essiv, run);
-    let mut at = Place::of(run, 16);
+    let mut at = Pointers::of(run, 16);
     while left > 0 {
         // SAFETY: so many units are left.
         unsafe {
@@ -73,7 +73,7 @@ pub(crate) unsafe fn decrypt<E: Permutation, P: Permutation<V = E::V>>(
     let unit_len = run.unit_len().get();
     let mut left = run.units();
     let mut ivs = Ivs::of(essiv, run);
-    let mut at = Place::of(run, 16 * P::V::BLOCKS * DEPTH);
+    let mut at = Pointers::of(run, 16 * P::V::BLOCKS * DEPTH);
     while left > 0 {
         // SAFETY: so many units are left.
         unsafe {
@@ -139,7 +139,7 @@ impl<'a, E: Permutation> Ivs<'a, E> {
             self.next = self.next.step(1, self.stride);
         }
         if let Some(e) = self.essiv {
-            let at = Place::in_place(self.blocks.as_mut_ptr());
+            let at = Pointers::in_place(self.blocks.as_mut_ptr());
             let mask = e.leave();
             // SAFETY: the array has a whole pass.
             unsafe {
@@ -166,12 +166,12 @@ unsafe fn side_by_side<const D: usize, P: Permutation>(
     ivs: &Blocks,
     count: usize,
     unit_len: usize,
-    at: Place,
+    at: Pointers,
 ) {
     // The next plaintext is brought together, and the ciphertext taken apart, in
     // memory, while the chains themselves stay in registers and wait for neither.
     let mut blocks = Blocks([0; MAX_PASS]);
-    let together = Place::in_place(blocks.as_mut_ptr());
+    let together = Pointers::in_place(blocks.as_mut_ptr());
     // SAFETY: as the caller says; the arrays have a whole pass.
     unsafe {
         let mut chains = load::<D, P::V>(ivs.0.as_ptr().cast());
@@ -201,7 +201,7 @@ unsafe fn side_by_side<const D: usize, P: Permutation>(
 /// The CPU has the instructions of `P`, and `len` bytes, whole blocks, are left at
 /// `at`.
 #[inline(always)]
-unsafe fn decrypt_unit<P: Permutation>(p: &P, mut before: P::V, mut len: usize, mut at: Place) {
+unsafe fn decrypt_unit<P: Permutation>(p: &P, mut before: P::V, mut len: usize, mut at: Pointers) {
     let register = 16 * P::V::BLOCKS;
     // SAFETY: as the caller says; no more is taken than is left.
     unsafe {
@@ -215,7 +215,7 @@ unsafe fn decrypt_unit<P: Permutation>(p: &P, mut before: P::V, mut len: usize, 
             let mut blocks = Blocks([0; MAX_PASS]);
             let copy = blocks.as_mut_ptr();
             at.src.copy_to_nonoverlapping(copy, len);
-            let place = Place::in_place(copy);
+            let place = Pointers::in_place(copy);
             match len.div_ceil(register) {
                 1 => chained::<1, P>(p, before, place),
                 2 => chained::<2, P>(p, before, place),
@@ -234,7 +234,7 @@ unsafe fn decrypt_unit<P: Permutation>(p: &P, mut before: P::V, mut len: usize, 
 /// # Safety
 /// The CPU has the instructions of `P`, and so many bytes are left at `at`.
 #[inline(always)]
-unsafe fn chained<const D: usize, P: Permutation>(p: &P, before: P::V, at: Place) -> P::V {
+unsafe fn chained<const D: usize, P: Permutation>(p: &P, before: P::V, at: Pointers) -> P::V {
     // SAFETY: as the caller says.
     unsafe {
         let [head] = load::<1, P::V>(at.src);

@@ -7,7 +7,7 @@
 //! rounds. The addition has no carry into the high half, so a message is cut
 //! where the low half wraps, which is at most once.
 
-use super::blocks::{Place, Stream, pass, rest};
+use super::blocks::{Pointers, Stream, pass, rest};
 use crate::{
     kernel::vector::{Beside, DEPTH, Permutation, Vector},
     run::Run,
@@ -18,7 +18,7 @@ use crate::{
 #[inline(always)]
 pub(crate) unsafe fn crypt<P: Permutation>(p: &P, run: &mut Run<'_>) {
     let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
-    let mut at = Place::of(run, 16 * P::V::BLOCKS * DEPTH);
+    let mut at = Pointers::of(run, 16 * P::V::BLOCKS * DEPTH);
     // Units whose counters follow on one another are one message.
     let (messages, len) = if stride.checked_mul(16) == Some(unit_len as u64) {
         (1, run.len())
@@ -50,7 +50,7 @@ pub(crate) unsafe fn crypt<P: Permutation>(p: &P, run: &mut Run<'_>) {
 /// # Safety
 /// As for [`crypt`]; `len` bytes of the run are left at `at`.
 #[inline(always)]
-unsafe fn stretch<P: Permutation>(p: &P, counter: u128, mut len: usize, mut at: Place) {
+unsafe fn stretch<P: Permutation>(p: &P, counter: u128, mut len: usize, mut at: Pointers) {
     let bytes = 16 * P::V::BLOCKS * DEPTH;
     // SAFETY: as the caller says; no more is taken than is left.
     unsafe {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Electronic codebook: SP 800-38A, 6.1. Units and their numbers have no effect.
 
-use super::blocks::{Masked, Place, pass, rest};
+use super::blocks::{Masked, Pointers, pass, rest};
 use crate::{
     kernel::vector::{DEPTH, Nothing, Permutation, Vector},
     run::Run,
@@ -13,7 +13,7 @@ use crate::{
 pub(crate) unsafe fn crypt<P: Permutation>(p: &P, run: &mut Run<'_>) {
     let bytes = 16 * P::V::BLOCKS * DEPTH;
     let mut left = run.len();
-    let mut at = Place::of(run, bytes);
+    let mut at = Pointers::of(run, bytes);
     let masks = [p.leave(); DEPTH];
     // SAFETY: no more is taken than is left.
     unsafe {

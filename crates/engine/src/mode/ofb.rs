@@ -31,7 +31,7 @@ use core::marker::PhantomData;
 
 use zeroize::Zeroize;
 
-use super::blocks::{Place, wipe};
+use super::blocks::{Pointers, wipe};
 use crate::{
     kernel::vector::Vector,
     key::{Construction, TweakSchedule},
@@ -81,7 +81,7 @@ pub(crate) struct Link {
 pub(crate) struct Lane<'a, E> {
     pub(crate) keys: [&'a E; 2],
     pub(crate) links: [Link; 2],
-    pub(crate) at: Place,
+    pub(crate) at: Pointers,
 }
 
 impl<E> Drop for Lane<'_, E> {

@@ -50,7 +50,7 @@
 
 use core::{hint::black_box, marker::PhantomData, mem::MaybeUninit};
 
-use super::blocks::{Masked, Place, Tweaked, load, pass, rest, wipe};
+use super::blocks::{Masked, Pointers, Tweaked, load, pass, rest, wipe};
 use crate::{
     gf128::div_alpha,
     kernel::vector::{Beside, DEPTH, Each, MAX_PASS, Nothing, Permutation, Vector},
@@ -122,7 +122,7 @@ unsafe fn crypt<const DECRYPT: bool, E: Permutation, P: Permutation<V = E::V>>(
     let pass_bytes = 16 * P::V::BLOCKS * DEPTH;
     let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
     let units = run.units();
-    let mut at = Place::of(run, pass_bytes);
+    let mut at = Pointers::of(run, pass_bytes);
     let mut tweaks = Tweaks(MaybeUninit::uninit());
     let mut done = 0;
     while done < units {
@@ -331,7 +331,12 @@ impl<P: Permutation> Beside<P::V> for FirstPass<'_, P> {
 /// # Safety
 /// The CPU has the instructions of `P`, and so many are left at `at`.
 #[inline(always)]
-unsafe fn whole_passes<P: Permutation>(p: &P, tweaks: &mut [u128], passes: usize, mut at: Place) {
+unsafe fn whole_passes<P: Permutation>(
+    p: &P,
+    tweaks: &mut [u128],
+    passes: usize,
+    mut at: Pointers,
+) {
     let bytes = 16 * P::V::BLOCKS * DEPTH;
     // SAFETY: as the caller says.
     unsafe {
@@ -363,7 +368,7 @@ unsafe fn single_blocks<P: Permutation>(
     p: &P,
     tweaks: &mut Tweaks,
     mut count: usize,
-    mut at: Place,
+    mut at: Pointers,
 ) {
     let pass_blocks = DEPTH * P::V::BLOCKS;
     let mut tweaks = tweaks.as_mut_ptr();
@@ -404,7 +409,12 @@ unsafe fn masks_of<P: Permutation>(p: &P, tweaks: *const u128) -> [P::V; DEPTH] 
 /// The CPU has the instructions of `P`, and `blocks` blocks for each of
 /// `tweaks` but the last are left at `at`.
 #[inline(always)]
-unsafe fn side_by_side<P: Permutation>(p: &P, tweaks: &mut [u128], blocks: usize, mut at: Place) {
+unsafe fn side_by_side<P: Permutation>(
+    p: &P,
+    tweaks: &mut [u128],
+    blocks: usize,
+    mut at: Pointers,
+) {
     let pass_blocks = DEPTH * P::V::BLOCKS;
     let mut left = (tweaks.len() - 1) * blocks;
     let mut ring = Ring(MaybeUninit::uninit());
@@ -542,7 +552,12 @@ fn take(t: &mut u128) -> u128 {
 /// # Safety
 /// The CPU has the instructions of `P`, and `len` bytes are left at `at`.
 #[inline(always)]
-unsafe fn whole_blocks<P: Permutation>(p: &P, t: &mut u128, mut len: usize, mut at: Place) -> P::V {
+unsafe fn whole_blocks<P: Permutation>(
+    p: &P,
+    t: &mut u128,
+    mut len: usize,
+    mut at: Pointers,
+) -> P::V {
     let bytes = 16 * P::V::BLOCKS * DEPTH;
     // SAFETY: as the caller says.
     unsafe {
@@ -574,7 +589,7 @@ unsafe fn stealing_units<const DECRYPT: bool, P: Permutation>(
     p: &P,
     tweaks: &mut [u128],
     unit_len: usize,
-    at: Place,
+    at: Pointers,
 ) {
     let (count, tail) = (tweaks.len(), unit_len % 16);
     let whole = unit_len - tail;
@@ -603,7 +618,7 @@ unsafe fn stealing_units<const DECRYPT: bool, P: Permutation>(
         for (i, block) in blocks[..count].iter_mut().enumerate() {
             let at = at.add(i * unit_len + whole - 16);
             if !DECRYPT {
-                *block = Place::in_place(at.dst).read().to_le();
+                *block = Pointers::in_place(at.dst).read().to_le();
             }
             let mut lent = block.to_ne_bytes();
             let mut last = lent;
@@ -646,7 +661,7 @@ unsafe fn apart<P: Permutation>(
     // SAFETY: the arrays have whole passes.
     unsafe {
         while done < count {
-            let at = Place::in_place(blocks.add(done).cast());
+            let at = Pointers::in_place(blocks.add(done).cast());
             let masks = masks_of(p, tweaks.as_ptr().add(done));
             if count - done > pass_blocks / 2 {
                 pass::<DEPTH, Masked, P>(p, masks, at, &mut Nothing);

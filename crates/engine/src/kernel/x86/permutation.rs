@@ -4,8 +4,8 @@
 use core::marker::PhantomData;
 
 use super::{
-    Registers,
     expanded::{ALPHA8, ENTER_MASKED, Expanded, PASS, SLOTS},
+    registers::Registers,
 };
 use crate::kernel::vector::{Beside, Each, Permutation};
 

@@ -1,6 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The operations of the modes, made of the instructions of one width.
 
+use core::arch::x86_64::_addcarry_u64;
+
+use crate::kernel::vector::Vector;
+
+/// As `gf128::mul_alpha`, by addition with carry: the compiler would take a
+/// double shift, which competes with AES for its port.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "halves")]
+pub(super) fn mul_alpha(t: u128) -> u128 {
+    let (low, high) = (t as u64, (t >> 64) as u64);
+    let over = (high.cast_signed() >> 63).cast_unsigned() & 0x87;
+    let (mut low2, mut high2) = (0, 0);
+    let carry = _addcarry_u64(0, low, low, &mut low2);
+    _addcarry_u64(carry, high, high, &mut high2);
+    u128::from(high2) << 64 | u128::from(low2 ^ over)
+}
+
+/// Registers with AES. As for [`Vector`], a value is proof of the instructions.
+pub(super) trait Registers: Vector {
+    fn aesenc(self, key: Self) -> Self;
+    fn aesenclast(self, key: Self) -> Self;
+    fn aesdec(self, key: Self) -> Self;
+    fn aesdeclast(self, key: Self) -> Self;
+}
+
+/// For each lane n of eight: 2ⁿ, and the field's reduction (see `gf128`).
+#[repr(align(64))]
+pub(super) struct Multipliers(pub(super) [[u64; 2]; 8]);
+
+pub(super) static MULTIPLIERS: Multipliers = {
+    let mut lanes = [[0, 0x87]; 8];
+    let mut n = 0;
+    while n < 8 {
+        lanes[n][0] = 1 << n;
+        n += 1;
+    }
+    Multipliers(lanes)
+};
+
 /// What [`Vector`] and [`Registers`] are made of in one width.
 macro_rules! registers {
     (
@@ -136,12 +175,12 @@ macro_rules! registers {
 
             #[inline(always)]
             fn mul_alpha(t: u128) -> u128 {
-                crate::kernel::x86::mul_alpha(t)
+                crate::kernel::x86::registers::mul_alpha(t)
             }
 
             #[inline(always)]
             fn mul_alpha_each(self) -> Self {
-                let alpha = &crate::kernel::x86::MULTIPLIERS.0[1];
+                let alpha = &crate::kernel::x86::registers::MULTIPLIERS.0[1];
                 // SAFETY: a value is proof of the instructions; the array has 16 bytes.
                 self.mul_few(unsafe { Self::broadcast(alpha.as_ptr().cast()) })
             }
@@ -191,7 +230,7 @@ macro_rules! registers {
             /// The CPU has the instructions.
             #[inline(always)]
             unsafe fn multipliers(i: usize) -> $raw {
-                let lanes = &crate::kernel::x86::MULTIPLIERS.0[i * $blocks..][..$blocks];
+                let lanes = &crate::kernel::x86::registers::MULTIPLIERS.0[i * $blocks..][..$blocks];
                 // SAFETY: there are that many.
                 unsafe { $load(lanes.as_ptr().cast()) }
             }
@@ -224,7 +263,7 @@ macro_rules! registers {
             }
         }
 
-        impl crate::kernel::x86::Registers for $name {
+        impl crate::kernel::x86::registers::Registers for $name {
             #[inline(always)]
             fn aesenc(self, key: Self) -> Self {
                 // SAFETY: a value is proof of the instructions.
