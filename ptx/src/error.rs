@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-use crate::memory::Space;
+use crate::space::Space;
 
 /// A text that is no PTX, or has something that the emulator does not know.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

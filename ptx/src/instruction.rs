@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Instructions with everything looked up: names have become places.
 
-use crate::{alu::Type, memory::Space};
+use crate::{integer::Type, space::Space};
 
 /// A place in a thread's file of values. Beside its registers the file holds the
 /// constants and special registers that its instructions name, so that every

@@ -65,14 +65,16 @@
 mod alu;
 mod error;
 mod instruction;
+mod integer;
 mod lex;
 mod machine;
 mod memory;
 mod module;
 mod parse;
+mod space;
 mod thread;
 
 pub use error::{Fault, ParseError, ParseFault, RunError};
 pub use machine::{Grid, Machine, Parameters};
-pub use memory::Space;
 pub use module::{Kernel, Line, Module};
+pub use space::Space;

@@ -3,8 +3,9 @@
 
 use crate::{
     error::{Fault, RunError},
-    memory::{Moment, Segment, Segments, Shared, Space},
+    memory::{Moment, Segment, Segments, Shared},
     module::{Kernel, Module, Special, Threads},
+    space::Space,
     thread::{Stop, Thread, World},
 };
 

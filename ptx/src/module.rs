@@ -3,56 +3,21 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::{
-    error::ParseError,
-    instruction::{Instruction, Slot},
-    parse,
-};
+use crate::instruction::{Instruction, Slot};
 
 /// A module: kernels, and the variables that they share.
 #[derive(Clone, Debug)]
 pub struct Module {
-    text: String,
+    pub(crate) text: String,
     pub(crate) version: (u32, u32),
     pub(crate) target: String,
     /// In the order of their addresses: see `Segments::address`.
     pub(crate) constants: Vec<Variable>,
     pub(crate) globals: Vec<Variable>,
-    kernels: Vec<Arc<Kernel>>,
+    pub(crate) kernels: Vec<Arc<Kernel>>,
 }
 
 impl Module {
-    /// Reads a module.
-    ///
-    /// # Errors
-    /// The first line that is no PTX, or that has something which the emulator does
-    /// not know.
-    pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let parsed = parse::module(text)?;
-        Ok(Self {
-            text: text.to_owned(),
-            version: parsed.version,
-            target: parsed.target,
-            constants: parsed.constants,
-            globals: parsed.globals,
-            kernels: parsed.kernels.into_iter().map(Arc::new).collect(),
-        })
-    }
-
-    /// The same module with another text in `line`, which is numbered from 1: for
-    /// tests that want to see something fail.
-    ///
-    /// # Errors
-    /// As [`Self::parse`].
-    ///
-    /// # Panics
-    /// If the module has no such line.
-    pub fn with_line(&self, line: u32, text: &str) -> Result<Self, ParseError> {
-        let mut lines: Vec<&str> = self.text.lines().collect();
-        lines[line as usize - 1] = text;
-        Self::parse(&lines.join("\n"))
-    }
-
     /// The instructions of `kernel` as they are written, in their order; none if
     /// there is no such kernel.
     pub fn instructions(&self, kernel: &str) -> Vec<Line<'_>> {

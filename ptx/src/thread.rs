@@ -2,11 +2,13 @@
 //! A thread, instruction after instruction, up to a barrier or its end.
 
 use crate::{
-    alu::{self, Type},
+    alu,
     error::Fault,
     instruction::{Address, Compare, Load, Logic, Op, Outcome, Predicate, Slot, Store},
-    memory::{self, Access, Local, Moment, Segment, Segments, Shared, Space},
+    integer::{Type, truncate},
+    memory::{self, Access, Local, Moment, Segment, Segments, Shared},
     module::Kernel,
+    space::Space,
 };
 
 /// A thread between two barriers.
@@ -188,9 +190,10 @@ impl Thread {
             }
             Op::Carry(carry) => {
                 let [a, b, c] = [carry.a, carry.b, carry.c].map(|slot| values.read(slot));
-                let carried = match carry.reads {
-                    true => self.carry.ok_or(Fault::CarryUnset)?,
-                    false => false,
+                let carried = if carry.reads {
+                    self.carry.ok_or(Fault::CarryUnset)?
+                } else {
+                    false
                 };
                 let (result, out) = alu::sum(carry.f, carry.t, a?, b?, c?, carried);
                 if carry.writes {
@@ -215,7 +218,7 @@ impl Thread {
                 let mut whole = values.read(*a)?;
                 for part in parts {
                     if let Some(d) = part {
-                        values.write(*d, alu::truncate(whole, *bits));
+                        values.write(*d, truncate(whole, *bits));
                     }
                     whole >>= bits;
                 }
@@ -227,9 +230,10 @@ impl Thread {
                 a,
             } => {
                 let (a, window) = (values.read(*a)?, space.window());
-                let result = match to_space {
-                    true => a.wrapping_sub(window),
-                    false => a.wrapping_add(window),
+                let result = if *to_space {
+                    a.wrapping_sub(window)
+                } else {
+                    a.wrapping_add(window)
                 };
                 values.write(*d, result);
             }
@@ -316,9 +320,10 @@ impl Thread {
 
 /// What a register of `bits` holds after a load (9.4.1).
 fn sign_extended(t: Type, value: u64, bits: u32) -> u64 {
-    match t.signed {
-        true => alu::truncate(t.extend(value), bits),
-        false => value,
+    if t.signed {
+        truncate(t.extend(value), bits)
+    } else {
+        value
     }
 }
 

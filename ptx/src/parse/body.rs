@@ -1,58 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A kernel's body: registers, variables, labels, operands.
+//! A kernel that is being read: what its names stand for, and operands.
 
 use std::collections::HashMap;
 
-use super::{Array, Declared, Named, cursor::Cursor, opcode};
+use super::{
+    cursor::Cursor,
+    declared::{Declared, Named},
+};
 use crate::{
-    alu::Type,
     error::{ParseError, ParseFault},
     instruction::{Address, Instruction, Op, Predicate, Slot},
-    memory::{Local, Shared, Space},
+    integer::Type,
+    memory::Shared,
     module::{Kernel, Special, Threads},
+    space::Space,
 };
-
-/// Reads a kernel from behind its opening brace.
-pub fn parse(
-    cursor: &mut Cursor<'_>,
-    declared: Declared,
-    name: String,
-    params: u64,
-    threads: Option<Threads>,
-) -> Result<Kernel, ParseError> {
-    let mut body = Body {
-        cursor,
-        declared,
-        local: 0,
-        scopes: vec![HashMap::new()],
-        slots: Vec::new(),
-        fixed: HashMap::new(),
-        labels: HashMap::new(),
-        branches: Vec::new(),
-        code: Vec::new(),
-    };
-    while !body.scopes.is_empty() {
-        body.statement()?;
-    }
-    body.kernel(name, params, threads)
-}
 
 /// A kernel that is being read.
 pub struct Body<'c, 'a> {
     pub cursor: &'c mut Cursor<'a>,
-    declared: Declared,
+    pub declared: Declared,
     /// The length of the local variables.
-    local: u64,
+    pub local: u64,
     /// Registers by name, and their widths; the innermost braces last.
-    scopes: Vec<HashMap<String, (Slot, u32)>>,
+    pub scopes: Vec<HashMap<String, (Slot, u32)>>,
     slots: Vec<SlotKind>,
     /// The slots of what is no register.
     fixed: HashMap<Fixed, Slot>,
     /// Labels, and the instructions before which they stand.
-    labels: HashMap<&'a str, usize>,
+    pub labels: HashMap<&'a str, usize>,
     /// Branches, and the labels that they name.
     branches: Vec<(usize, &'a str)>,
-    code: Vec<Instruction>,
+    pub code: Vec<Instruction>,
 }
 
 enum SlotKind {
@@ -69,89 +48,22 @@ enum Fixed {
     Dynamic(u64, u64),
 }
 
-impl<'a> Body<'_, 'a> {
-    fn statement(&mut self) -> Result<(), ParseError> {
-        if self.cursor.sign_if('{') {
-            self.scopes.push(HashMap::new());
-            return Ok(());
-        }
-        if self.cursor.sign_if('}') {
-            self.scopes.pop();
-            return Ok(());
-        }
-        // Of the variables, only these and local ones may stand in a kernel (5.1).
-        if self.cursor.peek_word(0) == Some(".shared") && self.declared.variable(self.cursor)? {
-            return Ok(());
-        }
-        if self.cursor.sign_if('@') {
-            let guard = self.predicate()?;
-            return self.instruction(Some(guard));
-        }
-        match self.cursor.peek_word(0) {
-            Some(".reg") => {
-                self.cursor.word()?;
-                self.registers()
-            }
-            Some(".local") => {
-                self.cursor.word()?;
-                self.local_variable()
-            }
-            Some(".pragma") => {
-                self.cursor.word()?;
-                self.cursor.pragma()
-            }
-            Some(".loc") => {
-                self.cursor.word()?;
-                self.cursor.skip_line();
-                Ok(())
-            }
-            Some(directive) if directive.starts_with('.') => {
-                Err(self.cursor.unknown_directive(directive))
-            }
-            Some(label) if self.cursor.peek_sign(1, ':') => {
-                self.cursor.word()?;
-                self.cursor.sign(':')?;
-                match self.labels.insert(label, self.code.len()) {
-                    None => Ok(()),
-                    Some(_) => Err(self.duplicate(label)),
-                }
-            }
-            Some(_) => self.instruction(None),
-            None => Err(self.cursor.unexpected("an instruction")),
+impl<'c, 'a> Body<'c, 'a> {
+    pub fn new(cursor: &'c mut Cursor<'a>, declared: Declared) -> Self {
+        Self {
+            cursor,
+            declared,
+            local: 0,
+            scopes: vec![HashMap::new()],
+            slots: Vec::new(),
+            fixed: HashMap::new(),
+            labels: HashMap::new(),
+            branches: Vec::new(),
+            code: Vec::new(),
         }
     }
 
-    /// `.reg .b32 %r<7>, %x;` (5.1.1, 5.4.2).
-    fn registers(&mut self) -> Result<(), ParseError> {
-        let word = self.cursor.word()?;
-        let bits = match word.strip_prefix('.').and_then(Type::from_name) {
-            // No instruction but ld, st and cvt takes 8 bits, and those take wider registers.
-            Some(t) if t.bits != 8 => t.bits,
-            _ => return Err(self.cursor.unknown_directive(word)),
-        };
-        loop {
-            let name = self.cursor.word()?;
-            if self.cursor.sign_if('<') {
-                let count = self.cursor.unsigned()?;
-                if count > 1 << 20 {
-                    let count = count.to_string();
-                    return Err(self.cursor.bad_number(&count, "a million registers"));
-                }
-                self.cursor.sign('>')?;
-                for i in 0..count {
-                    self.register(&format!("{name}{i}"), bits)?;
-                }
-            } else {
-                self.register(name, bits)?;
-            }
-            if self.cursor.sign_if(';') {
-                return Ok(());
-            }
-            self.cursor.sign(',')?;
-        }
-    }
-
-    fn register(&mut self, name: &str, bits: u32) -> Result<(), ParseError> {
+    pub fn register(&mut self, name: &str, bits: u32) -> Result<(), ParseError> {
         let slot = self.slot(SlotKind::Register(name.to_owned()));
         let Some(scope) = self.scopes.last_mut() else {
             return Err(self.cursor.syntax("a kernel", name));
@@ -160,29 +72,6 @@ impl<'a> Body<'_, 'a> {
             None => Ok(()),
             Some(_) => Err(self.duplicate(name)),
         }
-    }
-
-    fn local_variable(&mut self) -> Result<(), ParseError> {
-        let array = Array::parse(self.cursor)?;
-        self.cursor.sign(';')?;
-        let Some(len) = array.len() else {
-            return Err(self
-                .cursor
-                .syntax("a variable of known length", &array.name));
-        };
-        let at = self.local.next_multiple_of(array.align);
-        self.local = at + len as u64;
-        let named = Named::Address(Space::Local, Local::BASE + at);
-        self.declared.name(self.cursor, array.name, named)
-    }
-
-    fn instruction(&mut self, guard: Option<Predicate>) -> Result<(), ParseError> {
-        let name = self.cursor.word()?;
-        let line = self.cursor.line();
-        let op = opcode::parse(self, name)?;
-        self.cursor.sign(';')?;
-        self.code.push(Instruction { line, guard, op });
-        Ok(())
     }
 
     /// A branch to a label that may stand further below.
@@ -228,9 +117,10 @@ impl<'a> Body<'_, 'a> {
         }
         let name = self.cursor.word()?;
         if let Some((slot, width)) = self.find_register(name) {
-            return match width == bits || wider && width > bits && bits > 1 {
-                true => Ok(slot),
-                false => Err(self.mismatch(name, width, bits)),
+            return if width == bits || wider && width > bits && bits > 1 {
+                Ok(slot)
+            } else {
+                Err(self.mismatch(name, width, bits))
             };
         }
         if let Some(special) = Special::from_name(name) {
@@ -335,13 +225,14 @@ impl<'a> Body<'_, 'a> {
 
     fn undeclared(&self, name: &str) -> ParseError {
         let name = name.to_owned();
-        self.cursor.error(match name.starts_with('%') {
-            true => ParseFault::UnknownSpecial { name },
-            false => ParseFault::Undeclared { name },
+        self.cursor.error(if name.starts_with('%') {
+            ParseFault::UnknownSpecial { name }
+        } else {
+            ParseFault::Undeclared { name }
         })
     }
 
-    fn duplicate(&self, name: &str) -> ParseError {
+    pub fn duplicate(&self, name: &str) -> ParseError {
         let name = name.to_owned();
         self.cursor.error(ParseFault::Duplicate { name })
     }
@@ -362,7 +253,7 @@ impl<'a> Body<'_, 'a> {
         })
     }
 
-    fn kernel(
+    pub fn kernel(
         mut self,
         name: String,
         params: u64,

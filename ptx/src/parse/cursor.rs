@@ -2,8 +2,8 @@
 //! A place in the text, and the errors that name its line.
 
 use crate::{
-    alu,
     error::{ParseError, ParseFault},
+    integer::truncate,
     lex::{self, Token, TokenKind},
 };
 
@@ -60,9 +60,10 @@ impl<'a> Cursor<'a> {
     }
 
     pub fn expect_word(&mut self, word: &str) -> Result<(), ParseError> {
-        match self.word_if(word) {
-            true => Ok(()),
-            false => Err(self.unexpected(word)),
+        if self.word_if(word) {
+            Ok(())
+        } else {
+            Err(self.unexpected(word))
         }
     }
 
@@ -73,9 +74,10 @@ impl<'a> Cursor<'a> {
     }
 
     pub fn sign(&mut self, sign: char) -> Result<(), ParseError> {
-        match self.sign_if(sign) {
-            true => Ok(()),
-            false => Err(self.unexpected(&sign.to_string())),
+        if self.sign_if(sign) {
+            Ok(())
+        } else {
+            Err(self.unexpected(&sign.to_string()))
         }
     }
 
@@ -124,10 +126,10 @@ impl<'a> Cursor<'a> {
         } else {
             // Constants have 64 bits: what is negative in those may stand there as such.
             let is_negative = number >= u64::MAX << (bits - 1);
-            (number, is_negative || alu::truncate(number, bits) == number)
+            (number, is_negative || truncate(number, bits) == number)
         };
         if fits {
-            Ok(alu::truncate(value, bits))
+            Ok(truncate(value, bits))
         } else {
             Err(self.bad_number(&number.to_string(), "more bits than the type has"))
         }
@@ -187,9 +189,10 @@ impl<'a> Cursor<'a> {
     pub fn unknown_directive(&self, directive: &str) -> ParseError {
         // A directive that was only looked at stands in the line that comes.
         let next = self.tokens.get(self.at);
-        let line = match self.peek_word(0) == Some(directive) {
-            true => next.map_or(self.line(), |token| token.line),
-            false => self.line(),
+        let line = if self.peek_word(0) == Some(directive) {
+            next.map_or(self.line(), |token| token.line)
+        } else {
+            self.line()
         };
         let directive = directive.to_owned();
         self.at(line, ParseFault::UnknownDirective { directive })

@@ -1,67 +1,76 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From a text to a module: directives and variables (the manual, 5 and 11).
+//! From a text to a module: directives (the manual, 11).
 
 mod body;
 mod cursor;
+mod declared;
 mod opcode;
+mod statement;
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::{
-    alu::Type,
     error::{ParseError, ParseFault},
-    memory::{Segments, Shared, Space},
-    module::{Kernel, Threads, Variable},
+    module::{Kernel, Module, Threads},
+    space::Space,
 };
 use cursor::Cursor;
+use declared::{Array, Declared, Named};
 
-/// What a text declares.
-pub struct Parsed {
-    pub version: (u32, u32),
-    pub target: String,
-    pub constants: Vec<Variable>,
-    pub globals: Vec<Variable>,
-    pub kernels: Vec<Kernel>,
-}
-
-/// Reads a module.
-pub fn module(text: &str) -> Result<Parsed, ParseError> {
-    let mut cursor = Cursor::new(text)?;
-    let (version, target) = head(&mut cursor)?;
-    let mut module = Declared {
-        constants: Vec::new(),
-        globals: Vec::new(),
-        names: HashMap::new(),
-        shared: 0,
-    };
-    let mut kernels: Vec<Kernel> = Vec::new();
-    while !cursor.is_at_end() {
-        if module.variable(&mut cursor)? {
-            continue;
-        }
-        match cursor.word()? {
-            ".visible" | ".extern" | ".weak" => {}
-            ".entry" => {
-                let line = cursor.line();
-                let kernel = kernel(&mut cursor, &module)?;
-                if kernels.iter().any(|other| other.name == kernel.name) {
-                    let name = kernel.name;
-                    return Err(cursor.at(line, ParseFault::Duplicate { name }));
-                }
-                kernels.push(kernel);
+impl Module {
+    /// Reads a module.
+    ///
+    /// # Errors
+    /// The first line that is no PTX, or that has something which the emulator does
+    /// not know.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        let mut cursor = Cursor::new(text)?;
+        let (version, target) = head(&mut cursor)?;
+        let mut module = Declared::default();
+        let mut kernels: Vec<Arc<Kernel>> = Vec::new();
+        while !cursor.is_at_end() {
+            if module.variable(&mut cursor)? {
+                continue;
             }
-            ".pragma" => cursor.pragma()?,
-            ".file" | ".loc" => cursor.skip_line(),
-            directive => return Err(cursor.unknown_directive(directive)),
+            match cursor.word()? {
+                ".visible" | ".extern" | ".weak" => {}
+                ".entry" => {
+                    let line = cursor.line();
+                    let kernel = kernel(&mut cursor, &module)?;
+                    if kernels.iter().any(|other| other.name == kernel.name) {
+                        let name = kernel.name;
+                        return Err(cursor.at(line, ParseFault::Duplicate { name }));
+                    }
+                    kernels.push(Arc::new(kernel));
+                }
+                ".pragma" => cursor.pragma()?,
+                ".file" | ".loc" => cursor.skip_line(),
+                directive => return Err(cursor.unknown_directive(directive)),
+            }
         }
+        Ok(Self {
+            text: text.to_owned(),
+            version,
+            target,
+            constants: module.constants,
+            globals: module.globals,
+            kernels,
+        })
     }
-    Ok(Parsed {
-        version,
-        target,
-        constants: module.constants,
-        globals: module.globals,
-        kernels,
-    })
+
+    /// The same module with another text in `line`, which is numbered from 1: for
+    /// tests that want to see something fail.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    ///
+    /// # Panics
+    /// If the module has no such line.
+    pub fn with_line(&self, line: u32, text: &str) -> Result<Self, ParseError> {
+        let mut lines: Vec<&str> = self.text.lines().collect();
+        lines[line as usize - 1] = text;
+        Self::parse(&lines.join("\n"))
+    }
 }
 
 /// `.version`, `.target` and `.address_size` (11.1).
@@ -78,168 +87,6 @@ fn head(cursor: &mut Cursor<'_>) -> Result<((u32, u32), String), ParseError> {
     match cursor.unsigned()? {
         64 => Ok((version, target)),
         other => Err(cursor.bad_number(&other.to_string(), "only addresses of 64 bits are known")),
-    }
-}
-
-/// The variables of a module, or of a module and a kernel.
-#[derive(Clone)]
-pub struct Declared {
-    constants: Vec<Variable>,
-    globals: Vec<Variable>,
-    names: HashMap<String, Named>,
-    /// The length of the shared variables of fixed size.
-    shared: u64,
-}
-
-/// What a variable's name stands for.
-#[derive(Clone, Copy, Debug)]
-pub enum Named {
-    /// An address.
-    Address(Space, u64),
-    /// The shared memory that a launch adds, behind all other: aligned so.
-    Dynamic(u64),
-}
-
-impl Declared {
-    /// Reads a declaration of a variable, if there is one.
-    fn variable(&mut self, cursor: &mut Cursor<'_>) -> Result<bool, ParseError> {
-        let linked = matches!(cursor.peek_word(0), Some(".visible" | ".extern" | ".weak"));
-        let external = cursor.peek_word(0) == Some(".extern");
-        let space = match cursor.peek_word(usize::from(linked)) {
-            Some(".const") => Space::Const,
-            Some(".global") => Space::Global,
-            Some(".shared") => Space::Shared,
-            _ => return Ok(false),
-        };
-        if linked {
-            cursor.word()?;
-        }
-        cursor.word()?;
-        let array = Array::parse(cursor)?;
-        let mut bytes = vec![0; array.len().unwrap_or_default()];
-        let initialised = cursor.sign_if('=');
-        if initialised && space != Space::Shared {
-            initialiser(cursor, &array, &mut bytes)?;
-        }
-        cursor.sign(';')?;
-        let named = match space {
-            Space::Shared if external && array.count.is_none() => Named::Dynamic(array.align),
-            _ if external || array.count.is_none() => {
-                return Err(cursor.syntax("a variable of known length", &array.name));
-            }
-            Space::Shared => {
-                let at = self.shared.next_multiple_of(array.align);
-                self.shared = at + bytes.len() as u64;
-                Named::Address(space, Shared::BASE + at)
-            }
-            _ => {
-                let name = array.name.clone();
-                let (variables, base) = match space {
-                    Space::Const => (&mut self.constants, 0),
-                    _ => (&mut self.globals, Segments::VARIABLES),
-                };
-                let address = base + Segments::distance(variables.len());
-                variables.push(Variable { name, bytes });
-                Named::Address(space, address)
-            }
-        };
-        self.name(cursor, array.name, named)?;
-        Ok(true)
-    }
-
-    fn name(&mut self, cursor: &Cursor<'_>, name: String, is: Named) -> Result<(), ParseError> {
-        if self.names.contains_key(&name) {
-            return Err(cursor.error(ParseFault::Duplicate { name }));
-        }
-        self.names.insert(name, is);
-        Ok(())
-    }
-}
-
-/// `.align 4 .b8 name[1024]`: of any state space, parameters too.
-struct Array {
-    name: String,
-    align: u64,
-    t: Type,
-    /// How many elements; None for `[]`.
-    count: Option<u64>,
-}
-
-/// No variable is as long as this.
-const LONGEST: u64 = 1 << 32;
-
-impl Array {
-    fn parse(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
-        let mut align = None;
-        if cursor.word_if(".align") {
-            align = Some(alignment(cursor)?);
-        }
-        let word = cursor.word()?;
-        let t = match word.strip_prefix('.').and_then(Type::from_name) {
-            Some(t) if t != Type::PREDICATE => t,
-            _ => return Err(cursor.unknown_directive(word)),
-        };
-        // What a pointer points to is a hint (11.3): `.ptr .global .align 16`.
-        if cursor.word_if(".ptr") {
-            while let Some(".global" | ".const" | ".shared" | ".local") = cursor.peek_word(0) {
-                cursor.word()?;
-            }
-            if cursor.word_if(".align") {
-                alignment(cursor)?;
-            }
-        }
-        let name = cursor.word()?.to_owned();
-        let mut count = Some(1);
-        while cursor.sign_if('[') {
-            count = if cursor.sign_if(']') {
-                None
-            } else {
-                let dimension = cursor.unsigned()?;
-                cursor.sign(']')?;
-                count
-                    .and_then(|count: u64| count.checked_mul(dimension))
-                    .filter(|count| *count <= LONGEST)
-            };
-        }
-        Ok(Self {
-            name,
-            align: align.unwrap_or(t.bytes() as u64),
-            t,
-            count,
-        })
-    }
-
-    /// In bytes.
-    fn len(&self) -> Option<usize> {
-        let count = usize::try_from(self.count?).ok()?;
-        count.checked_mul(self.t.bytes())
-    }
-}
-
-fn alignment(cursor: &mut Cursor<'_>) -> Result<u64, ParseError> {
-    match cursor.unsigned()? {
-        align if align.is_power_of_two() && align <= 1024 => Ok(align),
-        other => Err(cursor.bad_number(&other.to_string(), "no alignment")),
-    }
-}
-
-/// `{1, 2, 3}` or one number (5.4.4). What is not given is zero.
-fn initialiser(cursor: &mut Cursor<'_>, array: &Array, bytes: &mut [u8]) -> Result<(), ParseError> {
-    let mut elements = bytes.chunks_exact_mut(array.t.bytes());
-    let braces = cursor.sign_if('{');
-    loop {
-        let value = cursor.literal(array.t.bits)?;
-        let Some(element) = elements.next() else {
-            return Err(cursor.syntax("no more elements", &array.name));
-        };
-        element.copy_from_slice(&value.to_le_bytes()[..array.t.bytes()]);
-        if !braces {
-            return Ok(());
-        }
-        if cursor.sign_if('}') {
-            return Ok(());
-        }
-        cursor.sign(',')?;
     }
 }
 
@@ -290,7 +137,7 @@ fn kernel(cursor: &mut Cursor<'_>, module: &Declared) -> Result<Kernel, ParseErr
         }
     }
     cursor.sign('{')?;
-    body::parse(cursor, declared, name, params, threads)
+    statement::parse(cursor, declared, name, params, threads)
 }
 
 /// One to three numbers; those that are not given are 1.

@@ -3,13 +3,13 @@
 
 use super::body::{Body, Modifiers};
 use crate::{
-    alu::Type,
     error::{ParseError, ParseFault},
     instruction::{
         Binary, Carry, Compare, Comparison, Load, Logic, Op, Outcome, Permutation, Slot, Store,
         Sum, Ternary, Unary,
     },
-    memory::Space,
+    integer::Type,
+    space::Space,
 };
 
 const INTEGERS: &str = "u16 u32 u64 s16 s32 s64";
@@ -344,9 +344,10 @@ impl<'a> Parser<'_, '_, 'a> {
         let t = self.last_type(if order.is_empty() { all } else { order })?;
         let to = if predicates {
             let p = self.predicate_or_sink()?;
-            let q = match self.body.cursor.sign_if('|') {
-                true => self.predicate_or_sink()?,
-                false => None,
+            let q = if self.body.cursor.sign_if('|') {
+                self.predicate_or_sink()?
+            } else {
+                None
             };
             Outcome::Predicates(p, q)
         } else {
@@ -392,9 +393,12 @@ impl<'a> Parser<'_, '_, 'a> {
         let t = self.last_type("pred b16 b32 b64 u16 u32 u64 s16 s32 s64")?;
         if self.body.cursor.peek_sign(0, '{') {
             let bits = self.bits_of_parts(t)?;
-            let parts = self.vector(|body| match body.cursor.word_if("_") {
-                true => Ok(None),
-                false => body.destination(bits).map(Some),
+            let parts = self.vector(|body| {
+                if body.cursor.word_if("_") {
+                    Ok(None)
+                } else {
+                    body.destination(bits).map(Some)
+                }
             })?;
             let a = self.next_source(t.bits)?;
             return Ok(Op::Unpack { bits, parts, a });
@@ -469,9 +473,12 @@ impl<'a> Parser<'_, '_, 'a> {
         let constant = space == Space::Global && self.mods.take("nc");
         let count = self.count_of_vector();
         let t = self.last_type(ANY)?;
-        let d = self.elements(count, |body| match body.cursor.word_if("_") {
-            true => Ok(None),
-            false => body.wide_destination(t.bits).map(Some),
+        let d = self.elements(count, |body| {
+            if body.cursor.word_if("_") {
+                Ok(None)
+            } else {
+                body.wide_destination(t.bits).map(Some)
+            }
         })?;
         self.comma()?;
         let address = self.body.address(space)?;
@@ -516,12 +523,13 @@ impl<'a> Parser<'_, '_, 'a> {
             return Ok(vec![element(self.body)?]);
         }
         let elements = self.vector(element)?;
-        match elements.len() == count {
-            true => Ok(elements),
-            false => Err(self
+        if elements.len() == count {
+            Ok(elements)
+        } else {
+            Err(self
                 .body
                 .cursor
-                .syntax(&format!("{count} elements"), "another number of them")),
+                .syntax(&format!("{count} elements"), "another number of them"))
         }
     }
 
@@ -578,9 +586,10 @@ impl<'a> Parser<'_, '_, 'a> {
         let aligned = aligned || self.mods.take("aligned");
         self.mods.end()?;
         let number = self.body.source(32)?;
-        let threads = match self.body.cursor.peek_sign(0, ',') {
-            true => Some(self.next_source(32)?),
-            false => None,
+        let threads = if self.body.cursor.peek_sign(0, ',') {
+            Some(self.next_source(32)?)
+        } else {
+            None
         };
         Ok(Op::Barrier {
             number,

@@ -329,9 +329,12 @@ fn rotated(schedule: &[[u8; 4]]) -> Vec<u32> {
     let words = schedule.iter().map(|column| u32::from_le_bytes(*column));
     words
         .enumerate()
-        .map(|(i, word)| match between.contains(&i) {
-            true => word.rotate_right(8),
-            false => word,
+        .map(|(i, word)| {
+            if between.contains(&i) {
+                word.rotate_right(8)
+            } else {
+                word
+            }
         })
         .collect()
 }

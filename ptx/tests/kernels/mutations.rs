@@ -101,9 +101,10 @@ fn is_right(module: &Module, kernel: &str) -> bool {
         gpu.ctr(&units, &pieces, layout)
             .map(|found| found == gpu.ctr_expected(&units, &pieces))
     } else {
-        let way = match kernel.contains("decrypt") {
-            true => Way::Decrypt,
-            false => Way::Encrypt,
+        let way = if kernel.contains("decrypt") {
+            Way::Decrypt
+        } else {
+            Way::Encrypt
         };
         gpu.xts(way, &units, &pieces, layout)
             .map(|found| found == gpu.xts_expected(way, &units, &pieces))

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Integer types and their values.
+//!
+//! A value is held in 64 bits. Those above its type's are zero, for signed types too.
+
+/// An integer type of 8 to 64 bits; `.b` types are as unsigned. A predicate has one bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Type {
+    pub bits: u32,
+    pub signed: bool,
+}
+
+impl Type {
+    pub const PREDICATE: Self = Self {
+        bits: 1,
+        signed: false,
+    };
+
+    /// `u32` and the like, without the dot.
+    pub fn from_name(name: &str) -> Option<Self> {
+        if name == "pred" {
+            return Some(Self::PREDICATE);
+        }
+        let bits = match name.get(1..)? {
+            "8" => 8,
+            "16" => 16,
+            "32" => 32,
+            "64" => 64,
+            _ => return None,
+        };
+        match name.as_bytes()[0] {
+            b'u' | b'b' => Some(Self {
+                bits,
+                signed: false,
+            }),
+            b's' => Some(Self { bits, signed: true }),
+            _ => None,
+        }
+    }
+
+    pub const fn bytes(self) -> usize {
+        self.bits as usize / 8
+    }
+
+    /// The value's low bits.
+    pub const fn truncate(self, value: u64) -> u64 {
+        truncate(value, self.bits)
+    }
+
+    /// The number that the value stands for.
+    pub const fn number(self, value: u64) -> i128 {
+        if self.signed {
+            sign_extend(value, self.bits) as i128
+        } else {
+            value as i128
+        }
+    }
+
+    /// The value with its sign, or with zeros, up to 64 bits.
+    pub const fn extend(self, value: u64) -> u64 {
+        if self.signed {
+            sign_extend(value, self.bits).cast_unsigned()
+        } else {
+            value
+        }
+    }
+}
+
+/// The low `bits` bits, 1 to 64.
+pub const fn truncate(value: u64, bits: u32) -> u64 {
+    value & (u64::MAX >> (64 - bits))
+}
+
+/// The value with its sign.
+const fn sign_extend(value: u64, bits: u32) -> i64 {
+    (value << (64 - bits)) as i64 >> (64 - bits)
+}
