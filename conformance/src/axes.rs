@@ -11,7 +11,7 @@ use luxor_engine::{
 
 pub use crate::messages::messages;
 use crate::{
-    kit::{Kit, Piece, Place, Shape, has_whole_blocks, key_kinds, key_spec},
+    kit::{Kit, Offsets, Shape, TestRun, has_whole_blocks, key_kinds, key_spec},
     random::Random,
     vectors,
 };
@@ -92,9 +92,9 @@ pub fn known_answers(backend: &dyn Backend, _: Cases) {
                 Err(e) => panic!("{}, line {}: {e}", file.path, answer.line),
             };
             let shape = Shape::one(answer.plaintext.len(), answer.number);
-            let place = Place::InPlace(answer.line % 64);
+            let place = Offsets::InPlace(answer.line % 64);
             let (plaintext, ciphertext) = (answer.plaintext, answer.ciphertext);
-            kit.check(&[Piece {
+            kit.check(&[TestRun {
                 shape,
                 place,
                 plaintext,
@@ -136,7 +136,7 @@ pub fn keys(backend: &dyn Backend, cases: Cases) {
                     first: random.u128(),
                     stride: 1,
                 };
-                kit.check_one(random, shape, Place::InPlace(0));
+                kit.check_one(random, shape, Offsets::InPlace(0));
             }
         }
     }
@@ -158,7 +158,7 @@ pub fn lengths(backend: &dyn Backend, cases: Cases) {
         let longest = kit.piece(
             random,
             Shape::one(LONGEST / 16 * 16, number),
-            Place::InPlace(0),
+            Offsets::InPlace(0),
         );
         let all = (1..=1100)
             .chain(4096 - 20..=4096 + 20)
@@ -174,17 +174,17 @@ pub fn lengths(backend: &dyn Backend, cases: Cases) {
         {
             let shape = Shape::one(len, number);
             let mut piece = if kit.mode == Mode::Xts || len > longest.plaintext.len() {
-                kit.piece(random, shape, Place::InPlace(len * 7 % 64))
+                kit.piece(random, shape, Offsets::InPlace(len * 7 % 64))
             } else {
-                Piece {
+                TestRun {
                     shape,
-                    place: Place::InPlace(len * 7 % 64),
+                    place: Offsets::InPlace(len * 7 % 64),
                     plaintext: longest.plaintext[..len].to_vec(),
                     ciphertext: longest.ciphertext[..len].to_vec(),
                 }
             };
             kit.check(std::slice::from_ref(&piece));
-            piece.place = Place::Separate {
+            piece.place = Offsets::Separate {
                 input: len * 5 % 64,
                 output: len * 11 % 64,
             };
@@ -197,7 +197,7 @@ pub fn lengths(backend: &dyn Backend, cases: Cases) {
                     first,
                     stride: 8,
                 };
-                kit.check_one(random, shape, Place::InPlace(0));
+                kit.check_one(random, shape, Offsets::InPlace(0));
             }
         }
     }
@@ -228,18 +228,18 @@ pub fn units(backend: &dyn Backend, cases: Cases) {
                     first,
                     stride,
                 };
-                let all = kit.piece(random, shape, Place::InPlace(0));
+                let all = kit.piece(random, shape, Offsets::InPlace(0));
                 let counts = (1..=70).chain(124..=132).chain(252..=MOST);
                 for units in cases.pick(counts.collect(), vec![1, 2, 33, 129, MOST]) {
                     let len = units * unit_len;
-                    kit.check(&[Piece {
+                    kit.check(&[TestRun {
                         shape: Shape { units, ..shape },
                         place: match units % 3 {
-                            0 => Place::Separate {
+                            0 => Offsets::Separate {
                                 input: units % 64,
                                 output: 0,
                             },
-                            _ => Place::InPlace(units % 64),
+                            _ => Offsets::InPlace(units % 64),
                         },
                         plaintext: all.plaintext[..len].to_vec(),
                         ciphertext: all.ciphertext[..len].to_vec(),
@@ -253,7 +253,7 @@ pub fn units(backend: &dyn Backend, cases: Cases) {
             first: 1 << 40,
             stride: 8,
         };
-        kit.check_one(random, shape, Place::InPlace(1));
+        kit.check_one(random, shape, Offsets::InPlace(1));
         // Many, whose numbers begin anew among them.
         let many = [(16, 10_000), (33, 3_333), (520, 1_000)];
         let many = cases.pick(many, [(16, 5_000), (33, 333), (520, 100)]);
@@ -267,7 +267,7 @@ pub fn units(backend: &dyn Backend, cases: Cases) {
                 first: 0_u128.wrapping_sub(units as u128 / 2),
                 stride: 1,
             };
-            kit.check_one(random, shape, Place::InPlace(0));
+            kit.check_one(random, shape, Offsets::InPlace(0));
         }
     }
 }
@@ -291,7 +291,7 @@ pub fn numbers(backend: &dyn Backend, cases: Cases) {
                         first,
                         stride: 1,
                     };
-                    kit.check_one(random, shape, Place::InPlace(0));
+                    kit.check_one(random, shape, Offsets::InPlace(0));
                 }
             }
             for before in cases.of([127, 128, 129], 2) {
@@ -302,7 +302,7 @@ pub fn numbers(backend: &dyn Backend, cases: Cases) {
                     first,
                     stride: 1,
                 };
-                kit.check_one(random, shape, Place::InPlace(0));
+                kit.check_one(random, shape, Offsets::InPlace(0));
             }
             for before in cases.of(1..=17, 8) {
                 let first = edge.wrapping_sub(before * 8);
@@ -312,7 +312,7 @@ pub fn numbers(backend: &dyn Backend, cases: Cases) {
                     first,
                     stride: 8,
                 };
-                kit.check_one(random, shape, Place::InPlace(0));
+                kit.check_one(random, shape, Offsets::InPlace(0));
             }
         }
         for bit in cases.of(0..128, 13) {
@@ -323,7 +323,7 @@ pub fn numbers(backend: &dyn Backend, cases: Cases) {
                     first: 1 << bit,
                     stride: 1,
                 };
-                kit.check_one(random, shape, Place::InPlace(0));
+                kit.check_one(random, shape, Offsets::InPlace(0));
             }
         }
     }
@@ -351,7 +351,7 @@ pub fn strides(backend: &dyn Backend, cases: Cases) {
                         first,
                         stride,
                     };
-                    kit.check_one(random, shape, Place::InPlace(0));
+                    kit.check_one(random, shape, Offsets::InPlace(0));
                 }
             }
         }
@@ -366,13 +366,13 @@ pub fn alignment(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("alignment");
     let mut places = Vec::new();
     for a in 0..64 {
-        places.push(Place::InPlace(a));
+        places.push(Offsets::InPlace(a));
         for b in [0, 1, 16, 33, a] {
-            places.push(Place::Separate {
+            places.push(Offsets::Separate {
                 input: a,
                 output: b,
             });
-            places.push(Place::Separate {
+            places.push(Offsets::Separate {
                 input: b,
                 output: a,
             });
@@ -409,8 +409,8 @@ pub fn calls(backend: &dyn Backend, cases: Cases) {
             stride: 1,
         };
         for place in [
-            Place::InPlace(0),
-            Place::Separate {
+            Offsets::InPlace(0),
+            Offsets::Separate {
                 input: 0,
                 output: 0,
             },
@@ -444,7 +444,7 @@ pub fn calls(backend: &dyn Backend, cases: Cases) {
         let queue: Vec<_> = (0..70)
             .map(|_| {
                 let shape = Shape::one(512, random.u128());
-                kit.piece(random, shape, Place::InPlace(0))
+                kit.piece(random, shape, Offsets::InPlace(0))
             })
             .collect();
         for len in [1, 2, 7, 8, 9, 70] {
@@ -464,7 +464,7 @@ fn mixture(
     most: usize,
     unit_len: usize,
     units: usize,
-) -> Vec<Piece> {
+) -> Vec<TestRun> {
     (0..=random.below(most))
         .map(|_| {
             let len = 16 + random.below(unit_len);
@@ -480,8 +480,8 @@ fn mixture(
                 stride: random.u64() >> random.below(64),
             };
             let place = match random.below(2) {
-                0 => Place::InPlace(random.below(64)),
-                _ => Place::Separate {
+                0 => Offsets::InPlace(random.below(64)),
+                _ => Offsets::Separate {
                     input: random.below(64),
                     output: random.below(64),
                 },
@@ -503,7 +503,7 @@ pub fn long_units(backend: &dyn Backend, cases: Cases) {
         let number = u128::MAX - random.u128() % 1000;
         let len = cases.pick(1 << 20, 240 << 10);
         for len in [len, len + part] {
-            kit.check_one(random, Shape::one(len, number), Place::InPlace(0));
+            kit.check_one(random, Shape::one(len, number), Offsets::InPlace(0));
         }
     }
     if cases == Cases::Few {
@@ -514,7 +514,7 @@ pub fn long_units(backend: &dyn Backend, cases: Cases) {
     kit.check_one(
         random,
         shape,
-        Place::Separate {
+        Offsets::Separate {
             input: 0,
             output: 0,
         },
@@ -549,7 +549,8 @@ pub fn large_runs(backend: &dyn Backend, cases: Cases) {
             let piece = kit.piece_by_small_runs(random, shape, 16);
             kit.check_piece_at(
                 piece,
-                &[(0, 0), (0, 16), (3, 1)].map(|(input, output)| Place::Separate { input, output }),
+                &[(0, 0), (0, 16), (3, 1)]
+                    .map(|(input, output)| Offsets::Separate { input, output }),
             );
         }
     }
@@ -575,7 +576,7 @@ pub fn memory(backend: &dyn Backend, _: Cases) {
             first: random.u128(),
             stride: 1,
         };
-        let piece = kit.piece(random, shape, Place::InPlace(0));
+        let piece = kit.piece(random, shape, Offsets::InPlace(0));
         let mut buffer = backend.alloc(piece.plaintext.len());
         buffer.copy_from_slice(&piece.plaintext);
         let unit_len = DataUnitLen::new(shape.unit_len).expect("a lawful length");
@@ -645,8 +646,8 @@ pub fn executor(backend: &dyn Backend, cases: Cases) {
                 .into_iter()
                 .zip(
                     [
-                        Place::InPlace(0),
-                        Place::Separate {
+                        Offsets::InPlace(0),
+                        Offsets::Separate {
                             input: 1,
                             output: 3,
                         },
@@ -743,8 +744,8 @@ fn refuses_in_pieces(kit: &Kit, random: &mut Random, units: usize) {
     let executor = Executor::new(NonZeroUsize::new(3).expect("not 0"));
     let crypt = |direction, runs: &mut [Run<'_>]| executor.crypt(kit.loaded(), direction, runs);
     for place in [
-        Place::InPlace(1),
-        Place::Separate {
+        Offsets::InPlace(1),
+        Offsets::Separate {
             input: 0,
             output: 0,
         },
@@ -765,7 +766,7 @@ fn refuses_in_pieces(kit: &Kit, random: &mut Random, units: usize) {
             stride: 1,
         };
         let (plaintext, ciphertext) = (vec![1; 14], vec![2; 14]);
-        let bad = Piece {
+        let bad = TestRun {
             shape,
             place,
             plaintext,
@@ -799,7 +800,7 @@ fn refuses(kit: &Kit, random: &mut Random, unit_len: usize) {
         let plaintext = random.bytes(unit_len * 2);
         // There is no right answer.
         let ciphertext = random.bytes(unit_len * 2);
-        Piece {
+        TestRun {
             shape,
             place,
             plaintext,
@@ -807,8 +808,8 @@ fn refuses(kit: &Kit, random: &mut Random, unit_len: usize) {
         }
     };
     for place in [
-        Place::InPlace(1),
-        Place::Separate {
+        Offsets::InPlace(1),
+        Offsets::Separate {
             input: 0,
             output: 0,
         },

@@ -137,14 +137,14 @@ impl Kit {
     }
 
     /// A run of random plaintext and the reference's ciphertext.
-    pub(crate) fn piece(&self, random: &mut Random, shape: Shape, place: Place) -> Piece {
+    pub(crate) fn piece(&self, random: &mut Random, shape: Shape, place: Offsets) -> TestRun {
         let plaintext = random.bytes(shape.unit_len * shape.units);
         let ciphertext = plaintext
             .chunks_exact(shape.unit_len)
             .zip(shape.numbers())
             .flat_map(|(unit, number)| self.reference(number, unit))
             .collect();
-        Piece {
+        TestRun {
             shape,
             place,
             plaintext,
@@ -158,10 +158,10 @@ impl Kit {
         &self,
         random: &mut Random,
         shape: Shape,
-        place: Place,
-    ) -> Piece {
+        place: Offsets,
+    ) -> TestRun {
         let plaintext = random.bytes(shape.unit_len * shape.units);
-        let mut piece = Piece {
+        let mut piece = TestRun {
             shape,
             place,
             ciphertext: plaintext.clone(),
@@ -181,7 +181,7 @@ impl Kit {
         random: &mut Random,
         shape: Shape,
         units: usize,
-    ) -> Piece {
+    ) -> TestRun {
         let plaintext = random.bytes(shape.unit_len * shape.units);
         let mut ciphertext = plaintext.clone();
         let unit_len = DataUnitLen::new(shape.unit_len).expect("a lawful length");
@@ -193,26 +193,26 @@ impl Kit {
                 .crypt(Direction::Encrypt, &mut [run])
                 .expect("lawful runs");
         }
-        Piece {
+        TestRun {
             shape,
-            place: Place::InPlace(0),
+            place: Offsets::InPlace(0),
             plaintext,
             ciphertext,
         }
     }
 
     /// The comparison at one place, for a random plaintext.
-    pub(crate) fn check_one(&self, random: &mut Random, shape: Shape, place: Place) {
+    pub(crate) fn check_one(&self, random: &mut Random, shape: Shape, place: Offsets) {
         self.check(&[self.piece(random, shape, place)]);
     }
 
     /// The same plaintext at several places, a call each.
-    pub(crate) fn check_places(&self, random: &mut Random, shape: Shape, places: &[Place]) {
+    pub(crate) fn check_places(&self, random: &mut Random, shape: Shape, places: &[Offsets]) {
         self.check_piece_at(self.piece(random, shape, places[0]), places);
     }
 
     /// A piece at several places, a call each.
-    pub(crate) fn check_piece_at(&self, mut piece: Piece, places: &[Place]) {
+    pub(crate) fn check_piece_at(&self, mut piece: TestRun, places: &[Offsets]) {
         for &place in places {
             piece.place = place;
             self.check(std::slice::from_ref(&piece));
@@ -220,7 +220,7 @@ impl Kit {
     }
 
     /// All pieces in one call of [`LoadedKey::crypt`], there and back.
-    pub(crate) fn check(&self, pieces: &[Piece]) {
+    pub(crate) fn check(&self, pieces: &[TestRun]) {
         self.check_through(
             &|direction, runs| self.loaded.crypt(direction, runs),
             pieces,
@@ -231,7 +231,7 @@ impl Kit {
     /// ciphertext, decryption of that the plaintext. (That is what the reference
     /// decrypts it to: its own tests show that it undoes what it does.) Nothing
     /// around the output changes, nor a separate input.
-    pub(crate) fn check_through(&self, crypt: &Crypt<'_>, pieces: &[Piece]) {
+    pub(crate) fn check_through(&self, crypt: &Crypt<'_>, pieces: &[TestRun]) {
         for direction in Direction::ALL {
             let mut stages: Vec<_> = pieces.iter().map(|p| Stage::new(p, direction)).collect();
             let mut runs: Vec<_> = stages.iter_mut().map(Stage::run).collect();
@@ -253,7 +253,7 @@ impl Kit {
         &self,
         crypt: &Crypt<'_>,
         direction: Direction,
-        pieces: &[Piece],
+        pieces: &[TestRun],
     ) -> CryptError {
         let mut stages: Vec<_> = pieces.iter().map(|p| Stage::new(p, direction)).collect();
         let mut runs: Vec<_> = stages.iter_mut().map(Stage::run).collect();
@@ -267,9 +267,9 @@ impl Kit {
             let (input, output) = (piece.input(direction), piece.output(direction));
             let finished = units * piece.shape.unit_len;
             let rest = match piece.place {
-                Place::InPlace(_) => input[finished..].to_vec(),
-                Place::Separate { .. } if error.done == 0 => vec![FRESH; input.len()],
-                Place::Separate { .. } => stage.output.bytes()[finished..].to_vec(),
+                Offsets::InPlace(_) => input[finished..].to_vec(),
+                Offsets::Separate { .. } if error.done == 0 => vec![FRESH; input.len()],
+                Offsets::Separate { .. } => stage.output.bytes()[finished..].to_vec(),
             };
             let expected = [&output[..finished], &rest].concat();
             if let Err(what) = stage.holds(&expected, input) {
@@ -283,7 +283,7 @@ impl Kit {
         error
     }
 
-    fn describe(&self, direction: Direction, pieces: &[Piece], at: usize) -> String {
+    fn describe(&self, direction: Direction, pieces: &[TestRun], at: usize) -> String {
         let Self {
             backend,
             mode,
@@ -361,21 +361,21 @@ impl Shape {
 
 /// Where a run's bytes are: so many bytes after a 64-byte boundary.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Offsets {
     InPlace(usize),
     Separate { input: usize, output: usize },
 }
 
 /// A run, and what it has to become.
 #[derive(Clone, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct TestRun {
     pub(crate) shape: Shape,
-    pub(crate) place: Place,
+    pub(crate) place: Offsets,
     pub(crate) plaintext: Vec<u8>,
     pub(crate) ciphertext: Vec<u8>,
 }
 
-impl Piece {
+impl TestRun {
     fn input(&self, direction: Direction) -> &[u8] {
         match direction {
             Direction::Encrypt => &self.plaintext,
@@ -400,11 +400,11 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(piece: &Piece, direction: Direction) -> Self {
+    fn new(piece: &TestRun, direction: Direction) -> Self {
         let source = piece.input(direction);
         let (input, output) = match piece.place {
-            Place::InPlace(offset) => (None, Guarded::new(offset, source)),
-            Place::Separate { input, output } => (
+            Offsets::InPlace(offset) => (None, Guarded::new(offset, source)),
+            Offsets::Separate { input, output } => (
                 Some(Guarded::new(input, source)),
                 Guarded::new(output, &vec![FRESH; source.len()]),
             ),

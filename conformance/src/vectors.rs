@@ -202,7 +202,7 @@ fn is_parallel(mode: Mode) -> bool {
 /// The records of the file at `path` under `vectors/`.
 ///
 /// # Errors
-/// [`VectorError`]
+/// [`VectorError`], when the file cannot be read or is no file of vectors.
 pub fn read(path: &'static str) -> Result<Vec<Record>, VectorError> {
     let full = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../vectors")
@@ -214,7 +214,7 @@ pub fn read(path: &'static str) -> Result<Vec<Record>, VectorError> {
 /// The records in `text`, which errors call `file`.
 ///
 /// # Errors
-/// [`VectorError::Syntax`]
+/// [`VectorError::Syntax`] at the first line that is no record's.
 pub fn parse(file: &'static str, text: &str) -> Result<Vec<Record>, VectorError> {
     let mut records = Vec::new();
     let mut section: Option<&str> = None;
@@ -304,7 +304,7 @@ impl Record {
     /// A decimal number.
     ///
     /// # Errors
-    /// [`VectorError::Field`]
+    /// [`VectorError::Field`] when the field is missing or no number.
     pub fn number(&self, name: &'static str) -> Result<u128, VectorError> {
         self.text(name)?
             .parse()
@@ -314,7 +314,7 @@ impl Record {
     /// Hexadecimal bytes.
     ///
     /// # Errors
-    /// [`VectorError::Field`]
+    /// [`VectorError::Field`] when the field is missing or no bytes.
     pub fn bytes(&self, name: &'static str) -> Result<Vec<u8>, VectorError> {
         from_hex(self.text(name)?).ok_or(self.error(name, "no hexadecimal bytes"))
     }
@@ -322,7 +322,7 @@ impl Record {
     /// 16 hexadecimal bytes.
     ///
     /// # Errors
-    /// [`VectorError::Field`]
+    /// [`VectorError::Field`] when the field is missing or of another length.
     pub fn block(&self, name: &'static str) -> Result<[u8; 16], VectorError> {
         self.bytes(name)?
             .try_into()

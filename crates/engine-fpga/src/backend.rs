@@ -235,7 +235,7 @@ struct Call<'a, 'r, T: Transport> {
 
 /// Some units of a run: what a descriptor is for.
 #[derive(Clone, Debug)]
-struct Piece {
+struct UnitRange {
     run: usize,
     units: Range<usize>,
 }
@@ -253,7 +253,7 @@ impl<'a, 'r, T: Transport> Call<'a, 'r, T> {
         }
     }
 
-    fn next_batch(&mut self) -> Vec<Piece> {
+    fn next_batch(&mut self) -> Vec<UnitRange> {
         let (mut batch, mut len) = (Vec::new(), 0);
         while len < self.key.batch
             && let Some(piece) = self.next_piece(self.key.batch - len)
@@ -265,7 +265,7 @@ impl<'a, 'r, T: Transport> Call<'a, 'r, T> {
     }
 
     /// At most about `most` bytes, but always a unit.
-    fn next_piece(&mut self, most: usize) -> Option<Piece> {
+    fn next_piece(&mut self, most: usize) -> Option<UnitRange> {
         let (run, first) = loop {
             let (run, first) = self.next;
             if first < self.runs.get(run)?.units() {
@@ -276,22 +276,22 @@ impl<'a, 'r, T: Transport> Call<'a, 'r, T> {
         let fit = PIECE.min(most) / self.runs[run].unit_len().get();
         let end = self.runs[run].units().min(first + fit.max(1));
         self.next = (run, end);
-        Some(Piece {
+        Some(UnitRange {
             run,
             units: first..end,
         })
     }
 
     /// Where a piece's bytes are in its run.
-    fn bytes(&self, piece: &Piece) -> Range<usize> {
+    fn bytes(&self, piece: &UnitRange) -> Range<usize> {
         let unit_len = self.runs[piece.run].unit_len().get();
         piece.units.start * unit_len..piece.units.end * unit_len
     }
 
     /// All of the batch, or nothing of it.
-    fn crypt(&mut self, driver: &mut Driver<T>, batch: &[Piece]) -> Result<(), Failure> {
+    fn crypt(&mut self, driver: &mut Driver<T>, batch: &[UnitRange]) -> Result<(), Failure> {
         let beat_len = driver.config().beat_len();
-        let packet_len = |piece: &Piece| {
+        let packet_len = |piece: &UnitRange| {
             let unit_len = self.runs[piece.run].unit_len().get();
             beats::packet_len(piece.units.len(), unit_len, beat_len)
         };
@@ -327,7 +327,7 @@ impl<'a, 'r, T: Transport> Call<'a, 'r, T> {
         Ok(())
     }
 
-    fn submit(&mut self, driver: &mut Driver<T>, piece: &Piece) -> Result<(), Failure> {
+    fn submit(&mut self, driver: &mut Driver<T>, piece: &UnitRange) -> Result<(), Failure> {
         let slot = driver.seat(&self.key.key)?;
         let slot = slot.expect("all descriptors that are under way have this key");
         let run = &self.runs[piece.run];

@@ -167,7 +167,7 @@ impl DescriptorError {
     /// From the code in a descriptor's status, where 0 is success.
     ///
     /// # Errors
-    /// What the code says.
+    /// The error that has this code, for all codes but 0.
     pub fn of_code(code: u32) -> Result<(), Self> {
         Err(match code {
             0 => return Ok(()),
@@ -211,7 +211,7 @@ impl KeyError {
     /// From the result in the register of key commands, where 0 is success.
     ///
     /// # Errors
-    /// What the code says.
+    /// The error that has this code, for all codes but 0.
     pub fn of_code(code: u32) -> Result<(), Self> {
         Err(match code {
             0 => return Ok(()),

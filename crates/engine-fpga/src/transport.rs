@@ -27,7 +27,7 @@ pub trait Transport: Send {
     /// in the core.
     ///
     /// # Errors
-    /// [`TransportError`]
+    /// [`TransportError`] in the words of the board's driver.
     fn send(&mut self, packet: &[u8]) -> Result<(), TransportError>;
 
     /// Takes the next answer out of its room as soon as its last beat is there. Returns
@@ -35,14 +35,14 @@ pub trait Transport: Send {
     /// has: then what fits is there. `None` after `limit` cycles of the core without it.
     ///
     /// # Errors
-    /// [`TransportError`]
+    /// [`TransportError`] in the words of the board's driver.
     fn receive(&mut self, answer: &mut [u8], limit: u64) -> Result<Option<usize>, TransportError>;
 
     /// Stops both streams and wipes all packets and answers that are in them. The core
     /// is reset next.
     ///
     /// # Errors
-    /// [`TransportError`]
+    /// [`TransportError`] in the words of the board's driver.
     fn abort(&mut self) -> Result<(), TransportError>;
 }
 

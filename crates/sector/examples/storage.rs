@@ -122,9 +122,10 @@ fn per_second(disk: &Disk, write: bool, turn: usize) -> io::Result<f64> {
             .chunks_mut(REQUEST)
             .map(|bytes| Transfer {
                 offset: (random.below(places) * REQUEST) as u64,
-                data: match write {
-                    true => TransferData::Write(bytes),
-                    false => TransferData::Read(bytes),
+                data: if write {
+                    TransferData::Write(bytes)
+                } else {
+                    TransferData::Read(bytes)
                 },
                 result: Ok(()),
             })

@@ -235,7 +235,7 @@ impl Copier<'_> {
                 ..Queue::default()
             }),
             freed: Condvar::new(),
-            places: Places::new(self.threads),
+            permits: Permits::new(self.threads),
             failed_at: AtomicU64::new(u64::MAX),
             failure: Mutex::new(None),
         };
@@ -268,7 +268,7 @@ struct Shared<'a, E> {
     queue: Mutex<Queue>,
     /// Told when buffers came back, and when all is over.
     freed: Condvar,
-    places: Places,
+    permits: Permits,
     /// The first piece that failed. Those before it go on, so that which failure
     /// is told does not depend on who is faster.
     failed_at: AtomicU64,
@@ -463,7 +463,7 @@ impl<E> Shared<'_, E> {
         taken: &Taken,
         work: &dyn Fn(&mut Piece<'_>) -> Result<usize, E>,
     ) -> Result<Ready, Stop<E>> {
-        let place = self.places.take();
+        let permit = self.permits.take();
         self.check(taken.index)?;
         let len = work(&mut Piece {
             offset: taken.index * self.piece_len as u64,
@@ -472,7 +472,7 @@ impl<E> Shared<'_, E> {
             at_end: taken.at_end,
         })
         .map_err(CopyError::Work)?;
-        drop(place);
+        drop(permit);
         Ok(Ready {
             buffer,
             read: taken.len,
@@ -600,17 +600,17 @@ impl<E> Shared<'_, E> {
     }
 }
 
-/// As many places as there are threads for the work in the middle: with more
+/// As many permits as there are threads for the work in the middle: with more
 /// workers than that, some read or write while others have the cores.
-struct Places {
+struct Permits {
     free: Mutex<usize>,
     freed: Condvar,
 }
 
 /// Given back when dropped.
-struct Place<'a>(&'a Places);
+struct Permit<'a>(&'a Permits);
 
-impl Places {
+impl Permits {
     fn new(threads: NonZeroUsize) -> Self {
         Self {
             free: Mutex::new(threads.get()),
@@ -618,19 +618,19 @@ impl Places {
         }
     }
 
-    /// Waits for a place.
-    fn take(&self) -> Place<'_> {
+    /// Waits for a permit.
+    fn take(&self) -> Permit<'_> {
         let free = lock(&self.free);
         let mut free = self
             .freed
             .wait_while(free, |free| *free == 0)
             .unwrap_or_else(PoisonError::into_inner);
         *free -= 1;
-        Place(self)
+        Permit(self)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
         *lock(&self.0.free) += 1;
         self.0.freed.notify_one();

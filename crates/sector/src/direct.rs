@@ -174,9 +174,10 @@ impl DirectFile {
         let mut reads: Vec<_> = round
             .iter_mut()
             .map(|read| {
-                let buf = match self.takes(read.buf) {
-                    true => &mut *read.buf,
-                    false => self.room(&mut room, read.buf.len()),
+                let buf = if self.takes(read.buf) {
+                    &mut *read.buf
+                } else {
+                    self.room(&mut room, read.buf.len())
                 };
                 Read::new(buf, read.offset)
             })

@@ -123,17 +123,17 @@ pub struct EngineTime {
 }
 
 /// A transfer of whole sectors, and where they lie.
-type Together<'a, 't> = (Piece<'a>, &'a mut Transfer<'t>);
+type Together<'a, 't> = (PartRange<'a>, &'a mut Transfer<'t>);
 
 /// Where a stretch of the plaintext lies: never in more than one part.
-struct Piece<'a> {
+struct PartRange<'a> {
     placed: &'a Placed,
     /// Its first byte, counted from the part's.
     offset: u64,
     len: usize,
 }
 
-impl Piece<'_> {
+impl PartRange<'_> {
     fn is_whole_sectors(&self) -> bool {
         let sector = self.placed.sector;
         self.offset.is_multiple_of(sector as u64) && self.len.is_multiple_of(sector)
@@ -146,9 +146,10 @@ impl Piece<'_> {
     /// An error if the storage ends within it, at byte `end`.
     fn check_before(&self, end: u64) -> io::Result<()> {
         let begin = self.in_storage();
-        match begin + self.len as u64 <= end {
-            true => Ok(()),
-            false => Err(ends_before(self.len, begin)),
+        if begin + self.len as u64 <= end {
+            Ok(())
+        } else {
+            Err(ends_before(self.len, begin))
         }
     }
 }
@@ -493,7 +494,7 @@ impl Disk {
             }
             let mut parts = self.within(transfer.offset..transfer.offset + len as u64);
             let (placed, part) = parts.next().expect("it is checked, and not empty");
-            let piece = Piece {
+            let piece = PartRange {
                 placed,
                 offset: part.start,
                 len,
@@ -683,7 +684,7 @@ impl Disk {
     }
 
     /// The plaintext of the sector in which `piece` lies.
-    fn read_sector(&self, piece: &Piece<'_>) -> io::Result<Buffer> {
+    fn read_sector(&self, piece: &PartRange<'_>) -> io::Result<Buffer> {
         let whole = piece.sector();
         let mut sector = Buffer::zeroed(whole.len);
         self.storage
@@ -695,7 +696,7 @@ impl Disk {
     fn crypt_piece(
         &self,
         direction: Direction,
-        piece: &Piece<'_>,
+        piece: &PartRange<'_>,
         bytes: &mut [u8],
     ) -> io::Result<()> {
         let Some((key, geometry)) = &piece.placed.part.crypt else {
@@ -706,7 +707,7 @@ impl Disk {
     }
 
     /// `len` bytes from `offset` on, cut into whole sectors and parts of one sector.
-    fn pieces(&self, offset: u64, len: u64) -> impl Iterator<Item = Piece<'_>> {
+    fn pieces(&self, offset: u64, len: u64) -> impl Iterator<Item = PartRange<'_>> {
         self.within(offset..offset + len)
             .flat_map(|(placed, range)| {
                 let sector = placed.sector;
@@ -723,7 +724,7 @@ impl Disk {
                         left if left < sector => left,
                         left => left - left % sector,
                     };
-                    let piece = Piece {
+                    let piece = PartRange {
                         placed,
                         offset: at,
                         len,
@@ -735,11 +736,11 @@ impl Disk {
     }
 }
 
-impl<'a> Piece<'a> {
+impl<'a> PartRange<'a> {
     /// The sector in which it lies.
-    fn sector(&self) -> Piece<'a> {
+    fn sector(&self) -> PartRange<'a> {
         let len = self.placed.sector;
-        Piece {
+        PartRange {
             placed: self.placed,
             offset: self.offset - self.offset % len as u64,
             len,

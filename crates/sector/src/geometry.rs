@@ -124,9 +124,10 @@ impl Geometry {
     /// in 512-byte units; 1 when sectors are counted.
     #[must_use]
     pub const fn stride(&self) -> u64 {
-        match self.iv_large_sectors {
-            true => 1,
-            false => self.sector_size.units(),
+        if self.iv_large_sectors {
+            1
+        } else {
+            self.sector_size.units()
         }
     }
 

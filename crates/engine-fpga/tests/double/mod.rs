@@ -574,9 +574,10 @@ impl Core {
             self.slots[slot] = KeySlot::Equal;
             1
         } else {
-            self.slots[slot] = match load {
-                true => KeySlot::Key([data, tweak].concat()),
-                false => KeySlot::Empty,
+            self.slots[slot] = if load {
+                KeySlot::Key([data, tweak].concat())
+            } else {
+                KeySlot::Empty
             };
             0
         };

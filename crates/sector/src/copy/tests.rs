@@ -151,9 +151,12 @@ fn work_goes_on_while_something_is_written() {
 fn the_first_failure_in_the_source_is_told() {
     const BAD: u64 = 5 * PIECE as u64;
     // Later pieces fail too, and sooner.
-    let late = |offset: u64| match offset / PIECE as u64 == 5 {
-        true => thread::sleep(Duration::from_millis(20)),
-        false => thread::sleep(Duration::from_millis(1)),
+    let late = |offset: u64| {
+        if offset / PIECE as u64 == 5 {
+            thread::sleep(Duration::from_millis(20));
+        } else {
+            thread::sleep(Duration::from_millis(1));
+        }
     };
     let good = MemoryStorage::new(bytes());
     let bad = Double {
@@ -162,17 +165,19 @@ fn the_first_failure_in_the_source_is_told() {
             if len > 512 {
                 late(offset);
             }
-            match offset + len as u64 > BAD + 1000 {
-                true => Err(io::Error::other(format!("bad at {offset}"))),
-                false => Ok(()),
+            if offset + len as u64 > BAD + 1000 {
+                Err(io::Error::other(format!("bad at {offset}")))
+            } else {
+                Ok(())
             }
         },
     };
     let work = |piece: &mut Piece<'_>| {
         late(piece.offset);
-        match piece.offset >= BAD {
-            true => Err(piece.offset),
-            false => Ok(piece.len),
+        if piece.offset >= BAD {
+            Err(piece.offset)
+        } else {
+            Ok(piece.len)
         }
     };
     for _ in 0..5 {
@@ -197,9 +202,12 @@ fn the_first_failure_in_the_source_is_told() {
         // A sink that fails is before all that is still to be read.
         let mut sink = Then {
             bytes: Vec::new(),
-            first: |at| match at == 2 * PIECE {
-                true => Err(io::ErrorKind::StorageFull.into()),
-                false => Ok(()),
+            first: |at| {
+                if at == 2 * PIECE {
+                    Err(io::ErrorKind::StorageFull.into())
+                } else {
+                    Ok(())
+                }
             },
         };
         match copier(&NEVER).run(whole(&bad), &mut sink, &invert, &|_| ()) {
