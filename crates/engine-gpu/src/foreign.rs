@@ -4,10 +4,7 @@
 
 use std::ffi::CStr;
 
-use crate::{
-    device::{Device, DeviceError},
-    keys::KeyWords,
-};
+use crate::{device::Device, error::DeviceError, keys::KeyWords};
 
 /// The text of a program, in the languages of all libraries.
 #[derive(Clone, Copy, Debug)]
