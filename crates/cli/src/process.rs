@@ -10,13 +10,10 @@ use std::{
     time::Duration,
 };
 
+use luxor_engine::harden_process;
 use luxor_files::temporary;
 use nix::{
-    sys::{
-        prctl,
-        resource::{Resource, setrlimit},
-        termios::{self, FlushArg, LocalFlags, SetArg, Termios},
-    },
+    sys::termios::{self, FlushArg, LocalFlags, SetArg, Termios},
     unistd::{getpgrp, tcgetpgrp},
 };
 use signal_hook::{
@@ -30,21 +27,10 @@ use crate::{
     error::{Error, INTERRUPTED, Result},
 };
 
-/// To be called before a secret is read: no core dumps, and no other process of
-/// the same user may look into this one's memory. Best effort: a system that
-/// refuses gets a note.
+/// To be called before a secret is read. Best effort: what the system refuses gets a note.
 pub fn harden(console: Console) {
-    if let Err(error) = prctl::set_dumpable(false) {
-        console.note(format!(
-            "the process could not be made undumpable: {}",
-            error.desc()
-        ));
-    }
-    if let Err(error) = setrlimit(Resource::RLIMIT_CORE, 0, 0) {
-        console.note(format!(
-            "core dumps could not be switched off: {}",
-            error.desc()
-        ));
+    for refused in harden_process() {
+        console.note(refused.to_string());
     }
 }
 

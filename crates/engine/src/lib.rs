@@ -12,6 +12,7 @@
 //! | describe what to encrypt | [`Run`] |
 //! | hold a key | [`XtsKey`], [`AesKey`], [`CbcKey`], [`ParallelOfbKey`], [`SecretBytes`] |
 //! | leave no part of a key on the stack | [`with_key_stack`] |
+//! | keep keys out of core dumps and from other processes | [`harden_process`] |
 //! | check an implementation | [`self_test`] |
 //! | plug in a device | implement [`Backend`] and [`LoadedKey`] |
 //! | go on when a device fails | [`Fallback`] |
@@ -56,6 +57,8 @@ mod kernel;
 mod key;
 mod message;
 mod mode;
+#[cfg(feature = "std")]
+mod process;
 mod registry;
 mod run;
 mod secret;
@@ -77,6 +80,8 @@ pub use key::{
     XtsKey,
 };
 pub use message::{Message, Messages, Turn, encrypt_streams};
+#[cfg(feature = "std")]
+pub use process::{NotHardened, harden_process};
 pub use registry::{Registry, SelectError, Unavailable};
 pub use run::{DataUnitLen, DataUnitNumber, InOut, Run, RunError};
 pub use secret::SecretBytes;
