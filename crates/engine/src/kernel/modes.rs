@@ -16,10 +16,8 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
     fn wipe_stack() {}
 
     /// Whether the system wiped an expanded key because this process is a fork of the one that
-    /// expanded it. Never where keys are on the heap, which a fork copies.
-    fn is_lost(_key: &Self::Key) -> bool {
-        false
-    }
+    /// expanded it.
+    fn is_lost(key: &Self::Key) -> bool;
 
     /// The instructions, in words.
     fn device(self) -> String;

@@ -6,8 +6,8 @@
 //! compiled with `--cfg aes_backend="soft"`, as this workspace does.
 //! [`Kernel::device`] says which of the two it is.
 
-use alloc::{boxed::Box, string::String};
-use core::{iter, ptr};
+use alloc::string::String;
+use core::{iter, marker::PhantomData, ops::Deref, ptr};
 
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, BlockSizeUser, KeyInit, consts::U16};
 
@@ -29,16 +29,63 @@ use crate::{
         xts,
     },
     run::Run,
+    secret::SecretBytes,
 };
 
 #[derive(Clone, Copy)]
 pub(super) struct Portable;
 
-/// Boxed: a bitsliced key schedule has a kilobyte and more. Wiped when dropped,
-/// by the `aes` crate.
 pub(super) enum Key {
-    Aes128(Box<aes::Aes128>),
-    Aes256(Box<aes::Aes256>),
+    Aes128(Kept<aes::Aes128>),
+    Aes256(Kept<aes::Aes256>),
+}
+
+/// A cipher of the `aes` crate, which has a key schedule of about a kilobyte, where other keys
+/// are.
+pub(super) struct Kept<C> {
+    /// The cipher is at the first aligned address: without `std` these are bytes of the heap.
+    memory: SecretBytes,
+    cipher: PhantomData<C>,
+}
+
+impl<C> Kept<C> {
+    fn new(cipher: C) -> Self {
+        let mut kept = Self {
+            memory: SecretBytes::zeroed(size_of::<C>() + align_of::<C>() - 1),
+            cipher: PhantomData,
+        };
+        let place = kept.memory.expose_mut().as_mut_ptr();
+        // SAFETY: `aligned` skips less than `align_of::<C>()` bytes, and at least
+        // `size_of::<C>()` follow.
+        unsafe { aligned::<C>(place).write(cipher) };
+        kept
+    }
+}
+
+fn aligned<C>(place: *mut u8) -> *mut C {
+    place
+        .map_addr(|address| address.next_multiple_of(align_of::<C>()))
+        .cast()
+}
+
+impl<C> Deref for Kept<C> {
+    type Target = C;
+
+    #[inline(always)]
+    fn deref(&self) -> &C {
+        let place = self.memory.expose().as_ptr().cast_mut();
+        // SAFETY: `new` has put a cipher there, since when the memory has not moved; it is only
+        // read as long as `self` is borrowed.
+        unsafe { &*aligned::<C>(place) }
+    }
+}
+
+impl<C> Drop for Kept<C> {
+    fn drop(&mut self) {
+        let place = self.memory.expose_mut().as_mut_ptr();
+        // SAFETY: as in `deref`, and this is the cipher's end. The memory's follows.
+        unsafe { aligned::<C>(place).drop_in_place() };
+    }
 }
 
 /// Runs `$body` with `$cipher` as the cipher of either size.
@@ -67,6 +114,13 @@ impl Kernel for Portable {
         crate::stack::wipe::<{ 12 << 10 }>();
     }
 
+    fn is_lost(key: &Key) -> bool {
+        match key {
+            Key::Aes128(cipher) => cipher.memory.is_lost(),
+            Key::Aes256(cipher) => cipher.memory.is_lost(),
+        }
+    }
+
     fn device(self) -> String {
         if aes::hardware_accelerated() {
             // Right all the same, but not what the name promises.
@@ -81,10 +135,10 @@ impl Kernel for Portable {
     fn expand(self, key: &AesKey) -> Key {
         let valid = "an AesKey has its size's length";
         match key.size() {
-            KeySize::Aes128 => Key::Aes128(Box::new(
+            KeySize::Aes128 => Key::Aes128(Kept::new(
                 aes::Aes128::new_from_slice(key.expose()).expect(valid),
             )),
-            KeySize::Aes256 => Key::Aes256(Box::new(
+            KeySize::Aes256 => Key::Aes256(Kept::new(
                 aes::Aes256::new_from_slice(key.expose()).expect(valid),
             )),
         }
