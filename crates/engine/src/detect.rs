@@ -7,6 +7,8 @@
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{AesNi, Vaes256, Vaes512};
+#[cfg(all(target_arch = "x86_64", feature = "std"))]
+pub(crate) use x86::{VectorRegisters, vector_registers};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -25,6 +27,28 @@ mod x86 {
         ($feature:tt) => {
             cfg!(target_feature = $feature)
         };
+    }
+
+    /// The vector registers of this CPU.
+    #[cfg(feature = "std")]
+    pub(crate) enum VectorRegisters {
+        /// xmm0 to xmm15.
+        Sse,
+        /// ymm0 to ymm15.
+        Avx,
+        /// zmm0 to zmm31, and k0 to k7.
+        Avx512,
+    }
+
+    #[cfg(feature = "std")]
+    pub(crate) fn vector_registers() -> VectorRegisters {
+        if has!("avx512f") {
+            VectorRegisters::Avx512
+        } else if has!("avx") {
+            VectorRegisters::Avx
+        } else {
+            VectorRegisters::Sse
+        }
     }
 
     macro_rules! token {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The stacks of threads that handle keys.
+//! The stacks of threads that handle keys, and their registers.
 //!
 //! Where the compiler has more values than registers it puts some on the stack, round keys
-//! among them. They stay there until another call needs the place.
+//! among them. They stay there until another call needs the place. What is in the vector
+//! registers gets onto the stack later, too: the kernel saves all of them there when it calls
+//! the handler of a signal, and never wipes that.
 
 use core::{hint::black_box, mem::MaybeUninit};
 
@@ -20,6 +22,8 @@ pub(crate) fn wipe<const BYTES: usize>() {
 
 #[cfg(feature = "std")]
 mod locked {
+    #[cfg(target_arch = "x86_64")]
+    use core::arch::asm;
     use core::{cell::Cell, hint::black_box, mem::MaybeUninit, ptr};
 
     use super::wipe;
@@ -32,7 +36,7 @@ mod locked {
     const WIPED: usize = 24 << 10;
 
     /// Calls `work`, and then overwrites what it and all that it called have left on the stack,
-    /// to a depth of 24 KiB.
+    /// to a depth of 24 KiB, and on x86-64 in the vector registers.
     ///
     /// The first call on a thread locks 64 KiB of its stack in memory and keeps them out of core
     /// dumps, both as far as the system allows
@@ -59,7 +63,77 @@ mod locked {
 
     impl Drop for Wipe {
         fn drop(&mut self) {
+            // First: a signal after the wipe must find nothing that it could put on the stack.
+            #[cfg(target_arch = "x86_64")]
+            clear_vector_registers();
             wipe::<WIPED>();
+        }
+    }
+
+    /// All of those that the CPU has: the kernels fill them with round keys, tweaks and blocks,
+    /// and a function that returns leaves them as they are.
+    #[cfg(target_arch = "x86_64")]
+    fn clear_vector_registers() {
+        use crate::detect::{VectorRegisters, vector_registers};
+        // SAFETY: each branch has instructions that the CPU was found to have, changes vector and
+        // mask registers only, and the ABI lets a function change all of them.
+        unsafe {
+            match vector_registers() {
+                VectorRegisters::Avx512 => asm!(
+                    "vzeroall",
+                    "vpxord zmm16, zmm16, zmm16",
+                    "vpxord zmm17, zmm17, zmm17",
+                    "vpxord zmm18, zmm18, zmm18",
+                    "vpxord zmm19, zmm19, zmm19",
+                    "vpxord zmm20, zmm20, zmm20",
+                    "vpxord zmm21, zmm21, zmm21",
+                    "vpxord zmm22, zmm22, zmm22",
+                    "vpxord zmm23, zmm23, zmm23",
+                    "vpxord zmm24, zmm24, zmm24",
+                    "vpxord zmm25, zmm25, zmm25",
+                    "vpxord zmm26, zmm26, zmm26",
+                    "vpxord zmm27, zmm27, zmm27",
+                    "vpxord zmm28, zmm28, zmm28",
+                    "vpxord zmm29, zmm29, zmm29",
+                    "vpxord zmm30, zmm30, zmm30",
+                    "vpxord zmm31, zmm31, zmm31",
+                    "kxorw k0, k0, k0",
+                    "kxorw k1, k1, k1",
+                    "kxorw k2, k2, k2",
+                    "kxorw k3, k3, k3",
+                    "kxorw k4, k4, k4",
+                    "kxorw k5, k5, k5",
+                    "kxorw k6, k6, k6",
+                    "kxorw k7, k7, k7",
+                    clobber_abi("sysv64"),
+                    options(nomem, nostack, preserves_flags),
+                ),
+                VectorRegisters::Avx => asm!(
+                    "vzeroall",
+                    clobber_abi("sysv64"),
+                    options(nomem, nostack, preserves_flags),
+                ),
+                VectorRegisters::Sse => asm!(
+                    "xorps xmm0, xmm0",
+                    "xorps xmm1, xmm1",
+                    "xorps xmm2, xmm2",
+                    "xorps xmm3, xmm3",
+                    "xorps xmm4, xmm4",
+                    "xorps xmm5, xmm5",
+                    "xorps xmm6, xmm6",
+                    "xorps xmm7, xmm7",
+                    "xorps xmm8, xmm8",
+                    "xorps xmm9, xmm9",
+                    "xorps xmm10, xmm10",
+                    "xorps xmm11, xmm11",
+                    "xorps xmm12, xmm12",
+                    "xorps xmm13, xmm13",
+                    "xorps xmm14, xmm14",
+                    "xorps xmm15, xmm15",
+                    clobber_abi("sysv64"),
+                    options(nomem, nostack, preserves_flags),
+                ),
+            }
         }
     }
 
