@@ -5,7 +5,7 @@
 use std::{
     fs::{self, File},
     io,
-    sync::{Mutex, MutexGuard, PoisonError, mpsc},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc},
     thread,
     time::Duration,
 };
@@ -13,11 +13,14 @@ use std::{
 use luxor_engine::harden_process;
 use luxor_files::temporary;
 use nix::{
-    sys::termios::{self, FlushArg, LocalFlags, SetArg, Termios},
+    sys::{
+        signal::{SigSet, SigmaskHow, Signal},
+        termios::{self, FlushArg, LocalFlags, SetArg, Termios},
+    },
     unistd::{getpgrp, tcgetpgrp},
 };
 use signal_hook::{
-    consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM},
+    consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1},
     iterator::Signals,
     low_level,
 };
@@ -45,6 +48,11 @@ pub fn harden(console: Console) {
 /// background jobs of a script). After a stop (Ctrl-Z) at a prompt, which gives the
 /// terminal back to the shell, the echo is switched off again.
 ///
+/// No other thread takes these signals, nor SIGUSR1, wherever they are sent: to call a handler the
+/// kernel first puts all registers of the thread on its stack, and those of a thread that handles
+/// keys have parts of them. What is blocked here is blocked in the threads that are started later,
+/// hence this comes before all others, and in programs: see [`unblocked`].
+///
 /// # Errors
 /// When the handlers cannot be installed.
 pub fn handle_signals() -> Result<()> {
@@ -53,10 +61,18 @@ pub fn handle_signals() -> Result<()> {
         .into_iter()
         .filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let failed = |error| Error::io("cannot install the signal handlers", &error);
+    // SIGUSR1 has a handler with --stats.
+    let blocked = wanted.clone().chain([SIGUSR1]);
+    let set = SigSet::from_iter(blocked.filter_map(|signal| Signal::try_from(signal).ok()));
+    let before = set
+        .thread_swap_mask(SigmaskHow::SIG_BLOCK)
+        .map_err(|error| failed(error.into()))?;
+    let _ = MASK_BEFORE.set(before);
     let mut signals = Signals::new(wanted).map_err(failed)?;
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
+            let _ = before.thread_set_mask();
             for signal in &mut signals {
                 match signal {
                     SIGCONT => continued(),
@@ -70,6 +86,22 @@ pub fn handle_signals() -> Result<()> {
         })
         .map_err(failed)?;
     Ok(())
+}
+
+/// The signals that were blocked when the program started.
+static MASK_BEFORE: OnceLock<SigSet> = OnceLock::new();
+
+/// Calls `work`, which starts another program: with the signals blocked that were when this one
+/// started, and not those that [`handle_signals`] has blocked.
+pub fn unblocked<T>(work: impl FnOnce() -> T) -> T {
+    let own = MASK_BEFORE
+        .get()
+        .and_then(|before| before.thread_swap_mask(SigmaskHow::SIG_SETMASK).ok());
+    let done = work();
+    if let Some(own) = own {
+        let _ = own.thread_set_mask();
+    }
+    done
 }
 
 /// Bit *n* − 1 is set when signal *n* is ignored. Nothing is, as far as can be

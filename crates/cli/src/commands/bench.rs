@@ -14,6 +14,7 @@ use luxor_files::path_name;
 use crate::{
     args::{BenchArgs, GlobalArgs, ReportArgs},
     error::{Error, Result},
+    process::unblocked,
 };
 
 const PROGRAM: &str = "luxor-bench";
@@ -73,7 +74,7 @@ fn become_program(global: &GlobalArgs, arguments: impl FnOnce(&mut Command)) -> 
     }
     arguments(&mut command);
     // Only comes back when it fails.
-    let error: io::Error = command.exec();
+    let error: io::Error = unblocked(|| command.exec());
     Err(Error::io(
         format!("cannot run {}", path_name(&program)),
         &error,

@@ -19,7 +19,7 @@ use crate::{
     console::Console,
     error::{Error, ErrorClass, Result},
     export::Export,
-    process::StopOnSignal,
+    process::{StopOnSignal, unblocked},
     stats::{Page, Telling},
 };
 
@@ -53,8 +53,8 @@ pub fn run(args: &MountArgs, global: &GlobalArgs, console: Console) -> Result<()
         // Nobody listens any more once all is over.
         let _ = stop.send(());
     });
-    let mut mounted =
-        Mounted::new(export.disk.clone(), point, &options).map_err(|error| refused(&error))?;
+    let mut mounted = unblocked(|| Mounted::new(export.disk.clone(), point, &options))
+        .map_err(|error| refused(&error))?;
     let telling = Telling::begin(&args.stats, &page, mounted.stats(), &export.disk)?;
     let unmounter = mounted.unmounter();
     let (end, ended) = mpsc::channel();
