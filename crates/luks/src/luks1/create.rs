@@ -4,7 +4,7 @@
 
 use std::{io, ops::Range};
 
-use luxor_engine::{Backend, KeySize};
+use luxor_engine::{Backend, KeySize, with_key_stack};
 use luxor_sector::{Geometry, SectorSize, Storage};
 use uuid::Uuid;
 
@@ -101,6 +101,14 @@ impl NewLuks1Volume {
     /// [`CreateError`]: options that LUKS1 does not have, or no random bytes from the
     /// system.
     pub fn create(
+        options: &Luks1Options,
+        secret: &[u8],
+        backend: &dyn Backend,
+    ) -> Result<Self, CreateError> {
+        with_key_stack(|| Self::create_here(options, secret, backend))
+    }
+
+    fn create_here(
         options: &Luks1Options,
         secret: &[u8],
         backend: &dyn Backend,

@@ -12,7 +12,7 @@
 use std::io;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use luxor_engine::{Backend, KeyError, KeySize};
+use luxor_engine::{Backend, KeyError, KeySize, with_key_stack};
 use luxor_sector::{Geometry, SectorSize, Storage};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -137,6 +137,14 @@ impl NewVolume {
     /// [`CreateError`]: options out of bounds, too little memory for the key derivation,
     /// or no random bytes from the system.
     pub fn create(
+        options: &Luks2Options,
+        secret: &[u8],
+        backend: &dyn Backend,
+    ) -> Result<Self, CreateError> {
+        with_key_stack(|| Self::create_here(options, secret, backend))
+    }
+
+    fn create_here(
         options: &Luks2Options,
         secret: &[u8],
         backend: &dyn Backend,
