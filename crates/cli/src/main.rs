@@ -23,6 +23,7 @@ mod volume;
 use std::{env, process::ExitCode};
 
 use clap::error::ErrorKind;
+use luxor_engine::SecretBytes;
 use luxor_files::standard_streams;
 
 use crate::{
@@ -57,6 +58,9 @@ fn failed(error: &Error) -> ExitCode {
 fn run(cli: &Cli) -> Result<()> {
     process::handle_signals()?;
     let console = Console::new(&cli.global);
+    SecretBytes::at_first_refused_lock(move || {
+        console.note("memory for secrets could not be locked (see `ulimit -l`)");
+    });
     luxor::engines::check(&cli.global.context(console))?;
     check_policy_is_used(cli)?;
     match &cli.command {

@@ -30,7 +30,6 @@ const ATTEMPTS: u32 = 3;
 #[derive(Debug)]
 pub struct SecretSource {
     from: From,
-    console: Console,
 }
 
 #[derive(Debug)]
@@ -200,7 +199,7 @@ impl SecretSource {
         } else {
             From::StdinLine
         };
-        Ok(Self { from, console })
+        Ok(Self { from })
     }
 
     /// Whether the secret is in a file, so that nobody has to be asked for it.
@@ -231,7 +230,7 @@ impl SecretSource {
             From::StdinLine => stdin_line()?.ok_or_else(no_line)?,
             From::Known(secret) => secret.clone(),
         };
-        Ok(self.noted(secret))
+        Ok(secret)
     }
 
     /// The same, if its secret comes without that anybody is asked: not when standard
@@ -249,7 +248,7 @@ impl SecretSource {
             From::KeyFile(_) | From::Known(_) => return Ok(Some(self)),
         };
         let from = secret.map(From::Known);
-        Ok(from.map(|from| Self { from, ..self }))
+        Ok(from.map(|from| Self { from }))
     }
 
     /// The secret of a volume that is to be made; a typed one is asked for twice.
@@ -278,15 +277,7 @@ impl SecretSource {
             }
             From::Known(secret) => secret.clone(),
         };
-        Ok(self.noted(secret))
-    }
-
-    fn noted(&self, secret: SecretBytes) -> SecretBytes {
-        if !secret.is_locked() {
-            self.console
-                .note("the memory of the secret could not be locked (see `ulimit -l`)");
-        }
-        secret
+        Ok(secret)
     }
 }
 

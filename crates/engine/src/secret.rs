@@ -78,10 +78,18 @@ impl SecretBytes {
         self.memory.is_locked()
     }
 
-    /// Whether the system has refused to lock any secret of this process so far.
+    /// Whether the system has refused to lock any secret of this process so far, or any stack
+    /// of a thread that handles keys.
     #[must_use]
     pub fn was_lock_refused() -> bool {
         LOCK_REFUSED.load(Ordering::Relaxed)
+    }
+
+    /// Has `note` called at the first refusal, on the thread that meets it. To be called once
+    /// and before the first secret: it has no effect afterwards.
+    #[cfg(feature = "std")]
+    pub fn at_first_refused_lock(note: impl Fn() + Send + Sync + 'static) {
+        let _ = AT_FIRST_REFUSAL.set(Box::new(note));
     }
 
     /// Whether the bytes are zeros because this process is a fork of the one that
@@ -94,10 +102,19 @@ impl SecretBytes {
 
 static LOCK_REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Remembers whether a lock was refused.
+#[cfg(feature = "std")]
+static AT_FIRST_REFUSAL: std::sync::OnceLock<Box<dyn Fn() + Send + Sync>> =
+    std::sync::OnceLock::new();
+
+/// Remembers whether a lock was refused, of a secret or of a stack. The only place that does.
 #[cfg(feature = "std")]
 pub(crate) fn note_lock(is_locked: bool) {
-    LOCK_REFUSED.fetch_or(!is_locked, Ordering::Relaxed);
+    if !is_locked
+        && !LOCK_REFUSED.swap(true, Ordering::Relaxed)
+        && let Some(note) = AT_FIRST_REFUSAL.get()
+    {
+        note();
+    }
 }
 
 impl Clone for SecretBytes {
@@ -136,7 +153,6 @@ const CANARY: u8 = 0xa5;
 
 impl Memory {
     fn zeroed(len: usize) -> Self {
-        // A mapping can fail where the heap does not.
         #[cfg(feature = "std")]
         if let Ok(mut map) = memmap2::MmapMut::map_anon(len + 1) {
             // Refused by kernels without it: nothing to be done then.
@@ -156,6 +172,9 @@ impl Memory {
             map[len] = CANARY;
             return Self::Pages { map, locked };
         }
+        // A mapping can fail where the heap does not, which is not locked.
+        #[cfg(feature = "std")]
+        note_lock(false);
         Self::Heap(alloc::vec![0; len].into_boxed_slice())
     }
 

@@ -149,16 +149,21 @@ fn ciphertext_is_kept_off_terminals() {
 fn memory_that_cannot_be_locked_is_noted() {
     let folder = prepared();
     folder.open_to_everybody();
-    for (limit, noted) in [("0", true), ("8192", false)] {
-        let line = format!(
-            "ulimit -l {limit} && \"$luxor\" encrypt -v --force {} --key-file key plain volume",
-            FAST.join(" ")
-        );
-        let outcome = as_nobody(&line, folder.path());
-        outcome.assert_code(0);
-        for memory in ["the secret", "a key"] {
-            let note = format!("luxor: note: the memory of {memory} could not be locked");
-            assert_eq!(outcome.stderr.contains(&note), noted, "{outcome:#?}");
+    // KiB: none, one page, two, and enough.
+    for (limit, is_noted) in [("0", true), ("4", true), ("8", true), ("8192", false)] {
+        let costs = FAST.join(" ");
+        for command in [
+            &format!("encrypt --force {costs} --key-file key plain volume"),
+            "key test --key-file key volume",
+            "dump --volume-key --batch-mode --key-file key volume",
+        ] {
+            let line = format!("ulimit -l {limit} && \"$luxor\" {command} -v");
+            let outcome = as_nobody(&line, folder.path());
+            outcome.assert_code(0);
+            // One note, however many locks were refused.
+            let note = "luxor: note: memory for secrets could not be locked";
+            let count = outcome.stderr.matches(note).count();
+            assert_eq!(count, usize::from(is_noted), "{outcome:#?}");
         }
     }
 }
