@@ -60,6 +60,11 @@ pub struct Volume {
 impl Volume {
     /// A volume in which is `plain`.
     pub fn new(kind: Kind, plain: &[u8]) -> Self {
+        Self::with(kind, "", plain)
+    }
+
+    /// The same, made with more options of `luxor encrypt`.
+    pub fn with(kind: Kind, more: &str, plain: &[u8]) -> Self {
         let folder = match Path::new("/dev/shm") {
             memory if memory.is_dir() => tempfile::tempdir_in(memory),
             _ => tempfile::tempdir(),
@@ -92,6 +97,7 @@ impl Volume {
         let mut luxor = volume.luxor("encrypt");
         luxor
             .args(options.split_whitespace())
+            .args(more.split_whitespace())
             .args(["--key-file", "key", "--pbkdf-force-iterations", "1000"])
             .args(["plain", "volume"]);
         must_succeed(&mut luxor);
@@ -230,6 +236,8 @@ impl Volume {
 pub struct Server {
     child: Child,
     stderr: mpsc::Receiver<String>,
+    /// What it said before it listened.
+    pub said: String,
     pub uri: String,
 }
 
@@ -248,16 +256,16 @@ impl Server {
         let mut server = Self {
             child,
             stderr,
+            said: String::new(),
             uri: String::new(),
         };
-        let mut said = String::new();
         while server.uri.is_empty() {
             match server.stderr.recv_timeout(FOR_EVER) {
                 Ok(line) => match line.split_once(", at nbd") {
                     Some((_, uri)) => server.uri = format!("nbd{uri}"),
-                    None => said += &line,
+                    None => server.said += &line,
                 },
-                Err(_) => panic!("{command:?} does not listen: {said}"),
+                Err(_) => panic!("{command:?} does not listen: {}", server.said),
             }
         }
         server
