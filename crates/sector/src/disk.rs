@@ -39,6 +39,10 @@ use crate::{
 /// core's own cache. A multiple of every sector size.
 const PIECE: usize = 1 << 20;
 
+/// Zeros are encrypted in pieces of so many bytes. They take memory that whoever asks for
+/// them does not send and a server does not count, so they take little.
+const ZEROS: usize = 64 << 10;
+
 /// A stretch of the plaintext, and where its bytes are.
 #[derive(Clone)]
 pub struct Part {
@@ -618,7 +622,7 @@ impl Disk {
 
     fn read_claimed(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let mut rest = buf;
-        for piece in self.pieces(offset, rest.len() as u64) {
+        for piece in self.pieces(offset, rest.len() as u64, PIECE) {
             let (buf, later) = rest.split_at_mut(piece.len);
             rest = later;
             if piece.is_whole_sectors() {
@@ -649,10 +653,14 @@ impl Disk {
     }
 
     fn write_pieces(&self, mut source: Plaintext<'_>, offset: u64, len: u64) -> io::Result<()> {
-        let room = usize::try_from(len).map_or(PIECE, |len| len.min(PIECE));
+        let most = match source {
+            Plaintext::Zeros => ZEROS,
+            _ => PIECE,
+        };
+        let room = usize::try_from(len).map_or(most, |len| len.min(most));
         let mut staging = None;
         let end = self.storage_end();
-        for piece in self.pieces(offset, len) {
+        for piece in self.pieces(offset, len, most) {
             if !piece.is_whole_sectors() {
                 let mut sector = self.read_sector(&piece)?;
                 let begin = piece.begin_in_sector();
@@ -706,10 +714,11 @@ impl Disk {
         self.crypt(&**key, direction, runs.map_err(io::Error::other)?)
     }
 
-    /// `len` bytes from `offset` on, cut into whole sectors and parts of one sector.
-    fn pieces(&self, offset: u64, len: u64) -> impl Iterator<Item = PartRange<'_>> {
+    /// `len` bytes from `offset` on, cut into whole sectors, at most `most` bytes of them,
+    /// and parts of one sector.
+    fn pieces(&self, offset: u64, len: u64, most: usize) -> impl Iterator<Item = PartRange<'_>> {
         self.within(offset..offset + len)
-            .flat_map(|(placed, range)| {
+            .flat_map(move |(placed, range)| {
                 let sector = placed.sector;
                 let mut at = range.start;
                 std::iter::from_fn(move || {
@@ -719,7 +728,7 @@ impl Disk {
                     }
                     let inside = usize::try_from(at % sector as u64).expect("less than a sector");
                     let left = usize::try_from(left).unwrap_or(usize::MAX);
-                    let len = match left.min(PIECE) {
+                    let len = match left.min(most) {
                         left if inside > 0 => left.min(sector - inside),
                         left if left < sector => left,
                         left => left - left % sector,

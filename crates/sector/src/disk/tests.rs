@@ -345,6 +345,22 @@ fn writers_of_one_sector_do_not_lose_bytes() {
     }
 }
 
+/// They take little memory however many are asked for: nobody counts it.
+#[test]
+fn zeros_are_encrypted_in_short_pieces() {
+    let len = 2 * PIECE;
+    let (storage, disk) = single(len as u64, SectorSize::B4096);
+    disk.write_zeroes(0, len as u64).unwrap();
+    let mut written = 0;
+    for operation in storage.operations() {
+        if let Operation::Write { bytes, .. } = operation {
+            assert!(bytes.len() <= ZEROS, "{}", bytes.len());
+            written += bytes.len();
+        }
+    }
+    assert_eq!(written, len);
+}
+
 /// A reader sees each request as one writer left it, whether or not it comes in a batch.
 #[test]
 fn readers_see_no_half_written_request() {
