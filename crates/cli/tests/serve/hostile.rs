@@ -5,13 +5,15 @@
 use std::{
     io::{Read, Write},
     os::unix::net::UnixStream,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
     time::{Duration, Instant},
 };
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::{
-    raw::{Client, EINVAL, READ, WRITE, connect, request, write},
+    raw::{Client, EINVAL, FLUSH, READ, WRITE, WRITE_ZEROES, connect, request, write},
     support::{FOR_EVER, Kind, Server, Volume, assert_same, bytes},
 };
 
@@ -228,8 +230,7 @@ fn who_takes_no_replies_holds_up_nobody_else() {
     server.stop();
 }
 
-/// A thousand of them have no more than one bound together, and small requests of others
-/// go on; what is large waits until some of them give way.
+/// A thousand of them have no more than one bound together, and others go on.
 #[test]
 fn a_thousand_clients_that_take_no_replies_share_one_bound() {
     raise_the_limit_of_files();
@@ -264,4 +265,136 @@ fn a_thousand_clients_that_take_no_replies_share_one_bound() {
     drop(hostile);
     good.goes_on();
     server.stop();
+}
+
+/// What a client announces takes the server no more memory than is promised, however little
+/// it sends: a small write that does not come, or small replies that are not taken.
+#[test]
+fn small_requests_of_a_thousand_clients_share_the_same_bound() {
+    raise_the_limit_of_files();
+    let plain = bytes(32 << 20, 2);
+    for message in [
+        request(WRITE, 0, 0, 0, 4096),
+        request(READ, 0, 0, 0, 4096).repeat(500),
+        [
+            request(READ, 0, 0, 0, 1),
+            request(READ, 0, 0, 0, (1 << 20) - 4096),
+        ]
+        .concat()
+        .repeat(8),
+        request(WRITE_ZEROES, 0, 0, 0, 32 << 20),
+    ] {
+        let volume = Volume::new(Kind::EXAMPLE, &plain);
+        let server = volume.serve("");
+        let mut good = Good::new(&volume, &plain);
+        good.goes_on();
+        let before = server.memory();
+        let mut hostile = Vec::new();
+        for number in 1..=1000 {
+            let mut client = Client::new(&volume);
+            client.send(&message);
+            hostile.push(client);
+            if number % 50 == 0 {
+                let memory = server.memory().saturating_sub(before);
+                assert!(
+                    memory < 256 * MIB + number * (MIB / 2),
+                    "{number}: {memory}"
+                );
+            }
+        }
+        // What has come is worked on.
+        good.client.read(0, 100_000).unwrap();
+        let memory = server.memory().saturating_sub(before);
+        assert!(memory < 256 * MIB + 1000 * (MIB / 2), "{memory}");
+    }
+}
+
+/// Requests that are longer than what each client has of the memory in any case.
+#[track_caller]
+fn long_requests_are_answered(volume: &Volume, plain: &[u8]) {
+    // Its calls fail after FOR_EVER.
+    let mut honest = Client::new(volume);
+    for len in [256 << 10, 1 << 20, 4 << 20] {
+        let found = honest.read(1 << 20, len).unwrap();
+        assert_same(&found, &plain[1 << 20..][..len]);
+        honest.write(1 << 20, &plain[1 << 20..][..len]).unwrap();
+    }
+}
+
+/// They announce long writes and send a byte of them now and then.
+#[test]
+fn clients_that_drip_hold_up_no_long_request() {
+    let plain = bytes(LEN, 2);
+    let volume = Volume::new(Kind::EXAMPLE, &plain);
+    let server = volume.serve("");
+    let mut dripping: Vec<_> = (0..8).map(|_| Client::new(&volume)).collect();
+    for client in &mut dripping {
+        client.send(&request(WRITE, 0, 0, 0, 32 << 20));
+    }
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let drip = scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                for client in &mut dripping {
+                    client.send(&[9]);
+                }
+                thread::sleep(Duration::from_millis(100));
+            }
+        });
+        let honest = scope.spawn(|| long_requests_are_answered(&volume, &plain));
+        let answered = honest.join();
+        over.store(true, Ordering::Relaxed);
+        // None of them was thrown out: they do what a slow client does.
+        drip.join().unwrap();
+        answered.unwrap();
+    });
+    drop(server);
+}
+
+/// They ask for much that is little work, and then announce long writes.
+#[test]
+fn clients_that_were_busy_hold_up_no_long_request() {
+    raise_the_limit_of_files();
+    let plain = bytes(LEN, 2);
+    let volume = Volume::new(Kind::EXAMPLE, &plain);
+    let server = volume.serve("");
+    let mut hostile: Vec<_> = (0..400).map(|_| Client::new(&volume)).collect();
+    for client in &mut hostile {
+        for _ in 0..20 {
+            assert_eq!(client.does(FLUSH, 0, 0), 0);
+        }
+    }
+    for client in &mut hostile {
+        client.send(&request(WRITE, 0, 0, 0, 32 << 20));
+    }
+    long_requests_are_answered(&volume, &plain);
+    drop(server);
+}
+
+/// It takes some bytes of its reply at a time, all the while that others would like the
+/// memory for theirs.
+#[test]
+fn a_slow_client_is_served_to_the_end() {
+    let plain = bytes(LEN, 2);
+    let volume = Volume::new(Kind::EXAMPLE, &plain);
+    let server = volume.serve("");
+    let mut hostile: Vec<_> = (0..8).map(|_| Client::new(&volume)).collect();
+    let (last, others) = hostile.split_last_mut().unwrap();
+    for client in others {
+        client.send(&request(WRITE, 0, 0, 0, 32 << 20));
+    }
+    let mut slow = Client::new(&volume);
+    let len = (2 << 20) - (64 << 10);
+    slow.send(&request(READ, 0, 0, 0, len));
+    last.send(&request(WRITE, 0, 0, 0, 32 << 20));
+    assert_eq!(slow.reply().unwrap(), (0, 0));
+    let mut found = Vec::new();
+    // Twice as long as a stalled client was once allowed to take.
+    while found.len() < 60 * 20_000 {
+        found.extend(slow.receive(20_000));
+        thread::sleep(Duration::from_millis(100));
+    }
+    found.extend(slow.receive(len - found.len()));
+    assert_same(&found, &plain[..len]);
+    drop(server);
 }

@@ -30,7 +30,7 @@ use luxor_sector::{Disk, Transfer, TransferData};
 use super::{
     agreed::{Agreed, Refusal},
     inbox::{Batch, Entry, Inbox},
-    purse::Share,
+    purse::{FLOOR, Share},
     reply,
     request::{Command, Request},
     service::Service,
@@ -50,9 +50,6 @@ const UNDER_WAY: usize = 32 << 20;
 
 /// With so many bytes a second core is worth its waking.
 const WORTH_A_CALL: usize = 128 << 10;
-
-/// Of so many bytes it is noted that the client has taken them.
-const PIECE: usize = 1 << 20;
 
 /// For how long after [`Connection::stop`] requests are received. Those that had come are
 /// there at once; but over TCP others follow, for as long as the client likes.
@@ -97,7 +94,7 @@ struct Roles {
 impl Connection {
     /// A connection whose handshake is over.
     pub fn new(channel: Arc<dyn Channel>, agreed: Agreed, service: Arc<Service>) -> Arc<Self> {
-        let share = Share::new(service.purse(), Arc::clone(&channel));
+        let share = Share::new(service.purse());
         Arc::new(Self {
             channel,
             agreed,
@@ -128,8 +125,7 @@ impl Connection {
         let _end = End(self);
         let mut answered = 0;
         while let Some(mut inbox) = self.take_inbox(mem::take(&mut answered)) {
-            let buffers = self.service.buffers();
-            match inbox.receive(&*self.channel, &self.agreed, buffers, &self.share) {
+            match self.receive(&mut inbox) {
                 Ok(Some(batch)) => {
                     let foreseen = batch.is_slow(self.service.disk())
                         || (batch.bytes() >= WORTH_A_CALL && inbox.has_request());
@@ -137,7 +133,7 @@ impl Connection {
                     answered = batch.bytes();
                     if let Err(error) = self.answer(batch) {
                         self.service
-                            .note(&format!("a client does not take its replies: {error}"));
+                            .note(&format!("a client cannot be answered: {error}"));
                         self.channel.shutdown();
                         return;
                     }
@@ -149,6 +145,30 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// Waits for requests. Of a write that is worked on in pieces all are written then.
+    fn receive(&self, inbox: &mut Inbox) -> io::Result<Option<Batch>> {
+        let (channel, buffers) = (&*self.channel, self.service.buffers());
+        let mut received = inbox.receive(channel, &self.agreed, buffers, &self.share)?;
+        if let Some(batch) = &mut received
+            && batch.in_pieces
+            && let Some(buffer) = &mut batch.buffer
+            && let [entry] = &mut batch.entries[..]
+            && entry.request.command == Command::Write
+        {
+            for (offset, len) in pieces(&entry.request) {
+                let piece = &mut buffer[..len];
+                inbox.fill(channel, piece)?;
+                // After a failure the rest is only received.
+                if entry.outcome.is_ok() {
+                    let written =
+                        transfer_one(self.service.disk(), offset, TransferData::Write(piece));
+                    entry.outcome = written.map_err(Failure::Failed);
+                }
+            }
+        }
+        Ok(received)
     }
 
     /// Waits until all is answered and no thread works for this connection any more.
@@ -274,7 +294,6 @@ impl Connection {
     /// Carries a batch out and sends the replies.
     fn answer(&self, mut batch: Batch) -> io::Result<()> {
         let disk = self.service.disk();
-        let at_disk = self.share.at_disk();
         transfer(disk, &mut batch);
         make_durable(disk, &mut batch.entries);
         let mut replies = Replies::default();
@@ -288,15 +307,15 @@ impl Connection {
                 succeeded,
             });
         }
-        drop(at_disk);
-        let mut roles = self.lock();
-        roles.working -= 1;
-        roles.worked = Instant::now();
-        drop(roles);
+        self.has_worked();
         let sent = {
             let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
-            let bytes = batch.buffer.as_deref().unwrap_or_default();
-            self.send(&replies.slices(bytes))
+            if batch.in_pieces && batch.entries[0].request.command == Command::Read {
+                self.send_in_pieces(&mut batch, &mut done[0])
+            } else {
+                let bytes = batch.buffer.as_deref().unwrap_or_default();
+                self.channel.send(&replies.slices(bytes))
+            }
         };
         self.service.stats().record(done, batch.begun.elapsed());
         if let Some(buffer) = batch.buffer {
@@ -306,16 +325,53 @@ impl Connection {
         sent
     }
 
-    /// Sends all, and notes what the client has taken of much.
-    fn send(&self, bufs: &[IoSlice<'_>]) -> io::Result<()> {
-        if bufs.iter().map(|buf| buf.len()).sum::<usize>() < 2 * PIECE {
-            return self.channel.send(bufs);
-        }
-        for piece in bufs.iter().flat_map(|buf| buf.chunks(PIECE)) {
-            self.channel.send(&[IoSlice::new(piece)])?;
-            self.share.note_moved();
+    /// Reads what does not fit the buffer, and sends each piece when it is read. A failure
+    /// after the first piece can be told only where each piece is a chunk of its own;
+    /// elsewhere the connection ends.
+    fn send_in_pieces(&self, batch: &mut Batch, done: &mut Done) -> io::Result<()> {
+        let request = batch.entries[0].request;
+        let (cookie, disk) = (request.cookie, self.service.disk());
+        let buffer = batch.buffer.as_deref_mut().unwrap_or_default();
+        let structured = self.agreed.structured_replies;
+        let in_chunks = structured && !request.flags.contains(CommandFlags::DF);
+        let end = request.offset + u64::from(request.len);
+        for (offset, len) in pieces(&request) {
+            let piece = &mut buffer[..len];
+            self.lock().working += 1;
+            let read = transfer_one(disk, offset, TransferData::Read(piece));
+            self.has_worked();
+            let is_first = offset == request.offset;
+            let mut replies = Replies::default();
+            match read {
+                Err(error) => {
+                    done.succeeded = false;
+                    if !is_first && !in_chunks {
+                        return Err(error);
+                    }
+                    self.refuse(&mut replies, &request, &Failure::Failed(error));
+                    return self.channel.send(&replies.slices(&[]));
+                }
+                Ok(()) if in_chunks => {
+                    let is_last = offset + len as u64 == end;
+                    let len32 = u32::try_from(len).expect("no longer than the floor");
+                    replies.push(&reply::data(cookie, offset, len32, is_last), 0..len);
+                }
+                Ok(()) if !is_first => replies.push(&[], 0..len),
+                Ok(()) if structured => {
+                    replies.push(&reply::data(cookie, offset, request.len, true), 0..len);
+                }
+                Ok(()) => replies.push(&reply::simple(cookie, None), 0..len),
+            }
+            self.channel.send(&replies.slices(piece))?;
         }
         Ok(())
+    }
+
+    /// The disk has done its part for one of those that waited for it.
+    fn has_worked(&self) {
+        let mut roles = self.lock();
+        roles.working -= 1;
+        roles.worked = Instant::now();
     }
 
     /// Does what is no transfer, and appends the reply. Returns whether all is well.
@@ -413,8 +469,35 @@ pub enum Failure {
     Failed(io::Error),
 }
 
-/// Reads and writes what is to be read and written.
+/// What a request that does not fit the floor is cut into: offsets and lengths. They end
+/// where sectors end, so that none is read and written twice.
+fn pieces(request: &Request) -> impl Iterator<Item = (u64, usize)> + use<> {
+    let mut at = request.offset;
+    let end = at + u64::from(request.len);
+    std::iter::from_fn(move || {
+        let offset = at;
+        at = end.min((offset / FLOOR as u64 + 1) * FLOOR as u64);
+        let len = usize::try_from(at - offset).expect("no longer than the floor");
+        (len > 0).then_some((offset, len))
+    })
+}
+
+fn transfer_one(disk: &Disk, offset: u64, data: TransferData<'_>) -> io::Result<()> {
+    let mut transfers = [Transfer {
+        offset,
+        data,
+        result: Ok(()),
+    }];
+    disk.transfer(&mut transfers);
+    let [transfer] = transfers;
+    transfer.result
+}
+
+/// Reads and writes what is to be read and written, all at once.
 fn transfer(disk: &Disk, batch: &mut Batch) {
+    if batch.in_pieces {
+        return;
+    }
     let Some(buffer) = &mut batch.buffer else {
         return;
     };

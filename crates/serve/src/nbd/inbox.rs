@@ -51,8 +51,13 @@ pub struct Batch {
     pub entries: Vec<Entry>,
     /// Their bytes: those that came, and room for those that are read.
     pub buffer: Option<Buffer>,
-    /// Its part of the server's memory.
+    /// Its part of the server's memory, exactly as long as the buffer, and given back after
+    /// it.
     pub lease: Option<Lease>,
+    /// There is only one entry, a read or a write, and its bytes do not fit the buffer: they
+    /// pass through it in pieces. Those of a write have not come yet
+    /// ([`Inbox::fill`]). The entry's range is empty.
+    pub in_pieces: bool,
 }
 
 /// A request in a batch.
@@ -113,10 +118,12 @@ impl Inbox {
         }
         let begun = Instant::now();
         let mut entries: Vec<Entry> = Vec::new();
+        // Of the two the buffer goes first.
+        let mut lease: Option<Lease> = None;
         let mut buffer: Option<Buffer> = None;
-        let mut lease = None;
         let mut used = 0;
-        while entries.len() < MOST && used < BATCH {
+        let mut in_pieces = false;
+        while entries.len() < MOST && used < BATCH && !in_pieces {
             let request = match self.peek() {
                 Ok(Some(request)) => request,
                 Ok(None) => break,
@@ -146,20 +153,29 @@ impl Inbox {
                 break;
             }
             if len > 0 && used + len > buffer.as_ref().map_or(0, |buffer| buffer.len()) {
-                if used > 0 {
+                // One that has to wait for its bytes is alone.
+                if !entries.is_empty() {
                     break;
                 }
-                lease = Some(share.take(len));
-                buffer = Some(buffers.take(len)?);
+                // More have come with it.
+                let are_many = self.full.len() >= REQUEST_LEN + payload + REQUEST_LEN;
+                let wanted = if are_many { len.max(BATCH) } else { len };
+                let taken = share.take(wanted);
+                buffer = Some(buffers.take(taken.len())?);
+                in_pieces = taken.len() < len;
+                lease = Some(taken);
             }
             self.full.start += REQUEST_LEN;
+            let len = if in_pieces { 0 } else { len };
             let range = used..used + len;
-            if len < payload {
+            if in_pieces {
+                // Whoever carries it out receives its bytes.
+            } else if len < payload {
                 self.skip(channel, share, payload)?;
             } else if let Some(buffer) = &mut buffer
                 && payload > 0
             {
-                self.fill(channel, share, &mut buffer[range.clone()])?;
+                self.fill(channel, &mut buffer[range.clone()])?;
             }
             self.long = payload >= LONG;
             used += len;
@@ -174,6 +190,7 @@ impl Inbox {
             entries,
             buffer,
             lease,
+            in_pieces,
         }))
     }
 
@@ -207,12 +224,14 @@ impl Inbox {
         let end = if self.long { REQUEST_LEN } else { bytes.len() };
         let received = channel.recv(&mut bytes[self.full.end..end])?;
         self.full.end += received;
-        share.note_moved();
         Ok(received > 0)
     }
 
-    /// The next bytes, which are waited for.
-    fn fill(&mut self, channel: &dyn Channel, share: &Share, buf: &mut [u8]) -> io::Result<()> {
+    /// The next bytes of a write, which are waited for.
+    ///
+    /// # Errors
+    /// As [`Inbox::receive`].
+    pub fn fill(&mut self, channel: &dyn Channel, buf: &mut [u8]) -> io::Result<()> {
         let here = buf.len().min(self.full.len());
         let (head, mut rest) = buf.split_at_mut(here);
         self.take(head);
@@ -221,7 +240,6 @@ impl Inbox {
                 0 => return Err(cut_off("the bytes of a write")),
                 received => rest = &mut rest[received..],
             }
-            share.note_moved();
         }
         Ok(())
     }

@@ -715,3 +715,127 @@ fn requests_that_come_together_are_made_together() {
         assert!(bytes.iter().all(|&b| usize::from(b) == k));
     }
 }
+
+/// Other clients have all of the common memory, for ever.
+#[test]
+fn what_does_not_fit_the_memory_passes_in_pieces() {
+    for structured in [false, true] {
+        let storage = Arc::new(MemoryStorage::new(original(0, SIZE)));
+        let mut session = Session::new(storage, structured);
+        session.connection.service.purse().empty();
+        let mut expected = original(0, SIZE);
+        for (round, (offset, len)) in [
+            (0, FLOOR),
+            (0, FLOOR + 1),
+            (1000, 256 << 10),
+            (FLOOR - 1, 1 << 20),
+            (77, 4 << 20),
+            (SIZE - (32 << 20), 32 << 20),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let (at, len32) = (offset as u64, u32::try_from(len).unwrap());
+            // The second is sent before the first is answered.
+            let flags = [0, FUA][round % 2];
+            let mut message = session.request(WRITE, flags, at, len32);
+            let written: Vec<u8> = original(round + 7, len);
+            message.extend(&written);
+            message.extend(session.request(FLUSH, 0, 0, 0));
+            session.client.write_all(&message).unwrap();
+            let cookies = [session.reply(), session.reply()].map(|(error, cookie)| {
+                assert_eq!(error, 0);
+                cookie
+            });
+            assert_eq!(cookies[0].abs_diff(cookies[1]), 1);
+            expected[offset..offset + len].copy_from_slice(&written);
+
+            // Without DF the pieces are chunks, one after the other.
+            for flags in if structured { vec![0, 4] } else { vec![0] } {
+                session.send(READ, flags, at, len32);
+                let mut done = 0;
+                while done < len {
+                    let mut here = len;
+                    if structured {
+                        let head = session.receive(28);
+                        here = u32::from_be_bytes(head[16..20].try_into().unwrap()) as usize - 8;
+                        assert_eq!(
+                            u64::from_be_bytes(head[20..].try_into().unwrap()),
+                            at + done as u64
+                        );
+                        assert_eq!(head[5] == 1, done + here == len, "the last one is marked");
+                        assert!(flags == 0 || here == len, "it is not to be cut");
+                    } else {
+                        assert_eq!(session.reply(), (0, session.next));
+                    }
+                    assert!(session.receive(here) == expected[offset + done..][..here]);
+                    done += here;
+                }
+            }
+        }
+        // Short ones go on together.
+        let many: Vec<u8> = (0..100)
+            .flat_map(|k| request(k, READ, 4 * u16::from(structured), 0, 8192))
+            .collect();
+        session.client.write_all(&many).unwrap();
+        for _ in 0..100 {
+            session.receive(if structured { 28 } else { 16 });
+            assert!(session.receive(8192) == expected[..8192]);
+        }
+    }
+}
+
+/// A failure in the midst of a long request, which is worked on in pieces.
+#[test]
+fn errors_in_the_midst_of_pieces_reach_the_client() {
+    let len = 4 * FLOOR;
+    let failing = |faults| Arc::new(FaultyStorage::with_faults(vec![7; 2 * len], faults));
+    let len32 = u32::try_from(len).unwrap();
+    for (structured, after) in [(false, 0), (false, 2), (true, 0), (true, 2)] {
+        let storage = failing(Faults {
+            fail_read_after: Some(after),
+            fail_write_after: Some(after),
+            ..Faults::default()
+        });
+        let mut session = Session::new(storage, structured);
+        session.connection.service.purse().empty();
+        let mut message = session.request(WRITE, 0, 0, len32);
+        message.extend(vec![9; len]);
+        session.client.write_all(&message).unwrap();
+        if structured {
+            let head = session.receive(20);
+            assert_eq!(head[4..8], [0, 1, 0x80, 1]);
+            let payload = u32::from_be_bytes(head[16..].try_into().unwrap());
+            session.receive(payload as usize);
+        } else {
+            assert_eq!(session.reply().0, 5);
+        }
+
+        session.send(READ, 0, len as u64, len32);
+        let pieces = usize::try_from(after).unwrap();
+        match structured {
+            false if after == 0 => assert_eq!(session.reply().0, 5),
+            // The reply cannot be taken back.
+            false => {
+                assert_eq!(session.reply().0, 0);
+                let mut all = Vec::new();
+                session.client.read_to_end(&mut all).unwrap();
+                assert_eq!(all.len(), pieces * FLOOR);
+                session.thread.take().unwrap().join().unwrap();
+                continue;
+            }
+            true => {
+                for _ in 0..pieces {
+                    let piece = session.receive(28 + FLOOR);
+                    assert_eq!(piece[4..8], [0, 0, 0, 1]);
+                }
+                let head = session.receive(20);
+                assert_eq!(head[4..8], [0, 1, 0x80, 1]);
+                let payload = u32::from_be_bytes(head[16..].try_into().unwrap());
+                session.receive(payload as usize);
+            }
+        }
+        // It goes on.
+        assert_eq!(session.do_one(FLUSH, 0, 0, 0), 0);
+    }
+}
