@@ -13,8 +13,11 @@
 //! Records leave in the order of their encryption, since `outgoing` is held from the one
 //! to the other. Locks are taken in the order incoming, outgoing, state.
 
+mod pem;
+
 use std::{
     io::{self, IoSlice, Read, Write},
+    mem,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, TryLockError,
@@ -23,19 +26,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+use luxor_engine::SecretBytes;
 use rustls::{
     Connection, RootCertStore, ServerConfig, ServerConnection,
     crypto::ring,
     pki_types::{
-        CertificateDer, PrivateKeyDer,
-        pem::{self, PemObject},
+        CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer,
     },
     server::{NoServerSessionStorage, WebPkiClientVerifier},
     version::{TLS12, TLS13},
 };
 use thiserror::Error;
-use zeroize::Zeroizing;
 
+use self::pem::PemError;
 use crate::channel::{Channel, Timed, send_all};
 
 /// What a server needs to speak TLS, for any number of connections.
@@ -161,19 +164,26 @@ impl TlsServer {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
+    // There may be a key in the same file.
     let text = read(path)?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let found: Result<Vec<_>, _> = pem::sections(text.expose(), &["CERTIFICATE"])
+        .map(|found| found.map(|(_, der)| CertificateDer::from(der.to_vec())))
+        .collect();
     let what = "certificate";
     match found {
-        Ok(found) if found.is_empty() => Err(pem_error(path, what, &pem::Error::NoItemsFound)),
-        found => found.map_err(|error| pem_error(path, what, &error)),
+        Ok(found) if found.is_empty() => Err(pem_error(path, what, PemError::NoItems)),
+        found => found.map_err(|error| pem_error(path, what, error)),
     }
 }
 
-/// The text of the file is wiped afterwards. The copies that rustls makes are its own.
+/// Nothing of the text is left. The copies of the key that rustls makes are its own.
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsConfigError> {
-    let text = Zeroizing::new(read(path)?);
-    PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
+    let text = read(path)?;
+    let text = text.expose();
+    let labels = ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"];
+    let first = pem::sections(text, &labels).next();
+    let found = first.unwrap_or(Err(PemError::NoItems));
+    let (label, mut der) = found.map_err(|error| {
         // PKCS #8 (RFC 7468, 11), and OpenSSL's older form.
         let is_encrypted = ["BEGIN ENCRYPTED PRIVATE KEY", "Proc-Type: 4,ENCRYPTED"]
             .iter()
@@ -186,19 +196,26 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsConfigError> {
                 path: path.to_owned(),
             }
         } else {
-            pem_error(path, "private key", &error)
+            pem_error(path, "private key", error)
         }
+    })?;
+    // Not a copy.
+    let der = mem::take(&mut *der);
+    Ok(match label {
+        0 => PrivatePkcs8KeyDer::from(der).into(),
+        1 => PrivatePkcs1KeyDer::from(der).into(),
+        _ => PrivateSec1KeyDer::from(der).into(),
     })
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, TlsConfigError> {
-    std::fs::read(path).map_err(|source| TlsConfigError::Read {
+fn read(path: &Path) -> Result<SecretBytes, TlsConfigError> {
+    pem::read(path).map_err(|source| TlsConfigError::Read {
         path: path.to_owned(),
         source,
     })
 }
 
-fn pem_error(path: &Path, what: &'static str, error: &pem::Error) -> TlsConfigError {
+fn pem_error(path: &Path, what: &'static str, error: PemError) -> TlsConfigError {
     TlsConfigError::Pem {
         path: path.to_owned(),
         what,

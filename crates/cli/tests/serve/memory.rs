@@ -28,6 +28,7 @@ use serde_json::Value;
 use crate::{
     raw::Client,
     support::{FOR_EVER, Kind, Server, Volume, bytes, must_succeed},
+    tls,
 };
 
 /// What is looked for: 16 bytes each, with a name.
@@ -470,6 +471,63 @@ fn deriving_has_secrets_in_locked_pages_only() {
             is_locked,
             "{line}: the stack is neither locked nor kept out of dumps"
         );
+    }
+}
+
+/// The key comes from a file, through a pipe in two parts, or from the file that has the
+/// certificate too.
+#[test]
+fn a_server_has_no_text_of_its_tls_key_in_ordinary_memory() {
+    let (volume, _) = tls::prepared();
+    volume.run("openssl genrsa -out rsa.key 3072", &[]);
+    volume.run(
+        "openssl req -x509 -config config -new -key rsa.key -days 2 -extensions server \
+         -subj /CN=server -out rsa.pem -CA authority.pem -CAkey authority.key",
+        &[],
+    );
+    let both = |name: &str| {
+        let file = |end| fs::read(volume.path(&format!("{name}.{end}"))).unwrap();
+        volume.write(&format!("{name}.both"), [file("key"), file("pem")].concat());
+    };
+    both("server");
+    both("rsa");
+    volume.run("mkfifo pipe", &[]);
+    for (key, certificate, from) in [
+        ("server.key", "server.pem", "server.key"),
+        ("rsa.key", "rsa.pem", "rsa.key"),
+        ("server.key", "server.pem", "pipe"),
+        ("rsa.key", "rsa.pem", "pipe"),
+        ("server.key", "server.both", "server.both"),
+        ("rsa.key", "rsa.both", "rsa.both"),
+    ] {
+        let text = fs::read(volume.path(key)).unwrap();
+        let mut secrets = Secrets(BTreeMap::new());
+        for line in text.split(|&byte| byte == b'\n') {
+            // All keys of a kind begin alike; the second half of each line is this one's.
+            if !line.starts_with(b"-") {
+                secrets.add("the key's text", &line[line.len().min(32)..]);
+            }
+        }
+        assert!(!secrets.0.is_empty());
+        let line = format!(
+            "--listen 127.0.0.1:0 --tls-cert {certificate} --tls-key {from} --tls-ca authority.pem"
+        );
+        let command = volume.serving(&line);
+        let server = thread::scope(|scope| {
+            if from == "pipe" {
+                let pipe = volume.path("pipe");
+                scope.spawn(move || {
+                    let mut pipe = File::create(pipe).unwrap();
+                    let (early, late) = text.split_at(text.len() / 2);
+                    pipe.write_all(early).unwrap();
+                    pipe.write_all(late).unwrap();
+                });
+            }
+            Server::start(command)
+        });
+        let found = secrets.found_in(server.pid());
+        assert!(found.is_empty(), "{from}: {found:#?}");
+        server.stop();
     }
 }
 

@@ -13,7 +13,7 @@ use crate::support::{FOR_EVER, Kind, Server, Volume, assert_same, bytes, output}
 const LEN: usize = 1_000_001;
 
 /// A volume with certificates beside it, and what is in it.
-fn prepared() -> (Volume, Vec<u8>) {
+pub fn prepared() -> (Volume, Vec<u8>) {
     let plain = bytes(LEN, 2);
     let volume = Volume::new(Kind::EXAMPLE, &plain);
     volume.write(

@@ -9,7 +9,8 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion, pki_types::ServerName,
+    ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion,
+    pki_types::{ServerName, pem::PemObject},
 };
 use tempfile::TempDir;
 
