@@ -5,7 +5,7 @@
 use std::{
     io,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
@@ -32,12 +32,15 @@ fn cheap() -> PbkdfOptions {
     }
 }
 
-/// What another program writes to byte 0 while a sync is under way.
+/// What another program writes while a sync is under way.
 struct Interrupted {
     storage: MemoryStorage,
-    stale: Vec<u8>,
+    bytes: Vec<u8>,
+    offset: u64,
     /// So many syncs are left before it does.
     syncs: AtomicUsize,
+    /// Where something was written.
+    offsets: Mutex<Vec<u64>>,
 }
 
 impl Storage for Interrupted {
@@ -50,12 +53,13 @@ impl Storage for Interrupted {
     }
 
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.offsets.lock().unwrap().push(offset);
         self.storage.write_all_at(buf, offset)
     }
 
     fn sync(&self) -> io::Result<()> {
         if self.syncs.fetch_sub(1, Relaxed) == 0 {
-            self.storage.write_all_at(&self.stale, 0)?;
+            self.storage.write_all_at(&self.bytes, self.offset)?;
         }
         self.storage.sync()
     }
@@ -70,6 +74,56 @@ fn opens(storage: &dyn Storage, secret: &[u8]) -> bool {
     })
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Add,
+    Replace,
+}
+
+/// How a change ended that another program has come between.
+struct Ended {
+    result: Result<(), ChangeError>,
+    /// Whether these open the volume.
+    old: bool,
+    new: bool,
+    /// Where it has written, without another program's writes.
+    offsets: Vec<u64>,
+    syncs: usize,
+}
+
+/// Changes the volume `image`, in which another program writes `bytes` at `offset` during
+/// sync `at`.
+fn interrupted(image: &[u8], change: Change, bytes: &[u8], offset: u64, at: usize) -> Ended {
+    let storage = Interrupted {
+        storage: MemoryStorage::new(image.to_vec()),
+        bytes: bytes.to_vec(),
+        offset,
+        syncs: AtomicUsize::new(usize::MAX),
+        offsets: Mutex::default(),
+    };
+    let mut header = VolumeHeader::read(&storage).unwrap();
+    let unlocked = header
+        .unlock(&storage, OLD, &*backend(), &UnlockOptions::default())
+        .unwrap();
+    let new = header
+        .new_keyslot(&unlocked, NEW, &cheap(), &*backend())
+        .unwrap();
+    storage.syncs.store(at, Relaxed);
+    let result = match change {
+        Change::Add => header.add_keyslot(&storage, &new, None).map(drop),
+        Change::Replace => header.replace_keyslot(&storage, 0, &new),
+    };
+    Ended {
+        result,
+        old: opens(&storage, OLD),
+        new: opens(&storage, NEW),
+        syncs: at.wrapping_sub(storage.syncs.load(Relaxed)),
+        offsets: storage.offsets.into_inner().unwrap(),
+    }
+}
+
+const NEVER: usize = usize::MAX;
+
 /// Changes the key of a volume whose first `header` bytes another program writes once more
 /// during sync `at`, with a change of its own. Returns what the change says.
 fn changed(image: &[u8], header: usize, at: usize) -> Result<(), ChangeError> {
@@ -81,33 +135,56 @@ fn changed(image: &[u8], header: usize, at: usize) -> Result<(), ChangeError> {
     let mut bytes = storage.into_bytes();
     bytes.truncate(header);
 
-    let storage = Interrupted {
-        storage: MemoryStorage::new(image.to_vec()),
-        stale: bytes,
-        syncs: AtomicUsize::new(usize::MAX),
-    };
-    let mut header = VolumeHeader::read(&storage).unwrap();
-    let unlocked = header
-        .unlock(&storage, OLD, &*backend(), &UnlockOptions::default())
-        .unwrap();
-    let new = header
-        .new_keyslot(&unlocked, NEW, &cheap(), &*backend())
-        .unwrap();
-    storage.syncs.store(at, Relaxed);
-    let result = header.replace_keyslot(&storage, 0, &new);
-    let (old, new) = (opens(&storage, OLD), opens(&storage, NEW));
-    assert!(old || new, "sync {at}: nothing opens the volume");
-    match &result {
-        Ok(()) => assert!(new, "sync {at}: the new secret opens nothing"),
+    let ended = interrupted(image, Change::Replace, &bytes, 0, at);
+    assert!(
+        ended.old || ended.new,
+        "sync {at}: nothing opens the volume"
+    );
+    match &ended.result {
+        Ok(()) => assert!(ended.new, "sync {at}: the new secret opens nothing"),
         Err(ChangeError::WrittenOver) => {}
         Err(error) => panic!("sync {at}: {error}"),
     }
-    result
+    ended.result
 }
 
-/// Syncs: what is there, the new area, each copy of the header, the old area.
-#[test]
-fn a_luks2_header_that_is_written_over_keeps_its_keyslot() {
+/// Another program puts something of its own into each area behind the first `header` bytes
+/// that `change` writes, at each of its syncs but the last `unguarded` ones, after which the
+/// old key is gone. Returns how often that was noticed.
+fn areas_written_over(image: &[u8], header: u64, change: Change, unguarded: usize) -> usize {
+    let Ended {
+        mut offsets, syncs, ..
+    } = interrupted(image, change, &[], 0, NEVER);
+    offsets.retain(|&offset| offset >= header);
+    offsets.sort_unstable();
+    offsets.dedup();
+    let mut noticed = 0;
+    for &area in &offsets {
+        for at in 0..syncs - unguarded {
+            let ended = interrupted(image, change, &[0x5a; 4096], area, at);
+            let case = format!("{change:?}, byte {area}, sync {at}");
+            assert!(ended.old || ended.new, "{case}: nothing opens the volume");
+            match ended.result {
+                Ok(()) => assert!(ended.new, "{case}: the new secret opens nothing"),
+                Err(error) => {
+                    assert!(is_written_over(&error), "{case}: {error}");
+                    noticed += 1;
+                }
+            }
+        }
+    }
+    noticed
+}
+
+fn is_written_over(error: &ChangeError) -> bool {
+    match error {
+        ChangeError::WrittenOver => true,
+        ChangeError::NewKeyElsewhere { error, .. } => is_written_over(error),
+        _ => false,
+    }
+}
+
+fn luks2() -> Vec<u8> {
     let options = Luks2Options {
         key_size: KeySize::Aes128,
         pbkdf: cheap(),
@@ -116,13 +193,10 @@ fn a_luks2_header_that_is_written_over_keeps_its_keyslot() {
     let mut image = Vec::new();
     let volume = NewVolume::create(&options, OLD, &*backend()).unwrap();
     volume.write_stream(&mut image).unwrap();
-    let results: Vec<_> = (0..4).map(|at| changed(&image, 32 << 10, at)).collect();
-    assert!(matches!(results[3], Err(ChangeError::WrittenOver)));
+    image
 }
 
-/// Syncs: what is there, the new area, the header.
-#[test]
-fn a_luks1_header_that_is_written_over_keeps_its_keyslot() {
+fn luks1() -> Vec<u8> {
     let options = Luks1Options {
         key_size: KeySize::Aes128,
         pbkdf: cheap(),
@@ -132,7 +206,40 @@ fn a_luks1_header_that_is_written_over_keeps_its_keyslot() {
     let volume = NewLuks1Volume::create(&options, OLD, &*backend()).unwrap();
     let storage = MemoryStorage::default();
     volume.write_to(&storage).unwrap();
-    let image = storage.into_bytes();
+    storage.into_bytes()
+}
+
+/// Syncs: what is there, the new area, each copy of the header, the old area.
+#[test]
+fn a_luks2_header_that_is_written_over_keeps_its_keyslot() {
+    let image = luks2();
+    let results: Vec<_> = (0..4).map(|at| changed(&image, 32 << 10, at)).collect();
+    assert!(matches!(results[3], Err(ChangeError::WrittenOver)));
+}
+
+/// Syncs: what is there, the new area, the header.
+#[test]
+fn a_luks1_header_that_is_written_over_keeps_its_keyslot() {
+    let image = luks1();
     let results: Vec<_> = (0..3).map(|at| changed(&image, 592, at)).collect();
     assert!(matches!(results[2], Err(ChangeError::WrittenOver)));
+}
+
+/// That of the new key is read again before the old one goes, and the old one is referred to
+/// again.
+#[test]
+fn a_luks2_area_that_is_written_over_is_no_new_keyslot() {
+    let image = luks2();
+    let header = 32 << 10;
+    assert_eq!(areas_written_over(&image, header, Change::Add, 0), 3);
+    assert_eq!(areas_written_over(&image, header, Change::Replace, 1), 3);
+}
+
+/// The old key's place gets the new one too, and then the first copy of that goes: its area is
+/// overwritten, and the header written.
+#[test]
+fn a_luks1_area_that_is_written_over_is_no_new_keyslot() {
+    let image = luks1();
+    assert_eq!(areas_written_over(&image, 592, Change::Add, 0), 2);
+    assert_eq!(areas_written_over(&image, 592, Change::Replace, 2), 4);
 }

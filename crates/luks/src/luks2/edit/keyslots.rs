@@ -137,6 +137,7 @@ impl Luks2Header {
         }
         let place = self.write_area(storage, new)?;
 
+        let before = draft.root.clone();
         let path = ["keyslots", &number.to_string()];
         draft.root.edit(&path, |keyslot| {
             if let Some(members) = new.json(place).as_object() {
@@ -157,7 +158,15 @@ impl Luks2Header {
         })?;
         let checked = durable::check_area(storage, &new.encrypted, place);
         checked.map_err(|error| match error {
-            ChangeError::WrittenOver => error,
+            ChangeError::WrittenOver => {
+                // The old area is whole, and the metadata can refer to it again.
+                let draft = self.begin(storage);
+                let restored = draft.and_then(|draft| {
+                    let root = before;
+                    self.commit(storage, MetadataDraft { root, ..draft })
+                });
+                restored.err().unwrap_or(error)
+            }
             error => left(error),
         })?;
         durable::overwrite(storage, old).map_err(left)
