@@ -237,7 +237,7 @@ fn lock_node(file: &File, how: FlockArg) -> Result<Flock<File>, LockError> {
         what: "it".to_owned(),
         source,
     };
-    patiently(|| flock(file.try_clone()?, how), missing)
+    patiently(|| flock(file.try_clone()?, how), PATIENCE, missing)
 }
 
 fn lock_device(folder: &Path, name: &str, how: FlockArg) -> Result<Flock<File>, LockError> {
@@ -245,12 +245,13 @@ fn lock_device(folder: &Path, name: &str, how: FlockArg) -> Result<Flock<File>, 
         what: folder.join(name).display().to_string(),
         source,
     };
-    patiently(|| lock_named(folder, name, how), missing)
+    patiently(|| lock_named(folder, name, how), PATIENCE, missing)
 }
 
-/// Tries again while another program has the lock.
+/// Tries again while another program has the lock, for `patience` at most.
 fn patiently(
     lock: impl Fn() -> io::Result<Flock<File>>,
+    patience: Duration,
     missing: impl FnOnce(io::Error) -> LockError,
 ) -> Result<Flock<File>, LockError> {
     let begun = Instant::now();
@@ -260,8 +261,8 @@ fn patiently(
             Err(e) if is_missing(&e) => return Err(missing(e)),
             result => return result.map_err(LockError::Io),
         }
-        if begun.elapsed() >= PATIENCE {
-            return Err(LockError::Held(PATIENCE));
+        if begun.elapsed() >= patience {
+            return Err(LockError::Held(patience));
         }
         thread::sleep(Duration::from_millis(10));
     }
@@ -370,6 +371,8 @@ mod tests {
 
     use super::*;
     use crate::testing::alone;
+
+    const MOMENT: Duration = Duration::from_millis(50);
 
     fn opened(path: &Path) -> File {
         OpenOptions::new()
@@ -509,6 +512,27 @@ mod tests {
         assert!(!flock("-s"));
         drop(exclusive);
         assert!(flock("-s"));
+    }
+
+    #[test]
+    fn a_lock_is_not_waited_for_for_ever() {
+        let _alone = alone();
+        let path = tempfile::NamedTempFile::new().unwrap();
+        let how = FlockArg::LockExclusiveNonblock;
+        let attempt = || {
+            let lock = || flock(opened(path.path()), how);
+            patiently(lock, MOMENT, |source| LockError::Io(source))
+        };
+        let held = attempt().unwrap();
+        let begun = Instant::now();
+        let error = attempt().unwrap_err();
+        assert!(
+            matches!(error, LockError::Held(MOMENT)),
+            "no end of the wait: {error}"
+        );
+        assert!(begun.elapsed() >= MOMENT, "it is waited for");
+        drop(held);
+        attempt().unwrap();
     }
 
     #[test]

@@ -2,20 +2,16 @@
 //! Metadata are changed under the locks of cryptsetup, or not at all.
 
 use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::Path,
-    process::Command,
+    env,
+    fs::{self, File},
+    os::unix::fs::{FileExt, PermissionsExt},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
     thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
-
-use crate::support::{FAST, Folder, Loop, Outcome, as_nobody, luxor, tool};
+use crate::support::{FAST, Folder, Loop, Outcome, as_nobody, copy_program, luxor, tool};
 
 /// A folder with keys, and a volume on a loop device that every user may write.
 fn prepared(version: &str) -> (Folder, Device) {
@@ -130,76 +126,217 @@ fn luks1_is_changed_without_cryptsetups_lock() {
     assert!(opens(&device, &folder, "other"));
 }
 
+fn wait_until(mut is_true: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_true() {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_file_system_without_locks_is_one_without_the_lock() {
+    for version in ["luks1", "luks2"] {
+        let (folder, device) = prepared(version);
+        drop(device);
+        let before = fs::read(folder.join("image")).unwrap();
+        for error in ["EOPNOTSUPP", "ENOSYS", "ENOLCK"] {
+            let run = |line: &str| {
+                let output = Command::new("strace")
+                    .args(["-f", "-o", "/dev/null", "-e", "trace=flock", "-e"])
+                    .arg(format!("inject=flock:error={error}"))
+                    .arg(env!("CARGO_BIN_EXE_luxor"))
+                    .args(line.split_whitespace())
+                    .current_dir(folder.path())
+                    .stdin(Stdio::null())
+                    .output()
+                    .expect("strace is needed");
+                Outcome::new(format!("{error}: {line}"), output)
+            };
+            for line in ["key remove --key-file key --last image", CHANGE_OF_IMAGE] {
+                let outcome = run(line);
+                outcome.assert_code(5);
+                let is_told = outcome.stderr.contains("--disable-locks");
+                assert!(is_told, "{version}: {outcome:#?}");
+            }
+            assert!(fs::read(folder.join("image")).unwrap() == before);
+            run("dump image").assert_code(0);
+            let line = format!("{CHANGE_OF_IMAGE} --disable-locks {}", FAST.join(" "));
+            run(&line).assert_code(0);
+            fs::write(folder.join("image"), &before).unwrap();
+        }
+    }
+}
+
+const CHANGE_OF_IMAGE: &str = "key add --key-file key --new-key-file other image";
+
 /// Numbers below a bound, from a seed that is printed.
 struct Dice(u64);
 
 impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
+    fn below(&mut self, bound: usize) -> usize {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
-        (self.0 >> 33) % bound
+        (self.0 >> 33) as usize % bound
+    }
+}
+
+/// What is long enough for a change by a program that does not wait.
+const DELAY_MICROSECONDS: u32 = 500_000;
+
+/// One of two changes at the same time, which is stopped for a while in one of its writes and
+/// syncs.
+struct Race<'a> {
+    folder: &'a Folder,
+    device: &'a Device,
+    program: PathBuf,
+    what: &'a str,
+    /// Whether root's is the one.
+    delays_root: bool,
+}
+
+impl Race<'_> {
+    fn trace(&self) -> PathBuf {
+        self.folder.join("trace")
+    }
+
+    /// The change by root or by another user, and in which of its steps it is stopped.
+    fn command(&self, is_root: bool, step: Option<usize>) -> Command {
+        let mut words: Vec<String> = Vec::new();
+        if !is_root {
+            let setpriv = "setpriv --reuid=65534 --regid=65534 --clear-groups --";
+            words.extend(setpriv.split(' ').map(String::from));
+        }
+        if let Some(step) = step {
+            let calls = "pwrite64,fdatasync,fsync";
+            // That of another user, perhaps.
+            let _ = fs::remove_file(self.trace());
+            let trace = self.trace().display().to_string();
+            words.extend(["strace", "-f", "-o", &trace, "-e"].map(String::from));
+            words.push(format!("trace={calls}"));
+            words.push("-e".into());
+            words.push(format!(
+                "inject={calls}:delay_enter={DELAY_MICROSECONDS}:when={step}"
+            ));
+        }
+        words.push(self.program.display().to_string());
+        let line = format!(
+            "key {} --disable-locks --key-file key --new-key-file {} {} {}",
+            self.what,
+            if is_root { "root" } else { "nobody" },
+            FAST.join(" "),
+            self.device.name()
+        );
+        words.extend(line.split(' ').map(String::from));
+        let mut command = Command::new(&words[0]);
+        command
+            .args(&words[1..])
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn steps_done(&self) -> usize {
+        let trace = fs::read(self.trace()).unwrap_or_default();
+        let lines = trace.split_inclusive(|&byte| byte == b'\n');
+        lines
+            .filter(|line| line.ends_with(b"\n") && line.windows(3).any(|word| word == b" = "))
+            .count()
+    }
+
+    /// How many steps there are.
+    fn steps(&self) -> usize {
+        let never = 65_000;
+        let output = self.command(self.delays_root, Some(never)).output();
+        Outcome::new(self.what.into(), output.unwrap()).assert_code(0);
+        self.steps_done()
+    }
+
+    /// Both, one stopped in `step`.
+    fn run(&self, step: usize) {
+        let root = self.delays_root;
+        let mut delayed = self.command(root, Some(step)).spawn().unwrap();
+        wait_until(|| self.steps_done() + 1 >= step || delayed.try_wait().unwrap().is_some());
+        let other = self.command(!root, None).output().unwrap();
+        let delayed = delayed.wait_with_output().unwrap();
+
+        let Self {
+            what,
+            device,
+            folder,
+            ..
+        } = self;
+        let case = format!("{what}, root delayed: {root}, step {step}");
+        let mut made = 0;
+        for (output, is_root) in [(delayed, root), (other, !root)] {
+            let outcome = Outcome::new(case.clone(), output);
+            if outcome.code == Some(0) {
+                let name = if is_root { "root" } else { "nobody" };
+                assert!(opens(device, folder, name), "{case}: {name}");
+                made += 1;
+            } else if outcome.code == Some(2) {
+                // The key was changed before this one opened the volume.
+                assert_eq!(*what, "change", "{}", outcome.stderr);
+            } else {
+                outcome.assert_code(1);
+                let is_told = outcome.stderr.contains("changed meanwhile");
+                assert!(is_told, "{case}: {}", outcome.stderr);
+            }
+        }
+        assert!(made > 0, "{case}: none is made");
+        assert!(*what == "change" || opens(device, folder, "key"), "{case}");
     }
 }
 
 /// Of two changes at the same time each is made whole or refused, whoever makes them and
-/// wherever one of them is stopped for a while.
+/// wherever one of them is stopped for a while: in one of its steps, or in each with
+/// `LUXOR_TEST_LONG`.
 #[test]
 fn changes_at_the_same_time_lose_no_key() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let mut dice = Dice(now.subsec_nanos().into());
     println!("seed {}", dice.0);
+    let is_long = env::var_os("LUXOR_TEST_LONG").is_some();
     for version in ["luks1", "luks2"] {
         let (folder, device) = prepared(version);
-        let (mut key, mut made) = ("key".to_owned(), 0);
-        for round in 0..6 {
-            let [ours, theirs] = ["root", "nobody"].map(|user| format!("{user}{round}"));
-            for name in [&ours, &theirs] {
-                folder.write(name, name);
-            }
-            folder.open_to_everybody();
-            let what = if round % 2 == 0 { "add" } else { "change" };
-            let words = |new: &str| {
-                format!(
-                    "key {what} --disable-locks --key-file {key} --new-key-file {new} {} {}",
-                    FAST.join(" "),
-                    device.name()
-                )
-            };
-            let line = format!("\"$luxor\" {}", words(&theirs));
-            let child = luxor(&words(&ours)).current_dir(folder.path()).spawn();
-            let pid = Pid::from_raw(child.id() as i32);
-            let [our, their] = thread::scope(|scope| {
-                let their = scope.spawn(|| as_nobody(&line, folder.path()));
-                for _ in 0..5 {
-                    thread::sleep(Duration::from_micros(dice.below(8000)));
-                    kill(pid, Signal::SIGSTOP).unwrap();
-                    thread::sleep(Duration::from_micros(dice.below(20_000)));
-                    kill(pid, Signal::SIGCONT).unwrap();
-                }
-                let output = child.wait_with_output().unwrap();
-                [Outcome::new(words(&ours), output), their.join().unwrap()]
-            });
-            for (outcome, name) in [(our, &ours), (their, &theirs)] {
-                if outcome.code == Some(0) {
-                    assert!(opens(&device, &folder, name), "{version}: {name}");
-                    made += 1;
-                    if what == "change" {
-                        key.clone_from(name);
-                    }
-                } else if outcome.code == Some(2) {
-                    // The key was changed before this one opened the volume.
-                    assert_eq!(what, "change", "{}", outcome.stderr);
-                } else {
-                    outcome.assert_code(1);
-                    let is_told = outcome.stderr.contains("changed meanwhile");
-                    assert!(is_told, "{}", outcome.stderr);
-                }
-            }
-            assert!(opens(&device, &folder, &key), "{version}: {key}");
+        let program = folder.join("luxor-copy");
+        copy_program(&program);
+        for name in ["root", "nobody"] {
+            folder.write(name, name);
         }
-        assert!(made >= 6, "{version}: {made} changes");
+        let image = fs::read(device.name()).unwrap();
+        let reset = || {
+            let disk = File::options().write(true).open(device.name()).unwrap();
+            disk.write_all_at(&image[..image.len().min(4 << 20)], 0)
+                .unwrap();
+        };
+        for what in ["add", "change"] {
+            for delays_root in [true, false] {
+                let race = Race {
+                    folder: &folder,
+                    device: &device,
+                    program: program.clone(),
+                    what,
+                    delays_root,
+                };
+                let steps = race.steps();
+                reset();
+                assert!(steps > 4, "{version}: {what} has {steps} steps");
+                let chosen = match is_long {
+                    true => (1..=steps).collect(),
+                    false => vec![1 + dice.below(steps)],
+                };
+                for step in chosen {
+                    println!("{version}: {what}, root delayed: {delays_root}, step {step}");
+                    race.run(step);
+                    reset();
+                }
+            }
+        }
     }
 }
 
