@@ -161,18 +161,24 @@ pub enum LockError {
 
 impl MetadataLock {
     /// Waits for a shared lock, for [`PATIENCE`] at most. A lock that cannot be had is done
-    /// without: LUKS2 metadata have checksums.
+    /// without: LUKS2 metadata have checksums. So is the lock of the node when `is_shared`,
+    /// which says that another program has the same open file, as that of standard input: a
+    /// lock that it has there would be converted, and released in the end.
     ///
     /// # Errors
     /// All but [`LockError::Missing`].
-    pub fn to_read(file: &File) -> Result<Self, LockError> {
+    pub fn to_read(file: &File, is_shared: bool) -> Result<Self, LockError> {
         let optional = |result| match result {
             Err(LockError::Missing { .. }) => Ok(None),
             result => result.map(Some),
         };
         let how = FlockArg::LockSharedNonblock;
         Ok(Self {
-            _node: optional(lock_node(file, how))?,
+            _node: if is_shared {
+                None
+            } else {
+                optional(lock_node(file, how))?
+            },
             _named: match lock_name(file).map_err(LockError::Io)? {
                 Some(name) => optional(lock_device(Path::new(FOLDER), &name, how))?,
                 None => None,
@@ -490,8 +496,8 @@ mod tests {
     fn the_metadata_lock_is_a_flock() {
         let _alone = alone();
         let path = tempfile::NamedTempFile::new().unwrap();
-        let shared = MetadataLock::to_read(&opened(path.path())).unwrap();
-        let also = MetadataLock::to_read(&opened(path.path())).unwrap();
+        let shared = MetadataLock::to_read(&opened(path.path()), false).unwrap();
+        let also = MetadataLock::to_read(&opened(path.path()), false).unwrap();
         let flock = |how: &str| {
             let mut flock = Command::new("flock");
             flock

@@ -62,12 +62,15 @@ impl<'a> MetadataChange<'a> {
     }
 }
 
-/// Waits for the lock under which the metadata of `input` are read whole.
+/// Waits for the lock under which the metadata of `input` are read whole. Standard input's
+/// open file is its caller's too and gets none.
 ///
 /// # Errors
 /// [`NotLocked`], when another program holds it for 30 seconds.
 pub fn lock_to_read(input: &Input) -> Result<MetadataLock, NotLocked> {
-    MetadataLock::to_read(input.file()).map_err(|source| NotLocked::new(input, source))
+    let is_shared = input.path() == Path::new("-");
+    MetadataLock::to_read(input.file(), is_shared)
+        .map_err(|source| NotLocked::new(input, source))
 }
 
 /// Why metadata are not locked.

@@ -135,6 +135,26 @@ fn wait_until(mut is_true: impl FnMut() -> bool) {
 }
 
 #[test]
+fn a_lock_on_standard_input_stays_its_callers() {
+    let (folder, device) = prepared("luks2");
+    drop(device);
+    for how in ["--exclusive", "--shared"] {
+        let line = format!(
+            "exec 0< image; flock {how} 0; \"$luxor\" dump - > dumped; echo $?; \
+             flock --exclusive --nonblock image true; echo $?"
+        );
+        let output = Command::new("sh")
+            .args(["-c", &line])
+            .env("luxor", env!("CARGO_BIN_EXE_luxor"))
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let outcome = Outcome::new(line, output);
+        assert_eq!(outcome.text(), "0\n1\n", "{outcome:#?}");
+    }
+}
+
+#[test]
 fn a_file_system_without_locks_is_one_without_the_lock() {
     for version in ["luks1", "luks2"] {
         let (folder, device) = prepared(version);
