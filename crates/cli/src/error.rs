@@ -41,7 +41,8 @@ pub fn lines(error: &Error) -> Option<String> {
         return None;
     }
     let message = message(error).unwrap_or_else(|| error.message().to_owned());
-    let hint = error.hint_text().or_else(|| hint(error));
+    let hint = error.hint_text().map(str::to_owned);
+    let hint = hint.or_else(|| self::hint(error));
     let hint = hint.map_or_else(String::new, |hint| format!("\n  {hint}"));
     Some(format!("luxor: {message}{hint}"))
 }
@@ -63,41 +64,43 @@ fn message(error: &Error) -> Option<String> {
 }
 
 /// What can be done on the command line.
-fn hint(error: &Error) -> Option<&'static str> {
+fn hint(error: &Error) -> Option<String> {
     let source = error.source()?;
-    if source.is::<SelectError>() {
-        return Some("`luxor engines` lists what there is.");
-    }
-    if let Some(error) = source.downcast_ref() {
-        return match error {
-            DataFileError::InUse { .. }
-            | DataFileError::Locked {
-                access: Access::Write,
-                ..
-            } => Some("With --read-only it can be used beside other readers."),
-            DataFileError::Open {
-                access: Access::Write,
-                source,
-                ..
-            } if matches!(
-                source.kind(),
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
-            ) =>
-            {
-                Some("--read-only needs no permission to write.")
-            }
+    if let Some(NotLocked { source, .. }) = source.downcast_ref() {
+        return match source {
+            LockError::UnderLoop { device } => Some(format!("Name {device} instead.")),
+            LockError::Held(_) => Some(
+                "Run the command again when that program has ended; lslocks shows it.".to_owned(),
+            ),
+            LockError::Missing { .. } => Some(
+                "Without the lock, two changes at the same time can lose keys. Run the \
+                 command as root, or with --disable-locks when no other program changes \
+                 the volume."
+                    .to_owned(),
+            ),
             _ => None,
         };
     }
-    match source.downcast_ref::<NotLocked>()?.source {
-        LockError::Held(_) => {
-            Some("Run the command again when that program has ended; lslocks shows it.")
+    if source.is::<SelectError>() {
+        return Some("`luxor engines` lists what there is.".to_owned());
+    }
+    match source.downcast_ref()? {
+        DataFileError::InUse { .. }
+        | DataFileError::Locked {
+            access: Access::Write,
+            ..
+        } => Some("With --read-only it can be used beside other readers.".to_owned()),
+        DataFileError::Open {
+            access: Access::Write,
+            source,
+            ..
+        } if matches!(
+            source.kind(),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+        ) =>
+        {
+            Some("--read-only needs no permission to write.".to_owned())
         }
-        LockError::Missing { .. } => Some(
-            "Without the lock, two changes at the same time can lose keys. Run the \
-             command as root, or with --disable-locks when no other program changes \
-             the volume.",
-        ),
         _ => None,
     }
 }

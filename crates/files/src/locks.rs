@@ -154,6 +154,13 @@ pub enum LockError {
         /// What the system said.
         source: io::Error,
     },
+    /// A loop device lies over it, whose users take other locks, and read and write through
+    /// another cache.
+    #[error("it is in use by {device}, which has a lock and a cache of its own")]
+    UnderLoop {
+        /// Its name: `/dev/loop0`.
+        device: String,
+    },
     /// Any other error of the system.
     #[error("{}", io_words(.0))]
     Io(#[source] io::Error),

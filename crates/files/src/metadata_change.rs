@@ -9,7 +9,7 @@ use std::{
 use luxor_sector::Storage;
 
 use crate::{
-    block_device,
+    block_device::{self, FileIdentity},
     display::name_or,
     error_class::FileErrorClass,
     input::Input,
@@ -32,12 +32,17 @@ impl<'a> MetadataChange<'a> {
     /// those that cannot be had are done without. It is asked under the lock of the node.
     ///
     /// # Errors
-    /// [`NotLocked`], when another program holds a lock for 30 seconds, or when a needed one
-    /// cannot be taken.
+    /// [`NotLocked`], when another program holds a lock for 30 seconds, when a needed one
+    /// cannot be taken, or when a loop device lies over `input`.
     pub fn begin(input: &'a Input, is_needed: impl Fn(Lock) -> bool) -> Result<Self, NotLocked> {
-        let lock = MetadataLock::to_change(input.file(), is_needed)
-            .map_err(|source| NotLocked::new(input, source))?;
-        Ok(Self { input, _lock: lock })
+        let not_locked = |source| NotLocked::new(input.path(), source);
+        let lock = MetadataLock::to_change(input.file(), is_needed).map_err(not_locked)?;
+        let metadata = input.file().metadata();
+        let metadata = metadata.map_err(|error| not_locked(LockError::Io(error)))?;
+        match FileIdentity::of(&metadata).and_then(block_device::loop_over) {
+            Some(device) => Err(not_locked(LockError::UnderLoop { device })),
+            None => Ok(Self { input, _lock: lock }),
+        }
     }
 
     /// As it was named.
@@ -70,7 +75,7 @@ impl<'a> MetadataChange<'a> {
 pub fn lock_to_read(input: &Input) -> Result<MetadataLock, NotLocked> {
     let is_shared = input.path() == Path::new("-");
     MetadataLock::to_read(input.file(), is_shared)
-        .map_err(|source| NotLocked::new(input, source))
+        .map_err(|source| NotLocked::new(input.path(), source))
 }
 
 /// Why metadata are not locked.
@@ -88,13 +93,15 @@ impl NotLocked {
     #[must_use]
     pub fn class(&self) -> FileErrorClass {
         match &self.source {
-            LockError::Held(_) | LockError::Missing { .. } => FileErrorClass::Busy,
+            LockError::Held(_) | LockError::Missing { .. } | LockError::UnderLoop { .. } => {
+                FileErrorClass::Busy
+            }
             LockError::Io(source) => source.into(),
         }
     }
 
-    fn new(input: &Input, source: LockError) -> Self {
-        let path = input.path().to_owned();
+    pub(crate) fn new(path: &Path, source: LockError) -> Self {
+        let path = path.to_owned();
         Self { path, source }
     }
 }

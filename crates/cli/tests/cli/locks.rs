@@ -134,6 +134,34 @@ fn wait_until(mut is_true: impl FnMut() -> bool) {
     }
 }
 
+/// A loop device has a lock and a cache of its own.
+#[test]
+fn a_file_under_a_loop_device_is_changed_there() {
+    let (folder, device) = prepared("luks2");
+    let before = fs::read(folder.join("image")).unwrap();
+    for options in ["", "--disable-locks"] {
+        for line in CHANGES {
+            luxor(&format!("{line} {options} image"))
+                .current_dir(folder.path())
+                .fails(5, &format!("Name {} instead", device.name()));
+        }
+    }
+    assert!(fs::read(folder.join("image")).unwrap() == before);
+    let change = |path: &str| {
+        luxor(CHANGES[1])
+            .args(FAST)
+            .arg(path)
+            .current_dir(folder.path())
+            .ok()
+    };
+    change(device.name());
+    drop(device);
+    fs::copy(folder.join("key"), folder.join("third")).unwrap();
+    fs::rename(folder.join("other"), folder.join("key")).unwrap();
+    fs::rename(folder.join("third"), folder.join("other")).unwrap();
+    change("image");
+}
+
 #[test]
 fn a_lock_on_standard_input_stays_its_callers() {
     let (folder, device) = prepared("luks2");
