@@ -148,7 +148,7 @@ pub struct GlobalArgs {
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
-    /// Change a volume whose lock cannot be had, as a user who may not write /run/cryptsetup
+    /// Change or overwrite a volume whose lock cannot be had, as without access to /run/cryptsetup
     ///
     /// Two changes at the same time can then lose keys. Make sure that no other program
     /// changes the volume.
@@ -299,8 +299,10 @@ pub fn definition() -> clap::Command {
     command
 }
 
-/// The commands that change the metadata of a volume.
-const CHANGE_METADATA: &[&str] = &["key", "token", "config", "header", "convert", "erase"];
+/// The commands that change the metadata of a volume, or overwrite them on a block device.
+const CHANGE_METADATA: &[&str] = &[
+    "key", "token", "config", "header", "convert", "erase", "format", "encrypt", "decrypt", "raw",
+];
 
 /// What means nothing where no key is needed.
 const NO_KEY: &[&str] = &[
@@ -483,6 +485,13 @@ mod tests {
         assert!(!help("engines").contains("--key-file"));
         assert!(!help("dump").contains("--threads"));
         assert!(!help("raw").contains("--header"));
+        let takes_locks = |name: &str| help(name).contains("--disable-locks");
+        assert!(
+            ["format", "encrypt", "decrypt", "raw", "key"]
+                .into_iter()
+                .all(takes_locks)
+        );
+        assert!(!["dump", "serve", "engines"].into_iter().any(takes_locks));
         let asked = "the passphrase is asked for";
         assert!(help("decrypt").contains(asked) && !help("check").contains(asked));
     }

@@ -48,6 +48,12 @@ impl VolumeOptions {
         Ok(())
     }
 
+    /// Whether its metadata have cryptsetup's lock.
+    #[must_use]
+    pub fn is_luks2(&self) -> bool {
+        matches!(self, Self::Luks2(_))
+    }
+
     /// The unit of encryption in bytes.
     #[must_use]
     pub fn sector_size(&self) -> u64 {
@@ -269,11 +275,13 @@ impl NewVolume {
         }
     }
 
-    /// Writes the metadata where they may be written in any order, or as a stream.
+    /// Writes the metadata where they may be written in any order, or as a stream; on a
+    /// block device under their locks.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Those of the locks and of the system.
     pub fn write_header(&self, output: &mut Output) -> Result<()> {
+        let _lock = output.lock_metadata()?;
         let name = output.name();
         let written = match (self, output.as_storage()) {
             (Self::Luks1(volume), Some(storage)) => volume.write_to(storage),

@@ -29,7 +29,8 @@ use crate::{
     display::{io_words, name_or},
     error_class::FileErrorClass,
     input::Input,
-    locks::{Access, lock_data},
+    locks::{Access, LockError, MetadataLock, lock_data},
+    metadata_change::NotLocked,
     output::{
         device::Device,
         entry::{EntryError, Found},
@@ -54,6 +55,11 @@ pub struct OutputOptions<'a> {
     pub known_input: Option<&'a Input>,
     /// Whether runs of zeros of 64 KiB and more become holes in a regular file.
     pub sparse: bool,
+    /// Whether LUKS2 metadata are written, in place of which a block device may have others.
+    pub becomes_luks2: bool,
+    /// Whether a block device is overwritten also where its LUKS2 metadata, old or new,
+    /// cannot be locked.
+    pub disable_locks: bool,
 }
 
 impl Default for OutputOptions<'_> {
@@ -64,6 +70,8 @@ impl Default for OutputOptions<'_> {
             mode: 0o600,
             known_input: None,
             sparse: false,
+            becomes_luks2: false,
+            disable_locks: false,
         }
     }
 }
@@ -138,7 +146,7 @@ impl Output {
                 if found.metadata.file_type().is_block_device() {
                     check_not_input(path, found.identity(), options)?;
                     Kind::Device {
-                        device: Device::open(path, &entry, found, options.force)?,
+                        device: Device::open(path, &entry, found, options)?,
                         position: 0,
                     }
                 } else {
@@ -203,6 +211,23 @@ impl Output {
         }
     }
 
+    /// Waits for the locks on the metadata of a block device, under which its new header is
+    /// written. None for everything else, which no other program knows yet.
+    ///
+    /// # Errors
+    /// [`OutputError::NotLocked`].
+    pub fn lock_metadata(&self) -> Result<Option<MetadataLock>, OutputError> {
+        match &self.kind {
+            Kind::Device { device, .. } => {
+                let lock = device.lock_metadata();
+                Ok(Some(
+                    lock.map_err(|source| NotLocked::new(&self.path, source))?,
+                ))
+            }
+            Kind::File { .. } | Kind::Stream(_) => Ok(None),
+        }
+    }
+
     /// The size of a block device in bytes; None for everything that grows.
     #[must_use]
     pub fn capacity(&self) -> Option<u64> {
@@ -216,10 +241,11 @@ impl Output {
     /// last; 0 in a stream, where the header comes first) and that the output
     /// has `total` bytes altogether, where that is known. The first that
     /// changes something: on a block device, all that an earlier use left there
-    /// for programs to recognise is overwritten with zeros.
+    /// for programs to recognise is overwritten with zeros, under the locks on its metadata.
     ///
     /// # Errors
-    /// [`OutputError::TooSmall`], before anything is written.
+    /// [`OutputError::TooSmall`] and [`OutputError::NotLocked`], before anything is written.
+    /// [`OutputError::Finish`].
     ///
     /// # Panics
     /// If `offset` is not 0 and the output is a stream.
@@ -237,9 +263,12 @@ impl Output {
                         capacity,
                     });
                 }
-                device.wipe(offset).map_err(|source| OutputError::Finish {
-                    path: self.path.clone(),
-                    source,
+                device.wipe(offset).map_err(|error| match error {
+                    LockError::Io(source) => OutputError::Finish {
+                        path: self.path.clone(),
+                        source,
+                    },
+                    error => NotLocked::new(&self.path, error).into(),
                 })?;
             }
             Kind::Stream(_) => assert_eq!(offset, 0, "a stream begins at its beginning"),
@@ -428,6 +457,9 @@ pub enum OutputError {
         /// As it was named.
         path: PathBuf,
     },
+    /// Its metadata cannot be locked.
+    #[error(transparent)]
+    NotLocked(#[from] NotLocked),
     /// There is no such folder.
     #[error("the folder of {} does not exist", shown(path))]
     MissingFolder {
@@ -486,6 +518,7 @@ impl OutputError {
             | Self::ForeignLink { .. }
             | Self::InUse { .. }
             | Self::Locked { .. } => FileErrorClass::Busy,
+            Self::NotLocked(error) => error.class(),
             Self::MissingFolder { .. } => FileErrorClass::Missing,
             Self::Folder { .. }
             | Self::IsInput { .. }

@@ -126,7 +126,10 @@ impl From<InputError> for Error {
 
 impl From<OutputError> for Error {
     fn from(error: OutputError) -> Self {
-        Self::of(error.class().into(), error)
+        match error {
+            OutputError::NotLocked(error) => error.into(),
+            error => Self::of(error.class().into(), error),
+        }
     }
 }
 

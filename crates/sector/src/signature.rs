@@ -194,6 +194,14 @@ pub struct Signature {
     pub offset: u64,
 }
 
+impl Signature {
+    /// Whether it is that of a LUKS header, of either version and either copy.
+    #[must_use]
+    pub fn is_luks(&self) -> bool {
+        [LUKS, LUKS2].contains(&self.name)
+    }
+}
+
 /// All that is recognised on `storage`, in the order of its places.
 ///
 /// # Errors

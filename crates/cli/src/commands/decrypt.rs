@@ -43,6 +43,7 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
         force: args.force,
         known_input: Some(&input),
         sparse: args.sparse == Sparse::Auto,
+        disable_locks: global.disable_locks,
         ..OutputOptions::default()
     };
     let mut output = Output::create(&args.output, &output_options)?;

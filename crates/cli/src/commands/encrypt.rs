@@ -61,11 +61,17 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
         force: args.force,
         is_one_of_two: header.is_some(),
         known_input: Some(&input),
+        disable_locks: global.disable_locks,
+        becomes_luks2: options.is_luks2() && header.is_none(),
         ..OutputOptions::default()
+    };
+    let header_options = OutputOptions {
+        becomes_luks2: options.is_luks2(),
+        ..output_options
     };
     let mut output = Output::create(&args.output, &output_options)?;
     let mut header_output = match &global.header {
-        Some(path) => Some(Output::create(path, &output_options)?),
+        Some(path) => Some(Output::create(path, &header_options)?),
         None => None,
     };
     warn_of_contents(header_output.iter().chain([&output]), console);

@@ -51,7 +51,13 @@ pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<(
     };
     let output_options = OutputOptions {
         force: args.force,
+        disable_locks: global.disable_locks,
+        becomes_luks2: options.is_luks2() && header.is_none(),
         ..OutputOptions::default()
+    };
+    let header_options = OutputOptions {
+        becomes_luks2: options.is_luks2(),
+        ..output_options
     };
     // With the header elsewhere, data that are there already are none of its business.
     let mut output = match (header, args.size) {
@@ -67,7 +73,7 @@ pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<(
         )));
     }
     let mut header_output = match header {
-        Some(path) => Some(Output::create(path, &output_options)?),
+        Some(path) => Some(Output::create(path, &header_options)?),
         None => None,
     };
     warn_of_contents(header_output.iter().chain(&output), console);

@@ -46,6 +46,8 @@ fn backup(args: &HeaderBackupArgs, global: &GlobalArgs, console: Console) -> Res
         force: args.force,
         mode: 0o400,
         known_input: Some(&input),
+        disable_locks: global.disable_locks,
+        becomes_luks2: true,
         ..OutputOptions::default()
     };
     let mut output = Output::create(&args.file, &options)?;
@@ -56,6 +58,7 @@ fn backup(args: &HeaderBackupArgs, global: &GlobalArgs, console: Console) -> Res
     }
     let len = backup.bytes().len() as u64;
     output.begin(0, Some(len))?;
+    let _lock = output.lock_metadata()?;
     output
         .write_all(backup.bytes())
         .map_err(|error| Error::io(format!("cannot write {}", output.name()), &error))?;

@@ -38,6 +38,7 @@ pub fn run(args: &RawArgs, global: &GlobalArgs, console: Console) -> Result<()> 
     let options = OutputOptions {
         force: args.force,
         known_input: Some(&input),
+        disable_locks: global.disable_locks,
         ..Default::default()
     };
     let mut output = Output::create(&args.output, &options)?;

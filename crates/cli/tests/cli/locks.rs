@@ -4,11 +4,17 @@
 use std::{
     env,
     fs::{self, File},
-    os::unix::fs::{FileExt, PermissionsExt},
+    io::Write,
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use nix::{
+    libc,
+    sys::stat::{major, minor},
 };
 
 use crate::support::{FAST, Folder, Loop, Outcome, as_nobody, copy_program, luxor, tool};
@@ -124,6 +130,133 @@ fn luks1_is_changed_without_cryptsetups_lock() {
     );
     as_nobody(&line, folder.path()).assert_code(0);
     assert!(opens(&device, &folder, "other"));
+}
+
+/// One that begins as a volume of LUKS2 does, and one on which LUKS2 will be.
+#[test]
+fn a_device_is_not_overwritten_without_cryptsetups_lock() {
+    let (folder, device) = prepared("luks2");
+    let name = device.name();
+    folder.write("words", [7; 64]);
+    fs::copy(folder.join("image"), folder.join("volume")).unwrap();
+    let readable = fs::Permissions::from_mode(0o444);
+    fs::set_permissions(folder.join("volume"), readable).unwrap();
+    // None of them gets as far as a secret.
+    let lines = [
+        format!("format --force {name}"),
+        format!("format --force --type luks1 {name}"),
+        format!("encrypt --force words {name}"),
+        format!("decrypt --force volume {name}"),
+        format!("raw encrypt --mode xts --key-file words --data-unit 64 --force words {name}"),
+        format!("header backup --force volume {name}"),
+        format!("format --force --size 1M --header {name} data"),
+    ];
+    let refused = |line: &str, outcome: &Outcome| {
+        outcome.assert_code(5);
+        for words in ["cannot lock", "/run/cryptsetup/L_", "--disable-locks"] {
+            assert!(outcome.stderr.contains(words), "{line}: {}", outcome.stderr);
+        }
+    };
+    let as_nobody =
+        |line: &str| as_nobody(&format!("\"$luxor\" {line} < /dev/null"), folder.path());
+    let before = fs::read(name).unwrap();
+    for line in &lines {
+        refused(line, &as_nobody(line));
+        let script =
+            format!("mount -t tmpfs -o ro none /run && cd \"$1\" && \"$0\" {line} < /dev/null");
+        let output = Command::new("unshare")
+            .args(["--mount", "sh", "-c", &script])
+            .arg(env!("CARGO_BIN_EXE_luxor"))
+            .arg(folder.path())
+            .output()
+            .unwrap();
+        refused(line, &Outcome::new(script, output));
+    }
+    assert!(fs::read(name).unwrap() == before, "nothing is written");
+    assert!(!folder.join("data").exists());
+
+    let format = |options: &str| {
+        as_nobody(&format!(
+            "format --force --key-file key {options} {} {name}",
+            FAST.join(" ")
+        ))
+    };
+    format("--disable-locks").assert_code(0);
+    assert!(opens(&device, &folder, "key"));
+    // For LUKS1 cryptsetup has no lock.
+    format("--disable-locks --type luks1").assert_code(0);
+    format("--type luks1").assert_code(0);
+    assert!(opens(&device, &folder, "key"));
+    let outcome = format("");
+    refused("format", &outcome);
+}
+
+/// The flock of the node, and cryptsetup's.
+#[test]
+fn a_device_is_overwritten_under_the_locks() {
+    let (folder, device) = prepared("luks2");
+    let name = device.name();
+    let number = fs::metadata(name).unwrap().rdev();
+    let (major, minor) = (major(number), minor(number));
+    let named = format!("/run/cryptsetup/L_{major}:{minor}");
+    let begin = || {
+        let mut bytes = vec![0; 1 << 20];
+        let device = File::open(name).unwrap();
+        device.read_exact_at(&mut bytes, 0).unwrap();
+        bytes
+    };
+    let moment = || thread::sleep(Duration::from_millis(600));
+    for path in [name, &named] {
+        let lock = || {
+            let file = File::options();
+            let file = file.clone().read(true).write(true).open(path).unwrap();
+            file.lock().unwrap();
+            file
+        };
+        for name in ["plain", "secret"] {
+            let _ = fs::remove_file(folder.join(name));
+            tool("mkfifo", [folder.join(name)]);
+        }
+        let before = begin();
+        let child = luxor("encrypt --force --key-file secret plain")
+            .arg(name)
+            .args(FAST)
+            .current_dir(folder.path())
+            .spawn();
+        let mut plain = writer(&folder.join("plain"));
+        // It asks for the secret when it has the device.
+        let mut secret = writer(&folder.join("secret"));
+        let held = lock();
+        secret.write_all(b"key").unwrap();
+        drop(secret);
+        moment();
+        assert!(begin() == before, "{path}: wiped without the lock");
+        drop(held);
+
+        plain.write_all(&[1; 4096]).unwrap();
+        let is_wiped = || begin().iter().all(|&byte| byte == 0);
+        wait_until(is_wiped);
+        let held = lock();
+        drop(plain);
+        moment();
+        assert!(is_wiped(), "{path}: a header without the lock");
+        drop(held);
+        let output = child.wait_with_output().unwrap();
+        Outcome::new("encrypt".into(), output).assert_code(0);
+        assert!(opens(&device, &folder, "key"));
+    }
+}
+
+/// A pipe's end, once a program has the other one.
+fn writer(path: &Path) -> File {
+    let mut opened = None;
+    wait_until(|| {
+        let mut options = File::options();
+        options.write(true).custom_flags(libc::O_NONBLOCK);
+        opened = options.open(path).ok();
+        opened.is_some()
+    });
+    opened.unwrap()
 }
 
 fn wait_until(mut is_true: impl FnMut() -> bool) {

@@ -7,13 +7,14 @@ use luxor_sector::Storage;
 use nix::fcntl::OFlag;
 
 use super::{
-    OutputError,
+    OutputError, OutputOptions,
     entry::{DirectoryEntry, Found},
 };
 use crate::{
     block_device,
-    contents::recognised,
-    locks::{Access, lock_data},
+    contents::{may_be_luks2, recognised},
+    locks::{Access, Lock, LockError, MetadataLock, lock_data},
+    metadata_change::NotLocked,
 };
 
 /// Where file systems, volume managers and partition tables have their
@@ -30,15 +31,18 @@ pub struct Device {
     file: File,
     capacity: u64,
     wiped: bool,
+    disable_locks: bool,
+    becomes_luks2: bool,
 }
 
 impl Device {
-    /// Opens `path` so that nobody can mount it meanwhile.
+    /// Opens `path` so that nobody can mount it meanwhile. Its metadata are locked once, so
+    /// that a lock that cannot be had is told before any work.
     pub fn open(
         path: &Path,
         entry: &DirectoryEntry,
         found: &Found,
-        force: bool,
+        options: &OutputOptions<'_>,
     ) -> Result<Self, OutputError> {
         let path_of = || path.to_owned();
         let failed = |source| OutputError::Create {
@@ -54,7 +58,7 @@ impl Device {
         if let Some(user) = block_device::user(found.metadata.rdev()) {
             return Err(in_use(user));
         }
-        if !force {
+        if !options.force {
             // Not to name anything is better than to refuse in other words.
             let file = entry.open(found, OFlag::O_RDONLY);
             let found = file.map_or_else(|_| Vec::new(), |file| recognised(&file));
@@ -74,10 +78,27 @@ impl Device {
             return Err(OutputError::Locked { path: path_of() });
         }
         let capacity = Storage::len(&file).map_err(failed)?;
-        Ok(Self {
+        let device = Self {
             file,
             capacity,
             wiped: false,
+            disable_locks: options.disable_locks,
+            becomes_luks2: options.becomes_luks2,
+        };
+        let lock = device.lock_metadata();
+        lock.map_err(|source| NotLocked::new(path, source))?;
+        Ok(device)
+    }
+
+    /// Waits for the locks under which metadata there are written or destroyed. That of
+    /// cryptsetup is needed where LUKS2 metadata are, or will be.
+    pub fn lock_metadata(&self) -> Result<MetadataLock, LockError> {
+        MetadataLock::to_change(&self.file, |lock| {
+            !self.disable_locks
+                && match lock {
+                    Lock::Node => true,
+                    Lock::Named => self.becomes_luks2 || may_be_luks2(&self.file),
+                }
         })
     }
 
@@ -92,8 +113,14 @@ impl Device {
 
     /// Overwrites with zeros what an earlier use left at both ends, and
     /// everything before byte `data`: a crash from here on leaves a device that
-    /// is nothing, and not one with an old header over new data.
-    pub fn wipe(&mut self, data: u64) -> io::Result<()> {
+    /// is nothing, and not one with an old header over new data. The metadata are
+    /// locked meanwhile.
+    pub fn wipe(&mut self, data: u64) -> Result<(), LockError> {
+        let _lock = self.lock_metadata()?;
+        self.overwrite_ends(data).map_err(LockError::Io)
+    }
+
+    fn overwrite_ends(&mut self, data: u64) -> io::Result<()> {
         let zeros = vec![0; 1 << 20];
         let head = data.max(HEAD).min(self.capacity);
         let tail = self.capacity.saturating_sub(TAIL).max(head);
@@ -109,6 +136,9 @@ impl Device {
     }
 
     pub fn check_wiped(&mut self) -> io::Result<()> {
-        if self.wiped { Ok(()) } else { self.wipe(0) }
+        match self.wiped {
+            true => Ok(()),
+            false => self.wipe(0).map_err(io::Error::other),
+        }
     }
 }

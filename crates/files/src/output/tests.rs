@@ -26,6 +26,8 @@ const FORCE: OutputOptions<'_> = OutputOptions {
     mode: 0o600,
     known_input: None,
     sparse: false,
+    becomes_luks2: false,
+    disable_locks: false,
 };
 
 fn create(path: &Path) -> Result<Output, OutputError> {
