@@ -534,7 +534,7 @@ mod tests {
         let how = FlockArg::LockExclusiveNonblock;
         let attempt = || {
             let lock = || flock(opened(path.path()), how);
-            patiently(lock, MOMENT, |source| LockError::Io(source))
+            patiently(lock, MOMENT, LockError::Io)
         };
         let held = attempt().unwrap();
         let begun = Instant::now();
