@@ -5,10 +5,14 @@
 use std::{
     fs::{self, File},
     io::{Read, Write},
-    os::unix::fs::{PermissionsExt, chown, lchown, symlink},
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt, chown, lchown, symlink},
+        net::UnixListener,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
+    time::Duration,
 };
 
 use crate::support::{FAST, Folder, Loop, Luxor, Outcome, as_nobody, bytes, luxor, tool};
@@ -690,6 +694,144 @@ fn another_users_fifo_gets_nothing() {
         .run()
         .assert_code(0);
     assert!(read.join().unwrap() == bytes(100_000, 1));
+}
+
+/// A program of another user with its standard input and output open, until dropped.
+struct Foreign(Child);
+
+impl Foreign {
+    /// Its output is a pipe that it has made itself: it puts there what nobody reads.
+    fn with_pipe(dir: &Path) -> Self {
+        let script = "import os, sys
+read, write = os.pipe()
+os.dup2(write, 1)
+sys.stderr.write('x')
+sys.stderr.flush()
+sys.stdin.read()
+os.set_blocking(read, False)
+try: got = os.read(read, 1)
+except BlockingIOError: got = b''
+sys.exit(len(got))";
+        let mut child = Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .args(["/usr/bin/python3", "-c", script])
+            .current_dir(dir)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let ready = child.stderr.as_mut().unwrap();
+        ready.read_exact(&mut [0]).unwrap();
+        Self(child)
+    }
+
+    /// Whether nothing has been written to it.
+    fn got_nothing(mut self) -> bool {
+        drop(self.0.stdin.take());
+        self.0.wait().unwrap().success()
+    }
+}
+
+/// Links in /proc lead to what other processes have open.
+#[test]
+fn another_users_open_files_get_nothing() {
+    let (folder, shared) = shared();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    chown(&shared, Some(NOBODY), Some(NOBODY)).unwrap();
+    let foreign = Foreign::with_pipe(folder.path());
+    let pid = foreign.0.id();
+    for files in [
+        format!("/proc/{pid}/fd"),
+        format!("/proc/{pid}/task/{pid}/fd"),
+    ] {
+        let _ = fs::remove_file(shared.join("link"));
+        symlink(format!("{files}/1"), shared.join("link")).unwrap();
+        lchown(shared.join("link"), Some(NOBODY), Some(NOBODY)).unwrap();
+        let _ = fs::remove_file(shared.join("files"));
+        symlink(&files, shared.join("files")).unwrap();
+        for output in [
+            "shared/link".to_owned(),
+            "shared/files/1".to_owned(),
+            format!("{files}/1"),
+        ] {
+            for line in [
+                "decrypt --key-file key volume",
+                "header backup volume",
+                "dump --key-file key --batch-mode --volume-key volume --volume-key-file",
+            ] {
+                // What fills the pipe waits for a reader.
+                Luxor::within(Duration::from_secs(20))
+                    .args(line.split(' '))
+                    .arg(&output)
+                    .current_dir(folder.path())
+                    .fails(5, "FIFO of another user (uid 65534)");
+            }
+        }
+    }
+    assert!(foreign.got_nothing());
+}
+
+/// By whatever name, and whoever it belongs to: the caller has given it.
+#[test]
+fn an_inherited_pipe_of_another_user_is_written_to() {
+    let (folder, shared) = shared();
+    let fifo = shared.join("fifo");
+    tool("mkfifo", ["--mode=666".as_ref(), fifo.as_os_str()]);
+    chown(&fifo, Some(NOBODY), Some(NOBODY)).unwrap();
+    for output in [
+        "/dev/stdout",
+        "/dev/fd/1",
+        "/proc/self/fd/1",
+        "/proc/thread-self/fd/1",
+        "/dev/fd/../fd/1",
+    ] {
+        let reader = read_fifo(&fifo);
+        luxor("decrypt --key-file key volume")
+            .arg(output)
+            .current_dir(folder.path())
+            .stdout_to(File::options().write(true).open(&fifo).unwrap())
+            .run()
+            .assert_code(0);
+        let read = reader.wait_with_output().unwrap().stdout;
+        assert!(read == bytes(100_000, 1), "{output}");
+    }
+}
+
+/// As `another_users_fifo_gets_nothing`, with what is not a FIFO.
+#[test]
+fn another_users_socket_or_device_gets_nothing() {
+    let (folder, shared) = shared();
+    let _socket = UnixListener::bind(shared.join("socket")).unwrap();
+    let device = Loop::of(&folder.write("image", vec![0x55; 20 << 20]));
+    let numbers = fs::metadata(&device.0).unwrap().rdev();
+    let mknod = |name: &str, kind: &str, [major, minor]: [u64; 2]| {
+        let path = shared.join(name);
+        let numbers = [major, minor].map(|number| number.to_string());
+        let path = path.to_str().unwrap();
+        tool("mknod", [path, kind, &numbers[0], &numbers[1]]);
+    };
+    mknod("full", "c", [1, 7]);
+    mknod(
+        "disk",
+        "b",
+        [numbers >> 8 & 0xfff, numbers & 0xff].map(u64::from),
+    );
+    for (name, kind) in [("socket", "socket"), ("full", "device"), ("disk", "device")] {
+        let path = shared.join(name);
+        chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
+        let decrypt = || {
+            luxor("decrypt --key-file key volume")
+                .arg(&path)
+                .current_dir(folder.path())
+        };
+        decrypt().fails(5, &format!("is a {kind} of another user (uid 65534)"));
+        // That of this user is written to, or cannot be for another reason.
+        chown(&path, Some(0), Some(0)).unwrap();
+        let outcome = decrypt().run();
+        assert!(!outcome.stderr.contains("another user"), "{outcome:#?}");
+    }
+    let image = fs::read(folder.join("image")).unwrap();
+    assert!(image.iter().all(|&byte| byte == 0x55));
 }
 
 #[test]

@@ -7,7 +7,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    fs::{File, Metadata},
+    fs::{self, File, Metadata},
     io,
     os::unix::{
         ffi::OsStrExt,
@@ -47,8 +47,10 @@ pub struct DirectoryEntry {
 #[derive(Debug)]
 pub struct Found {
     pub metadata: Metadata,
-    /// One of this process's open files, by its name in /proc.
-    pub is_inherited: bool,
+    /// The entry is a link of /proc to a file that some process has open.
+    is_open_file: bool,
+    /// And that process is this one.
+    is_inherited: bool,
 }
 
 /// Why there is no entry.
@@ -100,6 +102,7 @@ impl DirectoryEntry {
             if !metadata.is_symlink() {
                 entry.found = Some(Found {
                     metadata,
+                    is_open_file: false,
                     is_inherited: false,
                 });
                 return Ok(entry);
@@ -119,7 +122,8 @@ impl DirectoryEntry {
                 if !metadata.is_file() && !metadata.is_dir() {
                     entry.found = Some(Found {
                         metadata,
-                        is_inherited: true,
+                        is_open_file: true,
+                        is_inherited: has_own_files(&folder),
                     });
                     return Ok(entry);
                 }
@@ -137,14 +141,18 @@ impl DirectoryEntry {
 
     /// Opens what was found, and nothing that has taken its name meanwhile.
     pub fn open(&self, found: &Found, flags: OFlag) -> io::Result<File> {
-        let follow = match found.is_inherited {
+        let follow = match found.is_open_file {
             true => OFlag::empty(),
             false => OFlag::O_NOFOLLOW,
         };
         let file = File::from(self.open_at(flags | OFlag::O_NOCTTY | follow)?);
         let metadata = file.metadata()?;
-        let place = |metadata: &Metadata| (metadata.dev(), metadata.ino(), metadata.rdev());
-        match place(&metadata) == place(&found.metadata) {
+        // The owner too: a file that was removed leaves its number to the next one.
+        let what = |metadata: &Metadata| {
+            let owner = metadata.uid();
+            (metadata.dev(), metadata.ino(), metadata.rdev(), owner)
+        };
+        match what(&metadata) == what(&found.metadata) {
             true => Ok(file),
             false => Err(io::Error::other("it changed while it was opened")),
         }
@@ -187,6 +195,15 @@ fn split(path: &Path) -> Option<(&Path, &OsStr)> {
     }
     let parent = path.parent().filter(|parent| *parent != Path::new(""));
     Some((parent.unwrap_or(Path::new(".")), name))
+}
+
+/// Whether `folder`, which is open, is where /proc shows this process's open files. A link in
+/// another process's folder leads to what another user may have opened.
+fn has_own_files(folder: &Metadata) -> bool {
+    ["/proc/self/fd", "/proc/thread-self/fd"]
+        .iter()
+        .filter_map(|own| fs::metadata(own).ok())
+        .any(|own| (own.dev(), own.ino()) == (folder.dev(), folder.ino()))
 }
 
 fn open_folder(base: Option<&File>, path: &Path) -> Result<File, EntryError> {

@@ -6,7 +6,7 @@ use std::{
     fs::{self, OpenOptions},
     io::Read,
     os::unix::{
-        fs::{MetadataExt, OpenOptionsExt, symlink},
+        fs::{MetadataExt, OpenOptionsExt, chown, symlink},
         process::ExitStatusExt,
     },
     process::{Command, Stdio},
@@ -268,6 +268,19 @@ fn streams_are_written_straight() {
     let mut full = create(Path::new("/dev/full")).unwrap();
     let error = full.write_all(b"no room").unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+}
+
+/// Such as another file that has got its number.
+#[test]
+fn what_changes_its_owner_is_not_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    mkfifo(&path, Mode::S_IRWXU).unwrap();
+    let entry = DirectoryEntry::of(&path).unwrap();
+    let found = entry.found.as_ref().unwrap();
+    entry.open(found, OFlag::O_RDWR).unwrap();
+    chown(&path, Some(65534), None).unwrap();
+    entry.open(found, OFlag::O_RDWR).unwrap_err();
 }
 
 /// The parent starts this very test again, as the writer that it kills.
