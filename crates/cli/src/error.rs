@@ -53,8 +53,8 @@ fn message(error: &Error) -> Option<String> {
     Some(match error {
         OutputError::Exists { .. } => format!("{error} (--force replaces it)"),
         OutputError::OneOfTwo { path } => format!(
-            "{} exists already, and OUTPUT and --header are not replaced together: remove it, \
-             or name another file",
+            "{} exists already, and a volume and its --header are not replaced together: remove \
+             it, or name another file",
             path_name(path)
         ),
         OutputError::Foreign { .. } => format!("{error}; --force writes to it"),

@@ -35,7 +35,7 @@ use crate::{
         device::Device,
         entry::{EntryError, Found},
         sparse::SparseWriter,
-        whole_file::WholeFile,
+        whole_file::{WholeFile, publish_all, remove_left_overs},
     },
     standard_streams,
 };
@@ -154,6 +154,7 @@ impl Output {
                 }
             }
             found => {
+                remove_left_overs(&entry.folder, &entry.name);
                 let old = match found {
                     Some(found) => {
                         check_not_input(path, found.identity(), options)?;
@@ -283,19 +284,40 @@ impl Output {
     /// meanwhile, which then stays as it is. [`OutputError::Finish`]; a regular
     /// file then does not appear.
     pub fn finish(self) -> Result<(), OutputError> {
-        let Self { path, kind } = self;
-        let finished = match kind {
-            Kind::File {
-                mut file,
-                mut writer,
-            } => writer.finish(file.file()).and_then(|()| file.publish()),
-            Kind::Device { device, .. } => device.file().sync_all(),
-            Kind::Stream(mut file) => file.flush(),
+        Self::finish_all(vec![self])
+    }
+
+    /// As [`Output::finish`] of several outputs of [`OutputOptions::is_one_of_two`]. Their files
+    /// appear in this order, and none of them when one cannot.
+    ///
+    /// # Errors
+    /// Those of [`Output::finish`], and [`OutputError::OneOfTwo`] when somebody else has made a
+    /// file of one of the names meanwhile.
+    pub fn finish_all(mut outputs: Vec<Self>) -> Result<(), OutputError> {
+        let is_one = outputs.len() == 1;
+        let failed = |path: &PathBuf, source: io::Error| {
+            let path = path.clone();
+            match source.kind() {
+                io::ErrorKind::AlreadyExists if is_one => OutputError::Exists { path },
+                io::ErrorKind::AlreadyExists => OutputError::OneOfTwo { path },
+                _ => OutputError::Finish { path, source },
+            }
         };
-        finished.map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists => OutputError::Exists { path },
-            _ => OutputError::Finish { path, source },
-        })
+        let (mut files, mut paths) = (Vec::new(), Vec::new());
+        for Self { path, kind } in &mut outputs {
+            let finished = match kind {
+                Kind::File { file, writer } => {
+                    let finished = writer.finish(file.file());
+                    files.push(file);
+                    paths.push(&*path);
+                    finished
+                }
+                Kind::Device { device, .. } => device.file().sync_all(),
+                Kind::Stream(file) => file.flush(),
+            };
+            finished.map_err(|source| failed(path, source))?;
+        }
+        publish_all(&mut files).map_err(|(index, source)| failed(paths[index], source))
     }
 }
 

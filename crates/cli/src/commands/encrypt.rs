@@ -138,9 +138,7 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
         let target = header_output.as_mut().unwrap_or(&mut output);
         volume.write_header(target)?;
     }
-    output.finish()?;
-    if let Some(header) = header_output {
-        header.finish()?;
-    }
-    Ok(())
+    // The header first: data without one are lost, a header without data is nothing.
+    let outputs = header_output.into_iter().chain([output]);
+    Ok(Output::finish_all(outputs.collect())?)
 }

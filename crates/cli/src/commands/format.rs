@@ -53,6 +53,7 @@ pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<(
         force: args.force,
         disable_locks: global.disable_locks,
         becomes_luks2: options.is_luks2() && header.is_none(),
+        is_one_of_two: header.is_some() && args.size.is_some(),
         ..OutputOptions::default()
     };
     let header_options = OutputOptions {
@@ -118,9 +119,8 @@ pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<(
     }
     let target = header_output.as_mut().or(output.as_mut());
     volume.write_header(target.expect("there is one of them at least"))?;
-    for output in [output, header_output].into_iter().flatten() {
-        output.finish()?;
-    }
+    let outputs = header_output.into_iter().chain(output);
+    Output::finish_all(outputs.collect())?;
     console.note(format!("the volume holds {size} bytes"));
     Ok(())
 }

@@ -885,6 +885,67 @@ fn a_volume_and_its_header_are_not_replaced_together() {
     encrypt("new --header header").ok();
 }
 
+/// What appears after the outputs have been looked at: the program waits for its key.
+#[test]
+fn of_a_volume_and_its_header_both_appear_or_none() {
+    for (line, size) in [("encrypt plain", ""), ("format", "--size 1M")] {
+        for late in ["new", "header"] {
+            let folder = prepared();
+            tool("mkfifo", [folder.join("fifo")]);
+            let child = luxor(line)
+                .args(size.split_whitespace())
+                .args(["new", "--force", "--key-file", "fifo", "--header", "header"])
+                .args(FAST)
+                .current_dir(folder.path())
+                .spawn();
+            let mut key = File::options()
+                .write(true)
+                .open(folder.join("fifo"))
+                .unwrap();
+            folder.write(late, "theirs");
+            key.write_all(b"key").unwrap();
+            drop(key);
+            let outcome = Outcome::new(line.to_owned(), child.wait_with_output().unwrap());
+            outcome.assert_code(5);
+            let words = "not replaced together";
+            assert!(outcome.stderr.contains(words), "{outcome:#?}");
+            assert_eq!(fs::read(folder.join(late)).unwrap(), b"theirs");
+            assert_eq!(
+                folder.names(),
+                sorted(&["fifo", late, "key", "plain", "volume"])
+            );
+        }
+    }
+    // With --force too, neither may exist.
+    let folder = prepared();
+    folder.write("header", "theirs");
+    luxor("format --force --size 1M --key-file key --header header new")
+        .args(FAST)
+        .current_dir(folder.path())
+        .fails(5, "not replaced together");
+    assert_eq!(fs::read(folder.join("header")).unwrap(), b"theirs");
+}
+
+fn sorted<'a>(names: &[&'a str]) -> Vec<&'a str> {
+    let mut names = names.to_vec();
+    names.sort_unstable();
+    names
+}
+
+/// Whether or not the next run writes something.
+#[test]
+fn left_overs_are_removed_before_anything_else() {
+    let folder = prepared();
+    for name in ["", "-0123456789abcdef"].map(|end| format!(".volume.luxor-new{end}")) {
+        let path = folder.write(name, "plaintext");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    encrypt(&folder)
+        .args(["plain", "volume"])
+        .fails(5, "exists already");
+    assert_eq!(folder.names(), PREPARED);
+}
+
 /// Kills the program at each system call that publishes, and looks what is there.
 #[test]
 fn publishing_is_killed_at_every_system_call() {
@@ -902,7 +963,7 @@ fn publishing_is_killed_at_every_system_call() {
     let left_over = folder.join(".out.luxor-new");
     let clean = folder.names();
     let mut left = 0;
-    for signal in ["SIGKILL", "SIGTERM"] {
+    for signal in ["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"] {
         for force in [false, true] {
             let (mut killed, mut calls) = (0, 0);
             for (call, number) in CALLS.iter().flat_map(|call| (1..4).map(move |n| (call, n))) {
@@ -913,9 +974,14 @@ fn publishing_is_killed_at_every_system_call() {
                 let mut strace = Command::new("strace");
                 strace
                     .args(["-f", "-o", "/dev/null", "-e"])
-                    .arg(format!("trace={call}"))
+                    .arg(format!("trace={}", CALLS.join(",")))
                     .arg("-e")
-                    .arg(format!("inject={call}:signal={signal}:when={number}"))
+                    .arg(format!("inject={call}:signal={signal}:when={number}"));
+                if *call == "linkat" {
+                    // Time for the thread that waits for signals.
+                    strace.args(["-e", "inject=renameat:delay_enter=200000"]);
+                }
+                strace
                     .arg(env!("CARGO_BIN_EXE_luxor"))
                     .args(["decrypt", "--key-file", "key"])
                     .args(force.then_some("--force"))

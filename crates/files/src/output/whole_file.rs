@@ -4,7 +4,7 @@
 use std::{
     collections::hash_map::RandomState,
     ffi::{OsStr, OsString},
-    fs::{File, Metadata},
+    fs::{self, File, Metadata},
     hash::BuildHasher,
     io,
     os::{
@@ -18,7 +18,7 @@ use nix::{
     errno::Errno,
     fcntl::{AtFlags, OFlag, RenameFlags, openat, renameat, renameat2},
     libc,
-    sys::stat::Mode,
+    sys::stat::{Mode, fstatat},
     unistd::{UnlinkatFlags, geteuid, linkat, unlinkat},
 };
 
@@ -88,8 +88,6 @@ impl WholeFile {
         };
         let (parent, name) = (entry.folder_path, entry.name);
         let folder = Folder::open(entry.folder).map_err(failed)?;
-        folder.remove_left_over(&name);
-
         let mode = Mode::from_bits_truncate(options.mode);
         let unnamed = match nameless {
             Nameless::IfSupported => folder.unnamed_file(mode).map_err(failed)?,
@@ -99,7 +97,7 @@ impl WholeFile {
         let (file, temporary) = match unnamed {
             Some(file) => (file, None),
             None => {
-                let (file, temporary) = folder.named_file(&parent, mode).map_err(failed)?;
+                let (file, temporary) = folder.named_file(&parent, &name, mode).map_err(failed)?;
                 (file, Some(temporary))
             }
         };
@@ -108,10 +106,11 @@ impl WholeFile {
             folder,
             name,
             temporary,
-            force: options.force,
+            // Two files cannot be replaced at once, whatever appears meanwhile.
+            force: options.force && !options.is_one_of_two,
             _old: old,
         };
-        // Cannot be held by others: nobody knows the file.
+        // Not held by others: nobody knows the file, or it has its lock already.
         lock_data(&whole.file, Access::Write).map_err(failed)?;
         Ok(whole)
     }
@@ -120,62 +119,86 @@ impl WholeFile {
         &self.file
     }
 
-    /// Makes the content durable, then the name, which appears at once. An error of
-    /// the kind [`io::ErrorKind::AlreadyExists`] says that it is taken.
-    pub fn publish(&mut self) -> io::Result<()> {
-        self.file.sync_all()?;
+    /// As [`publish_all`] of this one file.
+    #[cfg(test)]
+    fn publish(&mut self) -> io::Result<()> {
+        publish_all(&mut [self]).map_err(|(_, error)| error)
+    }
+
+    /// Gives the file its name.
+    fn appear(&self) -> io::Result<()> {
         match (&self.temporary, self.force) {
-            (None, _) => self.publish_unnamed()?,
-            (Some(temporary), true) => {
-                renameat(
-                    &self.folder.file,
-                    &*temporary.name,
-                    &self.folder.file,
-                    &*self.name,
-                )?;
-            }
-            (Some(temporary), false) => self.folder.rename_to_new(&temporary.name, &self.name)?,
+            (None, _) => self.link(),
+            (Some(temporary), true) => self.replace(&temporary.name),
+            (Some(temporary), false) => self.folder.rename_to_new(&temporary.name, &self.name),
         }
-        self.temporary = None;
-        self.folder.sync()
     }
 
-    fn link_left_over(&self) -> nix::Result<OsString> {
-        let name = left_over_name(&self.name);
-        self.folder.link(&self.file, &name).map(|()| name)
-    }
-
-    fn publish_unnamed(&self) -> io::Result<()> {
+    fn link(&self) -> io::Result<()> {
         match self.folder.link(&self.file, &self.name) {
             Err(Errno::EEXIST) if self.force => {}
             result => return Ok(result?),
         }
-        // A link never replaces: link to another name, and rename that. A signal waits, so
-        // that the whole plaintext does not stay there under a name that no one looks for.
-        uninterrupted(|| {
-            let link = || self.link_left_over();
-            let other = match link() {
-                // Another run was killed here.
-                Err(Errno::EEXIST) if self.folder.remove_left_over(&self.name) => link(),
-                result => result,
-            };
-            let other = match other {
-                // Another run is just here, or the name is that of something else.
-                Err(Errno::EEXIST) => with_random_name(|name| self.folder.link(&self.file, name))?,
-                result => result?,
-            };
-            renameat(&self.folder.file, &*other, &self.folder.file, &*self.name).map_err(|e| {
-                self.folder.remove(&other);
-                e.into()
-            })
-        })
+        // A link never replaces: link to another name, and rename that.
+        let link = |name: &OsStr| self.folder.link(&self.file, name).map_err(io::Error::from);
+        let other = left_over_name(&self.name);
+        let other = match link(&other) {
+            // Another run is just here, or the name is that of something else.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                with_random_name(&self.name, link)?
+            }
+            result => result.map(|()| other)?,
+        };
+        self.replace(&other)
+            .inspect_err(|_| self.folder.remove(&other))
     }
+
+    fn replace(&self, from: &OsStr) -> io::Result<()> {
+        let folder = &self.folder.file;
+        Ok(renameat(folder, from, folder, &*self.name)?)
+    }
+
+    /// Takes the name away again, if it is still this file's.
+    fn disappear(&self) {
+        let found = fstatat(&self.folder.file, &*self.name, AtFlags::AT_SYMLINK_NOFOLLOW);
+        if let (Ok(found), Ok(own)) = (found, self.file.metadata())
+            && (found.st_dev, found.st_ino) == (own.dev(), own.ino())
+        {
+            self.folder.remove(&self.name);
+        }
+    }
+}
+
+/// Makes the content of all files durable, then their names, which appear at once, or none of
+/// them if one is taken, which an error of the kind [`io::ErrorKind::AlreadyExists`] says. The
+/// number is that of the file that failed.
+pub fn publish_all(files: &mut [&mut WholeFile]) -> Result<(), (usize, io::Error)> {
+    for (index, whole) in files.iter().enumerate() {
+        whole.file.sync_all().map_err(|error| (index, error))?;
+    }
+    // A signal waits: it would leave one file of two, or the whole plaintext under a name that
+    // no one looks for.
+    uninterrupted(|| {
+        for (index, whole) in files.iter().enumerate() {
+            if let Err(error) = whole.appear() {
+                files[..index].iter().for_each(|other| other.disappear());
+                return Err((index, error));
+            }
+        }
+        Ok(())
+    })?;
+    for (index, whole) in files.iter_mut().enumerate() {
+        whole.temporary = None;
+        whole.folder.sync().map_err(|error| (index, error))?;
+    }
+    Ok(())
 }
 
 /// The name that a new file has for a moment before it replaces `name`.
 fn left_over_name(name: &OsStr) -> OsString {
     const NAME_MAX: usize = 255;
-    let room = NAME_MAX - ".".len() - LEFT_OVER.len();
+    const DIGITS: usize = "-0123456789abcdef".len();
+    let room = NAME_MAX - ".".len() - LEFT_OVER.len() - DIGITS;
     let name = name.as_bytes();
     let mut left_over = OsString::from(".");
     left_over.push(OsStr::from_bytes(&name[..name.len().min(room)]));
@@ -183,8 +206,29 @@ fn left_over_name(name: &OsStr) -> OsString {
     left_over
 }
 
-/// How such a name ends.
+/// How such a name ends, unless 16 digits follow.
 const LEFT_OVER: &str = ".luxor-new";
+
+/// Removes what runs left that were killed while they wrote or replaced `name` in `folder`:
+/// files of this user and for him only. A run that goes on has a lock on its file.
+pub fn remove_left_overs(folder: &File, name: &OsStr) {
+    let Ok(folder) = folder.try_clone().and_then(Folder::open) else {
+        return;
+    };
+    let left_over = left_over_name(name);
+    folder.remove_left_over(&left_over);
+    // Where the folder cannot be read, that is all.
+    let Ok(entries) = fs::read_dir(proc_name(&folder.file)) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let digits = name.as_bytes().strip_prefix(left_over.as_bytes());
+        if digits.is_some_and(|digits| digits.starts_with(b"-")) {
+            folder.remove_left_over(&name);
+        }
+    }
+}
 
 impl Drop for WholeFile {
     fn drop(&mut self) {
@@ -228,18 +272,28 @@ impl Folder {
         }
     }
 
-    fn named_file(&self, path: &Path, mode: Mode) -> io::Result<(File, TemporaryName)> {
+    /// A file with a random name for now, locked.
+    fn named_file(
+        &self,
+        path: &Path,
+        name: &OsStr,
+        mode: Mode,
+    ) -> io::Result<(File, TemporaryName)> {
         let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_RDWR | OFlag::O_CLOEXEC;
         let mut made = None;
-        let name = with_random_name(|name| {
+        let name = with_random_name(name, |name| {
             let registered = Temporary::new(path.join(name));
-            let file = openat(&self.file, name, flags, mode)?;
+            let file = File::from(openat(&self.file, name, flags, mode)?);
+            // Another run may have taken it for a left-over before it had its lock.
+            if !lock_data(&file, Access::Write)? || file.metadata()?.nlink() == 0 {
+                return Err(Errno::EEXIST.into());
+            }
             made = Some((file, registered));
             Ok(())
         })?;
         let (file, registered) = made.expect("a name was found, so a file was made");
         Ok((
-            file.into(),
+            file,
             TemporaryName {
                 name,
                 _registered: registered,
@@ -291,14 +345,10 @@ impl Folder {
         renameat(&self.file, from, &self.file, to).inspect_err(|_| self.remove(to))
     }
 
-    /// Removes what a run left that was killed while it replaced `name`: a whole file, of
-    /// this user and for him only. A run that goes on has a lock on its file. Whether
-    /// something was removed.
-    fn remove_left_over(&self, name: &OsStr) -> bool {
-        let left_over = left_over_name(name);
+    fn remove_left_over(&self, name: &OsStr) {
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-        let Ok(file) = openat(&self.file, &*left_over, flags, Mode::empty()) else {
-            return false;
+        let Ok(file) = openat(&self.file, name, flags, Mode::empty()) else {
+            return;
         };
         let file = File::from(file);
         let is_ours = |metadata: Metadata| {
@@ -306,13 +356,11 @@ impl Folder {
                 && metadata.uid() == geteuid().as_raw()
                 && metadata.mode() & 0o077 == 0
         };
-        if !file.metadata().is_ok_and(is_ours)
-            || !matches!(lock_data(&file, Access::Write), Ok(true))
-        {
-            return false;
-        }
         // Others remove it under this lock only, so that the name is still this file's.
-        unlinkat(&self.file, &*left_over, UnlinkatFlags::NoRemoveDir).is_ok()
+        if file.metadata().is_ok_and(is_ours) && matches!(lock_data(&file, Access::Write), Ok(true))
+        {
+            self.remove(name);
+        }
     }
 
     fn remove(&self, name: &OsStr) {
@@ -332,15 +380,20 @@ impl Folder {
     }
 }
 
-/// Tries names until `make` finds none taken, and returns the one.
-fn with_random_name(mut make: impl FnMut(&OsStr) -> nix::Result<()>) -> io::Result<OsString> {
+/// Tries names for what is to be `name` until `make` finds one that is not taken, and returns
+/// that.
+fn with_random_name(
+    name: &OsStr,
+    mut make: impl FnMut(&OsStr) -> io::Result<()>,
+) -> io::Result<OsString> {
     // Whoever guesses a name only makes it another one.
     let random = RandomState::new();
     for attempt in 0..100 {
-        let name = OsString::from(format!(".luxor-{:016x}", random.hash_one(attempt)));
+        let mut name = left_over_name(name);
+        name.push(format!("-{:016x}", random.hash_one(attempt)));
         match make(&name) {
-            Err(Errno::EEXIST) => {}
-            result => return Ok(result.map(|()| name)?),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            result => return result.map(|()| name),
         }
     }
     Err(Errno::EEXIST.into())
@@ -473,6 +526,101 @@ mod tests {
             create(&path, true, nameless).publish().unwrap();
             assert_eq!(fs::read(&path).unwrap(), b"new");
         }
+    }
+
+    fn pair(folder: &Path, nameless: Nameless) -> [WholeFile; 2] {
+        let options = OutputOptions {
+            force: true,
+            is_one_of_two: true,
+            ..OutputOptions::default()
+        };
+        ["a", "b"].map(|name| {
+            let path = folder.join(name);
+            let entry = DirectoryEntry::of(&path).unwrap();
+            WholeFile::create_as(&path, entry, &options, None, nameless).unwrap()
+        })
+    }
+
+    #[test]
+    fn two_files_appear_together_or_not_at_all() {
+        for nameless in BOTH {
+            for taken in [None, Some("a"), Some("b")] {
+                let folder = tempfile::tempdir().unwrap();
+                let mut files = pair(folder.path(), nameless);
+                if let Some(name) = taken {
+                    fs::write(folder.path().join(name), "theirs").unwrap();
+                }
+                let [a, b] = &mut files;
+                let published = publish_all(&mut [a, b]);
+                drop(files);
+                let Some(name) = taken else {
+                    published.unwrap();
+                    assert_eq!(names(folder.path()), ["a", "b"].map(Path::new));
+                    continue;
+                };
+                let (index, error) = published.unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+                assert_eq!(["a", "b"][index], name);
+                assert_eq!(names(folder.path()), [Path::new(name)]);
+                assert_eq!(fs::read(folder.path().join(name)).unwrap(), b"theirs");
+            }
+        }
+    }
+
+    #[test]
+    fn a_late_link_is_replaced_and_a_moved_folder_followed() {
+        for nameless in BOTH {
+            let dir = tempfile::tempdir().unwrap();
+            let [folder, moved, other] = ["folder", "moved", "other"].map(|n| dir.path().join(n));
+            fs::create_dir(&folder).unwrap();
+            fs::create_dir(&other).unwrap();
+            fs::write(other.join("theirs"), "theirs").unwrap();
+            let mut whole = create(&folder.join("file"), true, nameless);
+            symlink(other.join("theirs"), folder.join("file")).unwrap();
+            fs::rename(&folder, &moved).unwrap();
+            symlink(&other, &folder).unwrap();
+            whole.publish().unwrap();
+            drop(whole);
+            assert_eq!(names(&moved), [Path::new("file")]);
+            let metadata = fs::symlink_metadata(moved.join("file")).unwrap();
+            assert!(metadata.is_file());
+            assert_eq!(names(&other), [Path::new("theirs")]);
+            assert_eq!(fs::read(other.join("theirs")).unwrap(), b"theirs");
+        }
+    }
+
+    #[test]
+    fn what_killed_runs_left_is_removed_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let write = |name: &str, mode: u32| {
+            fs::write(folder.path().join(name), "plaintext").unwrap();
+            let permissions = fs::Permissions::from_mode(mode);
+            fs::set_permissions(folder.path().join(name), permissions).unwrap();
+        };
+        // One that another run is writing, which has its lock.
+        let mut running = create(&path, false, Nameless::Never);
+        let temporary = running.temporary.as_ref().unwrap().name.clone();
+        assert!(temporary.as_bytes().starts_with(b".file.luxor-new-"));
+        let kept = [
+            ".file.luxor-new-0000000000000002",
+            ".file.luxor-newer",
+            ".filer.luxor-new",
+        ];
+        write(kept[0], 0o644);
+        write(kept[1], 0o600);
+        write(kept[2], 0o600);
+        write(".file.luxor-new", 0o600);
+        write(".file.luxor-new-0000000000000000", 0o600);
+        write(".file.luxor-new-0000000000000001", 0o400);
+        let opened = File::open(folder.path()).unwrap();
+        remove_left_overs(&opened, OsStr::new("file"));
+        let mut expected: Vec<_> = kept.map(PathBuf::from).to_vec();
+        expected.push(temporary.into());
+        expected.sort();
+        assert_eq!(names(folder.path()), expected);
+        running.publish().unwrap();
+        assert!(path.exists());
     }
 
     #[test]
