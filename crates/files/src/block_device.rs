@@ -53,10 +53,15 @@ impl FileIdentity {
 
     /// Whether writing to one of them changes the other: they are the same, or
     /// one is the disk of which the other is a partition, the backing file of
-    /// a loop device, or a device below a mapped one.
+    /// a loop device, or a device below a mapped one; or two loop devices lie upon one
+    /// file. Two partitions of one disk are two files.
     #[must_use]
     pub fn overlaps(self, other: Self) -> bool {
-        self.foundations().contains(&other) || other.foundations().contains(&self)
+        let (own, others) = (self.foundations(), other.foundations());
+        own.contains(&other)
+            || others.contains(&self)
+            || shows_through_loop(&own, &others)
+            || shows_through_loop(&others, &own)
     }
 
     /// Itself and everything it lies upon.
@@ -76,6 +81,17 @@ impl FileIdentity {
         }
         found
     }
+}
+
+/// Whether a loop device in `one` shows what is in `other` too, where that device is not.
+fn shows_through_loop(one: &[FileIdentity], other: &[FileIdentity]) -> bool {
+    one.iter().any(|identity| match *identity {
+        FileIdentity::Device { rdev } => {
+            !other.contains(identity)
+                && backing_file(&sysfs(rdev)).is_some_and(|below| other.contains(&below))
+        }
+        FileIdentity::File { .. } => false,
+    })
 }
 
 fn directly_below(rdev: u64) -> Vec<FileIdentity> {
@@ -245,7 +261,16 @@ mod tests {
             device.0.to_str().unwrap()
         );
 
+        let twin = Loop::over(&file);
+        assert!(identity(&twin.0).overlaps(identity(&device.0)));
+        let unrelated = Loop::over(&other);
+        assert!(!identity(&unrelated.0).overlaps(identity(&device.0)));
+        drop(twin);
+
         let above = Loop::over(&device.0);
+        let beside = Loop::over(&device.0);
+        assert!(identity(&above.0).overlaps(identity(&beside.0)));
+        drop(beside);
         assert!(identity(&above.0).overlaps(identity(&file)));
         let rdev = fs::metadata(&device.0).unwrap().rdev();
         assert_eq!(
