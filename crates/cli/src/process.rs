@@ -5,7 +5,11 @@
 use std::{
     fs::{self, File},
     io,
-    sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc},
+    sync::{
+        Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
+    },
     thread,
     time::Duration,
 };
@@ -13,17 +17,17 @@ use std::{
 use luxor_engine::harden_process;
 use luxor_files::temporary;
 use nix::{
+    libc::{
+        SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGPWR, SIGQUIT, SIGRTMAX, SIGRTMIN,
+        SIGSTKFLT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
+    },
     sys::{
         signal::{SigSet, SigmaskHow, Signal},
         termios::{self, FlushArg, LocalFlags, SetArg, Termios},
     },
     unistd::{getpgrp, tcgetpgrp},
 };
-use signal_hook::{
-    consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1},
-    iterator::Signals,
-    low_level,
-};
+use signal_hook::{iterator::Signals, low_level};
 
 use crate::{
     console::{Console, say},
@@ -37,8 +41,18 @@ pub fn harden(console: Console) {
     }
 }
 
-/// Starts the thread that ends the program on SIGINT, SIGTERM, SIGHUP and SIGQUIT;
-/// [`StopOnSignal`] has the first three ask for a clean end instead.
+/// Every signal that would end the program and can be caught, but for those of faults, which
+/// end it where it is.
+const ENDING: [i32; 14] = [
+    SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGALRM, SIGIO, SIGPROF, SIGPWR, SIGSTKFLT, SIGUSR1, SIGUSR2,
+    SIGVTALRM, SIGXCPU, SIGXFSZ,
+];
+
+/// Whether SIGUSR1 asks for something, and does not end the program.
+pub static SIGUSR1_ASKS: AtomicBool = AtomicBool::new(false);
+
+/// Starts the thread that ends the program on a signal of [`ENDING`] or a real-time signal;
+/// [`StopOnSignal`] has SIGINT, SIGTERM and SIGHUP ask for a clean end instead.
 ///
 /// It does so by itself, wherever the other threads are: Argon2 cannot be
 /// interrupted, and a read from a pipe may block for ever. Outputs without a
@@ -48,7 +62,7 @@ pub fn harden(console: Console) {
 /// background jobs of a script). After a stop (Ctrl-Z) at a prompt, which gives the
 /// terminal back to the shell, the echo is switched off again.
 ///
-/// No other thread takes these signals, nor SIGUSR1, wherever they are sent: to call a handler the
+/// No other thread takes these signals, wherever they are sent: to call a handler the
 /// kernel first puts all registers of the thread on its stack, and those of a thread that handles
 /// keys have parts of them. What is blocked here is blocked in the threads that are started later,
 /// hence this comes before all others, and in programs: see [`unblocked`].
@@ -57,13 +71,13 @@ pub fn harden(console: Console) {
 /// When the handlers cannot be installed.
 pub fn handle_signals() -> Result<()> {
     let ignored = ignored_signals();
-    let wanted = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCONT]
+    let wanted = ENDING
         .into_iter()
+        .chain([SIGCONT])
+        .chain(SIGRTMIN()..=SIGRTMAX())
         .filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let failed = |error| Error::io("cannot install the signal handlers", &error);
-    // SIGUSR1 has a handler with --stats.
-    let blocked = wanted.clone().chain([SIGUSR1]);
-    let set = SigSet::from_iter(blocked.filter_map(|signal| Signal::try_from(signal).ok()));
+    let set = SigSet::from_iter(wanted.clone().filter_map(|n| Signal::try_from(n).ok()));
     let before = set
         .thread_swap_mask(SigmaskHow::SIG_BLOCK)
         .map_err(|error| failed(error.into()))?;
@@ -76,11 +90,14 @@ pub fn handle_signals() -> Result<()> {
             for signal in &mut signals {
                 match signal {
                     SIGCONT => continued(),
-                    SIGQUIT => interrupted(),
-                    _ => {
+                    SIGINT | SIGTERM | SIGHUP => {
                         let stop = lock(&STOP).take();
                         stop.map_or_else(|| interrupted(), |stop| stop());
                     }
+                    SIGUSR1 if SIGUSR1_ASKS.load(Relaxed) => {}
+                    // The write that makes a file too large fails.
+                    SIGXFSZ => {}
+                    _ => interrupted(),
                 }
             }
         })
@@ -169,7 +186,7 @@ impl Prompt {
 }
 
 /// While this lives, the first SIGINT, SIGTERM or SIGHUP is a request to stop; the second
-/// ends the program at once, as does SIGQUIT.
+/// ends the program at once, as does every other signal.
 #[derive(Debug)]
 pub struct StopOnSignal(());
 

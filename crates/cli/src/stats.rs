@@ -2,7 +2,11 @@
 //! What a served or mounted volume has been used for: told on SIGUSR1, at the end, and to
 //! Prometheus.
 
-use std::{net::SocketAddr, sync::Arc, thread};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    thread,
+};
 
 use luxor_sector::Disk;
 use luxor_serve::{
@@ -15,6 +19,7 @@ use crate::{
     args::StatsArgs,
     console::{Console, say},
     error::{Error, Result},
+    process::SIGUSR1_ASKS,
 };
 
 /// A page of metrics that is ready, and tells nothing yet.
@@ -72,6 +77,7 @@ impl Telling {
                 .map_err(|error| Error::io("cannot start a thread", &error))?;
         }
         let failed = |error| Error::io("cannot install the signal handlers", &error);
+        SIGUSR1_ASKS.store(true, Relaxed);
         let mut signals = Signals::new([SIGUSR1]).map_err(failed)?;
         // The disk's file stays locked as long as anybody has it.
         let (counted, used) = (Arc::clone(stats), Arc::downgrade(disk));

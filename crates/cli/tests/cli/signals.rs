@@ -74,6 +74,15 @@ fn every_signal_ends_a_wait_for_input_with_130() {
         Signal::SIGTERM,
         Signal::SIGHUP,
         Signal::SIGQUIT,
+        Signal::SIGUSR1,
+        Signal::SIGUSR2,
+        Signal::SIGALRM,
+        Signal::SIGXCPU,
+        Signal::SIGIO,
+        Signal::SIGPROF,
+        Signal::SIGVTALRM,
+        Signal::SIGPWR,
+        Signal::SIGSTKFLT,
     ] {
         let mut child = luxor("encrypt --key-file key")
             .args(FAST)
