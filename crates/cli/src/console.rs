@@ -87,16 +87,10 @@ pub fn print(text: &str) -> Result<()> {
 /// # Errors
 /// As [`print()`].
 pub fn print_with(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    check()?;
+    // Another lock of this thread is let in.
     let mut stdout = io::stdout().lock();
-    let written = standard_streams::check_stdout()
-        .and_then(|()| write(&mut stdout))
-        .and_then(|()| stdout.flush());
-    match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::io("cannot write standard output", &error))
-        }
-        _ => Ok(()),
-    }
+    written(write(&mut stdout).and_then(|()| stdout.flush()))
 }
 
 /// As [`print()`], and no buffer keeps a copy.
@@ -104,8 +98,19 @@ pub fn print_with(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Resul
 /// # Errors
 /// Those of [`print()`].
 pub fn print_secret(text: &[u8]) -> Result<()> {
-    let written = standard_streams::stdout().and_then(|mut stdout| stdout.write_all(text));
-    match written {
+    written(standard_streams::stdout().and_then(|mut stdout| stdout.write_all(text)))
+}
+
+/// Whether standard output can be written at all.
+///
+/// # Errors
+/// When it is closed, or open for reading only.
+pub fn check() -> Result<()> {
+    written(standard_streams::check_stdout())
+}
+
+fn written(result: io::Result<()>) -> Result<()> {
+    match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::io("cannot write standard output", &error))
         }

@@ -33,6 +33,9 @@ use crate::{
 };
 
 fn main() -> ExitCode {
+    if let Err(error) = standard_streams::keep_closed() {
+        return failed(&Error::io("cannot keep a closed stream closed", &error));
+    }
     let line: Vec<_> = env::args_os().collect();
     let line = match cryptsetup::translate(&line) {
         Ok(translated) => translated.unwrap_or(line),
@@ -63,6 +66,9 @@ fn run(cli: &Cli) -> Result<()> {
     });
     luxor::engines::check(&cli.global.context(console))?;
     check_policy_is_used(cli)?;
+    if cli.global.progress_json {
+        console::check()?;
+    }
     match &cli.command {
         Command::Encrypt(args) => commands::encrypt::run(args, &cli.global, console),
         Command::Decrypt(args) => commands::decrypt::run(args, &cli.global, console),
@@ -127,12 +133,11 @@ fn check_policy_is_used(cli: &Cli) -> Result<()> {
 fn usage(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            if let Err(error) = standard_streams::check_stdout() {
-                return failed(&Error::io("cannot write standard output", &error));
-            }
             // Clap's own printing knows about colours.
-            let _ = error.print();
-            ExitCode::SUCCESS
+            match console::print_with(|_| error.print()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => failed(&error),
+            }
         }
         _ => {
             let text = error.render().to_string();

@@ -85,7 +85,6 @@ impl Input {
         let file = if path == Path::new("-") {
             standard_streams::stdin().map_err(failed)?
         } else {
-            standard_streams::check_path(path).map_err(failed)?;
             OpenOptions::new()
                 .read(true)
                 .write(role == Role::Change)

@@ -124,7 +124,6 @@ impl Output {
             });
         }
 
-        standard_streams::check_path(path).map_err(failed)?;
         let entry = DirectoryEntry::of(path).map_err(|error| match error {
             EntryError::MissingFolder => OutputError::MissingFolder { path: path_of() },
             EntryError::Folder => OutputError::Folder { path: path_of() },

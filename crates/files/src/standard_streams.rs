@@ -8,13 +8,15 @@ use std::{
     fs::File,
     io,
     os::fd::{AsFd, RawFd},
-    path::Path,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 use nix::{
     errno::Errno,
-    libc::{F_GETFD, STDIN_FILENO, STDOUT_FILENO, fcntl},
+    fcntl::{FcntlArg::F_GETFL, OFlag, fcntl},
+    libc::{self, STDIN_FILENO, STDOUT_FILENO},
+    sys::socket::{AddressFamily, SockFlag, SockType, socket},
+    unistd::{dup2_stderr, dup2_stdin, dup2_stdout},
 };
 
 /// For standard input, output and error.
@@ -35,14 +37,14 @@ static LOOK: extern "C" fn() = look;
 extern "C" fn look() {
     for (stream, was_closed) in (0..).zip(&WAS_CLOSED) {
         // SAFETY: the call takes no pointer, and knows any number.
-        was_closed.store(unsafe { fcntl(stream, F_GETFD) } == -1, Relaxed);
+        was_closed.store(unsafe { libc::fcntl(stream, libc::F_GETFD) } == -1, Relaxed);
     }
 }
 
 /// Standard input, for reading without a buffer.
 ///
 /// # Errors
-/// When it is closed, and those of the system.
+/// When it is closed or open for writing only, and those of the system.
 pub fn stdin() -> io::Result<File> {
     check(STDIN_FILENO)?;
     Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
@@ -51,36 +53,46 @@ pub fn stdin() -> io::Result<File> {
 /// Standard output, for writing without a buffer.
 ///
 /// # Errors
-/// When it is closed, and those of the system.
+/// When it is closed or open for reading only, and those of the system.
 pub fn stdout() -> io::Result<File> {
     check_stdout()?;
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
-/// For those who write to it by themselves.
+/// For those who write to it by themselves: Rust's [`io::stdout`] takes what cannot be written
+/// there for written.
 ///
 /// # Errors
-/// When it is closed.
+/// When it is closed, or open for reading only.
 pub fn check_stdout() -> io::Result<()> {
     check(STDOUT_FILENO)
 }
 
-/// A path may name a standard stream too.
+/// Puts what cannot be read, written or opened again in the place of each standard stream that
+/// was closed, so that no name leads to the runtime's `/dev/null`, in children neither. For a
+/// program to call before anything else.
 ///
 /// # Errors
-/// When that is closed.
-pub fn check_path(path: &Path) -> io::Result<()> {
-    const NAMES: [(&str, RawFd); 3] = [("stdin", 0), ("stdout", 1), ("stderr", 2)];
-    let named = |(name, stream): &(&str, RawFd)| {
-        path == Path::new("/dev").join(name)
-            || ["/dev/fd", "/proc/self/fd"]
-                .iter()
-                .any(|folder| path == Path::new(folder).join(stream.to_string()))
-    };
-    match NAMES.iter().find(|entry| named(entry)) {
-        Some(&(_, stream)) => check(stream),
-        None => Ok(()),
+/// Those of the system.
+pub fn keep_closed() -> io::Result<()> {
+    for (stream, was_closed) in (0..).zip(&WAS_CLOSED) {
+        if !was_closed.load(Relaxed) {
+            continue;
+        }
+        // A socket has no file that could be opened, and this one has no peer.
+        let nothing = socket(
+            AddressFamily::Unix,
+            SockType::SeqPacket,
+            SockFlag::SOCK_CLOEXEC,
+            None,
+        )?;
+        match stream {
+            STDIN_FILENO => dup2_stdin(&nothing),
+            STDOUT_FILENO => dup2_stdout(&nothing),
+            _ => dup2_stderr(&nothing),
+        }?;
     }
+    Ok(())
 }
 
 fn check(stream: RawFd) -> io::Result<()> {
@@ -88,7 +100,12 @@ fn check(stream: RawFd) -> io::Result<()> {
         .ok()
         .and_then(|index| WAS_CLOSED.get(index))
         .is_some_and(|was_closed| was_closed.load(Relaxed));
-    match was_closed {
+    let (flags, other_way) = match stream {
+        STDIN_FILENO => (fcntl(io::stdin(), F_GETFL)?, OFlag::O_WRONLY),
+        _ => (fcntl(io::stdout(), F_GETFL)?, OFlag::O_RDONLY),
+    };
+    let flags = OFlag::from_bits_retain(flags);
+    match was_closed || flags & OFlag::O_ACCMODE == other_way {
         true => Err(Errno::EBADF.into()),
         false => Ok(()),
     }

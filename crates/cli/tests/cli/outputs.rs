@@ -592,11 +592,20 @@ fn closed_standard_streams_are_errors() {
     };
     let before = folder.names();
     let decrypt = "decrypt --key-file key volume";
+    symlink("/proc/self/fd/1", folder.join("link")).unwrap();
     for (line, words) in [
         (format!("{decrypt} - >&-"), "standard output"),
-        (format!("{decrypt} /dev/stdout >&-"), "/dev/stdout"),
-        (format!("{decrypt} /dev/fd/1 >&-"), "/dev/fd/1"),
+        (format!("{decrypt} - 1</dev/null"), "standard output"),
         ("dump volume >&-".to_owned(), "standard output"),
+        ("dump volume 1</dev/null".to_owned(), "standard output"),
+        ("check volume 1</dev/null".to_owned(), "standard output"),
+        ("engines --json 1</dev/null".to_owned(), "standard output"),
+        ("completions bash 1</dev/null".to_owned(), "standard output"),
+        ("--help 1</dev/null".to_owned(), "standard output"),
+        (
+            format!("{decrypt} new --progress-json >&-"),
+            "standard output",
+        ),
         (
             "dump volume --volume-key --batch-mode --key-file key >&-".to_owned(),
             "standard output",
@@ -607,8 +616,8 @@ fn closed_standard_streams_are_errors() {
             "standard input",
         ),
         (
-            "encrypt --key-file key /dev/stdin new <&-".to_owned(),
-            "/dev/stdin",
+            "encrypt --key-file key - new 0>/dev/null".to_owned(),
+            "standard input",
         ),
         ("encrypt plain new <&-".to_owned(), "standard input"),
     ] {
@@ -617,6 +626,43 @@ fn closed_standard_streams_are_errors() {
         for words in [words, "Bad file descriptor"] {
             assert!(outcome.stderr.contains(words), "{line}: {}", outcome.stderr);
         }
+    }
+    // By whatever name.
+    for (line, stream) in [
+        (format!("{decrypt} NAME >&-"), 1),
+        (format!("{decrypt} NAME 2>&-"), 2),
+        ("encrypt --key-file key NAME new <&-".to_owned(), 0),
+        ("key test --key-file NAME volume <&-".to_owned(), 0),
+    ] {
+        for name in [
+            "/dev/fd/N",
+            "/dev/fd/../fd/N",
+            "/proc/self/fd/N",
+            "/proc/thread-self/fd/N",
+            "link",
+        ] {
+            if name == "link" {
+                fs::remove_file(folder.join("link")).unwrap();
+                symlink(format!("/proc/self/fd/{stream}"), folder.join("link")).unwrap();
+            }
+            let name = name.replace('N', &stream.to_string());
+            let outcome = run(&line.replace("NAME", &name));
+            outcome.assert_code(1);
+            assert!(
+                stream == 2 || outcome.stderr.contains("No such device or address"),
+                "{outcome:#?}"
+            );
+        }
+    }
+    fs::remove_file(folder.join("link")).unwrap();
+    for line in [
+        "--help > /dev/full",
+        "--version > /dev/full",
+        "decrypt --help > /dev/full",
+    ] {
+        let outcome = run(line);
+        outcome.assert_code(1);
+        assert!(outcome.stderr.contains("No space left"), "{outcome:#?}");
     }
     assert_eq!(folder.names(), before);
     // What is not used may be closed.
@@ -963,7 +1009,7 @@ fn publishing_is_killed_at_every_system_call() {
     let left_over = folder.join(".out.luxor-new");
     let clean = folder.names();
     let mut left = 0;
-    for signal in ["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"] {
+    for signal in ["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1"] {
         for force in [false, true] {
             let (mut killed, mut calls) = (0, 0);
             for (call, number) in CALLS.iter().flat_map(|call| (1..4).map(move |n| (call, n))) {
