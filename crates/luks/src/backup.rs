@@ -132,6 +132,9 @@ impl HeaderBackup {
         if self.header.warnings().iter().any(differs) {
             misfits.push(Misfit::CopiesDiffer);
         }
+        if !self.header.has_data_keyslots() {
+            misfits.push(Misfit::NoKeyslot);
+        }
         misfits.extend(requirements("the backup", &self.header));
         misfits
     }
@@ -350,12 +353,21 @@ fn differences(backup: &VolumeHeader, present: &VolumeHeader) -> Vec<Misfit> {
             volume: present.uuid().into(),
         });
     }
-    let key = |header: &VolumeHeader| {
-        let digest = header.volume_key_digest()?;
-        Some((digest.salt.clone(), digest.value.clone()))
-    };
-    if key(backup) != key(present) {
-        misfits.push(Misfit::VolumeKey);
+    // Another offset has its own words.
+    if offsets.0 == offsets.1 && !backup.has_same_segments(present) {
+        misfits.push(Misfit::Segments);
+    }
+    match (backup.volume_key_digest(), present.volume_key_digest()) {
+        (Some(ours), Some(theirs)) if ours.is_of_same_key(theirs) => {}
+        (Some(_), Some(_)) => misfits.push(Misfit::VolumeKey),
+        _ => misfits.push(Misfit::UnknownKey),
+    }
+    let lengths = (backup.file_length(), present.file_length());
+    if lengths.0 != lengths.1 {
+        misfits.push(Misfit::FileLength {
+            backup: lengths.0,
+            volume: lengths.1,
+        });
     }
     misfits
 }
@@ -453,6 +465,38 @@ pub enum Misfit {
     /// Data that were written with the present key cannot be read with the backup's.
     #[error("the backup has another volume key: data written under the present one are lost")]
     VolumeKey,
+    /// A digest is missing or of a type that this version does not have.
+    #[error("the volume keys of the backup and of the volume cannot be compared")]
+    UnknownKey,
+    /// The backup was taken after the keyslots were erased, or of a header whose keys are
+    /// kept elsewhere.
+    #[error("the backup has no keyslot that opens the data")]
+    NoKeyslot,
+    /// The present data would be decrypted to something else.
+    #[error(
+        "the data are encrypted otherwise by the backup: the cipher, the sector size, the first \
+         IV or the length is not the present one"
+    )]
+    Segments,
+    /// The file in the volume would be cut off or padded.
+    #[error(
+        "the file in the volume has {} by the backup, and {} now",
+        length(*backup),
+        length(*volume)
+    )]
+    FileLength {
+        /// In the backup, in bytes.
+        backup: Option<u64>,
+        /// In the present header, in bytes.
+        volume: Option<u64>,
+    },
+}
+
+fn length(bytes: Option<u64>) -> String {
+    match bytes {
+        Some(bytes) => format!("{bytes} bytes"),
+        None => "no recorded length".into(),
+    }
 }
 
 impl Misfit {
@@ -469,7 +513,11 @@ impl Misfit {
             | Self::KeyLen { .. }
             | Self::NoHeader { .. }
             | Self::Uuid { .. }
-            | Self::VolumeKey => true,
+            | Self::VolumeKey
+            | Self::UnknownKey
+            | Self::NoKeyslot
+            | Self::Segments
+            | Self::FileLength { .. } => true,
             Self::Version { .. } => false,
         }
     }

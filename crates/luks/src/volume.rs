@@ -121,6 +121,26 @@ impl VolumeHeader {
             && ours.file_length() == theirs.file_length()
     }
 
+    /// Whether the data are in the same places and encrypted alike, whatever the keys and
+    /// the versions of LUKS.
+    pub(crate) fn has_same_segments(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Luks2(ours), Self::Luks2(theirs)) => {
+                ours.metadata().segments == theirs.metadata().segments
+            }
+            _ => self.segment() == other.segment(),
+        }
+    }
+
+    /// Whether each key of the data is in a keyslot, also in one that this version does
+    /// not open.
+    pub(crate) fn has_data_keyslots(&self) -> bool {
+        match self {
+            Self::Luks1(header) => !header.describe().keyslots.is_empty(),
+            Self::Luks2(header) => header.metadata().has_data_keyslots(),
+        }
+    }
+
     /// The one segment of a volume whose data are all encrypted alike:
     /// [`Luks2Header::segment`].
     #[must_use]

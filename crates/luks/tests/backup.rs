@@ -21,6 +21,8 @@ use luxor_sector::{
     MemoryStorage, Storage,
     faulty::{Cut, Faults, FaultyStorage, Killed, PowerCuts},
 };
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 const KEY: &[u8] = b"key";
 const OTHER: &[u8] = b"other";
@@ -472,6 +474,7 @@ fn what_does_not_fit_is_named() {
                 volume: 1
             },
             Misfit::Uuid { .. },
+            Misfit::Segments,
             Misfit::VolumeKey
         ]
     ));
@@ -501,6 +504,132 @@ fn what_does_not_fit_is_named() {
     ));
     damaged.restore(&storage, true).unwrap();
     assert_eq!(opened(&storage, KEY), Some(0));
+}
+
+/// Both copies of LUKS2's metadata with these values in place of what `paths` name; null takes
+/// a member away.
+fn with_json(volume: &[u8], changes: &[(&str, Value)]) -> Vec<u8> {
+    let mut bytes = volume.to_vec();
+    let size = 16 << 10;
+    let text = bytes[4096..size].split(|&byte| byte == 0).next().unwrap();
+    let mut json: Value = serde_json::from_slice(text).unwrap();
+    for (path, value) in changes {
+        let (parent, name) = path.rsplit_once('/').unwrap();
+        let members = json.pointer_mut(parent).unwrap().as_object_mut().unwrap();
+        members.insert(name.into(), value.clone());
+        members.retain(|_, value| !value.is_null());
+    }
+    let text = json.to_string();
+    for copy in bytes.chunks_mut(size).take(2) {
+        copy[4096..].fill(0);
+        copy[4096..][..text.len()].copy_from_slice(text.as_bytes());
+        copy[448..512].fill(0);
+        let sum = Sha256::digest(&*copy);
+        copy[448..480].copy_from_slice(&sum);
+    }
+    bytes
+}
+
+/// The one misfit, which keeps the volume as it is unless by force.
+fn the_serious_misfit(backup: &HeaderBackup, volume: &[u8]) -> Misfit {
+    let mut found = misfits(backup, volume);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let misfit = found.remove(0);
+    assert!(misfit.is_serious(), "{misfit}");
+    let storage = MemoryStorage::new(volume.to_vec());
+    let error = backup.restore(&storage, false).unwrap_err();
+    assert_eq!(error.to_string(), misfit.to_string());
+    assert!(storage.into_bytes() == volume, "{misfit}");
+    misfit
+}
+
+#[test]
+fn a_backup_without_keyslots_takes_force() {
+    for shape in ["--type luks1 --key-size 256", SMALL] {
+        let scratch = Scratch::new();
+        scratch.format("volume", 3 << 20, shape);
+        let volume = scratch.read("volume");
+        scratch.cryptsetup("luksErase volume");
+        let erased = HeaderBackup::take(&scratch.open("volume")).unwrap();
+        let misfit = the_serious_misfit(&erased, &volume);
+        assert!(matches!(misfit, Misfit::NoKeyslot), "{shape}: {misfit}");
+    }
+}
+
+#[test]
+fn a_backup_that_encrypts_otherwise_takes_force() {
+    let scratch = Scratch::new();
+    let shape = format!("{SMALL} --sector-size 4096");
+    scratch.format("volume", 2 << 20, &shape);
+    let volume = scratch.read("volume");
+    for (member, value) in [
+        ("iv_tweak", "8".into()),
+        ("sector_size", 512.into()),
+        ("encryption", "aes-xts-plain".into()),
+        ("encryption", "serpent-xts-plain64".into()),
+        ("size", "4096".into()),
+    ] {
+        let changed = with_json(&volume, &[(&format!("/segments/0/{member}"), value)]);
+        for (backup, volume) in [(&changed, &volume), (&volume, &changed)] {
+            let misfit = the_serious_misfit(&self::backup(backup), volume);
+            assert!(matches!(misfit, Misfit::Segments), "{member}: {misfit}");
+        }
+    }
+}
+
+#[test]
+fn a_backup_with_another_file_length_takes_force() {
+    let scratch = Scratch::new();
+    scratch.format("volume", 2 << 20, SMALL);
+    let without = scratch.read("volume");
+    let token = |length: &str| json!({"type": "luxor-file", "keyslots": [], "length": length});
+    let [one, two] =
+        ["1000", "2000"].map(|length| with_json(&without, &[("/tokens/0", token(length))]));
+    for (ours, present, words) in [
+        (&one, &two, "1000 bytes by the backup, and 2000 bytes now"),
+        (
+            &without,
+            &one,
+            "no recorded length by the backup, and 1000 bytes",
+        ),
+        (
+            &one,
+            &without,
+            "1000 bytes by the backup, and no recorded length",
+        ),
+    ] {
+        let misfit = the_serious_misfit(&backup(ours), present).to_string();
+        assert!(misfit.contains(words), "{misfit}");
+    }
+}
+
+/// A digest is of the same key when all of it is the same, and nothing is known of one of
+/// another type.
+#[test]
+fn a_backup_whose_key_cannot_be_compared_takes_force() {
+    let scratch = Scratch::new();
+    scratch.format("volume", 2 << 20, SMALL);
+    let volume = scratch.read("volume");
+    let changed = |member: &str, value: Value| {
+        with_json(&volume, &[(&format!("/digests/0/{member}"), value)])
+    };
+    for (member, value) in [("hash", "sha512".into()), ("iterations", 999.into())] {
+        let misfit = the_serious_misfit(&backup(&changed(member, value)), &volume);
+        assert!(matches!(misfit, Misfit::VolumeKey), "{member}: {misfit}");
+    }
+    let foreign = changed("type", "new".into());
+    for (ours, present) in [
+        (&foreign, &foreign),
+        (&foreign, &volume),
+        (&volume, &foreign),
+    ] {
+        let misfit = the_serious_misfit(&backup(ours), present);
+        assert!(matches!(misfit, Misfit::UnknownKey), "{misfit}");
+    }
+    // The key of data that are encrypted in an unknown way is known all the same.
+    let cipher = ("/segments/0/encryption", "serpent-xts-plain64".into());
+    let serpent = with_json(&volume, &[cipher]);
+    assert!(misfits(&backup(&serpent), &serpent).is_empty());
 }
 
 /// Of the two copies one is looked at. What the other one says is never written.

@@ -119,6 +119,74 @@ fn a_restored_header_opens_with_the_old_key_only() {
     }
 }
 
+#[test]
+fn a_backup_without_keyslots_or_the_length_of_the_file_takes_force() {
+    let folder = prepared();
+    for volume in VOLUMES {
+        fs::copy(folder.join(volume), folder.join("copy")).unwrap();
+        cryptsetup(&folder, "luksErase copy");
+        run(&folder, "header backup --force copy erased").ok();
+        let before = fs::read(folder.join(volume)).unwrap();
+        let restore = format!("header restore --batch-mode {volume} erased");
+        run(&folder, &restore).fails(1, "no keyslot that opens the data");
+        assert!(fs::read(folder.join(volume)).unwrap() == before, "{volume}");
+    }
+    // With the length of the file in a token, and without.
+    fs::copy(folder.join("luks2"), folder.join("copy")).unwrap();
+    cryptsetup(&folder, "token remove --token-id 0 copy");
+    run(&folder, "header backup copy tokenless").ok();
+    run(&folder, "header restore --batch-mode luks2 tokenless").fails(1, "no recorded length");
+    run(&folder, "decrypt --key-file key luks2 out").ok();
+    assert!(fs::read(folder.join("out")).unwrap() == bytes(10_000, 1));
+    run(
+        &folder,
+        "header restore --batch-mode --force luks2 tokenless",
+    )
+    .ok();
+    run(&folder, "header backup luks2 same").ok();
+    run(&folder, "header restore --batch-mode luks2 same").ok();
+}
+
+#[test]
+fn a_backup_of_data_that_are_encrypted_otherwise_takes_force() {
+    let folder = prepared();
+    let before = fs::read(folder.join("luks2")).unwrap();
+    let otherwise = "encrypted otherwise";
+    for (from, to, words) in [
+        (r#""iv_tweak":"0""#, r#""iv_tweak":"8""#, otherwise),
+        (r#""sector_size":4096"#, r#""sector_size":2048"#, otherwise),
+        (
+            r#"{"type":"pbkdf2","keyslots""#,
+            r#"{"type":"new","keyslots""#,
+            "cannot be compared",
+        ),
+    ] {
+        folder.write("backup", with_text(&folder, &before, from, to));
+        run(&folder, "header restore --batch-mode luks2 backup").fails(1, words);
+        assert!(fs::read(folder.join("luks2")).unwrap() == before, "{to}");
+    }
+}
+
+/// Both copies of LUKS2's metadata with one text in place of another.
+fn with_text(folder: &Folder, volume: &[u8], from: &str, to: &str) -> Vec<u8> {
+    let mut bytes = volume.to_vec();
+    for copy in bytes.chunks_mut(16 << 10).take(2) {
+        let text = copy[4096..].split(|&byte| byte == 0).next().unwrap();
+        let text = str::from_utf8(text).unwrap();
+        assert!(text.contains(from), "{text}");
+        let text = text.replace(from, to);
+        copy[4096..].fill(0);
+        copy[4096..][..text.len()].copy_from_slice(text.as_bytes());
+        copy[448..512].fill(0);
+        folder.write("copy", &copy);
+        let sum = tool("sha256sum", [folder.join("copy")]).text()[..64].to_owned();
+        for (place, digits) in copy[448..480].iter_mut().zip(sum.as_bytes().chunks(2)) {
+            *place = u8::from_str_radix(str::from_utf8(digits).unwrap(), 16).unwrap();
+        }
+    }
+    bytes
+}
+
 /// A digest is of one copy of two. The other one cannot bring another header along.
 #[test]
 fn a_pinned_backup_with_a_replaced_copy_is_refused() {

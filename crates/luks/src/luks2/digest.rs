@@ -47,6 +47,14 @@ impl Digest {
         })
     }
 
+    /// Whether both are of one key: the same digest of it, whatever it is for.
+    pub(crate) fn is_of_same_key(&self, other: &Self) -> bool {
+        self.hash == other.hash
+            && self.iterations == other.iterations
+            && self.salt == other.salt
+            && self.value == other.value
+    }
+
     /// What it takes to compare a key with it.
     pub(crate) fn work(&self) -> DigestWork<'_> {
         DigestWork {

@@ -350,9 +350,18 @@ impl Metadata {
             .into_iter()
             .filter_map(|role| self.segments.of_role(role))
             .chain(self.segments.data())
-            .find(|(_, entry)| entry.crypt().is_some())
-            .map(|(segment, _)| self.digest_of_segment(segment))?;
+            .find_map(|(segment, _)| self.digests_of(|of| &of.segments, segment).next())?;
         Some((number, self.digests.get(&number)?))
+    }
+
+    /// Whether each key of the data is in a keyslot, also in one that this version does
+    /// not open.
+    pub(crate) fn has_data_keyslots(&self) -> bool {
+        let is_data = |number: &u32| self.segments.data().any(|(data, _)| data == *number);
+        self.bindings
+            .values()
+            .filter(|binding| binding.segments.iter().any(is_data))
+            .all(|binding| !binding.keyslots.is_empty())
     }
 
     /// The exact length of the file in the volume, in bytes, where a token keeps it.
