@@ -2,9 +2,9 @@
 //! Interruptions leave nothing behind.
 
 use std::{
-    fs,
+    fs::{self, Permissions},
     io::{Read, Write},
-    os::unix::process::ExitStatusExt,
+    os::unix::{fs::PermissionsExt, process::ExitStatusExt},
     path::Path,
     process::{Child, Command, Stdio},
     thread,
@@ -17,7 +17,7 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::support::{FAST, Folder, answered_when, bytes, luxor, terminal_shell};
+use crate::support::{FAST, Folder, answered_when, as_nobody, bytes, luxor, terminal_shell};
 
 /// Sends `signal`, and gives the exit code and standard error.
 fn interrupt(mut child: Child, signal: Signal) -> (Option<i32>, String) {
@@ -262,4 +262,20 @@ fn after_a_stop_a_passphrase_is_not_shown_either() {
     let (code, screen) = answered_when(is_continued, &shell, answers, folder.path());
     assert_eq!(code, 0, "{screen}");
     assert!(!screen.contains("secret"), "{screen}");
+}
+
+/// The mask of blocked signals is inherited, and those that `luxor` handles are blocked in it.
+#[test]
+fn a_program_that_is_started_has_no_signals_blocked() {
+    let folder = Folder::new();
+    // By the shell itself: what it starts has no signals blocked in any case.
+    let script = "#!/bin/sh\nwhile read -r name mask; do \
+        [ \"$name\" != SigBlk: ] || echo \"$name $mask\"; done < /proc/$$/status\n";
+    let program = folder.write("luxor-bench", script);
+    fs::set_permissions(program, Permissions::from_mode(0o755)).unwrap();
+    folder.open_to_everybody();
+    let outcome = as_nobody("\"$luxor\" bench", folder.path());
+    outcome.assert_code(0);
+    let mask = outcome.text().trim_start_matches("SigBlk:").trim();
+    assert_eq!(u64::from_str_radix(mask, 16), Ok(0), "{outcome:#?}");
 }
