@@ -41,13 +41,12 @@ impl Config {
     }
 
     /// The version of the online re-encryption that is under way, 1 to 3; `None` when
-    /// there is none. The least when several are given, as it promises least.
+    /// there is none.
     #[must_use]
     pub fn reencrypt_version(&self) -> Option<u8> {
-        REENCRYPT
-            .iter()
-            .find(|(name, _)| self.requirements.iter().any(|found| found == name))
-            .map(|&(_, version)| version)
+        reencryptions(&self.requirements)
+            .next()
+            .map(|(_, version)| version)
     }
 
     /// `header_size` is the binary header's `hdr_size`.
@@ -59,6 +58,10 @@ impl Config {
                 Some(mandatory) => owned(&mandatory.texts()?),
             },
         };
+        let versions: Vec<_> = reencryptions(&requirements).collect();
+        if let [(first, _), (second, _), ..] = versions[..] {
+            return Err(MetadataError::TwoReencryptions { first, second });
+        }
         let flags = match object.optional("flags") {
             None => Vec::new(),
             Some(flags) => owned(&flags.texts()?),
@@ -85,6 +88,13 @@ impl Config {
             requirements,
         })
     }
+}
+
+/// Those of an online re-encryption.
+fn reencryptions(requirements: &[String]) -> impl Iterator<Item = (&'static str, u8)> {
+    requirements
+        .iter()
+        .filter_map(|name| REENCRYPT.into_iter().find(|(known, _)| known == name))
 }
 
 fn owned(texts: &[&str]) -> Vec<String> {

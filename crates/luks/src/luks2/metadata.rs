@@ -150,21 +150,34 @@ impl Metadata {
     }
 
     /// What belongs to a re-encryption is there only while one is required: else nobody
-    /// would look at the digest of its state.
+    /// would look at the digest of its state. While one is, all of its state is there.
     fn check_reencryption(&self) -> Result<(), MetadataError> {
-        if !self.config.requirements.is_empty() {
-            return Ok(());
-        }
         let known = self.reencrypt.as_ref().map(|(number, _)| *number);
         let foreign = || {
             let mut all = self.foreign_keyslots.iter();
             all.find_map(|(&number, foreign)| (foreign.kind == "reencrypt").then_some(number))
         };
+        let keyslot = known.or_else(foreign);
+        if self.config.reencrypt_version().is_some() {
+            if keyslot.is_none() {
+                return Err(MetadataError::NoReencryptKeyslot);
+            }
+            let mut backups = [SegmentRole::BackupPrevious, SegmentRole::BackupFinal].into_iter();
+            return match backups.find(|&role| self.segments.of_role(role).is_none()) {
+                Some(role) => Err(MetadataError::NoBackupSegment {
+                    flag: role.flag().unwrap_or_default(),
+                }),
+                None => Ok(()),
+            };
+        }
+        if !self.config.requirements.is_empty() {
+            return Ok(());
+        }
         let segment = || {
             let mut all = self.segments.all().iter();
             all.find_map(|(&number, entry)| (entry.role != SegmentRole::Regular).then_some(number))
         };
-        let place = match known.or_else(foreign) {
+        let place = match keyslot {
             Some(keyslot) => format!("keyslot {keyslot}"),
             None => match segment() {
                 Some(segment) => format!("segment {segment}"),
@@ -222,6 +235,9 @@ impl Metadata {
         }
         let mut areas = Vec::new();
         for (&keyslot, area) in &self.areas {
+            if area.size == 0 {
+                return Err(MetadataError::EmptyArea { keyslot });
+            }
             let area_end =
                 area.offset
                     .checked_add(area.size)

@@ -128,6 +128,12 @@ pub enum MetadataError {
         /// What it must have at least, in bytes.
         needed: u64,
     },
+    /// An area without bytes.
+    #[error("keyslot {keyslot}: the area has no bytes")]
+    EmptyArea {
+        /// The keyslot.
+        keyslot: u32,
+    },
     /// An area in the headers.
     #[error(
         "keyslot {keyslot}: the area begins at byte {offset}, before the end of the two headers \
@@ -278,6 +284,23 @@ pub enum MetadataError {
     NoReencryption {
         /// The keyslot or segment.
         place: String,
+    },
+    /// Two re-encryptions, or one that is there twice.
+    #[error("config.requirements names two re-encryptions, {first} and {second}")]
+    TwoReencryptions {
+        /// A requirement.
+        first: &'static str,
+        /// The other one.
+        second: &'static str,
+    },
+    /// A re-encryption without its state.
+    #[error("config.requirements names a re-encryption, and there is no keyslot of type reencrypt")]
+    NoReencryptKeyslot,
+    /// A re-encryption without a part of its state.
+    #[error("config.requirements names a re-encryption, and no segment has the flag {flag}")]
+    NoBackupSegment {
+        /// The flag.
+        flag: &'static str,
     },
     /// Two lengths for one file.
     #[error("tokens {first} and {second} are both of type luxor-file, and there may be one only")]

@@ -143,7 +143,7 @@ impl Resilience {
     }
 
     fn parse(area: &Object<'_>) -> Result<Self, MetadataError> {
-        let hash = || Ok(area.required("hash")?.text()?.to_owned());
+        let hash = || Ok(area.required("hash")?.name()?.to_owned());
         let sector_size = || {
             let field = area.required("sector_size")?;
             let place = field.place.to_string();

@@ -309,20 +309,6 @@ fn each_rule_is_named_with_its_place() {
             "digest 0: it is of type \"sha256\"",
         ),
         (
-            one(
-                "config/requirements",
-                json!({"mandatory": ["online-reencrypt"]}),
-            ),
-            "in the midst of a re-encryption, and its state has no digest",
-        ),
-        (
-            one(
-                "config/requirements",
-                json!({"mandatory": ["online-reencrypt-v2"]}),
-            ),
-            "in the midst of a re-encryption, and there is no keyslot of type reencrypt",
-        ),
-        (
             vec![
                 (
                     "config/requirements",
@@ -545,17 +531,29 @@ fn the_state_of_a_re_encryption_has_rules() {
         })
     };
     let required = || Some(json!({ "mandatory": ["online-reencrypt-v2"] }));
-    let read_required = |kind: &str, member: &str, value: Value, required: Option<Value>| {
+    let json: Value = serde_json::from_str(json_text(&volume)).unwrap();
+    let segment = |flag: &str| {
+        let mut segment = json["segments"]["0"].clone();
+        segment["flags"] = json!([flag]);
+        Some(segment)
+    };
+    let with = |kind: &str, member: &str, value: Value, required: Option<Value>| {
         let member = format!("keyslots/1/{member}");
-        let bytes = changed(
+        changed(
             &volume,
             &[
                 ("keyslots/1", Some(keyslot(kind))),
                 ("digests/0/keyslots", Some(json!(["0", "1"]))),
+                ("segments/1", segment("backup-previous")),
+                ("segments/2", segment("backup-final")),
+                ("digests/0/segments", Some(json!(["0", "1", "2"]))),
                 ("config/requirements", required),
                 (&member, Some(value)),
             ],
-        );
+        )
+    };
+    let read_required = |kind: &str, member: &str, value: Value, required: Option<Value>| {
+        let bytes = with(kind, member, value, required);
         Luks2Header::read(&MemoryStorage::new(bytes)).map_err(|error| error.to_string())
     };
     let read =
@@ -610,7 +608,9 @@ fn the_state_of_a_re_encryption_has_rules() {
             json!(1),
             "direction must be forward or backward, and is 1",
         ),
-        ("area/hash", json!(1), "area.hash must be a text"),
+        ("area/hash", json!(1), "area.hash must be a name"),
+        ("area/hash", json!(""), "area.hash must be a name"),
+        ("area/size", json!("0"), "keyslot 1: the area has no bytes"),
         (
             "area/sector_size",
             json!(256),
@@ -640,6 +640,35 @@ fn the_state_of_a_re_encryption_has_rules() {
         let error = read(kind, member, value).unwrap_err();
         assert!(error.contains(words), "{member}: {error}");
     }
+    let old = Some(json!({ "mandatory": ["online-reencrypt"] }));
+    let error = attempt(with("none", "unknown", json!(1), old)).unwrap_err();
+    assert!(error.contains("its state has no digest"), "{error}");
+    let two = Some(json!({ "mandatory": ["online-reencrypt-v3", "online-reencrypt-v2"] }));
+    let error = read_required("none", "unknown", json!(1), two).unwrap_err();
+    let words = "two re-encryptions, online-reencrypt-v3 and online-reencrypt-v2";
+    assert!(error.contains(words), "{error}");
+    let whole = with("none", "unknown", json!(1), required());
+    for (path, value, words) in [
+        (
+            "keyslots/1/type",
+            json!("new"),
+            "no keyslot of type reencrypt",
+        ),
+        (
+            "segments/1/flags",
+            json!(["backup-moved-segment"]),
+            "flag backup-previous",
+        ),
+        (
+            "segments/2/flags",
+            json!(["backup-moved-segment"]),
+            "flag backup-final",
+        ),
+    ] {
+        let error = attempt(changed(&whole, &[(path, Some(value))])).unwrap_err();
+        assert!(error.contains(words), "{path}: {error}");
+    }
+
     let mut second = keyslot("none");
     second["area"]["offset"] = json!("294912");
     let bytes = changed(

@@ -23,15 +23,6 @@ pub enum ReencryptionError {
          it. If you trust it, cryptsetup repair adds one"
     )]
     NoDigest,
-    /// No state at all.
-    #[error("there is no keyslot of type reencrypt that would tell its state")]
-    NoKeyslot,
-    /// A part of the state is not there.
-    #[error("there is no segment with the flag {flag}")]
-    NoBackup {
-        /// The flag.
-        flag: &'static str,
-    },
     /// Lawful, but not in this version.
     #[error("segment {segment}: {what}, which this version does not open")]
     Foreign {

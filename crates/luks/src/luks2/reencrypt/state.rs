@@ -58,12 +58,12 @@ impl<'a> Reencryption<'a> {
         }
         let Some((number, keyslot)) = &metadata.reencrypt else {
             let mut foreign = metadata.foreign_keyslots.iter();
-            return Err(match foreign.find(|(_, found)| found.kind == "reencrypt") {
-                Some((&keyslot, found)) => ReencryptionError::ForeignKeyslot {
-                    keyslot,
-                    what: found.what.clone(),
-                },
-                None => ReencryptionError::NoKeyslot,
+            let (&keyslot, found) = foreign
+                .find(|(_, found)| found.kind == "reencrypt")
+                .expect("checked when the metadata were parsed");
+            return Err(ReencryptionError::ForeignKeyslot {
+                keyslot,
+                what: found.what.clone(),
             });
         };
         let find = |role: SegmentRole| {
@@ -80,8 +80,8 @@ impl<'a> Reencryption<'a> {
             Ok(Some(BackupSegment { entry, digest }))
         };
         let find_required = |role: SegmentRole| {
-            let flag = role.flag().unwrap_or_default();
-            find(role)?.ok_or(ReencryptionError::NoBackup { flag })
+            let found = find(role)?;
+            Ok(found.expect("checked when the metadata were parsed"))
         };
         let state = Self {
             keyslot,
