@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Metadata with random changes, read by `cryptsetup luksDump` and here: both accept them,
+//! both refuse them, or the difference is in a table with its reason.
+//!
+//! The changes are of LUKS2's JSON values, of its text, which no JSON library would write, and
+//! of LUKS1's fields; the LUKS2 volumes are one at rest and one in the midst of a
+//! re-encryption.
+//!
+//! An ordinary run takes a few hundred. `LUXOR_FUZZ_METADATA=100000` takes more, and
+//! `LUXOR_FUZZ_SEED` begins with another seed; one that is reported is the seed of a single
+//! change, to be given with a count of 1.
+
+mod changes;
+
+use std::{
+    env, fs,
+    fs::File,
+    os::unix::fs::FileExt,
+    path::Path,
+    process::{Command, Output},
+    thread,
+};
+
+use luxor_luks::VolumeHeader;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::changes::{mutated, mutated_luks1, mutated_text};
+
+/// The length of a copy of the header, and where its JSON begins.
+const SIZE: usize = 16 << 10;
+const JSON: usize = 4096;
+
+/// What cryptsetup reads only when it opens a keyslot, and fails on then.
+const LATE: &str = "cryptsetup looks at it when a keyslot is opened, which fails then; here \
+                    everything is checked before anything is used";
+
+const SYNTAX: &str = "cryptsetup reads what looks like JSON and is none by RFC 8259; no program \
+                      writes it, and two parsers may take it for two things";
+
+const C_TEXT: &str = "a text of C ends at a zero character, and no program writes one: two \
+                      programs would see two things";
+
+const LUKS1_LATE: &str = "cryptsetup shows it, and opens it if the kernel or its library has it; a \
+                          LUKS1 header has no checksum, so that what is not known is damage";
+
+/// What only cryptsetup accepts: a part of the error here, with each number as a `#`, and
+/// why it is one.
+const STRICTER: &[(&str, &str)] = &[
+    ("digest #: hash", LATE),
+    ("digest #: iterations", LATE),
+    ("digest #: salt", LATE),
+    ("digest #: digest", LATE),
+    ("keyslot #: key_size must be", LATE),
+    ("keyslot #: area.key_size must be", LATE),
+    ("keyslot #: af.stripes must be", LATE),
+    ("keyslot #: kdf.iterations must be", LATE),
+    ("keyslot #: kdf.time must be", LATE),
+    ("keyslot #: kdf.memory must be", LATE),
+    ("keyslot #: kdf.cpus must be", LATE),
+    ("keyslot #: kdf.salt", LATE),
+    ("and the split key needs #", LATE),
+    (
+        "keyslot #: priority must be",
+        "cryptsetup takes any other value for one of the three",
+    ),
+    (
+        "the key \"\" is no object number",
+        "cryptsetup takes the empty name for 0, so that two names are one object",
+    ),
+    (
+        "refers to # for the second time",
+        "cryptsetup ignores it; who removes one reference would leave the other",
+    ),
+    (
+        "the key \"#\" is no object number",
+        "cryptsetup takes 01 for 1, so that two names are one object",
+    ),
+    (
+        "is cipher_null, which encrypts nothing",
+        "cryptsetup opens it with an empty passphrase; here it is refused on principle",
+    ),
+    (
+        "segment #: sector_size is #; it must be",
+        "the kernel refuses a sector size that is no power of two when it is opened",
+    ),
+    ("JSON: expected value", SYNTAX),
+    ("JSON: expected ident", SYNTAX),
+    ("JSON: key must be a string", SYNTAX),
+    ("JSON: invalid number", SYNTAX),
+    ("JSON: trailing comma", SYNTAX),
+    ("JSON: control character", SYNTAX),
+    ("JSON: lone leading surrogate", SYNTAX),
+    ("JSON: unexpected end of hex escape", SYNTAX),
+    ("of the JSON area is no UTF-#", SYNTAX),
+    (
+        "JSON: number out of range",
+        "cryptsetup reads a number that no 64 bits hold as infinite or cut off",
+    ),
+    (
+        "only zero bytes may follow",
+        "cryptsetup skips white space behind the last brace, and nothing writes it",
+    ),
+    (
+        "is there twice",
+        "cryptsetup takes the last one, others the first: it would be two volumes",
+    ),
+    ("has a zero character", C_TEXT),
+    ("decimal digits, below #^#, and is \"#\\#", C_TEXT),
+    ("an object's number as a text, and is \"#\\#", C_TEXT),
+    (
+        "keyslot # belongs to # digests",
+        "cryptsetup counts those of keyslots of type luks2 only; the state of a re-encryption is \
+         not relied on without its digest",
+    ),
+    (
+        "area.shift_size is missing",
+        "cryptsetup looks at it when the re-encryption goes on, which fails then",
+    ),
+    ("it is encrypted with", LUKS1_LATE),
+    ("its volume key has", LUKS1_LATE),
+    ("its hash is", LUKS1_LATE),
+    ("mk-digest-iter is #, and must be", LUKS1_LATE),
+    ("keyslot #: it has # iterations", LUKS1_LATE),
+    (
+        "its cipher is null",
+        "cryptsetup opens it with any passphrase; here it is refused on principle",
+    ),
+    (
+        " does not end",
+        "cryptsetup cuts the field's last byte off; no program fills it",
+    ),
+    (
+        "it is neither used nor empty",
+        "cryptsetup takes any other state for empty, and would overwrite a key whose state a \
+         damage has changed",
+    ),
+];
+
+/// What only Luxor accepts: a part of what `cryptsetup --debug` says, what Luxor shows as
+/// unknown, and why it may.
+const LOOSER: &[(&str, &str, &str)] = &[
+    (
+        "Keyslot type luks# validation failed",
+        "area.type: it is",
+        UNKNOWN,
+    ),
+    (
+        "Keyslot type luks# validation failed",
+        "af.type: it is",
+        UNKNOWN,
+    ),
+    (
+        "Keyslot type luks# validation failed",
+        "kdf.type: it is",
+        UNKNOWN,
+    ),
+    ("is missing \"key_size\"", "it is of type", UNKNOWN),
+    (
+        "Missing reencryption requirement flag",
+        "requires",
+        "an unknown requirement may well be about the keyslot: the volume is shown, and neither \
+         opened nor changed",
+    ),
+    (
+        "Segment does not match neither",
+        "",
+        "the volume is shown; opening it checks more than this of the segments of a \
+         re-encryption",
+    ),
+    (
+        "Segment in reencryption does not match",
+        "",
+        "such a part of the data is shown, and never opened",
+    ),
+    (
+        "Segment integrity",
+        "",
+        "a segment with integrity tags is shown, and never opened, whatever these are",
+    ),
+];
+
+const UNKNOWN: &str = "a newer cryptsetup may know the type: the keyslot is shown, and never \
+                       opened, and its other fields are not looked at";
+
+/// A volume by cryptsetup.
+struct Base {
+    /// Up to the end of its headers.
+    bytes: Vec<u8>,
+    /// The length of all of it.
+    len: u64,
+}
+
+const CHEAP: &str = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
+
+impl Base {
+    fn new(len: u64, lines: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("key"), "key").unwrap();
+        fs::write(path("token"), r#"{"type":"test","keyslots":["1"],"x":"y"}"#).unwrap();
+        File::create(path("volume")).unwrap().set_len(len).unwrap();
+        for line in lines {
+            let output = Command::new("cryptsetup")
+                .args(line.split_whitespace())
+                .arg("--batch-mode")
+                .current_dir(folder.path())
+                .output()
+                .expect("cryptsetup must be installed");
+            assert!(output.status.success(), "cryptsetup {line}: {output:?}");
+        }
+        let mut bytes = fs::read(path("volume")).unwrap();
+        bytes.truncate(2 * SIZE);
+        Self { bytes, len }
+    }
+
+    /// LUKS2 with two keyslots and a token.
+    fn luks2() -> Self {
+        let argon2 =
+            "--pbkdf argon2id --pbkdf-memory 32 --pbkdf-parallel 1 --pbkdf-force-iterations 4";
+        Self::new(
+            20 << 20,
+            &[
+                &format!("luksFormat --type luks2 --label name --key-file key {CHEAP} volume"),
+                &format!("luksAddKey --key-file key {argon2} volume key"),
+                "token import --json-file token volume",
+            ],
+        )
+    }
+
+    /// LUKS2 at the beginning of a re-encryption.
+    fn reencryption() -> Self {
+        Self::new(
+            64 << 20,
+            &[
+                &format!("luksFormat --type luks2 --key-file key {CHEAP} volume"),
+                &format!("reencrypt --init-only --key-file key {CHEAP} volume"),
+            ],
+        )
+    }
+
+    fn luks1() -> Self {
+        let format = "luksFormat --type luks1 --key-file key --pbkdf-force-iterations 1000 volume";
+        Self::new(8 << 20, &[format])
+    }
+
+    /// The JSON text.
+    fn text(&self) -> &[u8] {
+        let mut pieces = self.bytes[JSON..SIZE].split(|&byte| byte == 0);
+        pieces.next().unwrap()
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_slice(self.text()).unwrap()
+    }
+
+    /// Both copies with this text and true checksums; `None` when it is too long.
+    fn with_text(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let mut bytes = self.bytes.clone();
+        for copy in bytes.chunks_mut(SIZE) {
+            copy[JSON..].fill(0);
+            copy.get_mut(JSON..JSON + text.len())
+                .filter(|area| area.len() < SIZE - JSON)?
+                .copy_from_slice(text);
+            copy[448..512].fill(0);
+            let sum = Sha256::digest(&*copy);
+            copy[448..480].copy_from_slice(&sum);
+        }
+        Some(bytes)
+    }
+}
+
+/// What is changed.
+struct Bases {
+    luks2: Base,
+    reencryption: Base,
+    luks1: Base,
+}
+
+impl Bases {
+    fn new() -> Self {
+        Self {
+            luks2: Base::luks2(),
+            reencryption: Base::reencryption(),
+            luks1: Base::luks1(),
+        }
+    }
+
+    /// A header, the length of its volume, and what it says; `None` when it is too long.
+    fn changed(&self, seed: u64) -> Option<(Vec<u8>, u64, String)> {
+        let base = match seed % 4 {
+            0 | 2 => &self.luks2,
+            _ => &self.reencryption,
+        };
+        let text = match seed % 5 {
+            0 | 1 => mutated(&base.json(), seed).to_string().into_bytes(),
+            2 | 3 => mutated_text(base.text(), seed),
+            _ => {
+                let (bytes, what) = mutated_luks1(&self.luks1.bytes, seed);
+                return Some((bytes, self.luks1.len, what));
+            }
+        };
+        let bytes = base.with_text(&text)?;
+        Some((bytes, base.len, String::from_utf8_lossy(&text).into_owned()))
+    }
+}
+
+/// What one program says of metadata.
+enum Verdict {
+    /// With what is shown as unknown, where that is known.
+    Accepted(String),
+    /// With the reason, where that is known. Each number is a `#`.
+    Refused(String),
+}
+
+/// What Luxor says and what cryptsetup says of a volume that begins with `bytes`.
+fn verdicts(bytes: &[u8], len: u64, file: &Path) -> (Verdict, Verdict) {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(true);
+    let storage = options.open(file).unwrap();
+    storage.set_len(len).unwrap();
+    storage.write_all_at(bytes, 0).unwrap();
+    let ours = match VolumeHeader::read(&storage) {
+        Ok(VolumeHeader::Luks2(header)) => {
+            let description = header.describe();
+            let unknown = description.foreign_keyslots.values();
+            let mut unknown: String = unknown.map(|foreign| foreign.what.as_str()).collect();
+            for name in description.config.unknown_requirements() {
+                unknown += &format!(" requires {name}");
+            }
+            Verdict::Accepted(unknown)
+        }
+        Ok(VolumeHeader::Luks1(_)) => Verdict::Accepted(String::new()),
+        Err(error) => {
+            let words = error.to_string();
+            let primary = words.split("; the secondary").next().unwrap();
+            Verdict::Refused(without_numbers(primary))
+        }
+    };
+    let dump = |options: &[&str]| -> Output {
+        let mut command = Command::new("cryptsetup");
+        command.arg("luksDump").args(options).arg(file);
+        command.output().expect("cryptsetup must be installed")
+    };
+    let theirs = if dump(&[]).status.success() {
+        Verdict::Accepted(String::new())
+    } else if matches!(ours, Verdict::Refused(_)) {
+        Verdict::Refused(String::new())
+    } else {
+        let output = dump(&["--debug"]);
+        let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+        let lines = lines
+            .lines()
+            .skip_while(|line| !line.contains("(in-memory)"));
+        let lines: Vec<_> = lines
+            .skip(1)
+            .take_while(|line| !line.contains("epairing"))
+            .collect();
+        Verdict::Refused(without_numbers(&lines.join(" ")))
+    };
+    (ours, theirs)
+}
+
+fn without_numbers(words: &str) -> String {
+    let mut short = String::new();
+    for c in words.chars() {
+        if !c.is_ascii_digit() {
+            short.push(c);
+        } else if !short.ends_with('#') {
+            short.push('#');
+        }
+    }
+    short
+}
+
+/// The disagreement, unless a table has it.
+fn disagreement(ours: &Verdict, theirs: &Verdict) -> Option<String> {
+    match (ours, theirs) {
+        (Verdict::Refused(words), Verdict::Accepted(_)) => {
+            let known = STRICTER.iter().any(|(part, _)| words.contains(part));
+            (!known).then(|| format!("only cryptsetup accepts it: {words}"))
+        }
+        (Verdict::Accepted(unknown), Verdict::Refused(words)) => {
+            let mut table = LOOSER.iter();
+            let known =
+                table.any(|(theirs, ours, _)| words.contains(theirs) && unknown.contains(ours));
+            (!known).then(|| format!("only Luxor accepts it ({unknown}): {words}"))
+        }
+        _ => None,
+    }
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    env::var(name).map_or(default, |text| text.parse().expect(name))
+}
+
+#[test]
+fn cryptsetup_accepts_the_same_metadata() {
+    let count = number("LUXOR_FUZZ_METADATA", 400);
+    let first = number("LUXOR_FUZZ_SEED", 0);
+    println!("seeds {first} to {}", first + count - 1);
+    let bases = Bases::new();
+    let folder = tempfile::tempdir().unwrap();
+    let threads = 2;
+    let run = &|thread: u64| {
+        let file = folder.path().join(format!("volume{thread}"));
+        let mut both = [0; 2];
+        let mut found = Vec::new();
+        for seed in (first..first + count).filter(|seed| seed % threads == thread) {
+            let Some((bytes, len, what)) = bases.changed(seed) else {
+                continue;
+            };
+            let (ours, theirs) = verdicts(&bytes, len, &file);
+            match (&ours, &theirs) {
+                (Verdict::Accepted(_), Verdict::Accepted(_)) => both[0] += 1,
+                (Verdict::Refused(_), Verdict::Refused(_)) => both[1] += 1,
+                _ => {}
+            }
+            if let Some(words) = disagreement(&ours, &theirs) {
+                found.push(format!("seed {seed}: {words}\n  {what}"));
+            }
+        }
+        (both, found)
+    };
+    let (both, found) = thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads)
+            .map(|thread| scope.spawn(move || run(thread)))
+            .collect();
+        let mut both = [0; 2];
+        let mut found = Vec::new();
+        for handle in handles {
+            let (of_thread, more) = handle.join().unwrap();
+            both[0] += of_thread[0];
+            both[1] += of_thread[1];
+            found.extend(more);
+        }
+        (both, found)
+    });
+    println!("{} accepted and {} refused by both", both[0], both[1]);
+    assert!(
+        found.is_empty(),
+        "{} disagreements:\n{}",
+        found.len(),
+        found.join("\n")
+    );
+    // The changes are neither all fatal nor all harmless.
+    assert!(count < 100 || (both[0] > 10 && both[1] > 10), "{both:?}");
+}
+
+/// Each part of the state of a re-encryption is there, or neither accepts it.
+#[test]
+fn cryptsetup_refuses_the_same_parts_of_a_reencryption() {
+    let base = Base::reencryption();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("volume");
+    let original = base.json();
+    let mut keyslots = original["keyslots"].as_object().unwrap().iter();
+    let (keyslot, _) = keyslots
+        .find(|(_, keyslot)| keyslot["type"] == "reencrypt")
+        .unwrap();
+    let area = |member: &str| format!("/keyslots/{keyslot}/area/{member}");
+    let required = "/config/requirements/mandatory";
+    let moved = json!(["backup-moved-segment"]);
+    for (path, value, accepted) in [
+        (
+            required.into(),
+            original.pointer(required).unwrap().clone(),
+            true,
+        ),
+        (required.into(), json!(["online-reencrypt-v3"]), true),
+        (
+            required.into(),
+            json!(["online-reencrypt-v2", "online-reencrypt-v2"]),
+            false,
+        ),
+        (
+            required.into(),
+            json!(["online-reencrypt-v2", "online-reencrypt-v3"]),
+            false,
+        ),
+        (
+            required.into(),
+            json!(["online-reencrypt", "online-reencrypt-v2"]),
+            false,
+        ),
+        (required.into(), json!([]), false),
+        (format!("/keyslots/{keyslot}/type"), json!("other"), false),
+        (area("hash"), json!(""), false),
+        (area("size"), json!("0"), false),
+        ("/segments/1/flags".into(), moved.clone(), false),
+        ("/segments/2/flags".into(), moved, false),
+        ("/segments/2/flags".into(), json!(["backup-other"]), false),
+    ] {
+        let mut json = original.clone();
+        *json.pointer_mut(&path).unwrap() = value.clone();
+        let bytes = base.with_text(json.to_string().as_bytes()).unwrap();
+        let (ours, theirs) = verdicts(&bytes, base.len, &file);
+        let is_accepted = |verdict| matches!(verdict, Verdict::Accepted(_));
+        let seen = [ours, theirs].map(is_accepted);
+        assert_eq!(seen, [accepted; 2], "{path} is {value}");
+    }
+}
