@@ -271,8 +271,11 @@ mod tests {
             let found = layout(offset, size).data_len(storage, "x").ok();
             assert_eq!(found, expected, "{offset:?} {size:?} {storage}");
         }
-        let hint = layout(None, None).data_len(10_000, "x").unwrap_err();
-        assert!(hint.to_string().ends_with("--size 16."), "{hint}");
+        let error = layout(None, None).data_len(10_000, "x").unwrap_err();
+        assert!(
+            error.hint_text().unwrap().ends_with("--size 16."),
+            "{error}"
+        );
     }
 
     #[test]
