@@ -71,8 +71,10 @@ mod locked {
     }
 
     /// All of those that the CPU has: the kernels fill them with round keys, tweaks and blocks,
-    /// and a function that returns leaves them as they are.
+    /// and a function that returns leaves them as they are. `cargo xtask guard` knows it by its
+    /// name.
     #[cfg(target_arch = "x86_64")]
+    #[inline(never)]
     fn clear_vector_registers() {
         use crate::detect::{VectorRegisters, vector_registers};
         // SAFETY: each branch has instructions that the CPU was found to have, changes vector and

@@ -237,6 +237,9 @@ fn entry(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix(KERNELS)?.split_once("::entry::")
 }
 
+/// Uses wide registers and is no kernel: it overwrites what kernels have left in them.
+const CLEARS_REGISTERS: &str = "luxor_engine::stack::locked::clear_vector_registers";
+
 /// What is not inlined and should be.
 fn outside(functions: &[Function<'_>]) -> Vec<String> {
     let is_outside = |function: &&Function<'_>| {
@@ -245,6 +248,7 @@ fn outside(functions: &[Function<'_>]) -> Vec<String> {
         let is_rust = function.name.contains("::");
         is_rust
             && entry(function.name).is_none()
+            && !function.name.contains(CLEARS_REGISTERS)
             && function.code.iter().any(|i| {
                 let is_wide = i.register_bytes().is_some_and(|bytes| bytes > 16);
                 i.is_aes() || in_engine && (i.is_carryless() || is_wide)
