@@ -167,7 +167,7 @@ pub enum LockError {
 }
 
 impl MetadataLock {
-    /// Waits for a shared lock, for [`PATIENCE`] at most. A lock that cannot be had is done
+    /// Waits for a shared lock, for 30 seconds at most. A lock that cannot be had is done
     /// without: LUKS2 metadata have checksums. So is the lock of the node when `is_shared`,
     /// which says that another program has the same open file, as that of standard input: a
     /// lock that it has there would be converted, and released in the end.
@@ -193,7 +193,7 @@ impl MetadataLock {
         })
     }
 
-    /// Waits for an exclusive lock, for [`PATIENCE`] at most. Of what `is_needed` does not
+    /// Waits for an exclusive lock, for 30 seconds at most. Of what `is_needed` does not
     /// name, a lock that cannot be had is done without. It is asked under the lock of the
     /// node.
     ///
