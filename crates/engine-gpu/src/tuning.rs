@@ -15,7 +15,7 @@ pub struct Tuning {
     /// Runs of so many bytes in pinned memory are not staged: 64 KiB. What is shorter is
     /// sooner copied than a copy of its own is begun.
     pub direct: usize,
-    /// Calls with fewer bytes are faster on the CPU ([`BackendInfo::min_batch`]): 0.
+    /// Calls with fewer bytes are faster on the CPU ([`BackendInfo::min_batch`](luxor_engine::BackendInfo::min_batch)): 0.
     pub min_batch: usize,
 }
 
