@@ -34,14 +34,18 @@ const UNDER_VALGRIND: [&str; 2] = ["aesni", "portable"];
 pub fn steps(steps: &mut Steps) {
     steps.run("speed: the kernels' loops", || {
         for_x86_64(|| {
-            process::run(cargo("build --locked --release --package luxor-cli"))?;
+            // The packages and features of README's `cargo run`, for one build of both.
+            process::run(cargo("build --locked --release --bin luxor"))?;
             passes::check(&released("luxor")?)
         })
     });
     steps.run("speed: instructions per block", || {
         for_x86_64(|| {
+            // The other packages are named so that the engine has the features, and so the build,
+            // that it has in `luxor`.
             process::run(cargo(
-                "build --locked --release --package luxor-conformance --example watched",
+                "build --locked --release --package luxor-cli --package luxor-bench \
+                 --package luxor-conformance --example watched",
             ))?;
             counts::check(&released("examples/watched")?, &UNDER_VALGRIND)
         })

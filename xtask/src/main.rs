@@ -123,8 +123,8 @@ fn ci(steps: &mut Steps) {
     tests_and_hardware(steps, false);
     page::steps(steps);
     steps.run("plots of the documents", plots::check);
-    guard::steps(steps);
     steps.run("README's commands", readme::follow);
+    guard::steps(steps);
     steps.run("licences and sources", || {
         setup::ensure_cargo_tool("cargo-deny")?;
         process::run(cargo("deny --locked check bans licenses sources"))
@@ -179,6 +179,7 @@ fn tests(steps: &mut Steps, is_long: bool) {
         setup::ensure_target(BARE_TARGET)?;
         process::run(
             cargo("build --locked --package luxor-engine --no-default-features")
+                .args(["--config", "profile.dev.opt-level=0"])
                 .args(["--target", BARE_TARGET]),
         )
     });

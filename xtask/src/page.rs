@@ -4,8 +4,8 @@
 use std::{fs, path::Path, process::Command};
 
 use crate::{
-    process::{self, cargo, command, find, root},
-    setup,
+    process::{self, command, find, root},
+    rtl, setup,
     steps::Steps,
 };
 
@@ -31,10 +31,7 @@ const BROWSERS: [&str; 4] = [
 /// All that is checked.
 pub fn steps(steps: &mut Steps) {
     let made = steps.run("report: quick", || {
-        process::run(cargo("build --locked --package luxor-cli"))?;
-        process::run(cargo(
-            "build --locked --package luxor-bench --features fpga",
-        ))?;
+        process::run(rtl::with_fpga("build").args(["--bin=luxor", "--bin=luxor-bench"]))?;
         let folder = root().join(FOLDER);
         fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         let page = folder.join("report.html");

@@ -62,7 +62,9 @@ pub fn cargo_with_signals(args: &str) -> Command {
 /// hides `.cargo/config.toml`'s, which are therefore given once more.
 pub fn cargo_fuzz(subcommand: &str) -> Command {
     let mut command = cargo("fuzz");
-    command.arg(subcommand).env("RUSTC_BOOTSTRAP", "1");
+    // Several, where it takes one by default: building then uses all cores.
+    command.args([subcommand, "--codegen-units=16"]);
+    command.env("RUSTC_BOOTSTRAP", "1");
     command.env("RUSTFLAGS", r#"--cfg aes_backend="soft""#);
     command
 }

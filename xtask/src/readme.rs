@@ -4,14 +4,11 @@
 use std::{
     fs,
     io::Write,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Stdio},
 };
 
-use crate::{
-    checks,
-    process::{self, command},
-};
+use crate::process::{self, command};
 
 /// The command that runs all tests. The README must name it; it is not run from
 /// here, where the tests have been run already.
@@ -19,9 +16,9 @@ const TESTS: &str = "cargo xtask test";
 
 const PASSPHRASE: &str = "correct horse battery staple";
 
-/// Copies the sources to a new folder and runs there, in order, every command of
-/// the README's `sh` blocks, each with a passphrase to read. The first must be an
-/// `encrypt`; a `decrypt` must follow that gives the same bytes back.
+/// Runs, in order, every command of the README's `sh` blocks, each with a passphrase to read. The
+/// first must be an `encrypt`; a `decrypt` must follow that gives the same bytes back. The files
+/// that they make are removed again.
 pub fn follow() -> Result<String, String> {
     let readme = fs::read_to_string(process::root().join("README.md"))
         .map_err(|e| format!("README.md: {e}"))?;
@@ -38,18 +35,34 @@ pub fn follow() -> Result<String, String> {
         return Err(format!("README.md does not say \"{TESTS}\""));
     }
 
-    let folder = Folder::with_sources()?;
+    let made = [volume, back].map(|name| process::root().join(name));
+    if let Some(file) = made.iter().find(|file| file.exists()) {
+        return Err(format!("{} is there already: remove it", file.display()));
+    }
+    let _removed_at_the_end = Made(&made);
     for line in commands.iter().filter(|line| **line != TESTS) {
         eprintln!("$ {line}");
-        run_with_passphrase(command("sh").args(["-c", line]), &folder.0)?;
+        run_with_passphrase(command("sh").args(["-c", line]))?;
     }
-    let read = |name: &str| fs::read(folder.0.join(name)).map_err(|e| format!("{name}: {e}"));
+    let read =
+        |name: &str| fs::read(process::root().join(name)).map_err(|e| format!("{name}: {e}"));
     if read(source)? != read(back)? {
         return Err(format!("{back} is not what {source} is"));
     }
     let opens = ["open", "--test-passphrase", "--type", "luks2", volume];
-    run_with_passphrase(command("cryptsetup").args(opens), &folder.0)?;
+    run_with_passphrase(command("cryptsetup").args(opens))?;
     Ok(format!("{} commands", commands.len() - 1))
+}
+
+/// Files that are removed when this is dropped.
+struct Made<'a>(&'a [PathBuf]);
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        for file in self.0 {
+            let _ = fs::remove_file(file);
+        }
+    }
 }
 
 /// The lines of the `sh` blocks without comments and blank lines.
@@ -76,16 +89,10 @@ fn files_of<'a>(line: &'a str, verb: &str) -> Result<(&'a str, &'a str), String>
     }
 }
 
-fn run_with_passphrase(command: &mut Command, folder: &Path) -> Result<(), String> {
+fn run_with_passphrase(command: &mut Command) -> Result<(), String> {
     let line = process::line(command);
     let fail = |error: std::io::Error| format!("{line}: {error}");
-    let mut child = command
-        .current_dir(folder)
-        // What the checks before this one have built need not be built again.
-        .env("CARGO_TARGET_DIR", process::root().join("target"))
-        .stdin(Stdio::piped())
-        .spawn()
-        .map_err(fail)?;
+    let mut child = command.stdin(Stdio::piped()).spawn().map_err(fail)?;
     let mut stdin = child.stdin.take().expect("standard input is a pipe");
     // A command that asks for nothing closes the pipe, which is no failure.
     let _ = writeln!(stdin, "{PASSPHRASE}");
@@ -95,32 +102,6 @@ fn run_with_passphrase(command: &mut Command, folder: &Path) -> Result<(), Strin
         Ok(())
     } else {
         Err(format!("{line}: {status}"))
-    }
-}
-
-/// A folder outside the repository that goes away again.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn with_sources() -> Result<Self, String> {
-        let folder = std::env::temp_dir().join(format!("luxor-readme-{}", std::process::id()));
-        let fail = |error: std::io::Error| format!("{}: {error}", folder.display());
-        fs::create_dir(&folder).map_err(fail)?;
-        let folder = Self(folder);
-        for file in checks::files()? {
-            let copy = folder.0.join(&file);
-            let parent = copy.parent().expect("it is inside the folder");
-            let copied = fs::create_dir_all(parent)
-                .and_then(|()| fs::copy(process::root().join(&file), &copy));
-            copied.map_err(|e| format!("{}: {e}", copy.display()))?;
-        }
-        Ok(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

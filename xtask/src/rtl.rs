@@ -72,7 +72,9 @@ fn engine(steps: &mut Steps) {
         process::run(with_fpga("clippy").args(["--all-targets", "--", "-D", "warnings"]))
     });
     steps.run_tests("engine fpga", || {
-        process::cargo_with_signals("test --locked --package luxor-engine-fpga --features designs")
+        let mut command = with_fpga("test");
+        command.args(["--test=conformance", "--test=cycles", "--test=model"]);
+        command
     });
     steps.run_tests("engine fpga: benches", || {
         let mut command = with_fpga("test");
@@ -89,15 +91,22 @@ fn engine(steps: &mut Steps) {
     });
 }
 
-/// A subcommand of `cargo` for all packages that have the engine: other features of
-/// `luxor-engine-fpga` would be another build of the model.
-fn with_fpga(subcommand: &str) -> Command {
+/// A subcommand of `cargo` for the packages that have the engine. The packages and features are
+/// the same for every subcommand, and chosen so that the dependencies have the features that they
+/// have in the whole workspace: cargo then builds neither them nor the model a second time.
+pub fn with_fpga(subcommand: &str) -> Command {
     let mut command = process::cargo_with_signals(subcommand);
-    command.args(["--locked", "--package=luxor-engine-fpga", "--package=luxor"]);
-    command.args([
-        "--package=luxor-bench",
-        "--features=luxor-engine-fpga/designs,luxor/fpga,luxor-bench/fpga",
-    ]);
+    command.arg("--locked");
+    for (package, feature) in [
+        ("luxor-engine-fpga", "designs"),
+        ("luxor-cli", "fpga"),
+        ("luxor-bench", "fpga"),
+        ("luxor-files", "testing"),
+        ("luxor-sector", "faulty"),
+    ] {
+        command.arg(format!("--package={package}"));
+        command.arg(format!("--features={package}/{feature}"));
+    }
     command
 }
 

@@ -294,7 +294,8 @@ pub fn ensure_cargo_tool(name: &str) -> Result<String, String> {
     if process::succeeds(cargo(subcommand).arg("--version")) {
         return Ok(String::new());
     }
-    process::run(cargo("install --locked").arg(name))
+    // Without optimisation, which would take longer than the tool runs.
+    process::run(cargo("install --locked --debug").arg(name))
 }
 
 /// A Python of the project's own in `folder`, with the packages that the file

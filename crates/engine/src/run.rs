@@ -87,7 +87,6 @@ impl DataUnitLen {
     ///
     /// # Errors
     /// [`RunError::UnitLen`] for 0, and for 4 GiB and more.
-    #[cfg(feature = "research")]
     #[doc(hidden)]
     pub const fn beyond_the_standard(bytes: usize) -> Result<Self, RunError> {
         if bytes == 0 || bytes > u32::MAX as usize {
