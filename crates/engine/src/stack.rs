@@ -186,7 +186,8 @@ mod locked {
         #[cfg(not(target_os = "linux"))]
         // SAFETY: as above.
         let is_locked = unsafe { libc::mlock(address, len) == 0 };
-        note_lock(is_locked);
+        // Of a stack whose bounds are not known nothing is locked, which is no success.
+        note_lock(is_locked && len > 0);
         (begin, len)
     }
 
