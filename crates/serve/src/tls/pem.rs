@@ -75,11 +75,13 @@ pub fn sections(
             let label = label(line, "-----BEGIN ")?;
             labels.iter().position(|known| known.as_bytes() == label)
         })?;
-        let mut body = Base64::new(text.len());
+        let is_end = |line: &[u8]| label(line, "-----END ") == Some(labels[found].as_bytes());
+        let body = lines.clone().take_while(|line| !is_end(line));
+        let mut body = Base64::new(body.map(<[u8]>::len).sum());
         loop {
             match lines.next() {
                 None => return Some(Err(PemError::MissingEnd)),
-                Some(line) if label(line, "-----END ") == Some(labels[found].as_bytes()) => break,
+                Some(line) if is_end(line) => break,
                 Some(line) => body.add(line),
             }
         }
