@@ -77,8 +77,13 @@ pub fn handle_signals() -> Result<()> {
         .chain(SIGRTMIN()..=SIGRTMAX())
         .filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let failed = |error| Error::io("cannot install the signal handlers", &error);
-    let set = SigSet::from_iter(wanted.clone().filter_map(|n| Signal::try_from(n).ok()));
-    let before = set
+    // Also the signals of faults, for which Rust has a handler: a fault of the thread itself ends
+    // the program although they are blocked. SIGTTIN and SIGTTOU have no handler, and stop a
+    // program that uses the terminal from the background.
+    let mut blocked = SigSet::all();
+    blocked.remove(Signal::SIGTTIN);
+    blocked.remove(Signal::SIGTTOU);
+    let before = blocked
         .thread_swap_mask(SigmaskHow::SIG_BLOCK)
         .map_err(|error| failed(error.into()))?;
     let _ = MASK_BEFORE.set(before);

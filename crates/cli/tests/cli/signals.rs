@@ -264,6 +264,38 @@ fn after_a_stop_a_passphrase_is_not_shown_either() {
     assert!(!screen.contains("secret"), "{screen}");
 }
 
+/// To call a handler, the kernel puts all registers on the stack, and there may be keys in them.
+#[test]
+fn handlers_run_on_one_thread_only() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    let mut child = luxor("encrypt --key-file key")
+        .args(FAST)
+        .args(["-", "volume"])
+        .current_dir(folder.path())
+        .stdin_from(Stdio::piped())
+        .spawn();
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(&bytes(20 << 20, 1)).unwrap();
+    let mut threads = Vec::new();
+    for task in fs::read_dir(format!("/proc/{}/task", child.id())).unwrap() {
+        let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        let field = |name: &str| {
+            let value = status.lines().find_map(|line| line.strip_prefix(name));
+            value.unwrap().trim().to_owned()
+        };
+        let mask = |name| u64::from_str_radix(&field(name), 16).unwrap();
+        // Two of the real-time signals are the C library's, which no program can block.
+        let handled = mask("SigCgt:") & !(0b11 << 31);
+        assert!(handled.count_ones() > 40, "{handled:x}");
+        if handled & !mask("SigBlk:") != 0 {
+            threads.push(field("Name:"));
+        }
+    }
+    assert_eq!(threads, ["signals"]);
+    assert_interrupted(child, Signal::SIGTERM, &folder, &["key"]);
+}
+
 /// The mask of blocked signals is inherited, and those that `luxor` handles are blocked in it.
 #[test]
 fn a_program_that_is_started_has_no_signals_blocked() {
