@@ -16,14 +16,17 @@ mod volume;
 
 use std::{
     ffi::{OsStr, OsString},
+    mem,
     num::NonZeroUsize,
     path::PathBuf,
     sync::Arc,
 };
 
 use clap::{
-    Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint,
+    Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint,
     builder::{PossibleValue, Resettable, StringValueParser, TypedValueParser},
+    error::ErrorKind,
+    parser::ValueSource,
 };
 
 pub use self::{
@@ -90,7 +93,7 @@ garble it, in units of 16 bytes, without Luxor or the kernel finding out.";
     after_long_help = const_str(&[AFTER_HELP, "\n\n", EXIT_CODES]),
 )]
 pub struct Cli {
-    /// Options that every command takes.
+    /// Options of several commands.
     #[command(flatten)]
     pub global: GlobalArgs,
     /// What to do.
@@ -98,7 +101,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// Options that every command takes.
+/// Options of several commands: [`General::taken_by`] says which command takes which.
 #[derive(Args, Debug)]
 pub struct GlobalArgs {
     /// Read the secret from FILE, every byte as it is; `-` is standard input
@@ -214,159 +217,114 @@ pub enum Command {
     Man(ManArgs),
 }
 
-/// The definition, with the options that mean nothing to a command hidden from
-/// its help. They are accepted everywhere, so that they can stand before the
-/// command.
+/// The general options, in groups: a command takes all options of a group, or none of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum General {
+    Key,
+    Header,
+    Policy,
+    Engine,
+    Threads,
+    Locks,
+    Progress,
+    Talk,
+}
+
+impl General {
+    fn of_option(id: &str) -> Self {
+        match id {
+            "key_file" | "keyfile_offset" | "keyfile_size" => Self::Key,
+            "header" => Self::Header,
+            "require_type" | "require_cipher" | "require_pbkdf" | "header_digest" => Self::Policy,
+            "engine" => Self::Engine,
+            "threads" => Self::Threads,
+            "disable_locks" => Self::Locks,
+            "progress_json" => Self::Progress,
+            "quiet" | "verbose" => Self::Talk,
+            _ => panic!("the general option {id} is in no group"),
+        }
+    }
+
+    /// What the command of this name takes.
+    fn taken_by(command: &str) -> &'static [Self] {
+        use General::{Engine, Header, Key, Locks, Policy, Progress, Talk, Threads};
+        match command {
+            "encrypt" => &[Key, Header, Engine, Threads, Locks, Progress, Talk],
+            "decrypt" => &[Key, Header, Policy, Engine, Threads, Locks, Progress, Talk],
+            "format" => &[Key, Header, Engine, Locks, Progress, Talk],
+            "dump" | "check" => &[Key, Header, Policy, Engine, Talk],
+            "key" => &[Key, Header, Policy, Engine, Locks, Talk],
+            "header" | "convert" | "erase" | "token" | "config" => &[Header, Policy, Locks, Talk],
+            "uuid" | "is-luks" => &[Header, Policy, Talk],
+            "mount" | "serve" => &[Key, Header, Policy, Engine, Threads, Talk],
+            "raw" => &[Key, Engine, Threads, Locks, Progress, Talk],
+            "engines" => &[Threads, Talk],
+            "bench" | "report" => &[Engine, Threads],
+            "completions" | "man" => &[Talk],
+            _ => panic!("the general options of {command} are not known"),
+        }
+    }
+}
+
+fn general_options(command: &clap::Command) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|arg| arg.is_global_set())
+}
+
+/// The definition, with the general options that a command does not take hidden from its help.
+/// The parser knows them everywhere, so that they can stand before the command.
 pub fn definition() -> clap::Command {
-    let mut command = Cli::command();
-    let global: Vec<_> = command
-        .get_arguments()
-        .filter(|arg| arg.is_global_set())
-        .cloned()
-        .collect();
-    for (name, hidden) in [
-        ("dump", &["threads", "progress_json"][..]),
-        ("check", &["threads", "progress_json"]),
-        ("header", NO_KEY),
-        ("convert", NO_KEY),
-        ("erase", NO_KEY),
-        ("key", &["threads", "progress_json"]),
-        ("token", NO_KEY),
-        ("config", NO_KEY),
-        ("uuid", NO_KEY),
-        ("is-luks", NO_KEY),
-        ("decrypt", &[]),
-        ("mount", &["progress_json"]),
-        ("serve", &["progress_json"]),
-        ("encrypt", POLICY),
-        (
-            "format",
-            &[
-                "require_type",
-                "require_cipher",
-                "require_pbkdf",
-                "header_digest",
-                "threads",
-            ],
-        ),
-        (
-            "raw",
-            &[
-                "header",
-                "require_type",
-                "require_cipher",
-                "require_pbkdf",
-                "header_digest",
-            ],
-        ),
-        (
-            "engines",
-            &[
-                "key_file",
-                "keyfile_offset",
-                "keyfile_size",
-                "header",
-                "require_type",
-                "require_cipher",
-                "require_pbkdf",
-                "header_digest",
-                "engine",
-                "progress_json",
-            ],
-        ),
-        ("bench", MEASURING),
-        ("report", MEASURING),
-        ("completions", ALL_BUT_QUIET),
-        ("man", ALL_BUT_QUIET),
-    ] {
+    let mut definition = Cli::command();
+    let general: Vec<_> = general_options(&definition).cloned().collect();
+    for command in definition.get_subcommands_mut() {
+        let name = command.get_name().to_owned();
+        let taken = General::taken_by(&name);
         // Clap gives a command no global option that it already has.
-        let own = global.iter().map(|arg| {
-            let is_hidden = match arg.get_id().as_str() {
-                "disable_locks" => !CHANGE_METADATA.contains(&name),
-                id => hidden.contains(&id),
-            };
-            let arg = arg.clone().hide(is_hidden);
+        let own = general.iter().map(|arg| {
+            let id = arg.get_id().as_str();
+            let arg = arg.clone().hide(!taken.contains(&General::of_option(id)));
             match arg.get_id().as_str() {
                 // What happens without it is said for the commands that need a secret.
-                "key_file" if !matches!(name, "encrypt" | "decrypt" | "format" | "key") => {
+                "key_file" if !matches!(&*name, "encrypt" | "decrypt" | "format" | "key") => {
                     arg.long_help(Resettable::Reset)
                 }
                 _ => arg,
             }
         });
-        command = command.mut_subcommand(name, |subcommand| subcommand.args(own));
+        *command = mem::take(command).args(own);
     }
-    command
+    definition
 }
-
-/// The commands that change the metadata of a volume, or overwrite them on a block device.
-const CHANGE_METADATA: &[&str] = &[
-    "key", "token", "config", "header", "convert", "erase", "format", "encrypt", "decrypt", "raw",
-];
-
-/// What means nothing where no key is needed.
-const NO_KEY: &[&str] = &[
-    "key_file",
-    "keyfile_offset",
-    "keyfile_size",
-    "engine",
-    "threads",
-    "progress_json",
-];
-
-const ALL_BUT_QUIET: &[&str] = &[
-    "key_file",
-    "keyfile_offset",
-    "keyfile_size",
-    "header",
-    "require_type",
-    "require_cipher",
-    "require_pbkdf",
-    "header_digest",
-    "engine",
-    "threads",
-    "progress_json",
-];
-
-/// All but what is measured, and with what.
-const MEASURING: &[&str] = &[
-    "key_file",
-    "keyfile_offset",
-    "keyfile_size",
-    "header",
-    "require_type",
-    "require_cipher",
-    "require_pbkdf",
-    "header_digest",
-    "progress_json",
-    "quiet",
-    "verbose",
-];
-
-/// What only commands that read a volume can hold it to.
-const POLICY: &[&str] = &[
-    "require_type",
-    "require_cipher",
-    "require_pbkdf",
-    "header_digest",
-];
 
 /// The command line, parsed.
 ///
 /// # Errors
-/// Clap's, which are also help and version texts.
+/// Clap's, which are also help and version texts; and a general option that the command does not
+/// take.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    let matches = definition().try_get_matches_from(args)?;
+    let mut definition = definition();
+    let matches = definition.try_get_matches_from_mut(args)?;
+    if let Some((name, _)) = matches.subcommand() {
+        let taken = General::taken_by(name);
+        let unused = general_options(&definition).find(|arg| {
+            let id = arg.get_id().as_str();
+            matches.value_source(id) == Some(ValueSource::CommandLine)
+                && !taken.contains(&General::of_option(id))
+        });
+        if let Some(option) = unused.and_then(Arg::get_long) {
+            let message =
+                format!("{name} has no option --{option}\n  See `luxor {name} --help`.\n");
+            return Err(clap::Error::raw(ErrorKind::UnknownArgument, message));
+        }
+    }
     Cli::from_arg_matches(&matches)
 }
 
-/// Whether the option that every command takes and that is called `name` has a value;
+/// Whether the general option that is called `name` has a value;
 /// `None` when there is no such option.
 #[must_use]
 pub fn general_option(name: &[u8]) -> Option<bool> {
     let command = Cli::command();
-    let mut general = command.get_arguments().filter(|arg| arg.is_global_set());
-    general
+    general_options(&command)
         .find(|arg| arg.get_long().is_some_and(|long| long.as_bytes() == name))
         .map(|arg| arg.get_action().takes_values())
 }
@@ -410,7 +368,7 @@ impl TypedValueParser for AnyName {
     fn parse_ref(
         &self,
         command: &clap::Command,
-        argument: Option<&clap::Arg>,
+        argument: Option<&Arg>,
         value: &OsStr,
     ) -> Result<String, clap::Error> {
         StringValueParser::new().parse_ref(command, argument, value)
@@ -448,6 +406,30 @@ mod tests {
             let cli = parsed(line).unwrap();
             assert_eq!(cli.global.threads, Some(3), "{line}");
             assert!(cli.global.quiet);
+        }
+    }
+
+    #[test]
+    fn an_option_that_means_nothing_to_the_command_is_refused() {
+        for (line, option) in [
+            ("luxor --threads 3 dump volume", "--threads"),
+            ("luxor dump --progress-json volume", "--progress-json"),
+            (
+                "luxor encrypt --require-cipher aes-xts-plain64 in out",
+                "--require-cipher",
+            ),
+            (
+                "luxor header --key-file key backup volume copy",
+                "--key-file",
+            ),
+            ("luxor header backup --engine auto volume copy", "--engine"),
+            ("luxor serve --disable-locks volume", "--disable-locks"),
+            ("luxor completions --header header bash", "--header"),
+        ] {
+            let error = parsed(line).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::UnknownArgument, "{line}");
+            let text = error.to_string();
+            assert!(text.contains(&format!("has no option {option}")), "{text}");
         }
     }
 

@@ -65,7 +65,6 @@ fn run(cli: &Cli) -> Result<()> {
         console.note("memory for secrets could not be locked (see `ulimit -l`)");
     });
     luxor::engines::check(&cli.global.context(console))?;
-    check_policy_is_used(cli)?;
     if cli.global.progress_json {
         console::check()?;
     }
@@ -92,40 +91,6 @@ fn run(cli: &Cli) -> Result<()> {
         Command::Completions(args) => commands::generate::completions(args),
         Command::Man(args) => commands::generate::man(args),
     }
-}
-
-/// A requirement that nothing is held to would be worse than none.
-fn check_policy_is_used(cli: &Cli) -> Result<()> {
-    let reads_volume = match &cli.command {
-        Command::Decrypt(_)
-        | Command::Dump(_)
-        | Command::Check(_)
-        | Command::Header(_)
-        | Command::Convert(_)
-        | Command::Erase(_)
-        | Command::Key(_)
-        | Command::Token(_)
-        | Command::Config(_)
-        | Command::Uuid(_)
-        | Command::IsLuks(_)
-        | Command::Mount(_)
-        | Command::Serve(_) => true,
-        Command::Encrypt(_)
-        | Command::Format(_)
-        | Command::Raw(_)
-        | Command::Engines(_)
-        | Command::Bench(_)
-        | Command::Report(_)
-        | Command::Completions(_)
-        | Command::Man(_) => false,
-    };
-    if reads_volume || cli.global.policy.is_empty() {
-        return Ok(());
-    }
-    Err(Error::failure(
-        "--require-cipher, --require-pbkdf and --header-digest are for commands that read a \
-         volume's header",
-    ))
 }
 
 /// What the parser has to say: help and version on standard output with exit

@@ -169,8 +169,8 @@ fn options_are_read_as_cryptsetup_reads_them() {
         ),
         // General options of ours.
         (
-            "luxor --threads 2 luksUUID --engine=auto v",
-            "luxor uuid --threads 2 --engine=auto -- v",
+            "luxor --disable-locks luksRemoveKey --engine=auto v",
+            "luxor key remove --disable-locks --engine=auto -- v",
         ),
         ("luxor luksAddKey -?", "luxor key add --help"),
     ] {
