@@ -41,6 +41,9 @@ const SYNTAX: &str = "cryptsetup reads what looks like JSON and is none by RFC 8
 const C_TEXT: &str = "a text of C ends at a zero character, and no program writes one: two \
                       programs would see two things";
 
+const C_NUMBER: &str = "the C library reads a number behind spaces or a sign, and no program writes \
+                        one";
+
 const LUKS1_LATE: &str = "cryptsetup shows it, and opens it if the kernel or its library has it; a \
                           LUKS1 header has no checksum, so that what is not known is damage";
 
@@ -86,6 +89,7 @@ const STRICTER: &[(&str, &str)] = &[
     ),
     ("JSON: expected value", SYNTAX),
     ("JSON: expected ident", SYNTAX),
+    ("JSON: expected `", SYNTAX),
     ("JSON: key must be a string", SYNTAX),
     ("JSON: invalid number", SYNTAX),
     ("JSON: trailing comma", SYNTAX),
@@ -107,11 +111,23 @@ const STRICTER: &[(&str, &str)] = &[
     ),
     ("has a zero character", C_TEXT),
     ("decimal digits, below #^#, and is \"#\\#", C_TEXT),
+    ("decimal digits, below #^#, and is \"dynamic\\#", C_TEXT),
+    ("decimal digits, below #^#, and is \"+#", C_NUMBER),
+    ("decimal digits, below #^#, and is \" #", C_NUMBER),
     ("an object's number as a text, and is \"#\\#", C_TEXT),
     (
         "keyslot # belongs to # digests",
         "cryptsetup counts those of keyslots of type luks2 only; the state of a re-encryption is \
          not relied on without its digest",
+    ),
+    (
+        "before the keyslots area's end",
+        "cryptsetup looks at the parts of the data that are in use, and not at those that a \
+         re-encryption ends with",
+    ),
+    (
+        "belongs to # digests, and must belong to exactly one",
+        "cryptsetup takes the first; the key of the data would depend on the order of the digests",
     ),
     (
         "area.shift_size is missing",
@@ -174,11 +190,26 @@ const LOOSER: &[(&str, &str, &str)] = &[
         "such a part of the data is shown, and never opened",
     ),
     (
+        "Illegal sector size",
+        "",
+        "a part of the data with an unknown cipher is shown, and never opened, whatever its other \
+         fields say",
+    ),
+    (
+        "device size # sectors, header size # sectors. # Releasing",
+        "",
+        BEHIND_THE_END,
+    ),
+    ("# Invalid offset # in keyslot #", "", BEHIND_THE_END),
+    (
         "Segment integrity",
         "",
         "a segment with integrity tags is shown, and never opened, whatever these are",
     ),
 ];
+
+const BEHIND_THE_END: &str = "the areas of LUKS1's keyslots end behind the end of the file, as when it \
+                              was cut off: it is shown, and what is not there cannot be opened";
 
 const UNKNOWN: &str = "a newer cryptsetup may know the type: the keyslot is shown, and never \
                        opened, and its other fields are not looked at";
@@ -348,15 +379,20 @@ fn verdicts(bytes: &[u8], len: u64, file: &Path) -> (Verdict, Verdict) {
         Verdict::Refused(String::new())
     } else {
         let output = dump(&["--debug"]);
-        let lines = String::from_utf8_lossy(&output.stdout).into_owned();
-        let lines = lines
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let lines = text
             .lines()
             .skip_while(|line| !line.contains("(in-memory)"));
         let lines: Vec<_> = lines
             .skip(1)
             .take_while(|line| !line.contains("epairing"))
             .collect();
-        Verdict::Refused(without_numbers(&lines.join(" ")))
+        // LUKS1 has no copies, and all lines are about the one header.
+        let words = match lines.as_slice() {
+            [] => text.replace('\n', " "),
+            lines => lines.join(" "),
+        };
+        Verdict::Refused(without_numbers(&words))
     };
     (ours, theirs)
 }
