@@ -69,6 +69,9 @@ fn hint(error: &Error) -> Option<String> {
     if let Some(NotLocked { source, .. }) = source.downcast_ref() {
         return match source {
             LockError::UnderLoop { device } => Some(format!("Name {device} instead.")),
+            LockError::BesideLoop { device } => Some(format!(
+                "Detach one of the two first: losetup --detach {device}."
+            )),
             LockError::Held(_) => Some(
                 "Run the command again when that program has ended; lslocks shows it.".to_owned(),
             ),

@@ -13,7 +13,7 @@ use std::{
 
 use luxor_engine::{Backend, SecretBytes};
 use luxor_files::{
-    Input, MetadataChange, PipedHeader, Role, lock_to_read,
+    Input, MetadataChange, PipedHeader, Role, Unusable, lock_to_read,
     locks::{Lock, ReencryptionLock},
     path_name,
 };
@@ -460,18 +460,17 @@ pub fn begin_change(input: &Input, disable_locks: bool) -> Result<MetadataChange
     Ok(change?)
 }
 
-/// Refuses a device that is mounted or that something else lies upon: for changes
-/// after which it begins otherwise than its user knows.
+/// Keeps a device from being used by others until the file is dropped
+/// ([`MetadataChange::exclusive`]).
 ///
 /// # Errors
 /// When it is in use.
-pub fn check_unused(change: &MetadataChange<'_>) -> Result<()> {
+pub fn exclusive(change: &MetadataChange<'_>) -> Result<Option<File>> {
     let name = path_name(change.path());
-    match change.user() {
-        Ok(None) => Ok(()),
-        Ok(Some(user)) => Err(Error::new(ErrorClass::Busy, format!("{name} is {user}"))),
-        Err(error) => Err(Error::io(format!("cannot read {name}"), &error)),
-    }
+    change.exclusive().map_err(|error| match error {
+        Unusable::InUse(user) => Error::new(ErrorClass::Busy, format!("{name} is {user}")),
+        Unusable::Io(error) => Error::io(format!("cannot open {name}"), &error),
+    })
 }
 
 /// Whether the file begins as a LUKS1 header does. What cannot be read is none.

@@ -6,6 +6,7 @@
 use std::{
     ffi::OsString,
     fs::{self, Metadata},
+    ops::Range,
     os::unix::{
         ffi::OsStringExt,
         fs::{FileTypeExt, MetadataExt},
@@ -164,6 +165,44 @@ pub fn loop_over(below: FileIdentity) -> Option<String> {
     Some(format!("/dev/{}", device.file_name()?.display()))
 }
 
+/// A loop device that shows a part of the device `rdev` too, because both lie upon the same part of
+/// one file: `/dev/loop1`.
+#[must_use]
+pub fn loop_beside(rdev: u64) -> Option<String> {
+    let (file, part) = backing_part(rdev)?;
+    let own = FileIdentity::Device { rdev }.foundations();
+    let device = entries(Path::new("/sys/block"))
+        .into_iter()
+        .find(|device| {
+            device_number(&device.join("dev")).is_some_and(|rdev| {
+                !own.contains(&FileIdentity::Device { rdev })
+                    && backing_part(rdev).is_some_and(|(other, range)| {
+                        other == file && range.start < part.end && part.start < range.end
+                    })
+            })
+        })?;
+    Some(format!("/dev/{}", device.file_name()?.display()))
+}
+
+/// The backing file of a loop device or of a partition of one, and which of its bytes the device
+/// shows.
+fn backing_part(rdev: u64) -> Option<(FileIdentity, Range<u64>)> {
+    let folder = sysfs(rdev);
+    let number = |name: &str| -> Option<u64> {
+        let text = fs::read_to_string(folder.join(name)).ok()?;
+        text.trim().parse().ok()
+    };
+    // In sectors of 512 bytes, whatever the device's own are.
+    let len = number("size")? * 512;
+    let (file, begin) = if folder.join("partition").exists() {
+        let (file, disk) = backing_part(device_number(&folder.join("../dev"))?)?;
+        (file, disk.start + number("start")? * 512)
+    } else {
+        (backing_file(&folder)?, number("loop/offset")?)
+    };
+    Some((file, begin..begin + len))
+}
+
 /// Where one of `devices` is mounted, from the lines of proc(5)'s `mountinfo`.
 fn mounted_at(mounts: &[u8], devices: &[u64]) -> Option<PathBuf> {
     mounts.split(|&b| b == b'\n').find_map(|line| {
@@ -277,6 +316,29 @@ mod tests {
             user(rdev).unwrap(),
             format!("in use by {}", above.0.display())
         );
+    }
+
+    #[test]
+    fn loop_devices_over_one_part_of_a_file_are_found() {
+        let _alone = alone();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(4 << 20).unwrap();
+        let rdev = |device: &Loop| fs::metadata(&device.0).unwrap().rdev();
+        let beside = |device: &Loop| loop_beside(rdev(device));
+        let name = |device: &Loop| Some(device.0.to_str().unwrap().to_owned());
+
+        let first = Loop::with(file.path(), &["--sizelimit", "1048576"]);
+        let behind = Loop::with(file.path(), &["--offset", "1048576"]);
+        assert_eq!((beside(&first), beside(&behind)), (None, None));
+        let across = Loop::with(
+            file.path(),
+            &["--offset", "524288", "--sizelimit", "524288"],
+        );
+        assert_eq!(
+            (beside(&first), beside(&across)),
+            (name(&across), name(&first))
+        );
+        assert_eq!(beside(&behind), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io,
     os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt},
-    path::Path,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -136,7 +136,7 @@ fn range(kind: i32, start: i64, len: i64) -> libc::flock {
 #[derive(Debug)]
 pub struct MetadataLock {
     _node: Option<Flock<File>>,
-    _named: Option<Flock<File>>,
+    _named: Option<NamedLock>,
 }
 
 /// Why metadata are not locked.
@@ -161,6 +161,12 @@ pub enum LockError {
         /// Its name: `/dev/loop0`.
         device: String,
     },
+    /// Another loop device shows the same part of one file, through another cache.
+    #[error("{device} lies over the same part of the same file")]
+    BesideLoop {
+        /// Its name: `/dev/loop0`.
+        device: String,
+    },
     /// Any other error of the system.
     #[error("{}", io_words(.0))]
     Io(#[source] io::Error),
@@ -175,19 +181,15 @@ impl MetadataLock {
     /// # Errors
     /// All but [`LockError::Missing`].
     pub fn to_read(file: &File, is_shared: bool) -> Result<Self, LockError> {
-        let optional = |result| match result {
-            Err(LockError::Missing { .. }) => Ok(None),
-            result => result.map(Some),
-        };
         let how = FlockArg::LockSharedNonblock;
         Ok(Self {
             _node: if is_shared {
                 None
             } else {
-                optional(lock_node(file, how))?
+                optional(lock_node(file, how), || false)?
             },
             _named: match lock_name(file).map_err(LockError::Io)? {
-                Some(name) => optional(lock_device(Path::new(FOLDER), &name, how))?,
+                Some(name) => optional(lock_device(Path::new(FOLDER), &name, how), || false)?,
                 None => None,
             },
         })
@@ -200,20 +202,28 @@ impl MetadataLock {
     /// # Errors
     /// All of [`LockError`].
     pub fn to_change(file: &File, is_needed: impl Fn(Lock) -> bool) -> Result<Self, LockError> {
-        let unless_needed = |lock, result| match result {
-            Err(LockError::Missing { .. }) if !is_needed(lock) => Ok(None),
-            result => result.map(Some),
-        };
         let how = FlockArg::LockExclusiveNonblock;
         Ok(Self {
-            _node: unless_needed(Lock::Node, lock_node(file, how))?,
+            _node: optional(lock_node(file, how), || is_needed(Lock::Node))?,
             _named: match lock_name(file).map_err(LockError::Io)? {
                 Some(name) => {
-                    unless_needed(Lock::Named, lock_device(Path::new(FOLDER), &name, how))?
+                    let lock = lock_device(Path::new(FOLDER), &name, how);
+                    optional(lock, || is_needed(Lock::Named))?
                 }
                 None => None,
             },
         })
+    }
+}
+
+/// A lock that cannot be had is done without, unless it is needed.
+fn optional<T>(
+    lock: Result<T, LockError>,
+    is_needed: impl FnOnce() -> bool,
+) -> Result<Option<T>, LockError> {
+    match lock {
+        Err(LockError::Missing { .. }) if !is_needed() => Ok(None),
+        lock => lock.map(Some),
     }
 }
 
@@ -253,7 +263,7 @@ fn lock_node(file: &File, how: FlockArg) -> Result<Flock<File>, LockError> {
     patiently(|| flock(file.try_clone()?, how), PATIENCE, missing)
 }
 
-fn lock_device(folder: &Path, name: &str, how: FlockArg) -> Result<Flock<File>, LockError> {
+fn lock_device(folder: &Path, name: &str, how: FlockArg) -> Result<NamedLock, LockError> {
     let missing = |source| LockError::Missing {
         what: folder.join(name).display().to_string(),
         source,
@@ -262,11 +272,11 @@ fn lock_device(folder: &Path, name: &str, how: FlockArg) -> Result<Flock<File>, 
 }
 
 /// Tries again while another program has the lock, for `patience` at most.
-fn patiently(
-    lock: impl Fn() -> io::Result<Flock<File>>,
+fn patiently<T>(
+    lock: impl Fn() -> io::Result<T>,
     patience: Duration,
     missing: impl FnOnce(io::Error) -> LockError,
-) -> Result<Flock<File>, LockError> {
+) -> Result<T, LockError> {
     let begun = Instant::now();
     loop {
         match lock() {
@@ -285,7 +295,7 @@ fn patiently(
 /// until dropped. cryptsetup has it exclusively while it re-encrypts, and does not wait.
 #[derive(Debug)]
 pub struct ReencryptionLock {
-    _held: Option<Flock<File>>,
+    _held: Option<NamedLock>,
 }
 
 impl ReencryptionLock {
@@ -334,8 +344,31 @@ fn is_missing(error: &io::Error) -> bool {
     )
 }
 
+/// A locked file that stands for something else. It is removed with the last lock, as cryptsetup
+/// does it.
+#[derive(Debug)]
+struct NamedLock {
+    held: Flock<File>,
+    path: PathBuf,
+}
+
+impl Drop for NamedLock {
+    fn drop(&mut self) {
+        let is_last = self.held.relock(FlockArg::LockExclusiveNonblock).is_ok();
+        if is_last && matches!(is_named(&self.held, &self.path), Ok(true)) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Whether the open file is the one that has this name.
+fn is_named(file: &File, path: &Path) -> io::Result<bool> {
+    let (named, file) = (fs::metadata(path)?, file.metadata()?);
+    Ok((file.dev(), file.ino()) == (named.dev(), named.ino()))
+}
+
 /// Locks a file that stands for something else.
-fn lock_named(folder: &Path, name: &str, how: FlockArg) -> io::Result<Flock<File>> {
+fn lock_named(folder: &Path, name: &str, how: FlockArg) -> io::Result<NamedLock> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
         _ => {}
@@ -353,12 +386,8 @@ fn lock_named(folder: &Path, name: &str, how: FlockArg) -> io::Result<Flock<File
         // The program that releases the last lock removes the file: what was locked here
         // may be one that no other program will see.
         let held = flock(file, how)?;
-        let Ok(named) = fs::metadata(&path) else {
-            continue;
-        };
-        let locked = held.metadata()?;
-        if (locked.dev(), locked.ino()) == (named.dev(), named.ino()) {
-            return Ok(held);
+        if matches!(is_named(&held, &path), Ok(true)) {
+            return Ok(NamedLock { held, path });
         }
     }
 }
@@ -554,13 +583,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let uuid = "11111111-2222-4333-8444-555555555555";
         let lock = || ReencryptionLock::within(folder.path(), uuid).unwrap();
-        let name = format!("LN_LUKS2-reencryption-{uuid}");
-        let file = opened_new(&folder.path().join(&name));
+        let path = folder.path().join(format!("LN_LUKS2-reencryption-{uuid}"));
+        let file = opened_new(&path);
         let (first, second) = (lock().unwrap(), lock().unwrap());
         assert!(file.try_lock().is_err());
         drop(first);
         assert!(file.try_lock().is_err());
         drop(second);
+        assert!(!path.exists(), "the last lock takes the file with it");
+        let file = opened_new(&path);
         file.try_lock().unwrap();
         assert!(lock().is_none(), "it does not wait");
         file.unlock().unwrap();
@@ -572,7 +603,7 @@ mod tests {
                 .unwrap()
                 .is_some()
         );
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]
@@ -596,7 +627,7 @@ mod tests {
             fs::write(&path, "").unwrap();
             drop(first);
             let second = receiver.recv_timeout(Duration::from_secs(10)).unwrap();
-            let locked = second.metadata().unwrap().ino();
+            let locked = second.held.metadata().unwrap().ino();
             assert_eq!(locked, fs::metadata(&path).unwrap().ino());
         });
     }

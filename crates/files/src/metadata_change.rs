@@ -2,11 +2,17 @@
 //! A volume whose metadata are changed in place.
 
 use std::{
+    fs::{File, OpenOptions},
     io,
+    os::{
+        fd::AsRawFd,
+        unix::fs::{FileTypeExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
 };
 
 use luxor_sector::Storage;
+use nix::libc;
 
 use crate::{
     block_device::{self, FileIdentity},
@@ -33,16 +39,22 @@ impl<'a> MetadataChange<'a> {
     ///
     /// # Errors
     /// [`NotLocked`], when another program holds a lock for 30 seconds, when a needed one
-    /// cannot be taken, or when a loop device lies over `input`.
+    /// cannot be taken, or when a loop device lies over `input`, or beside it over the same file.
     pub fn begin(input: &'a Input, is_needed: impl Fn(Lock) -> bool) -> Result<Self, NotLocked> {
         let not_locked = |source| NotLocked::new(input.path(), source);
         let lock = MetadataLock::to_change(input.file(), is_needed).map_err(not_locked)?;
         let metadata = input.file().metadata();
         let metadata = metadata.map_err(|error| not_locked(LockError::Io(error)))?;
-        match FileIdentity::of(&metadata).and_then(block_device::loop_over) {
-            Some(device) => Err(not_locked(LockError::UnderLoop { device })),
-            None => Ok(Self { input, _lock: lock }),
+        let identity = FileIdentity::of(&metadata);
+        if let Some(device) = identity.and_then(block_device::loop_over) {
+            return Err(not_locked(LockError::UnderLoop { device }));
         }
+        if let Some(FileIdentity::Device { rdev }) = identity
+            && let Some(device) = block_device::loop_beside(rdev)
+        {
+            return Err(not_locked(LockError::BesideLoop { device }));
+        }
+        Ok(Self { input, _lock: lock })
     }
 
     /// As it was named.
@@ -57,14 +69,42 @@ impl<'a> MetadataChange<'a> {
         self.input.file()
     }
 
-    /// Who uses it, in words: for changes after which a device begins otherwise than the
-    /// system knows.
+    /// Keeps others from mounting or using a block device until the file is dropped: for changes
+    /// after which the device begins otherwise than the system knows. `None` for a regular file.
     ///
     /// # Errors
-    /// When its metadata cannot be read.
-    pub fn user(&self) -> io::Result<Option<String>> {
-        Ok(block_device::user_of(&self.input.file().metadata()?))
+    /// [`Unusable::InUse`] when something uses the device or the file already.
+    pub fn exclusive(&self) -> Result<Option<File>, Unusable> {
+        let file = self.input.file();
+        let metadata = file.metadata().map_err(Unusable::Io)?;
+        if let Some(user) = block_device::user_of(&metadata) {
+            return Err(Unusable::InUse(user));
+        }
+        if !metadata.file_type().is_block_device() {
+            return Ok(None);
+        }
+        // The same device, whatever has its name by now.
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_EXCL)
+            .open(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        match opened {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                Err(Unusable::InUse("in use".to_owned()))
+            }
+            Err(error) => Err(Unusable::Io(error)),
+        }
     }
+}
+
+/// Why nothing else may be made of a file or device now.
+#[derive(Debug)]
+pub enum Unusable {
+    /// By whom it is used, in words: `mounted at /srv`.
+    InUse(String),
+    /// What the system said.
+    Io(io::Error),
 }
 
 /// Waits for the lock under which the metadata of `input` are read whole. Standard input's
@@ -93,9 +133,10 @@ impl NotLocked {
     #[must_use]
     pub fn class(&self) -> FileErrorClass {
         match &self.source {
-            LockError::Held(_) | LockError::Missing { .. } | LockError::UnderLoop { .. } => {
-                FileErrorClass::Busy
-            }
+            LockError::Held(_)
+            | LockError::Missing { .. }
+            | LockError::UnderLoop { .. }
+            | LockError::BesideLoop { .. } => FileErrorClass::Busy,
             LockError::Io(source) => source.into(),
         }
     }

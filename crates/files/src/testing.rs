@@ -34,8 +34,18 @@ impl Loop {
     /// When `losetup` fails.
     #[must_use]
     pub fn with_sectors(file: &Path, bytes: u32) -> Self {
+        Self::with(file, &["--sector-size", &bytes.to_string()])
+    }
+
+    /// With these options of `losetup`.
+    ///
+    /// # Panics
+    /// When `losetup` fails.
+    #[must_use]
+    pub fn with(file: &Path, options: &[&str]) -> Self {
         let output = Command::new("losetup")
-            .args(["--find", "--show", "--sector-size", &bytes.to_string()])
+            .args(["--find", "--show"])
+            .args(options)
             .arg(file)
             .output();
         let output = output.unwrap();

@@ -9,7 +9,7 @@ use crate::{
     confirm::confirm,
     console::Console,
     error::{Error, Result},
-    volume::{Volume, check_unused},
+    volume::{Volume, exclusive},
 };
 
 /// Makes a volume one of the other LUKS version, in place.
@@ -38,7 +38,7 @@ pub fn run(args: &ConvertArgs, global: &GlobalArgs, console: Console) -> Result<
         confirm(&warning, "--batch-mode")?;
     }
     let change = volume.begin_change()?;
-    check_unused(&change)?;
+    let _exclusive = exclusive(&change)?;
     let converted = match volume.header.clone() {
         VolumeHeader::Luks1(header) => header.convert_to_luks2(change.storage()).map(drop),
         VolumeHeader::Luks2(header) => header

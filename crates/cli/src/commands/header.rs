@@ -22,7 +22,7 @@ use crate::{
     console::{self, Console},
     contents,
     error::{Error, Result},
-    volume::{Volume, begin_change, check_policy, check_unused},
+    volume::{Volume, begin_change, check_policy, exclusive},
 };
 
 /// Backs up, restores or identifies a header.
@@ -99,9 +99,8 @@ fn restore(args: &HeaderRestoreArgs, global: &GlobalArgs, console: Console) -> R
         ))
         .hint("Restore once more."));
     }
-    if replaced.misfits.iter().any(is_no_header) {
-        check_unused(&change)?;
-    }
+    let is_replaced = replaced.misfits.iter().any(is_no_header);
+    let _exclusive = is_replaced.then(|| exclusive(&change)).transpose()?;
     backup
         .restore(change.storage(), args.force || replaced.is_empty())
         .map_err(|error| match &error {

@@ -290,10 +290,12 @@ fn nobody_reencrypts_what_is_given_out() {
         let file = File::open(&lock).unwrap();
         assert!(file.try_lock().is_err());
         drop(export);
+        assert!(!Path::new(&lock).exists(), "the last lock takes it with it");
+        let file = File::create(&lock).unwrap();
         file.try_lock().unwrap();
         refused(folder, &line, ErrorClass::Busy, "re-encrypting it just now");
+        fs::remove_file(&lock).unwrap();
     }
-    fs::remove_file(lock).unwrap();
 }
 
 #[test]

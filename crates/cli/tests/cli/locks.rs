@@ -208,10 +208,17 @@ fn a_device_is_overwritten_under_the_locks() {
     let moment = || thread::sleep(Duration::from_millis(600));
     for path in [name, &named] {
         let lock = || {
-            let file = File::options();
-            let file = file.clone().read(true).write(true).open(path).unwrap();
-            file.lock().unwrap();
-            file
+            let mut options = File::options();
+            // The last lock takes cryptsetup's file with it.
+            options.read(true).write(true).create(path != name);
+            loop {
+                let file = options.open(path).unwrap();
+                file.lock().unwrap();
+                let named = fs::metadata(path).map(|named| named.ino());
+                if named.is_ok_and(|ino| ino == file.metadata().unwrap().ino()) {
+                    return file;
+                }
+            }
         };
         for name in ["plain", "secret"] {
             let _ = fs::remove_file(folder.join(name));
@@ -293,6 +300,55 @@ fn a_file_under_a_loop_device_is_changed_there() {
     fs::rename(folder.join("other"), folder.join("key")).unwrap();
     fs::rename(folder.join("third"), folder.join("other")).unwrap();
     change("image");
+}
+
+/// Each has its own lock, and a cache that does not see what the other one writes.
+#[test]
+fn one_of_two_loop_devices_over_a_file_is_not_changed() {
+    let (folder, device) = prepared("luks2");
+    let twin = Loop::of(&folder.join("image"));
+    let before = fs::read(folder.join("image")).unwrap();
+    for line in CHANGES {
+        luxor(&format!("{line} {}", device.name()))
+            .current_dir(folder.path())
+            .fails(5, &format!("losetup --detach {}", twin.0));
+    }
+    assert!(fs::read(folder.join("image")).unwrap() == before);
+    drop(twin);
+    luxor(CHANGES[1])
+        .args(FAST)
+        .arg(device.name())
+        .current_dir(folder.path())
+        .ok();
+}
+
+/// What makes another thing of a device, as `encrypt --force` does, wants it for itself too.
+#[test]
+fn a_header_is_not_restored_under_another_program() {
+    let (folder, device) = prepared("luks2");
+    let run = |line: &str| luxor(line).current_dir(folder.path());
+    run(&format!("header backup {} backup", device.name())).ok();
+    let open = || {
+        let mut options = File::options();
+        options.read(true).write(true).custom_flags(libc::O_EXCL);
+        options.open(device.name())
+    };
+    let held = open().unwrap();
+    held.write_all_at(&[0; 1 << 16], 0).unwrap();
+    let restore = format!(
+        "header restore --quiet --batch-mode --force {} backup",
+        device.name()
+    );
+    run(&restore).fails(5, "is in use");
+    drop(held);
+    // A process that another test is just starting has it for a moment.
+    let begun = Instant::now();
+    while open().is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        thread::sleep(Duration::from_millis(5));
+    }
+    run(&restore).ok();
+    assert!(opens(&device, &folder, "key"));
 }
 
 #[test]
