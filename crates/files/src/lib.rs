@@ -39,6 +39,6 @@ pub use display::{io_words, is_shown, path_name};
 pub use error_class::FileErrorClass;
 pub use input::{Input, InputError, Role};
 pub use metadata_change::{MetadataChange, NotLocked, Unusable, lock_to_read};
-pub use output::{Output, OutputError, OutputOptions};
+pub use output::{Needed, Output, OutputError, OutputOptions, check_not_needed};
 pub use piped_header::PipedHeader;
 pub use same_file::is_same_file;

@@ -11,7 +11,7 @@ mod sparse;
 mod whole_file;
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Write},
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
@@ -29,6 +29,7 @@ use crate::{
     display::{io_words, name_or},
     error_class::FileErrorClass,
     input::Input,
+    is_same_file,
     locks::{Access, LockError, MetadataLock, lock_data},
     metadata_change::NotLocked,
     output::{
@@ -53,6 +54,9 @@ pub struct OutputOptions<'a> {
     pub mode: u32,
     /// What is read meanwhile: the output must be something else.
     pub known_input: Option<&'a Input>,
+    /// Other files that the command reads, if it reads them, each with what it is in words: the
+    /// output must be none of them.
+    pub needed: Needed<'a>,
     /// Whether runs of zeros of 64 KiB and more become holes in a regular file.
     pub sparse: bool,
     /// Whether LUKS2 metadata are written, in place of which a block device may have others.
@@ -69,6 +73,7 @@ impl Default for OutputOptions<'_> {
             is_one_of_two: false,
             mode: 0o600,
             known_input: None,
+            needed: &[],
             sparse: false,
             becomes_luks2: false,
             disable_locks: false,
@@ -114,6 +119,7 @@ impl Output {
             path: path_of(),
             source,
         };
+        check_not_needed(path, options.needed)?;
         if path == Path::new("-") {
             let file = standard_streams::stdout().map_err(failed)?;
             let metadata = file.metadata().map_err(failed)?;
@@ -128,6 +134,7 @@ impl Output {
             EntryError::MissingFolder => OutputError::MissingFolder { path: path_of() },
             EntryError::Folder => OutputError::Folder { path: path_of() },
             EntryError::ForeignLink => OutputError::ForeignLink { path: path_of() },
+            EntryError::Nameless => OutputError::Nameless { path: path_of() },
             EntryError::Io(source) => failed(source),
         })?;
         let kind = match &entry.found {
@@ -153,7 +160,7 @@ impl Output {
                 }
             }
             found => {
-                remove_left_overs(&entry.folder, &entry.name);
+                remove_left_overs(&entry.folder, &entry.name, &kept(options));
                 let old = match found {
                     Some(found) => {
                         check_not_input(path, found.identity(), options)?;
@@ -347,6 +354,35 @@ impl Write for Output {
     }
 }
 
+/// Files that a command reads, each with what it is in words, such as "the key file".
+pub type Needed<'a> = &'a [(&'static str, Option<&'a Path>)];
+
+/// Refuses an `output` that is one of the `needed` files.
+///
+/// # Errors
+/// [`OutputError::IsNeeded`].
+pub fn check_not_needed(output: &Path, needed: Needed<'_>) -> Result<(), OutputError> {
+    if output == Path::new("-") {
+        return Ok(());
+    }
+    let is_output = |path: Option<&Path>| path.is_some_and(|path| is_same_file(output, path));
+    match needed.iter().find(|(_, path)| is_output(*path)) {
+        Some(&(what, _)) => Err(OutputError::IsNeeded {
+            path: output.to_owned(),
+            what,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// The files that the command reads, which are no left-overs of another run.
+fn kept(options: &OutputOptions<'_>) -> Vec<FileIdentity> {
+    let needed = options.needed.iter().filter_map(|(_, path)| *path);
+    let needed = needed.filter_map(|path| FileIdentity::of(&fs::metadata(path).ok()?));
+    let input = options.known_input.and_then(Input::identity);
+    needed.chain(input).collect()
+}
+
 /// Refuses the file or device that is read at the same time.
 fn check_not_input(
     path: &Path,
@@ -456,6 +492,15 @@ pub enum OutputError {
         /// As it was named.
         path: PathBuf,
     },
+    /// An open file without a name, which nothing can replace.
+    #[error(
+        "{} is an open file without a name, which cannot be replaced",
+        shown(path)
+    )]
+    Nameless {
+        /// As it was named.
+        path: PathBuf,
+    },
     /// It is a block device, and force was not asked for.
     #[error("{} is a block device{}", shown(path), on_it(found))]
     IsDevice {
@@ -498,6 +543,14 @@ pub enum OutputError {
     IsInput {
         /// As it was named.
         path: PathBuf,
+    },
+    /// It is something else that the command reads.
+    #[error("{} is {what} too: the output has to be another file", shown(path))]
+    IsNeeded {
+        /// As it was named.
+        path: PathBuf,
+        /// What it is, in words.
+        what: &'static str,
     },
     /// A device has fewer bytes.
     #[error("{} has {capacity} bytes, and {needed} are needed", shown(path))]
@@ -542,7 +595,9 @@ impl OutputError {
             Self::NotLocked(error) => error.class(),
             Self::MissingFolder { .. } => FileErrorClass::Missing,
             Self::Folder { .. }
+            | Self::Nameless { .. }
             | Self::IsInput { .. }
+            | Self::IsNeeded { .. }
             | Self::TooSmall { .. }
             | Self::Create { .. }
             | Self::Finish { .. } => FileErrorClass::Failure,

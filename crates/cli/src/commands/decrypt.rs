@@ -13,7 +13,7 @@ use luxor_sector::{
 
 use crate::{
     args::{DecryptArgs, GlobalArgs, Sparse},
-    commands::{check_not_needed, inputs, stream_error},
+    commands::{inputs, stream_error},
     console::Console,
     contents::warn_of_contents,
     error::{Error, Result},
@@ -32,16 +32,13 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
     let input = Input::open(&args.input, Role::Data)?;
     let input_name = input.name();
     let secrets = SecretSource::new(global, &inputs("INPUT", &args.input, global), console)?;
-    check_not_needed(
-        &args.output,
-        &[
-            ("the key file", global.key_file.as_deref()),
-            ("the header", global.header.as_deref()),
-        ],
-    )?;
     let output_options = OutputOptions {
         force: args.force,
         known_input: Some(&input),
+        needed: &[
+            ("the key file", global.key_file.as_deref()),
+            ("the header", global.header.as_deref()),
+        ],
         sparse: args.sparse == Sparse::Auto,
         disable_locks: global.disable_locks,
         ..OutputOptions::default()

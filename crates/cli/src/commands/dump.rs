@@ -18,7 +18,7 @@ use luxor_luks::{
 
 use crate::{
     args::{DumpArgs, GlobalArgs},
-    commands::{check_not_needed, inputs},
+    commands::inputs,
     confirm::confirm,
     console::{self, Console},
     error::{Error, Result},
@@ -106,16 +106,13 @@ fn hex_digit(nibble: u8) -> u8 {
 }
 
 fn key_file(path: &Path, args: &DumpArgs, global: &GlobalArgs) -> Result<Output> {
-    check_not_needed(
-        path,
-        &[
+    let options = OutputOptions {
+        mode: 0o400,
+        needed: &[
             ("the volume", Some(&args.volume)),
             ("the header", global.header.as_deref()),
             ("the key file", global.key_file.as_deref()),
         ],
-    )?;
-    let options = OutputOptions {
-        mode: 0o400,
         ..OutputOptions::default()
     };
     Ok(Output::create(path, &options)?)

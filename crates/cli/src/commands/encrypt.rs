@@ -14,7 +14,7 @@ use luxor_sector::pipeline::{self, Job};
 
 use crate::{
     args::{EncryptArgs, GlobalArgs},
-    commands::{check_not_needed, stream_error},
+    commands::stream_error,
     console::Console,
     contents::warn_of_contents,
     error::{Error, Result},
@@ -48,24 +48,19 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
             "OUTPUT and --header must be different files",
         ));
     }
-    check_not_needed(
-        &args.output,
-        &[("the key file", key_file), ("the header", header)],
-    )?;
-    if let Some(header) = header {
-        check_not_needed(header, &[("the key file", key_file)])?;
-    }
     // Outputs come before the secret is asked for: whoever typed it twice should not hear
     // only then that a file exists.
     let output_options = OutputOptions {
         force: args.force,
         is_one_of_two: header.is_some(),
         known_input: Some(&input),
+        needed: &[("the key file", key_file), ("the header", header)],
         disable_locks: global.disable_locks,
         becomes_luks2: options.is_luks2() && header.is_none(),
         ..OutputOptions::default()
     };
     let header_options = OutputOptions {
+        needed: &[("the key file", key_file)],
         becomes_luks2: options.is_luks2(),
         ..output_options
     };

@@ -5,12 +5,11 @@ use std::{fs, os::unix::fs::FileTypeExt, path::Path};
 
 use luxor::Engine;
 use luxor_engine::Mode;
-use luxor_files::{Output, OutputOptions, path_name};
+use luxor_files::{Needed, Output, OutputOptions, check_not_needed, path_name};
 use luxor_sector::Storage;
 
 use crate::{
     args::{FormatArgs, GlobalArgs},
-    commands::check_not_needed,
     console::Console,
     contents::warn_of_contents,
     error::{Error, ErrorClass, Result},
@@ -37,13 +36,9 @@ pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<(
             "VOLUME and --header must be different files",
         ));
     }
-    check_not_needed(
-        &args.volume,
-        &[("the key file", key_file), ("the header", header)],
-    )?;
-    if let Some(header) = header {
-        check_not_needed(header, &[("the key file", key_file)])?;
-    }
+    let needed: Needed<'_> = &[("the key file", key_file), ("the header", header)];
+    // Also where the volume itself is not written.
+    check_not_needed(&args.volume, needed)?;
 
     let room = match args.size {
         Some(_) => None,
@@ -51,12 +46,14 @@ pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<(
     };
     let output_options = OutputOptions {
         force: args.force,
+        needed,
         disable_locks: global.disable_locks,
         becomes_luks2: options.is_luks2() && header.is_none(),
         is_one_of_two: header.is_some() && args.size.is_some(),
         ..OutputOptions::default()
     };
     let header_options = OutputOptions {
+        needed: &[("the key file", key_file)],
         becomes_luks2: options.is_luks2(),
         ..output_options
     };

@@ -4,7 +4,8 @@
 use std::{fmt::Display, io::Write, path::Path};
 
 use luxor_files::{
-    Input, MetadataChange, Output, OutputOptions, Role, lock_to_read, path_name, recognised,
+    Input, MetadataChange, Output, OutputOptions, Role, check_not_needed, lock_to_read, path_name,
+    recognised,
 };
 use luxor_luks::{
     BackupError, HeaderBackup, Luks1Error, Luks1Repair, Luks1RepairError, Luks2Header, Misfit,
@@ -17,7 +18,6 @@ use crate::{
         GlobalArgs, HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs, HeaderRepairArgs,
         HeaderRestoreArgs,
     },
-    commands::check_not_needed,
     confirm::confirm,
     console::{self, Console},
     contents,
@@ -41,11 +41,11 @@ pub fn run(args: &HeaderArgs, global: &GlobalArgs, console: Console) -> Result<(
 fn backup(args: &HeaderBackupArgs, global: &GlobalArgs, console: Console) -> Result<()> {
     let path = global.header.as_ref().unwrap_or(&args.volume);
     let input = Input::open(path, Role::Metadata)?;
-    check_not_needed(&args.file, &[("the volume", Some(&args.volume))])?;
     let options = OutputOptions {
         force: args.force,
         mode: 0o400,
         known_input: Some(&input),
+        needed: &[("the volume", Some(&args.volume))],
         disable_locks: global.disable_locks,
         becomes_luks2: true,
         ..OutputOptions::default()

@@ -3,12 +3,11 @@
 
 use std::path::Path;
 
-use luxor_files::{is_same_file, path_name};
 use luxor_sector::pipeline::PipelineError;
 
 use crate::{
     args::GlobalArgs,
-    error::{Error, ErrorClass, Result},
+    error::{Error, ErrorClass},
 };
 
 pub mod bench;
@@ -57,25 +56,4 @@ pub fn inputs<'a>(
 ) -> Vec<(&'a str, &'a Path)> {
     let header = global.header.as_deref().map(|header| ("--header", header));
     [(what, volume)].into_iter().chain(header).collect()
-}
-
-/// Refuses an `output` that is at the same time one of the `needed` files, each
-/// with what it is in words. INPUT is not among them: [`Output`](luxor_files::Output)
-/// knows it by the open file.
-///
-/// # Errors
-/// With `--force`, too: the output would replace what it cannot be used without.
-fn check_not_needed(output: &Path, needed: &[(&str, Option<&Path>)]) -> Result<()> {
-    if output == Path::new("-") {
-        return Ok(());
-    }
-    for (what, path) in needed {
-        if path.is_some_and(|path| is_same_file(output, path)) {
-            return Err(Error::failure(format!(
-                "{} is {what} too: the output has to be another file",
-                path_name(output)
-            )));
-        }
-    }
-    Ok(())
 }

@@ -13,7 +13,6 @@ use luxor_sector::{RawCipher, RawError};
 
 use crate::{
     args::{GlobalArgs, RawArgs, RawDirection, RawMode, RawTweaks},
-    commands::check_not_needed,
     console::Console,
     contents::warn_of_contents,
     error::{Error, ErrorClass, Result},
@@ -31,13 +30,10 @@ pub fn run(args: &RawArgs, global: &GlobalArgs, console: Console) -> Result<()> 
     let engine = Engine::select(&global.context(console), parameters.mode)?;
     let mut input = Input::open(&args.input, Role::Data)?;
     let secret = SecretSource::new(global, &[("INPUT", &args.input)], console)?;
-    check_not_needed(
-        &args.output,
-        &[("the key file", global.key_file.as_deref())],
-    )?;
     let options = OutputOptions {
         force: args.force,
         known_input: Some(&input),
+        needed: &[("the key file", global.key_file.as_deref())],
         disable_locks: global.disable_locks,
         ..Default::default()
     };

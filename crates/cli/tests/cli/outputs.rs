@@ -992,6 +992,51 @@ fn left_overs_are_removed_before_anything_else() {
     assert_eq!(folder.names(), PREPARED);
 }
 
+/// Files of these names that the command reads are no left-overs.
+#[test]
+fn what_a_command_reads_is_no_left_over() {
+    let folder = prepared();
+    let key = fs::read(folder.join("key")).unwrap();
+    let private = |name: &str, bytes: &[u8]| {
+        let path = folder.write(name, bytes);
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    let volume = fs::read(folder.join("volume")).unwrap();
+    private(".a.luxor-new", &volume);
+    private(".b.luxor-new-0123456789abcdef", &key);
+    private(".c.luxor-new-notes.txt", b"notes");
+    for line in [
+        "header backup .a.luxor-new a",
+        "decrypt --key-file .b.luxor-new-0123456789abcdef volume b",
+        "decrypt --key-file key volume c",
+    ] {
+        luxor(line).current_dir(folder.path()).ok();
+    }
+    assert!(fs::read(folder.join(".a.luxor-new")).unwrap() == volume);
+    assert!(fs::read(folder.join(".b.luxor-new-0123456789abcdef")).unwrap() == key);
+    assert_eq!(
+        fs::read(folder.join(".c.luxor-new-notes.txt")).unwrap(),
+        b"notes"
+    );
+}
+
+/// The name that /proc tells of such a file is none, and may be another file's.
+#[test]
+fn an_open_file_without_a_name_is_not_replaced() {
+    let folder = prepared();
+    let before = folder.names();
+    let script = format!(
+        "exec 3<> gone && rm gone && \"{}\" decrypt --force --key-file key volume /proc/self/fd/3",
+        env!("CARGO_BIN_EXE_luxor")
+    );
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]).current_dir(folder.path());
+    let outcome = Outcome::new(script, shell.output().unwrap());
+    outcome.assert_code(1);
+    assert!(outcome.stderr.contains("without a name"), "{outcome:#?}");
+    assert_eq!(folder.names(), before);
+}
+
 /// Kills the program at each system call that publishes, and looks what is there.
 #[test]
 fn publishing_is_killed_at_every_system_call() {

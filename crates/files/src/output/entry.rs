@@ -61,6 +61,8 @@ pub enum EntryError {
     Folder,
     /// A link in a sticky folder that belongs to another user.
     ForeignLink,
+    /// An open file that has lost its name, or never had one.
+    Nameless,
     Io(io::Error),
 }
 
@@ -115,10 +117,20 @@ impl DirectoryEntry {
             {
                 return Err(EntryError::ForeignLink);
             }
+            let target = PathBuf::from(readlinkat(&file, "")?);
             if fstatfs(&entry.folder)?.filesystem_type() == PROC_SUPER_MAGIC {
                 // What such a link says is not always a path.
                 let open = File::from(entry.open_at(OFlag::O_PATH)?);
                 let metadata = open.metadata().map_err(EntryError::Io)?;
+                let is_named = || {
+                    let named = fs::metadata(entry.folder_path.join(&target));
+                    named.is_ok_and(|named| {
+                        (named.dev(), named.ino()) == (metadata.dev(), metadata.ino())
+                    })
+                };
+                if metadata.is_file() && !is_named() {
+                    return Err(EntryError::Nameless);
+                }
                 if !metadata.is_file() && !metadata.is_dir() {
                     entry.found = Some(Found {
                         metadata,
@@ -128,7 +140,7 @@ impl DirectoryEntry {
                     return Ok(entry);
                 }
             }
-            path = readlinkat(&file, "")?.into();
+            path = target;
             (base, base_path) = (Some(entry.folder), entry.folder_path);
         }
         Err(Errno::ELOOP.into())

@@ -25,6 +25,7 @@ const FORCE: OutputOptions<'_> = OutputOptions {
     is_one_of_two: false,
     mode: 0o600,
     known_input: None,
+    needed: &[],
     sparse: false,
     becomes_luks2: false,
     disable_locks: false,

@@ -24,6 +24,7 @@ use nix::{
 
 use super::{OutputError, OutputOptions, entry::DirectoryEntry};
 use crate::{
+    FileIdentity,
     locks::{Access, lock_data},
     temporary::{Temporary, uninterrupted},
 };
@@ -210,22 +211,26 @@ fn left_over_name(name: &OsStr) -> OsString {
 const LEFT_OVER: &str = ".luxor-new";
 
 /// Removes what runs left that were killed while they wrote or replaced `name` in `folder`:
-/// files of this user and for him only. A run that goes on has a lock on its file.
-pub fn remove_left_overs(folder: &File, name: &OsStr) {
+/// files of this user and for him only. A run that goes on has a lock on its file. What is in
+/// `kept` is never removed: the command reads it.
+pub fn remove_left_overs(folder: &File, name: &OsStr, kept: &[FileIdentity]) {
     let Ok(folder) = folder.try_clone().and_then(Folder::open) else {
         return;
     };
     let left_over = left_over_name(name);
-    folder.remove_left_over(&left_over);
+    folder.remove_left_over(&left_over, kept);
     // Where the folder cannot be read, that is all.
     let Ok(entries) = fs::read_dir(proc_name(&folder.file)) else {
         return;
     };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let digits = name.as_bytes().strip_prefix(left_over.as_bytes());
-        if digits.is_some_and(|digits| digits.starts_with(b"-")) {
-            folder.remove_left_over(&name);
+        let rest = name.as_bytes().strip_prefix(left_over.as_bytes());
+        let digits = rest.and_then(|rest| rest.strip_prefix(b"-"));
+        if digits
+            .is_some_and(|digits| digits.len() == 16 && digits.iter().all(u8::is_ascii_hexdigit))
+        {
+            folder.remove_left_over(&name, kept);
         }
     }
 }
@@ -345,7 +350,7 @@ impl Folder {
         renameat(&self.file, from, &self.file, to).inspect_err(|_| self.remove(to))
     }
 
-    fn remove_left_over(&self, name: &OsStr) {
+    fn remove_left_over(&self, name: &OsStr, kept: &[FileIdentity]) {
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let Ok(file) = openat(&self.file, name, flags, Mode::empty()) else {
             return;
@@ -353,6 +358,7 @@ impl Folder {
         let file = File::from(file);
         let is_ours = |metadata: Metadata| {
             metadata.is_file()
+                && !FileIdentity::of(&metadata).is_some_and(|file| kept.contains(&file))
                 && metadata.uid() == geteuid().as_raw()
                 && metadata.mode() & 0o077 == 0
         };
@@ -606,15 +612,21 @@ mod tests {
             ".file.luxor-new-0000000000000002",
             ".file.luxor-newer",
             ".filer.luxor-new",
+            ".file.luxor-new-notes.txt",
+            ".file.luxor-new-00000000000000000",
+            ".file.luxor-new-0000000000000003",
         ];
         write(kept[0], 0o644);
-        write(kept[1], 0o600);
-        write(kept[2], 0o600);
+        for name in &kept[1..] {
+            write(name, 0o600);
+        }
         write(".file.luxor-new", 0o600);
         write(".file.luxor-new-0000000000000000", 0o600);
         write(".file.luxor-new-0000000000000001", 0o400);
         let opened = File::open(folder.path()).unwrap();
-        remove_left_overs(&opened, OsStr::new("file"));
+        let needed = fs::metadata(folder.path().join(kept[5])).unwrap();
+        let needed = FileIdentity::of(&needed).unwrap();
+        remove_left_overs(&opened, OsStr::new("file"), &[needed]);
         let mut expected: Vec<_> = kept.map(PathBuf::from).to_vec();
         expected.push(temporary.into());
         expected.sort();
