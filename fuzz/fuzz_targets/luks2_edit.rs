@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use luxor_fuzz::{backend, luks2};
 use luxor_luks::{
-    ActivationFlag, ChangeError, Luks2Header, Luks2Options, NewKeyslot, NewVolume, Overwrite,
+    ActivationFlag, ChangeError, Luks2Header, Luks2Options, NewKeyslot, NewLuks2Volume, Overwrite,
     PbkdfKind, PbkdfOptions, Priority, UnlockOptions, Uuid,
 };
 use luxor_sector::MemoryStorage;
@@ -261,7 +261,7 @@ static NEW: LazyLock<New> = LazyLock::new(|| {
         ..Luks2Options::default()
     };
     let storage = MemoryStorage::default();
-    let made = NewVolume::create(&options, b"secret", backend()).expect("a volume");
+    let made = NewLuks2Volume::create(&options, b"secret", backend()).expect("a volume");
     made.write_to(&storage).expect("memory is written");
     let header = Luks2Header::read(&storage).expect("it is a volume");
     let unlocked = header

@@ -22,11 +22,9 @@ pub fn warn_of_contents<'a>(outputs: impl IntoIterator<Item = &'a Output>, conso
 /// The volume that `header` is of: version, UUID and label.
 #[must_use]
 pub fn volume(header: &VolumeHeader) -> String {
-    let label = match header {
-        VolumeHeader::Luks2(header) if !header.describe().label.is_empty() => {
-            format!(" and the label {}", Escaped(header.describe().label))
-        }
-        _ => String::new(),
+    let label = match header.label() {
+        "" => String::new(),
+        label => format!(" and the label {}", Escaped(label)),
     };
     format!(
         "a LUKS{} volume with the UUID {}{label}",

@@ -85,14 +85,14 @@ fn open_luks(
     }
     let payload_len = volume.payload_len(data_input.as_ref())?;
     let plaintext_len = volume.header.file_length().or(payload_len);
-    if volume.is_reencrypting() && !args.read_only {
+    if volume.header.is_reencrypting() && !args.read_only {
         return Err(Error::failure(format!(
             "{shown}: a re-encryption is under way, and until it ends nothing can be written"
         ))
         .hint("Use --read-only, or let cryptsetup finish it: cryptsetup reencrypt."));
     }
     let options = DiskOptions {
-        allow_discards: args.allow_discards || volume.allows_discards(),
+        allow_discards: args.allow_discards || volume.header.allows_discards(),
         ..options(args, engine.threads)
     };
 

@@ -18,8 +18,8 @@ use luxor_files::{
     path_name,
 };
 use luxor_luks::{
-    ActivationFlag, ChangeError, Extent, ReadError, Segment, SegmentSize, UnlockError,
-    UnlockOptions, Unlocked, VolumeHeader, VolumeReadError, check_file_length,
+    ChangeError, Extent, LuksVersion, ReadError, Segment, SegmentSize, UnlockError, UnlockOptions,
+    Unlocked, VolumeHeader, VolumeReadError, check_file_length,
 };
 use luxor_sector::Storage;
 
@@ -257,36 +257,13 @@ impl Volume {
         begin_change(self.metadata.input(), self.disable_locks)
     }
 
-    /// Whether the data are being re-encrypted: some parts are done and others are not.
-    #[must_use]
-    pub fn is_reencrypting(&self) -> bool {
-        match &self.header {
-            VolumeHeader::Luks1(_) => false,
-            VolumeHeader::Luks2(header) => header.describe().config.reencrypt_version().is_some(),
-        }
-    }
-
-    /// Whether the volume itself says that discards may reach the storage.
-    #[must_use]
-    pub fn allows_discards(&self) -> bool {
-        match &self.header {
-            VolumeHeader::Luks1(_) => false,
-            VolumeHeader::Luks2(header) => {
-                let flags = &header.describe().config.flags;
-                flags
-                    .iter()
-                    .any(|flag| flag == ActivationFlag::AllowDiscards.name())
-            }
-        }
-    }
-
     /// Keeps cryptsetup from going on with a re-encryption, where there is one: without
     /// resilience it tells of its progress only at its end.
     ///
     /// # Errors
     /// When it is at work.
     pub fn lock_reencryption(&self) -> Result<Option<ReencryptionLock>> {
-        match self.is_reencrypting() {
+        match self.header.is_reencrypting() {
             true => self.keep_reencryptions_out(),
             false => Ok(None),
         }
@@ -297,7 +274,7 @@ impl Volume {
     /// # Errors
     /// When it is at work.
     pub fn keep_reencryptions_out(&self) -> Result<Option<ReencryptionLock>> {
-        if let VolumeHeader::Luks1(_) = self.header {
+        if self.header.luks_version() == LuksVersion::Luks1 {
             return Ok(None);
         }
         match ReencryptionLock::acquire(self.header.uuid()) {

@@ -6,9 +6,9 @@
 //!
 //! | to do this | use |
 //! |---|---|
-//! | make a LUKS2 volume | [`NewVolume::create`], then [`NewVolume::write_to`] |
+//! | make a volume of either version | [`NewVolumeOptions::create`], then [`NewVolume::write_to`] |
 //! | the same to an output that cannot seek | [`NewVolume::write_stream`] |
-//! | make a LUKS1 volume | [`NewLuks1Volume::create`] |
+//! | make one of one version | [`NewLuks2Volume::create`], [`NewLuks1Volume::create`] |
 //! | read the metadata of a volume of either version | [`VolumeHeader::read`] |
 //! | the same of one version | [`Luks2Header::read`] for LUKS2, [`Luks1Header::read`] |
 //! | see all that they say | [`Luks2Header::describe`], [`Luks1Header::describe`] |
@@ -33,7 +33,7 @@
 //!
 //! ```
 //! use luxor_engine::{Mode, Registry};
-//! use luxor_luks::{Luks2Header, Luks2Options, NewVolume, PbkdfKind, PbkdfOptions, UnlockOptions};
+//! use luxor_luks::{Luks2Header, Luks2Options, NewLuks2Volume, PbkdfKind, PbkdfOptions, UnlockOptions};
 //! use luxor_sector::MemoryStorage;
 //!
 //! let backend = Registry::cpu().best(Mode::Xts)?;
@@ -46,7 +46,7 @@
 //!     ..PbkdfOptions::default()
 //! };
 //! let options = Luks2Options { pbkdf, label: Some("backup".parse()?), ..Luks2Options::default() };
-//! let volume = NewVolume::create(&options, b"correct horse", &*backend)?;
+//! let volume = NewLuks2Volume::create(&options, b"correct horse", &*backend)?;
 //! volume.write_to(&storage)?;
 //!
 //! let header = Luks2Header::read(&storage)?;
@@ -94,7 +94,7 @@ pub use luks1_error::Luks1Error;
 pub use luks2::binary_header::{BinaryHeaderError, CopyKind};
 pub use luks2::config::{ActivationFlag, Config, UnknownFlag};
 pub use luks2::copy::{CopyError, CopyFacts, CopyStatus};
-pub use luks2::create::{CreateError, Luks2Options, NewVolume};
+pub use luks2::create::{CreateError, Luks2Options, NewLuks2Volume};
 pub use luks2::digest::Digest;
 pub use luks2::edit::{ChangeError, Overwrite};
 pub use luks2::foreign::Foreign;
@@ -115,4 +115,5 @@ pub use luks2::token::{FileLengthError, Token, check_file_length};
 pub use luks2::unlock::{KeyslotError, OpenedKey, Skipped, UnlockError, UnlockOptions, Unlocked};
 pub use policy::{HeaderPolicy, PolicyError};
 pub use uuid::Uuid;
+pub use volume::create::{LuksVersion, NewVolume, NewVolumeError, NewVolumeOptions, NotInLuks1};
 pub use volume::{VolumeHeader, VolumeReadError};

@@ -2,6 +2,7 @@
 //! A volume of either version: the one place that looks which it is.
 
 mod change;
+pub(crate) mod create;
 
 use std::collections::BTreeMap;
 
@@ -11,9 +12,10 @@ use luxor_sector::{SectorSize, Storage};
 use crate::{
     header_digest::HeaderDigest,
     keys::cipher::Encryption,
-    luks1::{self, Luks1Header},
+    luks1::{self, ConvertError, Luks1Header},
     luks1_error::Luks1Error,
     luks2::{
+        config::ActivationFlag,
         digest::Digest,
         foreign::Foreign,
         header::{Luks2Header, ReadError, Warning},
@@ -23,6 +25,7 @@ use crate::{
         segments::Extent,
         unlock::{UnlockError, UnlockOptions, Unlocked},
     },
+    volume::create::LuksVersion,
 };
 
 /// The metadata of a volume of either version.
@@ -138,6 +141,71 @@ impl VolumeHeader {
         match self {
             Self::Luks1(header) => !header.describe().keyslots.is_empty(),
             Self::Luks2(header) => header.metadata().has_data_keyslots(),
+        }
+    }
+
+    /// The version of its format.
+    #[must_use]
+    pub fn luks_version(&self) -> LuksVersion {
+        match self {
+            Self::Luks1(_) => LuksVersion::Luks1,
+            Self::Luks2(_) => LuksVersion::Luks2,
+        }
+    }
+
+    /// The volume's name for its users; empty where it has none, as in LUKS1.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        match self {
+            Self::Luks1(_) => "",
+            Self::Luks2(header) => header.describe().label,
+        }
+    }
+
+    /// The numbers of the keyslots that have a key of the data, and not some other key.
+    #[must_use]
+    pub fn data_keyslots(&self) -> Vec<u32> {
+        match self {
+            Self::Luks1(header) => header.describe().keyslots.keys().copied().collect(),
+            Self::Luks2(header) => {
+                let digests = header.metadata().digests.values();
+                let of_data = digests.filter(|digest| !digest.segments.is_empty());
+                let keyslots = of_data.flat_map(|digest| &digest.keyslots);
+                keyslots.copied().collect()
+            }
+        }
+    }
+
+    /// Makes a volume of the other version of it, in place and with no key. `force`: what LUKS1
+    /// does not have is lost.
+    ///
+    /// # Errors
+    /// [`ConvertError`].
+    pub fn convert(self, storage: &dyn Storage, force: bool) -> Result<(), ConvertError> {
+        match self {
+            Self::Luks1(header) => header.convert_to_luks2(storage).map(drop),
+            Self::Luks2(header) => header.convert_to_luks1(storage, force).map(drop),
+        }
+    }
+
+    /// Whether the data are being re-encrypted: some parts are done and others are not.
+    #[must_use]
+    pub fn is_reencrypting(&self) -> bool {
+        match self {
+            Self::Luks1(_) => false,
+            Self::Luks2(header) => header.metadata().config.reencrypt_version().is_some(),
+        }
+    }
+
+    /// Whether the volume itself says that discards may reach the storage.
+    #[must_use]
+    pub fn allows_discards(&self) -> bool {
+        match self {
+            Self::Luks1(_) => false,
+            Self::Luks2(header) => {
+                let mut flags = header.metadata().config.flags.iter();
+                flags.any(|flag| flag == ActivationFlag::AllowDiscards.name())
+            }
         }
     }
 

@@ -11,8 +11,8 @@ use std::{
 
 use luxor_engine::{Backend, KeySize, Mode, Registry};
 use luxor_luks::{
-    Kdf, KeyslotError, Luks2Header, Luks2Options, NewVolume, PbkdfKind, PbkdfOptions, SegmentSize,
-    UnlockError, UnlockOptions, Uuid,
+    Kdf, KeyslotError, Luks2Header, Luks2Options, NewLuks2Volume, PbkdfKind, PbkdfOptions,
+    SegmentSize, UnlockError, UnlockOptions, Uuid,
 };
 use luxor_sector::{SectorSize, Storage};
 
@@ -236,7 +236,7 @@ fn what_we_make_is_what_cryptsetup_makes() {
             label,
             ..Luks2Options::default()
         };
-        let volume = NewVolume::create(&options, SECRET, &*backend()).unwrap();
+        let volume = NewLuks2Volume::create(&options, SECRET, &*backend()).unwrap();
         let path = scratch.sparse("ours", 20 << 20);
         volume.write_to(&open(&path)).unwrap();
 
@@ -273,7 +273,7 @@ fn a_stream_is_the_same_volume() {
         uuid: Some(uuid),
         ..Luks2Options::default()
     };
-    let mut volume = NewVolume::create(&options, SECRET, &*backend()).unwrap();
+    let mut volume = NewLuks2Volume::create(&options, SECRET, &*backend()).unwrap();
     volume.set_file_length(4097);
     let mut bytes = Vec::new();
     volume.write_stream(&mut bytes).unwrap();
@@ -317,7 +317,7 @@ fn segments_of_a_fixed_size_are_cryptsetups() {
         file_length: Some(5000),
         ..Luks2Options::default()
     };
-    let mut volume = NewVolume::create(&options, SECRET, &*backend()).unwrap();
+    let mut volume = NewLuks2Volume::create(&options, SECRET, &*backend()).unwrap();
     volume.set_segment_size(SegmentSize::Fixed(8192));
     let path = scratch.sparse("fixed", 20 << 20);
     volume.write_to(&open(&path)).unwrap();
@@ -343,7 +343,7 @@ fn detached_headers_are_cryptsetups() {
         detached: true,
         ..Luks2Options::default()
     };
-    let volume = NewVolume::create(&options, SECRET, &*backend()).unwrap();
+    let volume = NewLuks2Volume::create(&options, SECRET, &*backend()).unwrap();
     assert_eq!(volume.segment().offset, 0);
     volume.write_to(&open(&scratch.sparse("ours", 0))).unwrap();
 
@@ -560,7 +560,7 @@ fn measured_costs_are_cryptsetups_to_open() {
             pbkdf,
             ..Luks2Options::default()
         };
-        let volume = NewVolume::create(&options, SECRET, &*backend()).unwrap();
+        let volume = NewLuks2Volume::create(&options, SECRET, &*backend()).unwrap();
         let path = scratch.sparse("ours", 0);
         volume.write_to(&open(&path)).unwrap();
         let storage = open(&path);

@@ -14,7 +14,7 @@ use std::{
 use luxor_engine::{Backend, KeySize, Mode, Registry};
 use luxor_luks::{
     ChangeError, ConvertError, Encryption, HashAlgorithm, Keyslot, Luks1Header, Luks1Options,
-    Luks2Header, Luks2Options, NewLuks1Volume, NewVolume, PbkdfKind, PbkdfOptions, Priority,
+    Luks2Header, Luks2Options, NewLuks1Volume, NewLuks2Volume, PbkdfKind, PbkdfOptions, Priority,
     UnlockOptions, Uuid, VolumeHeader,
 };
 use luxor_sector::{
@@ -436,7 +436,7 @@ fn luks2(options: Luks2Options) -> MemoryStorage {
         },
         ..options
     };
-    let volume = NewVolume::create(&options, b"first", &*backend()).unwrap();
+    let volume = NewLuks2Volume::create(&options, b"first", &*backend()).unwrap();
     let storage = MemoryStorage::default();
     volume.write_to(&storage).unwrap();
     storage
@@ -505,7 +505,7 @@ fn what_luks1_cannot_take_over_is_refused() {
         "sectors of 512 bytes: sectors of 4096 bytes"
     );
 
-    let mut volume = NewVolume::create(
+    let mut volume = NewLuks2Volume::create(
         &Luks2Options {
             pbkdf: cheap(),
             ..options()

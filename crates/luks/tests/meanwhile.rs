@@ -12,8 +12,8 @@ use std::{
 
 use luxor_engine::{Backend, KeySize, Mode, Registry};
 use luxor_luks::{
-    ChangeError, Luks1Options, Luks2Options, NewLuks1Volume, NewVolume, PbkdfKind, PbkdfOptions,
-    UnlockOptions, VolumeHeader,
+    ChangeError, Luks1Options, Luks2Options, NewLuks1Volume, NewLuks2Volume, PbkdfKind,
+    PbkdfOptions, UnlockOptions, VolumeHeader,
 };
 use luxor_sector::{MemoryStorage, Storage};
 
@@ -191,7 +191,7 @@ fn luks2() -> Vec<u8> {
         ..Luks2Options::default()
     };
     let mut image = Vec::new();
-    let volume = NewVolume::create(&options, OLD, &*backend()).unwrap();
+    let volume = NewLuks2Volume::create(&options, OLD, &*backend()).unwrap();
     volume.write_stream(&mut image).unwrap();
     image
 }

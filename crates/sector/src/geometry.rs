@@ -42,6 +42,13 @@ impl SectorSize {
     pub const fn units(self) -> u64 {
         self.bytes() as u64 / IV_UNIT
     }
+
+    /// The bytes that encrypted data take which hold a file of `len` bytes: whole sectors, and one
+    /// for an empty file. `None` from 2⁶⁴ on.
+    #[must_use]
+    pub fn payload_len(self, len: u64) -> Option<u64> {
+        len.max(1).checked_next_multiple_of(self.bytes() as u64)
+    }
 }
 
 impl TryFrom<u32> for SectorSize {

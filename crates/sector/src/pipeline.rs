@@ -215,14 +215,10 @@ impl Job<'_> {
         let len = self.plaintext_len?;
         match self.direction {
             Direction::Encrypt => Some(len),
+            // More than 2⁶⁴ cannot be read: any source is too short then.
             Direction::Decrypt => {
-                let sector = self.geometry.sector_size.bytes() as u64;
-                // More than 2⁶⁴ cannot be read: any source is too short then.
-                Some(
-                    len.max(1)
-                        .checked_next_multiple_of(sector)
-                        .unwrap_or(u64::MAX),
-                )
+                let payload = self.geometry.sector_size.payload_len(len);
+                Some(payload.unwrap_or(u64::MAX))
             }
         }
     }

@@ -7,7 +7,7 @@ use clap::{
     Args, ValueEnum, ValueHint,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use luxor_luks::HashAlgorithm;
+use luxor_luks::{HashAlgorithm, LuksVersion};
 
 use super::{PbkdfArgs, UnlockArgs};
 
@@ -153,6 +153,17 @@ pub enum VolumeType {
     /// LUKS2
     #[default]
     Luks2,
+}
+
+impl VolumeType {
+    /// As the library has it.
+    #[must_use]
+    pub fn version(self) -> LuksVersion {
+        match self {
+            Self::Luks1 => LuksVersion::Luks1,
+            Self::Luks2 => LuksVersion::Luks2,
+        }
+    }
 }
 
 /// `--hash`.

@@ -2,10 +2,10 @@
 //! `luxor convert`.
 
 use luxor_files::Role;
-use luxor_luks::{ConvertError, VolumeHeader};
+use luxor_luks::ConvertError;
 
 use crate::{
-    args::{ConvertArgs, GlobalArgs, VolumeType},
+    args::{ConvertArgs, GlobalArgs},
     confirm::confirm,
     console::Console,
     error::{Error, Result},
@@ -20,14 +20,10 @@ use crate::{
 pub fn run(args: &ConvertArgs, global: &GlobalArgs, console: Console) -> Result<()> {
     let volume = Volume::open_metadata(&args.volume, Role::Change, global, console)?;
     let shown = volume.name();
-    let already = match (&volume.header, args.volume_type) {
-        (VolumeHeader::Luks1(_), VolumeType::Luks1) => Some("LUKS1"),
-        (VolumeHeader::Luks2(_), VolumeType::Luks2) => Some("LUKS2"),
-        _ => None,
-    };
-    if let Some(version) = already {
+    if volume.header.luks_version() == args.volume_type.version() {
         return Err(Error::failure(format!(
-            "{shown} is a {version} volume already"
+            "{shown} is a LUKS{} volume already",
+            volume.header.version()
         )));
     }
     if !args.batch_mode {
@@ -39,12 +35,8 @@ pub fn run(args: &ConvertArgs, global: &GlobalArgs, console: Console) -> Result<
     }
     let change = volume.begin_change()?;
     let _exclusive = exclusive(&change)?;
-    let converted = match volume.header.clone() {
-        VolumeHeader::Luks1(header) => header.convert_to_luks2(change.storage()).map(drop),
-        VolumeHeader::Luks2(header) => header
-            .convert_to_luks1(change.storage(), args.force)
-            .map(drop),
-    };
+    let converted = volume.header.clone();
+    let converted = converted.convert(change.storage(), args.force);
     converted.map_err(|error| {
         let failure = Error::failure(format!("{shown}: {error}"));
         match error {

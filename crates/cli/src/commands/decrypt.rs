@@ -102,8 +102,8 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
                         let key = unlocked.key(cipher.digest);
                         let key = load(&engine, key, cipher.encryption)?;
                         let job = job(&engine, cipher.geometry, &*key, Some(len));
-                        let sector = cipher.geometry.sector_size.bytes() as u64;
-                        let source = region(len.max(1).next_multiple_of(sector));
+                        let payload = cipher.geometry.sector_size.payload_len(len);
+                        let source = region(payload.unwrap_or(u64::MAX));
                         pipeline::run(&job, source, &mut output, &progress)
                     }
                     None => {

@@ -10,6 +10,7 @@ use std::{
 use luxor::Engine;
 use luxor_engine::{Direction, Mode};
 use luxor_files::{Input, Output, OutputOptions, Role, path_name};
+use luxor_luks::LuksVersion;
 use luxor_sector::pipeline::{self, Job};
 
 use crate::{
@@ -18,7 +19,7 @@ use crate::{
     console::Console,
     contents::warn_of_contents,
     error::{Error, Result},
-    new_volume::VolumeOptions,
+    new_volume::{self, does_not_fit, load_key, not_made, write_header},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
 };
@@ -29,12 +30,13 @@ use crate::{
 /// When the options do not fit together, and when a file or the secret is not
 /// usable. Nothing is left of the output then.
 pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let mut options = VolumeOptions::new(&args.volume, global.header.is_some())?;
+    let mut options = new_volume::options(&args.volume, global.header.is_some())?;
     let engine = Engine::select(&global.context(console), Mode::Xts)?;
     let mut input = Input::open(&args.input, Role::Data)?;
-    if let Some(len) = input.len() {
-        options.set_file_length(len, &input.name())?;
-    }
+    options.file_length = input.len();
+    options
+        .check()
+        .map_err(|error| does_not_fit(error, &input.name(), &path_name(&args.output)))?;
     let secrets = SecretSource::new(global, &[("INPUT", &args.input)], console)?;
 
     if args.output == Path::new("-") && io::stdout().is_terminal() {
@@ -56,12 +58,12 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
         known_input: Some(&input),
         needed: &[("the key file", key_file), ("the header", header)],
         disable_locks: global.disable_locks,
-        becomes_luks2: options.is_luks2() && header.is_none(),
+        becomes_luks2: options.version == LuksVersion::Luks2 && header.is_none(),
         ..OutputOptions::default()
     };
     let header_options = OutputOptions {
         needed: &[("the key file", key_file)],
-        becomes_luks2: options.is_luks2(),
+        becomes_luks2: options.version == LuksVersion::Luks2,
         ..output_options
     };
     let mut output = Output::create(&args.output, &output_options)?;
@@ -82,30 +84,25 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
     let secret = secrets.new_one(&args.output)?;
     let progress = ProgressStyleArgs::new(global, console, args.output == Path::new("-"));
     let step = progress.step("Making the key");
-    let mut volume = options.create(secret.expose(), &*engine.backend)?;
+    let volume = options.create(secret.expose(), &*engine.backend);
+    let mut volume = volume.map_err(|error| not_made(&error))?;
     drop((step, secret));
 
-    let key = volume.load_key(&engine)?;
+    let key = load_key(&volume, &engine)?;
     let header_first = header_output.is_none() && !output.is_seekable();
-    let data_offset = if header_output.is_some() {
-        0
-    } else {
-        volume.header_len()
-    };
-    let sector = volume.segment().geometry.sector_size.bytes() as u64;
-    let total = input.len().and_then(|len| {
-        len.max(1)
-            .checked_next_multiple_of(sector)?
-            .checked_add(data_offset)
-    });
+    let (input_name, output_name) = (input.name(), output.name());
+    let too_short = |error| does_not_fit(error, &input_name, &output_name);
+    let total = input.len().and_then(|len| options.data_end(len));
     if let Some(end) = total {
-        volume.check_end(end, &output)?;
+        volume
+            .check_end(end, output.capacity())
+            .map_err(too_short)?;
     }
     if header_first {
         output.begin(0, total)?;
-        volume.write_header(&mut output)?;
+        write_header(&volume, &mut output)?;
     } else {
-        output.begin(data_offset, total)?;
+        output.begin(options.data_offset(), total)?;
     }
     if let Some(header) = &mut header_output {
         header.begin(0, Some(volume.header_len()))?;
@@ -121,17 +118,18 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
         // Signals end the process without asking anybody.
         cancel: &AtomicBool::new(false),
     };
-    let (input_name, output_name) = (input.name(), output.name());
     let bar = progress.bytes("Encrypting", path_name(&args.output), input.len());
     let copied = pipeline::run(&job, input.source(), &mut output, &|done| bar.at(done))
         .map_err(|error| stream_error(&error, &input_name, &output_name))?;
     drop(bar);
 
     if !header_first {
-        volume.set_data(copied.read, &input_name, copied.written, &output)?;
+        volume
+            .set_data(copied.read, copied.written, output.capacity())
+            .map_err(too_short)?;
         // Last, so that nothing looks like a volume that is none yet.
         let target = header_output.as_mut().unwrap_or(&mut output);
-        volume.write_header(target)?;
+        write_header(&volume, target)?;
     }
     // The header first: data without one are lost, a header without data is nothing.
     let outputs = header_output.into_iter().chain([output]);

@@ -6,6 +6,7 @@ use std::{fs, os::unix::fs::FileTypeExt, path::Path};
 use luxor::Engine;
 use luxor_engine::Mode;
 use luxor_files::{Needed, Output, OutputOptions, check_not_needed, path_name};
+use luxor_luks::LuksVersion;
 use luxor_sector::Storage;
 
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     console::Console,
     contents::warn_of_contents,
     error::{Error, ErrorClass, Result},
-    new_volume::VolumeOptions,
+    new_volume::{self, does_not_fit, not_made, write_header},
     progress::ProgressStyleArgs,
     secrets::SecretSource,
 };
@@ -24,7 +25,7 @@ use crate::{
 /// When the options do not fit together, and when a file or the secret is not usable.
 /// A new file does not appear then.
 pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let options = VolumeOptions::new(&args.new, global.header.is_some())?;
+    let options = new_volume::options(&args.new, global.header.is_some())?;
     let engine = Engine::select(&global.context(console), Mode::Xts)?;
     let secrets = SecretSource::new(global, &[], console)?;
     let (key_file, header) = (global.key_file.as_deref(), global.header.as_deref());
@@ -48,13 +49,13 @@ pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<(
         force: args.force,
         needed,
         disable_locks: global.disable_locks,
-        becomes_luks2: options.is_luks2() && header.is_none(),
+        becomes_luks2: options.version == LuksVersion::Luks2 && header.is_none(),
         is_one_of_two: header.is_some() && args.size.is_some(),
         ..OutputOptions::default()
     };
     let header_options = OutputOptions {
         needed: &[("the key file", key_file)],
-        becomes_luks2: options.is_luks2(),
+        becomes_luks2: options.version == LuksVersion::Luks2,
         ..output_options
     };
     // With the header elsewhere, data that are there already are none of its business.
@@ -75,7 +76,8 @@ pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<(
         None => None,
     };
     warn_of_contents(header_output.iter().chain(&output), console);
-    let (sector, data_offset) = (options.sector_size(), options.data_offset());
+    let sector = options.sector_size().bytes() as u64;
+    let data_offset = options.data_offset();
     let size = match (args.size, room) {
         (Some(size), _) => size,
         (None, Some(room)) => room.saturating_sub(data_offset),
@@ -95,13 +97,16 @@ pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<(
     let secret = secrets.new_one(&args.volume)?;
     let progress = ProgressStyleArgs::new(global, console, false);
     let step = progress.step("Making the key");
-    let mut volume = options.create(secret.expose(), &*engine.backend)?;
+    let volume = options.create(secret.expose(), &*engine.backend);
+    let mut volume = volume.map_err(|error| not_made(&error))?;
     drop((step, secret));
 
     if let Some(output) = &mut output {
         match output.capacity() {
             Some(_) => {
-                volume.check_end(total, output)?;
+                volume
+                    .check_end(total, output.capacity())
+                    .map_err(|error| does_not_fit(error, "the volume", &output.name()))?;
                 output.begin(data_offset, Some(total))?;
                 if args.size.is_some() {
                     volume.set_size(size);
@@ -115,7 +120,7 @@ pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<(
         header.begin(0, Some(volume.header_len()))?;
     }
     let target = header_output.as_mut().or(output.as_mut());
-    volume.write_header(target.expect("there is one of them at least"))?;
+    write_header(&volume, target.expect("there is one of them at least"))?;
     let outputs = header_output.into_iter().chain(output);
     Output::finish_all(outputs.collect())?;
     console.note(format!("the volume holds {size} bytes"));

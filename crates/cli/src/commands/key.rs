@@ -10,7 +10,7 @@ use std::{fmt::Display, path::Path};
 use luxor::Engine;
 use luxor_engine::{Mode, SecretBytes};
 use luxor_files::Role;
-use luxor_luks::{NewKeyslot, PbkdfKind, PbkdfOptions, Unlocked, VolumeHeader};
+use luxor_luks::{NewKeyslot, PbkdfOptions, Unlocked};
 
 use crate::{
     args::{
@@ -44,10 +44,7 @@ pub fn run(args: &KeyArgs, global: &GlobalArgs, console: Console) -> Result<()> 
 fn add(args: &KeyAddArgs, mut session: Session<'_>) -> Result<()> {
     let pbkdf = session.pbkdf(&args.pbkdf)?;
     // Told before a secret is asked for and keys are derived.
-    let count = match session.volume.header {
-        VolumeHeader::Luks1(_) => 8,
-        VolumeHeader::Luks2(_) => 32,
-    };
+    let count = session.volume.header.luks_version().max_keyslots();
     if let Some(number) = args.new_key_slot
         && number >= count
     {
@@ -162,23 +159,8 @@ impl<'a> Session<'a> {
         self.volume.header.keyslots().keys().copied().collect()
     }
 
-    /// Those that open the data, and not some other key.
-    fn data_keyslots(&self) -> Vec<u32> {
-        match &self.volume.header {
-            VolumeHeader::Luks1(_) => self.keyslots(),
-            VolumeHeader::Luks2(header) => {
-                let digests = header.describe().digests.values();
-                let of_data = digests.filter(|digest| !digest.segments.is_empty());
-                of_data
-                    .flat_map(|digest| &digest.keyslots)
-                    .copied()
-                    .collect()
-            }
-        }
-    }
-
     fn check_not_last(&self, number: u32, allowed: bool) -> Result<()> {
-        if allowed || self.data_keyslots() != [number] {
+        if allowed || self.volume.header.data_keyslots() != [number] {
             return Ok(());
         }
         Err(self
@@ -190,10 +172,7 @@ impl<'a> Session<'a> {
 
     /// What a new keyslot is to cost; without `--pbkdf` as the version has it.
     fn pbkdf(&self, args: &PbkdfArgs) -> Result<PbkdfOptions> {
-        args.options(match self.volume.header {
-            VolumeHeader::Luks1(_) => PbkdfKind::Pbkdf2,
-            VolumeHeader::Luks2(_) => PbkdfKind::Argon2id,
-        })
+        args.options(self.volume.header.luks_version().default_pbkdf())
     }
 
     fn secrets(&self) -> Result<SecretSource> {
@@ -236,7 +215,12 @@ impl<'a> Session<'a> {
     /// Wants a secret that opens a keyslot other than `number`; the secret of that one
     /// when there is no other.
     fn open_another(&self, number: u32, secrets: &SecretSource, limits: &LimitArgs) -> Result<()> {
-        let others = self.data_keyslots().into_iter().filter(|&n| n != number);
+        let others = self
+            .volume
+            .header
+            .data_keyslots()
+            .into_iter()
+            .filter(|&n| n != number);
         let mut others: Vec<_> = others.collect();
         if others.is_empty() {
             others.push(number);

@@ -43,7 +43,7 @@ pub fn load(
 #[cfg(test)]
 mod tests {
     use luxor_engine::Mode;
-    use luxor_luks::{Luks2Header, Luks2Options, NewVolume, PbkdfKind, PbkdfOptions};
+    use luxor_luks::{Luks2Header, Luks2Options, NewLuks2Volume, PbkdfKind, PbkdfOptions};
     use luxor_sector::MemoryStorage;
 
     use super::*;
@@ -59,7 +59,7 @@ mod tests {
             ..Luks2Options::default()
         };
         let backend = luxor::engines::registry().best(Mode::Xts).unwrap();
-        let volume = NewVolume::create(&options, b"secret", &*backend).unwrap();
+        let volume = NewLuks2Volume::create(&options, b"secret", &*backend).unwrap();
         let storage = MemoryStorage::default();
         volume.write_to(&storage).unwrap();
         let offset = volume.segment().offset;

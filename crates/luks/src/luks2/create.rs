@@ -89,7 +89,7 @@ impl Default for Luks2Options {
 
 /// A new volume's metadata, keyslot and key; nothing is written yet.
 #[derive(Debug)]
-pub struct NewVolume {
+pub struct NewLuks2Volume {
     uuid: Uuid,
     label: Label,
     salts: [[u8; 64]; 2],
@@ -128,7 +128,7 @@ impl NewDigest {
     }
 }
 
-impl NewVolume {
+impl NewLuks2Volume {
     /// Draws a volume key and puts it into a keyslot under `secret`. Takes as long
     /// as the key derivation's costs say, and several times that when they are
     /// measured.
@@ -234,7 +234,7 @@ impl NewVolume {
         DATA_OFFSET
     }
 
-    /// Writes the first [`NewVolume::header_len`] bytes: the keyslots area and the
+    /// Writes the first [`NewLuks2Volume::header_len`] bytes: the keyslots area and the
     /// secondary header first, then, when they are durable, the primary header,
     /// and returns when that is durable too. Before the primary header is there,
     /// nothing begins like a volume.
@@ -252,7 +252,7 @@ impl NewVolume {
         storage.sync()
     }
 
-    /// Writes the first [`NewVolume::header_len`] bytes in order, for outputs that
+    /// Writes the first [`NewLuks2Volume::header_len`] bytes in order, for outputs that
     /// cannot seek.
     ///
     /// # Errors
@@ -419,7 +419,7 @@ mod tests {
             ..Luks2Options::default()
         };
         let backend = Registry::cpu().best(Mode::Xts).unwrap();
-        let volume = NewVolume::create(&options, b"secret", &*backend).unwrap();
+        let volume = NewLuks2Volume::create(&options, b"secret", &*backend).unwrap();
         let storage = Recorder::default();
         volume.write_to(&storage).unwrap();
         let calls = storage.calls.into_inner().unwrap();

@@ -48,12 +48,11 @@ pub fn check_file_length(
     payload: u64,
     sector_size: SectorSize,
 ) -> Result<(), FileLengthError> {
-    let sector = sector_size.bytes() as u64;
-    if length.max(1).checked_next_multiple_of(sector) != Some(payload) {
+    if sector_size.payload_len(length) != Some(payload) {
         return Err(FileLengthError {
             length,
             payload,
-            sector,
+            sector: sector_size.bytes() as u64,
         });
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::{fs, sync::Arc, time::Duration};
 
 use luxor_engine::{Backend, Mode, Registry};
 use luxor_luks::{
-    Luks2Header, Luks2Options, NewVolume, PbkdfKind, PbkdfOptions, UnlockError, UnlockOptions,
+    Luks2Header, Luks2Options, NewLuks2Volume, PbkdfKind, PbkdfOptions, UnlockError, UnlockOptions,
     Unlocked,
 };
 use luxor_sector::{MemoryStorage, Storage};
@@ -40,7 +40,7 @@ pub fn volume(kind: PbkdfKind) -> Vec<u8> {
         ..Luks2Options::default()
     };
     let mut bytes = Vec::new();
-    let volume = NewVolume::create(&options, SECRET, &*backend()).unwrap();
+    let volume = NewLuks2Volume::create(&options, SECRET, &*backend()).unwrap();
     volume.write_stream(&mut bytes).unwrap();
     bytes.truncate(AREA_END);
     bytes

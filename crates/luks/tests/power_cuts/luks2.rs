@@ -7,7 +7,7 @@ use std::{cell::Cell, io, num::NonZeroUsize};
 
 use luxor_engine::KeySize;
 use luxor_luks::{
-    ActivationFlag, ChangeError, Luks2Header, Luks2Options, NewKeyslot, NewVolume, Overwrite,
+    ActivationFlag, ChangeError, Luks2Header, Luks2Options, NewKeyslot, NewLuks2Volume, Overwrite,
     Priority, UnlockOptions, Uuid,
 };
 use luxor_sector::{
@@ -33,7 +33,7 @@ fn volume() -> Vec<u8> {
         ..Luks2Options::default()
     };
     let mut bytes = Vec::new();
-    let volume = NewVolume::create(&options, A, &*backend()).unwrap();
+    let volume = NewLuks2Volume::create(&options, A, &*backend()).unwrap();
     volume.write_stream(&mut bytes).unwrap();
     bytes.truncate(2 * HEADER + 4 * AREA);
     let storage = MemoryStorage::new(bytes);

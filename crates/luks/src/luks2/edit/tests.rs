@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::{draft::MetadataDraft, error::ChangeError, members::JsonMembers};
 use crate::{
-    ActivationFlag, Luks2Header, Luks2Options, NewKeyslot, NewKeyslotError, NewVolume, Overwrite,
-    PbkdfKind, PbkdfOptions, Priority, UnlockOptions, Unlocked, Uuid,
+    ActivationFlag, Luks2Header, Luks2Options, NewKeyslot, NewKeyslotError, NewLuks2Volume,
+    Overwrite, PbkdfKind, PbkdfOptions, Priority, UnlockOptions, Unlocked, Uuid,
     luks2::binary_header::TextField,
 };
 
@@ -42,7 +42,7 @@ fn volume() -> (MemoryStorage, Luks2Header) {
         pbkdf: cheap(),
         ..Luks2Options::default()
     };
-    let volume = NewVolume::create(&options, SECRET, &*backend()).unwrap();
+    let volume = NewLuks2Volume::create(&options, SECRET, &*backend()).unwrap();
     let mut bytes = Vec::new();
     volume.write_stream(&mut bytes).unwrap();
     bytes.truncate(2 * HEADER + AREA);
