@@ -17,9 +17,7 @@ mod volume;
 use std::{
     ffi::{OsStr, OsString},
     mem,
-    num::NonZeroUsize,
-    path::PathBuf,
-    sync::Arc,
+    path::{Path, PathBuf},
 };
 
 use clap::{
@@ -51,9 +49,7 @@ pub use self::{
     tools::{BenchArgs, CompletionsArgs, EnginesArgs, ManArgs, ReportArgs},
     volume::{DecryptArgs, EncryptArgs, FormatArgs, NewVolumeArgs, Sparse, VolumeType},
 };
-use luxor::{Context, engines};
-
-use crate::console::Console;
+use luxor::engines;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -180,17 +176,6 @@ pub struct GlobalArgs {
     pub verbose: bool,
 }
 
-impl GlobalArgs {
-    /// What the library needs to know of them.
-    pub fn context(&self, console: Console) -> Context {
-        Context {
-            engine: self.engine.clone(),
-            threads: self.threads.and_then(|n| NonZeroUsize::new(n.into())),
-            events: Arc::new(console),
-        }
-    }
-}
-
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -215,6 +200,21 @@ pub enum Command {
     Report(ReportArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
+}
+
+impl Command {
+    /// Whether data or a key go to standard output.
+    #[must_use]
+    pub fn output_is_stdout(&self) -> bool {
+        let is_stdout = |output: &Path| output == Path::new("-");
+        match self {
+            Self::Encrypt(args) => is_stdout(&args.output),
+            Self::Decrypt(args) => is_stdout(&args.output),
+            Self::Raw(args) => is_stdout(&args.output),
+            Self::Dump(args) => args.volume_key,
+            _ => false,
+        }
+    }
 }
 
 /// The general options, in groups: a command takes all options of a group, or none of them.

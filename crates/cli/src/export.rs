@@ -18,11 +18,10 @@ use luxor_luks::{Extent, Unlocked};
 use luxor_sector::{DirectFile, Disk, DiskOptions, Part, Storage};
 
 use crate::{
-    args::{AnyLuks, ExportArgs, GlobalArgs},
+    args::{AnyLuks, ExportArgs},
     commands::inputs,
-    console::Console,
+    context::Context,
     error::{Error, Result},
-    progress::ProgressStyleArgs,
     secrets::SecretSource,
     volume::{Place, Volume, load, parts},
 };
@@ -43,36 +42,31 @@ impl Export {
     /// # Errors
     /// When the volume or the secret is not usable, when somebody else uses the volume,
     /// and when options do not fit together.
-    pub fn open(args: &ExportArgs, global: &GlobalArgs, console: Console) -> Result<Self> {
+    pub fn open(args: &ExportArgs, context: &Context) -> Result<Self> {
         match args.kind.luks() {
-            Some(kind) => open_luks(kind, args, global, console),
-            None => plain::open(args, global, console),
+            Some(kind) => open_luks(kind, args, context),
+            None => plain::open(args, context),
         }
     }
 }
 
-fn open_luks(
-    kind: AnyLuks,
-    args: &ExportArgs,
-    global: &GlobalArgs,
-    console: Console,
-) -> Result<Export> {
+fn open_luks(kind: AnyLuks, args: &ExportArgs, context: &Context) -> Result<Export> {
     if let Some(option) = args.plain.given() {
         return Err(Error::failure(format!(
             "{option} is for --type plain: of a LUKS volume the header says it"
         )));
     }
     let shown = path_name(&args.volume);
-    let engine = Engine::select(&global.context(console), Mode::Xts)?;
+    let engine = Engine::select(&context.library, Mode::Xts)?;
     let data = DataFile::open(&args.volume, access(args))?;
-    let secrets = SecretSource::new(global, &inputs("VOLUME", &args.volume, global), console)?;
+    let secrets = SecretSource::new(context, &inputs("VOLUME", &args.volume, context))?;
     let input = data.input()?;
-    let (volume, data_input) = match &global.header {
+    let (volume, data_input) = match &context.options.header {
         Some(header) => {
             let header = Input::open(header, Role::Metadata)?;
-            (Volume::open(header, global, console)?, Some(input))
+            (Volume::open(header, context)?, Some(input))
         }
-        None => (Volume::open(input, global, console)?, None),
+        None => (Volume::open(input, context)?, None),
     };
 
     // What is wrong with the volume is told before the secret is asked for.
@@ -96,9 +90,7 @@ fn open_luks(
         ..options(args, engine.threads)
     };
 
-    let progress = ProgressStyleArgs::new(global, console, false);
-    let (unlocked, _) =
-        volume.unlock(&secrets, &*engine.backend, &args.unlock, progress, console)?;
+    let (unlocked, _) = volume.unlock(&secrets, &*engine.backend, &args.unlock, context)?;
     let reencryption = volume.keep_reencryptions_out()?;
     let payload = volume.into_payload(data_input)?;
     // Somebody may have typed for hours.
@@ -110,7 +102,7 @@ fn open_luks(
     let linear = parts.iter().filter(|part| part.crypt.is_none());
     let linear: u64 = linear.map(|part| part.len).sum();
     if linear > 0 {
-        console.warn(format!(
+        context.console.warn(format!(
             "{shown}: {linear} bytes of the data are not encrypted, because a re-encryption is \
              under way: whoever can write there can have changed them"
         ));

@@ -8,6 +8,7 @@ mod commands;
 mod confirm;
 mod console;
 mod contents;
+mod context;
 mod cryptsetup;
 mod error;
 mod export;
@@ -28,7 +29,8 @@ use luxor_files::standard_streams;
 
 use crate::{
     args::{Cli, Command},
-    console::{Console, say},
+    console::say,
+    context::Context,
     error::{Error, Result},
 };
 
@@ -45,7 +47,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    match run(&cli) {
+    match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }
@@ -58,36 +60,37 @@ fn failed(error: &Error) -> ExitCode {
     error::exit_code(error).into()
 }
 
-fn run(cli: &Cli) -> Result<()> {
+fn run(Cli { global, command }: Cli) -> Result<()> {
     process::handle_signals()?;
-    let console = Console::new(&cli.global);
+    let context = &Context::new(global, command.output_is_stdout());
+    let console = context.console;
     SecretBytes::at_first_refused_lock(move || {
         console.note("memory for secrets could not be locked (see `ulimit -l`)");
     });
-    luxor::engines::check(&cli.global.context(console))?;
-    if cli.global.progress_json {
+    luxor::engines::check(&context.library)?;
+    if context.options.progress_json {
         console::check()?;
     }
-    match &cli.command {
-        Command::Encrypt(args) => commands::encrypt::run(args, &cli.global, console),
-        Command::Decrypt(args) => commands::decrypt::run(args, &cli.global, console),
-        Command::Format(args) => commands::format::run(args, &cli.global, console),
-        Command::Dump(args) => commands::dump::run(args, &cli.global, console),
-        Command::Check(args) => commands::check::run(args, &cli.global, console),
-        Command::Header(args) => commands::header::run(args, &cli.global, console),
-        Command::Convert(args) => commands::convert::run(args, &cli.global, console),
-        Command::Erase(args) => commands::erase::run(args, &cli.global, console),
-        Command::Key(args) => commands::key::run(args, &cli.global, console),
-        Command::Token(args) => commands::token::run(args, &cli.global, console),
-        Command::Config(args) => commands::config::run(args, &cli.global, console),
-        Command::Uuid(args) => commands::identify::uuid(args, &cli.global, console),
-        Command::IsLuks(args) => commands::identify::is_luks(args, &cli.global, console),
-        Command::Mount(args) => commands::mount::run(args, &cli.global, console),
-        Command::Serve(args) => commands::serve::run(args, &cli.global, console),
-        Command::Raw(args) => commands::raw::run(args, &cli.global, console),
-        Command::Engines(args) => commands::engines::run(args, &cli.global, console),
-        Command::Bench(args) => commands::bench::run(args, &cli.global),
-        Command::Report(args) => commands::bench::report(args, &cli.global),
+    match &command {
+        Command::Encrypt(args) => commands::encrypt::run(args, context),
+        Command::Decrypt(args) => commands::decrypt::run(args, context),
+        Command::Format(args) => commands::format::run(args, context),
+        Command::Dump(args) => commands::dump::run(args, context),
+        Command::Check(args) => commands::check::run(args, context),
+        Command::Header(args) => commands::header::run(args, context),
+        Command::Convert(args) => commands::convert::run(args, context),
+        Command::Erase(args) => commands::erase::run(args, context),
+        Command::Key(args) => commands::key::run(args, context),
+        Command::Token(args) => commands::token::run(args, context),
+        Command::Config(args) => commands::config::run(args, context),
+        Command::Uuid(args) => commands::identify::uuid(args, context),
+        Command::IsLuks(args) => commands::identify::is_luks(args, context),
+        Command::Mount(args) => commands::mount::run(args, context),
+        Command::Serve(args) => commands::serve::run(args, context),
+        Command::Raw(args) => commands::raw::run(args, context),
+        Command::Engines(args) => commands::engines::run(args, context),
+        Command::Bench(args) => commands::bench::run(args, context),
+        Command::Report(args) => commands::bench::report(args, context),
         Command::Completions(args) => commands::generate::completions(args),
         Command::Man(args) => commands::generate::man(args),
     }

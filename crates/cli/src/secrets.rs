@@ -11,8 +11,8 @@ use luxor_engine::SecretBytes;
 use luxor_files::{path_name, standard_streams::stdin};
 
 use crate::{
-    args::GlobalArgs,
     console::{Console, say},
+    context::Context,
     error::{Error, Result},
     process::{self, EchoOff, OpenLine},
 };
@@ -58,11 +58,11 @@ pub struct KeyFileOptions<'a> {
 
 impl<'a> KeyFileOptions<'a> {
     /// The key file that opens a volume.
-    fn existing(global: &'a GlobalArgs) -> Self {
+    fn existing(context: &'a Context) -> Self {
         Self {
-            path: global.key_file.as_deref(),
-            offset: global.keyfile_offset,
-            size: global.keyfile_size,
+            path: context.options.key_file.as_deref(),
+            offset: context.options.keyfile_offset,
+            size: context.options.keyfile_size,
             names: ["--key-file", "--keyfile-offset", "--keyfile-size"],
         }
     }
@@ -90,26 +90,21 @@ impl SecretSource {
     /// When standard input would be two things at once, when a key
     /// file longer than [`KEY_FILE_MAX`] is asked for, and when there is no
     /// terminal where one is needed.
-    pub fn new(global: &GlobalArgs, inputs: &[(&str, &Path)], console: Console) -> Result<Self> {
-        Self::of(KeyFileOptions::existing(global), inputs, console)
+    pub fn new(context: &Context, inputs: &[(&str, &Path)]) -> Result<Self> {
+        Self::of(KeyFileOptions::existing(context), inputs, context.console)
     }
 
     /// A key of `len` bytes in a key file: the key itself, and no passphrase.
     ///
     /// # Errors
     /// As [`SecretSource::new`], and when no key file is named.
-    pub fn of_key(
-        global: &GlobalArgs,
-        len: usize,
-        inputs: &[(&str, &Path)],
-        console: Console,
-    ) -> Result<Self> {
-        if global.key_file.is_none() {
+    pub fn of_key(context: &Context, len: usize, inputs: &[(&str, &Path)]) -> Result<Self> {
+        if context.options.key_file.is_none() {
             return Err(Error::failure(
                 "--type plain needs --key-file: the key itself, not a passphrase",
             ));
         }
-        if global.keyfile_size.is_some() {
+        if context.options.keyfile_size.is_some() {
             return Err(Error::failure(
                 "--keyfile-size has no meaning for --type plain: --key-size says how much is read",
             ));
@@ -117,9 +112,9 @@ impl SecretSource {
         let options = KeyFileOptions {
             size: Some(len as u64),
             names: ["--key-file", "--keyfile-offset", "--key-size"],
-            ..KeyFileOptions::existing(global)
+            ..KeyFileOptions::existing(context)
         };
-        Self::of(options, inputs, console)
+        Self::of(options, inputs, context.console)
     }
 
     /// The sources of a secret that opens a volume and of one that shall open it from
@@ -128,12 +123,11 @@ impl SecretSource {
     /// # Errors
     /// As [`SecretSource::new`].
     pub fn pair(
-        global: &GlobalArgs,
+        context: &Context,
         new: KeyFileOptions<'_>,
         inputs: &[(&str, &Path)],
-        console: Console,
     ) -> Result<(Self, Self)> {
-        let existing = KeyFileOptions::existing(global);
+        let existing = KeyFileOptions::existing(context);
         // A key file takes all of standard input: the other secret is asked for on the
         // terminal then.
         let beside = |other: KeyFileOptions<'_>, what| {
@@ -141,8 +135,8 @@ impl SecretSource {
             inputs.iter().copied().chain(other).collect::<Vec<_>>()
         };
         Ok((
-            Self::of(existing, &beside(new, "the new key file"), console)?,
-            Self::of(new, &beside(existing, "the key file"), console)?,
+            Self::of(existing, &beside(new, "the new key file"), context.console)?,
+            Self::of(new, &beside(existing, "the key file"), context.console)?,
         ))
     }
 

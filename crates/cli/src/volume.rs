@@ -24,10 +24,10 @@ use luxor_luks::{
 use luxor_sector::Storage;
 
 use crate::{
-    args::{GlobalArgs, LimitArgs, UnlockArgs},
-    console::{Console, say},
+    args::{LimitArgs, UnlockArgs},
+    console::say,
+    context::Context,
     error::{Error, ErrorClass, Result},
-    progress::ProgressStyleArgs,
     secrets::SecretSource,
 };
 
@@ -55,10 +55,12 @@ impl Volume {
     ///
     /// # Errors
     /// When it cannot be read, holds no valid metadata, or others than are required.
-    pub fn open(input: Input, global: &GlobalArgs, console: Console) -> Result<Self> {
-        let volume = Self::read(input, global)?;
+    pub fn open(input: Input, context: &Context) -> Result<Self> {
+        let volume = Self::read(input, context)?;
         for warning in volume.header.warnings() {
-            console.warn(format!("{}: {warning}", volume.name()));
+            context
+                .console
+                .warn(format!("{}: {warning}", volume.name()));
         }
         Ok(volume)
     }
@@ -68,37 +70,32 @@ impl Volume {
     ///
     /// # Errors
     /// As [`Volume::open`], and when there is no such file.
-    pub fn open_metadata(
-        volume: &Path,
-        role: Role,
-        global: &GlobalArgs,
-        console: Console,
-    ) -> Result<Self> {
-        let path = global.header.as_deref().unwrap_or(volume);
+    pub fn open_metadata(volume: &Path, role: Role, context: &Context) -> Result<Self> {
+        let path = context.options.header.as_deref().unwrap_or(volume);
         let input = Input::open(path, role)?;
         // A lock that cannot be had is told before a secret is asked for.
         if role == Role::Change {
-            begin_change(&input, global.disable_locks)?;
+            begin_change(&input, context.options.disable_locks)?;
         }
-        Self::open(input, global, console)
+        Self::open(input, context)
     }
 
     /// As [`Volume::open`], without the warnings.
     ///
     /// # Errors
     /// As [`Volume::open`].
-    pub fn read(input: Input, global: &GlobalArgs) -> Result<Self> {
+    pub fn read(input: Input, context: &Context) -> Result<Self> {
         let path = input.path().to_owned();
         let lock = lock_to_read(&input)?;
         let metadata = Metadata::of(input);
         let header = read_header(metadata.storage(), &path)?;
         drop(lock);
-        check_policy(&header, global, &shown(&path))?;
+        check_policy(&header, context, &shown(&path))?;
         Ok(Self {
             header,
             path,
             metadata,
-            disable_locks: global.disable_locks,
+            disable_locks: context.options.disable_locks,
         })
     }
 
@@ -106,7 +103,7 @@ impl Volume {
     ///
     /// # Errors
     /// As [`Volume::open`], but for these.
-    pub fn version(input: Input, global: &GlobalArgs, console: Console) -> Result<Option<u32>> {
+    pub fn version(input: Input, context: &Context) -> Result<Option<u32>> {
         let path = input.path().to_owned();
         let lock = lock_to_read(&input)?;
         let metadata = Metadata::of(input);
@@ -114,16 +111,16 @@ impl Volume {
         drop(lock);
         match header {
             Ok(header) => {
-                check_policy(&header, global, &shown(&path))?;
+                check_policy(&header, context, &shown(&path))?;
                 Ok(Some(header.version()))
             }
             Err(error) if error.is_not_luks() => {
-                console.note(format!("{}: {error}", shown(&path)));
+                context.console.note(format!("{}: {error}", shown(&path)));
                 Ok(None)
             }
             Err(error) => match error.version() {
-                Some(version) if global.policy.is_empty() => {
-                    console.note(format!("{}: {error}", shown(&path)));
+                Some(version) if context.options.policy.is_empty() => {
+                    context.console.note(format!("{}: {error}", shown(&path)));
                     Ok(Some(version))
                 }
                 _ => Err(unreadable(&error, &path)),
@@ -147,11 +144,10 @@ impl Volume {
         secrets: &SecretSource,
         backend: &dyn Backend,
         args: &UnlockArgs,
-        progress: ProgressStyleArgs,
-        console: Console,
+        context: &Context,
     ) -> Result<(Unlocked, SecretBytes)> {
         let keyslots = args.key_slot.into_iter().collect();
-        self.unlock_one_of(keyslots, secrets, backend, &args.limits, progress, console)
+        self.unlock_one_of(keyslots, secrets, backend, &args.limits, context)
     }
 
     /// As [`Volume::unlock`], with one of these keyslots; of all when there are none.
@@ -164,13 +160,12 @@ impl Volume {
         secrets: &SecretSource,
         backend: &dyn Backend,
         limits: &LimitArgs,
-        progress: ProgressStyleArgs,
-        console: Console,
+        context: &Context,
     ) -> Result<(Unlocked, SecretBytes)> {
         let options = unlock_options(keyslots, limits);
         let storage = self.metadata.storage();
         let attempt = |secret: &_| self.header.unlock(storage, secret, backend, &options);
-        self.ask(&attempt, secrets, limits.tries, progress, console)
+        self.ask(&attempt, secrets, limits.tries, context)
     }
 
     /// As [`Volume::unlock`], also when the data cannot be read because a re-encryption
@@ -183,13 +178,12 @@ impl Volume {
         secrets: &SecretSource,
         backend: &dyn Backend,
         args: &UnlockArgs,
-        progress: ProgressStyleArgs,
-        console: Console,
+        context: &Context,
     ) -> Result<Unlocked> {
         let options = unlock_options(args.key_slot.into_iter().collect(), &args.limits);
         let storage = self.metadata.storage();
         let attempt = |secret: &_| self.header.test(storage, secret, backend, &options);
-        let (unlocked, _) = self.ask(&attempt, secrets, args.limits.tries, progress, console)?;
+        let (unlocked, _) = self.ask(&attempt, secrets, args.limits.tries, context)?;
         Ok(unlocked)
     }
 
@@ -198,19 +192,20 @@ impl Volume {
         attempt: &dyn Fn(&[u8]) -> Result<Unlocked, UnlockError>,
         secrets: &SecretSource,
         tries: u32,
-        progress: ProgressStyleArgs,
-        console: Console,
+        context: &Context,
     ) -> Result<(Unlocked, SecretBytes)> {
         let mut attempts = secrets.attempts(tries);
         loop {
             let secret = secrets.existing(&self.path)?;
-            let step = progress.step("Opening the volume");
+            let step = context.progress.step("Opening the volume");
             let result = attempt(secret.expose());
             drop(step);
             attempts -= 1;
             match result {
                 Ok(unlocked) => {
-                    console.note(format!("keyslot {} opened", unlocked.keyslot));
+                    context
+                        .console
+                        .note(format!("keyslot {} opened", unlocked.keyslot));
                     return Ok((unlocked, secret));
                 }
                 Err(error) if error.is_wrong_secret() && attempts > 0 => {
@@ -461,8 +456,8 @@ fn is_luks1(file: &File) -> bool {
 ///
 /// # Errors
 /// When they are something else.
-pub fn check_policy(header: &VolumeHeader, global: &GlobalArgs, volume: &str) -> Result<()> {
-    if let Some(required) = global.policy.require_type
+pub fn check_policy(header: &VolumeHeader, context: &Context, volume: &str) -> Result<()> {
+    if let Some(required) = context.options.policy.require_type
         && !required.is(header.version())
     {
         return Err(Error::failure(format!(
@@ -470,7 +465,7 @@ pub fn check_policy(header: &VolumeHeader, global: &GlobalArgs, volume: &str) ->
             header.version()
         )));
     }
-    let policy = global.policy.policy();
+    let policy = context.options.policy.policy();
     policy
         .check(header)
         .map_err(|error| Error::failure(format!("{volume} is refused: {error}")))

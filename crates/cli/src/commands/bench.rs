@@ -12,7 +12,8 @@ use std::{
 use luxor_files::path_name;
 
 use crate::{
-    args::{BenchArgs, GlobalArgs, ReportArgs},
+    args::{BenchArgs, ReportArgs},
+    context::Context,
     error::{Error, Result},
     process::unblocked,
 };
@@ -23,8 +24,8 @@ const PROGRAM: &str = "luxor-bench";
 ///
 /// # Errors
 /// When it is not there or cannot be started.
-pub fn run(args: &BenchArgs, global: &GlobalArgs) -> Result<()> {
-    become_program(global, |command| {
+pub fn run(args: &BenchArgs, context: &Context) -> Result<()> {
+    become_program(context, |command| {
         if let Some(size) = &args.size {
             command.args(["--size", size]);
         }
@@ -42,8 +43,8 @@ pub fn run(args: &BenchArgs, global: &GlobalArgs) -> Result<()> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn report(args: &ReportArgs, global: &GlobalArgs) -> Result<()> {
-    become_program(global, |command| {
+pub fn report(args: &ReportArgs, context: &Context) -> Result<()> {
+    become_program(context, |command| {
         command.arg("--report").arg(&args.output);
         if args.quick {
             command.arg("--quick");
@@ -52,7 +53,7 @@ pub fn report(args: &ReportArgs, global: &GlobalArgs) -> Result<()> {
     })
 }
 
-fn become_program(global: &GlobalArgs, arguments: impl FnOnce(&mut Command)) -> Result<()> {
+fn become_program(context: &Context, arguments: impl FnOnce(&mut Command)) -> Result<()> {
     let own = env::current_exe().map_err(|e| Error::io("cannot find this program's file", &e))?;
     let program = find(&own).ok_or_else(|| {
         Error::failure(format!(
@@ -66,10 +67,10 @@ fn become_program(global: &GlobalArgs, arguments: impl FnOnce(&mut Command)) -> 
     })?;
     let mut command = Command::new(&program);
     command.arg("--luxor").arg(&own);
-    if global.engine != "auto" {
-        command.args(["--engine", &global.engine]);
+    if context.options.engine != "auto" {
+        command.args(["--engine", &context.options.engine]);
     }
-    if let Some(threads) = global.threads {
+    if let Some(threads) = context.options.threads {
         command.args(["--threads", &threads.to_string()]);
     }
     arguments(&mut command);

@@ -9,11 +9,11 @@ use luxor_files::{Input, Role};
 use luxor_luks::{UnlockError, VolumeHeader};
 
 use crate::{
-    args::{CheckArgs, GlobalArgs},
+    args::CheckArgs,
     commands::{dump::Escaped, inputs},
-    console::{self, Console},
+    console,
+    context::Context,
     error::{Error, Result},
-    progress::ProgressStyleArgs,
     secrets::SecretSource,
     volume::Volume,
 };
@@ -23,21 +23,20 @@ use crate::{
 ///
 /// # Errors
 /// When something is damaged, or the key opens nothing.
-pub fn run(args: &CheckArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+pub fn run(args: &CheckArgs, context: &Context) -> Result<()> {
     let input = Input::open(&args.volume, Role::Metadata)?;
-    let (volume, data) = match &global.header {
+    let (volume, data) = match &context.options.header {
         // Warnings are the result here.
         Some(header) => (
-            Volume::read(Input::open(header, Role::Metadata)?, global)?,
+            Volume::read(Input::open(header, Role::Metadata)?, context)?,
             Some(input),
         ),
-        None => (Volume::read(input, global)?, None),
+        None => (Volume::read(input, context)?, None),
     };
-    let secrets = match args.passphrase || global.key_file.is_some() {
+    let secrets = match args.passphrase || context.options.key_file.is_some() {
         true => Some(SecretSource::new(
-            global,
-            &inputs("VOLUME", &args.volume, global),
-            console,
+            context,
+            &inputs("VOLUME", &args.volume, context),
         )?),
         false => None,
     };
@@ -109,9 +108,8 @@ pub fn run(args: &CheckArgs, global: &GlobalArgs, console: Console) -> Result<()
 
     // A key that opens nothing counts more than a damaged copy: it comes first.
     if let Some(secrets) = secrets {
-        let engine = Engine::select(&global.context(console), Mode::Xts)?;
-        let progress = ProgressStyleArgs::new(global, console, false);
-        let unlocked = volume.test(&secrets, &*engine.backend, &args.unlock, progress, console);
+        let engine = Engine::select(&context.library, Mode::Xts)?;
+        let unlocked = volume.test(&secrets, &*engine.backend, &args.unlock, context);
         match unlocked {
             Ok(unlocked) => {
                 let others = unlocked.others.iter().map(|key| (key.keyslot, key.digest));
@@ -125,7 +123,7 @@ pub fn run(args: &CheckArgs, global: &GlobalArgs, console: Console) -> Result<()
             }
             Err(error) => {
                 for damage in damage {
-                    console.warn(damage);
+                    context.console.warn(damage);
                 }
                 return Err(error);
             }

@@ -5,8 +5,8 @@ use luxor_files::Role;
 use luxor_luks::{ActivationFlag, Label, Priority, Uuid};
 
 use crate::{
-    args::{ConfigArgs, GlobalArgs, PriorityName},
-    console::Console,
+    args::{ConfigArgs, PriorityName},
+    context::Context,
     error::{Error, Result},
     volume::Volume,
 };
@@ -15,9 +15,9 @@ use crate::{
 ///
 /// # Errors
 /// When a value cannot be, and when the volume is not usable.
-pub fn run(args: &ConfigArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+pub fn run(args: &ConfigArgs, context: &Context) -> Result<()> {
     let settings = Settings::new(args)?;
-    let mut volume = Volume::open_metadata(&args.volume, Role::Change, global, console)?;
+    let mut volume = Volume::open_metadata(&args.volume, Role::Change, context)?;
     volume.change(|header, storage| {
         // First what the volume may not have.
         if let Some((keyslot, priority)) = settings.priority {

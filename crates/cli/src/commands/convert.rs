@@ -5,9 +5,9 @@ use luxor_files::Role;
 use luxor_luks::ConvertError;
 
 use crate::{
-    args::{ConvertArgs, GlobalArgs},
+    args::ConvertArgs,
     confirm::confirm,
-    console::Console,
+    context::Context,
     error::{Error, Result},
     volume::{Volume, exclusive},
 };
@@ -17,8 +17,8 @@ use crate::{
 /// # Errors
 /// When it is of that version, or has what the other version has not, is in use or
 /// cannot be written, and without a yes.
-pub fn run(args: &ConvertArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let volume = Volume::open_metadata(&args.volume, Role::Change, global, console)?;
+pub fn run(args: &ConvertArgs, context: &Context) -> Result<()> {
+    let volume = Volume::open_metadata(&args.volume, Role::Change, context)?;
     let shown = volume.name();
     if volume.header.luks_version() == args.volume_type.version() {
         return Err(Error::failure(format!(

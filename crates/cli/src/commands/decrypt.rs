@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor decrypt`.
 
-use std::{path::Path, sync::atomic::AtomicBool};
+use std::sync::atomic::AtomicBool;
 
 use luxor::Engine;
 use luxor_engine::{Direction, LoadedKey, Mode};
@@ -12,12 +12,11 @@ use luxor_sector::{
 };
 
 use crate::{
-    args::{DecryptArgs, GlobalArgs, Sparse},
+    args::{DecryptArgs, Sparse},
     commands::{inputs, stream_error},
-    console::Console,
     contents::warn_of_contents,
+    context::Context,
     error::{Error, Result},
-    progress::ProgressStyleArgs,
     secrets::SecretSource,
     volume::{Place, Volume, load, parts},
 };
@@ -27,30 +26,30 @@ use crate::{
 /// # Errors
 /// When the volume, the secret or a file is not usable. Nothing is left of the
 /// output then.
-pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let engine = Engine::select(&global.context(console), Mode::Xts)?;
+pub fn run(args: &DecryptArgs, context: &Context) -> Result<()> {
+    let engine = Engine::select(&context.library, Mode::Xts)?;
     let input = Input::open(&args.input, Role::Data)?;
     let input_name = input.name();
-    let secrets = SecretSource::new(global, &inputs("INPUT", &args.input, global), console)?;
+    let secrets = SecretSource::new(context, &inputs("INPUT", &args.input, context))?;
     let output_options = OutputOptions {
         force: args.force,
         known_input: Some(&input),
         needed: &[
-            ("the key file", global.key_file.as_deref()),
-            ("the header", global.header.as_deref()),
+            ("the key file", context.options.key_file.as_deref()),
+            ("the header", context.options.header.as_deref()),
         ],
         sparse: args.sparse == Sparse::Auto,
-        disable_locks: global.disable_locks,
+        disable_locks: context.options.disable_locks,
         ..OutputOptions::default()
     };
     let mut output = Output::create(&args.output, &output_options)?;
-    warn_of_contents([&output], console);
-    let (volume, data) = match &global.header {
+    warn_of_contents([&output], context.console);
+    let (volume, data) = match &context.options.header {
         Some(header) => (
-            Volume::open(Input::open(header, Role::Metadata)?, global, console)?,
+            Volume::open(Input::open(header, Role::Metadata)?, context)?,
             Some(input),
         ),
-        None => (Volume::open(input, global, console)?, None),
+        None => (Volume::open(input, context)?, None),
     };
 
     // What is wrong with the data is told before the secret is asked for.
@@ -60,15 +59,15 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
         None => file_length,
     };
 
-    let progress = ProgressStyleArgs::new(global, console, args.output == Path::new("-"));
-    let (unlocked, _) =
-        volume.unlock(&secrets, &*engine.backend, &args.unlock, progress, console)?;
+    let (unlocked, _) = volume.unlock(&secrets, &*engine.backend, &args.unlock, context)?;
     let _lock = volume.lock_reencryption()?;
     let mut payload = volume.into_payload(data)?;
     // Somebody may have typed for hours.
     payload.check_unchanged()?;
     output.begin(0, plaintext_len)?;
-    let bar = progress.bytes("Decrypting", path_name(&args.input), plaintext_len);
+    let bar = context
+        .progress
+        .bytes("Decrypting", path_name(&args.input), plaintext_len);
     let output_name = output.name();
     let failed = |error: &PipelineError| stream_error(error, &input_name, &output_name);
     let mut linear = 0;
@@ -125,7 +124,7 @@ pub fn run(args: &DecryptArgs, global: &GlobalArgs, console: Console) -> Result<
     payload.check_unchanged()?;
     output.finish()?;
     if linear > 0 {
-        console.warn(format!(
+        context.console.warn(format!(
             "{input_name}: {linear} bytes of the data are not encrypted, because a re-encryption is \
              under way: whoever can write there can have changed them"
         ));

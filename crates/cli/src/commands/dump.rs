@@ -17,12 +17,12 @@ use luxor_luks::{
 };
 
 use crate::{
-    args::{DumpArgs, GlobalArgs},
+    args::DumpArgs,
     commands::inputs,
     confirm::confirm,
-    console::{self, Console},
+    console,
+    context::Context,
     error::{Error, Result},
-    progress::ProgressStyleArgs,
     secrets::SecretSource,
     volume::Volume,
 };
@@ -31,10 +31,10 @@ use crate::{
 ///
 /// # Errors
 /// When it cannot be read or holds no valid metadata.
-pub fn run(args: &DumpArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let volume = Volume::open_metadata(&args.volume, Role::Metadata, global, console)?;
+pub fn run(args: &DumpArgs, context: &Context) -> Result<()> {
+    let volume = Volume::open_metadata(&args.volume, Role::Metadata, context)?;
     if args.volume_key {
-        return volume_key(args, &volume, global, console);
+        return volume_key(args, &volume, context);
     }
     let name = volume.name();
     match (&volume.header, args.json) {
@@ -51,12 +51,7 @@ pub fn run(args: &DumpArgs, global: &GlobalArgs, console: Console) -> Result<()>
 }
 
 /// Gives the volume key out, on standard output or in a file.
-fn volume_key(
-    args: &DumpArgs,
-    volume: &Volume,
-    global: &GlobalArgs,
-    console: Console,
-) -> Result<()> {
+fn volume_key(args: &DumpArgs, volume: &Volume, context: &Context) -> Result<()> {
     let Some(segment) = volume.header.segment() else {
         return Err(Error::failure(format!(
             "{} has several keys, or none: it is in the midst of a re-encryption, or decrypted",
@@ -64,10 +59,10 @@ fn volume_key(
         )));
     };
     let encryption = segment.encryption;
-    let engine = Engine::select(&global.context(console), encryption.mode())?;
-    let secrets = SecretSource::new(global, &inputs("VOLUME", &args.volume, global), console)?;
+    let engine = Engine::select(&context.library, encryption.mode())?;
+    let secrets = SecretSource::new(context, &inputs("VOLUME", &args.volume, context))?;
     let mut file = match &args.volume_key_file {
-        Some(path) => Some(key_file(path, args, global)?),
+        Some(path) => Some(key_file(path, args, context)?),
         None => None,
     };
     if !args.batch_mode {
@@ -78,9 +73,7 @@ fn volume_key(
         );
         confirm(&warning, "--batch-mode")?;
     }
-    let progress = ProgressStyleArgs::new(global, console, true);
-    let (unlocked, _) =
-        volume.unlock(&secrets, &*engine.backend, &args.unlock, progress, console)?;
+    let (unlocked, _) = volume.unlock(&secrets, &*engine.backend, &args.unlock, context)?;
     let key = unlocked.volume_key.expose();
 
     let Some(output) = &mut file else {
@@ -105,13 +98,13 @@ fn hex_digit(nibble: u8) -> u8 {
     b'0' + nibble + is_letter * (b'a' - b'0' - 10)
 }
 
-fn key_file(path: &Path, args: &DumpArgs, global: &GlobalArgs) -> Result<Output> {
+fn key_file(path: &Path, args: &DumpArgs, context: &Context) -> Result<Output> {
     let options = OutputOptions {
         mode: 0o400,
         needed: &[
             ("the volume", Some(&args.volume)),
-            ("the header", global.header.as_deref()),
-            ("the key file", global.key_file.as_deref()),
+            ("the header", context.options.header.as_deref()),
+            ("the key file", context.options.key_file.as_deref()),
         ],
         ..OutputOptions::default()
     };

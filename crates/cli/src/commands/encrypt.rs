@@ -14,13 +14,12 @@ use luxor_luks::LuksVersion;
 use luxor_sector::pipeline::{self, Job};
 
 use crate::{
-    args::{EncryptArgs, GlobalArgs},
+    args::EncryptArgs,
     commands::stream_error,
-    console::Console,
     contents::warn_of_contents,
+    context::Context,
     error::{Error, Result},
     new_volume::{self, does_not_fit, load_key, not_made, write_header},
-    progress::ProgressStyleArgs,
     secrets::SecretSource,
 };
 
@@ -29,22 +28,25 @@ use crate::{
 /// # Errors
 /// When the options do not fit together, and when a file or the secret is not
 /// usable. Nothing is left of the output then.
-pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let mut options = new_volume::options(&args.volume, global.header.is_some())?;
-    let engine = Engine::select(&global.context(console), Mode::Xts)?;
+pub fn run(args: &EncryptArgs, context: &Context) -> Result<()> {
+    let mut options = new_volume::options(&args.volume, context.options.header.is_some())?;
+    let engine = Engine::select(&context.library, Mode::Xts)?;
     let mut input = Input::open(&args.input, Role::Data)?;
     options.file_length = input.len();
     options
         .check()
         .map_err(|error| does_not_fit(error, &input.name(), &path_name(&args.output)))?;
-    let secrets = SecretSource::new(global, &[("INPUT", &args.input)], console)?;
+    let secrets = SecretSource::new(context, &[("INPUT", &args.input)])?;
 
     if args.output == Path::new("-") && io::stdout().is_terminal() {
         return Err(Error::failure(
             "OUTPUT is a terminal, which cannot show ciphertext",
         ));
     }
-    let (key_file, header) = (global.key_file.as_deref(), global.header.as_deref());
+    let (key_file, header) = (
+        context.options.key_file.as_deref(),
+        context.options.header.as_deref(),
+    );
     if header == Some(&args.output) {
         return Err(Error::failure(
             "OUTPUT and --header must be different files",
@@ -57,7 +59,7 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
         is_one_of_two: header.is_some(),
         known_input: Some(&input),
         needed: &[("the key file", key_file), ("the header", header)],
-        disable_locks: global.disable_locks,
+        disable_locks: context.options.disable_locks,
         becomes_luks2: options.version == LuksVersion::Luks2 && header.is_none(),
         ..OutputOptions::default()
     };
@@ -67,11 +69,11 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
         ..output_options
     };
     let mut output = Output::create(&args.output, &output_options)?;
-    let mut header_output = match &global.header {
+    let mut header_output = match &context.options.header {
         Some(path) => Some(Output::create(path, &header_options)?),
         None => None,
     };
-    warn_of_contents(header_output.iter().chain([&output]), console);
+    warn_of_contents(header_output.iter().chain([&output]), context.console);
     if header_output.is_none() && !output.is_seekable() && input.len().is_none() {
         return Err(Error::failure(format!(
             "the length of {} is not known, and belongs into the header, which comes first in {}",
@@ -82,8 +84,7 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
     }
 
     let secret = secrets.new_one(&args.output)?;
-    let progress = ProgressStyleArgs::new(global, console, args.output == Path::new("-"));
-    let step = progress.step("Making the key");
+    let step = context.progress.step("Making the key");
     let volume = options.create(secret.expose(), &*engine.backend);
     let mut volume = volume.map_err(|error| not_made(&error))?;
     drop((step, secret));
@@ -118,7 +119,9 @@ pub fn run(args: &EncryptArgs, global: &GlobalArgs, console: Console) -> Result<
         // Signals end the process without asking anybody.
         cancel: &AtomicBool::new(false),
     };
-    let bar = progress.bytes("Encrypting", path_name(&args.output), input.len());
+    let bar = context
+        .progress
+        .bytes("Encrypting", path_name(&args.output), input.len());
     let copied = pipeline::run(&job, input.source(), &mut output, &|done| bar.at(done))
         .map_err(|error| stream_error(&error, &input_name, &output_name))?;
     drop(bar);

@@ -13,8 +13,9 @@ use luxor_engine::{Mode, Registry, self_test};
 use serde::Serialize;
 
 use crate::{
-    args::{EnginesArgs, GlobalArgs},
-    console::{self, Console},
+    args::EnginesArgs,
+    console,
+    context::Context,
     error::{Error, Result},
 };
 
@@ -22,16 +23,16 @@ use crate::{
 ///
 /// # Errors
 /// When an engine that is present does not pass its self-test, and those of a calibration.
-pub fn run(args: &EnginesArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+pub fn run(args: &EnginesArgs, context: &Context) -> Result<()> {
     if args.calibrate {
-        return calibrate::run(args, global, console);
+        return calibrate::run(args, context);
     }
     let registry = registry();
     let mut report = Report::of(&registry);
-    let threads = global.context(console).thread_count();
+    let threads = context.library.thread_count();
     match calibrated(&*registry.best(Mode::Xts)?, threads) {
         Ok(calibration) => report.auto_device = AutoDevice::of(&calibration),
-        Err(why) => console.note(why),
+        Err(why) => context.console.note(why),
     }
     console::print(&if args.json {
         report.json()

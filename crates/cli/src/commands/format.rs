@@ -10,12 +10,11 @@ use luxor_luks::LuksVersion;
 use luxor_sector::Storage;
 
 use crate::{
-    args::{FormatArgs, GlobalArgs},
-    console::Console,
+    args::FormatArgs,
     contents::warn_of_contents,
+    context::Context,
     error::{Error, ErrorClass, Result},
     new_volume::{self, does_not_fit, not_made, write_header},
-    progress::ProgressStyleArgs,
     secrets::SecretSource,
 };
 
@@ -24,11 +23,14 @@ use crate::{
 /// # Errors
 /// When the options do not fit together, and when a file or the secret is not usable.
 /// A new file does not appear then.
-pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let options = new_volume::options(&args.new, global.header.is_some())?;
-    let engine = Engine::select(&global.context(console), Mode::Xts)?;
-    let secrets = SecretSource::new(global, &[], console)?;
-    let (key_file, header) = (global.key_file.as_deref(), global.header.as_deref());
+pub fn run(args: &FormatArgs, context: &Context) -> Result<()> {
+    let options = new_volume::options(&args.new, context.options.header.is_some())?;
+    let engine = Engine::select(&context.library, Mode::Xts)?;
+    let secrets = SecretSource::new(context, &[])?;
+    let (key_file, header) = (
+        context.options.key_file.as_deref(),
+        context.options.header.as_deref(),
+    );
     if args.volume == Path::new("-") {
         return Err(Error::failure("VOLUME must be a file or a block device"));
     }
@@ -48,7 +50,7 @@ pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<(
     let output_options = OutputOptions {
         force: args.force,
         needed,
-        disable_locks: global.disable_locks,
+        disable_locks: context.options.disable_locks,
         becomes_luks2: options.version == LuksVersion::Luks2 && header.is_none(),
         is_one_of_two: header.is_some() && args.size.is_some(),
         ..OutputOptions::default()
@@ -75,7 +77,7 @@ pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<(
         Some(path) => Some(Output::create(path, &header_options)?),
         None => None,
     };
-    warn_of_contents(header_output.iter().chain(&output), console);
+    warn_of_contents(header_output.iter().chain(&output), context.console);
     let sector = options.sector_size().bytes() as u64;
     let data_offset = options.data_offset();
     let size = match (args.size, room) {
@@ -95,8 +97,7 @@ pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<(
         .ok_or_else(|| Error::failure(format!("{size} bytes are too many")))?;
 
     let secret = secrets.new_one(&args.volume)?;
-    let progress = ProgressStyleArgs::new(global, console, false);
-    let step = progress.step("Making the key");
+    let step = context.progress.step("Making the key");
     let volume = options.create(secret.expose(), &*engine.backend);
     let mut volume = volume.map_err(|error| not_made(&error))?;
     drop((step, secret));
@@ -123,7 +124,9 @@ pub fn run(args: &FormatArgs, global: &GlobalArgs, console: Console) -> Result<(
     write_header(&volume, target.expect("there is one of them at least"))?;
     let outputs = header_output.into_iter().chain(output);
     Output::finish_all(outputs.collect())?;
-    console.note(format!("the volume holds {size} bytes"));
+    context
+        .console
+        .note(format!("the volume holds {size} bytes"));
     Ok(())
 }
 

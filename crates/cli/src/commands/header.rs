@@ -15,12 +15,12 @@ use luxor_sector::Storage;
 
 use crate::{
     args::{
-        GlobalArgs, HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs, HeaderRepairArgs,
+        HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs, HeaderRepairArgs,
         HeaderRestoreArgs,
     },
     confirm::confirm,
-    console::{self, Console},
-    contents,
+    console, contents,
+    context::Context,
     error::{Error, Result},
     volume::{Volume, begin_change, check_policy, exclusive},
 };
@@ -29,32 +29,32 @@ use crate::{
 ///
 /// # Errors
 /// When the volume or a file is not usable.
-pub fn run(args: &HeaderArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+pub fn run(args: &HeaderArgs, context: &Context) -> Result<()> {
     match &args.action {
-        HeaderAction::Backup(args) => backup(args, global, console),
-        HeaderAction::Restore(args) => restore(args, global, console),
-        HeaderAction::Repair(args) => repair(args, global),
-        HeaderAction::Digest(args) => digest(args, global, console),
+        HeaderAction::Backup(args) => backup(args, context),
+        HeaderAction::Restore(args) => restore(args, context),
+        HeaderAction::Repair(args) => repair(args, context),
+        HeaderAction::Digest(args) => digest(args, context),
     }
 }
 
-fn backup(args: &HeaderBackupArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let path = global.header.as_ref().unwrap_or(&args.volume);
+fn backup(args: &HeaderBackupArgs, context: &Context) -> Result<()> {
+    let path = context.options.header.as_ref().unwrap_or(&args.volume);
     let input = Input::open(path, Role::Metadata)?;
     let options = OutputOptions {
         force: args.force,
         mode: 0o400,
         known_input: Some(&input),
         needed: &[("the volume", Some(&args.volume))],
-        disable_locks: global.disable_locks,
+        disable_locks: context.options.disable_locks,
         becomes_luks2: true,
         ..OutputOptions::default()
     };
     let mut output = Output::create(&args.file, &options)?;
     let backup = read(&input, HeaderBackup::take)?;
-    check_policy(backup.header(), global, &input.name())?;
+    check_policy(backup.header(), context, &input.name())?;
     for warning in backup.header().warnings() {
-        console.warn(format!("{}: {warning}", input.name()));
+        context.console.warn(format!("{}: {warning}", input.name()));
     }
     let len = backup.bytes().len() as u64;
     output.begin(0, Some(len))?;
@@ -63,16 +63,18 @@ fn backup(args: &HeaderBackupArgs, global: &GlobalArgs, console: Console) -> Res
         .write_all(backup.bytes())
         .map_err(|error| Error::io(format!("cannot write {}", output.name()), &error))?;
     output.finish()?;
-    console.note(format!("{len} bytes of header and keyslots are stored"));
+    context
+        .console
+        .note(format!("{len} bytes of header and keyslots are stored"));
     Ok(())
 }
 
-fn restore(args: &HeaderRestoreArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let target = global.header.as_ref().unwrap_or(&args.volume);
+fn restore(args: &HeaderRestoreArgs, context: &Context) -> Result<()> {
+    let target = context.options.header.as_ref().unwrap_or(&args.volume);
     let input = Input::open(&args.file, Role::Metadata)?;
     check_not_needed(target, &[("the backup", Some(&args.file))])?;
     let backup = read(&input, HeaderBackup::read)?;
-    check_policy(backup.header(), global, &input.name())?;
+    check_policy(backup.header(), context, &input.name())?;
 
     // Asked about what is there, without keeping others from it meanwhile.
     let present = Input::open(target, Role::Metadata)?;
@@ -84,12 +86,12 @@ fn restore(args: &HeaderRestoreArgs, global: &GlobalArgs, console: Console) -> R
     asked.check(args.force)?;
     match args.batch_mode {
         false => confirm(&asked.warning(), "--batch-mode")?,
-        true if asked.is_serious() => console.warn(asked.warning()),
+        true if asked.is_serious() => context.console.warn(asked.warning()),
         true => {}
     }
 
     let input = Input::open(target, Role::Change)?;
-    let change = begin_change(&input, global.disable_locks)?;
+    let change = begin_change(&input, context.options.disable_locks)?;
     // Under that name there may be something else by now.
     let replaced = Replaced::look(&backup, target, change.storage())?;
     if (replaced.len, replaced.warning()) != (asked.len, asked.warning()) {
@@ -110,21 +112,23 @@ fn restore(args: &HeaderRestoreArgs, global: &GlobalArgs, console: Console) -> R
             }
             _ => Error::failure(format!("{}: {error}", path_name(target))),
         })?;
-    console.note(format!("the header of {} is restored", path_name(target)));
+    context
+        .console
+        .note(format!("the header of {} is restored", path_name(target)));
     Ok(())
 }
 
-fn repair(args: &HeaderRepairArgs, global: &GlobalArgs) -> Result<()> {
-    let target = global.header.as_ref().unwrap_or(&args.volume);
+fn repair(args: &HeaderRepairArgs, context: &Context) -> Result<()> {
+    let target = context.options.header.as_ref().unwrap_or(&args.volume);
     let input = Input::open(target, Role::Change)?;
-    let change = begin_change(&input, global.disable_locks)?;
+    let change = begin_change(&input, context.options.disable_locks)?;
     let overwrite = match args.force {
         true => Overwrite::Anything,
         false => Overwrite::Damaged,
     };
     match VolumeHeader::read(change.storage()) {
         Ok(header) => {
-            check_policy(&header, global, &path_name(target))?;
+            check_policy(&header, context, &path_name(target))?;
             if let VolumeHeader::Luks2(header) = header {
                 return repair_luks2(header, &change, overwrite);
             }
@@ -138,13 +142,13 @@ fn repair(args: &HeaderRepairArgs, global: &GlobalArgs) -> Result<()> {
             ) => {}
         Err(error) => return Err(failed(target, &error)),
     }
-    repair_luks1(&change, overwrite, global)
+    repair_luks1(&change, overwrite, context)
 }
 
 fn repair_luks1(
     change: &MetadataChange<'_>,
     overwrite: Overwrite,
-    global: &GlobalArgs,
+    context: &Context,
 ) -> Result<()> {
     let path = change.path();
     let plan = Luks1Repair::plan(change.storage(), overwrite).map_err(|error| {
@@ -157,7 +161,7 @@ fn repair_luks1(
         }
     })?;
     let header = VolumeHeader::Luks1(plan.header().clone());
-    check_policy(&header, global, &path_name(path))?;
+    check_policy(&header, context, &path_name(path))?;
     if plan.restored().is_empty() {
         return console::print("the header is good (LUKS1: one copy, no checksum)\n");
     }
@@ -186,9 +190,9 @@ fn failed(path: &Path, error: &dyn Display) -> Error {
     Error::failure(format!("{}: {error}", path_name(path)))
 }
 
-fn digest(args: &HeaderDigestArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let path = global.header.as_ref().unwrap_or(&args.volume);
-    let volume = Volume::open(Input::open(path, Role::Metadata)?, global, console)?;
+fn digest(args: &HeaderDigestArgs, context: &Context) -> Result<()> {
+    let path = context.options.header.as_ref().unwrap_or(&args.volume);
+    let volume = Volume::open(Input::open(path, Role::Metadata)?, context)?;
     console::print(&format!("{}\n", volume.header.digest()))
 }
 

@@ -4,8 +4,9 @@
 use luxor_files::{Input, Role};
 
 use crate::{
-    args::{GlobalArgs, IsLuksArgs, UuidArgs},
-    console::{self, Console},
+    args::{IsLuksArgs, UuidArgs},
+    console,
+    context::Context,
     error::{Result, silent},
     volume::Volume,
 };
@@ -14,8 +15,8 @@ use crate::{
 ///
 /// # Errors
 /// When there is no valid metadata.
-pub fn uuid(args: &UuidArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let volume = Volume::open_metadata(&args.volume, Role::Metadata, global, console)?;
+pub fn uuid(args: &UuidArgs, context: &Context) -> Result<()> {
+    let volume = Volume::open_metadata(&args.volume, Role::Metadata, context)?;
     let uuid = super::dump::Escaped(volume.header.uuid());
     console::print(&format!("{uuid}\n"))
 }
@@ -25,10 +26,10 @@ pub fn uuid(args: &UuidArgs, global: &GlobalArgs, console: Console) -> Result<()
 ///
 /// # Errors
 /// For everything else: silently when it is no volume or one of another type.
-pub fn is_luks(args: &IsLuksArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let path = global.header.as_deref().unwrap_or(&args.volume);
+pub fn is_luks(args: &IsLuksArgs, context: &Context) -> Result<()> {
+    let path = context.options.header.as_deref().unwrap_or(&args.volume);
     let input = Input::open(path, Role::Metadata)?;
-    let Some(version) = Volume::version(input, global, console)? else {
+    let Some(version) = Volume::version(input, context)? else {
         return Err(silent());
     };
     match args.volume_type.is(version) {

@@ -14,13 +14,13 @@ use luxor_luks::{NewKeyslot, PbkdfOptions, Unlocked};
 
 use crate::{
     args::{
-        GlobalArgs, KeyAddArgs, KeyArgs, KeyChangeArgs, KeyCommand, KeyConvertArgs, KeyRemoveArgs,
-        KeyTestArgs, LimitArgs, NewSecretArgs, PbkdfArgs, UnlockArgs,
+        KeyAddArgs, KeyArgs, KeyChangeArgs, KeyCommand, KeyConvertArgs, KeyRemoveArgs, KeyTestArgs,
+        LimitArgs, NewSecretArgs, PbkdfArgs, UnlockArgs,
     },
     commands::inputs,
-    console::{self, Console},
+    console,
+    context::Context,
     error::{Error, ErrorClass, Result},
-    progress::ProgressStyleArgs,
     secrets::SecretSource,
     volume::Volume,
 };
@@ -30,8 +30,8 @@ use crate::{
 /// # Errors
 /// When the volume or a secret is not usable, and when the volume has no room for what
 /// is asked. Nothing is changed then.
-pub fn run(args: &KeyArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let open = |volume, role| Session::open(volume, role, global, console);
+pub fn run(args: &KeyArgs, context: &Context) -> Result<()> {
+    let open = |volume, role| Session::open(volume, role, context);
     match &args.command {
         KeyCommand::Add(args) => add(args, open(&args.volume, Role::Change)?),
         KeyCommand::Change(args) => change(args, open(&args.volume, Role::Change)?),
@@ -65,7 +65,10 @@ fn add(args: &KeyAddArgs, mut session: Session<'_>) -> Result<()> {
     let number = session
         .volume
         .change(|header, storage| header.add_keyslot(storage, &new, args.new_key_slot))?;
-    session.console.note(format!("keyslot {number} added"));
+    session
+        .context
+        .console
+        .note(format!("keyslot {number} added"));
     Ok(())
 }
 
@@ -113,7 +116,10 @@ fn remove(args: &KeyRemoveArgs, mut session: Session<'_>) -> Result<()> {
     session
         .volume
         .change(|header, storage| header.remove_keyslot(storage, number))?;
-    session.console.note(format!("keyslot {number} removed"));
+    session
+        .context
+        .console
+        .note(format!("keyslot {number} removed"));
     Ok(())
 }
 
@@ -123,10 +129,9 @@ fn test(args: &KeyTestArgs, session: &Session<'_>) -> Result<()> {
         &secrets,
         &*session.engine.backend,
         &args.unlock,
-        session.progress(),
-        session.console,
+        session.context,
     )?;
-    if session.console.is_quiet() {
+    if session.context.console.is_quiet() {
         return Ok(());
     }
     console::print(&format!("keyslot {} opens\n", unlocked.keyslot))
@@ -137,20 +142,18 @@ struct Session<'a> {
     volume: Volume,
     path: &'a Path,
     engine: Engine,
-    global: &'a GlobalArgs,
-    console: Console,
+    context: &'a Context,
 }
 
 impl<'a> Session<'a> {
-    fn open(path: &'a Path, role: Role, global: &'a GlobalArgs, console: Console) -> Result<Self> {
-        let engine = Engine::select(&global.context(console), Mode::Xts)?;
-        let volume = Volume::open_metadata(path, role, global, console)?;
+    fn open(path: &'a Path, role: Role, context: &'a Context) -> Result<Self> {
+        let engine = Engine::select(&context.library, Mode::Xts)?;
+        let volume = Volume::open_metadata(path, role, context)?;
         Ok(Self {
             volume,
             path,
             engine,
-            global,
-            console,
+            context,
         })
     }
 
@@ -176,18 +179,13 @@ impl<'a> Session<'a> {
     }
 
     fn secrets(&self) -> Result<SecretSource> {
-        let inputs = inputs("VOLUME", self.path, self.global);
-        SecretSource::new(self.global, &inputs, self.console)
-    }
-
-    fn progress(&self) -> ProgressStyleArgs {
-        ProgressStyleArgs::new(self.global, self.console, false)
+        let inputs = inputs("VOLUME", self.path, self.context);
+        SecretSource::new(self.context, &inputs)
     }
 
     fn unlock(&self, secrets: &SecretSource, args: &UnlockArgs) -> Result<(Unlocked, SecretBytes)> {
         let backend = &*self.engine.backend;
-        self.volume
-            .unlock(secrets, backend, args, self.progress(), self.console)
+        self.volume.unlock(secrets, backend, args, self.context)
     }
 
     /// Opens the volume, and asks for the new secret.
@@ -196,9 +194,8 @@ impl<'a> Session<'a> {
         unlock: &UnlockArgs,
         new: &NewSecretArgs,
     ) -> Result<(Unlocked, SecretBytes)> {
-        let inputs = inputs("VOLUME", self.path, self.global);
-        let (existing, new) =
-            SecretSource::pair(self.global, new.key_file(), &inputs, self.console)?;
+        let inputs = inputs("VOLUME", self.path, self.context);
+        let (existing, new) = SecretSource::pair(self.context, new.key_file(), &inputs)?;
         // A key file that cannot be read is told before somebody types and waits.
         let from_file = match new.is_key_file() {
             true => Some(new.new_one(self.path)?),
@@ -225,14 +222,8 @@ impl<'a> Session<'a> {
         if others.is_empty() {
             others.push(number);
         }
-        self.volume.unlock_one_of(
-            others,
-            secrets,
-            &*self.engine.backend,
-            limits,
-            self.progress(),
-            self.console,
-        )?;
+        self.volume
+            .unlock_one_of(others, secrets, &*self.engine.backend, limits, self.context)?;
         Ok(())
     }
 
@@ -242,7 +233,7 @@ impl<'a> Session<'a> {
         secret: &SecretBytes,
         pbkdf: &PbkdfOptions,
     ) -> Result<NewKeyslot> {
-        let step = self.progress().step("Making the keyslot");
+        let step = self.context.progress.step("Making the keyslot");
         let backend = &*self.engine.backend;
         let new = self
             .volume
@@ -269,7 +260,9 @@ impl<'a> Session<'a> {
         let number = unlocked.keyslot;
         self.volume
             .change(|header, storage| header.replace_keyslot(storage, number, &new))?;
-        self.console.note(format!("keyslot {number} changed"));
+        self.context
+            .console
+            .note(format!("keyslot {number} changed"));
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use luxor_sector::pipeline::PipelineError;
 
 use crate::{
-    args::GlobalArgs,
+    context::Context,
     error::{Error, ErrorClass},
 };
 
@@ -52,8 +52,12 @@ fn stream_error(error: &PipelineError, input: &str, output: &str) -> Error {
 pub fn inputs<'a>(
     what: &'a str,
     volume: &'a Path,
-    global: &'a GlobalArgs,
+    context: &'a Context,
 ) -> Vec<(&'a str, &'a Path)> {
-    let header = global.header.as_deref().map(|header| ("--header", header));
+    let header = context
+        .options
+        .header
+        .as_deref()
+        .map(|header| ("--header", header));
     [(what, volume)].into_iter().chain(header).collect()
 }

@@ -15,8 +15,9 @@ use luxor_files::path_name;
 use luxor_serve::fuse::{FileName, MountError, MountOptions, MountPoint, Mounted, Unmounter};
 
 use crate::{
-    args::{GlobalArgs, MountArgs},
+    args::MountArgs,
     console::Console,
+    context::Context,
     error::{Error, ErrorClass, Result},
     export::Export,
     process::{StopOnSignal, unblocked},
@@ -28,7 +29,7 @@ use crate::{
 /// # Errors
 /// When the folder cannot be mounted on, when the volume or the secret is not usable, and
 /// when what was written cannot be made durable.
-pub fn run(args: &MountArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+pub fn run(args: &MountArgs, context: &Context) -> Result<()> {
     if args.export.allow_discards {
         return Err(Error::failure("a file cannot pass discards on").hint(
             "Whoever punches a hole into a file relies on zeros, which discarded sectors are \
@@ -45,7 +46,7 @@ pub fn run(args: &MountArgs, global: &GlobalArgs, console: Console) -> Result<()
     let file = args.folder.join(options.name.as_os_str());
     // What is wrong with the folder is told before the secret is asked for.
     let point = MountPoint::new(&args.folder).map_err(|error| refused(&error))?;
-    let export = Export::open(&args.export, global, console)?;
+    let export = Export::open(&args.export, context)?;
 
     let (stop, stopped) = mpsc::channel();
     // It may come before there is anything to unmount.
@@ -59,6 +60,7 @@ pub fn run(args: &MountArgs, global: &GlobalArgs, console: Console) -> Result<()
     let unmounter = mounted.unmounter();
     let (end, ended) = mpsc::channel();
     let shown = path_name(&file);
+    let console = context.console;
     let said = format!("{shown} is still in use: this ends when nobody has it open any more");
     thread::Builder::new()
         .name("unmount".into())
@@ -68,11 +70,11 @@ pub fn run(args: &MountArgs, global: &GlobalArgs, console: Console) -> Result<()
             }
         })
         .map_err(|error| Error::io("cannot start a thread", &error))?;
-    console.tell(format!(
+    context.console.tell(format!(
         "the plaintext is {shown} until {} is unmounted",
         path_name(&args.folder)
     ));
-    telling.announce(console);
+    telling.announce(context.console);
     let served = mounted.serve();
     drop((telling, end));
     served.map_err(|error| {

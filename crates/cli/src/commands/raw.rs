@@ -12,11 +12,10 @@ use luxor_files::{Input, Output, OutputOptions, Role, path_name};
 use luxor_sector::{RawCipher, RawError};
 
 use crate::{
-    args::{GlobalArgs, RawArgs, RawDirection, RawMode, RawTweaks},
-    console::Console,
+    args::{RawArgs, RawDirection, RawMode, RawTweaks},
     contents::warn_of_contents,
+    context::Context,
     error::{Error, ErrorClass, Result},
-    progress::ProgressStyleArgs,
     secrets::SecretSource,
 };
 
@@ -25,21 +24,24 @@ use crate::{
 /// # Errors
 /// When the options do not fit together, and when a file, the key or the
 /// length is not usable.
-pub fn run(args: &RawArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let parameters = Parameters::of(args, global)?;
-    let engine = Engine::select(&global.context(console), parameters.mode)?;
+pub fn run(args: &RawArgs, context: &Context) -> Result<()> {
+    let parameters = Parameters::of(args, context)?;
+    let engine = Engine::select(&context.library, parameters.mode)?;
     let mut input = Input::open(&args.input, Role::Data)?;
-    let secret = SecretSource::new(global, &[("INPUT", &args.input)], console)?;
+    let secret = SecretSource::new(context, &[("INPUT", &args.input)])?;
     let options = OutputOptions {
         force: args.force,
         known_input: Some(&input),
-        needed: &[("the key file", global.key_file.as_deref())],
-        disable_locks: global.disable_locks,
+        needed: &[("the key file", context.options.key_file.as_deref())],
+        disable_locks: context.options.disable_locks,
         ..Default::default()
     };
     let mut output = Output::create(&args.output, &options)?;
-    warn_of_contents([&output], console);
-    let key = parameters.key(&secret.existing(&args.input)?, global.key_file.as_deref())?;
+    warn_of_contents([&output], context.console);
+    let key = parameters.key(
+        &secret.existing(&args.input)?,
+        context.options.key_file.as_deref(),
+    )?;
     let key = engine.load(&key)?;
 
     let cipher = RawCipher {
@@ -60,8 +62,9 @@ pub fn run(args: &RawArgs, global: &GlobalArgs, console: Console) -> Result<()> 
         Direction::Encrypt => "Encrypting",
         Direction::Decrypt => "Decrypting",
     };
-    let progress = ProgressStyleArgs::new(global, console, args.output == Path::new("-"));
-    let progress = progress.bytes(what, path_name(&args.input), input.len());
+    let progress = context
+        .progress
+        .bytes(what, path_name(&args.input), input.len());
     let (input_name, output_name) = (input.name(), output.name());
     cipher
         .run(input.source(), &mut output, &|done| progress.at(done))
@@ -92,7 +95,7 @@ struct Parameters {
 }
 
 impl Parameters {
-    fn of(args: &RawArgs, global: &GlobalArgs) -> Result<Self> {
+    fn of(args: &RawArgs, context: &Context) -> Result<Self> {
         let mode = match args.mode {
             RawMode::Xts => Mode::Xts,
             RawMode::Ctr => Mode::Ctr,
@@ -124,12 +127,7 @@ impl Parameters {
                 "{mode} needs --iv with 32 hexadecimal digits"
             )));
         }
-        if global.header.is_some() {
-            return Err(Error::failure(
-                "--header has no meaning for raw: there is no volume",
-            ));
-        }
-        if global.key_file.is_none() {
+        if context.options.key_file.is_none() {
             return Err(Error::failure(
                 "raw needs --key-file: the key itself, not a passphrase",
             ));

@@ -10,8 +10,9 @@ use luxor_serve::{
 };
 
 use crate::{
-    args::{GlobalArgs, ServeArgs},
+    args::ServeArgs,
     console::Console,
+    context::Context,
     error::{Error, ErrorClass, Result},
     export::Export,
     listen::{self, SocketFile},
@@ -25,9 +26,10 @@ use crate::{
 /// # Errors
 /// When the volume, the secret or a socket is not usable, and when what clients wrote
 /// could not be made durable.
-pub fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+pub fn run(args: &ServeArgs, context: &Context) -> Result<()> {
     // What can be refused already is, before a secret is asked for. Clients can come
     // when the volume is open, and not before: what is there to be seen works.
+    let console = context.console;
     let tls = tls(args, console)?;
     let places = Places::of(args, tls.is_some())?;
     let name: Text = args
@@ -39,7 +41,7 @@ pub fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Result<()
     }
     let page = Page::of(&args.stats)?;
     let stop = Stop::new().map_err(|error| Error::io("cannot make a socket", &error))?;
-    let export = Export::open(&args.export, global, console)?;
+    let export = Export::open(&args.export, context)?;
 
     let (listeners, _socket) = places.listen()?;
     let options = ServerOptions {
@@ -62,9 +64,11 @@ pub fn run(args: &ServeArgs, global: &GlobalArgs, console: Console) -> Result<()
             false => "",
         };
         let uri = listen::uri(listener, &args.export_name, args.tls_cert.is_some());
-        console.tell(format!("serving {}{read_only}, at {uri}", export.name));
+        context
+            .console
+            .tell(format!("serving {}{read_only}, at {uri}", export.name));
     }
-    telling.announce(console);
+    telling.announce(context.console);
     let served = server.run(&listeners, &stop).map_err(|error| {
         let class = match error {
             ServeError::Thread { .. } => ErrorClass::OutOfMemory,

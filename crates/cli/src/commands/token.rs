@@ -10,8 +10,9 @@ use super::dump::{Escaped, list as listed};
 use luxor_files::{Input, Output, OutputOptions, Role};
 
 use crate::{
-    args::{GlobalArgs, TokenAddArgs, TokenArgs, TokenCommand, TokenListArgs, TokenRemoveArgs},
+    args::{TokenAddArgs, TokenArgs, TokenCommand, TokenListArgs, TokenRemoveArgs},
     console::{self, Console},
+    context::Context,
     error::{Error, Result},
     volume::Volume,
 };
@@ -23,12 +24,14 @@ const TOKEN_MAX: u64 = 4 << 20;
 ///
 /// # Errors
 /// When the volume is not usable, and for tokens that cannot be.
-pub fn run(args: &TokenArgs, global: &GlobalArgs, console: Console) -> Result<()> {
-    let open = |volume, role| Volume::open_metadata(volume, role, global, console);
+pub fn run(args: &TokenArgs, context: &Context) -> Result<()> {
+    let open = |volume, role| Volume::open_metadata(volume, role, context);
     match &args.command {
         TokenCommand::List(args) => list(args, &open(&args.volume, Role::Metadata)?),
-        TokenCommand::Add(args) => add(args, open(&args.volume, Role::Change)?, console),
-        TokenCommand::Remove(args) => remove(args, open(&args.volume, Role::Change)?, console),
+        TokenCommand::Add(args) => add(args, open(&args.volume, Role::Change)?, context.console),
+        TokenCommand::Remove(args) => {
+            remove(args, open(&args.volume, Role::Change)?, context.console)
+        }
     }
 }
 

@@ -11,9 +11,9 @@ use luxor_luks::{Encryption, VolumeKey};
 use luxor_sector::{Geometry, Part, SectorSize};
 
 use crate::{
-    args::{ExportArgs, GlobalArgs, PlainArgs},
+    args::{ExportArgs, PlainArgs},
     commands::inputs,
-    console::Console,
+    context::Context,
     error::{Error, Result},
     export::{Export, access, disk, options},
     secrets::SecretSource,
@@ -24,15 +24,15 @@ use crate::{
 const UNIT: u64 = 512;
 
 /// Opens the data, with no way to tell whether the key is the right one.
-pub(super) fn open(args: &ExportArgs, global: &GlobalArgs, console: Console) -> Result<Export> {
-    check_no_header(args, global)?;
+pub(super) fn open(args: &ExportArgs, context: &Context) -> Result<Export> {
+    check_no_header(args, context)?;
     let layout = Layout::of(&args.plain)?;
     let shown = path_name(&args.volume);
-    let engine = Engine::select(&global.context(console), layout.encryption.mode())?;
+    let engine = Engine::select(&context.library, layout.encryption.mode())?;
     let data = DataFile::open(&args.volume, access(args))?;
     let len = layout.data_len(data.len()?, &shown)?;
-    let inputs = inputs("VOLUME", &args.volume, global);
-    let secrets = SecretSource::of_key(global, layout.key_len, &inputs, console)?;
+    let inputs = inputs("VOLUME", &args.volume, context);
+    let secrets = SecretSource::of_key(context, layout.key_len, &inputs)?;
 
     let key = VolumeKey::new(
         secrets.existing(&args.volume)?,
@@ -54,14 +54,26 @@ pub(super) fn open(args: &ExportArgs, global: &GlobalArgs, console: Console) -> 
 }
 
 /// Refuses what is about headers and keyslots.
-fn check_no_header(args: &ExportArgs, global: &GlobalArgs) -> Result<()> {
+fn check_no_header(args: &ExportArgs, context: &Context) -> Result<()> {
     let limits = &args.unlock.limits;
     let given = [
-        ("--header", global.header.is_some()),
-        ("--require-type", global.policy.require_type.is_some()),
-        ("--require-cipher", !global.policy.require_cipher.is_empty()),
-        ("--require-pbkdf", !global.policy.require_pbkdf.is_empty()),
-        ("--header-digest", global.policy.header_digest.is_some()),
+        ("--header", context.options.header.is_some()),
+        (
+            "--require-type",
+            context.options.policy.require_type.is_some(),
+        ),
+        (
+            "--require-cipher",
+            !context.options.policy.require_cipher.is_empty(),
+        ),
+        (
+            "--require-pbkdf",
+            !context.options.policy.require_pbkdf.is_empty(),
+        ),
+        (
+            "--header-digest",
+            context.options.policy.header_digest.is_some(),
+        ),
         ("--key-slot", args.unlock.key_slot.is_some()),
         ("--pbkdf-memory-limit", limits.pbkdf_memory_limit.is_some()),
         (

@@ -15,7 +15,7 @@ use super::*;
 use luxor_files::testing::{Loop, alone};
 
 use crate::{
-    args::{self, Command},
+    args::{self, Command, GlobalArgs},
     commands,
     error::{self, ErrorClass},
 };
@@ -44,8 +44,7 @@ fn words(folder: &Path, line: &str) -> Vec<OsString> {
 fn open(folder: &Path, line: &str) -> Result<Export> {
     let line = words(folder, &format!("x -q {line}"));
     let line = Line::try_parse_from(line).unwrap_or_else(|error| panic!("{error}"));
-    let console = Console::new(&line.global);
-    Export::open(&line.export, &line.global, console)
+    Export::open(&line.export, &Context::new(line.global, false))
 }
 
 #[track_caller]
@@ -59,11 +58,11 @@ fn refused(folder: &Path, line: &str, class: ErrorClass, words: &str) {
 /// `luxor` with a line that makes or changes a volume.
 fn luxor(folder: &Path, line: &str) {
     let cli = args::parse(words(folder, &format!("luxor -q {line}"))).unwrap();
-    let console = Console::new(&cli.global);
+    let context = &Context::new(cli.global, false);
     match &cli.command {
-        Command::Encrypt(args) => commands::encrypt::run(args, &cli.global, console),
-        Command::Decrypt(args) => commands::decrypt::run(args, &cli.global, console),
-        Command::Config(args) => commands::config::run(args, &cli.global, console),
+        Command::Encrypt(args) => commands::encrypt::run(args, context),
+        Command::Decrypt(args) => commands::decrypt::run(args, context),
+        Command::Config(args) => commands::config::run(args, context),
         _ => panic!("{line}"),
     }
     .unwrap_or_else(|error| panic!("{line}: {error}"));

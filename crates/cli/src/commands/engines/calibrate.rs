@@ -9,21 +9,19 @@ use luxor::{
 };
 use luxor_files::path_name;
 
-use crate::{
-    args::{EnginesArgs, GlobalArgs},
-    console::{self, Console},
-    error::Result,
-};
+use crate::{args::EnginesArgs, console, context::Context, error::Result};
 
 /// Measures, prints and keeps what was measured.
 ///
 /// # Errors
 /// When there is nowhere to keep it, and when a device's answers are wrong.
-pub fn run(args: &EnginesArgs, global: &GlobalArgs, console: Console) -> Result<()> {
+pub fn run(args: &EnginesArgs, context: &Context) -> Result<()> {
     let path = calibration::path()?;
-    let calibration = calibrate(&global.context(console))?;
+    let calibration = calibrate(&context.library)?;
     calibration.write(&path)?;
-    console.note(format!("kept in {}", path_name(&path)));
+    context
+        .console
+        .note(format!("kept in {}", path_name(&path)));
     console::print(&if args.json {
         calibration.json()
     } else {
