@@ -6,8 +6,6 @@ use std::io::{self, Write};
 
 use luxor_files::standard_streams;
 
-use luxor::Events;
-
 use crate::{
     args::GlobalArgs,
     error::{Error, Result},
@@ -55,16 +53,6 @@ impl Console {
         if !self.quiet {
             say(&format!("luxor: warning: {}", text.as_ref()));
         }
-    }
-}
-
-impl Events for Console {
-    fn warning(&self, text: &str) {
-        self.warn(text);
-    }
-
-    fn note(&self, text: &str) {
-        Self::note(*self, text);
     }
 }
 

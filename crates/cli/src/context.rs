@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What every command needs to know.
 
-use std::{num::NonZeroUsize, sync::Arc};
+use std::{any::Any, num::NonZeroUsize, sync::Arc};
+
+use luxor::Events;
 
 use crate::{args::GlobalArgs, console::Console, progress::ProgressStyleArgs};
 
@@ -22,15 +24,38 @@ impl Context {
     #[must_use]
     pub fn new(options: GlobalArgs, output_is_stdout: bool) -> Self {
         let console = Console::new(&options);
+        let progress = ProgressStyleArgs::new(&options, console, output_is_stdout);
         Self {
             console,
-            progress: ProgressStyleArgs::new(&options, console, output_is_stdout),
+            progress,
             library: luxor::Context {
                 engine: options.engine.clone(),
                 threads: options.threads.and_then(|n| NonZeroUsize::new(n.into())),
-                events: Arc::new(console),
+                policy: options.policy.policy(),
+                disable_locks: options.disable_locks,
+                events: Arc::new(Shown { console, progress }),
             },
             options,
         }
+    }
+}
+
+/// What happens in the library, as the user sees it.
+struct Shown {
+    console: Console,
+    progress: ProgressStyleArgs,
+}
+
+impl Events for Shown {
+    fn warning(&self, text: &str) {
+        self.console.warn(text);
+    }
+
+    fn note(&self, text: &str) {
+        self.console.note(text);
+    }
+
+    fn step(&self, what: &'static str) -> Box<dyn Any> {
+        Box::new(self.progress.step(what))
     }
 }

@@ -11,6 +11,9 @@ use luxor_files::{
     path_name,
 };
 
+use luxor::VolumeError;
+use luxor_luks::{ReadError, VolumeReadError};
+
 pub use luxor::{Error, ErrorClass, Result};
 
 /// The exit code after a signal.
@@ -81,6 +84,18 @@ fn hint(error: &Error) -> Option<String> {
                  the volume."
                     .to_owned(),
             ),
+            _ => None,
+        };
+    }
+    if let Some(error) = source.downcast_ref() {
+        return match error {
+            VolumeError::DetachedHeader { .. } => {
+                Some("Name that file as the volume, and this one with --header.".to_owned())
+            }
+            VolumeError::Unreadable {
+                source: VolumeReadError::Luks2(ReadError::Damaged { .. }),
+                ..
+            } => Some("A backup of the header would help: luxor header restore.".to_owned()),
             _ => None,
         };
     }

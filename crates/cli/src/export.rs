@@ -7,7 +7,7 @@ mod tests;
 
 use std::{collections::HashMap, fmt, num::NonZeroUsize, sync::Arc};
 
-use luxor::Engine;
+use luxor::{Engine, Place, Volume, load, parts};
 use luxor_engine::{LoadedKey, Mode};
 use luxor_files::{
     DataFile, Input, Role,
@@ -23,7 +23,7 @@ use crate::{
     context::Context,
     error::{Error, Result},
     secrets::SecretSource,
-    volume::{Place, Volume, load, parts},
+    volume::unlock,
 };
 
 /// A volume that is open, and locked against whoever would do harm meanwhile.
@@ -64,14 +64,14 @@ fn open_luks(kind: AnyLuks, args: &ExportArgs, context: &Context) -> Result<Expo
     let (volume, data_input) = match &context.options.header {
         Some(header) => {
             let header = Input::open(header, Role::Metadata)?;
-            (Volume::open(header, context)?, Some(input))
+            (Volume::open(header, &context.library)?, Some(input))
         }
-        None => (Volume::open(input, context)?, None),
+        None => (Volume::open(input, &context.library)?, None),
     };
 
     // What is wrong with the volume is told before the secret is asked for.
     let version = volume.header.version();
-    if !kind.is(version) {
+    if kind.version().is_some_and(|kind| kind.number() != version) {
         return Err(Error::failure(format!(
             "{} is not what --type says: it is a LUKS{version} volume",
             volume.name()
@@ -90,7 +90,7 @@ fn open_luks(kind: AnyLuks, args: &ExportArgs, context: &Context) -> Result<Expo
         ..options(args, engine.threads)
     };
 
-    let (unlocked, _) = volume.unlock(&secrets, &*engine.backend, &args.unlock, context)?;
+    let (unlocked, _) = unlock(&volume, &secrets, &*engine.backend, &args.unlock, context)?;
     let reencryption = volume.keep_reencryptions_out()?;
     let payload = volume.into_payload(data_input)?;
     // Somebody may have typed for hours.

@@ -1,628 +1,104 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A volume that is read: where its metadata are, and where its data.
+//! Opening a volume as the command line says.
 
-mod plaintext;
+use std::{cell::Cell, path::Path};
 
-use std::{
-    fs::File,
-    io::Read,
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-    time::SystemTime,
-};
-
+use luxor::{Secrets, Volume};
 use luxor_engine::{Backend, SecretBytes};
-use luxor_files::{
-    Input, MetadataChange, PipedHeader, Role, Unusable, lock_to_read,
-    locks::{Lock, ReencryptionLock},
-    path_name,
-};
-use luxor_luks::{
-    ChangeError, Extent, LuksVersion, ReadError, Segment, SegmentSize, UnlockError, UnlockOptions,
-    Unlocked, VolumeHeader, VolumeReadError, check_file_length,
-};
-use luxor_sector::Storage;
+use luxor_files::Role;
+use luxor_luks::{UnlockError, UnlockOptions, Unlocked};
 
 use crate::{
     args::{LimitArgs, UnlockArgs},
     console::say,
     context::Context,
-    error::{Error, ErrorClass, Result},
+    error::Result,
     secrets::SecretSource,
 };
 
-pub use self::plaintext::{load, parts};
-
-/// A volume whose metadata have been read.
-pub struct Volume {
-    /// The metadata.
-    pub header: VolumeHeader,
-    path: PathBuf,
-    metadata: Metadata,
-    disable_locks: bool,
-}
-
-enum Metadata {
-    /// A file or a device.
-    Seekable(Input),
-    /// A pipe, as far as it has been read.
-    Stream(PipedHeader),
-}
-
-impl Volume {
-    /// Reads the metadata of `input`, a volume or a detached header. What is wrong
-    /// with one copy of them becomes warnings.
-    ///
-    /// # Errors
-    /// When it cannot be read, holds no valid metadata, or others than are required.
-    pub fn open(input: Input, context: &Context) -> Result<Self> {
-        let volume = Self::read(input, context)?;
-        for warning in volume.header.warnings() {
-            context
-                .console
-                .warn(format!("{}: {warning}", volume.name()));
-        }
-        Ok(volume)
-    }
-
-    /// Opens the file that has the metadata: the detached header if `global` names one,
-    /// else `volume`.
-    ///
-    /// # Errors
-    /// As [`Volume::open`], and when there is no such file.
-    pub fn open_metadata(volume: &Path, role: Role, context: &Context) -> Result<Self> {
-        let path = context.options.header.as_deref().unwrap_or(volume);
-        let input = Input::open(path, role)?;
-        // A lock that cannot be had is told before a secret is asked for.
-        if role == Role::Change {
-            begin_change(&input, context.options.disable_locks)?;
-        }
-        Self::open(input, context)
-    }
-
-    /// As [`Volume::open`], without the warnings.
-    ///
-    /// # Errors
-    /// As [`Volume::open`].
-    pub fn read(input: Input, context: &Context) -> Result<Self> {
-        let path = input.path().to_owned();
-        let lock = lock_to_read(&input)?;
-        let metadata = Metadata::of(input);
-        let header = read_header(metadata.storage(), &path)?;
-        drop(lock);
-        check_policy(&header, context, &shown(&path))?;
-        Ok(Self {
-            header,
-            path,
-            metadata,
-            disable_locks: context.options.disable_locks,
-        })
-    }
-
-    /// 1 or 2, also for a volume that Luxor does not open; `None` when it is none.
-    ///
-    /// # Errors
-    /// As [`Volume::open`], but for these.
-    pub fn version(input: Input, context: &Context) -> Result<Option<u32>> {
-        let path = input.path().to_owned();
-        let lock = lock_to_read(&input)?;
-        let metadata = Metadata::of(input);
-        let header = VolumeHeader::read(metadata.storage());
-        drop(lock);
-        match header {
-            Ok(header) => {
-                check_policy(&header, context, &shown(&path))?;
-                Ok(Some(header.version()))
-            }
-            Err(error) if error.is_not_luks() => {
-                context.console.note(format!("{}: {error}", shown(&path)));
-                Ok(None)
-            }
-            Err(error) => match error.version() {
-                Some(version) if context.options.policy.is_empty() => {
-                    context.console.note(format!("{}: {error}", shown(&path)));
-                    Ok(Some(version))
-                }
-                _ => Err(unreadable(&error, &path)),
-            },
-        }
-    }
-
-    /// Its name for messages.
-    #[must_use]
-    pub fn name(&self) -> String {
-        shown(&self.path)
-    }
-
-    /// Opens a keyslot with the secret from `secrets`. A prompt is repeated when
-    /// the passphrase is wrong. The secret is given back too, for who needs it again.
-    ///
-    /// # Errors
-    /// When no keyslot can be opened.
-    pub fn unlock(
-        &self,
-        secrets: &SecretSource,
-        backend: &dyn Backend,
-        args: &UnlockArgs,
-        context: &Context,
-    ) -> Result<(Unlocked, SecretBytes)> {
-        let keyslots = args.key_slot.into_iter().collect();
-        self.unlock_one_of(keyslots, secrets, backend, &args.limits, context)
-    }
-
-    /// As [`Volume::unlock`], with one of these keyslots; of all when there are none.
-    ///
-    /// # Errors
-    /// As [`Volume::unlock`].
-    pub fn unlock_one_of(
-        &self,
-        keyslots: Vec<u32>,
-        secrets: &SecretSource,
-        backend: &dyn Backend,
-        limits: &LimitArgs,
-        context: &Context,
-    ) -> Result<(Unlocked, SecretBytes)> {
-        let options = unlock_options(keyslots, limits);
-        let storage = self.metadata.storage();
-        let attempt = |secret: &_| self.header.unlock(storage, secret, backend, &options);
-        self.ask(&attempt, secrets, limits.tries, context)
-    }
-
-    /// As [`Volume::unlock`], also when the data cannot be read because a re-encryption
-    /// was interrupted.
-    ///
-    /// # Errors
-    /// As [`Volume::unlock`].
-    pub fn test(
-        &self,
-        secrets: &SecretSource,
-        backend: &dyn Backend,
-        args: &UnlockArgs,
-        context: &Context,
-    ) -> Result<Unlocked> {
-        let options = unlock_options(args.key_slot.into_iter().collect(), &args.limits);
-        let storage = self.metadata.storage();
-        let attempt = |secret: &_| self.header.test(storage, secret, backend, &options);
-        let (unlocked, _) = self.ask(&attempt, secrets, args.limits.tries, context)?;
-        Ok(unlocked)
-    }
-
-    fn ask(
-        &self,
-        attempt: &dyn Fn(&[u8]) -> Result<Unlocked, UnlockError>,
-        secrets: &SecretSource,
-        tries: u32,
-        context: &Context,
-    ) -> Result<(Unlocked, SecretBytes)> {
-        let mut attempts = secrets.attempts(tries);
-        loop {
-            let secret = secrets.existing(&self.path)?;
-            let step = context.progress.step("Opening the volume");
-            let result = attempt(secret.expose());
-            drop(step);
-            attempts -= 1;
-            match result {
-                Ok(unlocked) => {
-                    context
-                        .console
-                        .note(format!("keyslot {} opened", unlocked.keyslot));
-                    return Ok((unlocked, secret));
-                }
-                Err(error) if error.is_wrong_secret() && attempts > 0 => {
-                    say(&format!("luxor: {error}"));
-                }
-                Err(error) => {
-                    let class = match () {
-                        () if error.is_wrong_secret() => ErrorClass::NoKey,
-                        () if matches!(error, UnlockError::NoKeyslots) => ErrorClass::NoKey,
-                        () if error.is_out_of_memory() => ErrorClass::OutOfMemory,
-                        () => ErrorClass::Failure,
-                    };
-                    return Err(Error::new(class, format!("{}: {error}", self.name())));
-                }
-            }
-        }
-    }
-
-    /// Changes the metadata, under the lock that keeps others from reading them
-    /// half-changed. Quick work only: everybody else waits.
-    ///
-    /// # Errors
-    /// Those of `change`, and those of the lock.
-    ///
-    /// # Panics
-    /// When the volume was not opened with [`Role::Change`].
-    pub fn change<T>(
-        &mut self,
-        change: impl FnOnce(&mut VolumeHeader, &dyn Storage) -> Result<T, ChangeError>,
-    ) -> Result<T> {
-        let lock = begin_change(self.metadata.input(), self.disable_locks)?;
-        change(&mut self.header, lock.storage())
-            .map_err(|error| Error::failure(format!("{}: {error}", shown(&self.path))))
-    }
-
-    /// The same for who looks at more than the metadata.
-    ///
-    /// # Errors
-    /// Those of the lock.
-    ///
-    /// # Panics
-    /// When the volume was not opened with [`Role::Change`].
-    pub fn begin_change(&self) -> Result<MetadataChange<'_>> {
-        begin_change(self.metadata.input(), self.disable_locks)
-    }
-
-    /// Keeps cryptsetup from going on with a re-encryption, where there is one: without
-    /// resilience it tells of its progress only at its end.
-    ///
-    /// # Errors
-    /// When it is at work.
-    pub fn lock_reencryption(&self) -> Result<Option<ReencryptionLock>> {
-        match self.header.is_reencrypting() {
-            true => self.keep_reencryptions_out(),
-            false => Ok(None),
-        }
-    }
-
-    /// The same, and also keeps it from beginning with one. LUKS1 has no such lock.
-    ///
-    /// # Errors
-    /// When it is at work.
-    pub fn keep_reencryptions_out(&self) -> Result<Option<ReencryptionLock>> {
-        if self.header.luks_version() == LuksVersion::Luks1 {
-            return Ok(None);
-        }
-        match ReencryptionLock::acquire(self.header.uuid()) {
-            Ok(Some(lock)) => Ok(Some(lock)),
-            Ok(None) => Err(Error::new(
-                ErrorClass::Busy,
-                format!("{}: cryptsetup is re-encrypting it just now", self.name()),
-            )),
-            Err(error) => Err(Error::io(format!("cannot lock {}", self.name()), &error)),
-        }
-    }
-
-    /// Whether the data are in a file of their own: this one has the metadata where
-    /// they would begin.
-    #[must_use]
-    pub fn is_detached_header(&self) -> bool {
-        self.header.data_offset() < self.header.metadata_len()
-    }
-
-    /// How many bytes of encrypted data there are, where that is known; `data`
-    /// has them when the header is detached.
-    ///
-    /// # Errors
-    /// When they are cut off, or cannot be what the file was; when the header is
-    /// detached and there are no `data`.
-    pub fn payload_len(&self, data: Option<&Input>) -> Result<Option<u64>> {
-        let Some(extents) = self.extents(data)? else {
-            return Ok(None);
-        };
-        let len = extents.iter().map(|extent| extent.len).sum();
-        if let Some(length) = self.header.file_length() {
-            check_file_length(length, len, self.header.file_sector_size())
-                .map_err(|error| Error::failure(format!("{}: {error}", self.data_name(data))))?;
-        }
-        Ok(Some(len))
-    }
-
-    /// Where the data are, part by part, if it is known where they end; `data` has them
-    /// when the header is detached.
-    ///
-    /// # Errors
-    /// When they are cut off or cannot be read; when the header is detached and there
-    /// are no `data`.
-    pub fn extents(&self, data: Option<&Input>) -> Result<Option<Vec<Extent>>> {
-        if data.is_none() && self.is_detached_header() {
-            return Err(Error::failure(format!(
-                "{} is a detached header: the data are in another file",
-                self.name()
-            ))
-            .hint("Name that file as the volume, and this one with --header."));
-        }
-        let name = self.data_name(data);
-        let storage_len = match (data, &self.metadata) {
-            (Some(input), _) | (None, Metadata::Seekable(input)) => input.len(),
-            (None, Metadata::Stream(_)) => None,
-        };
-        let storage_len = match storage_len {
-            Some(len) => len,
-            None => match stream_segment(&self.header, &name)? {
-                Segment {
-                    size: SegmentSize::Fixed(size),
-                    offset,
-                    ..
-                } => offset + size,
-                _ => return Ok(None),
-            },
-        };
-        match self.header.extents(storage_len) {
-            Ok(extents) => Ok(Some(extents)),
-            Err(error) => Err(Error::failure(format!("{name}: {error}"))),
-        }
-    }
-
-    fn data_name(&self, data: Option<&Input>) -> String {
-        data.map_or_else(|| shown(&self.path), Input::name)
-    }
-
-    /// The encrypted data, from their first byte to their last.
-    ///
-    /// # Errors
-    /// Those of [`Volume::payload_len`], and those of the system.
-    pub fn into_payload(self, data: Option<Input>) -> Result<Payload> {
-        let extents = self.extents(data.as_ref())?;
-        let name = self.data_name(data.as_ref());
-        let is_storage = match (&data, &self.metadata) {
-            (Some(input), _) | (None, Metadata::Seekable(input)) => input.as_storage().is_some(),
-            (None, Metadata::Stream(_)) => false,
-        };
-        let Self {
-            header,
-            path,
-            metadata,
-            ..
-        } = self;
-        if let (Some(extents), true) = (&extents, is_storage) {
-            let (input, again) = match (data, metadata) {
-                (Some(input), metadata) => (input, metadata.again()),
-                (None, Metadata::Seekable(input)) => (input, Again::WithData),
-                (None, Metadata::Stream(_)) => unreachable!("a pipe is no storage"),
-            };
-            let changed = match header.requirements() {
-                [] => None,
-                _ => last_change(&input),
-            };
-            let extents = extents.clone();
-            return Ok(Payload {
-                header,
-                path,
-                again,
-                changed,
-                place: Place::At { input, extents },
-            });
-        }
-
-        let segment = stream_segment(&header, &name)?.clone();
-        let offset = segment.offset;
-        let failed = |error| {
-            Error::io(
-                format!("{name}: cannot go to the data at byte {offset}"),
-                &error,
-            )
-        };
-        let len = extents.map(|extents| extents.iter().map(|extent| extent.len).sum());
-        let limit = len.unwrap_or(u64::MAX);
-        let (stream, again): (Box<dyn Read + Send>, _) = match (data, metadata) {
-            (None, Metadata::Stream(prefix)) => {
-                let stream = prefix.into_stream_at(offset).map_err(failed)?;
-                (Box::new(stream.take(limit)), Again::Never)
-            }
-            (Some(mut input), metadata) => {
-                input.skip_to(offset).map_err(failed)?;
-                (Box::new(input.take(limit)), metadata.again())
-            }
-            (None, Metadata::Seekable(mut input)) => {
-                input.skip_to(offset).map_err(failed)?;
-                (Box::new(input.take(limit)), Again::Never)
-            }
-        };
-        Ok(Payload {
-            header,
-            path,
-            again,
-            changed: None,
-            place: Place::Stream { stream, segment },
-        })
-    }
-}
-
-/// Waits for the locks on `input`, which was opened with [`Role::Change`]. With
-/// `disable_locks` those that cannot be had are done without, and so is cryptsetup's for
-/// LUKS1, which it does not take.
+/// Opens the file that has the metadata: the detached header if the options name one, else
+/// `volume`.
 ///
 /// # Errors
-/// When a lock is missing, or another program has it for long.
-pub fn begin_change(input: &Input, disable_locks: bool) -> Result<MetadataChange<'_>> {
-    let change = MetadataChange::begin(input, |lock| match lock {
-        Lock::Node => !disable_locks,
-        Lock::Named => !disable_locks && !is_luks1(input.file()),
-    });
-    Ok(change?)
+/// Those of [`Volume::open_metadata`].
+pub fn open_metadata(volume: &Path, role: Role, context: &Context) -> Result<Volume> {
+    let path = context.options.header.as_deref().unwrap_or(volume);
+    Volume::open_metadata(path, role, &context.library)
 }
 
-/// Keeps a device from being used by others until the file is dropped
-/// ([`MetadataChange::exclusive`]).
+/// Opens a keyslot. A prompt is repeated when the passphrase is wrong.
 ///
 /// # Errors
-/// When it is in use.
-pub fn exclusive(change: &MetadataChange<'_>) -> Result<Option<File>> {
-    let name = path_name(change.path());
-    change.exclusive().map_err(|error| match error {
-        Unusable::InUse(user) => Error::new(ErrorClass::Busy, format!("{name} is {user}")),
-        Unusable::Io(error) => Error::io(format!("cannot open {name}"), &error),
-    })
+/// Those of [`Volume::unlock`].
+pub fn unlock(
+    volume: &Volume,
+    secrets: &SecretSource,
+    backend: &dyn Backend,
+    args: &UnlockArgs,
+    context: &Context,
+) -> Result<(Unlocked, SecretBytes)> {
+    let keyslots = args.key_slot.into_iter().collect();
+    let options = unlock_options(keyslots, &args.limits);
+    let secrets = Asking::new(secrets, &args.limits);
+    volume.unlock(&secrets, backend, &options, &context.library)
 }
 
-/// Whether the file begins as a LUKS1 header does. What cannot be read is none.
-fn is_luks1(file: &File) -> bool {
-    let mut magic = [0; 8];
-    FileExt::read_exact_at(file, &mut magic, 0).is_ok() && magic == *b"LUKS\xba\xbe\x00\x01"
-}
-
-/// Compares the metadata of `volume` with what the options say that they must be. To
-/// be called before anything is done with them.
+/// As [`unlock`], also when the data cannot be read because a re-encryption was interrupted.
 ///
 /// # Errors
-/// When they are something else.
-pub fn check_policy(header: &VolumeHeader, context: &Context, volume: &str) -> Result<()> {
-    if let Some(required) = context.options.policy.require_type
-        && !required.is(header.version())
-    {
-        return Err(Error::failure(format!(
-            "{volume} is refused: it is a LUKS{} volume",
-            header.version()
-        )));
-    }
-    let policy = context.options.policy.policy();
-    policy
-        .check(header)
-        .map_err(|error| Error::failure(format!("{volume} is refused: {error}")))
+/// Those of [`Volume::test`].
+pub fn test_unlock(
+    volume: &Volume,
+    secrets: &SecretSource,
+    backend: &dyn Backend,
+    args: &UnlockArgs,
+    context: &Context,
+) -> Result<Unlocked> {
+    let keyslots = args.key_slot.into_iter().collect();
+    let options = unlock_options(keyslots, &args.limits);
+    let secrets = Asking::new(secrets, &args.limits);
+    volume.test(&secrets, backend, &options, &context.library)
 }
 
-/// The encrypted data, and the metadata that say so.
-pub struct Payload {
-    header: VolumeHeader,
-    /// What has the metadata, for messages.
-    path: PathBuf,
-    again: Again,
-    /// When the data were last written to, where a re-encryption may do that without
-    /// telling: without resilience, and unseen by those who may not have its lock.
-    changed: Option<SystemTime>,
-    /// Where the data are.
-    pub place: Place,
-}
-
-/// Where the metadata can be read again.
-enum Again {
-    /// Where the data are.
-    WithData,
-    /// In a file of their own.
-    Detached(Input),
-    /// They came through a pipe, or the data do, which come once.
-    Never,
-}
-
-/// Where the encrypted data are.
-pub enum Place {
-    /// In a file or on a device.
-    At {
-        /// Which one.
-        input: Input,
-        /// Where in it, part by part.
-        extents: Vec<Extent>,
-    },
-    /// In a pipe.
-    Stream {
-        /// The data, to their end.
-        stream: Box<dyn Read + Send>,
-        /// How they are encrypted.
-        segment: Segment,
-    },
-}
-
-impl Payload {
-    /// Reads the metadata again, and refuses others than those that the data are read
-    /// by: a re-encryption has worked on the data meanwhile, or somebody else. What
-    /// comes through a pipe comes once.
-    ///
-    /// # Errors
-    /// When they say something else of the data, or cannot be read any more.
-    pub fn check_unchanged(&self) -> Result<()> {
-        let refuse = |what: &str| {
-            let message = format!(
-                "{}: {what} while the data were read, which may be no more where they were, or \
-                 encrypted otherwise",
-                shown(&self.path)
-            );
-            let hint = "Nobody may re-encrypt a volume or restore its header meanwhile. Try again.";
-            Err(Error::failure(message).hint(hint))
-        };
-        let input = match (&self.again, &self.place) {
-            (Again::Detached(input), _) | (Again::WithData, Place::At { input, .. }) => Some(input),
-            _ => None,
-        };
-        if let Some(input) = input {
-            let _lock = lock_to_read(input)?;
-            if !read_header(input, &self.path)?.has_same_data(&self.header) {
-                return refuse("the metadata were changed");
-            }
-        }
-        if let (Some(changed), Place::At { input, .. }) = (self.changed, &self.place)
-            && last_change(input) != Some(changed)
-        {
-            return refuse("the data were written to");
-        }
-        Ok(())
-    }
-}
-
-/// When a file was last written to. A device does not tell.
-fn last_change(input: &Input) -> Option<SystemTime> {
-    let metadata = input.file().metadata().ok()?;
-    metadata.is_file().then(|| metadata.modified().ok())?
-}
-
-fn read_header(storage: &dyn Storage, path: &Path) -> Result<VolumeHeader> {
-    VolumeHeader::read(storage).map_err(|error| unreadable(&error, path))
-}
-
-fn unreadable(error: &VolumeReadError, path: &Path) -> Error {
-    let failure = Error::failure(format!("{}: {error}", shown(path)));
-    match error {
-        VolumeReadError::Luks2(ReadError::Damaged { .. }) => {
-            failure.hint("A backup of the header would help: luxor header restore.")
-        }
-        _ => failure,
-    }
-}
-
-/// The one segment of a volume that comes through a pipe.
-fn stream_segment<'a>(header: &'a VolumeHeader, name: &str) -> Result<&'a Segment> {
-    header.segment().ok_or_else(|| {
-        Error::failure(format!(
-            "{name}: the volume's data lie in several parts, which cannot be read from a pipe"
-        ))
-        .hint("Give a file or a device.")
-    })
-}
-
-impl Metadata {
-    fn of(input: Input) -> Self {
-        match input.as_storage() {
-            Some(_) => Self::Seekable(input),
-            None => Self::Stream(PipedHeader::of(Box::new(input))),
-        }
-    }
-
-    /// Where metadata can be read again that are not where the data are.
-    fn again(self) -> Again {
-        match self {
-            Self::Seekable(input) => Again::Detached(input),
-            Self::Stream(_) => Again::Never,
-        }
-    }
-
-    /// What [`Role::Change`] opens.
-    fn input(&self) -> &Input {
-        match self {
-            Self::Seekable(input) => input,
-            Self::Stream(_) => panic!("what is changed is a file or a device"),
-        }
-    }
-
-    fn storage(&self) -> &dyn Storage {
-        match self {
-            Self::Seekable(input) => input,
-            Self::Stream(prefix) => prefix,
-        }
-    }
-}
-
-fn shown(path: &Path) -> String {
-    if path == Path::new("-") {
-        "standard input".into()
-    } else {
-        path_name(path)
-    }
-}
-
-fn unlock_options(keyslots: Vec<u32>, limits: &LimitArgs) -> UnlockOptions {
+/// The limits of the command line for these keyslots; for all when there are none.
+#[must_use]
+pub fn unlock_options(keyslots: Vec<u32>, limits: &LimitArgs) -> UnlockOptions {
     UnlockOptions {
         keyslots,
         memory_limit_kib: limits.pbkdf_memory_limit,
         iterations_limit: limits.pbkdf_iterations_limit,
         allow_weak_key: limits.allow_weak_key,
+    }
+}
+
+/// Secrets that a prompt asks for as often as `--tries` says, and others once.
+pub struct Asking<'a> {
+    source: &'a SecretSource,
+    attempts: Cell<u32>,
+}
+
+impl<'a> Asking<'a> {
+    /// From this source.
+    #[must_use]
+    pub fn new(source: &'a SecretSource, limits: &LimitArgs) -> Self {
+        Self {
+            source,
+            attempts: Cell::new(source.attempts(limits.tries)),
+        }
+    }
+}
+
+impl Secrets for Asking<'_> {
+    fn secret(&self, volume: &Path) -> Result<SecretBytes> {
+        self.attempts.update(|attempts| attempts - 1);
+        self.source.existing(volume)
+    }
+
+    fn ask_again(&self, wrong: &UnlockError) -> bool {
+        if self.attempts.get() == 0 {
+            return false;
+        }
+        say(&format!("luxor: {wrong}"));
+        true
     }
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a caller decides once, and what it hears of the work.
 
-use std::{fmt, num::NonZeroUsize, sync::Arc, thread};
+use std::{any::Any, fmt, num::NonZeroUsize, sync::Arc, thread};
+
+use crate::VolumePolicy;
 
 /// What every operation needs to know. The default is the best engine with a thread for
 /// each processor, and no events.
@@ -12,6 +14,10 @@ pub struct Context {
     pub engine: String,
     /// How many threads do AES; one for each processor if `None`.
     pub threads: Option<NonZeroUsize>,
+    /// What the headers of volumes must be.
+    pub policy: VolumePolicy,
+    /// Whether a volume is changed also where its locks cannot be had.
+    pub disable_locks: bool,
     /// Hears of warnings and notes.
     pub events: Arc<dyn Events>,
 }
@@ -35,6 +41,8 @@ impl Default for Context {
         Self {
             engine: Self::AUTO.to_owned(),
             threads: None,
+            policy: VolumePolicy::default(),
+            disable_locks: false,
             events: Arc::new(NoEvents),
         }
     }
@@ -56,6 +64,12 @@ pub trait Events: Send + Sync {
 
     /// A detail, such as the engine that is used.
     fn note(&self, text: &str);
+
+    /// A step begins whose end is not known, such as "Opening the volume". It has ended when what
+    /// is returned is dropped.
+    fn step(&self, _what: &'static str) -> Box<dyn Any> {
+        Box::new(())
+    }
 }
 
 /// Ignores all events.

@@ -6,6 +6,8 @@ use std::{error, fmt, io};
 use luxor_engine::{BackendError, CryptError, SelectError};
 use luxor_files::{DataFileError, FileErrorClass, InputError, NotLocked, OutputError, io_words};
 
+use crate::VolumeError;
+
 /// What kind of failure an [`Error`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -142,6 +144,12 @@ impl From<DataFileError> for Error {
 impl From<NotLocked> for Error {
     fn from(error: NotLocked) -> Self {
         Self::of(error.class().into(), error)
+    }
+}
+
+impl From<VolumeError> for Error {
+    fn from(error: VolumeError) -> Self {
+        Self::of(ErrorClass::Failure, error)
     }
 }
 

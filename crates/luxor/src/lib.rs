@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Luxor as a library: the one place that chooses between implementations of AES.
+//! Luxor as a library: volumes in files and on devices, and the one place that chooses between
+//! implementations of AES.
 //!
 //! | to … | use |
 //! |---|---|
 //! | say which engine and how many threads, and hear warnings | [`Context`], [`Events`] |
+//! | open a volume, unlock it, and find its data | [`Volume`], [`Secrets`] |
+//! | change its metadata under its locks | [`Volume::change`] |
+//! | refuse volumes that are not as they must be | [`VolumePolicy`] |
 //! | load keys into the best engine of this machine | [`Engine`] |
 //! | list the engines that there are | [`engines::registry`] |
 //! | keep or read how fast devices are beside this CPU | [`Calibration`] |
 //!
-//! Volumes are in `luxor-luks`, files and devices in `luxor-files`, data units in
+//! The formats are in `luxor-luks`, files and devices in `luxor-files`, data units in
 //! `luxor-sector`.
 //!
 //! ```
@@ -33,7 +37,13 @@
 mod context;
 pub mod engines;
 mod error;
+mod policy;
+mod secrets;
+mod volume;
 
 pub use context::{Context, Events, NoEvents};
 pub use engines::{Calibration, Engine};
 pub use error::{Error, ErrorClass, Result};
+pub use policy::VolumePolicy;
+pub use secrets::Secrets;
+pub use volume::{Payload, Place, Volume, VolumeError, begin_change, exclusive, load, parts};

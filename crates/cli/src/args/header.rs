@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
+use luxor::VolumePolicy;
 use luxor_luks::{Encryption, HeaderDigest, HeaderPolicy};
 
 use super::{AnyLuks, VolumeType, keys::PbkdfName};
@@ -43,19 +44,16 @@ pub struct PolicyArgs {
 }
 
 impl PolicyArgs {
-    /// Whether nothing is required.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.require_type.is_none() && self.policy().is_empty()
-    }
-
     /// As the library takes it.
     #[must_use]
-    pub fn policy(&self) -> HeaderPolicy {
-        HeaderPolicy {
-            encryptions: self.require_cipher.clone(),
-            pbkdfs: self.require_pbkdf.iter().map(|kind| kind.kind()).collect(),
-            digest: self.header_digest,
+    pub fn policy(&self) -> VolumePolicy {
+        VolumePolicy {
+            version: self.require_type.and_then(AnyLuks::version),
+            header: HeaderPolicy {
+                encryptions: self.require_cipher.clone(),
+                pbkdfs: self.require_pbkdf.iter().map(|kind| kind.kind()).collect(),
+                digest: self.header_digest,
+            },
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
+use luxor_luks::LuksVersion;
 
 /// List, add and remove the tokens of a LUKS2 volume
 ///
@@ -199,13 +200,13 @@ pub enum AnyLuks {
 }
 
 impl AnyLuks {
-    /// Whether a volume is of this type.
+    /// The version that a volume must be of, if not of any.
     #[must_use]
-    pub fn is(self, version: u32) -> bool {
+    pub fn version(self) -> Option<LuksVersion> {
         match self {
-            Self::Luks => true,
-            Self::Luks1 => version == 1,
-            Self::Luks2 => version == 2,
+            Self::Luks => None,
+            Self::Luks1 => Some(LuksVersion::Luks1),
+            Self::Luks2 => Some(LuksVersion::Luks2),
         }
     }
 }

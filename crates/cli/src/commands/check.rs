@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use luxor::Engine;
+use luxor::{Engine, Volume};
 use luxor_engine::Mode;
 use luxor_files::{Input, Role};
 use luxor_luks::{UnlockError, VolumeHeader};
@@ -15,7 +15,7 @@ use crate::{
     context::Context,
     error::{Error, Result},
     secrets::SecretSource,
-    volume::Volume,
+    volume::test_unlock,
 };
 
 /// Checks the metadata in all their copies, the data's length, and with a key a
@@ -28,10 +28,10 @@ pub fn run(args: &CheckArgs, context: &Context) -> Result<()> {
     let (volume, data) = match &context.options.header {
         // Warnings are the result here.
         Some(header) => (
-            Volume::read(Input::open(header, Role::Metadata)?, context)?,
+            Volume::read(Input::open(header, Role::Metadata)?, &context.library)?,
             Some(input),
         ),
-        None => (Volume::read(input, context)?, None),
+        None => (Volume::read(input, &context.library)?, None),
     };
     let secrets = match args.passphrase || context.options.key_file.is_some() {
         true => Some(SecretSource::new(
@@ -109,7 +109,7 @@ pub fn run(args: &CheckArgs, context: &Context) -> Result<()> {
     // A key that opens nothing counts more than a damaged copy: it comes first.
     if let Some(secrets) = secrets {
         let engine = Engine::select(&context.library, Mode::Xts)?;
-        let unlocked = volume.test(&secrets, &*engine.backend, &args.unlock, context);
+        let unlocked = test_unlock(&volume, &secrets, &*engine.backend, &args.unlock, context);
         match unlocked {
             Ok(unlocked) => {
                 let others = unlocked.others.iter().map(|key| (key.keyslot, key.digest));

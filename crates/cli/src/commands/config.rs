@@ -8,7 +8,7 @@ use crate::{
     args::{ConfigArgs, PriorityName},
     context::Context,
     error::{Error, Result},
-    volume::Volume,
+    volume::open_metadata,
 };
 
 /// Changes what the options name.
@@ -17,7 +17,7 @@ use crate::{
 /// When a value cannot be, and when the volume is not usable.
 pub fn run(args: &ConfigArgs, context: &Context) -> Result<()> {
     let settings = Settings::new(args)?;
-    let mut volume = Volume::open_metadata(&args.volume, Role::Change, context)?;
+    let mut volume = open_metadata(&args.volume, Role::Change, context)?;
     volume.change(|header, storage| {
         // First what the volume may not have.
         if let Some((keyslot, priority)) = settings.priority {

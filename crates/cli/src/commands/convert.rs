@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor convert`.
 
+use luxor::exclusive;
 use luxor_files::Role;
 use luxor_luks::ConvertError;
 
@@ -9,7 +10,7 @@ use crate::{
     confirm::confirm,
     context::Context,
     error::{Error, Result},
-    volume::{Volume, exclusive},
+    volume::open_metadata,
 };
 
 /// Makes a volume one of the other LUKS version, in place.
@@ -18,7 +19,7 @@ use crate::{
 /// When it is of that version, or has what the other version has not, is in use or
 /// cannot be written, and without a yes.
 pub fn run(args: &ConvertArgs, context: &Context) -> Result<()> {
-    let volume = Volume::open_metadata(&args.volume, Role::Change, context)?;
+    let volume = open_metadata(&args.volume, Role::Change, context)?;
     let shown = volume.name();
     if volume.header.luks_version() == args.volume_type.version() {
         return Err(Error::failure(format!(

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use luxor::Engine;
+use luxor::{Engine, Place, Volume, load, parts};
 use luxor_engine::{Direction, LoadedKey, Mode};
 use luxor_files::{Input, Output, OutputOptions, Role, path_name};
 use luxor_sector::{
@@ -18,7 +18,7 @@ use crate::{
     context::Context,
     error::{Error, Result},
     secrets::SecretSource,
-    volume::{Place, Volume, load, parts},
+    volume::unlock,
 };
 
 /// Decrypts a volume into a file.
@@ -46,10 +46,10 @@ pub fn run(args: &DecryptArgs, context: &Context) -> Result<()> {
     warn_of_contents([&output], context.console);
     let (volume, data) = match &context.options.header {
         Some(header) => (
-            Volume::open(Input::open(header, Role::Metadata)?, context)?,
+            Volume::open(Input::open(header, Role::Metadata)?, &context.library)?,
             Some(input),
         ),
-        None => (Volume::open(input, context)?, None),
+        None => (Volume::open(input, &context.library)?, None),
     };
 
     // What is wrong with the data is told before the secret is asked for.
@@ -59,7 +59,7 @@ pub fn run(args: &DecryptArgs, context: &Context) -> Result<()> {
         None => file_length,
     };
 
-    let (unlocked, _) = volume.unlock(&secrets, &*engine.backend, &args.unlock, context)?;
+    let (unlocked, _) = unlock(&volume, &secrets, &*engine.backend, &args.unlock, context)?;
     let _lock = volume.lock_reencryption()?;
     let mut payload = volume.into_payload(data)?;
     // Somebody may have typed for hours.

@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use luxor::Engine;
+use luxor::{Engine, Volume};
 use luxor_engine::SecretBytes;
 use luxor_files::{Output, OutputOptions, Role, is_shown};
 use luxor_luks::{
@@ -24,7 +24,7 @@ use crate::{
     context::Context,
     error::{Error, Result},
     secrets::SecretSource,
-    volume::Volume,
+    volume::{open_metadata, unlock},
 };
 
 /// Shows a volume's metadata.
@@ -32,7 +32,7 @@ use crate::{
 /// # Errors
 /// When it cannot be read or holds no valid metadata.
 pub fn run(args: &DumpArgs, context: &Context) -> Result<()> {
-    let volume = Volume::open_metadata(&args.volume, Role::Metadata, context)?;
+    let volume = open_metadata(&args.volume, Role::Metadata, context)?;
     if args.volume_key {
         return volume_key(args, &volume, context);
     }
@@ -73,7 +73,7 @@ fn volume_key(args: &DumpArgs, volume: &Volume, context: &Context) -> Result<()>
         );
         confirm(&warning, "--batch-mode")?;
     }
-    let (unlocked, _) = volume.unlock(&secrets, &*engine.backend, &args.unlock, context)?;
+    let (unlocked, _) = unlock(&volume, &secrets, &*engine.backend, &args.unlock, context)?;
     let key = unlocked.volume_key.expose();
 
     let Some(output) = &mut file else {

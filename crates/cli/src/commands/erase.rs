@@ -3,14 +3,16 @@
 
 use luxor_files::Role;
 
-use crate::{args::EraseArgs, confirm::confirm, context::Context, error::Result, volume::Volume};
+use crate::{
+    args::EraseArgs, confirm::confirm, context::Context, error::Result, volume::open_metadata,
+};
 
 /// Destroys all keyslots of a volume.
 ///
 /// # Errors
 /// When it is none, or cannot be written, and without a yes.
 pub fn run(args: &EraseArgs, context: &Context) -> Result<()> {
-    let mut volume = Volume::open_metadata(&args.volume, Role::Change, context)?;
+    let mut volume = open_metadata(&args.volume, Role::Change, context)?;
     if !args.batch_mode {
         let warning = format!(
             "All keyslots of {} will be destroyed (in use: {}). Without a backup of the header \

@@ -3,6 +3,7 @@
 
 use std::{fmt::Display, io::Write, path::Path};
 
+use luxor::{Volume, begin_change, exclusive};
 use luxor_files::{
     Input, MetadataChange, Output, OutputOptions, Role, check_not_needed, lock_to_read, path_name,
     recognised,
@@ -22,7 +23,6 @@ use crate::{
     console, contents,
     context::Context,
     error::{Error, Result},
-    volume::{Volume, begin_change, check_policy, exclusive},
 };
 
 /// Backs up, restores or identifies a header.
@@ -52,7 +52,10 @@ fn backup(args: &HeaderBackupArgs, context: &Context) -> Result<()> {
     };
     let mut output = Output::create(&args.file, &options)?;
     let backup = read(&input, HeaderBackup::take)?;
-    check_policy(backup.header(), context, &input.name())?;
+    context
+        .library
+        .policy
+        .check(backup.header(), &input.name())?;
     for warning in backup.header().warnings() {
         context.console.warn(format!("{}: {warning}", input.name()));
     }
@@ -74,7 +77,10 @@ fn restore(args: &HeaderRestoreArgs, context: &Context) -> Result<()> {
     let input = Input::open(&args.file, Role::Metadata)?;
     check_not_needed(target, &[("the backup", Some(&args.file))])?;
     let backup = read(&input, HeaderBackup::read)?;
-    check_policy(backup.header(), context, &input.name())?;
+    context
+        .library
+        .policy
+        .check(backup.header(), &input.name())?;
 
     // Asked about what is there, without keeping others from it meanwhile.
     let present = Input::open(target, Role::Metadata)?;
@@ -128,7 +134,7 @@ fn repair(args: &HeaderRepairArgs, context: &Context) -> Result<()> {
     };
     match VolumeHeader::read(change.storage()) {
         Ok(header) => {
-            check_policy(&header, context, &path_name(target))?;
+            context.library.policy.check(&header, &path_name(target))?;
             if let VolumeHeader::Luks2(header) = header {
                 return repair_luks2(header, &change, overwrite);
             }
@@ -161,7 +167,7 @@ fn repair_luks1(
         }
     })?;
     let header = VolumeHeader::Luks1(plan.header().clone());
-    check_policy(&header, context, &path_name(path))?;
+    context.library.policy.check(&header, &path_name(path))?;
     if plan.restored().is_empty() {
         return console::print("the header is good (LUKS1: one copy, no checksum)\n");
     }
@@ -192,7 +198,7 @@ fn failed(path: &Path, error: &dyn Display) -> Error {
 
 fn digest(args: &HeaderDigestArgs, context: &Context) -> Result<()> {
     let path = context.options.header.as_ref().unwrap_or(&args.volume);
-    let volume = Volume::open(Input::open(path, Role::Metadata)?, context)?;
+    let volume = Volume::open(Input::open(path, Role::Metadata)?, &context.library)?;
     console::print(&format!("{}\n", volume.header.digest()))
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What scripts ask about a file: whether it is a volume, and which.
 
+use luxor::Volume;
 use luxor_files::{Input, Role};
 
 use crate::{
@@ -8,7 +9,7 @@ use crate::{
     console,
     context::Context,
     error::{Result, silent},
-    volume::Volume,
+    volume::open_metadata,
 };
 
 /// Prints the UUID.
@@ -16,7 +17,7 @@ use crate::{
 /// # Errors
 /// When there is no valid metadata.
 pub fn uuid(args: &UuidArgs, context: &Context) -> Result<()> {
-    let volume = Volume::open_metadata(&args.volume, Role::Metadata, context)?;
+    let volume = open_metadata(&args.volume, Role::Metadata, context)?;
     let uuid = super::dump::Escaped(volume.header.uuid());
     console::print(&format!("{uuid}\n"))
 }
@@ -29,11 +30,13 @@ pub fn uuid(args: &UuidArgs, context: &Context) -> Result<()> {
 pub fn is_luks(args: &IsLuksArgs, context: &Context) -> Result<()> {
     let path = context.options.header.as_deref().unwrap_or(&args.volume);
     let input = Input::open(path, Role::Metadata)?;
-    let Some(version) = Volume::version(input, context)? else {
+    let Some(version) = Volume::version(input, &context.library)? else {
         return Err(silent());
     };
-    match args.volume_type.is(version) {
-        true => Ok(()),
-        false => Err(silent()),
+    let wanted = args.volume_type.version();
+    if wanted.is_none_or(|wanted| wanted.number() == version) {
+        Ok(())
+    } else {
+        Err(silent())
     }
 }

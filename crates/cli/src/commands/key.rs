@@ -7,7 +7,7 @@
 
 use std::{fmt::Display, path::Path};
 
-use luxor::Engine;
+use luxor::{Engine, Volume};
 use luxor_engine::{Mode, SecretBytes};
 use luxor_files::Role;
 use luxor_luks::{NewKeyslot, PbkdfOptions, Unlocked};
@@ -22,7 +22,7 @@ use crate::{
     context::Context,
     error::{Error, ErrorClass, Result},
     secrets::SecretSource,
-    volume::Volume,
+    volume::{Asking, open_metadata, test_unlock, unlock, unlock_options},
 };
 
 /// Runs one of `key`'s commands.
@@ -125,7 +125,8 @@ fn remove(args: &KeyRemoveArgs, mut session: Session<'_>) -> Result<()> {
 
 fn test(args: &KeyTestArgs, session: &Session<'_>) -> Result<()> {
     let secrets = session.secrets()?;
-    let unlocked = session.volume.test(
+    let unlocked = test_unlock(
+        &session.volume,
         &secrets,
         &*session.engine.backend,
         &args.unlock,
@@ -148,7 +149,7 @@ struct Session<'a> {
 impl<'a> Session<'a> {
     fn open(path: &'a Path, role: Role, context: &'a Context) -> Result<Self> {
         let engine = Engine::select(&context.library, Mode::Xts)?;
-        let volume = Volume::open_metadata(path, role, context)?;
+        let volume = open_metadata(path, role, context)?;
         Ok(Self {
             volume,
             path,
@@ -185,7 +186,7 @@ impl<'a> Session<'a> {
 
     fn unlock(&self, secrets: &SecretSource, args: &UnlockArgs) -> Result<(Unlocked, SecretBytes)> {
         let backend = &*self.engine.backend;
-        self.volume.unlock(secrets, backend, args, self.context)
+        unlock(&self.volume, secrets, backend, args, self.context)
     }
 
     /// Opens the volume, and asks for the new secret.
@@ -222,8 +223,10 @@ impl<'a> Session<'a> {
         if others.is_empty() {
             others.push(number);
         }
-        self.volume
-            .unlock_one_of(others, secrets, &*self.engine.backend, limits, self.context)?;
+        let options = unlock_options(others, limits);
+        let (secrets, backend) = (Asking::new(secrets, limits), &*self.engine.backend);
+        let context = &self.context.library;
+        self.volume.unlock(&secrets, backend, &options, context)?;
         Ok(())
     }
 

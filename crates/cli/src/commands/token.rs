@@ -3,6 +3,7 @@
 
 use std::{fmt::Write as _, io::Read, io::Write as _, path::Path};
 
+use luxor::Volume;
 use luxor_luks::{Luks2Header, VolumeHeader};
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ use crate::{
     console::{self, Console},
     context::Context,
     error::{Error, Result},
-    volume::Volume,
+    volume::open_metadata,
 };
 
 /// Bytes of a token's file at most: no JSON area is longer.
@@ -25,7 +26,7 @@ const TOKEN_MAX: u64 = 4 << 20;
 /// # Errors
 /// When the volume is not usable, and for tokens that cannot be.
 pub fn run(args: &TokenArgs, context: &Context) -> Result<()> {
-    let open = |volume, role| Volume::open_metadata(volume, role, context);
+    let open = |volume, role| open_metadata(volume, role, context);
     match &args.command {
         TokenCommand::List(args) => list(args, &open(&args.volume, Role::Metadata)?),
         TokenCommand::Add(args) => add(args, open(&args.volume, Role::Change)?, context.console),

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use luxor::Engine;
+use luxor::{Engine, load};
 use luxor_engine::LoadedKey;
 use luxor_files::{DataFile, path_name};
 use luxor_luks::{Encryption, VolumeKey};
@@ -17,7 +17,6 @@ use crate::{
     error::{Error, Result},
     export::{Export, access, disk, options},
     secrets::SecretSource,
-    volume::load,
 };
 
 /// The unit of offsets and lengths.

@@ -30,6 +30,15 @@ pub enum LuksVersion {
 }
 
 impl LuksVersion {
+    /// 1 or 2.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        match self {
+            Self::Luks1 => 1,
+            Self::Luks2 => 2,
+        }
+    }
+
     /// How many keyslots a volume has at most.
     #[must_use]
     pub fn max_keyslots(self) -> u32 {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The parts of a volume that its plaintext is made of, and their keys.
 
-use luxor::Engine;
 use luxor_engine::LoadedKey;
 use luxor_luks::{Encryption, Extent, VolumeKey};
 
-use crate::error::{Error, Result};
+use crate::{Engine, Error, Result};
 
 /// The extents that have plaintext, and how many bytes of it: all of them, but for what
 /// pads the file at the end. There is always one.
@@ -58,7 +57,7 @@ mod tests {
             },
             ..Luks2Options::default()
         };
-        let backend = luxor::engines::registry().best(Mode::Xts).unwrap();
+        let backend = crate::engines::registry().best(Mode::Xts).unwrap();
         let volume = NewLuks2Volume::create(&options, b"secret", &*backend).unwrap();
         let storage = MemoryStorage::default();
         volume.write_to(&storage).unwrap();
