@@ -96,6 +96,9 @@ fn hint(error: &Error) -> Option<String> {
                 source: VolumeReadError::Luks2(ReadError::Damaged { .. }),
                 ..
             } => Some("A backup of the header would help: luxor header restore.".to_owned()),
+            VolumeError::Disk { direct: true, .. } => {
+                Some("It may work without --direct.".to_owned())
+            }
             _ => None,
         };
     }

@@ -95,6 +95,12 @@ impl DataFile {
         })
     }
 
+    /// As it was named.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Its length in bytes.
     ///
     /// # Errors

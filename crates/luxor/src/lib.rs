@@ -6,6 +6,7 @@
 //! |---|---|
 //! | say which engine and how many threads, and hear warnings | [`Context`], [`Events`] |
 //! | open a volume, unlock it, and find its data | [`Volume`], [`Secrets`] |
+//! | give out its plaintext as a disk | [`Export`] |
 //! | change its metadata under its locks | [`Volume::change`] |
 //! | refuse volumes that are not as they must be | [`VolumePolicy`] |
 //! | load keys into the best engine of this machine | [`Engine`] |
@@ -31,12 +32,47 @@
 //! assert_ne!(bytes, vec![7; 4096]);
 //! # Ok::<(), luxor::Error>(())
 //! ```
+//!
+//! A new volume, opened again:
+//!
+//! ```
+//! use std::fs::File;
+//!
+//! use luxor::{Context, Engine, Volume};
+//! use luxor_engine::{Mode, SecretBytes};
+//! use luxor_files::{Input, Role};
+//! use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions, UnlockOptions};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("volume");
+//! let context = Context::default();
+//! let engine = Engine::select(&context, Mode::Xts)?;
+//! // 1000 iterations make a fast example and a weak keyslot; leave out `pbkdf`.
+//! let options = NewVolumeOptions {
+//!     pbkdf: PbkdfOptions {
+//!         kind: PbkdfKind::Pbkdf2,
+//!         force_iterations: Some(1000),
+//!         ..PbkdfOptions::default()
+//!     },
+//!     ..NewVolumeOptions::new(LuksVersion::Luks2)
+//! };
+//! let new = options.create(b"correct horse", &*engine.backend)?;
+//! new.write_to(&File::create_new(&path)?)?;
+//!
+//! let volume = Volume::open(Input::open(&path, Role::Metadata)?, &context)?;
+//! let secret = SecretBytes::copy_of(b"correct horse");
+//! let options = UnlockOptions::default();
+//! let (unlocked, _) = volume.unlock(&secret, &*engine.backend, &options, &context)?;
+//! assert_eq!(unlocked.keyslot, 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
 mod context;
 pub mod engines;
 mod error;
+mod export;
 mod policy;
 mod secrets;
 mod volume;
@@ -44,6 +80,7 @@ mod volume;
 pub use context::{Context, Events, NoEvents};
 pub use engines::{Calibration, Engine};
 pub use error::{Error, ErrorClass, Result};
+pub use export::{Export, ExportOptions};
 pub use policy::VolumePolicy;
 pub use secrets::Secrets;
 pub use volume::{Payload, Place, Volume, VolumeError, begin_change, exclusive, load, parts};

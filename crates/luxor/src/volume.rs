@@ -522,6 +522,16 @@ pub enum VolumeError {
         /// Of the header, for messages.
         name: String,
     },
+    /// The data are no disk.
+    #[error("{name}: {reason}")]
+    Disk {
+        /// Of the file or device, for messages.
+        name: String,
+        /// Why, in words.
+        reason: String,
+        /// Whether it was asked for past the page cache.
+        direct: bool,
+    },
     /// It has no metadata, or none that are valid.
     #[error("{name}: {source}")]
     Unreadable {

@@ -19,7 +19,7 @@ use crate::{
     console::Console,
     context::Context,
     error::{Error, ErrorClass, Result},
-    export::Export,
+    export,
     process::{StopOnSignal, unblocked},
     stats::{Page, Telling},
 };
@@ -46,7 +46,7 @@ pub fn run(args: &MountArgs, context: &Context) -> Result<()> {
     let file = args.folder.join(options.name.as_os_str());
     // What is wrong with the folder is told before the secret is asked for.
     let point = MountPoint::new(&args.folder).map_err(|error| refused(&error))?;
-    let export = Export::open(&args.export, context)?;
+    let export = export::open(&args.export, context)?;
 
     let (stop, stopped) = mpsc::channel();
     // It may come before there is anything to unmount.

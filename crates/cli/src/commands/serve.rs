@@ -14,7 +14,7 @@ use crate::{
     console::Console,
     context::Context,
     error::{Error, ErrorClass, Result},
-    export::Export,
+    export,
     listen::{self, SocketFile},
     pid_file::PidFile,
     process::{self, StopOnSignal},
@@ -41,7 +41,7 @@ pub fn run(args: &ServeArgs, context: &Context) -> Result<()> {
     }
     let page = Page::of(&args.stats)?;
     let stop = Stop::new().map_err(|error| Error::io("cannot make a socket", &error))?;
-    let export = Export::open(&args.export, context)?;
+    let export = export::open(&args.export, context)?;
 
     let (listeners, _socket) = places.listen()?;
     let options = ServerOptions {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use luxor::{Engine, load};
+use luxor::{Engine, Export, load};
 use luxor_engine::LoadedKey;
 use luxor_files::{DataFile, path_name};
 use luxor_luks::{Encryption, VolumeKey};
@@ -15,7 +15,7 @@ use crate::{
     commands::inputs,
     context::Context,
     error::{Error, Result},
-    export::{Export, access, disk, options},
+    export::{access, options},
     secrets::SecretSource,
 };
 
@@ -45,11 +45,7 @@ pub(super) fn open(args: &ExportArgs, context: &Context) -> Result<Export> {
         len,
         crypt: Some((key, layout.geometry)),
     };
-    Ok(Export {
-        disk: disk(data, vec![part], options(args, engine.threads), args)?,
-        name: shown,
-        _reencryption: None,
-    })
+    Export::of_parts(data, vec![part], &engine, &options(args))
 }
 
 /// Refuses what is about headers and keyslots.
