@@ -51,8 +51,11 @@ const UNDER_WAY: usize = 32 << 20;
 /// With so many bytes a second core is worth its waking.
 const WORTH_A_CALL: usize = 128 << 10;
 
-/// For how long after [`Connection::stop`] requests are received. Those that had come are
-/// there at once; but over TCP others follow, for as long as the client likes.
+/// For how long after [`Connection::stop`] requests are begun. Those that had come are
+/// there at once; but over TCP others follow, for as long as the client likes, and a full
+/// inbox has thousands, each of which may take long. What is left then gets no answer, not
+/// even `NBD_ESHUTDOWN`: qemu and the kernel send requests without an answer again when they
+/// can connect again, and pass an error on to the program that uses the disk.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
 /// A client with which everything is agreed.
@@ -82,13 +85,43 @@ struct Roles {
     parked: usize,
     /// How many threads wait for the disk.
     working: usize,
-    /// When the last of them had what it waited for.
-    worked: Instant,
+    /// Since when at least one of them has been waiting without a break.
+    working_since: Instant,
+    /// The sum of the earlier such times since [`Connection::stop`].
+    worked: Duration,
     /// The bytes of requests that are received and not yet answered.
     under_way: usize,
     /// Counts how often the inbox was laid down, and what [`Connection::look`] saw of it.
     turns: u64,
     seen: u64,
+}
+
+impl Roles {
+    /// One more thread waits for the disk.
+    fn begin_work(&mut self) {
+        if self.working == 0 {
+            self.working_since = Instant::now();
+        }
+        self.working += 1;
+    }
+
+    /// The disk has done its part for one of those that waited for it.
+    fn end_work(&mut self) {
+        if self.working == 1 {
+            self.worked = self.worked_since_stop();
+        }
+        self.working -= 1;
+    }
+
+    /// For how long threads have waited for the disk since [`Connection::stop`].
+    fn worked_since_stop(&self) -> Duration {
+        match self.stopped {
+            Some(stopped) if self.working > 0 => {
+                self.worked + self.working_since.max(stopped).elapsed()
+            }
+            _ => self.worked,
+        }
+    }
 }
 
 impl Connection {
@@ -108,7 +141,8 @@ impl Connection {
                 helpers: Vec::new(),
                 parked: 0,
                 working: 0,
-                worked: Instant::now(),
+                working_since: Instant::now(),
+                worked: Duration::ZERO,
                 under_way: 0,
                 turns: 0,
                 seen: 0,
@@ -162,8 +196,10 @@ impl Connection {
                 inbox.fill(channel, piece)?;
                 // After a failure the rest is only received.
                 if entry.outcome.is_ok() {
+                    self.lock().begin_work();
                     let written =
                         transfer_one(self.service.disk(), offset, TransferData::Write(piece));
+                    self.lock().end_work();
                     entry.outcome = written.map_err(Failure::Failed);
                 }
             }
@@ -186,20 +222,22 @@ impl Connection {
         }
     }
 
-    /// Receives what has come already and nothing more, and answers it.
+    /// Receives what has come already and nothing more, and answers what of it can be begun
+    /// in the time of the last call.
     pub fn stop(&self) {
         self.lock().stopped = Some(Instant::now());
         self.channel.stop_receiving();
     }
 
-    /// Whether it has been up to the client for so long, since [`Connection::stop`], to take
-    /// what it asked for: the disk has done its part.
+    /// Whether the client has had this much time in all, since [`Connection::stop`], to take
+    /// what it asked for. The time in which a thread waits for the disk does not count, and
+    /// starts nothing anew: a client that takes its replies slowly would else have more time
+    /// after each of them.
     pub fn waits_for_client(&self, limit: Duration) -> bool {
         let roles = self.lock();
-        let stopped = roles
-            .stopped
-            .is_some_and(|stopped| stopped.elapsed() >= limit);
-        stopped && roles.working == 0 && roles.worked.elapsed() >= limit
+        roles.stopped.is_some_and(|stopped| {
+            stopped.elapsed().saturating_sub(roles.worked_since_stop()) >= limit
+        })
     }
 
     /// Ends everything, answers included.
@@ -240,7 +278,7 @@ impl Connection {
             {
                 let stopped = roles.stopped;
                 let heard = stopped.is_none_or(|stopped| stopped.elapsed() < LAST_CALL);
-                return (heard || inbox.has_request()).then_some(inbox);
+                return heard.then_some(inbox);
             }
             roles.parked += 1;
             roles = self
@@ -259,7 +297,7 @@ impl Connection {
         roles.inbox = Some(inbox);
         roles.under_way += batch.bytes();
         roles.turns += 1;
-        roles.working += 1;
+        roles.begin_work();
         if call || alone {
             self.call(&mut roles);
         }
@@ -307,7 +345,7 @@ impl Connection {
                 succeeded,
             });
         }
-        self.has_worked();
+        self.lock().end_work();
         let sent = {
             let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
             if batch.in_pieces && batch.entries[0].request.command == Command::Read {
@@ -337,9 +375,9 @@ impl Connection {
         let end = request.offset + u64::from(request.len);
         for (offset, len) in pieces(&request) {
             let piece = &mut buffer[..len];
-            self.lock().working += 1;
+            self.lock().begin_work();
             let read = transfer_one(disk, offset, TransferData::Read(piece));
-            self.has_worked();
+            self.lock().end_work();
             let is_first = offset == request.offset;
             let mut replies = Replies::default();
             match read {
@@ -365,13 +403,6 @@ impl Connection {
             self.channel.send(&replies.slices(piece))?;
         }
         Ok(())
-    }
-
-    /// The disk has done its part for one of those that waited for it.
-    fn has_worked(&self) {
-        let mut roles = self.lock();
-        roles.working -= 1;
-        roles.worked = Instant::now();
     }
 
     /// Does what is no transfer, and appends the reply. Returns whether all is well.

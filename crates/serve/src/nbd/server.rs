@@ -48,8 +48,8 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 /// How long a handshake takes, and then some: who is longer at it has to give way to others.
 const LONG: Duration = Duration::from_secs(1);
 
-/// How long clients have, when the server stops, to take the answers to what they have
-/// asked for. The time that the disk takes is none of theirs.
+/// How long clients have in all, when the server stops, to take the answers to what they
+/// have asked for. The time that the disk takes is none of theirs.
 const FAREWELL: Duration = Duration::from_secs(10);
 
 /// How often it is looked at whose time is over.
@@ -163,7 +163,8 @@ impl Server {
     }
 
     /// Serves clients that come to `listeners` until `stop` is requested: then what they
-    /// have asked for is done and answered, and everything is made durable.
+    /// have asked for is done and answered, as far as it can be begun within a second, and
+    /// everything is made durable.
     ///
     /// # Errors
     /// Those of the listeners; and when what was written could not be made durable.

@@ -599,8 +599,7 @@ fn who_goes_on_asking_holds_up_no_stop() {
     while gate.waiting.load(Ordering::SeqCst) == 0 {
         thread::yield_now();
     }
-    // More than is answered in the meantime: there is always something that has come. What
-    // the inbox has room for is answered in the end.
+    // More than is answered in the meantime: there is always something that has come.
     let requests = request(1, READ, 0, 0, 64 << 10).repeat(1000);
     client.write_all(&requests).unwrap();
     let mut asking = client.try_clone().unwrap();
@@ -617,6 +616,95 @@ fn who_goes_on_asking_holds_up_no_stop() {
     // Who still asks waits for room until the socket is closed.
     drop(connection);
     asker.join().unwrap();
+}
+
+/// Sees a client off as a server does, which waits for it for `farewell`.
+fn see_off(session: &mut Session, farewell: Duration) {
+    let thread = session.thread.take().unwrap();
+    let begun = Instant::now();
+    session.connection.stop();
+    while !thread.is_finished() {
+        if session.connection.waits_for_client(farewell) {
+            session.connection.shutdown();
+        }
+        let slack = Duration::from_secs(5);
+        assert!(begun.elapsed() < LAST_CALL + farewell + slack, "on and on");
+        thread::sleep(Duration::from_millis(1));
+    }
+    thread.join().unwrap();
+}
+
+/// Between any two pieces of its replies the disk does something for it.
+#[test]
+fn who_takes_replies_slowly_holds_up_no_stop() {
+    for in_pieces in [false, true] {
+        let mut session = Session::memory();
+        if in_pieces {
+            session.connection.service.purse().empty();
+        }
+        // What it takes of them takes a minute.
+        let requests = request(1, READ, 0, 0, 32 << 20).repeat(100);
+        session.client.write_all(&requests).unwrap();
+        let mut client = session.client.try_clone().unwrap();
+        let taker = thread::spawn(move || {
+            let mut piece = vec![0; 1 << 20];
+            while client.read_exact(&mut piece).is_ok() {
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        while session.connection.lock().turns == 0 {
+            thread::yield_now();
+        }
+        see_off(&mut session, Duration::from_millis(300));
+        taker.join().unwrap();
+    }
+}
+
+/// Storage whose writes take long, one after the other.
+struct SlowWrites(Mutex<MemoryStorage>);
+
+impl Storage for SlowWrites {
+    fn len(&self) -> io::Result<u64> {
+        self.0.lock().unwrap().len()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.lock().unwrap().read_exact_at(buf, offset)
+    }
+
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        let memory = self.0.lock().unwrap();
+        thread::sleep(Duration::from_millis(10));
+        memory.write_all_at(buf, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What has come before a stop would take a minute.
+#[test]
+fn a_full_inbox_holds_up_no_stop() {
+    const ALL: usize = 6000;
+    let storage = SlowWrites(Mutex::new(MemoryStorage::new(vec![0; 8192])));
+    let mut session = Session::new(Arc::new(storage), false);
+    let requests = request(1, WRITE_ZEROES, 0, 0, 4096).repeat(ALL);
+    session.client.write_all(&requests).unwrap();
+    let mut client = session.client.try_clone().unwrap();
+    let taker = thread::spawn(move || {
+        let mut replies = Vec::new();
+        client.read_to_end(&mut replies).map(|_| replies)
+    });
+    while session.connection.lock().turns == 0 {
+        thread::yield_now();
+    }
+    // It is no fault of the client's.
+    see_off(&mut session, Duration::from_secs(10));
+    let replies = taker.join().unwrap().unwrap();
+    // What was begun in the time of the last call was done and answered.
+    assert!(replies.len() % 16 == 0 && replies.len() < 16 * ALL);
+    assert!(replies.len() >= 16 * 10, "{} bytes", replies.len());
 }
 
 /// A client that takes no replies keeps no more of the memory than it may.
