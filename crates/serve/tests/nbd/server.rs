@@ -26,8 +26,8 @@ use nix::{
 };
 
 use crate::support::{
-    CLIENT_FLAGS_AND_EXPORT_NAME, Client, DISCONNECT, FLUSH, FOR_EVER, Running, WRITE, at_end,
-    request,
+    CLIENT_FLAGS_AND_EXPORT_NAME, Client, DISCONNECT, FLUSH, FOR_EVER, READ, Running, WRITE,
+    at_end, request,
 };
 
 #[test]
@@ -61,44 +61,111 @@ fn what_was_written_is_durable_at_the_end() {
     ));
 }
 
+/// A server of 32 MiB on a TCP socket, and a client that has not said anything.
+struct OverTcp {
+    address: SocketAddr,
+    client: TcpStream,
+    stop: Stop,
+    thread: thread::JoinHandle<Result<(), ServeError>>,
+}
+
+impl OverTcp {
+    fn new() -> Self {
+        let len = 32 << 20;
+        let part = Part {
+            offset: 0,
+            len,
+            crypt: None,
+        };
+        let storage = Arc::new(MemoryStorage::new(vec![0; 32 << 20]));
+        let disk = Disk::new(storage, vec![part], DiskOptions::default()).unwrap();
+        let server = Arc::new(Server::new(Arc::new(disk), ServerOptions::default()));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = Stop::new().unwrap();
+        let stopped = stop.clone();
+        let thread = thread::spawn(move || server.run(&[Listener::Tcp(listener)], &stopped));
+        let mut client = TcpStream::connect(address).unwrap();
+        client.read_exact(&mut [0; 18]).unwrap();
+        Self {
+            address,
+            client,
+            stop,
+            thread,
+        }
+    }
+
+    /// What the system says of the server's socket: number, local and remote address, state,
+    /// queues, timer and more. The table is no snapshot: what others do can hide a line for
+    /// once.
+    fn line(&self) -> Option<Vec<String>> {
+        let port = |address: SocketAddr| format!("0100007F:{:04X}", address.port());
+        let ends = [port(self.address), port(self.client.local_addr().unwrap())];
+        let table = fs::read_to_string("/proc/net/tcp").unwrap();
+        table
+            .lines()
+            .map(|line| {
+                line.split_whitespace()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            })
+            .find(|words| words[1..3] == ends)
+    }
+
+    fn end(self) {
+        drop(self.client);
+        self.stop.request();
+        self.thread.join().unwrap().unwrap();
+    }
+}
+
 /// A client whose machine is gone says no more, not even that it goes: the system has to
 /// ask whether it is there.
 #[test]
 fn clients_over_tcp_are_kept_alive() {
-    let part = Part {
-        offset: 0,
-        len: 8192,
-        crypt: None,
-    };
-    let storage = Arc::new(MemoryStorage::new(vec![0; 8192]));
-    let disk = Disk::new(storage, vec![part], DiskOptions::default()).unwrap();
-    let server = Arc::new(Server::new(Arc::new(disk), ServerOptions::default()));
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let stop = Stop::new().unwrap();
-    let stopped = stop.clone();
-    let running = thread::spawn(move || server.run(&[Listener::Tcp(listener)], &stopped));
-    let mut client = TcpStream::connect(address).unwrap();
-    client.read_exact(&mut [0; 18]).unwrap();
-    let port = |address: SocketAddr| format!("0100007F:{:04X}", address.port());
-    let ends = [port(address), port(client.local_addr().unwrap())];
+    let server = OverTcp::new();
     let begun = Instant::now();
     loop {
-        // Number, local and remote address, state, queues, timer: 2 is the one that asks.
-        // The table is no snapshot: what others do can hide a line for once.
-        let table = fs::read_to_string("/proc/net/tcp").unwrap();
-        let line = table
-            .lines()
-            .map(|line| line.split_whitespace().collect::<Vec<_>>())
-            .find(|words| words[1..3] == ends);
+        let line = server.line();
+        // 2 is the timer that asks.
         if line.as_ref().is_some_and(|line| line[5].starts_with("02:")) {
             break;
         }
         assert!(begun.elapsed() < FOR_EVER, "{line:?}");
         thread::sleep(Duration::from_millis(10));
     }
-    stop.request();
-    running.join().unwrap().unwrap();
+    server.end();
+}
+
+/// The system takes little more of a reply than the client's window has room for.
+#[test]
+fn a_client_that_takes_no_replies_fills_no_send_queue() {
+    let mut server = OverTcp::new();
+    server
+        .client
+        .write_all(CLIENT_FLAGS_AND_EXPORT_NAME)
+        .unwrap();
+    server.client.read_exact(&mut [0; 10]).unwrap();
+    let message = request(READ, 0, 7, 0, 32 << 20);
+    server.client.write_all(&message).unwrap();
+    let begun = Instant::now();
+    let (mut queued, mut quiet) = (0, 0);
+    while quiet < 50 {
+        assert!(begun.elapsed() < FOR_EVER);
+        thread::sleep(Duration::from_millis(10));
+        if let Some(line) = server.line() {
+            let (to_send, _) = line[4].split_once(':').unwrap();
+            let now = u32::from_str_radix(to_send, 16).unwrap();
+            quiet = if now > 0 && now == queued {
+                quiet + 1
+            } else {
+                0
+            };
+            queued = now;
+        }
+    }
+    assert!(queued < 512 << 10, "{queued} bytes");
+    server.end();
 }
 
 /// Who waits for the server's end can use what its disk has locked.
