@@ -3,7 +3,7 @@
 
 use std::{
     collections::VecDeque,
-    io,
+    io, mem,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -78,6 +78,12 @@ impl Buffers {
         drop(free);
     }
 
+    /// Wipes and frees those that are kept.
+    pub fn clear(&self) {
+        let gone = mem::take(&mut *self.lock());
+        drop(gone);
+    }
+
     fn lock(&self) -> MutexGuard<'_, VecDeque<Buffer>> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,5 +121,17 @@ mod tests {
         buffers.give_back(small);
         assert!(kept() <= KEPT);
         assert_eq!(buffers.take(1).unwrap()[0], 7);
+    }
+
+    /// That a dropped buffer is wiped is tested where it is defined.
+    #[test]
+    fn nothing_is_kept_when_nobody_needs_it() {
+        let buffers = Buffers::default();
+        let mut buffer = buffers.take(1).unwrap();
+        buffer[0] = 7;
+        buffers.give_back(buffer);
+        buffers.clear();
+        assert!(buffers.lock().is_empty());
+        assert_eq!(buffers.take(1).unwrap()[0], 0);
     }
 }

@@ -429,6 +429,10 @@ impl Drop for Leave<'_> {
         clients.present.remove(&self.id);
         let idle = clients.present.is_empty();
         drop(clients);
+        if idle {
+            // Nobody may come for days, and there is plaintext in them.
+            self.server.service.buffers().clear();
+        }
         self.server.left.notify_all();
         if idle && self.server.options.exit_on_idle {
             self.stop.wake();
@@ -607,4 +611,41 @@ pub enum ServeError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use luxor_sector::{DiskOptions, MemoryStorage, Part};
+
+    use super::*;
+
+    #[test]
+    fn buffers_are_wiped_when_the_last_client_has_left() {
+        let part = Part {
+            offset: 0,
+            len: 512,
+            crypt: None,
+        };
+        let storage = Arc::new(MemoryStorage::new(vec![0; 512]));
+        let disk = Disk::new(storage, vec![part], DiskOptions::default()).unwrap();
+        let server = Server::new(Arc::new(disk), ServerOptions::default());
+        let buffers = server.service.buffers();
+        let mut buffer = buffers.take(1).unwrap();
+        buffer[0] = 7;
+        buffers.give_back(buffer);
+        for id in 0..2 {
+            server.lock().present.insert(id, Client::Leaving);
+        }
+        for (id, expected) in [(0, 7), (1, 0)] {
+            let stop = Stop::new().unwrap();
+            drop(Leave {
+                server: &server,
+                id,
+                stop,
+            });
+            let buffer = buffers.take(1).unwrap();
+            assert_eq!(buffer[0], expected, "client {id} has left");
+            buffers.give_back(buffer);
+        }
+    }
 }
