@@ -89,7 +89,7 @@ fn unmount(mut unmounter: Unmounter, ended: &Receiver<()>, still_used: &str, con
     /// What takes no longer is not worth a word.
     const SOON: Duration = Duration::from_secs(1);
 
-    if let Err(error) = unmounter.unmount() {
+    if let Err(error) = unblocked(|| unmounter.unmount()) {
         console.warn(Error::io("cannot unmount", &error).message());
     } else if ended.recv_timeout(SOON) == Err(RecvTimeoutError::Timeout) {
         console.warn(still_used);
