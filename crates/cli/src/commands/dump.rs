@@ -73,7 +73,7 @@ fn volume_key(args: &DumpArgs, volume: &Volume, context: &Context) -> Result<()>
         );
         confirm(&warning, "--batch-mode")?;
     }
-    let (unlocked, _) = unlock(&volume, &secrets, &*engine.backend, &args.unlock, context)?;
+    let (unlocked, _) = unlock(volume, &secrets, &*engine.backend, &args.unlock, context)?;
     let key = unlocked.volume_key.expose();
 
     let Some(output) = &mut file else {
