@@ -4,14 +4,13 @@
 
 use std::{error::Error as _, io};
 
+use luxor::VolumeError;
 use luxor_engine::SelectError;
 use luxor_files::{
     DataFileError, NotLocked, OutputError,
     locks::{Access, LockError},
     path_name,
 };
-
-use luxor::VolumeError;
 use luxor_luks::{ReadError, VolumeReadError};
 
 pub use luxor::{Error, ErrorClass, Result};

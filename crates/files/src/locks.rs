@@ -18,7 +18,7 @@ use nix::{
     sys::stat::{major, minor},
 };
 
-use crate::io_words;
+use crate::{block_device::FileIdentity, io_words};
 
 /// What is done with a file's data while it is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -364,7 +364,7 @@ impl Drop for NamedLock {
 /// Whether the open file is the one that has this name.
 fn is_named(file: &File, path: &Path) -> io::Result<bool> {
     let (named, file) = (fs::metadata(path)?, file.metadata()?);
-    Ok((file.dev(), file.ino()) == (named.dev(), named.ino()))
+    Ok(FileIdentity::of(&named) == FileIdentity::of(&file))
 }
 
 /// Locks a file that stands for something else.

@@ -35,7 +35,7 @@ pub struct Export {
 }
 
 impl Export {
-    /// Gives out `volume`, which `unlocked` has the keys of. `data` are open as the options say;
+    /// Makes a disk of `volume`, whose keys are in `unlocked`. `data` are open as the options say;
     /// `apart` is the same file where the header is detached.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl Export {
         })
     }
 
-    /// Gives out the `parts` of the data.
+    /// Makes a disk of the `parts` of the data.
     ///
     /// # Errors
     /// When they do not fit the data, and those of the system.

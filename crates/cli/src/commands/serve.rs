@@ -64,11 +64,9 @@ pub fn run(args: &ServeArgs, context: &Context) -> Result<()> {
             false => "",
         };
         let uri = listen::uri(listener, &args.export_name, args.tls_cert.is_some());
-        context
-            .console
-            .tell(format!("serving {}{read_only}, at {uri}", export.name));
+        console.tell(format!("serving {}{read_only}, at {uri}", export.name));
     }
-    telling.announce(context.console);
+    telling.announce(console);
     let served = server.run(&listeners, &stop).map_err(|error| {
         let class = match error {
             ServeError::Thread { .. } => ErrorClass::OutOfMemory,

@@ -1020,7 +1020,7 @@ fn what_a_command_reads_is_no_left_over() {
     );
 }
 
-/// The name that /proc tells of such a file is none, and may be another file's.
+/// In /proc such a file has a name that may be another file's.
 #[test]
 fn an_open_file_without_a_name_is_not_replaced() {
     let folder = prepared();

@@ -6,7 +6,7 @@ use std::{
     io::{Read, Write},
     os::unix::{fs::PermissionsExt, process::ExitStatusExt},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdin, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -65,6 +65,19 @@ fn assert_interrupted(child: Child, signal: Signal, folder: &Folder, left: &[&st
     assert_eq!(folder.names(), left, "{signal}");
 }
 
+/// `encrypt` in a folder with a key. It has got some data, and waits for more.
+fn waiting_for_input(folder: &Folder) -> (Child, ChildStdin) {
+    let mut child = luxor("encrypt --key-file key")
+        .args(FAST)
+        .args(["-", "volume"])
+        .current_dir(folder.path())
+        .stdin_from(Stdio::piped())
+        .spawn();
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(&bytes(20 << 20, 1)).unwrap();
+    (child, pipe)
+}
+
 #[test]
 fn every_signal_ends_a_wait_for_input_with_130() {
     let folder = Folder::new();
@@ -84,15 +97,7 @@ fn every_signal_ends_a_wait_for_input_with_130() {
         Signal::SIGPWR,
         Signal::SIGSTKFLT,
     ] {
-        let mut child = luxor("encrypt --key-file key")
-            .args(FAST)
-            .args(["-", "volume"])
-            .current_dir(folder.path())
-            .stdin_from(Stdio::piped())
-            .spawn();
-        // Some data, and then it waits for more.
-        let mut pipe = child.stdin.take().unwrap();
-        pipe.write_all(&bytes(20 << 20, 1)).unwrap();
+        let (child, _pipe) = waiting_for_input(&folder);
         assert_interrupted(child, signal, &folder, &["key"]);
     }
 }
@@ -269,14 +274,7 @@ fn after_a_stop_a_passphrase_is_not_shown_either() {
 fn handlers_run_on_one_thread_only() {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
-    let mut child = luxor("encrypt --key-file key")
-        .args(FAST)
-        .args(["-", "volume"])
-        .current_dir(folder.path())
-        .stdin_from(Stdio::piped())
-        .spawn();
-    let mut pipe = child.stdin.take().unwrap();
-    pipe.write_all(&bytes(20 << 20, 1)).unwrap();
+    let (child, _pipe) = waiting_for_input(&folder);
     let mut threads = Vec::new();
     for task in fs::read_dir(format!("/proc/{}/task", child.id())).unwrap() {
         let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();

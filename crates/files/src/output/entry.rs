@@ -122,14 +122,13 @@ impl DirectoryEntry {
                 // What such a link says is not always a path.
                 let open = File::from(entry.open_at(OFlag::O_PATH)?);
                 let metadata = open.metadata().map_err(EntryError::Io)?;
-                let is_named = || {
+                if metadata.is_file() {
                     let named = fs::metadata(entry.folder_path.join(&target));
-                    named.is_ok_and(|named| {
-                        (named.dev(), named.ino()) == (metadata.dev(), metadata.ino())
-                    })
-                };
-                if metadata.is_file() && !is_named() {
-                    return Err(EntryError::Nameless);
+                    if !named
+                        .is_ok_and(|named| FileIdentity::of(&named) == FileIdentity::of(&metadata))
+                    {
+                        return Err(EntryError::Nameless);
+                    }
                 }
                 if !metadata.is_file() && !metadata.is_dir() {
                     entry.found = Some(Found {

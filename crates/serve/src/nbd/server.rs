@@ -430,7 +430,7 @@ impl Drop for Leave<'_> {
         let idle = clients.present.is_empty();
         drop(clients);
         if idle {
-            // Nobody may come for days, and there is plaintext in them.
+            // The next client may come in days, and the buffers hold plaintext.
             self.server.service.buffers().clear();
         }
         self.server.left.notify_all();
