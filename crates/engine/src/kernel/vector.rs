@@ -17,6 +17,22 @@
 /// masks and the eight of the next pass fit 32 registers.
 pub(crate) const DEPTH: usize = 8;
 
+/// For each `i` below a constant of at most [`DEPTH`], written out: a kernel has thousands of
+/// such loops in one function, and the compiler takes minutes to find out that it can unroll them.
+macro_rules! unrolled {
+    ($i:ident in 0..$count:expr => $body:block) => {
+        const { assert!($count <= crate::kernel::vector::DEPTH) };
+        unrolled!(@ $i, $count, $body, 0 1 2 3 4 5 6 7);
+    };
+    (@ $i:ident, $count:expr, $body:block, $($value:literal)*) => {$(
+        if const { $value < $count } {
+            let $i: usize = $value;
+            $body
+        }
+    )*};
+}
+pub(crate) use unrolled;
+
 /// The most blocks in one pass: [`DEPTH`] registers of 4 blocks.
 pub(crate) const MAX_PASS: usize = DEPTH * 4;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Passes over consecutive blocks: what the modes have in common.
 
-use core::hint::black_box;
+use core::{hint::black_box, mem::MaybeUninit};
 
-use crate::kernel::vector::{Beside, DEPTH, Each, Nothing, Permutation, Vector};
+use crate::kernel::vector::{Beside, DEPTH, Each, Nothing, Permutation, Vector, unrolled};
 use crate::run::{InOut, Run};
 
 /// From this many bytes on, a separate output goes around the caches. Otherwise
@@ -159,13 +159,13 @@ impl Pointers {
     #[inline(always)]
     pub(crate) unsafe fn load<const D: usize, V: Vector>(self) -> [V; D] {
         if self.ahead && D == DEPTH {
-            for line in (0..16 * V::BLOCKS * D).step_by(64) {
-                V::prefetch(self.src.wrapping_add(AHEAD_L1 + line));
-            }
+            unrolled!(line in 0..V::BLOCKS * D / 4 => {
+                V::prefetch(self.src.wrapping_add(AHEAD_L1 + 64 * line));
+            });
             if self.far_ahead {
-                for line in (0..16 * V::BLOCKS * D).step_by(64) {
-                    V::prefetch_l2(self.src.wrapping_add(AHEAD_L2 + line));
-                }
+                unrolled!(line in 0..V::BLOCKS * D / 4 => {
+                    V::prefetch_l2(self.src.wrapping_add(AHEAD_L2 + 64 * line));
+                });
             }
         }
         // SAFETY: as the caller says.
@@ -180,16 +180,16 @@ impl Pointers {
     pub(crate) unsafe fn store<const D: usize, V: Vector>(self, x: [V; D]) {
         if self.around && D == DEPTH {
             debug_assert!(self.dst.addr().is_multiple_of(16 * V::BLOCKS));
-            for (i, x) in x.into_iter().enumerate() {
+            unrolled!(i in 0..D => {
                 // SAFETY: as the caller says; the run and its passes begin at
                 // multiples of a register, see `of` and `through_caches`.
-                unsafe { x.store_around(self.dst.add(16 * V::BLOCKS * i)) };
-            }
+                unsafe { x[i].store_around(self.dst.add(16 * V::BLOCKS * i)) };
+            });
         } else {
-            for (i, x) in x.into_iter().enumerate() {
+            unrolled!(i in 0..D => {
                 // SAFETY: as the caller says.
-                unsafe { x.store(self.dst.add(16 * V::BLOCKS * i)) };
-            }
+                unsafe { x[i].store(self.dst.add(16 * V::BLOCKS * i)) };
+            });
         }
     }
 
@@ -210,11 +210,12 @@ impl Pointers {
 pub(crate) unsafe fn load<const D: usize, V: Vector>(p: *const u8) -> [V; D] {
     // SAFETY: the caller lets `16 · BLOCKS · D` bytes be read.
     unsafe {
-        let mut x = [V::zero(); D];
-        for (i, x) in x.iter_mut().enumerate() {
-            *x = V::load(p.add(16 * V::BLOCKS * i));
-        }
-        x
+        let mut x = MaybeUninit::<[V; D]>::uninit();
+        unrolled!(i in 0..D => {
+            let x = x.as_mut_ptr().cast::<V>().add(i);
+            x.write(V::load(p.add(16 * V::BLOCKS * i)));
+        });
+        x.assume_init()
     }
 }
 
@@ -240,9 +241,9 @@ impl Form for Masked {
         with: impl Each<P::V>,
         work: &mut W,
     ) -> [P::V; D] {
-        for (i, x) in x.iter_mut().enumerate() {
-            *x = p.enter_masked(*x, with.at(i));
-        }
+        unrolled!(i in 0..D => {
+            x[i] = p.enter_masked(x[i], with.at(i));
+        });
         p.rounds(x, with, work)
     }
 }
@@ -258,9 +259,9 @@ impl Form for Tweaked {
         with: impl Each<P::V>,
         work: &mut W,
     ) -> [P::V; D] {
-        for (i, x) in x.iter_mut().enumerate() {
-            *x = p.enter(x.xor(with.at(i)));
-        }
+        unrolled!(i in 0..D => {
+            x[i] = p.enter(x[i].xor(with.at(i)));
+        });
         p.rounds(x, Leaving { p, tweaks: with }, work)
     }
 }
@@ -297,9 +298,9 @@ impl Form for Chained {
         with: impl Each<P::V>,
         work: &mut W,
     ) -> [P::V; D] {
-        for x in &mut x {
-            *x = p.enter(*x);
-        }
+        unrolled!(i in 0..D => {
+            x[i] = p.enter(x[i]);
+        });
         p.rounds(x, Leaving { p, tweaks: with }, work)
     }
 }
@@ -316,10 +317,10 @@ impl Form for Stream {
         work: &mut W,
     ) -> [P::V; D] {
         let mut entered = x;
-        for i in 0..D {
+        unrolled!(i in 0..D => {
             entered[i] = with.at(i);
             x[i] = x[i].xor(p.leave());
-        }
+        });
         p.rounds(entered, x, work)
     }
 }

@@ -53,7 +53,7 @@ use core::{hint::black_box, marker::PhantomData, mem::MaybeUninit};
 use super::blocks::{Masked, Pointers, Tweaked, load, pass, rest, wipe};
 use crate::{
     gf128::div_alpha,
-    kernel::vector::{Beside, DEPTH, Each, MAX_PASS, Nothing, Permutation, Vector},
+    kernel::vector::{Beside, DEPTH, Each, MAX_PASS, Nothing, Permutation, Vector, unrolled},
     run::{DataUnitNumber, Run},
 };
 
@@ -240,20 +240,20 @@ unsafe fn encrypt_numbers<E: Permutation>(
 #[inline(always)]
 fn consecutive<const D: usize, V: Vector>(numbers: &mut V, step: u64) -> [V; D] {
     let mut x = [*numbers; D];
-    for x in &mut x {
-        *x = *numbers;
+    unrolled!(i in 0..D => {
+        x[i] = *numbers;
         *numbers = numbers.add_low(step);
         // Or the compiler multiplies `step` by 6, see the head.
-        numbers.before(x);
-    }
+        numbers.before(&mut x[i]);
+    });
     x
 }
 
 #[inline(always)]
 fn encrypt_numbers_of<const D: usize, E: Permutation>(e: &E, mut x: [E::V; D]) -> [E::V; D] {
-    for x in &mut x {
-        *x = e.enter(*x);
-    }
+    unrolled!(i in 0..D => {
+        x[i] = e.enter(x[i]);
+    });
     e.rounds(x, [e.leave(); D], &mut Nothing)
 }
 
@@ -261,10 +261,10 @@ fn encrypt_numbers_of<const D: usize, E: Permutation>(e: &E, mut x: [E::V; D]) -
 /// So many bytes can be written.
 #[inline(always)]
 unsafe fn store<const D: usize, V: Vector>(x: [V; D], p: *mut u8) {
-    for (i, x) in x.into_iter().enumerate() {
+    unrolled!(i in 0..D => {
         // SAFETY: as the caller says.
-        unsafe { x.store(p.add(16 * V::BLOCKS * i)) };
-    }
+        unsafe { x[i].store(p.add(16 * V::BLOCKS * i)) };
+    });
 }
 
 /// Masks in the making: for each register those one pass further on.
@@ -306,9 +306,9 @@ impl<'a, P: Permutation> FirstPass<'a, P> {
     #[inline(always)]
     fn all(mut self) -> [P::V; DEPTH] {
         let mut t = self.t;
-        for i in 0..DEPTH {
+        unrolled!(i in 0..DEPTH => {
             self.step(i, &mut t);
-        }
+        });
         self.masks
     }
 }
@@ -396,9 +396,9 @@ unsafe fn single_blocks<P: Permutation>(
 unsafe fn masks_of<P: Permutation>(p: &P, tweaks: *const u128) -> [P::V; DEPTH] {
     // SAFETY: as the caller says.
     let mut masks = unsafe { load::<DEPTH, P::V>(tweaks.cast()) };
-    for mask in &mut masks {
-        *mask = mask.xor(p.leave());
-    }
+    unrolled!(i in 0..DEPTH => {
+        masks[i] = masks[i].xor(p.leave());
+    });
     masks
 }
 
@@ -508,16 +508,16 @@ impl<V> Sequence<'_, V> {
 impl<V: Vector> Beside<V> for Sequence<'_, V> {
     #[inline(always)]
     fn step(&mut self, i: usize, _: &mut V) {
-        for block in i * V::BLOCKS..(i + 1) * V::BLOCKS {
+        unrolled!(block in 0..V::BLOCKS => {
             // SAFETY: a pass has so many blocks.
-            unsafe { self.to.add(block).write(self.t.to_le()) };
+            unsafe { self.to.add(i * V::BLOCKS + block).write(self.t.to_le()) };
             self.left_in_unit -= 1;
             if self.left_in_unit == 0 {
                 self.begin_unit();
             } else {
                 self.t = V::mul_alpha(self.t);
             }
-        }
+        });
     }
 }
 
@@ -531,11 +531,11 @@ struct Doubling<V> {
 impl<V: Vector> Beside<V> for Doubling<V> {
     #[inline(always)]
     fn step(&mut self, i: usize, next: &mut V) {
-        for block in i * V::BLOCKS..(i + 1) * V::BLOCKS {
+        unrolled!(block in 0..V::BLOCKS => {
             // SAFETY: a pass has so many blocks.
-            unsafe { self.to.add(block).write(self.t.to_le()) };
+            unsafe { self.to.add(i * V::BLOCKS + block).write(self.t.to_le()) };
             self.t = V::mul_alpha(self.t);
-        }
+        });
         V::integer_before(&mut self.t, next);
     }
 }

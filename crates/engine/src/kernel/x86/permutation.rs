@@ -7,7 +7,7 @@ use super::{
     expanded::{ALPHA8, ENTER_MASKED, Expanded, PASS, SLOTS},
     registers::Registers,
 };
-use crate::kernel::vector::{Beside, Each, Permutation};
+use crate::kernel::vector::{Beside, Each, Permutation, unrolled};
 
 macro_rules! permutation {
     ($(#[$doc:meta])* $name:ident, $schedule:literal, $round:ident, $last:ident) => {
@@ -40,9 +40,9 @@ macro_rules! permutation {
             #[inline(always)]
             fn round<const D: usize>(&self, x: &mut [V; D], i: usize) {
                 let key = self.slot(i);
-                for x in x {
-                    *x = x.$round(key);
-                }
+                unrolled!(i in 0..D => {
+                    x[i] = x[i].$round(key);
+                });
             }
         }
 
@@ -97,9 +97,9 @@ macro_rules! permutation {
                     self.round(&mut x, 12);
                     self.round(&mut x, 13);
                 }
-                for i in 0..D {
+                unrolled!(i in 0..D => {
                     x[i] = x[i].$last(post.at(i));
-                }
+                });
                 x
             }
 
