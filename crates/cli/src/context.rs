@@ -3,7 +3,7 @@
 
 use std::{any::Any, num::NonZeroUsize, sync::Arc};
 
-use luxor::Events;
+use luxor::{Events, Progress};
 
 use crate::{args::GlobalArgs, console::Console, progress::ProgressStyleArgs};
 
@@ -57,5 +57,9 @@ impl Events for Shown {
 
     fn step(&self, what: &'static str) -> Box<dyn Any> {
         Box::new(self.progress.step(what))
+    }
+
+    fn bytes(&self, what: &'static str, name: String, total: Option<u64>) -> Box<dyn Progress> {
+        Box::new(self.progress.bytes(what, name, total))
     }
 }

@@ -95,6 +95,13 @@ fn hint(error: &Error) -> Option<String> {
                 source: VolumeReadError::Luks2(ReadError::Damaged { .. }),
                 ..
             } => Some("A backup of the header would help: luxor header restore.".to_owned()),
+            VolumeError::DoesNotFit { .. } => {
+                Some("Use --type luks2, which keeps every length.".to_owned())
+            }
+            VolumeError::UnknownLength { .. } => {
+                Some("Write to a file, or put the header apart: --header FILE.".to_owned())
+            }
+            VolumeError::UnknownSize { .. } => Some("To make a new file: --size SIZE.".to_owned()),
             VolumeError::Disk { direct: true, .. } => {
                 Some("It may work without --direct.".to_owned())
             }

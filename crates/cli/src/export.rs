@@ -5,9 +5,9 @@ mod plain;
 #[cfg(test)]
 mod tests;
 
-use luxor::{Engine, Export, ExportOptions, Volume};
+use luxor::{Engine, Export, ExportOptions};
 use luxor_engine::Mode;
-use luxor_files::{DataFile, Input, Role, locks::Access, path_name};
+use luxor_files::{DataFile, locks::Access, path_name};
 
 use crate::{
     args::{AnyLuks, ExportArgs},
@@ -15,7 +15,7 @@ use crate::{
     context::Context,
     error::{Error, Result},
     secrets::SecretSource,
-    volume::unlock,
+    volume::{self, unlock},
 };
 
 /// Opens what `args` name. Asks for the secret where one has to be asked for.
@@ -40,13 +40,7 @@ fn open_luks(kind: AnyLuks, args: &ExportArgs, context: &Context) -> Result<Expo
     let data = DataFile::open(&args.volume, access(args))?;
     let secrets = SecretSource::new(context, &inputs("VOLUME", &args.volume, context))?;
     let input = data.input()?;
-    let (volume, apart) = match &context.options.header {
-        Some(header) => {
-            let header = Input::open(header, Role::Metadata)?;
-            (Volume::open(header, &context.library)?, Some(input))
-        }
-        None => (Volume::open(input, &context.library)?, None),
-    };
+    let volume = volume::open(input, context)?;
 
     // What is wrong with the volume is told before the secret is asked for.
     let version = volume.header.version();
@@ -56,7 +50,7 @@ fn open_luks(kind: AnyLuks, args: &ExportArgs, context: &Context) -> Result<Expo
             volume.name()
         )));
     }
-    volume.payload_len(apart.as_ref())?;
+    volume.payload_len()?;
     if volume.header.is_reencrypting() && !args.read_only {
         return Err(Error::failure(format!(
             "{}: a re-encryption is under way, and until it ends nothing can be written",
@@ -67,7 +61,7 @@ fn open_luks(kind: AnyLuks, args: &ExportArgs, context: &Context) -> Result<Expo
 
     let (unlocked, _) = unlock(&volume, &secrets, &*engine.backend, &args.unlock, context)?;
     let (options, context) = (&options(args), &context.library);
-    Export::of_volume(volume, &unlocked, data, apart, &engine, options, context)
+    Export::of_volume(volume, &unlocked, data, &engine, options, context)
 }
 
 fn access(args: &ExportArgs) -> Access {

@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A volume in the making: from the command line, and into an output.
+//! A new volume, as the command line says.
 
-use luxor::Engine;
-use luxor_engine::{KeySize, LoadedKey};
-use luxor_files::Output;
-use luxor_luks::{NewVolume, NewVolumeError, NewVolumeOptions, NotInLuks1, Uuid};
+use std::path::Path;
+
+use luxor::NewFiles;
+use luxor_engine::KeySize;
+use luxor_files::Needed;
+use luxor_luks::{NewVolumeOptions, Uuid};
 use luxor_sector::SectorSize;
 
 use crate::{
     args::NewVolumeArgs,
-    error::{Error, ErrorClass, Result},
+    context::Context,
+    error::{Error, Result},
 };
 
-/// The volume that `args` ask for; `detached` tells that its header is a file of its own.
+/// The volume that `args` ask for.
 ///
 /// # Errors
 /// Values that cannot be, and what the version does not have.
-pub fn options(args: &NewVolumeArgs, detached: bool) -> Result<NewVolumeOptions> {
+pub fn options(args: &NewVolumeArgs) -> Result<NewVolumeOptions> {
     let version = args.volume_type.version();
     let label = args.label.as_ref().map(|label| label.parse());
     let sector_size = args.sector_size.map(SectorSize::try_from);
@@ -31,7 +34,6 @@ pub fn options(args: &NewVolumeArgs, detached: bool) -> Result<NewVolumeOptions>
             .transpose()
             .map_err(|error| Error::failure(format!("--label: {error}")))?,
         uuid: uuid(args)?,
-        detached,
         ..NewVolumeOptions::new(version)
     };
     options
@@ -62,50 +64,17 @@ fn uuid(args: &NewVolumeArgs) -> Result<Option<Uuid>> {
     })
 }
 
-/// A volume that could not be made.
-pub fn not_made(error: &NewVolumeError) -> Error {
-    let class = match error.is_out_of_memory() {
-        true => ErrorClass::OutOfMemory,
-        false => ErrorClass::Failure,
-    };
-    Error::new(class, error.to_string())
-}
-
-/// A file called `input` that does not fit a LUKS1 volume called `output`.
-pub fn does_not_fit(error: NotInLuks1, input: &str, output: &str) -> Error {
-    let message = match error {
-        NotInLuks1::Length { len } => format!("{input} has {len} bytes: {error}"),
-        NotInLuks1::End { end, capacity } => format!(
-            "the data would end at byte {end} of {output}, which has {capacity} bytes: {error}"
-        ),
-        _ => error.to_string(),
-    };
-    Error::failure(message).hint("Use --type luks2, which keeps every length.")
-}
-
-/// The key of the new volume in the engine's hands.
-///
-/// # Errors
-/// Those of the engine.
-pub fn load_key(volume: &NewVolume, engine: &Engine) -> Result<Box<dyn LoadedKey>> {
-    let key = volume.volume_key();
-    let key = key
-        .key_spec(volume.segment().encryption)
-        .map_err(|error| Error::failure(error.to_string()))?;
-    engine.load(&key)
-}
-
-/// Writes the metadata where they may be written in any order, or as a stream; on a block device
-/// under their locks.
-///
-/// # Errors
-/// Those of the locks and of the system.
-pub fn write_header(volume: &NewVolume, output: &mut Output) -> Result<()> {
-    let _lock = output.lock_metadata()?;
-    let name = output.name();
-    let written = match output.as_storage() {
-        Some(storage) => volume.write_to(storage),
-        None => volume.write_stream(output),
-    };
-    written.map_err(|error| Error::io(format!("cannot write {name}"), &error))
+/// Where the new volume goes: to `volume`, and its header to where the options say.
+pub fn files<'a>(
+    volume: &'a Path,
+    force: bool,
+    needed: Needed<'a>,
+    context: &'a Context,
+) -> NewFiles<'a> {
+    NewFiles {
+        volume,
+        header: context.options.header.as_deref(),
+        force,
+        needed,
+    }
 }

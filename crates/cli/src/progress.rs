@@ -122,11 +122,9 @@ pub enum Progress {
     Json(Json),
 }
 
-impl Progress {
-    /// So many bytes are done, counted from the beginning.
-    ///
-    /// What pads the last sector is nobody's work.
-    pub fn at(&self, done: u64) {
+impl luxor::Progress for Progress {
+    // What pads the last sector is nobody's work.
+    fn at(&self, done: u64) {
         match self {
             Self::None => {}
             Self::Bar { bar, .. } => {

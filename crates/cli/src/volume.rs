@@ -5,7 +5,7 @@ use std::{cell::Cell, path::Path};
 
 use luxor::{Secrets, Volume};
 use luxor_engine::{Backend, SecretBytes};
-use luxor_files::Role;
+use luxor_files::{Input, Role};
 use luxor_luks::{UnlockError, UnlockOptions, Unlocked};
 
 use crate::{
@@ -26,6 +26,37 @@ pub fn open_metadata(volume: &Path, role: Role, context: &Context) -> Result<Vol
     Volume::open_metadata(path, role, &context.library)
 }
 
+/// Opens the volume whose data `input` has; its metadata are there too, or in the detached header
+/// that the options name.
+///
+/// # Errors
+/// Those of [`Volume::open`].
+pub fn open(input: Input, context: &Context) -> Result<Volume> {
+    open_by(Volume::open, input, context)
+}
+
+/// As [`open`], without the warnings.
+///
+/// # Errors
+/// As [`open`].
+pub fn read(input: Input, context: &Context) -> Result<Volume> {
+    open_by(Volume::read, input, context)
+}
+
+fn open_by(
+    open: fn(Input, &luxor::Context) -> Result<Volume>,
+    input: Input,
+    context: &Context,
+) -> Result<Volume> {
+    match &context.options.header {
+        Some(header) => {
+            let header = Input::open(header, Role::Metadata)?;
+            Ok(open(header, &context.library)?.with_data(input))
+        }
+        None => open(input, &context.library),
+    }
+}
+
 /// Opens a keyslot. A prompt is repeated when the passphrase is wrong.
 ///
 /// # Errors
@@ -37,8 +68,7 @@ pub fn unlock(
     args: &UnlockArgs,
     context: &Context,
 ) -> Result<(Unlocked, SecretBytes)> {
-    let keyslots = args.key_slot.into_iter().collect();
-    let options = unlock_options(keyslots, &args.limits);
+    let options = unlock_options(args);
     let secrets = Asking::new(secrets, &args.limits);
     volume.unlock(&secrets, backend, &options, &context.library)
 }
@@ -54,15 +84,20 @@ pub fn test_unlock(
     args: &UnlockArgs,
     context: &Context,
 ) -> Result<Unlocked> {
-    let keyslots = args.key_slot.into_iter().collect();
-    let options = unlock_options(keyslots, &args.limits);
+    let options = unlock_options(args);
     let secrets = Asking::new(secrets, &args.limits);
     volume.test(&secrets, backend, &options, &context.library)
 }
 
+/// The keyslot and the limits of the command line.
+#[must_use]
+pub fn unlock_options(args: &UnlockArgs) -> UnlockOptions {
+    limited(args.key_slot.into_iter().collect(), &args.limits)
+}
+
 /// The limits of the command line for these keyslots; for all when there are none.
 #[must_use]
-pub fn unlock_options(keyslots: Vec<u32>, limits: &LimitArgs) -> UnlockOptions {
+pub fn limited(keyslots: Vec<u32>, limits: &LimitArgs) -> UnlockOptions {
     UnlockOptions {
         keyslots,
         memory_limit_kib: limits.pbkdf_memory_limit,

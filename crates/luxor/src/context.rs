@@ -70,6 +70,24 @@ pub trait Events: Send + Sync {
     fn step(&self, _what: &'static str) -> Box<dyn Any> {
         Box::new(())
     }
+
+    /// A file called `name` begins to be read or written, for which `what` is a word such as
+    /// "Encrypting". It has `total` bytes, where that is known, and has ended when what is
+    /// returned is dropped.
+    fn bytes(&self, _what: &'static str, _name: String, _total: Option<u64>) -> Box<dyn Progress> {
+        Box::new(())
+    }
+}
+
+/// Hears how far an operation is, on any thread.
+pub trait Progress: Sync {
+    /// So many bytes are done, counted from the beginning. What pads the last sector counts too.
+    fn at(&self, done: u64);
+}
+
+/// Ignores it.
+impl Progress for () {
+    fn at(&self, _: u64) {}
 }
 
 /// Ignores all events.

@@ -6,6 +6,8 @@ use std::{error, fmt, io};
 use luxor_engine::{BackendError, CryptError, SelectError};
 use luxor_files::{DataFileError, FileErrorClass, InputError, NotLocked, OutputError, io_words};
 
+use luxor_luks::NewVolumeError;
+
 use crate::VolumeError;
 
 /// What kind of failure an [`Error`] is.
@@ -149,7 +151,22 @@ impl From<NotLocked> for Error {
 
 impl From<VolumeError> for Error {
     fn from(error: VolumeError) -> Self {
-        Self::of(ErrorClass::Failure, error)
+        let class = match error {
+            VolumeError::UnknownSize { .. } => ErrorClass::Missing,
+            _ => ErrorClass::Failure,
+        };
+        Self::of(class, error)
+    }
+}
+
+impl From<NewVolumeError> for Error {
+    fn from(error: NewVolumeError) -> Self {
+        let class = if error.is_out_of_memory() {
+            ErrorClass::OutOfMemory
+        } else {
+            ErrorClass::Failure
+        };
+        Self::of(class, error)
     }
 }
 

@@ -4,13 +4,13 @@
 use std::{collections::HashMap, sync::Arc};
 
 use luxor_engine::LoadedKey;
-use luxor_files::{DataFile, Input, locks::ReencryptionLock, path_name};
+use luxor_files::{DataFile, locks::ReencryptionLock, path_name};
 use luxor_luks::{Extent, Unlocked};
 use luxor_sector::{DirectFile, Disk, DiskOptions, Part, Storage};
 
 use crate::{
     Context, Engine, Error, Result, Volume, VolumeError,
-    volume::{Place, load, parts},
+    volume::{Place, load, parts, warn_of_linear},
 };
 
 /// How the plaintext is given out.
@@ -35,8 +35,8 @@ pub struct Export {
 }
 
 impl Export {
-    /// Makes a disk of `volume`, whose keys are in `unlocked`. `data` are open as the options say;
-    /// `apart` is the same file where the header is detached.
+    /// Makes a disk of `volume`, whose keys are in `unlocked`. `data` has its data, and is open as
+    /// the options say.
     ///
     /// # Errors
     /// When the volume has changed since it was read, when it is being re-encrypted, and those of
@@ -45,34 +45,24 @@ impl Export {
         volume: Volume,
         unlocked: &Unlocked,
         data: DataFile,
-        apart: Option<Input>,
         engine: &Engine,
         options: &ExportOptions,
         context: &Context,
     ) -> Result<Self> {
-        let payload_len = volume.payload_len(apart.as_ref())?;
-        let plaintext_len = volume.header.file_length().or(payload_len);
+        let plaintext_len = volume.plaintext_len()?;
         let options = ExportOptions {
             allow_discards: options.allow_discards || volume.header.allows_discards(),
             ..*options
         };
         let reencryption = volume.keep_reencryptions_out()?;
-        let payload = volume.into_payload(apart)?;
+        let payload = volume.into_payload()?;
         // The passphrase may have been typed for hours.
         payload.check_unchanged()?;
         let Place::At { extents, .. } = &payload.place else {
             unreachable!("a file or device is no pipe");
         };
         let parts = disk_parts(engine, unlocked, extents, plaintext_len)?;
-        let linear = parts.iter().filter(|part| part.crypt.is_none());
-        let linear: u64 = linear.map(|part| part.len).sum();
-        if linear > 0 {
-            context.events.warning(&format!(
-                "{}: {linear} bytes of the data are not encrypted, because a re-encryption is \
-                 under way: whoever can write there can have changed them",
-                path_name(data.path())
-            ));
-        }
+        warn_of_linear(&path_name(data.path()), extents, plaintext_len, context);
         let export = Self::of_parts(data, parts, engine, &options)?;
         Ok(Self {
             _reencryption: reencryption,

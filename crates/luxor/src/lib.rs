@@ -4,7 +4,10 @@
 //!
 //! | to … | use |
 //! |---|---|
-//! | say which engine and how many threads, and hear warnings | [`Context`], [`Events`] |
+//! | say which engine and how many threads, and hear warnings and progress | [`Context`], [`Events`] |
+//! | encrypt a file or a stream into a new volume | [`encrypt`] |
+//! | decrypt a volume into a file or a stream | [`decrypt`] |
+//! | make an empty volume | [`format`] |
 //! | open a volume, unlock it, and find its data | [`Volume`], [`Secrets`] |
 //! | give out its plaintext as a disk | [`Export`] |
 //! | change its metadata under its locks | [`Volume::change`] |
@@ -33,20 +36,21 @@
 //! # Ok::<(), luxor::Error>(())
 //! ```
 //!
-//! A new volume, opened again:
+//! A file that is encrypted and decrypted again:
 //!
 //! ```
-//! use std::fs::File;
-//!
-//! use luxor::{Context, Engine, Volume};
-//! use luxor_engine::{Mode, SecretBytes};
-//! use luxor_files::{Input, Role};
+//! use luxor::{Context, NewFiles, Volume, create_output};
+//! use luxor_engine::SecretBytes;
+//! use luxor_files::{Input, OutputOptions, Role};
 //! use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions, UnlockOptions};
 //!
 //! # let folder = tempfile::tempdir()?;
-//! # let path = folder.path().join("volume");
+//! # let path = |name| folder.path().join(name);
+//! # std::fs::write(path("photos.tar"), b"some photos")?;
 //! let context = Context::default();
-//! let engine = Engine::select(&context, Mode::Xts)?;
+//! let secret = SecretBytes::copy_of(b"correct horse");
+//! let (plain, volume, again) = (path("photos.tar"), path("photos.luks"), path("again.tar"));
+//!
 //! // 1000 iterations make a fast example and a weak keyslot; leave out `pbkdf`.
 //! let options = NewVolumeOptions {
 //!     pbkdf: PbkdfOptions {
@@ -56,31 +60,42 @@
 //!     },
 //!     ..NewVolumeOptions::new(LuksVersion::Luks2)
 //! };
-//! let new = options.create(b"correct horse", &*engine.backend)?;
-//! new.write_to(&File::create_new(&path)?)?;
+//! let files = NewFiles {
+//!     volume: &volume,
+//!     header: None,
+//!     force: false,
+//!     needed: &[],
+//! };
+//! let mut input = Input::open(&plain, Role::Data)?;
+//! luxor::encrypt(&mut input, &files, &options, || Ok(secret.clone()), &context)?;
 //!
-//! let volume = Volume::open(Input::open(&path, Role::Metadata)?, &context)?;
-//! let secret = SecretBytes::copy_of(b"correct horse");
-//! let options = UnlockOptions::default();
-//! let (unlocked, _) = volume.unlock(&secret, &*engine.backend, &options, &context)?;
-//! assert_eq!(unlocked.keyslot, 0);
+//! let volume = Volume::open(Input::open(&volume, Role::Data)?, &context)?;
+//! let output = create_output(&again, &OutputOptions::default(), &context)?;
+//! luxor::decrypt(volume, &secret, &UnlockOptions::default(), output, &context)?;
+//! assert_eq!(std::fs::read(&again)?, b"some photos");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 #![forbid(unsafe_code)]
 
 mod context;
+mod create;
+mod decrypt;
 pub mod engines;
 mod error;
 mod export;
+mod output;
 mod policy;
 mod secrets;
 mod volume;
 
-pub use context::{Context, Events, NoEvents};
+pub use context::{Context, Events, NoEvents, Progress};
+pub use create::{NewFiles, encrypt, format};
+pub use decrypt::decrypt;
 pub use engines::{Calibration, Engine};
 pub use error::{Error, ErrorClass, Result};
 pub use export::{Export, ExportOptions};
+pub use output::create_output;
 pub use policy::VolumePolicy;
 pub use secrets::Secrets;
 pub use volume::{Payload, Place, Volume, VolumeError, begin_change, exclusive, load, parts};

@@ -18,13 +18,14 @@ use luxor_files::{
     path_name,
 };
 use luxor_luks::{
-    ChangeError, Extent, LuksVersion, Segment, SegmentSize, UnlockError, UnlockOptions, Unlocked,
-    VolumeHeader, VolumeReadError, check_file_length,
+    ChangeError, Extent, LuksVersion, NotInLuks1, Segment, SegmentSize, UnlockError, UnlockOptions,
+    Unlocked, VolumeHeader, VolumeReadError, check_file_length,
 };
 use luxor_sector::Storage;
 
 use crate::{Context, Error, ErrorClass, Result, Secrets};
 
+pub(crate) use self::plaintext::warn_of_linear;
 pub use self::plaintext::{load, parts};
 
 /// A volume whose metadata have been read.
@@ -33,6 +34,8 @@ pub struct Volume {
     pub header: VolumeHeader,
     path: PathBuf,
     metadata: Metadata,
+    /// The data, where they are in another file.
+    data: Option<Input>,
     disable_locks: bool,
 }
 
@@ -87,8 +90,18 @@ impl Volume {
             header,
             path,
             metadata,
+            data: None,
             disable_locks: context.disable_locks,
         })
+    }
+
+    /// The volume whose metadata are a detached header and whose data are `data`.
+    #[must_use]
+    pub fn with_data(self, data: Input) -> Self {
+        Self {
+            data: Some(data),
+            ..self
+        }
     }
 
     /// 1 or 2, also for a volume that Luxor does not open; `None` when it is none.
@@ -250,44 +263,51 @@ impl Volume {
         }
     }
 
-    /// Whether the data are in a file of their own: this one has the metadata where
+    /// Whether the data are in another file, which is not known: this one has the metadata where
     /// they would begin.
     #[must_use]
-    pub fn is_detached_header(&self) -> bool {
-        self.header.data_offset() < self.header.metadata_len()
+    pub fn is_without_data(&self) -> bool {
+        self.data.is_none() && self.header.data_offset() < self.header.metadata_len()
     }
 
-    /// How many bytes of encrypted data there are, where that is known; `data`
-    /// has them when the header is detached.
+    /// How many bytes of encrypted data there are, where that is known.
     ///
     /// # Errors
-    /// When they are cut off, or cannot be what the file was; when the header is
-    /// detached and there are no `data`.
-    pub fn payload_len(&self, data: Option<&Input>) -> Result<Option<u64>> {
-        let Some(extents) = self.extents(data)? else {
+    /// When they are cut off, or cannot be what the file was; when they are in another file
+    /// ([`Volume::is_without_data`]).
+    pub fn payload_len(&self) -> Result<Option<u64>> {
+        let Some(extents) = self.extents()? else {
             return Ok(None);
         };
         let len = extents.iter().map(|extent| extent.len).sum();
         if let Some(length) = self.header.file_length() {
             check_file_length(length, len, self.header.file_sector_size())
-                .map_err(|error| Error::failure(format!("{}: {error}", self.data_name(data))))?;
+                .map_err(|error| Error::failure(format!("{}: {error}", self.data_name())))?;
         }
         Ok(Some(len))
     }
 
-    /// Where the data are, part by part, if it is known where they end; `data` has them
-    /// when the header is detached.
+    /// How many bytes of plaintext there are, where that is known.
     ///
     /// # Errors
-    /// When they are cut off or cannot be read; when the header is detached and there
-    /// are no `data`.
-    pub fn extents(&self, data: Option<&Input>) -> Result<Option<Vec<Extent>>> {
-        if data.is_none() && self.is_detached_header() {
+    /// Those of [`Volume::payload_len`].
+    pub fn plaintext_len(&self) -> Result<Option<u64>> {
+        let payload_len = self.payload_len()?;
+        Ok(self.header.file_length().or(payload_len))
+    }
+
+    /// Where the data are, part by part, if it is known where they end.
+    ///
+    /// # Errors
+    /// When they are cut off or cannot be read; when they are in another file
+    /// ([`Volume::is_without_data`]).
+    pub fn extents(&self) -> Result<Option<Vec<Extent>>> {
+        if self.is_without_data() {
             let name = self.name();
             return Err(VolumeError::DetachedHeader { name }.into());
         }
-        let name = self.data_name(data);
-        let storage_len = match (data, &self.metadata) {
+        let name = self.data_name();
+        let storage_len = match (&self.data, &self.metadata) {
             (Some(input), _) | (None, Metadata::Seekable(input)) => input.len(),
             (None, Metadata::Stream(_)) => None,
         };
@@ -308,18 +328,24 @@ impl Volume {
         }
     }
 
-    fn data_name(&self, data: Option<&Input>) -> String {
-        data.map_or_else(|| shown(&self.path), Input::name)
+    /// The name of what has the data, for messages.
+    pub(crate) fn data_name(&self) -> String {
+        self.data.as_ref().map_or_else(|| self.name(), Input::name)
+    }
+
+    /// The path of what has the data.
+    pub(crate) fn data_path(&self) -> &Path {
+        self.data.as_ref().map_or(&self.path, Input::path)
     }
 
     /// The encrypted data, from their first byte to their last.
     ///
     /// # Errors
     /// Those of [`Volume::payload_len`], and those of the system.
-    pub fn into_payload(self, data: Option<Input>) -> Result<Payload> {
-        let extents = self.extents(data.as_ref())?;
-        let name = self.data_name(data.as_ref());
-        let is_storage = match (&data, &self.metadata) {
+    pub fn into_payload(self) -> Result<Payload> {
+        let extents = self.extents()?;
+        let name = self.data_name();
+        let is_storage = match (&self.data, &self.metadata) {
             (Some(input), _) | (None, Metadata::Seekable(input)) => input.as_storage().is_some(),
             (None, Metadata::Stream(_)) => false,
         };
@@ -327,6 +353,7 @@ impl Volume {
             header,
             path,
             metadata,
+            data,
             ..
         } = self;
         if let (Some(extents), true) = (&extents, is_storage) {
@@ -522,6 +549,14 @@ pub enum VolumeError {
         /// Of the header, for messages.
         name: String,
     },
+    /// It cannot keep the length of what it shall hold.
+    #[error("{message}")]
+    DoesNotFit {
+        /// What does not fit, in words.
+        message: String,
+        /// The limit of its format.
+        source: NotInLuks1,
+    },
     /// The data are no disk.
     #[error("{name}: {reason}")]
     Disk {
@@ -531,6 +566,23 @@ pub enum VolumeError {
         reason: String,
         /// Whether it was asked for past the page cache.
         direct: bool,
+    },
+    /// The header has the length of the data, and is written before they have been read.
+    #[error(
+        "the length of {input} is not known, and belongs into the header, which comes first in \
+         {output}"
+    )]
+    UnknownLength {
+        /// What is encrypted, for messages.
+        input: String,
+        /// The volume, for messages.
+        output: String,
+    },
+    /// There is no file whose length an empty volume could have.
+    #[error("{name} does not exist")]
+    UnknownSize {
+        /// Of the file, for messages.
+        name: String,
     },
     /// It has no metadata, or none that are valid.
     #[error("{name}: {source}")]

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use luxor::{Engine, Volume};
+use luxor::Engine;
 use luxor_engine::Mode;
 use luxor_files::{Input, Role};
 use luxor_luks::{UnlockError, VolumeHeader};
@@ -15,7 +15,7 @@ use crate::{
     context::Context,
     error::{Error, Result},
     secrets::SecretSource,
-    volume::test_unlock,
+    volume::{read, test_unlock},
 };
 
 /// Checks the metadata in all their copies, the data's length, and with a key a
@@ -25,14 +25,8 @@ use crate::{
 /// When something is damaged, or the key opens nothing.
 pub fn run(args: &CheckArgs, context: &Context) -> Result<()> {
     let input = Input::open(&args.volume, Role::Metadata)?;
-    let (volume, data) = match &context.options.header {
-        // Warnings are the result here.
-        Some(header) => (
-            Volume::read(Input::open(header, Role::Metadata)?, &context.library)?,
-            Some(input),
-        ),
-        None => (Volume::read(input, &context.library)?, None),
-    };
+    // Warnings are the result here.
+    let volume = read(input, context)?;
     let secrets = match args.passphrase || context.options.key_file.is_some() {
         true => Some(SecretSource::new(
             context,
@@ -84,13 +78,13 @@ pub fn run(args: &CheckArgs, context: &Context) -> Result<()> {
         damage.extend(volume.header.warnings().iter().map(ToString::to_string));
     }
     match state(&volume.header) {
-        State::Good => match volume.payload_len(data.as_ref()) {
-            _ if data.is_none() && volume.is_detached_header() => {
+        State::Good => match volume.payload_len() {
+            _ if volume.is_without_data() => {
                 good.push_str("data: in another file (the header is detached); not checked\n");
             }
             Ok(Some(len)) => {
                 let _ = write!(good, "data: {len} bytes in whole sectors");
-                let extents = volume.extents(data.as_ref())?.unwrap_or_default();
+                let extents = volume.extents()?.unwrap_or_default();
                 let linear = extents.iter().filter(|extent| extent.cipher.is_none());
                 match linear.map(|extent| extent.len).sum() {
                     0_u64 => good.push('\n'),

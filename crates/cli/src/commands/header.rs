@@ -3,9 +3,9 @@
 
 use std::{fmt::Display, io::Write, path::Path};
 
-use luxor::{Volume, begin_change, exclusive};
+use luxor::{Volume, begin_change, create_output, exclusive};
 use luxor_files::{
-    Input, MetadataChange, Output, OutputOptions, Role, check_not_needed, lock_to_read, path_name,
+    Input, MetadataChange, OutputOptions, Role, check_not_needed, lock_to_read, path_name,
     recognised,
 };
 use luxor_luks::{
@@ -50,7 +50,7 @@ fn backup(args: &HeaderBackupArgs, context: &Context) -> Result<()> {
         becomes_luks2: true,
         ..OutputOptions::default()
     };
-    let mut output = Output::create(&args.file, &options)?;
+    let mut output = create_output(&args.file, &options, &context.library)?;
     let backup = read(&input, HeaderBackup::take)?;
     context
         .library

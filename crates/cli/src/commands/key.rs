@@ -22,7 +22,7 @@ use crate::{
     context::Context,
     error::{Error, ErrorClass, Result},
     secrets::SecretSource,
-    volume::{Asking, open_metadata, test_unlock, unlock, unlock_options},
+    volume::{Asking, limited, open_metadata, test_unlock, unlock},
 };
 
 /// Runs one of `key`'s commands.
@@ -223,7 +223,7 @@ impl<'a> Session<'a> {
         if others.is_empty() {
             others.push(number);
         }
-        let options = unlock_options(others, limits);
+        let options = limited(others, limits);
         let (secrets, backend) = (Asking::new(secrets, limits), &*self.engine.backend);
         let context = &self.context.library;
         self.volume.unlock(&secrets, backend, &options, context)?;

@@ -3,12 +3,7 @@
 
 use std::path::Path;
 
-use luxor_sector::pipeline::PipelineError;
-
-use crate::{
-    context::Context,
-    error::{Error, ErrorClass},
-};
+use crate::context::Context;
 
 pub mod bench;
 pub mod check;
@@ -28,23 +23,6 @@ pub mod mount;
 pub mod raw;
 pub mod serve;
 pub mod token;
-
-/// What went wrong on the way from `input` to `output`, as the user knows them.
-fn stream_error(error: &PipelineError, input: &str, output: &str) -> Error {
-    match error {
-        PipelineError::Read { offset, source } => Error::io(
-            format!("cannot read {input} at byte {offset} of the data"),
-            source,
-        ),
-        PipelineError::Write { source, .. } => Error::io(format!("cannot write {output}"), source),
-        PipelineError::PartSector { .. } | PipelineError::SourceLen { .. } => {
-            Error::failure(format!("{input}: {error}: is the file cut off?"))
-        }
-        PipelineError::Memory => Error::new(ErrorClass::OutOfMemory, error.to_string()),
-        PipelineError::Crypt { source, .. } => Error::failure(format!("{error}: {source}")),
-        _ => Error::failure(error.to_string()),
-    }
-}
 
 /// The files that a command reads a volume from, as
 /// [`SecretSource::new`](crate::secrets::SecretSource::new) wants them: `volume`,

@@ -3,17 +3,16 @@
 
 use std::path::Path;
 
-use luxor::Engine;
+use luxor::{Engine, create_output};
 use luxor_engine::{
     AesKey, Construction, DataUnitLen, DataUnitNumber, Direction, KeyError, KeySpec, Mode,
     ParallelOfbKey, SecretBytes, TweakSchedule, XtsKey,
 };
-use luxor_files::{Input, Output, OutputOptions, Role, path_name};
+use luxor_files::{Input, OutputOptions, Role, path_name};
 use luxor_sector::{RawCipher, RawError};
 
 use crate::{
     args::{RawArgs, RawDirection, RawMode, RawTweaks},
-    contents::warn_of_contents,
     context::Context,
     error::{Error, ErrorClass, Result},
     secrets::SecretSource,
@@ -36,8 +35,7 @@ pub fn run(args: &RawArgs, context: &Context) -> Result<()> {
         disable_locks: context.options.disable_locks,
         ..Default::default()
     };
-    let mut output = Output::create(&args.output, &options)?;
-    warn_of_contents([&output], context.console);
+    let mut output = create_output(&args.output, &options, &context.library)?;
     let key = parameters.key(
         &secret.existing(&args.input)?,
         context.options.key_file.as_deref(),
@@ -63,7 +61,8 @@ pub fn run(args: &RawArgs, context: &Context) -> Result<()> {
         Direction::Decrypt => "Decrypting",
     };
     let progress = context
-        .progress
+        .library
+        .events
         .bytes(what, path_name(&args.input), input.len());
     let (input_name, output_name) = (input.name(), output.name());
     cipher

@@ -4,7 +4,7 @@
 use luxor_engine::LoadedKey;
 use luxor_luks::{Encryption, Extent, VolumeKey};
 
-use crate::{Engine, Error, Result};
+use crate::{Context, Engine, Error, Result};
 
 /// The extents that have plaintext, and how many bytes of it: all of them, but for what
 /// pads the file at the end. There is always one.
@@ -20,6 +20,24 @@ pub fn parts(extents: &[Extent], plaintext_len: Option<u64>) -> Vec<(&Extent, u6
         left -= len;
     }
     parts
+}
+
+/// Says how much of the plaintext of the volume called `name` is not encrypted.
+pub(crate) fn warn_of_linear(
+    name: &str,
+    extents: &[Extent],
+    plaintext_len: Option<u64>,
+    context: &Context,
+) {
+    let parts = parts(extents, plaintext_len).into_iter();
+    let linear = parts.filter(|(extent, _)| extent.cipher.is_none());
+    let linear: u64 = linear.map(|(_, len)| len).sum();
+    if linear > 0 {
+        context.events.warning(&format!(
+            "{name}: {linear} bytes of the data are not encrypted, because a re-encryption is \
+             under way: whoever can write there can have changed them"
+        ));
+    }
 }
 
 /// The key of a part that is encrypted so, in the engine's form.

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! New volumes: of a file that is encrypted, or empty.
+
+use std::{fs, io, os::unix::fs::FileTypeExt, path::Path, sync::atomic::AtomicBool};
+
+use luxor_engine::{Direction, Mode, SecretBytes};
+use luxor_files::{Input, Needed, Output, OutputOptions, check_not_needed, path_name};
+use luxor_luks::{LuksVersion, NewVolume, NewVolumeOptions, NotInLuks1};
+use luxor_sector::{
+    Storage,
+    pipeline::{self, Job},
+};
+
+use crate::{
+    Context, Engine, Error, Result, VolumeError,
+    output::{copy_error, create_output},
+    volume::load,
+};
+
+/// Where a new volume is written to.
+#[derive(Clone, Copy, Debug)]
+pub struct NewFiles<'a> {
+    /// The volume, or its data alone when the header is apart.
+    pub volume: &'a Path,
+    /// The file that has the header, when it is apart.
+    pub header: Option<&'a Path>,
+    /// Whether an existing file is replaced and a block device overwritten. Two files are not
+    /// replaced together.
+    pub force: bool,
+    /// What the caller reads: neither of them may be it.
+    pub needed: Needed<'a>,
+}
+
+/// Encrypts `input` into a new volume. `secret` is asked for what will open it, when nothing else
+/// is wrong with the options and files. Of the options, `detached` follows from `files` and
+/// `file_length` from `input`.
+///
+/// # Errors
+/// When the options do not fit together, and when a file or the secret is not usable. Nothing is
+/// left of the output then.
+pub fn encrypt(
+    input: &mut Input,
+    files: &NewFiles<'_>,
+    options: &NewVolumeOptions,
+    secret: impl FnOnce() -> Result<SecretBytes>,
+    context: &Context,
+) -> Result<()> {
+    let engine = Engine::select(context, Mode::Xts)?;
+    let (len, input_name) = (input.len(), input.name());
+    let options = NewVolumeOptions {
+        file_length: len,
+        detached: files.header.is_some(),
+        ..options.clone()
+    };
+    options
+        .check()
+        .map_err(|error| does_not_fit(error, &input_name, &path_name(files.volume)))?;
+    files.check()?;
+    let mut output = files.create_data(&options, Some(input), context)?;
+    let mut header = files.create_header(&options, Some(input), true, context)?;
+    let output_name = output.name();
+    let header_first = header.is_none() && !output.is_seekable();
+    if header_first && len.is_none() {
+        let input = input_name;
+        let output = output_name;
+        return Err(VolumeError::UnknownLength { input, output }.into());
+    }
+
+    let mut volume = make(&options, secret, &engine, context)?;
+    let encryption = volume.segment().encryption;
+    let key = load(&engine, Some(volume.volume_key()), encryption)?;
+    let too_short = |error| does_not_fit(error, &input_name, &output_name);
+    let end = len.and_then(|len| options.data_end(len));
+    if let Some(end) = end {
+        let checked = volume.check_end(end, output.capacity());
+        checked.map_err(too_short)?;
+    }
+    if header_first {
+        output.begin(0, end)?;
+        write_header(&volume, &mut output)?;
+    } else {
+        output.begin(options.data_offset(), end)?;
+    }
+    if let Some(header) = &mut header {
+        header.begin(0, Some(volume.header_len()))?;
+    }
+
+    let job = Job {
+        geometry: volume.segment().geometry,
+        key: &*key,
+        backend: engine.device(),
+        threads: engine.threads,
+        direction: Direction::Encrypt,
+        plaintext_len: len,
+        cancel: &NEVER_CANCELLED,
+    };
+    let progress = context
+        .events
+        .bytes("Encrypting", path_name(files.volume), len);
+    let copied = pipeline::run(&job, input.source(), &mut output, &|done| progress.at(done))
+        .map_err(|error| copy_error(&error, &input_name, &output_name))?;
+    drop(progress);
+
+    if !header_first {
+        volume
+            .set_data(copied.read, copied.written, output.capacity())
+            .map_err(too_short)?;
+        // Last, so that nothing looks like a volume that is none yet.
+        write_header(&volume, header.as_mut().unwrap_or(&mut output))?;
+    }
+    // The header first: data without one are lost, a header without data is nothing.
+    let outputs = header.into_iter().chain([output]);
+    Ok(Output::finish_all(outputs.collect())?)
+}
+
+/// Makes an empty volume for `size` bytes of plaintext, or in the room that the existing file or
+/// device has. A header apart and no size: the data stay as they are. Otherwise as [`encrypt`].
+///
+/// # Errors
+/// As [`encrypt`], and when the size is none of a volume. A new file does not appear then.
+pub fn format(
+    files: &NewFiles<'_>,
+    size: Option<u64>,
+    options: &NewVolumeOptions,
+    secret: impl FnOnce() -> Result<SecretBytes>,
+    context: &Context,
+) -> Result<()> {
+    let engine = Engine::select(context, Mode::Xts)?;
+    let options = NewVolumeOptions {
+        detached: files.header.is_some(),
+        ..options.clone()
+    };
+    files.check()?;
+    let data_offset = options.data_offset();
+    let plaintext_len = match size {
+        Some(size) => size,
+        None => room(files.volume)?.saturating_sub(data_offset),
+    };
+    let mut output = match (files.header, size) {
+        (Some(_), None) => None,
+        _ => Some(files.create_data(&options, None, context)?),
+    };
+    if let Some(output) = &output
+        && !output.is_seekable()
+    {
+        let name = output.name();
+        let message = format!("{name} must be a file or a block device");
+        return Err(Error::failure(message));
+    }
+    let mut header = files.create_header(&options, None, output.is_some(), context)?;
+    let end = data_end(plaintext_len, &options)?;
+
+    let mut volume = make(&options, secret, &engine, context)?;
+    if let Some(output) = &mut output {
+        match output.capacity() {
+            Some(_) => {
+                volume
+                    .check_end(end, output.capacity())
+                    .map_err(|error| does_not_fit(error, "the volume", &output.name()))?;
+                output.begin(data_offset, Some(end))?;
+                if size.is_some() {
+                    volume.set_size(plaintext_len);
+                }
+            }
+            // All of the file is behind what will be written: a hole.
+            None => output.begin(end, Some(end))?,
+        }
+    }
+    if let Some(header) = &mut header {
+        header.begin(0, Some(volume.header_len()))?;
+    }
+    if let Some(target) = header.as_mut().or(output.as_mut()) {
+        write_header(&volume, target)?;
+    }
+    Output::finish_all(header.into_iter().chain(output).collect())?;
+    let text = format!("the volume holds {plaintext_len} bytes");
+    context.events.note(&text);
+    Ok(())
+}
+
+impl<'a> NewFiles<'a> {
+    fn check(&self) -> Result<()> {
+        if self.header == Some(self.volume) {
+            let name = path_name(self.volume);
+            let message = format!("{name}: the volume and its header must be different files");
+            return Err(Error::failure(message));
+        }
+        // Also where the volume itself is not written.
+        Ok(check_not_needed(self.volume, &self.needed_beside_data())?)
+    }
+
+    /// Opens the volume, or its data alone.
+    fn create_data(
+        &self,
+        options: &NewVolumeOptions,
+        input: Option<&Input>,
+        context: &Context,
+    ) -> Result<Output> {
+        let options = OutputOptions {
+            is_one_of_two: self.header.is_some(),
+            becomes_luks2: options.version == LuksVersion::Luks2 && self.header.is_none(),
+            needed: &self.needed_beside_data(),
+            ..self.output_options(input, context)
+        };
+        create_output(self.volume, &options, context)
+    }
+
+    /// Opens the file of the header, when it is apart.
+    fn create_header(
+        &self,
+        options: &NewVolumeOptions,
+        input: Option<&Input>,
+        is_one_of_two: bool,
+        context: &Context,
+    ) -> Result<Option<Output>> {
+        let options = OutputOptions {
+            is_one_of_two,
+            becomes_luks2: options.version == LuksVersion::Luks2,
+            needed: self.needed,
+            ..self.output_options(input, context)
+        };
+        let create = |path| create_output(path, &options, context);
+        self.header.map(create).transpose()
+    }
+
+    fn output_options<'b>(&self, input: Option<&'b Input>, context: &Context) -> OutputOptions<'b> {
+        OutputOptions {
+            force: self.force,
+            known_input: input,
+            disable_locks: context.disable_locks,
+            ..OutputOptions::default()
+        }
+    }
+
+    /// What the data must not be written over.
+    fn needed_beside_data(&self) -> Vec<(&'static str, Option<&'a Path>)> {
+        let header = ("the header", self.header);
+        self.needed.iter().copied().chain([header]).collect()
+    }
+}
+
+/// Signals end the process without asking anybody.
+pub(crate) static NEVER_CANCELLED: AtomicBool = AtomicBool::new(false);
+
+/// Asks for the secret, and makes the metadata and the volume key.
+fn make(
+    options: &NewVolumeOptions,
+    secret: impl FnOnce() -> Result<SecretBytes>,
+    engine: &Engine,
+    context: &Context,
+) -> Result<NewVolume> {
+    let secret = secret()?;
+    let _step = context.events.step("Making the key");
+    Ok(options.create(secret.expose(), &*engine.backend)?)
+}
+
+/// Writes the metadata where they may be written in any order, or as a stream; on a block device
+/// under their locks.
+fn write_header(volume: &NewVolume, output: &mut Output) -> Result<()> {
+    let _lock = output.lock_metadata()?;
+    let name = output.name();
+    let written = match output.as_storage() {
+        Some(storage) => volume.write_to(storage),
+        None => volume.write_stream(output),
+    };
+    written.map_err(|error| Error::io(format!("cannot write {name}"), &error))
+}
+
+/// Where an empty volume for `plaintext_len` bytes ends.
+fn data_end(plaintext_len: u64, options: &NewVolumeOptions) -> Result<u64> {
+    let sector = options.sector_size().bytes() as u64;
+    if plaintext_len == 0 || !plaintext_len.is_multiple_of(sector) {
+        return Err(Error::failure(format!(
+            "the volume would hold {plaintext_len} bytes, which is no multiple of the sector size \
+             ({sector}), or none"
+        )));
+    }
+    options
+        .data_end(plaintext_len)
+        .filter(|&end| i64::try_from(end).is_ok())
+        .ok_or_else(|| Error::failure(format!("{plaintext_len} bytes are too many")))
+}
+
+/// The length of the file or device that exists.
+fn room(volume: &Path) -> Result<u64> {
+    let failed = |error| Error::io(format!("cannot open {}", path_name(volume)), &error);
+    let metadata = match fs::metadata(volume) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let name = path_name(volume);
+            return Err(VolumeError::UnknownSize { name }.into());
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    if metadata.file_type().is_block_device() {
+        let device = fs::File::open(volume).map_err(failed)?;
+        return Storage::len(&device).map_err(failed);
+    }
+    Ok(metadata.len())
+}
+
+/// A file called `input` that does not fit a LUKS1 volume called `output`.
+fn does_not_fit(source: NotInLuks1, input: &str, output: &str) -> Error {
+    let message = match source {
+        NotInLuks1::Length { len } => format!("{input} has {len} bytes: {source}"),
+        NotInLuks1::End { end, capacity } => format!(
+            "the data would end at byte {end} of {output}, which has {capacity} bytes: {source}"
+        ),
+        _ => source.to_string(),
+    };
+    VolumeError::DoesNotFit { message, source }.into()
+}

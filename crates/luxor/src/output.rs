@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Outputs, with the warnings and errors that belong to them.
+
+use std::path::Path;
+
+use luxor_files::{Output, OutputOptions};
+use luxor_sector::pipeline::PipelineError;
+
+use crate::{Context, Error, ErrorClass, Result};
+
+/// Opens an output as [`Output::create`], and warns of what stands on a block device that will be
+/// overwritten.
+///
+/// # Errors
+/// Those of [`Output::create`].
+pub fn create_output(
+    path: &Path,
+    options: &OutputOptions<'_>,
+    context: &Context,
+) -> Result<Output> {
+    let output = Output::create(path, options)?;
+    for what in output.contents() {
+        let name = output.name();
+        let text = format!("{name} has {what}, which is overwritten");
+        context.events.warning(&text);
+    }
+    Ok(output)
+}
+
+/// What went wrong on the way from `input` to `output`, which are names for messages.
+pub(crate) fn copy_error(error: &PipelineError, input: &str, output: &str) -> Error {
+    match error {
+        PipelineError::Read { offset, source } => Error::io(
+            format!("cannot read {input} at byte {offset} of the data"),
+            source,
+        ),
+        PipelineError::Write { source, .. } => Error::io(format!("cannot write {output}"), source),
+        PipelineError::PartSector { .. } | PipelineError::SourceLen { .. } => {
+            Error::failure(format!("{input}: {error}: is the file cut off?"))
+        }
+        PipelineError::Memory => Error::new(ErrorClass::OutOfMemory, error.to_string()),
+        PipelineError::Crypt { source, .. } => Error::failure(format!("{error}: {source}")),
+        _ => Error::failure(error.to_string()),
+    }
+}
