@@ -85,11 +85,11 @@ vaes256  ctr          10      16      0         2      16      80   68      31  
 vaes256  ctr          14      16      0         2      16      112  71      31      7       9
 vaes256  decrypt      10      16      0         2      16      80   36      11      0       1
 vaes256  decrypt      10      16      8         3      16      80   112     30      17      24
-vaes256  decrypt      10      17      16        1      16      80   110     33      17      24
+vaes256  decrypt      10      17      16        1      16      80   115     33      17      23
 vaes256  decrypt      10      32      0         1      16      80   75      228     7       30
 vaes256  decrypt      14      16      0         2      16      112  40      11      0       1
 vaes256  decrypt      14      16      8         3      16      112  109     30      15      23
-vaes256  decrypt      14      17      16        1      16      112  115     33      16      24
+vaes256  decrypt      14      17      16        1      16      112  124     33      20      26
 vaes256  decrypt      14      32      0         1      16      112  79      226     6       29
 vaes256  ecb_decrypt  10      16      0         1      16      80   34      30      0       0
 vaes256  ecb_decrypt  14      16      0         1      16      112  38      30      0       0
@@ -97,11 +97,11 @@ vaes256  ecb_encrypt  10      16      0         1      16      80   34      30  
 vaes256  ecb_encrypt  14      16      0         1      16      112  38      30      0       0
 vaes256  encrypt      10      16      0         2      16      80   37      11      0       1
 vaes256  encrypt      10      16      8         3      16      80   107     31      16      24
-vaes256  encrypt      10      17      16        1      16      80   111     33      16      23
+vaes256  encrypt      10      17      16        1      16      80   115     33      17      23
 vaes256  encrypt      10      32      0         1      16      80   76      229     7       31
 vaes256  encrypt      14      16      0         2      16      112  41      11      0       1
 vaes256  encrypt      14      16      8         3      16      112  110     31      15      23
-vaes256  encrypt      14      17      16        1      16      112  115     33      16      23
+vaes256  encrypt      14      17      16        1      16      112  124     33      20      26
 vaes256  encrypt      14      32      0         1      16      112  80      226     6       29
 vaes512  cbc_decrypt  10      32      0         1      32      80   39      37      0       0
 vaes512  cbc_decrypt  14      32      0         1      32      112  43      37      0       0
@@ -189,8 +189,9 @@ pub fn check(program: &Path) -> Result<String, String> {
         wrong.extend(calls(function));
         wrong.extend(heavy(function));
         // OFB waits for each block: it has no passes; its instructions are counted. CBC's
-        // encryption waits, too: its passes go over many data units, by way of the stack.
-        if matches!(name, "ofb" | "cbc_encrypt") {
+        // encryption waits, too: its passes go over many data units, by way of the stack. What
+        // fills no pass is done in no loop.
+        if matches!(name, "ofb" | "cbc_encrypt" | REST) {
             continue;
         }
         match main_loops(function, kernel, name) {
@@ -260,6 +261,9 @@ fn outside(functions: &[Function<'_>]) -> Vec<String> {
         .collect()
 }
 
+/// What a kernel does at the end of a run, in a function by itself. No main loop calls it.
+const REST: &str = "masked_rest";
+
 /// The functions that an entry function calls and should not.
 fn calls(function: &Function<'_>) -> Vec<String> {
     const COPIES: [&str; 4] = ["memcpy", "memmove", "memset", "memcmp"];
@@ -269,7 +273,8 @@ fn calls(function: &Function<'_>) -> Vec<String> {
             .split('@')
             .next()
             .is_some_and(|name| COPIES.contains(&name));
-        *name != function.name && !is_copy && !is_panic(name)
+        let is_rest = entry(name).is_some_and(|(_, name)| name == REST);
+        *name != function.name && !is_copy && !is_rest && !is_panic(name)
     });
     others.sort_unstable();
     others.dedup();

@@ -126,6 +126,27 @@ macro_rules! kernel {
             }
         }
 
+        impl crate::kernel::vector::MaskedRest for $vector {
+            #[inline(always)]
+            unsafe fn masked_rest<P: crate::kernel::vector::Permutation<V = Self>>(
+                p: &P,
+                masks: &[Self; crate::kernel::vector::DEPTH],
+                bytes: usize,
+                src: *const u8,
+                dst: *mut u8,
+            ) -> Self {
+                // SAFETY: as the caller says.
+                unsafe {
+                    entry::masked_rest(
+                        p,
+                        masks,
+                        crate::mode::blocks::Pointers::separate(src, dst),
+                        bytes,
+                    )
+                }
+            }
+        }
+
         /// # Safety
         /// The CPU has the instructions. At each lane's place there are so many blocks.
         unsafe fn feedback<const R: usize>(
@@ -167,7 +188,9 @@ macro_rules! kernel {
                 *,
             };
             use crate::{
+                kernel::vector::{DEPTH, Permutation},
                 mode::{
+                    blocks::{self, Masked, Pointers},
                     cbc, ctr as counter, ecb,
                     ofb::{self as feedback, Form, Lane, Tweaks},
                     xts,
@@ -200,6 +223,18 @@ macro_rules! kernel {
                     let tweak = Enc::<$vector, R>::of(tweak);
                     xts::decrypt(&tweak, &Dec::<$vector, R>::of(data), run);
                 }
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline(never)]
+            pub(super) unsafe fn masked_rest<P: Permutation<V = $vector>>(
+                p: &P,
+                masks: &[$vector; DEPTH],
+                at: Pointers,
+                bytes: usize,
+            ) -> $vector {
+                // SAFETY: as the caller says.
+                unsafe { blocks::rest::<Masked, P>(p, *masks, bytes, at) }
             }
 
             #[target_feature(enable = $features)]

@@ -14,7 +14,7 @@ use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, BlockSizeUser, KeyInit
 use super::{
     feedback::FeedbackKernel,
     modes::Kernel,
-    vector::{Beside, DEPTH, Each, Nothing, Permutation, Vector},
+    vector::{Beside, DEPTH, Each, MaskedRest, Nothing, Permutation, Vector, unrolled},
 };
 use crate::{
     backend::Direction,
@@ -24,6 +24,7 @@ use crate::{
         TweakSchedule::{Alpha, Printed},
     },
     mode::{
+        blocks::{Masked, Pointers, rest},
         cbc, ctr, ecb,
         ofb::{self, Form, Lane, LaneKeys, Tweaks, Untweaked},
         xts,
@@ -145,12 +146,14 @@ impl Kernel for Portable {
     }
 
     unsafe fn xts(self, data: &Key, tweak: &Key, direction: Direction, run: &mut Run<'_>) {
-        with_cipher!(tweak, tweak => with_cipher!(data, data => match direction {
-            // SAFETY: the caller checked the units.
-            Direction::Encrypt => unsafe { encrypt(&Enc(tweak), &Enc(data), run) },
-            // SAFETY: as above.
-            Direction::Decrypt => unsafe { decrypt(&Enc(tweak), &Dec(data), run) },
-        }));
+        // SAFETY: the caller checked the units.
+        unsafe {
+            match (tweak, data) {
+                (Key::Aes128(tweak), Key::Aes128(data)) => xts(&**tweak, &**data, direction, run),
+                (Key::Aes256(tweak), Key::Aes256(data)) => xts(&**tweak, &**data, direction, run),
+                _ => unreachable!("an XtsKey has two keys of one size"),
+            }
+        }
     }
 
     unsafe fn ecb(self, key: &Key, direction: Direction, run: &mut Run<'_>) {
@@ -314,6 +317,23 @@ impl<P: Cipher, const C: usize> LaneKeys<C> for OneKey<'_, P, C> {
     }
 }
 
+/// XTS in one direction.
+///
+/// # Safety
+/// Units have 16 bytes and more.
+unsafe fn xts<C>(tweak: &C, data: &C, direction: Direction, run: &mut Run<'_>)
+where
+    C: Cipher + BlockCipherDecrypt,
+{
+    // SAFETY: as the caller says.
+    unsafe {
+        match direction {
+            Direction::Encrypt => encrypt(&Enc(tweak), &Enc(data), run),
+            Direction::Decrypt => decrypt(&Enc(tweak), &Dec(data), run),
+        }
+    }
+}
+
 /// [`xts::encrypt`] as a function by itself: all of them in one would take 3 MiB of
 /// stack where nothing is optimised.
 ///
@@ -378,11 +398,9 @@ struct Blocks([u128; 4]);
 
 impl Blocks {
     #[inline(always)]
-    fn each(mut self, f: fn(u128) -> u128) -> Self {
-        for block in &mut self.0 {
-            *block = f(*block);
-        }
-        self
+    fn each(self, f: fn(u128) -> u128) -> Self {
+        let [a, b, c, d] = self.0;
+        Self([f(a), f(b), f(c), f(d)])
     }
 }
 
@@ -396,8 +414,8 @@ impl Vector for Blocks {
 
     #[inline(always)]
     unsafe fn load(p: *const u8) -> Self {
-        // SAFETY: the caller lets 64 bytes be read; arrays of bytes have no alignment.
-        Self(unsafe { p.cast::<[[u8; 16]; 4]>().read() }.map(u128::from_le_bytes))
+        // SAFETY: the caller lets 64 bytes be read.
+        Self(unsafe { p.cast::<[u128; 4]>().read_unaligned() }).each(u128::from_le)
     }
 
     #[inline(always)]
@@ -408,9 +426,11 @@ impl Vector for Blocks {
 
     #[inline(always)]
     unsafe fn store(self, p: *mut u8) {
-        let bytes = self.0.map(u128::to_le_bytes);
-        // SAFETY: the caller lets 64 bytes be written; arrays of bytes have no alignment.
-        unsafe { p.cast::<[[u8; 16]; 4]>().write(bytes) }
+        // SAFETY: the caller lets 64 bytes be written.
+        unsafe {
+            p.cast::<[u128; 4]>()
+                .write_unaligned(self.each(u128::to_le).0)
+        }
     }
 
     #[inline(always)]
@@ -442,19 +462,15 @@ impl Vector for Blocks {
     }
 
     #[inline(always)]
-    fn xor(mut self, other: Self) -> Self {
-        for (block, other) in self.0.iter_mut().zip(other.0) {
-            *block ^= other;
-        }
-        self
+    fn xor(self, other: Self) -> Self {
+        let ([a, b, c, d], [e, f, g, h]) = (self.0, other.0);
+        Self([a ^ e, b ^ f, c ^ g, d ^ h])
     }
 
     #[inline(always)]
-    fn and(mut self, other: Self) -> Self {
-        for (block, other) in self.0.iter_mut().zip(other.0) {
-            *block &= other;
-        }
-        self
+    fn and(self, other: Self) -> Self {
+        let ([a, b, c, d], [e, f, g, h]) = (self.0, other.0);
+        Self([a & e, b & f, c & g, d & h])
     }
 
     #[inline(always)]
@@ -504,6 +520,20 @@ impl Vector for Blocks {
     }
 }
 
+impl MaskedRest for Blocks {
+    #[inline(never)]
+    unsafe fn masked_rest<P: Permutation<V = Self>>(
+        p: &P,
+        masks: &[Self; DEPTH],
+        bytes: usize,
+        src: *const u8,
+        dst: *mut u8,
+    ) -> Self {
+        // SAFETY: as the caller says.
+        unsafe { rest::<Masked, P>(p, *masks, bytes, Pointers::separate(src, dst)) }
+    }
+}
+
 /// Adds to the low half, wrapping.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the low half")]
@@ -542,17 +572,22 @@ macro_rules! permutation {
                 post: impl Each<Blocks>,
                 work: &mut W,
             ) -> [Blocks; D] {
-                let mut blocks = x.map(|x| x.0.map(|x| aes::Block::from(x.to_le_bytes())));
+                let mut blocks = [[aes::Block::default(); Blocks::BLOCKS]; D];
+                unrolled!(i in 0..D => {
+                    // SAFETY: a register's blocks have as many bytes.
+                    unsafe { x[i].store(blocks[i].as_mut_ptr().cast()) };
+                });
                 self.0.$method(blocks.as_flattened_mut());
-                for (x, blocks) in x.iter_mut().zip(blocks) {
-                    *x = Blocks(blocks.map(|block| u128::from_le_bytes(block.into())));
-                }
-                for i in 0..DEPTH {
+                unrolled!(i in 0..D => {
+                    // SAFETY: as above.
+                    x[i] = unsafe { Blocks::load(blocks[i].as_ptr().cast()) };
+                });
+                unrolled!(i in 0..DEPTH => {
                     work.step(i, &mut x[0]);
-                }
-                for (i, x) in x.iter_mut().enumerate() {
-                    *x = x.xor(post.at(i));
-                }
+                });
+                unrolled!(i in 0..D => {
+                    x[i] = x[i].xor(post.at(i));
+                });
                 x
             }
 

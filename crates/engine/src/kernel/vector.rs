@@ -37,7 +37,7 @@ pub(crate) use unrolled;
 pub(crate) const MAX_PASS: usize = DEPTH * 4;
 
 /// A register of whole blocks.
-pub(crate) trait Vector: Copy {
+pub(crate) trait Vector: Copy + MaskedRest {
     /// Blocks in a register: 1, 2 or 4.
     const BLOCKS: usize;
 
@@ -153,6 +153,23 @@ pub(crate) trait Vector: Copy {
 
     /// Each block times α to the `DEPTH · BLOCKS`: one pass further on.
     fn mul_pass(self) -> Self;
+}
+
+/// [`rest`](crate::mode::blocks::rest) of blocks under masks, as a function by itself with the
+/// instructions enabled: XTS ends in one in many places, and each copy takes the compiler seconds.
+pub(crate) trait MaskedRest: Sized {
+    /// `bytes` bytes, fewer than a pass has, from `src` to `dst`, which are one place or do not
+    /// overlap. Returns the mask of the first register that was not wholly used.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `P`, and so many bytes can be read and written.
+    unsafe fn masked_rest<P: Permutation<V = Self>>(
+        p: &P,
+        masks: &[Self; DEPTH],
+        bytes: usize,
+        src: *const u8,
+        dst: *mut u8,
+    ) -> Self;
 }
 
 /// A value for each register of a pass.

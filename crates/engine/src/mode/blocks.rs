@@ -3,7 +3,9 @@
 
 use core::{hint::black_box, mem::MaybeUninit};
 
-use crate::kernel::vector::{Beside, DEPTH, Each, Nothing, Permutation, Vector, unrolled};
+use crate::kernel::vector::{
+    Beside, DEPTH, Each, MaskedRest, Nothing, Permutation, Vector, unrolled,
+};
 use crate::run::{InOut, Run};
 
 /// From this many bytes on, a separate output goes around the caches. Otherwise
@@ -210,12 +212,11 @@ impl Pointers {
 pub(crate) unsafe fn load<const D: usize, V: Vector>(p: *const u8) -> [V; D] {
     // SAFETY: the caller lets `16 · BLOCKS · D` bytes be read.
     unsafe {
-        let mut x = MaybeUninit::<[V; D]>::uninit();
+        let mut x = [V::zero(); D];
         unrolled!(i in 0..D => {
-            let x = x.as_mut_ptr().cast::<V>().add(i);
-            x.write(V::load(p.add(16 * V::BLOCKS * i)));
+            x[i] = V::load(p.add(16 * V::BLOCKS * i));
         });
-        x.assume_init()
+        x
     }
 }
 
@@ -392,6 +393,31 @@ pub(crate) unsafe fn rest<F: Form, P: Permutation>(
         }
     }
     left[0]
+}
+
+/// [`rest`] under masks, in a function by itself.
+///
+/// # Safety
+/// As for [`rest`].
+#[inline(always)]
+pub(crate) unsafe fn masked_rest<P: Permutation>(
+    p: &P,
+    masks: [P::V; DEPTH],
+    bytes: usize,
+    at: Pointers,
+) -> P::V {
+    if bytes == 0 {
+        return masks[0];
+    }
+    let mut copy = MaybeUninit::<[P::V; DEPTH]>::uninit();
+    // SAFETY: as the caller says; the copy has a place for each of the masks.
+    unsafe {
+        // The masks themselves stay in registers: what has an address is always in memory.
+        unrolled!(i in 0..DEPTH => {
+            copy.as_mut_ptr().cast::<P::V>().add(i).write(masks[i]);
+        });
+        P::V::masked_rest(p, copy.assume_init_ref(), bytes, at.src, at.dst)
+    }
 }
 
 /// Overwrites what nothing will read any more.

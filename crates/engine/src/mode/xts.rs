@@ -50,7 +50,7 @@
 
 use core::{hint::black_box, marker::PhantomData, mem::MaybeUninit};
 
-use super::blocks::{Masked, Pointers, Tweaked, load, pass, rest, wipe};
+use super::blocks::{Masked, Pointers, Tweaked, load, masked_rest, pass, wipe};
 use crate::{
     gf128::div_alpha,
     kernel::vector::{Beside, DEPTH, Each, MAX_PASS, Nothing, Permutation, Vector, unrolled},
@@ -382,7 +382,7 @@ unsafe fn single_blocks<P: Permutation>(
             count -= pass_blocks;
         }
         if count > 0 {
-            rest::<Masked, P>(p, masks_of(p, tweaks), 16 * count, at);
+            masked_rest(p, masks_of(p, tweaks), 16 * count, at);
             store([P::V::zero(); DEPTH], tweaks.cast());
         }
     }
@@ -458,7 +458,7 @@ unsafe fn side_by_side<P: Permutation>(
             slot = (slot + 1) % (PASSES_AHEAD + 1);
         }
         let masks = masks_of(p, ring.add(slot * pass_blocks));
-        rest::<Masked, P>(p, masks, 16 * left, at);
+        masked_rest(p, masks, 16 * left, at);
         for pass in 0..=PASSES_AHEAD {
             store([P::V::zero(); DEPTH], ring.add(pass * pass_blocks).cast());
         }
@@ -569,7 +569,7 @@ unsafe fn whole_blocks<P: Permutation>(
             at = at.add(bytes);
             len -= bytes;
         }
-        rest::<Masked, P>(p, masks, len, at)
+        masked_rest(p, masks, len, at)
     }
 }
 
@@ -666,7 +666,7 @@ unsafe fn apart<P: Permutation>(
             if count - done > pass_blocks / 2 {
                 pass::<DEPTH, Masked, P>(p, masks, at, &mut Nothing);
             } else {
-                rest::<Masked, P>(p, masks, 16 * (count - done), at);
+                masked_rest(p, masks, 16 * (count - done), at);
             }
             done += pass_blocks;
         }
