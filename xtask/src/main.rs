@@ -109,16 +109,12 @@ fn ci(steps: &mut Steps) {
         process::run(cargo("fmt --manifest-path fuzz/Cargo.toml -- --check"))
     });
     steps.run("clippy", || {
-        process::run(cargo(
-            "clippy --locked --workspace --all-targets -- -D warnings",
-        ))
+        let mut clippy = process::cargo_workspace("clippy");
+        process::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))
     });
     steps.run("documentation", || {
-        // The feature's module is for tests, which have it by themselves.
-        process::run(
-            cargo("doc --locked --workspace --no-deps --features luxor-sector/faulty")
-                .env("RUSTDOCFLAGS", "-D warnings"),
-        )
+        let mut doc = process::cargo_workspace("doc");
+        process::run(doc.arg("--no-deps").env("RUSTDOCFLAGS", "-D warnings"))
     });
     tests_and_hardware(steps, false);
     page::steps(steps);
@@ -152,7 +148,8 @@ fn tests(steps: &mut Steps, is_long: bool) {
         return;
     }
     steps.run_tests("tests", || {
-        let mut command = process::cargo_with_signals("test --locked --workspace --no-fail-fast");
+        let mut command = process::cargo_workspace("test");
+        command.arg("--no-fail-fast");
         match Root::of_this_user() {
             Root::Is => {}
             Root::BySudo => {

@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 
 use crate::{
     process::{self, command, find, root},
-    rtl, setup,
+    setup,
     steps::Steps,
 };
 
@@ -31,7 +31,7 @@ const BROWSERS: [&str; 4] = [
 /// All that is checked.
 pub fn steps(steps: &mut Steps) {
     let made = steps.run("report: quick", || {
-        process::run(rtl::with_fpga("build").args(["--bin=luxor", "--bin=luxor-bench"]))?;
+        process::run(process::cargo_workspace("build").args(["--bin=luxor", "--bin=luxor-bench"]))?;
         let folder = root().join(FOLDER);
         fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         let page = folder.join("report.html");

@@ -58,6 +58,23 @@ pub fn cargo_with_signals(args: &str) -> Command {
     env
 }
 
+/// A subcommand of `cargo` for the whole workspace, with the engine `fpga`, which needs Verilator.
+/// The features are the same for every subcommand, those of the tests included, so that nothing is
+/// built twice.
+pub fn cargo_workspace(subcommand: &str) -> Command {
+    const FEATURES: [&str; 5] = [
+        "luxor-engine-fpga/designs",
+        "luxor-cli/fpga",
+        "luxor-bench/fpga",
+        "luxor-files/testing",
+        "luxor-sector/faulty",
+    ];
+    let mut command = cargo_with_signals(subcommand);
+    command.args(["--locked", "--workspace", "--features"]);
+    command.arg(FEATURES.join(","));
+    command
+}
+
 /// `cargo fuzz`, which needs unstable compiler flags. It sets `RUSTFLAGS` and so
 /// hides `.cargo/config.toml`'s, which are therefore given once more.
 pub fn cargo_fuzz(subcommand: &str) -> Command {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask rtl`: the XTS-AES core's lint, benches, proofs, tests of the whole, synthesis
-//! at one point, and the engine that runs on it.
+//! `cargo xtask rtl`: the XTS-AES core's lint, benches, proofs, tests of the whole, and synthesis
+//! at one point. The engine that runs on it is tested with all others.
 //!
 //! Every module in `rtl/rtl`, every bench in `rtl/tb` and every proof in `rtl/tb/proofs`
 //! is found by its name, so that none can be forgotten. Everything is built under
@@ -63,51 +63,6 @@ pub fn steps_but_benches(steps: &mut Steps) {
     steps.run("RTL: proofs", proofs);
     steps.run("RTL: the whole core", whole);
     steps.run("RTL: synthesis", synthesis::check);
-    engine(steps);
-}
-
-/// The engine `fpga`, on the whole core as a Verilated model.
-fn engine(steps: &mut Steps) {
-    steps.run("engine fpga: clippy", || {
-        process::run(with_fpga("clippy").args(["--all-targets", "--", "-D", "warnings"]))
-    });
-    steps.run_tests("engine fpga", || {
-        let mut command = with_fpga("test");
-        command.args(["--test=conformance", "--test=cycles", "--test=model"]);
-        command
-    });
-    steps.run_tests("engine fpga: benches", || {
-        let mut command = with_fpga("test");
-        command.args(["--bin", "luxor-bench", "--"]);
-        command.args(["demir", "elmoghany", "co_processor", "cores"]);
-        command
-    });
-    // The engines that are there take turns in it.
-    steps.run_tests("engine fpga: files", || {
-        let mut command = with_fpga("test");
-        command.args(["--test", "cli", "--"]);
-        command.args(["every_length_comes_back_exactly", "usage::"]);
-        command
-    });
-}
-
-/// A subcommand of `cargo` for the packages that have the engine. The packages and features are
-/// the same for every subcommand, and chosen so that the dependencies have the features that they
-/// have in the whole workspace: cargo then builds neither them nor the model a second time.
-pub fn with_fpga(subcommand: &str) -> Command {
-    let mut command = process::cargo_with_signals(subcommand);
-    command.arg("--locked");
-    for (package, feature) in [
-        ("luxor-engine-fpga", "designs"),
-        ("luxor-cli", "fpga"),
-        ("luxor-bench", "fpga"),
-        ("luxor-files", "testing"),
-        ("luxor-sector", "faulty"),
-    ] {
-        command.arg(format!("--package={package}"));
-        command.arg(format!("--features={package}/{feature}"));
-    }
-    command
 }
 
 /// Each module by itself, the top with several parameters, what synthesis puts around the core,
