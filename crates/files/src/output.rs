@@ -160,7 +160,9 @@ impl Output {
                 }
             }
             found => {
-                remove_left_overs(&entry.folder, &entry.name, &kept(options));
+                if let Ok(kept) = kept(options.needed) {
+                    remove_left_overs(&entry.folder, &entry.name, &kept);
+                }
                 let old = match found {
                     Some(found) => {
                         check_not_input(path, found.identity(), options)?;
@@ -375,12 +377,20 @@ pub fn check_not_needed(output: &Path, needed: Needed<'_>) -> Result<(), OutputE
     }
 }
 
-/// The files that the command reads, which are no left-overs of another run.
-fn kept(options: &OutputOptions<'_>) -> Vec<FileIdentity> {
-    let needed = options.needed.iter().filter_map(|(_, path)| *path);
-    let needed = needed.filter_map(|path| FileIdentity::of(&fs::metadata(path).ok()?));
-    let input = options.known_input.and_then(Input::identity);
-    needed.chain(input).collect()
+/// The files that the command reads, which are not left over from another run: those that this
+/// process has open, standard input included, and those that it opens later.
+///
+/// # Errors
+/// When the open files are not known.
+fn kept(needed: Needed<'_>) -> io::Result<Vec<FileIdentity>> {
+    let open = fs::read_dir("/proc/self/fd")?.flatten();
+    let needed = needed
+        .iter()
+        .filter_map(|(_, path)| path.map(Path::to_owned));
+    let all = open.map(|entry| entry.path()).chain(needed);
+    Ok(all
+        .filter_map(|path| FileIdentity::of(&fs::metadata(path).ok()?))
+        .collect())
 }
 
 /// Refuses the file or device that is read at the same time.

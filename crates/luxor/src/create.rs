@@ -186,7 +186,8 @@ impl<'a> NewFiles<'a> {
             return Err(Error::failure(message));
         }
         // Also where the volume itself is not written.
-        Ok(check_not_needed(self.volume, &self.needed_beside_data())?)
+        let needed = self.needed_and("the header", self.header);
+        Ok(check_not_needed(self.volume, &needed)?)
     }
 
     /// Opens the volume, or its data alone.
@@ -199,7 +200,7 @@ impl<'a> NewFiles<'a> {
         let options = OutputOptions {
             is_one_of_two: self.header.is_some(),
             becomes_luks2: options.version == LuksVersion::Luks2 && self.header.is_none(),
-            needed: &self.needed_beside_data(),
+            needed: &self.needed_and("the header", self.header),
             ..self.output_options(input, context)
         };
         create_output(self.volume, &options, context)
@@ -216,7 +217,7 @@ impl<'a> NewFiles<'a> {
         let options = OutputOptions {
             is_one_of_two,
             becomes_luks2: options.version == LuksVersion::Luks2,
-            needed: self.needed,
+            needed: &self.needed_and("the volume", Some(self.volume)),
             ..self.output_options(input, context)
         };
         let create = |path| create_output(path, &options, context);
@@ -232,10 +233,14 @@ impl<'a> NewFiles<'a> {
         }
     }
 
-    /// What the data must not be written over.
-    fn needed_beside_data(&self) -> Vec<(&'static str, Option<&'a Path>)> {
-        let header = ("the header", self.header);
-        self.needed.iter().copied().chain([header]).collect()
+    /// What one of the two files must not be written over: what is read, and the other one.
+    fn needed_and(
+        &self,
+        what: &'static str,
+        other: Option<&'a Path>,
+    ) -> Vec<(&'static str, Option<&'a Path>)> {
+        let other = (what, other);
+        self.needed.iter().copied().chain([other]).collect()
     }
 }
 

@@ -1005,7 +1005,24 @@ fn what_a_command_reads_is_no_left_over() {
     private(".a.luxor-new", &volume);
     private(".b.luxor-new-0123456789abcdef", &key);
     private(".c.luxor-new-notes.txt", b"notes");
+    private(".d.luxor-new", &volume);
+    private(".e.luxor-new", &[0; 8192]);
+    private(".f.luxor-new", &key);
+    private(".g.luxor-new", &volume);
+    luxor("decrypt --key-file - volume f")
+        .current_dir(folder.path())
+        .stdin_from(File::open(folder.join(".f.luxor-new")).unwrap())
+        .ok();
+    let device = Loop::of(&folder.join(".g.luxor-new"));
+    let of_device = format!("decrypt --key-file key {} g", device.0);
+    let format = format!(
+        "format --key-file key {} --header e .e.luxor-new",
+        FAST.join(" ")
+    );
     for line in [
+        "token list --json --json-file d .d.luxor-new",
+        &format,
+        &of_device,
         "header backup .a.luxor-new a",
         "decrypt --key-file .b.luxor-new-0123456789abcdef volume b",
         "decrypt --key-file key volume c",
@@ -1018,6 +1035,10 @@ fn what_a_command_reads_is_no_left_over() {
         fs::read(folder.join(".c.luxor-new-notes.txt")).unwrap(),
         b"notes"
     );
+    assert!(fs::read(folder.join(".d.luxor-new")).unwrap() == volume);
+    assert!(fs::read(folder.join(".e.luxor-new")).unwrap() == [0; 8192]);
+    assert!(fs::read(folder.join(".f.luxor-new")).unwrap() == key);
+    assert!(fs::read(folder.join(".g.luxor-new")).unwrap() == volume);
 }
 
 /// In /proc such a file has a name that may be another file's.
