@@ -65,6 +65,82 @@ impl FileIdentity {
             || shows_through_loop(&others, &own)
     }
 
+    /// Who uses it, and would not see what is written there, in words: `mounted at /srv`,
+    /// `in use by /dev/loop0`. That is also who uses another device that shows some of its bytes:
+    /// a partition, or a loop device over the same part of a file.
+    #[must_use]
+    pub fn user(self) -> Option<String> {
+        // What shows a file is a loop device, or lies upon one.
+        if let Self::Device { .. } = self {
+            let is_this = |rdev| self.shares_bytes(Self::Device { rdev });
+            if let Ok(mounts) = fs::read("/proc/self/mountinfo")
+                && let Some(place) = mounted_at(&mounts, is_this)
+            {
+                return Some(format!("mounted at {}", crate::path_name(&place)));
+            }
+            for device in entries(Path::new("/sys/class/block")) {
+                if let Some(holder) = entries(&device.join("holders")).first()
+                    && let Some(name) = holder.file_name()
+                    && device_number(&device.join("dev")).is_some_and(is_this)
+                {
+                    return Some(format!("in use by /dev/{}", name.display()));
+                }
+            }
+        }
+        Some(format!("in use by {}", self.loop_device()?))
+    }
+
+    /// A loop device that shows some of its bytes, over it or beside it, but does not lie below
+    /// it: `/dev/loop0`.
+    #[must_use]
+    pub fn loop_device(self) -> Option<String> {
+        let own = self.foundations();
+        let devices = entries(Path::new("/sys/block"));
+        let device = devices.iter().find(|device| {
+            backing_file(device).is_some()
+                && device_number(&device.join("dev"))
+                    .map(|rdev| Self::Device { rdev })
+                    .is_some_and(|device| !own.contains(&device) && self.shares_bytes(device))
+        })?;
+        Some(format!("/dev/{}", device.file_name()?.display()))
+    }
+
+    /// Whether both show a byte of one file or device. What lies upon a mapped device is only
+    /// followed down to that.
+    fn shares_bytes(self, other: Self) -> bool {
+        let ((below, own), (other, others)) = (self.part(), other.part());
+        below == other && own.start < others.end && others.start < own.end
+    }
+
+    /// What is at the bottom of partitions and loop devices, and which of its bytes this shows.
+    fn part(self) -> (Self, Range<u64>) {
+        let (mut below, mut begin, mut len) = (self, 0_u64, u64::MAX);
+        // No further, since the path of a loop device may name another file by now: itself.
+        for _ in 0..64 {
+            let Self::Device { rdev } = below else { break };
+            let folder = sysfs(rdev);
+            let number = |name: &str| -> Option<u64> {
+                let text = fs::read_to_string(folder.join(name)).ok()?;
+                text.trim().parse().ok()
+            };
+            // In sectors of 512 bytes, whatever the device's own are.
+            let next = if folder.join("partition").exists() {
+                let disk = device_number(&folder.join("../dev"));
+                let start = number("start").map(|start| start.saturating_mul(512));
+                disk.map(|rdev| Self::Device { rdev }).zip(start)
+            } else {
+                backing_file(&folder).zip(number("loop/offset"))
+            };
+            if let Some(size) = number("size") {
+                // An empty loop device is one whose file may grow.
+                len = len.min(size.saturating_mul(512)).max(1);
+            }
+            let Some((next, offset)) = next else { break };
+            (below, begin) = (next, begin.saturating_add(offset));
+        }
+        (below, begin..begin.saturating_add(len))
+    }
+
     /// Itself and everything it lies upon.
     fn foundations(self) -> Vec<Self> {
         let mut found = vec![self];
@@ -112,99 +188,8 @@ fn directly_below(rdev: u64) -> Vec<FileIdentity> {
     below
 }
 
-/// Who uses the block device `rdev`, in words: `mounted at /srv`.
-#[must_use]
-pub fn user(rdev: u64) -> Option<String> {
-    // A partition in use keeps the whole disk in use.
-    let folder = sysfs(rdev);
-    let partitions = entries(&folder)
-        .into_iter()
-        .filter(|entry| entry.join("partition").exists());
-    let mut devices: Vec<_> = partitions
-        .filter_map(|partition| device_number(&partition.join("dev")))
-        .collect();
-    devices.push(rdev);
-
-    if let Ok(mounts) = fs::read("/proc/self/mountinfo")
-        && let Some(place) = mounted_at(&mounts, &devices)
-    {
-        return Some(format!("mounted at {}", crate::path_name(&place)));
-    }
-    for &device in &devices {
-        if let Some(holder) = entries(&sysfs(device).join("holders")).first()
-            && let Some(name) = holder.file_name()
-        {
-            return Some(format!("in use by /dev/{}", name.display()));
-        }
-        if let Some(device) = loop_over(FileIdentity::Device { rdev: device }) {
-            return Some(format!("in use by {device}"));
-        }
-    }
-    None
-}
-
-/// Who uses the file or block device with this `metadata`, and would not see what is
-/// written there: `mounted at /srv`, `in use by /dev/loop0`.
-#[must_use]
-pub fn user_of(metadata: &Metadata) -> Option<String> {
-    if metadata.file_type().is_block_device() {
-        user(metadata.rdev())
-    } else {
-        let device = FileIdentity::of(metadata).and_then(loop_over)?;
-        Some(format!("in use by {device}"))
-    }
-}
-
-/// The loop device that has `below` as its backing file: `/dev/loop0`.
-#[must_use]
-pub fn loop_over(below: FileIdentity) -> Option<String> {
-    let devices = entries(Path::new("/sys/block"));
-    let device = devices
-        .iter()
-        .find(|device| backing_file(device) == Some(below))?;
-    Some(format!("/dev/{}", device.file_name()?.display()))
-}
-
-/// A loop device that shows a part of the device `rdev` too, because both lie upon the same part of
-/// one file: `/dev/loop1`.
-#[must_use]
-pub fn loop_beside(rdev: u64) -> Option<String> {
-    let (file, part) = backing_part(rdev)?;
-    let own = FileIdentity::Device { rdev }.foundations();
-    let device = entries(Path::new("/sys/block"))
-        .into_iter()
-        .find(|device| {
-            device_number(&device.join("dev")).is_some_and(|rdev| {
-                !own.contains(&FileIdentity::Device { rdev })
-                    && backing_part(rdev).is_some_and(|(other, range)| {
-                        other == file && range.start < part.end && part.start < range.end
-                    })
-            })
-        })?;
-    Some(format!("/dev/{}", device.file_name()?.display()))
-}
-
-/// The backing file of a loop device or of a partition of one, and which of its bytes the device
-/// shows.
-fn backing_part(rdev: u64) -> Option<(FileIdentity, Range<u64>)> {
-    let folder = sysfs(rdev);
-    let number = |name: &str| -> Option<u64> {
-        let text = fs::read_to_string(folder.join(name)).ok()?;
-        text.trim().parse().ok()
-    };
-    // In sectors of 512 bytes, whatever the device's own are.
-    let len = number("size")? * 512;
-    let (file, begin) = if folder.join("partition").exists() {
-        let (file, disk) = backing_part(device_number(&folder.join("../dev"))?)?;
-        (file, disk.start + number("start")? * 512)
-    } else {
-        (backing_file(&folder)?, number("loop/offset")?)
-    };
-    Some((file, begin..begin + len))
-}
-
-/// Where one of `devices` is mounted, from the lines of proc(5)'s `mountinfo`.
-fn mounted_at(mounts: &[u8], devices: &[u64]) -> Option<PathBuf> {
+/// Where a device is mounted that `is_meant`, from the lines of proc(5)'s `mountinfo`.
+fn mounted_at(mounts: &[u8], is_meant: impl Fn(u64) -> bool) -> Option<PathBuf> {
     mounts.split(|&b| b == b'\n').find_map(|line| {
         let fields: Vec<&[u8]> = line.split(|&b| b == b' ').collect();
         let number = parse_number(std::str::from_utf8(fields.get(2)?).ok()?);
@@ -214,8 +199,8 @@ fn mounted_at(mounts: &[u8], devices: &[u64]) -> Option<PathBuf> {
             let source = fs::metadata(unescaped(fields.get(separator + 2)?)).ok()?;
             source.file_type().is_block_device().then(|| source.rdev())
         };
-        let mounted = |device: Option<u64>| device.is_some_and(|device| devices.contains(&device));
-        (mounted(number) || mounted(source())).then(|| unescaped(fields[4]))
+        (number.is_some_and(&is_meant) || source().is_some_and(&is_meant))
+            .then(|| unescaped(fields[4]))
     })
 }
 
@@ -289,14 +274,14 @@ mod tests {
         fs::hard_link(&file, &link).unwrap();
         assert!(identity(&file).overlaps(identity(&link)));
         assert!(!identity(&file).overlaps(identity(&other)));
-        assert_eq!(loop_over(identity(&file)), None);
+        assert_eq!(identity(&file).loop_device(), None);
 
         let device = Loop::over(&file);
         assert!(identity(&device.0).overlaps(identity(&link)));
         assert!(identity(&link).overlaps(identity(&device.0)));
         assert!(!identity(&device.0).overlaps(identity(&other)));
         assert_eq!(
-            loop_over(identity(&link)).unwrap(),
+            identity(&link).loop_device().unwrap(),
             device.0.to_str().unwrap()
         );
 
@@ -311,9 +296,8 @@ mod tests {
         assert!(identity(&above.0).overlaps(identity(&beside.0)));
         drop(beside);
         assert!(identity(&above.0).overlaps(identity(&file)));
-        let rdev = fs::metadata(&device.0).unwrap().rdev();
         assert_eq!(
-            user(rdev).unwrap(),
+            identity(&device.0).user().unwrap(),
             format!("in use by {}", above.0.display())
         );
     }
@@ -323,8 +307,7 @@ mod tests {
         let _alone = alone();
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(4 << 20).unwrap();
-        let rdev = |device: &Loop| fs::metadata(&device.0).unwrap().rdev();
-        let beside = |device: &Loop| loop_beside(rdev(device));
+        let beside = |device: &Loop| identity(&device.0).loop_device();
         let name = |device: &Loop| Some(device.0.to_str().unwrap().to_owned());
 
         let first = Loop::with(file.path(), &["--sizelimit", "1048576"]);
@@ -339,6 +322,22 @@ mod tests {
             (name(&across), name(&first))
         );
         assert_eq!(beside(&behind), None);
+        drop(across);
+
+        // Of its 512 KiB, which are the file's from 512 KiB on.
+        let above = Loop::with(&first.0, &["--offset", "524288"]);
+        assert_eq!(beside(&above), None);
+        assert_eq!(beside(&first), name(&above));
+        let before = Loop::with(file.path(), &["--sizelimit", "524288"]);
+        assert_eq!(beside(&above), None);
+        let across = Loop::with(
+            file.path(),
+            &["--offset", "1044480", "--sizelimit", "524288"],
+        );
+        assert_eq!(beside(&above), name(&across));
+        assert_eq!(beside(&before), name(&first));
+        drop((above, before, first));
+        assert_eq!(beside(&across), name(&behind));
     }
 
     #[test]
@@ -346,22 +345,19 @@ mod tests {
         let mounts = b"22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
             30 22 8:2 / /srv/my\\040disk rw,relatime shared:7 master:1 - ext4 /dev/sda2 rw\n\
             31 22 0:44 / /proc/x rw - proc proc rw\nrubbish\n31 22\n";
-        let at = |device: u64| mounted_at(mounts, &[device]);
+        let at = |device: u64| mounted_at(mounts, |mounted| mounted == device);
         assert_eq!(at(makedev(8, 1)), Some("/".into()));
         assert_eq!(at(makedev(8, 2)), Some("/srv/my disk".into()));
         assert_eq!(at(makedev(8, 3)), None);
-        assert_eq!(
-            mounted_at(mounts, &[makedev(8, 3), makedev(8, 2)]),
-            at(makedev(8, 2))
-        );
         assert_eq!(unescaped(br"a\134b\0"), PathBuf::from(r"a\b\0"));
     }
 
     #[test]
     fn nothing_is_known_of_a_device_that_is_not_there() {
-        assert_eq!(user(makedev(4095, 1_000_000)), None);
-        let file = tempfile::tempfile().unwrap();
-        assert_eq!(user(file.metadata().unwrap().rdev()), None);
+        let rdev = makedev(4095, 1_000_000);
+        assert_eq!(FileIdentity::Device { rdev }.user(), None);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert_eq!(identity(file.path()).user(), None);
         assert_eq!(FileIdentity::of(&fs::metadata("/dev/null").unwrap()), None);
         assert_eq!(FileIdentity::of(&fs::metadata("/").unwrap()), None);
     }

@@ -12,7 +12,7 @@ use luxor_sector::Storage;
 use nix::libc;
 
 use crate::{
-    block_device::{self, FileIdentity},
+    block_device::FileIdentity,
     display::{io_words, path_name},
     error_class::FileErrorClass,
     input::{Input, InputError, Role},
@@ -61,7 +61,7 @@ impl DataFile {
         let identity = FileIdentity::of(&metadata)
             .ok_or_else(|| DataFileError::NoStorage { path: path_of() })?;
         if access == Access::Write
-            && let Some(user) = block_device::user_of(&metadata)
+            && let Some(user) = identity.user()
         {
             return Err(in_use(user));
         }

@@ -8,7 +8,7 @@
 //! | keep a file or block device open as the storage of a disk | [`DataFile`] |
 //! | change metadata in place, under the locks that cryptsetup and Luxor share | [`MetadataChange`] |
 //! | read a header that comes through a pipe | [`PipedHeader`] |
-//! | find out whether two names are one file, or who uses a block device | [`is_same_file`], [`FileIdentity`], [`block_device`] |
+//! | find out whether two names are one file, or who uses a block device | [`is_same_file`], [`FileIdentity`] |
 //! | have files removed when a signal ends the program | [`temporary`] |
 //!
 //! Data are locked where qemu has its locks, metadata where cryptsetup has its own:
@@ -16,7 +16,7 @@
 
 #![deny(unsafe_code)]
 
-pub mod block_device;
+mod block_device;
 mod contents;
 mod data_file;
 mod display;

@@ -154,15 +154,15 @@ pub enum LockError {
         /// What the system said.
         source: io::Error,
     },
-    /// A loop device lies over it, whose users take other locks, and read and write through
+    /// A loop device lies over the file, whose users take other locks, and read and write through
     /// another cache.
     #[error("it is in use by {device}, which has a lock and a cache of its own")]
     UnderLoop {
         /// Its name: `/dev/loop0`.
         device: String,
     },
-    /// Another loop device shows the same part of one file, through another cache.
-    #[error("{device} lies over the same part of the same file")]
+    /// A loop device shows bytes of the device too, through another cache.
+    #[error("{device} shows the same bytes, through a cache of its own")]
     BesideLoop {
         /// Its name: `/dev/loop0`.
         device: String,

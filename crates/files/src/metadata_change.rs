@@ -15,7 +15,7 @@ use luxor_sector::Storage;
 use nix::libc;
 
 use crate::{
-    block_device::{self, FileIdentity},
+    block_device::FileIdentity,
     display::name_or,
     error_class::FileErrorClass,
     input::Input,
@@ -39,20 +39,19 @@ impl<'a> MetadataChange<'a> {
     ///
     /// # Errors
     /// [`NotLocked`], when another program holds a lock for 30 seconds, when a needed one
-    /// cannot be taken, or when a loop device lies over `input`, or beside it over the same file.
+    /// cannot be taken, or when a loop device shows bytes of `input` too
+    /// ([`FileIdentity::loop_device`]).
     pub fn begin(input: &'a Input, is_needed: impl Fn(Lock) -> bool) -> Result<Self, NotLocked> {
         let not_locked = |source| NotLocked::new(input.path(), source);
         let lock = MetadataLock::to_change(input.file(), is_needed).map_err(not_locked)?;
         let metadata = input.file().metadata();
         let metadata = metadata.map_err(|error| not_locked(LockError::Io(error)))?;
         let identity = FileIdentity::of(&metadata);
-        if let Some(device) = identity.and_then(block_device::loop_over) {
-            return Err(not_locked(LockError::UnderLoop { device }));
-        }
-        if let Some(FileIdentity::Device { rdev }) = identity
-            && let Some(device) = block_device::loop_beside(rdev)
-        {
-            return Err(not_locked(LockError::BesideLoop { device }));
+        if let Some(device) = identity.and_then(FileIdentity::loop_device) {
+            return Err(not_locked(match metadata.is_file() {
+                true => LockError::UnderLoop { device },
+                false => LockError::BesideLoop { device },
+            }));
         }
         Ok(Self { input, _lock: lock })
     }
@@ -77,7 +76,7 @@ impl<'a> MetadataChange<'a> {
     pub fn exclusive(&self) -> Result<Option<File>, Unusable> {
         let file = self.input.file();
         let metadata = file.metadata().map_err(Unusable::Io)?;
-        if let Some(user) = block_device::user_of(&metadata) {
+        if let Some(user) = FileIdentity::of(&metadata).and_then(FileIdentity::user) {
             return Err(Unusable::InUse(user));
         }
         if !metadata.file_type().is_block_device() {

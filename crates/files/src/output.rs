@@ -24,7 +24,7 @@ use nix::fcntl::OFlag;
 
 pub(crate) use self::entry::DirectoryEntry;
 use crate::{
-    block_device::{self, FileIdentity},
+    block_device::FileIdentity,
     contents::recognised,
     display::{io_words, name_or},
     error_class::FileErrorClass,
@@ -426,8 +426,7 @@ fn check_replaceable(
             path: path.to_owned(),
         });
     }
-    if let Some(device) = found.identity().and_then(block_device::loop_over) {
-        let user = format!("in use by {device}");
+    if let Some(user) = found.identity().and_then(FileIdentity::user) {
         return Err(OutputError::InUse {
             path: path.to_owned(),
             user,

@@ -17,7 +17,10 @@ use nix::{
     sys::stat::{major, minor},
 };
 
-use crate::support::{FAST, Folder, Loop, Outcome, as_nobody, copy_program, luxor, tool};
+use crate::{
+    serve::Server,
+    support::{FAST, Folder, Loop, Luxor, Outcome, as_nobody, bytes, copy_program, luxor, tool},
+};
 
 /// A folder with keys, and a volume on a loop device that every user may write.
 fn prepared(version: &str) -> (Folder, Device) {
@@ -321,6 +324,70 @@ fn one_of_two_loop_devices_over_a_file_is_not_changed() {
         .current_dir(folder.path())
         .ok();
 }
+
+/// A loop device over the device shows what its twin shows too.
+#[test]
+fn a_loop_device_over_another_one_is_not_changed_beside_a_twin() {
+    let (folder, device) = prepared("luks2");
+    let above = Loop::of(Path::new(device.name()));
+    let config = |path: &str| {
+        luxor("config --label new")
+            .arg(path)
+            .current_dir(folder.path())
+    };
+    config(&above.0).ok();
+    let twin = Loop::of(&folder.join("image"));
+    config(&above.0).fails(5, &format!("losetup --detach {}", twin.0));
+    config(&twin.0).fails(5, "losetup --detach");
+}
+
+/// What is written through one of them is not seen through the other one's cache.
+#[test]
+fn the_data_of_a_loop_device_are_not_written_beside_another_one() {
+    let folder = Folder::new();
+    folder.write("key", bytes(64, 1));
+    folder.write("plain", bytes(100, 2));
+    let image = folder.write("image", vec![0; 20 << 20]);
+    let device = Loop::of(&image);
+    let refused = |target: &str, words: &str| {
+        let run = |line: String| {
+            Luxor::within(Duration::from_secs(60))
+                .args(line.split_whitespace())
+                .current_dir(folder.path())
+                .fails(5, words);
+        };
+        let fast = FAST.join(" ");
+        run(format!("format --force {fast} --key-file key {target}"));
+        run(format!(
+            "encrypt --force {fast} --key-file key plain {target}"
+        ));
+        run(format!(
+            "raw encrypt --force --mode xts --key-file key plain {target}"
+        ));
+        run(format!("serve {PLAIN} --socket socket {target}"));
+    };
+    let twin = Loop::of(&image);
+    refused(&device.0, &format!("in use by {}", twin.0));
+    tool("mkfs.ext4", ["-q", &twin.0]);
+    let mount = folder.join("mount");
+    fs::create_dir(&mount).unwrap();
+    tool("mount", [twin.0.as_ref(), mount.as_os_str()]);
+    let mounted = format!("mounted at {}", mount.display());
+    let refusals = std::panic::catch_unwind(|| {
+        refused(&device.0, &mounted);
+        let above = Loop::of(Path::new(&twin.0));
+        refused(&above.0, &mounted);
+    });
+    tool("umount", [&mount]);
+    refusals.unwrap();
+    let read_only = format!("{PLAIN} --read-only --socket socket {}", device.0);
+    Server::start(&folder, &read_only).stop();
+    drop(twin);
+    Server::start(&folder, &format!("{PLAIN} --socket socket {}", device.0)).stop();
+}
+
+/// As a plain volume, with the `key` that the server's command line names.
+const PLAIN: &str = "--type plain --key-size 512";
 
 /// What makes another thing of a device, as `encrypt --force` does, wants it for itself too.
 #[test]

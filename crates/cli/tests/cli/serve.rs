@@ -94,7 +94,7 @@ impl Server {
     }
 
     #[track_caller]
-    fn stop(self) {
+    pub fn stop(self) {
         self.signal(Signal::SIGTERM);
         assert_eq!(self.ended(), (Some(0), String::new()));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A block device as an output.
 
-use std::{fs::File, io, os::unix::fs::MetadataExt, path::Path};
+use std::{fs::File, io, path::Path};
 
 use luxor_sector::Storage;
 use nix::fcntl::OFlag;
@@ -11,7 +11,7 @@ use super::{
     entry::{DirectoryEntry, Found},
 };
 use crate::{
-    block_device,
+    block_device::FileIdentity,
     contents::{may_be_luks2, recognised},
     locks::{Access, Lock, LockError, MetadataLock, lock_data},
     metadata_change::NotLocked,
@@ -55,7 +55,7 @@ impl Device {
         };
 
         // First who uses it, as the system only says that it is busy.
-        if let Some(user) = block_device::user(found.metadata.rdev()) {
+        if let Some(user) = found.identity().and_then(FileIdentity::user) {
             return Err(in_use(user));
         }
         if !options.force {
