@@ -19,7 +19,7 @@ use crate::{
     display::name_or,
     error_class::FileErrorClass,
     input::Input,
-    locks::{Lock, LockError, MetadataLock},
+    locks::{Access, Lock, LockError, MetadataLock, lock_data},
 };
 
 /// A volume, or a detached header, whose metadata no other program reads or changes until
@@ -68,31 +68,37 @@ impl<'a> MetadataChange<'a> {
         self.input.file()
     }
 
-    /// Keeps others from mounting or using a block device until the file is dropped: for changes
-    /// after which the device begins otherwise than the system knows. `None` for a regular file.
+    /// Keeps others from mounting a block device, and from using the data of it or of a file, until
+    /// what is returned is dropped: for changes after which it begins otherwise than the system and
+    /// its users know.
     ///
     /// # Errors
-    /// [`Unusable::InUse`] when something uses the device or the file already.
-    pub fn exclusive(&self) -> Result<Option<File>, Unusable> {
+    /// [`Unusable::InUse`] when something uses the file or device already.
+    pub fn exclusive(&self) -> Result<File, Unusable> {
         let file = self.input.file();
         let metadata = file.metadata().map_err(Unusable::Io)?;
         if let Some(user) = FileIdentity::of(&metadata).and_then(FileIdentity::user) {
             return Err(Unusable::InUse(user));
         }
-        if !metadata.file_type().is_block_device() {
-            return Ok(None);
-        }
-        // The same device, whatever has its name by now.
+        let excluding = match metadata.file_type().is_block_device() {
+            true => libc::O_EXCL,
+            false => 0,
+        };
+        // The same file or device, whatever has its name by now.
         let opened = OpenOptions::new()
             .read(true)
-            .custom_flags(libc::O_EXCL)
+            .custom_flags(excluding)
             .open(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        match opened {
-            Ok(file) => Ok(Some(file)),
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                Err(Unusable::InUse("in use".to_owned()))
+        let file = opened.map_err(|error| match error.kind() {
+            io::ErrorKind::ResourceBusy => Unusable::InUse("in use".to_owned()),
+            _ => Unusable::Io(error),
+        })?;
+        match lock_data(&file, Access::Write).map_err(Unusable::Io)? {
+            true => Ok(file),
+            false => {
+                let user = "locked: another program is using it";
+                Err(Unusable::InUse(user.to_owned()))
             }
-            Err(error) => Err(Unusable::Io(error)),
         }
     }
 }

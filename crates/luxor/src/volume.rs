@@ -424,12 +424,12 @@ pub fn begin_change(input: &Input, disable_locks: bool) -> Result<MetadataChange
     Ok(change?)
 }
 
-/// Keeps a device from being used by others until the file is dropped
+/// Keeps a file or device from being used by others until what is returned is dropped
 /// ([`MetadataChange::exclusive`]).
 ///
 /// # Errors
 /// When it is in use.
-pub fn exclusive(change: &MetadataChange<'_>) -> Result<Option<File>> {
+pub fn exclusive(change: &MetadataChange<'_>) -> Result<File> {
     let name = path_name(change.path());
     change.exclusive().map_err(|error| match error {
         Unusable::InUse(user) => Error::new(ErrorClass::Busy, format!("{name} is {user}")),

@@ -98,6 +98,9 @@ fn restore(args: &HeaderRestoreArgs, context: &Context) -> Result<()> {
 
     let input = Input::open(target, Role::Change)?;
     let change = begin_change(&input, context.options.disable_locks)?;
+    // So that it is not used, or used otherwise, once it has been looked at.
+    let is_replaced = asked.misfits.iter().any(is_no_header);
+    let _exclusive = is_replaced.then(|| exclusive(&change)).transpose()?;
     // Under that name there may be something else by now.
     let replaced = Replaced::look(&backup, target, change.storage())?;
     if (replaced.len, replaced.warning()) != (asked.len, asked.warning()) {
@@ -107,8 +110,6 @@ fn restore(args: &HeaderRestoreArgs, context: &Context) -> Result<()> {
         ))
         .hint("Restore once more."));
     }
-    let is_replaced = replaced.misfits.iter().any(is_no_header);
-    let _exclusive = is_replaced.then(|| exclusive(&change)).transpose()?;
     backup
         .restore(change.storage(), args.force || replaced.is_empty())
         .map_err(|error| match &error {

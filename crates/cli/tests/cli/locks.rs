@@ -4,7 +4,7 @@
 use std::{
     env,
     fs::{self, File},
-    io::Write,
+    io::{BufRead, BufReader, Write},
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -388,6 +388,68 @@ fn the_data_of_a_loop_device_are_not_written_beside_another_one() {
 
 /// As a plain volume, with the `key` that the server's command line names.
 const PLAIN: &str = "--type plain --key-size 512";
+
+/// They are no longer what their user takes them for.
+#[test]
+fn the_format_does_not_change_while_the_data_are_in_use() {
+    let (folder, device) = prepared("luks1");
+    folder.write("key", bytes(64, 1));
+    luxor("format --type luks1 --size 1M --key-file key volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok();
+    fs::copy(folder.join("volume"), folder.join("plain")).unwrap();
+    tool(
+        "cp",
+        [folder.join("volume").as_os_str(), device.name().as_ref()],
+    );
+    folder.write("none", vec![0; 20 << 20]);
+    luxor("header backup volume backup")
+        .current_dir(folder.path())
+        .ok();
+    let refused = |target: &str| {
+        let change = match target {
+            "none" => "header restore --quiet --batch-mode --force none backup".to_owned(),
+            _ => format!("convert --type luks2 --batch-mode {target}"),
+        };
+        luxor(&change)
+            .current_dir(folder.path())
+            .fails(5, "is locked");
+    };
+    for (options, target) in [
+        ("", "volume"),
+        ("--read-only", "volume"),
+        (PLAIN, "plain"),
+        (PLAIN, "none"),
+        ("--read-only", device.name()),
+    ] {
+        let server = Server::start(&folder, &format!("{options} --socket socket {target}"));
+        refused(target);
+        server.stop();
+    }
+    for target in ["volume", "none", device.name()] {
+        let mut qemu = Command::new("stdbuf")
+            .args(["-oL", "qemu-io", "-f", "raw"])
+            .args(["-c", "length", "-c", "sleep 60000", target])
+            .current_dir(folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Once it tells the length, it has the file.
+        let mut line = String::new();
+        let mut stdout = BufReader::new(qemu.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        refused(target);
+        qemu.kill().unwrap();
+        qemu.wait().unwrap();
+    }
+    for line in [
+        "convert --type luks2 --batch-mode volume",
+        "header restore --quiet --batch-mode --force none backup",
+    ] {
+        luxor(line).current_dir(folder.path()).ok();
+    }
+}
 
 /// What makes another thing of a device, as `encrypt --force` does, wants it for itself too.
 #[test]
