@@ -98,6 +98,9 @@ fn hint(error: &Error) -> Option<String> {
             VolumeError::DoesNotFit { .. } => {
                 Some("Use --type luks2, which keeps every length.".to_owned())
             }
+            VolumeError::Reencrypting { .. } => Some(
+                "Use --read-only, or let cryptsetup finish it: cryptsetup reencrypt.".to_owned(),
+            ),
             VolumeError::UnknownLength { .. } => {
                 Some("Write to a file, or put the header apart: --header FILE.".to_owned())
             }

@@ -7,7 +7,7 @@ mod tests;
 
 use luxor::{Engine, Export, ExportOptions};
 use luxor_engine::Mode;
-use luxor_files::{DataFile, locks::Access, path_name};
+use luxor_files::{DataFile, locks::Access};
 
 use crate::{
     args::{AnyLuks, ExportArgs},
@@ -50,18 +50,11 @@ fn open_luks(kind: AnyLuks, args: &ExportArgs, context: &Context) -> Result<Expo
             volume.name()
         )));
     }
-    volume.payload_len()?;
-    if volume.header.is_reencrypting() && !args.read_only {
-        return Err(Error::failure(format!(
-            "{}: a re-encryption is under way, and until it ends nothing can be written",
-            path_name(&args.volume)
-        ))
-        .hint("Use --read-only, or let cryptsetup finish it: cryptsetup reencrypt."));
-    }
+    let options = options(args);
+    Export::check(&volume, &options)?;
 
     let (unlocked, _) = unlock(&volume, &secrets, &*engine.backend, &args.unlock, context)?;
-    let (options, context) = (&options(args), &context.library);
-    Export::of_volume(volume, &unlocked, data, &engine, options, context)
+    Export::of_volume(volume, &unlocked, data, &engine, &options, &context.library)
 }
 
 fn access(args: &ExportArgs) -> Access {

@@ -35,12 +35,27 @@ pub struct Export {
 }
 
 impl Export {
+    /// Checks what can be known before a secret is asked for. [`Export::of_volume`] does it too.
+    ///
+    /// # Errors
+    /// Those of [`Volume::payload_len`], and [`VolumeError::Reencrypting`].
+    pub fn check(volume: &Volume, options: &ExportOptions) -> Result<()> {
+        volume.payload_len()?;
+        match volume.header.is_reencrypting() && !options.read_only {
+            true => Err(VolumeError::Reencrypting {
+                name: volume.data_name(),
+            }
+            .into()),
+            false => Ok(()),
+        }
+    }
+
     /// Makes a disk of `volume`, whose keys are in `unlocked`. `data` has its data, and is open as
     /// the options say.
     ///
     /// # Errors
-    /// When the volume has changed since it was read, when it is being re-encrypted, and those of
-    /// the engine and of the system.
+    /// Those of [`Export::check`]; when the volume has changed since it was read, when
+    /// `cryptsetup` is re-encrypting it, and those of the engine and of the system.
     pub fn of_volume(
         volume: Volume,
         unlocked: &Unlocked,
@@ -49,6 +64,7 @@ impl Export {
         options: &ExportOptions,
         context: &Context,
     ) -> Result<Self> {
+        Self::check(&volume, options)?;
         let plaintext_len = volume.plaintext_len()?;
         let options = ExportOptions {
             allow_discards: options.allow_discards || volume.header.allows_discards(),

@@ -567,6 +567,12 @@ pub enum VolumeError {
         /// Whether it was asked for past the page cache.
         direct: bool,
     },
+    /// A re-encryption was begun and has not ended, and the volume would be written.
+    #[error("{name}: a re-encryption is under way, and until it ends nothing can be written")]
+    Reencrypting {
+        /// Of the file or device with the data, for messages.
+        name: String,
+    },
     /// The header has the length of the data, and is written before they have been read.
     #[error(
         "the length of {input} is not known, and belongs into the header, which comes first in \
