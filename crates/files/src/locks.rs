@@ -189,7 +189,10 @@ impl MetadataLock {
                 optional(lock_node(file, how), || false)?
             },
             _named: match lock_name(file).map_err(LockError::Io)? {
-                Some(name) => optional(lock_device(Path::new(FOLDER), &name, how), || false)?,
+                Some(name) => optional(
+                    lock_stand_in(Path::new(FOLDER), &name, how, PATIENCE),
+                    || false,
+                )?,
                 None => None,
             },
         })
@@ -207,7 +210,7 @@ impl MetadataLock {
             _node: optional(lock_node(file, how), || is_needed(Lock::Node))?,
             _named: match lock_name(file).map_err(LockError::Io)? {
                 Some(name) => {
-                    let lock = lock_device(Path::new(FOLDER), &name, how);
+                    let lock = lock_stand_in(Path::new(FOLDER), &name, how, PATIENCE);
                     optional(lock, || is_needed(Lock::Named))?
                 }
                 None => None,
@@ -263,12 +266,17 @@ fn lock_node(file: &File, how: FlockArg) -> Result<Flock<File>, LockError> {
     patiently(|| flock(file.try_clone()?, how), PATIENCE, missing)
 }
 
-fn lock_device(folder: &Path, name: &str, how: FlockArg) -> Result<NamedLock, LockError> {
+fn lock_stand_in(
+    folder: &Path,
+    name: &str,
+    how: FlockArg,
+    patience: Duration,
+) -> Result<NamedLock, LockError> {
     let missing = |source| LockError::Missing {
         what: folder.join(name).display().to_string(),
         source,
     };
-    patiently(|| lock_named(folder, name, how), PATIENCE, missing)
+    patiently(|| lock_named(folder, name, how), patience, missing)
 }
 
 /// Tries again while another program has the lock, for `patience` at most.
@@ -291,6 +299,10 @@ fn patiently<T>(
     }
 }
 
+/// How long the lock on a re-encryption is waited for: a reader that releases it has it
+/// exclusively for a moment.
+const MOMENT: Duration = Duration::from_millis(200);
+
 /// cryptsetup's lock on the re-encryption of a volume, shared with other readers and held
 /// until dropped. cryptsetup has it exclusively while it re-encrypts, and does not wait.
 #[derive(Debug)]
@@ -299,28 +311,25 @@ pub struct ReencryptionLock {
 }
 
 impl ReencryptionLock {
-    /// The lock for the volume with this UUID; `None` when a re-encryption has it.
-    /// Without an effect for users other than root, who cannot have it.
+    /// The lock for the volume with this UUID. Without an effect for users other than root, who
+    /// cannot have it.
     ///
     /// # Errors
-    /// Those of the system.
-    pub fn acquire(uuid: &str) -> io::Result<Option<Self>> {
+    /// [`LockError::Held`] when a re-encryption has it, and those of the system.
+    pub fn acquire(uuid: &str) -> Result<Self, LockError> {
         Self::within(Path::new(FOLDER), uuid)
     }
 
-    fn within(folder: &Path, uuid: &str) -> io::Result<Option<Self>> {
-        let none = Self { _held: None };
+    fn within(folder: &Path, uuid: &str) -> Result<Self, LockError> {
         // It becomes the name of a file.
         if !uuid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
-            return Ok(Some(none));
+            return Ok(Self { _held: None });
         }
         let name = format!("LN_LUKS2-reencryption-{uuid}");
-        match lock_named(folder, &name, FlockArg::LockSharedNonblock) {
-            Ok(held) => Ok(Some(Self { _held: Some(held) })),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(e) if is_missing(&e) => Ok(Some(none)),
-            Err(e) => Err(e),
-        }
+        let lock = lock_stand_in(folder, &name, FlockArg::LockSharedNonblock, MOMENT);
+        Ok(Self {
+            _held: optional(lock, || false)?,
+        })
     }
 }
 
@@ -413,8 +422,6 @@ mod tests {
 
     use super::*;
     use crate::testing::alone;
-
-    const MOMENT: Duration = Duration::from_millis(50);
 
     fn opened(path: &Path) -> File {
         OpenOptions::new()
@@ -582,7 +589,7 @@ mod tests {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let uuid = "11111111-2222-4333-8444-555555555555";
-        let lock = || ReencryptionLock::within(folder.path(), uuid).unwrap();
+        let lock = || ReencryptionLock::within(folder.path(), uuid);
         let path = folder.path().join(format!("LN_LUKS2-reencryption-{uuid}"));
         let file = opened_new(&path);
         let (first, second) = (lock().unwrap(), lock().unwrap());
@@ -593,17 +600,29 @@ mod tests {
         assert!(!path.exists(), "the last lock takes the file with it");
         let file = opened_new(&path);
         file.try_lock().unwrap();
-        assert!(lock().is_none(), "it does not wait");
+        assert!(matches!(lock(), Err(LockError::Held(MOMENT))));
         file.unlock().unwrap();
-        assert!(lock().is_some());
+        lock().unwrap();
         // No name of a file elsewhere.
-        let uuid = "../../elsewhere";
-        assert!(
-            ReencryptionLock::within(folder.path(), uuid)
-                .unwrap()
-                .is_some()
-        );
+        ReencryptionLock::within(folder.path(), "../../elsewhere").unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    /// A reader that releases it has it exclusively for a moment.
+    #[test]
+    fn a_reencryption_lock_that_is_held_for_a_moment_is_waited_for() {
+        let _alone = alone();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("LN_LUKS2-reencryption-1");
+        let file = opened_new(&path);
+        file.try_lock().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(MOMENT / 4);
+                drop(file);
+            });
+            ReencryptionLock::within(folder.path(), "1").unwrap();
+        });
     }
 
     #[test]
@@ -611,7 +630,14 @@ mod tests {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("L_7:0");
-        let lock = || lock_device(folder.path(), "L_7:0", FlockArg::LockExclusiveNonblock);
+        let lock = || {
+            lock_stand_in(
+                folder.path(),
+                "L_7:0",
+                FlockArg::LockExclusiveNonblock,
+                PATIENCE,
+            )
+        };
         let first = lock().unwrap();
         let (sender, receiver) = mpsc::channel();
         thread::scope(|scope| {

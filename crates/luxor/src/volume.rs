@@ -13,8 +13,8 @@ use std::{
 
 use luxor_engine::{Backend, SecretBytes};
 use luxor_files::{
-    Input, MetadataChange, PipedHeader, Role, Unusable, lock_to_read,
-    locks::{Lock, ReencryptionLock},
+    Input, MetadataChange, NotLocked, PipedHeader, Role, Unusable, lock_to_read,
+    locks::{Lock, LockError, ReencryptionLock},
     path_name,
 };
 use luxor_luks::{
@@ -254,12 +254,15 @@ impl Volume {
             return Ok(None);
         }
         match ReencryptionLock::acquire(self.header.uuid()) {
-            Ok(Some(lock)) => Ok(Some(lock)),
-            Ok(None) => Err(Error::new(
+            Ok(lock) => Ok(Some(lock)),
+            Err(LockError::Held(_)) => Err(Error::new(
                 ErrorClass::Busy,
                 format!("{}: cryptsetup is re-encrypting it just now", self.name()),
             )),
-            Err(error) => Err(Error::io(format!("cannot lock {}", self.name()), &error)),
+            Err(source) => {
+                let path = self.path.clone();
+                Err(NotLocked { path, source }.into())
+            }
         }
     }
 
