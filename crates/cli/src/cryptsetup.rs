@@ -43,6 +43,7 @@ const OPTIONS: &[Known] = &[
     known("debug-json", None, false),
     known("disable-external-tokens", None, false),
     known("disable-keyring", None, false),
+    known("disable-locks", None, false),
     known("dump-json-metadata", None, false),
     known("dump-master-key", None, false),
     known("dump-volume-key", None, false),
@@ -538,8 +539,14 @@ impl<'a> Ours<'a> {
             ours.words.push("--verbose".into());
         }
         // Where something asks: see `confirmed`.
-        ours.ignored(&["batch-mode", "debug", "debug-json", "help", "verbose"])
-            .same(&["header", "progress-json"])
+        let ours = ours
+            .ignored(&["batch-mode", "debug", "debug-json", "help", "verbose"])
+            .same(&["header", "progress-json"]);
+        match command {
+            // What only reads does without a lock that it cannot have.
+            "dump" | "is-luks" | "uuid" => ours.ignored(&["disable-locks"]),
+            _ => ours.same(&["disable-locks"]),
+        }
     }
 
     /// Options that mean the same under the same name.

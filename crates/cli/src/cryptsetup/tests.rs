@@ -170,7 +170,23 @@ fn options_are_read_as_cryptsetup_reads_them() {
         // General options of ours.
         (
             "luxor --disable-locks luksRemoveKey --engine=auto v",
-            "luxor key remove --disable-locks --engine=auto -- v",
+            "luxor key remove --engine=auto --disable-locks -- v",
+        ),
+        (
+            "luxor luksHeaderBackup --disable-locks v --header-backup-file b",
+            "luxor header backup --disable-locks -- v b",
+        ),
+        // A line that only reads has no use for it.
+        ("luxor luksDump --disable-locks v", "luxor dump -- v"),
+        ("luxor --disable-locks luksUUID v", "luxor uuid -- v"),
+        ("luxor isLuks v --disable-locks", "luxor is-luks -- v"),
+        (
+            "luxor luksUUID --disable-locks --uuid X v",
+            "luxor config --disable-locks --uuid=X -- v",
+        ),
+        (
+            "luxor open --test-passphrase --disable-locks v",
+            "luxor key test --disable-locks -- v",
         ),
         ("luxor luksAddKey -?", "luxor key add --help"),
     ] {
