@@ -7,7 +7,7 @@
 //! | say which engine and how many threads, and hear warnings and progress | [`Context`], [`Events`] |
 //! | encrypt a file or a stream into a new volume | [`encrypt`] |
 //! | decrypt a volume into a file or a stream | [`decrypt`] |
-//! | make an empty volume | [`format`] |
+//! | make an empty volume | [`format`](fn@format) |
 //! | open a volume, unlock it, and find its data | [`Volume`], [`Secrets`] |
 //! | give out its plaintext as a disk | [`Export`] |
 //! | change its metadata under its locks | [`Volume::change`] |

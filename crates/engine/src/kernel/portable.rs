@@ -429,7 +429,7 @@ impl Vector for Blocks {
         // SAFETY: the caller lets 64 bytes be written.
         unsafe {
             p.cast::<[u128; 4]>()
-                .write_unaligned(self.each(u128::to_le).0)
+                .write_unaligned(self.each(u128::to_le).0);
         }
     }
 
