@@ -428,8 +428,10 @@ impl Drop for Leave<'_> {
         let mut clients = self.server.lock();
         clients.present.remove(&self.id);
         let idle = clients.present.is_empty();
+        let is_served = |client: &Client| matches!(client, Client::Served(_));
+        let served = clients.present.values().any(is_served);
         drop(clients);
-        if idle {
+        if !served {
             // The next client may come in days, and the buffers hold plaintext.
             self.server.service.buffers().clear();
         }
@@ -620,7 +622,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_are_wiped_when_the_last_client_has_left() {
+    fn buffers_are_wiped_when_the_last_served_client_has_left() {
         let part = Part {
             offset: 0,
             len: 512,
@@ -633,9 +635,21 @@ mod tests {
         let mut buffer = buffers.take(1).unwrap();
         buffer[0] = 7;
         buffers.give_back(buffer);
+        let channel = || Arc::new(UnixStream::pair().unwrap().0);
+        let agreed = Agreed {
+            size: 512,
+            flags: TransmissionFlags::HAS_FLAGS,
+            structured_replies: false,
+            base_allocation: false,
+        };
         for id in 0..2 {
-            server.lock().present.insert(id, Client::Leaving);
+            let connection = Connection::new(channel(), agreed, Arc::clone(&server.service));
+            let client = Client::Served(connection);
+            server.lock().present.insert(id, client);
         }
+        // This one may need half a minute yet.
+        let new = Client::New(channel(), Instant::now());
+        server.lock().present.insert(2, new);
         for (id, expected) in [(0, 7), (1, 0)] {
             let stop = Stop::new().unwrap();
             drop(Leave {
