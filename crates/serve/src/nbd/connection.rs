@@ -51,7 +51,15 @@ const UNDER_WAY: usize = 32 << 20;
 /// With so many bytes a second core is worth its waking.
 const WORTH_A_CALL: usize = 128 << 10;
 
-/// For how long after [`Connection::stop`] requests are begun. Those that had come are
+/// A thread writes this many bytes of zeros before it looks again whether the last call is over.
+/// Up to eight threads of each client do so.
+const ZEROES: usize = 1 << 20;
+
+/// The same for discards and hints, which take the system less time. A device leaves a block as it
+/// is when a discard covers a part of it only, so discards are cut into few pieces.
+const HINTS: usize = 64 << 20;
+
+/// For how long after [`Connection::stop`] requests, and parts of long ones, are begun. Those that had come are
 /// there at once; but over TCP others follow, for as long as the client likes, and a full
 /// inbox has thousands, each of which may take long. What is left then gets no answer, not
 /// even `NBD_ESHUTDOWN`: qemu and the kernel send requests without an answer again when they
@@ -111,6 +119,12 @@ impl Roles {
             self.worked = self.worked_since_stop();
         }
         self.working -= 1;
+    }
+
+    /// Whether nothing is begun any more.
+    fn last_call_is_over(&self) -> bool {
+        self.stopped
+            .is_some_and(|stopped| stopped.elapsed() >= LAST_CALL)
     }
 
     /// For how long threads have waited for the disk since [`Connection::stop`].
@@ -191,7 +205,7 @@ impl Connection {
             && let [entry] = &mut batch.entries[..]
             && entry.request.command == Command::Write
         {
-            for (offset, len) in pieces(&entry.request) {
+            for (offset, len) in pieces(&entry.request, FLOOR) {
                 let piece = &mut buffer[..len];
                 inbox.fill(channel, piece)?;
                 // After a failure the rest is only received.
@@ -276,9 +290,7 @@ impl Connection {
             if roles.under_way < UNDER_WAY
                 && let Some(inbox) = roles.inbox.take()
             {
-                let stopped = roles.stopped;
-                let heard = stopped.is_none_or(|stopped| stopped.elapsed() < LAST_CALL);
-                return heard.then_some(inbox);
+                return (!roles.last_call_is_over()).then_some(inbox);
             }
             roles.parked += 1;
             roles = self
@@ -373,7 +385,7 @@ impl Connection {
         let structured = self.agreed.structured_replies;
         let in_chunks = structured && !request.flags.contains(CommandFlags::DF);
         let end = request.offset + u64::from(request.len);
-        for (offset, len) in pieces(&request) {
+        for (offset, len) in pieces(&request, FLOOR) {
             let piece = &mut buffer[..len];
             self.lock().begin_work();
             let read = transfer_one(disk, offset, TransferData::Read(piece));
@@ -405,26 +417,44 @@ impl Connection {
         Ok(())
     }
 
+    /// Does what may be long, and ends it when the last call is over.
+    fn in_steps(
+        &self,
+        request: &Request,
+        work: impl Fn(&Disk, u64, u64) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        let most = match request.command {
+            Command::WriteZeroes => ZEROES,
+            _ => HINTS,
+        };
+        for (offset, len) in pieces(request, most) {
+            if self.lock().last_call_is_over() {
+                return Err(Failure::Late);
+            }
+            work(self.service.disk(), offset, len as u64).map_err(Failure::Failed)?;
+        }
+        Ok(())
+    }
+
     /// Does what is no transfer, and appends the reply. Returns whether all is well.
     fn reply(&self, replies: &mut Replies, entry: &Entry, outcome: Result<(), Failure>) -> bool {
         let request = &entry.request;
         let disk = self.service.disk();
-        let (offset, len) = (request.offset, u64::from(request.len));
+        let offset = request.offset;
         let outcome = outcome.and_then(|()| {
-            let done = match request.command {
-                Command::Flush => disk.flush(),
-                Command::Cache => disk.will_need(offset, len),
-                Command::Trim => disk.discard(offset, len),
-                Command::WriteZeroes => disk.write_zeroes(offset, len),
+            match request.command {
+                Command::Flush => disk.flush().map_err(Failure::Failed)?,
+                Command::Cache => self.in_steps(request, Disk::will_need)?,
+                Command::Trim => self.in_steps(request, Disk::discard)?,
+                Command::WriteZeroes => self.in_steps(request, Disk::write_zeroes)?,
                 _ => return Ok(()),
-            };
-            let done = match request.command {
+            }
+            match request.command {
                 Command::Trim | Command::WriteZeroes if is_fua(request) => {
-                    done.and_then(|()| disk.flush())
+                    disk.flush().map_err(Failure::Failed)
                 }
-                _ => done,
-            };
-            done.map_err(Failure::Failed)
+                _ => Ok(()),
+            }
         });
         let succeeded = outcome.is_ok();
         match outcome {
@@ -464,6 +494,7 @@ impl Connection {
                 let value = ErrorValue::from(error);
                 reply::error(&mut bytes, agreed, cookie, value, &error.to_string());
             }
+            Failure::Late => return,
         }
         replies.push(&bytes, 0..0);
     }
@@ -498,17 +529,19 @@ pub enum Failure {
     Refused(Refusal),
     /// The disk could not do it.
     Failed(io::Error),
+    /// It was not done when the time of the last call was over, and gets no answer.
+    Late,
 }
 
-/// What a request that does not fit the floor is cut into: offsets and lengths. They end
-/// where sectors end, so that none is read and written twice.
-fn pieces(request: &Request) -> impl Iterator<Item = (u64, usize)> + use<> {
+/// What a long request is cut into: offsets and lengths of at most `most`, which is a multiple
+/// of all sectors. They end where sectors end, so that none is read and written twice.
+fn pieces(request: &Request, most: usize) -> impl Iterator<Item = (u64, usize)> + use<> {
     let mut at = request.offset;
     let end = at + u64::from(request.len);
     std::iter::from_fn(move || {
         let offset = at;
-        at = end.min((offset / FLOOR as u64 + 1) * FLOOR as u64);
-        let len = usize::try_from(at - offset).expect("no longer than the floor");
+        at = end.min((offset / most as u64 + 1) * most as u64);
+        let len = usize::try_from(at - offset).expect("no longer than `most`");
         (len > 0).then_some((offset, len))
     })
 }

@@ -660,22 +660,23 @@ fn who_takes_replies_slowly_holds_up_no_stop() {
     }
 }
 
-/// Storage whose writes take long, one after the other.
-struct SlowWrites(Mutex<MemoryStorage>);
+/// Storage of this length whose writes take long, one after the other.
+struct SlowWrites(u64, Mutex<()>);
 
 impl Storage for SlowWrites {
     fn len(&self) -> io::Result<u64> {
-        self.0.lock().unwrap().len()
+        Ok(self.0)
     }
 
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.0.lock().unwrap().read_exact_at(buf, offset)
+    fn read_exact_at(&self, buf: &mut [u8], _offset: u64) -> io::Result<()> {
+        buf.fill(0);
+        Ok(())
     }
 
-    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        let memory = self.0.lock().unwrap();
+    fn write_all_at(&self, _buf: &[u8], _offset: u64) -> io::Result<()> {
+        let _alone = self.1.lock().unwrap();
         thread::sleep(Duration::from_millis(10));
-        memory.write_all_at(buf, offset)
+        Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -687,7 +688,7 @@ impl Storage for SlowWrites {
 #[test]
 fn a_full_inbox_holds_up_no_stop() {
     const ALL: usize = 6000;
-    let storage = SlowWrites(Mutex::new(MemoryStorage::new(vec![0; 8192])));
+    let storage = SlowWrites(8192, Mutex::default());
     let mut session = Session::new(Arc::new(storage), false);
     let requests = request(1, WRITE_ZEROES, 0, 0, 4096).repeat(ALL);
     session.client.write_all(&requests).unwrap();
@@ -705,6 +706,21 @@ fn a_full_inbox_holds_up_no_stop() {
     // What was begun in the time of the last call was done and answered.
     assert!(replies.len() % 16 == 0 && replies.len() < 16 * ALL);
     assert!(replies.len() >= 16 * 10, "{} bytes", replies.len());
+}
+
+/// One request that would take three minutes.
+#[test]
+fn a_long_request_holds_up_no_stop() {
+    let storage = SlowWrites(1 << 30, Mutex::default());
+    let mut session = Session::new(Arc::new(storage), false);
+    session.send(WRITE_ZEROES, 0, 0, 1 << 30);
+    while session.connection.lock().turns == 0 {
+        thread::yield_now();
+    }
+    see_off(&mut session, Duration::from_secs(1));
+    let mut rest = Vec::new();
+    session.client.read_to_end(&mut rest).unwrap();
+    assert!(rest.is_empty(), "it is not done: {rest:?}");
 }
 
 /// A client that takes no replies keeps no more of the memory than it may.
