@@ -41,20 +41,23 @@ use std::{
 
 use fuser::{
     Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr, ReplyData,
+    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyData,
     ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, Session,
-    SessionACL, SessionUnmounter, TimeOrNow, WriteFlags,
+    SessionACL, TimeOrNow, WriteFlags,
 };
 use luxor_engine::Buffer;
 use luxor_sector::Disk;
 use nix::{
     fcntl::{FallocateFlags, OFlag},
     libc::ECONNABORTED,
-    mount::{MntFlags, umount2},
     unistd::{getegid, geteuid},
 };
 
 use crate::stats::{Done, Operation, Stats};
+
+mod mounting;
+
+pub use mounting::Unmounter;
 
 /// The longest read and write that the kernel sends: what it takes by default.
 pub const MAX_REQUEST: u32 = 1 << 20;
@@ -138,13 +141,13 @@ pub struct MountOptions {
     pub allow_other: bool,
 }
 
-/// A mounted disk; dropping it unmounts.
+/// A mounted disk. Dropping it does not unmount: see [`Unmounter`].
 #[derive(Debug)]
 pub struct Mounted {
     session: Session<OneFile>,
     disk: Arc<Disk>,
     stats: Arc<Stats>,
-    folder: PathBuf,
+    unmounter: Unmounter,
 }
 
 impl Mounted {
@@ -160,18 +163,6 @@ impl Mounted {
     ) -> Result<Self, MountError> {
         let folder = point.folder;
         let mut config = Config::default();
-        config.mount_options = vec![
-            MountOption::FSName(plain(&options.source)),
-            // The library's own option for it is heard by `fusermount3` only.
-            MountOption::CUSTOM("subtype=luxor".to_owned()),
-            MountOption::DefaultPermissions,
-            MountOption::NoDev,
-            MountOption::NoSuid,
-            MountOption::NoExec,
-        ];
-        if disk.is_read_only() {
-            config.mount_options.push(MountOption::RO);
-        }
         config.acl = match options.allow_other {
             true => SessionACL::All,
             false => SessionACL::Owner,
@@ -180,23 +171,25 @@ impl Mounted {
         config.n_threads = Some((2 * cores).clamp(*THREADS.start(), *THREADS.end()));
         let file = OneFile::new(disk.clone(), options.name.clone());
         let stats = file.stats.clone();
-        let session =
-            Session::new(file, &folder, &config).map_err(|error| refused(&folder, &error))?;
+        let failed = |error| refused(&folder, &error);
+        let fuse = mounting::mount(&folder, options, disk.is_read_only()).map_err(failed)?;
+        let unmounter = Unmounter::new(&fuse, folder.clone()).map_err(failed)?;
+        let session = Session::from_fd(file, fuse, config.acl, config).map_err(|error| {
+            let _ = unmounter.unmount();
+            failed(error)
+        })?;
         Ok(Self {
             session,
             disk,
             stats,
-            folder,
+            unmounter,
         })
     }
 
-    /// What unmounts it, from any thread.
+    /// What unmounts it.
     #[must_use]
-    pub fn unmounter(&mut self) -> Unmounter {
-        Unmounter {
-            session: self.session.unmount_callable(),
-            folder: self.folder.clone(),
-        }
+    pub fn unmounter(&self) -> Unmounter {
+        self.unmounter.clone()
     }
 
     /// What it has done so far. Here a request's time ends before its reply.
@@ -219,42 +212,6 @@ impl Mounted {
             ended => ended,
         }
     }
-}
-
-/// Unmounts a [`Mounted`].
-#[derive(Debug)]
-pub struct Unmounter {
-    session: SessionUnmounter,
-    folder: PathBuf,
-}
-
-impl Unmounter {
-    /// Takes the folder off the file system. Who has the file open keeps it, and only when
-    /// the last one has closed it does [`Mounted::serve`] return. Does nothing when it is
-    /// unmounted already.
-    ///
-    /// # Errors
-    /// Those of the system.
-    pub fn unmount(&mut self) -> io::Result<()> {
-        match self.session.unmount() {
-            // Root's way; `fusermount3` is always asked for this one.
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                let flags = MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW;
-                Ok(umount2(&self.folder, flags)?)
-            }
-            result => result,
-        }
-    }
-}
-
-/// Without what would end an option or hide in a list.
-fn plain(source: &OsStr) -> String {
-    let shown = |c: char| match c {
-        ',' | '\\' => '_',
-        c if c.is_control() => '_',
-        c => c,
-    };
-    source.to_string_lossy().chars().map(shown).collect()
 }
 
 fn refused(folder: &Path, error: &io::Error) -> MountError {
@@ -733,11 +690,5 @@ mod tests {
                 "{name:?}: {error}"
             );
         }
-    }
-
-    #[test]
-    fn no_source_ends_an_option() {
-        let source = OsStr::new("disk,allow_other\\,suid\n");
-        assert_eq!(plain(source), "disk_allow_other__suid_");
     }
 }

@@ -6,7 +6,7 @@ use std::{
     io,
     os::unix::ffi::OsStrExt,
     path::Path,
-    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    sync::mpsc::{self, RecvTimeoutError},
     thread,
     time::Duration,
 };
@@ -16,7 +16,6 @@ use luxor_serve::fuse::{FileName, MountError, MountOptions, MountPoint, Mounted,
 
 use crate::{
     args::MountArgs,
-    console::Console,
     context::Context,
     error::{Error, ErrorClass, Result},
     export,
@@ -54,46 +53,56 @@ pub fn run(args: &MountArgs, context: &Context) -> Result<()> {
         // Nobody listens any more once all is over.
         let _ = stop.send(());
     });
-    let mut mounted = unblocked(|| Mounted::new(export.disk.clone(), point, &options))
+    let mounted = unblocked(|| Mounted::new(export.disk.clone(), point, &options))
         .map_err(|error| refused(&error))?;
-    let telling = Telling::begin(&args.stats, &page, mounted.stats(), &export.disk)?;
     let unmounter = mounted.unmounter();
-    let (end, ended) = mpsc::channel();
-    let shown = path_name(&file);
-    let console = context.console;
-    let said = format!("{shown} is still in use: this ends when nobody has it open any more");
-    thread::Builder::new()
-        .name("unmount".into())
-        .spawn(move || {
-            if stopped.recv().is_ok() {
-                unmount(unmounter, &ended, &said, console);
-            }
+    let serve = || {
+        let telling = Telling::begin(&args.stats, &page, mounted.stats(), &export.disk)?;
+        let unmounter = mounted.unmounter();
+        let (end, ended) = mpsc::channel::<()>();
+        let shown = path_name(&file);
+        let console = context.console;
+        let said = format!("{shown} is still in use: this ends when nobody has it open any more");
+        thread::Builder::new()
+            .name("unmount".into())
+            .spawn(move || {
+                if stopped.recv().is_ok() {
+                    if let Err(error) = unmount(&unmounter) {
+                        console.warn(error.message());
+                    } else if ended.recv_timeout(SOON) == Err(RecvTimeoutError::Timeout) {
+                        console.warn(&said);
+                    }
+                }
+            })
+            .map_err(|error| Error::io("cannot start a thread", &error))?;
+        console.tell(format!(
+            "the plaintext is {shown} until {} is unmounted",
+            path_name(&args.folder)
+        ));
+        telling.announce(console);
+        let served = mounted.serve();
+        drop((telling, end));
+        served.map_err(|error| {
+            Error::io(
+                format!("{}: what was written may be lost", export.name),
+                &error,
+            )
         })
-        .map_err(|error| Error::io("cannot start a thread", &error))?;
-    context.console.tell(format!(
-        "the plaintext is {shown} until {} is unmounted",
-        path_name(&args.folder)
-    ));
-    telling.announce(context.console);
-    let served = mounted.serve();
-    drop((telling, end));
-    served.map_err(|error| {
-        Error::io(
-            format!("{}: what was written may be lost", export.name),
-            &error,
-        )
-    })
+    };
+    let served = serve();
+    // After an error it may be mounted yet.
+    if let Err(error) = unmount(&unmounter) {
+        context.console.warn(error.message());
+    }
+    served
 }
 
-fn unmount(mut unmounter: Unmounter, ended: &Receiver<()>, still_used: &str, console: Console) {
-    /// What takes no longer is not worth a word.
-    const SOON: Duration = Duration::from_secs(1);
+/// What takes no longer is not worth a word.
+const SOON: Duration = Duration::from_secs(1);
 
-    if let Err(error) = unblocked(|| unmounter.unmount()) {
-        console.warn(Error::io("cannot unmount", &error).message());
-    } else if ended.recv_timeout(SOON) == Err(RecvTimeoutError::Timeout) {
-        console.warn(still_used);
-    }
+fn unmount(unmounter: &Unmounter) -> Result<()> {
+    let unmounted = unblocked(|| unmounter.unmount());
+    unmounted.map_err(|error| Error::io("cannot unmount", &error))
 }
 
 /// The volume's name, without `.luks`.

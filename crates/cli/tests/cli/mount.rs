@@ -5,11 +5,12 @@ use std::{
     fs::{self, File, Permissions},
     io::{self, BufRead, BufReader, Read},
     os::unix::{
-        fs::{FileExt, PermissionsExt},
+        fs::{FileExt, PermissionsExt, chown},
         process::CommandExt,
     },
     path::PathBuf,
     process::{Child, ChildStderr, Command, Stdio},
+    sync::{Mutex, PoisonError},
     time::Instant,
 };
 
@@ -140,6 +141,29 @@ fn the_plaintext_is_a_file_until_it_is_unmounted() {
         assert_eq!(mounted.end(), (Some(0), String::new()));
         assert_eq!(fs::read_dir(folder.join("dir")).unwrap().count(), 0);
     }
+}
+
+#[test]
+fn what_is_below_a_mount_is_not_unmounted_with_it() {
+    let folder = prepared();
+    let dir = folder.join("dir");
+    let mount_memory = || {
+        tool(
+            "mount",
+            ["-ttmpfs".as_ref(), "tmpfs".as_ref(), dir.as_os_str()],
+        )
+    };
+    let is_mounted = || {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        mounts.contains(&format!("tmpfs {} tmpfs", dir.display()))
+    };
+    // Somebody else unmounts it. A process that another test is just starting may have it open.
+    mount_memory();
+    let mut mounted = Mounted::new(&folder, "photos.tar.luks dir");
+    tool("umount", ["--lazy".as_ref(), dir.as_os_str()]);
+    assert_eq!(mounted.child.wait().unwrap().code(), Some(0));
+    assert!(is_mounted(), "what is below");
+    drop(mounted);
 }
 
 #[test]
@@ -309,6 +333,9 @@ impl Fuse {
     }
 }
 
+/// One test at a time changes the mode.
+static FUSE_MODE: Mutex<()> = Mutex::new(());
+
 impl Drop for Fuse {
     fn drop(&mut self) {
         // Its standard input is closed first.
@@ -316,14 +343,21 @@ impl Drop for Fuse {
     }
 }
 
-#[test]
-fn an_ordinary_user_mounts_where_the_device_allows() {
+/// [`prepared`] for an ordinary user.
+fn prepared_for_nobody() -> Folder {
     let folder = prepared();
     folder.open_to_everybody();
     // What is the user's own: fusermount3 mounts on nothing else.
     for name in ["key", "photos.tar.luks", "dir"] {
-        std::os::unix::fs::chown(folder.join(name), Some(65534), Some(65534)).unwrap();
+        chown(folder.join(name), Some(65534), Some(65534)).unwrap();
     }
+    folder
+}
+
+#[test]
+fn an_ordinary_user_mounts_where_the_device_allows() {
+    let _alone = FUSE_MODE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = prepared_for_nobody();
     let before = fs::metadata(FUSE).unwrap().permissions().mode();
     {
         let _fuse = Fuse::with_mode(0o600);

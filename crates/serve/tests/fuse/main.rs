@@ -300,7 +300,7 @@ fn direct_and_synchronous_files_work_too() {
 #[test]
 fn who_has_the_file_open_keeps_it() {
     let (_, disk) = disk(LEN, SectorSize::B512, false);
-    let mut mount = Mount::new(disk.clone());
+    let mount = Mount::new(disk.clone());
     let file = mount.open();
     mount.unmounter.unmount().unwrap();
     mount.unmounter.unmount().unwrap();
@@ -363,7 +363,7 @@ impl Mount {
             allow_other: false,
         };
         let point = MountPoint::new(folder.path()).unwrap();
-        let mut mounted = Mounted::new(disk.clone(), point, &options).unwrap();
+        let mounted = Mounted::new(disk.clone(), point, &options).unwrap();
         Self {
             folder,
             disk,
@@ -382,7 +382,7 @@ impl Mount {
         file.unwrap_or_else(|e| panic!("{}: {e}", path.display()))
     }
 
-    fn unmount(mut self) -> io::Result<()> {
+    fn unmount(self) -> io::Result<()> {
         self.unmounter.unmount().unwrap();
         self.ended()
     }
