@@ -3,7 +3,7 @@
 
 use std::{
     ffi::OsStr,
-    io,
+    io, mem,
     os::unix::ffi::OsStrExt,
     path::Path,
     sync::mpsc::{self, RecvTimeoutError},
@@ -48,11 +48,15 @@ pub fn run(args: &MountArgs, context: &Context) -> Result<()> {
     let export = export::open(&args.export, context)?;
 
     let (stop, stopped) = mpsc::channel();
+    let stop_on_signal = move || {
+        let stop = stop.clone();
+        StopOnSignal::new(move || {
+            // Nobody listens any more once all is over.
+            let _ = stop.send(());
+        })
+    };
     // It may come before there is anything to unmount.
-    let _signals = StopOnSignal::new(move || {
-        // Nobody listens any more once all is over.
-        let _ = stop.send(());
-    });
+    let _signals = stop_on_signal();
     let mounted = unblocked(|| Mounted::new(export.disk.clone(), point, &options))
         .map_err(|error| refused(&error))?;
     let unmounter = mounted.unmounter();
@@ -66,8 +70,10 @@ pub fn run(args: &MountArgs, context: &Context) -> Result<()> {
         thread::Builder::new()
             .name("unmount".into())
             .spawn(move || {
-                if stopped.recv().is_ok() {
+                while stopped.recv().is_ok() {
                     if let Err(error) = unmount(&unmounter) {
+                        // The next signal tries again. `_signals` ends this one too.
+                        mem::forget(stop_on_signal());
                         console.warn(error.message());
                     } else if ended.recv_timeout(SOON) == Err(RecvTimeoutError::Timeout) {
                         console.warn(&said);

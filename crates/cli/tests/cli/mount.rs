@@ -4,6 +4,7 @@
 use std::{
     fs::{self, File, Permissions},
     io::{self, BufRead, BufReader, Read},
+    net::TcpListener,
     os::unix::{
         fs::{FileExt, PermissionsExt, chown},
         process::CommandExt,
@@ -144,7 +145,7 @@ fn the_plaintext_is_a_file_until_it_is_unmounted() {
 }
 
 #[test]
-fn what_is_below_a_mount_is_not_unmounted_with_it() {
+fn what_is_below_or_above_a_mount_is_not_unmounted_with_it() {
     let folder = prepared();
     let dir = folder.join("dir");
     let mount_memory = || {
@@ -164,6 +165,17 @@ fn what_is_below_a_mount_is_not_unmounted_with_it() {
     assert_eq!(mounted.child.wait().unwrap().code(), Some(0));
     assert!(is_mounted(), "what is below");
     drop(mounted);
+
+    let mut mounted = Mounted::new(&folder, "photos.tar.luks dir");
+    mount_memory();
+    mounted.send(Signal::SIGTERM);
+    let mut line = String::new();
+    mounted.stderr.read_line(&mut line).unwrap();
+    assert!(line.contains("cannot unmount"), "{line}");
+    assert!(is_mounted(), "what is above");
+    tool("umount", [&dir]);
+    mounted.send(Signal::SIGTERM);
+    assert_eq!(mounted.end(), (Some(0), String::new()));
 }
 
 #[test]
@@ -352,6 +364,62 @@ fn prepared_for_nobody() -> Folder {
         chown(folder.join(name), Some(65534), Some(65534)).unwrap();
     }
     folder
+}
+
+#[test]
+fn fusermount3_unmounts_once_and_may_fail() {
+    let _alone = FUSE_MODE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = prepared_for_nobody();
+    // Writes down which signals are blocked in it when it unmounts. Not with dash, which
+    // unblocks all.
+    let program = r#"#!/bin/bash
+        if [ "$1" = -u ]; then
+            grep SigBlk /proc/self/status >>log
+            [ ! -e deny ] || { echo 'not now' >&2; exit 1; }
+        fi
+        exec fusermount3 "$@""#;
+    folder.write("program", program);
+    fs::set_permissions(folder.join("program"), Permissions::from_mode(0o755)).unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let line = r#"
+        export FUSERMOUNT_PATH=./program
+        mkfifo line
+        start() {
+            $luxor mount --key-file key photos.tar.luks dir 2>line &
+            exec 3<line
+            read -r words <&3
+        }
+        start
+        fusermount3 -u dir
+        wait $!
+        [ ! -e log ] || echo 'again'
+
+        start
+        touch deny
+        kill -TERM $!
+        read -r words <&3
+        echo "$words"
+        rm deny
+        ls dir
+        kill -TERM $!
+        wait $!
+
+        $luxor mount --metrics-listen ADDRESS --key-file key photos.tar.luks dir 2>&1
+        ls dir
+        cat log
+        grep SigBlk /proc/self/status"#;
+    let line = line.replace("ADDRESS", &taken.local_addr().unwrap().to_string());
+    let _fuse = Fuse::with_mode(0o666);
+    let outcome = as_nobody(&line, folder.path());
+    let lines: Vec<_> = outcome.text().lines().collect();
+    assert_eq!(lines.len(), 7, "{outcome:?}");
+    assert_eq!(lines[0], "luxor: warning: cannot unmount: not now");
+    assert_eq!(lines[1], "photos.tar");
+    assert!(lines[2].contains("cannot listen on"), "{outcome:?}");
+    assert!(
+        lines[3..].iter().all(|mask| *mask == lines[6]),
+        "{outcome:?}"
+    );
 }
 
 #[test]
