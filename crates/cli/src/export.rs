@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A volume whose plaintext is given out as a disk, as the command line says.
 
-mod plain;
 #[cfg(test)]
 mod tests;
 
-use luxor::{Engine, Export, ExportOptions};
-use luxor_engine::Mode;
-use luxor_files::{DataFile, locks::Access};
+use luxor::{Export, ExportOptions, PlainVolume};
+use luxor_files::DataFile;
+use luxor_sector::SectorSize;
 
 use crate::{
-    args::{AnyLuks, ExportArgs},
+    args::{AnyLuks, ExportArgs, PlainArgs},
     commands::inputs,
     context::Context,
     error::{Error, Result},
     secrets::SecretSource,
-    volume::{self, unlock},
+    volume::{self, Asking, unlock_options},
 };
 
 /// Opens what `args` name. Asks for the secret where one has to be asked for.
@@ -26,7 +25,7 @@ use crate::{
 pub fn open(args: &ExportArgs, context: &Context) -> Result<Export> {
     match args.kind.luks() {
         Some(kind) => open_luks(kind, args, context),
-        None => plain::open(args, context),
+        None => open_plain(args, context),
     }
 }
 
@@ -36,13 +35,10 @@ fn open_luks(kind: AnyLuks, args: &ExportArgs, context: &Context) -> Result<Expo
             "{option} is for --type plain: of a LUKS volume the header says it"
         )));
     }
-    let engine = Engine::select(&context.library, Mode::Xts)?;
-    let data = DataFile::open(&args.volume, access(args))?;
+    let options = options(args);
+    let data = DataFile::open(&args.volume, options.access())?;
     let secrets = SecretSource::new(context, &inputs("VOLUME", &args.volume, context))?;
-    let input = data.input()?;
-    let volume = volume::open(input, context)?;
-
-    // What is wrong with the volume is told before the secret is asked for.
+    let volume = volume::open(data.input()?, context)?;
     let version = volume.header.version();
     if kind.version().is_some_and(|kind| kind.number() != version) {
         return Err(Error::failure(format!(
@@ -50,18 +46,83 @@ fn open_luks(kind: AnyLuks, args: &ExportArgs, context: &Context) -> Result<Expo
             volume.name()
         )));
     }
-    let options = options(args);
-    Export::check(&volume, &options)?;
-
-    let (unlocked, _) = unlock(&volume, &secrets, &*engine.backend, &args.unlock, context)?;
-    Export::of_volume(volume, &unlocked, data, &engine, &options, &context.library)
+    let secrets = Asking::new(&secrets, &args.unlock.limits);
+    let unlock = unlock_options(&args.unlock);
+    Export::open(volume, data, &secrets, &unlock, &options, &context.library)
 }
 
-fn access(args: &ExportArgs) -> Access {
-    match args.read_only {
-        true => Access::Read,
-        false => Access::Write,
+fn open_plain(args: &ExportArgs, context: &Context) -> Result<Export> {
+    check_no_header(args, context)?;
+    let volume = plain_volume(&args.plain)?;
+    let secret = || {
+        let inputs = inputs("VOLUME", &args.volume, context);
+        SecretSource::of_key(context, volume.key_len(), &inputs)?.existing(&args.volume)
+    };
+    let allow_weak_key = args.unlock.limits.allow_weak_key;
+    let (options, context) = (&options(args), &context.library);
+    Export::open_plain(
+        &args.volume,
+        &volume,
+        secret,
+        allow_weak_key,
+        options,
+        context,
+    )
+}
+
+/// Refuses what is about headers and keyslots.
+fn check_no_header(args: &ExportArgs, context: &Context) -> Result<()> {
+    let limits = &args.unlock.limits;
+    let given = [
+        ("--header", context.options.header.is_some()),
+        (
+            "--require-type",
+            context.options.policy.require_type.is_some(),
+        ),
+        (
+            "--require-cipher",
+            !context.options.policy.require_cipher.is_empty(),
+        ),
+        (
+            "--require-pbkdf",
+            !context.options.policy.require_pbkdf.is_empty(),
+        ),
+        (
+            "--header-digest",
+            context.options.policy.header_digest.is_some(),
+        ),
+        ("--key-slot", args.unlock.key_slot.is_some()),
+        ("--pbkdf-memory-limit", limits.pbkdf_memory_limit.is_some()),
+        (
+            "--pbkdf-iterations-limit",
+            limits.pbkdf_iterations_limit.is_some(),
+        ),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((option, _)) => Err(Error::failure(format!(
+            "{option} has no meaning for --type plain: there is no header"
+        ))),
     }
+}
+
+/// What the options say, or else the defaults.
+fn plain_volume(args: &PlainArgs) -> Result<PlainVolume> {
+    let default = PlainVolume::default();
+    let sector_size = match args.sector_size {
+        None => default.sector_size,
+        Some(bytes) => SectorSize::try_from(bytes)
+            .map_err(|error| Error::failure(format!("--sector-size: {error}")))?,
+    };
+    Ok(PlainVolume {
+        encryption: args.cipher.unwrap_or(default.encryption),
+        key_bits: args.key_size.unwrap_or(default.key_bits),
+        offset: args.offset.unwrap_or(default.offset),
+        size: args.size,
+        skip: args.skip.unwrap_or(default.skip),
+        sector_size,
+        iv_large_sectors: args.iv_large_sectors,
+    })
 }
 
 fn options(args: &ExportArgs) -> ExportOptions {

@@ -5,9 +5,9 @@
 use std::{borrow::Cow, fmt, io, ops::Range, sync::Arc};
 
 use luxor_sector::{MemoryStorage, Storage};
+use luxor_volume::{brief, brief_list};
 
 use crate::{
-    brief::{brief, brief_list},
     luks1_error::Luks1Error,
     luks2::{
         binary_header::{self, CopyKind},

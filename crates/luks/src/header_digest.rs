@@ -3,7 +3,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::keys::hash::HashAlgorithm;
+use luxor_volume::HashAlgorithm;
 
 /// The SHA-256 (FIPS 180-4) of the bytes that a volume's metadata were parsed from,
 /// and of no others:

@@ -64,28 +64,19 @@
 
 #![forbid(unsafe_code)]
 
+mod af;
+mod area;
 mod backup;
-mod brief;
 mod header_digest;
-mod keys;
 mod luks1;
 mod luks1_error;
 mod luks2;
 mod policy;
 mod volume;
 
+pub use area::AreaError;
 pub use backup::{BackupError, HeaderBackup, Misfit, RestoreError};
 pub use header_digest::{HeaderDigest, HeaderDigestError};
-pub use keys::area::AreaError;
-pub use keys::cipher::Encryption;
-pub use keys::hash::HashAlgorithm;
-pub use keys::memory::MemoryBound;
-pub use keys::pbkdf::{
-    Argon2Kind, CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_ITERATIONS_LIMIT,
-    DEFAULT_MEMORY_LIMIT_KIB, DeriveError, Kdf, PbkdfKind,
-};
-pub use keys::pbkdf_options::{PbkdfOptions, PbkdfOptionsError};
-pub use keys::volume_key::VolumeKey;
 pub use luks1::{
     ConvertError, Luks1Description, Luks1Header, Luks1Options, Luks1Repair, Luks1RepairError,
     Luks1Restored, NewLuks1Volume,
@@ -110,10 +101,13 @@ pub use luks2::reencrypt_keyslot::{
 pub use luks2::segment::{
     Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize,
 };
-pub use luks2::segments::{Extent, ExtentCipher};
 pub use luks2::token::{FileLengthError, Token, check_file_length};
 pub use luks2::unlock::{KeyslotError, OpenedKey, Skipped, UnlockError, UnlockOptions, Unlocked};
+pub use luxor_volume::{
+    Argon2Kind, CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_ITERATIONS_LIMIT,
+    DEFAULT_MEMORY_LIMIT_KIB, DeriveError, Encryption, Extent, ExtentCipher, HashAlgorithm, Kdf,
+    MemoryBound, PbkdfKind, PbkdfOptions, PbkdfOptionsError, Uuid, VolumeKey,
+};
 pub use policy::{HeaderPolicy, PolicyError};
-pub use uuid::Uuid;
 pub use volume::create::{LuksVersion, NewVolume, NewVolumeError, NewVolumeOptions, NotInLuks1};
 pub use volume::{VolumeHeader, VolumeReadError};

@@ -4,10 +4,9 @@
 
 use std::{io, sync::Arc};
 
-use crate::{
-    brief::brief,
-    keys::{af::STRIPES, cipher::Encryption, hash::HashAlgorithm},
-};
+use luxor_volume::{Encryption, HashAlgorithm, brief};
+
+use crate::af::STRIPES;
 
 /// Why a LUKS1 header is not accepted.
 #[derive(Clone, Debug, thiserror::Error)]

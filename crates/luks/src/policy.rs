@@ -4,17 +4,9 @@
 //! another header there, and with it a weaker cipher, a keyslot that is cheap to
 //! guess, or a key of their own (CVE-2025-59054 and its kin).
 
-use crate::{
-    brief::brief,
-    header_digest::HeaderDigest,
-    keys::{
-        cipher::Encryption,
-        hash::HashAlgorithm,
-        pbkdf::{Argon2Kind, Kdf, PbkdfKind},
-    },
-    luks2::keyslot::Keyslot,
-    volume::VolumeHeader,
-};
+use luxor_volume::{Argon2Kind, Encryption, HashAlgorithm, Kdf, PbkdfKind, brief};
+
+use crate::{header_digest::HeaderDigest, luks2::keyslot::Keyslot, volume::VolumeHeader};
 
 // The least costs of a keyslot that [`HeaderPolicy::pbkdfs`] accepts: those that the OWASP
 // Password Storage Cheat Sheet gives for a password that a person remembers. Below them the
@@ -34,10 +26,10 @@ const MIN_REQUIRED_ARGON2I_PASSES: u32 = 3;
 /// The iterations of PBKDF2 with HMAC. OWASP has SHA-1, SHA-256 and SHA-512. Each other
 /// hash is held to the one of the same length, which is the cheaper of the two to compute.
 const fn min_required_iterations(hash: HashAlgorithm) -> u32 {
-    match hash {
-        HashAlgorithm::Sha1 | HashAlgorithm::Ripemd160 => 1_300_000,
-        HashAlgorithm::Sha256 => 600_000,
-        HashAlgorithm::Sha512 | HashAlgorithm::Whirlpool => 210_000,
+    match hash.output_len() {
+        ..=20 => 1_300_000,
+        21..=32 => 600_000,
+        _ => 210_000,
     }
 }
 

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use luxor_engine::{Backend, with_key_stack};
 use luxor_sector::{SectorSize, Storage};
+use luxor_volume::{Encryption, Extent};
 
 use crate::{
     header_digest::HeaderDigest,
-    keys::cipher::Encryption,
     luks1::{self, ConvertError, Luks1Header},
     luks1_error::Luks1Error,
     luks2::{
@@ -21,8 +21,7 @@ use crate::{
         header::{Luks2Header, ReadError, Warning},
         keyslot::Keyslot,
         metadata::Metadata,
-        segment::{Segment, SegmentError},
-        segments::Extent,
+        segment::{Segment, SegmentError, SegmentSize},
         unlock::{UnlockError, UnlockOptions, Unlocked},
     },
     volume::create::LuksVersion,
@@ -254,6 +253,29 @@ impl VolumeHeader {
             Self::Luks1(header) => Ok(vec![header.extent(storage_len)?]),
             Self::Luks2(header) => header.extents(storage_len),
         }
+    }
+
+    /// All of the plaintext as the one extent of a pipe, whose length nobody knows: `u64::MAX`
+    /// where the metadata do not say it. `None` when the data lie in several parts.
+    #[must_use]
+    pub fn stream_extent(&self) -> Option<Extent> {
+        let (digest, segment) = match self {
+            Self::Luks1(header) => (0, header.segment()),
+            Self::Luks2(header) => {
+                let metadata = header.metadata();
+                let (number, segment) = metadata.segments.single()?;
+                (metadata.digest_of_segment(number), segment)
+            }
+        };
+        let len = match segment.size {
+            SegmentSize::Fixed(len) => len,
+            SegmentSize::Dynamic => u64::MAX,
+        };
+        Some(Extent {
+            offset: segment.offset,
+            len,
+            cipher: Some(segment.cipher(digest)),
+        })
     }
 
     /// Whether somebody who has the secret can open the volume:

@@ -140,7 +140,7 @@ fn crypt(header: &dyn Storage, data: &dyn Storage, direction: Direction) -> Vec<
         let mut bytes = vec![0; usize::try_from(extent.len).unwrap()];
         data.read_exact_at(&mut bytes, extent.offset).unwrap();
         if let Some(cipher) = extent.cipher {
-            let key = unlocked.key(cipher.digest).unwrap();
+            let key = unlocked.key(cipher.key).unwrap();
             let key = key.key_spec(cipher.encryption).unwrap();
             let mut runs = cipher.geometry.runs(0, bytes.as_mut_slice()).unwrap();
             let key = backend().load_key(&key).unwrap();

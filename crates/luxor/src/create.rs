@@ -14,7 +14,6 @@ use luxor_sector::{
 use crate::{
     Context, Engine, Error, Result, VolumeError,
     output::{copy_error, create_output},
-    volume::load,
 };
 
 /// Where a new volume is written to.
@@ -68,7 +67,7 @@ pub fn encrypt(
 
     let mut volume = make(&options, secret, &engine, context)?;
     let encryption = volume.segment().encryption;
-    let key = load(&engine, Some(volume.volume_key()), encryption)?;
+    let key = engine.load_volume_key(volume.volume_key(), encryption)?;
     let too_short = |error| does_not_fit(error, &input_name, &output_name);
     let end = len.and_then(|len| options.data_end(len));
     if let Some(end) = end {

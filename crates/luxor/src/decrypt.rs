@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plaintext of a volume as a file.
 
-use std::io::Read;
-
 use luxor_engine::{Direction, LoadedKey, Mode};
-use luxor_files::{Input, Output, path_name};
-use luxor_luks::{Extent, Segment, UnlockOptions, Unlocked};
+use luxor_files::{Output, path_name};
+use luxor_luks::UnlockOptions;
 use luxor_sector::{
     Geometry,
-    pipeline::{self, Job, PipelineError, Region, Source},
+    pipeline::{self, Job, PipelineError},
 };
+use luxor_volume::Plaintext;
 
 use crate::{
-    Context, Engine, Error, Place, Progress, Result, Secrets, Volume,
-    create::NEVER_CANCELLED,
-    output::copy_error,
-    volume::{load, parts, warn_of_linear},
+    Context, Engine, Error, Progress, Result, Secrets, Volume, create::NEVER_CANCELLED,
+    export::warn_of_linear, output::copy_error, volume::Place,
 };
 
 /// Decrypts `volume` into `output`. A secret is asked for when nothing else is wrong with the
@@ -38,83 +35,59 @@ pub fn decrypt(
     let name = volume.data_name();
     let path = path_name(volume.data_path());
     let mut payload = volume.into_payload()?;
+    let plaintext = payload.plaintext(unlocked);
     // Somebody may have typed for hours.
     payload.check_unchanged()?;
     output.begin(0, plaintext_len)?;
     let progress = context.events.bytes("Decrypting", path, plaintext_len);
     let mut copy = Copy {
         engine: &engine,
-        unlocked: &unlocked,
-        plaintext_len,
+        plaintext: &plaintext,
         name: &name,
         output: &mut output,
         progress: &*progress,
     };
-    match &mut payload.place {
-        Place::Stream { stream, segment } => copy.stream(stream, segment)?,
-        Place::At { input, extents } => copy.extents(input, extents)?,
-    }
+    copy.run(&mut payload.place)?;
     drop(progress);
     payload.check_unchanged()?;
     output.finish()?;
-    if let Place::At { extents, .. } = &payload.place {
-        warn_of_linear(&name, extents, plaintext_len, context);
-    }
+    warn_of_linear(&name, &plaintext, context);
     Ok(())
 }
 
 /// A copy of the plaintext of the volume called `name`.
 struct Copy<'a> {
     engine: &'a Engine,
-    unlocked: &'a Unlocked,
-    plaintext_len: Option<u64>,
+    plaintext: &'a Plaintext,
     name: &'a str,
     output: &'a mut Output,
     progress: &'a dyn Progress,
 }
 
 impl Copy<'_> {
-    fn stream(&mut self, stream: &mut (dyn Read + Send), segment: &Segment) -> Result<()> {
-        let key = Some(&self.unlocked.volume_key);
-        let key = load(self.engine, key, segment.encryption)?;
-        let job = job(self.engine, segment.geometry, &*key, self.plaintext_len);
-        let progress = |done| self.progress.at(done);
-        let copied = pipeline::run(&job, Source::Stream(stream), self.output, &progress);
-        let copied = copied.map_err(|error| self.failed(&error))?;
-        if copied.read == 0 {
-            let message = format!("{} ends before the data: it was cut off", self.name);
-            return Err(Error::failure(message));
-        }
-        Ok(())
-    }
-
-    fn extents(&mut self, input: &Input, extents: &[Extent]) -> Result<()> {
+    fn run(&mut self, place: &mut Place) -> Result<()> {
         let mut written = 0;
-        for (extent, len) in parts(extents, self.plaintext_len) {
-            let region = |len| {
-                Source::At(Region {
-                    storage: input,
-                    offset: extent.offset,
-                    len,
-                })
-            };
+        for (extent, len) in self.plaintext.parts() {
             let progress = |done| self.progress.at(written + done);
-            let threads = self.engine.threads;
             let copied = match extent.cipher {
                 Some(cipher) => {
-                    let key = self.unlocked.key(cipher.digest);
-                    let key = load(self.engine, key, cipher.encryption)?;
-                    let job = job(self.engine, cipher.geometry, &*key, Some(len));
-                    let payload = cipher.geometry.sector_size.payload_len(len);
-                    let source = region(payload.unwrap_or(u64::MAX));
+                    let key = self.engine.load_part_key(self.plaintext, cipher)?;
+                    let job = job(self.engine, cipher.geometry, &*key, len);
+                    let payload_len = cipher.geometry.sector_size.payload_len(len);
+                    let source = place.source(extent.offset, payload_len.unwrap_or(u64::MAX));
                     pipeline::run(&job, source, self.output, &progress)
                 }
                 None => {
-                    let (source, cancel) = (region(len), &NEVER_CANCELLED);
-                    pipeline::pass(threads, source, self.output, cancel, &progress)
+                    let (source, cancel) = (place.source(extent.offset, len), &NEVER_CANCELLED);
+                    pipeline::pass(self.engine.threads, source, self.output, cancel, &progress)
                 }
             };
-            written += copied.map_err(|error| self.failed(&error))?.written;
+            let copied = copied.map_err(|error| self.failed(&error))?;
+            if matches!(place, Place::Stream(_)) && copied.read == 0 {
+                let message = format!("{} ends before the data: it was cut off", self.name);
+                return Err(Error::failure(message));
+            }
+            written += copied.written;
         }
         Ok(())
     }
@@ -124,19 +97,15 @@ impl Copy<'_> {
     }
 }
 
-fn job<'a>(
-    engine: &'a Engine,
-    geometry: Geometry,
-    key: &'a dyn LoadedKey,
-    plaintext_len: Option<u64>,
-) -> Job<'a> {
+fn job<'a>(engine: &'a Engine, geometry: Geometry, key: &'a dyn LoadedKey, len: u64) -> Job<'a> {
     Job {
         geometry,
         key,
         backend: engine.device(),
         threads: engine.threads,
         direction: Direction::Decrypt,
-        plaintext_len,
+        // Of a pipe nobody may know it.
+        plaintext_len: (len != u64::MAX).then_some(len),
         cancel: &NEVER_CANCELLED,
     }
 }

@@ -10,10 +10,11 @@ use luxor_engine::{
     Backend, BackendError, Choice, Fallback, KeySpec, LoadedKey, Mode, Registry, SelectError,
     Unavailable, with_key_stack,
 };
+use luxor_volume::{Encryption, ExtentCipher, Plaintext, VolumeKey};
 
 use self::calibration::Cpu;
 pub use self::{calibrate::calibrate, calibration::Calibration};
-use crate::{Context, Events, Result};
+use crate::{Context, Error, Events, Result};
 
 /// Every backend of this program, best first. The only place that names them.
 ///
@@ -158,6 +159,33 @@ impl Engine {
     /// When the device fails.
     pub fn load(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>> {
         Ok(with_key_stack(|| self.backend.load_key(key))?)
+    }
+
+    /// A volume's key, for what is encrypted so.
+    ///
+    /// # Errors
+    /// When the key does not suit, and when the device fails.
+    pub fn load_volume_key(
+        &self,
+        key: &VolumeKey,
+        encryption: Encryption,
+    ) -> Result<Box<dyn LoadedKey>> {
+        let key = key
+            .key_spec(encryption)
+            .map_err(|error| Error::failure(error.to_string()))?;
+        self.load(&key)
+    }
+
+    /// The key of a part of a plaintext.
+    pub(crate) fn load_part_key(
+        &self,
+        plaintext: &Plaintext,
+        cipher: ExtentCipher,
+    ) -> Result<Box<dyn LoadedKey>> {
+        // Unlocking gives the key of each part.
+        let key = plaintext.keys.get(&cipher.key);
+        let key = key.ok_or_else(|| Error::failure("a part of the volume has no key"))?;
+        self.load_volume_key(key, cipher.encryption)
     }
 }
 

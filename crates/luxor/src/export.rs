@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plaintext of a volume as a disk, for as long as it is used.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
-use luxor_engine::LoadedKey;
-use luxor_files::{DataFile, locks::ReencryptionLock, path_name};
-use luxor_luks::{Extent, Unlocked};
-use luxor_sector::{DirectFile, Disk, DiskOptions, Part, Storage};
-
-use crate::{
-    Context, Engine, Error, Result, Volume, VolumeError,
-    volume::{Place, load, parts, warn_of_linear},
+use luxor_engine::{LoadedKey, Mode, SecretBytes};
+use luxor_files::{
+    DataFile,
+    locks::{Access, ReencryptionLock},
+    path_name,
 };
+use luxor_luks::UnlockOptions;
+use luxor_sector::{DirectFile, Disk, DiskOptions, Part, Storage};
+use luxor_volume::Plaintext;
+
+use crate::{Context, Engine, Error, PlainVolume, Result, Secrets, Volume, VolumeError};
 
 /// How the plaintext is given out.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,6 +24,18 @@ pub struct ExportOptions {
     pub allow_discards: bool,
     /// Whether it is read and written past the system's page cache.
     pub direct: bool,
+}
+
+impl ExportOptions {
+    /// How the file or device is to be opened for it.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        if self.read_only {
+            Access::Read
+        } else {
+            Access::Write
+        }
+    }
 }
 
 /// A volume that is open, and locked against changes that would do harm meanwhile.
@@ -35,37 +49,33 @@ pub struct Export {
 }
 
 impl Export {
-    /// Checks what can be known before a secret is asked for. [`Export::of_volume`] does it too.
-    ///
-    /// # Errors
-    /// Those of [`Volume::payload_len`], and [`VolumeError::Reencrypting`].
-    pub fn check(volume: &Volume, options: &ExportOptions) -> Result<()> {
+    /// Checks what can be known before a secret is asked for.
+    fn check(volume: &Volume, options: &ExportOptions) -> Result<()> {
         volume.payload_len()?;
-        match volume.header.is_reencrypting() && !options.read_only {
-            true => Err(VolumeError::Reencrypting {
-                name: volume.data_name(),
-            }
-            .into()),
-            false => Ok(()),
+        if volume.header.is_reencrypting() && !options.read_only {
+            let name = volume.data_name();
+            return Err(VolumeError::Reencrypting { name }.into());
         }
+        Ok(())
     }
 
-    /// Makes a disk of `volume`, whose keys are in `unlocked`. `data` has its data, and is open as
-    /// the options say.
+    /// Unlocks `volume` and makes a disk of it. `data` has its data, and is open as the options
+    /// say.
     ///
     /// # Errors
-    /// Those of [`Export::check`]; when the volume has changed since it was read, when
-    /// `cryptsetup` is re-encrypting it, and those of the engine and of the system.
-    pub fn of_volume(
+    /// [`VolumeError::Reencrypting`], those of [`Volume::payload_len`] and [`Volume::unlock`]; when the volume has changed since it was
+    /// read, when `cryptsetup` is re-encrypting it, and those of the engine and of the system.
+    pub fn open(
         volume: Volume,
-        unlocked: &Unlocked,
         data: DataFile,
-        engine: &Engine,
+        secrets: &dyn Secrets,
+        unlock: &UnlockOptions,
         options: &ExportOptions,
         context: &Context,
     ) -> Result<Self> {
         Self::check(&volume, options)?;
-        let plaintext_len = volume.plaintext_len()?;
+        let engine = Engine::select(context, Mode::Xts)?;
+        let (unlocked, _) = volume.unlock(secrets, &*engine.backend, unlock, context)?;
         let options = ExportOptions {
             allow_discards: options.allow_discards || volume.header.allows_discards(),
             ..*options
@@ -74,25 +84,42 @@ impl Export {
         let payload = volume.into_payload()?;
         // The passphrase may have been typed for hours.
         payload.check_unchanged()?;
-        let Place::At { extents, .. } = &payload.place else {
-            unreachable!("a file or device is no pipe");
-        };
-        let parts = disk_parts(engine, unlocked, extents, plaintext_len)?;
-        warn_of_linear(&path_name(data.path()), extents, plaintext_len, context);
-        let export = Self::of_parts(data, parts, engine, &options)?;
+        let plaintext = payload.plaintext(unlocked);
+        warn_of_linear(&path_name(data.path()), &plaintext, context);
+        let export = Self::of_plaintext(data, &plaintext, &engine, &options)?;
         Ok(Self {
             _reencryption: reencryption,
             ..export
         })
     }
 
-    /// Makes a disk of the `parts` of the data.
+    /// Opens the file or device at `path`, which has no header, and makes a disk of it. `secret`
+    /// is asked for the key when nothing else is wrong. There is no way to tell whether it is the
+    /// right one.
     ///
     /// # Errors
-    /// When they do not fit the data, and those of the system.
-    pub fn of_parts(
+    /// Those of [`PlainVolume::check`]; when file and volume do not fit, when somebody else uses
+    /// the file, when the key is not usable, and those of the engine and of the system.
+    pub fn open_plain(
+        path: &Path,
+        volume: &PlainVolume,
+        secret: impl FnOnce() -> Result<SecretBytes>,
+        allow_weak_key: bool,
+        options: &ExportOptions,
+        context: &Context,
+    ) -> Result<Self> {
+        volume.check()?;
+        let engine = Engine::select(context, volume.encryption.mode())?;
+        let data = DataFile::open(path, options.access())?;
+        let extent = volume.extent(data.len()?, &path_name(path))?;
+        let plaintext = volume.plaintext(extent, secret()?, allow_weak_key)?;
+        Self::of_plaintext(data, &plaintext, &engine, options)
+    }
+
+    /// Makes a disk of an unlocked volume, in whatever format, whose data are in `data`.
+    fn of_plaintext(
         data: DataFile,
-        parts: Vec<Part>,
+        plaintext: &Plaintext,
         engine: &Engine,
         options: &ExportOptions,
     ) -> Result<Self> {
@@ -105,6 +132,7 @@ impl Export {
             }
             .into()
         };
+        let parts = parts(plaintext, engine)?;
         let file = data.into_storage();
         let storage: Arc<dyn Storage> = match options.direct {
             true => Arc::new(DirectFile::new(file).map_err(|error| failed(&error))?),
@@ -125,26 +153,20 @@ impl Export {
     }
 }
 
-/// The plaintext of a volume as a disk has it. Each key is loaded once.
-fn disk_parts(
-    engine: &Engine,
-    unlocked: &Unlocked,
-    extents: &[Extent],
-    plaintext_len: Option<u64>,
-) -> Result<Vec<Part>> {
+/// The parts of a disk. Each key is loaded once.
+fn parts(plaintext: &Plaintext, engine: &Engine) -> Result<Vec<Part>> {
     let mut keys: HashMap<_, Arc<dyn LoadedKey>> = HashMap::new();
-    let mut found = Vec::new();
-    for (extent, len) in parts(extents, plaintext_len) {
+    let mut parts = Vec::new();
+    for (extent, len) in plaintext.parts() {
         let crypt = match extent.cipher {
             None => None,
             Some(cipher) => {
-                let which = (cipher.digest, cipher.encryption);
+                let which = (cipher.key, cipher.encryption);
                 let key = match keys.get(&which) {
                     Some(key) => Arc::clone(key),
                     None => {
-                        let key = unlocked.key(cipher.digest);
-                        let key: Arc<dyn LoadedKey> =
-                            Arc::from(load(engine, key, cipher.encryption)?);
+                        let key = engine.load_part_key(plaintext, cipher)?;
+                        let key: Arc<dyn LoadedKey> = Arc::from(key);
                         keys.insert(which, Arc::clone(&key));
                         key
                     }
@@ -152,11 +174,22 @@ fn disk_parts(
                 Some((key, cipher.geometry))
             }
         };
-        found.push(Part {
+        parts.push(Part {
             offset: extent.offset,
             len,
             crypt,
         });
     }
-    Ok(found)
+    Ok(parts)
+}
+
+/// Says how much of the plaintext of the volume called `name` is not encrypted.
+pub(crate) fn warn_of_linear(name: &str, plaintext: &Plaintext, context: &Context) {
+    let linear = plaintext.linear_len();
+    if linear > 0 {
+        context.events.warning(&format!(
+            "{name}: {linear} bytes of the data are not encrypted, because a re-encryption is \
+             under way: whoever can write there can have changed them"
+        ));
+    }
 }

@@ -10,14 +10,15 @@
 //! | make an empty volume | [`format`](fn@format) |
 //! | open a volume, unlock it, and find its data | [`Volume`], [`Secrets`] |
 //! | give out its plaintext as a disk | [`Export`] |
+//! | the same of data that have no header | [`PlainVolume`], [`Export::open_plain`] |
 //! | change its metadata under its locks | [`Volume::change`] |
 //! | refuse volumes that are not as they must be | [`VolumePolicy`] |
 //! | load keys into the best engine of this machine | [`Engine`] |
 //! | list the engines that there are | [`engines::registry`] |
 //! | keep or read how fast devices are beside this CPU | [`Calibration`] |
 //!
-//! The formats are in `luxor-luks`, files and devices in `luxor-files`, data units in
-//! `luxor-sector`.
+//! LUKS is in `luxor-luks`, what all formats share in `luxor-volume`, files and devices in
+//! `luxor-files`, data units in `luxor-sector`.
 //!
 //! ```
 //! use luxor::{Context, Engine};
@@ -85,6 +86,7 @@ pub mod engines;
 mod error;
 mod export;
 mod output;
+mod plain;
 mod policy;
 mod secrets;
 mod volume;
@@ -96,6 +98,7 @@ pub use engines::{Calibration, Engine};
 pub use error::{Error, ErrorClass, Result};
 pub use export::{Export, ExportOptions};
 pub use output::create_output;
+pub use plain::PlainVolume;
 pub use policy::VolumePolicy;
 pub use secrets::Secrets;
-pub use volume::{Payload, Place, Volume, VolumeError, begin_change, exclusive, load, parts};
+pub use volume::{Volume, VolumeError, begin_change, exclusive};

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A volume that is opened: where its metadata are, and where its data.
 
-mod plaintext;
-
 use std::{
     fs::File,
     io::Read,
@@ -18,15 +16,16 @@ use luxor_files::{
     path_name,
 };
 use luxor_luks::{
-    ChangeError, Extent, LuksVersion, NotInLuks1, Segment, SegmentSize, UnlockError, UnlockOptions,
-    Unlocked, VolumeHeader, VolumeReadError, check_file_length,
+    ChangeError, LuksVersion, NotInLuks1, UnlockError, UnlockOptions, Unlocked, VolumeHeader,
+    VolumeReadError, check_file_length,
 };
-use luxor_sector::Storage;
+use luxor_sector::{
+    Storage,
+    pipeline::{Region, Source},
+};
+use luxor_volume::{Extent, Plaintext};
 
 use crate::{Context, Error, ErrorClass, Result, Secrets};
-
-pub(crate) use self::plaintext::warn_of_linear;
-pub use self::plaintext::{load, parts};
 
 /// A volume whose metadata have been read.
 pub struct Volume {
@@ -316,13 +315,9 @@ impl Volume {
         };
         let storage_len = match storage_len {
             Some(len) => len,
-            None => match stream_segment(&self.header, &name)? {
-                Segment {
-                    size: SegmentSize::Fixed(size),
-                    offset,
-                    ..
-                } => offset + size,
-                _ => return Ok(None),
+            None => match stream_extent(&self.header, &name)? {
+                Extent { len: u64::MAX, .. } => return Ok(None),
+                Extent { offset, len, .. } => offset + len,
             },
         };
         match self.header.extents(storage_len) {
@@ -345,7 +340,8 @@ impl Volume {
     ///
     /// # Errors
     /// Those of [`Volume::payload_len`], and those of the system.
-    pub fn into_payload(self) -> Result<Payload> {
+    pub(crate) fn into_payload(self) -> Result<Payload> {
+        let plaintext_len = self.plaintext_len()?;
         let extents = self.extents()?;
         let name = self.data_name();
         let is_storage = match (&self.data, &self.metadata) {
@@ -369,38 +365,41 @@ impl Volume {
                 [] => None,
                 _ => last_change(&input),
             };
-            let extents = extents.clone();
             return Ok(Payload {
                 header,
                 path,
                 again,
                 changed,
-                place: Place::At { input, extents },
+                place: Place::At(input),
+                extents: extents.clone(),
+                plaintext_len,
             });
         }
 
-        let segment = stream_segment(&header, &name)?.clone();
-        let offset = segment.offset;
+        let extent = stream_extent(&header, &name)?;
+        let offset = extent.offset;
         let failed = |error| {
             Error::io(
                 format!("{name}: cannot go to the data at byte {offset}"),
                 &error,
             )
         };
-        let len = extents.map(|extents| extents.iter().map(|extent| extent.len).sum());
-        let limit = len.unwrap_or(u64::MAX);
+        let len = match extents {
+            Some(extents) => extents.iter().map(|extent| extent.len).sum(),
+            None => u64::MAX,
+        };
         let (stream, again): (Box<dyn Read + Send>, _) = match (data, metadata) {
             (None, Metadata::Stream(prefix)) => {
                 let stream = prefix.into_stream_at(offset).map_err(failed)?;
-                (Box::new(stream.take(limit)), Again::Never)
+                (Box::new(stream.take(len)), Again::Never)
             }
             (Some(mut input), metadata) => {
                 input.skip_to(offset).map_err(failed)?;
-                (Box::new(input.take(limit)), metadata.again())
+                (Box::new(input.take(len)), metadata.again())
             }
             (None, Metadata::Seekable(mut input)) => {
                 input.skip_to(offset).map_err(failed)?;
-                (Box::new(input.take(limit)), Again::Never)
+                (Box::new(input.take(len)), Again::Never)
             }
         };
         Ok(Payload {
@@ -408,7 +407,9 @@ impl Volume {
             path,
             again,
             changed: None,
-            place: Place::Stream { stream, segment },
+            place: Place::Stream(stream),
+            extents: vec![Extent { len, ..extent }],
+            plaintext_len,
         })
     }
 }
@@ -447,7 +448,7 @@ fn is_luks1(file: &File) -> bool {
 }
 
 /// The encrypted data, and the metadata that say so.
-pub struct Payload {
+pub(crate) struct Payload {
     header: VolumeHeader,
     /// What has the metadata, for messages.
     path: PathBuf,
@@ -456,7 +457,10 @@ pub struct Payload {
     /// telling: without resilience, and unseen by those who may not have its lock.
     changed: Option<SystemTime>,
     /// Where the data are.
-    pub place: Place,
+    pub(crate) place: Place,
+    /// Where in it, part by part.
+    extents: Vec<Extent>,
+    plaintext_len: Option<u64>,
 }
 
 /// Where the metadata can be read again.
@@ -470,31 +474,44 @@ enum Again {
 }
 
 /// Where the encrypted data are.
-pub enum Place {
+pub(crate) enum Place {
     /// In a file or on a device.
-    At {
-        /// Which one.
-        input: Input,
-        /// Where in it, part by part.
-        extents: Vec<Extent>,
-    },
-    /// In a pipe.
-    Stream {
-        /// The data, to their end.
-        stream: Box<dyn Read + Send>,
-        /// How they are encrypted.
-        segment: Segment,
-    },
+    At(Input),
+    /// In a pipe, from their first byte to their last.
+    Stream(Box<dyn Read + Send>),
+}
+
+impl Place {
+    /// `len` bytes at `offset`; of a pipe what comes next.
+    pub(crate) fn source(&mut self, offset: u64, len: u64) -> Source<'_> {
+        match self {
+            Self::At(input) => Source::At(Region {
+                storage: input,
+                offset,
+                len,
+            }),
+            Self::Stream(stream) => Source::Stream(stream),
+        }
+    }
 }
 
 impl Payload {
+    /// The plaintext with the keys of its parts.
+    pub(crate) fn plaintext(&self, unlocked: Unlocked) -> Plaintext {
+        Plaintext {
+            extents: self.extents.clone(),
+            len: self.plaintext_len,
+            keys: unlocked.into_keys(),
+        }
+    }
+
     /// Reads the metadata again, and refuses others than those that the data are read
     /// by: a re-encryption has worked on the data meanwhile, or somebody else. What
     /// comes through a pipe comes once.
     ///
     /// # Errors
     /// When they say something else of the data, or cannot be read any more.
-    pub fn check_unchanged(&self) -> Result<()> {
+    pub(crate) fn check_unchanged(&self) -> Result<()> {
         let refuse = |what: &str| {
             let message = format!(
                 "{}: {what} while the data were read, which may be no more where they were, or \
@@ -505,7 +522,7 @@ impl Payload {
             Err(Error::failure(message).hint(hint))
         };
         let input = match (&self.again, &self.place) {
-            (Again::Detached(input), _) | (Again::WithData, Place::At { input, .. }) => Some(input),
+            (Again::Detached(input), _) | (Again::WithData, Place::At(input)) => Some(input),
             _ => None,
         };
         if let Some(input) = input {
@@ -514,7 +531,7 @@ impl Payload {
                 return refuse("the metadata were changed");
             }
         }
-        if let (Some(changed), Place::At { input, .. }) = (self.changed, &self.place)
+        if let (Some(changed), Place::At(input)) = (self.changed, &self.place)
             && last_change(input) != Some(changed)
         {
             return refuse("the data were written to");
@@ -603,9 +620,9 @@ pub enum VolumeError {
     },
 }
 
-/// The one segment of a volume that comes through a pipe.
-fn stream_segment<'a>(header: &'a VolumeHeader, name: &str) -> Result<&'a Segment> {
-    header.segment().ok_or_else(|| {
+/// The one extent of a volume that comes through a pipe.
+fn stream_extent(header: &VolumeHeader, name: &str) -> Result<Extent> {
+    header.stream_extent().ok_or_else(|| {
         Error::failure(format!(
             "{name}: the volume's data lie in several parts, which cannot be read from a pipe"
         ))

@@ -297,7 +297,6 @@ fn nobody_reencrypts_what_is_given_out() {
     }
 }
 
-/// By the library too, which does not know whether its caller has looked.
 #[test]
 fn nothing_is_written_in_the_midst_of_a_reencryption() {
     let _alone = alone();
@@ -314,19 +313,6 @@ fn nothing_is_written_in_the_midst_of_a_reencryption() {
     let words_of_refusal = "a re-encryption is under way";
     refused(folder, line, ErrorClass::Failure, words_of_refusal);
     open(folder, &format!("--read-only {line}")).unwrap();
-
-    let line = Line::try_parse_from(words(folder, &format!("x -q {line}"))).unwrap();
-    let (args, context) = (&line.export, &Context::new(line.global, false));
-    let engine = Engine::select(&context.library, Mode::Xts).unwrap();
-    let data = DataFile::open(&args.volume, Access::Write).unwrap();
-    let secrets = SecretSource::new(context, &[]).unwrap();
-    let volume = volume::open(data.input().unwrap(), context).unwrap();
-    let unlocked = unlock(&volume, &secrets, &*engine.backend, &args.unlock, context);
-    let (unlocked, _) = unlocked.unwrap();
-    let (options, context) = (&options(args), &context.library);
-    let export = Export::of_volume(volume, &unlocked, data, &engine, options, context);
-    let message = export.err().expect("it is refused").to_string();
-    assert!(message.contains(words_of_refusal), "{message}");
 }
 
 #[test]

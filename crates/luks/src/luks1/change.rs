@@ -18,6 +18,7 @@ use std::ops::Range;
 
 use luxor_engine::Backend;
 use luxor_sector::Storage;
+use luxor_volume::{PbkdfKind, PbkdfOptions, PbkdfOptionsError, SALT_BYTES, rng};
 use uuid::Uuid;
 
 use super::{
@@ -25,18 +26,11 @@ use super::{
     layout,
     phdr::{self, KEYSLOTS, RawKeyslot, UNIT},
 };
-use crate::{
-    keys::{
-        pbkdf::PbkdfKind,
-        pbkdf_options::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
-        rng,
-    },
-    luks2::{
-        binary_header::{self, CopyKind},
-        edit::{ChangeError, durable, free_number},
-        new_keyslot::{NewKeyslot, NewKeyslotError},
-        unlock::Unlocked,
-    },
+use crate::luks2::{
+    binary_header::{self, CopyKind},
+    edit::{ChangeError, durable, free_number},
+    new_keyslot::{NewKeyslot, NewKeyslotError},
+    unlock::Unlocked,
 };
 
 /// Which of the header's two sectors is written first.

@@ -3,10 +3,9 @@
 
 use std::io;
 
-use crate::{
-    keys::{cipher::Encryption, hash::HashAlgorithm, pbkdf::PbkdfKind},
-    luks2::edit::ChangeError,
-};
+use luxor_volume::{Encryption, HashAlgorithm, PbkdfKind};
+
+use crate::luks2::edit::ChangeError;
 
 /// A UUID's field has 40 bytes, and a zero byte ends it.
 pub(super) const MAX_UUID_LEN: usize = 39;

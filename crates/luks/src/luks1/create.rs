@@ -6,26 +6,20 @@ use std::{io, ops::Range};
 
 use luxor_engine::{Backend, KeySize, with_key_stack};
 use luxor_sector::{Geometry, SectorSize, Storage};
+use luxor_volume::{
+    Encryption, HashAlgorithm, Kdf, PbkdfKind, PbkdfOptions, PbkdfOptionsError, SALT_BYTES,
+    VolumeKey, rng,
+};
 use uuid::Uuid;
 
 use super::{
     layout,
     phdr::{self, KEYSLOTS, Phdr, RawKeyslot},
 };
-use crate::{
-    keys::{
-        cipher::Encryption,
-        hash::HashAlgorithm,
-        pbkdf::{Kdf, PbkdfKind},
-        pbkdf_options::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
-        rng,
-        volume_key::VolumeKey,
-    },
-    luks2::{
-        create::CreateError,
-        new_keyslot::{NewKeyslot, NewKeyslotError},
-        segment::{Segment, SegmentSize},
-    },
+use crate::luks2::{
+    create::CreateError,
+    new_keyslot::{NewKeyslot, NewKeyslotError},
+    segment::{Segment, SegmentSize},
 };
 
 /// Of the data and of the keyslot.

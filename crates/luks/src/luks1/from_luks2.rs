@@ -8,6 +8,7 @@
 //! ```
 
 use luxor_sector::{SectorSize, Storage};
+use luxor_volume::{HashAlgorithm, Kdf, brief};
 
 use super::{
     convert::{ConvertError, MAX_UUID_LEN},
@@ -16,17 +17,13 @@ use super::{
     phdr::{self, KEYSLOTS, Phdr, RawKeyslot, UNIT},
     relocate::places,
 };
-use crate::{
-    brief::brief,
-    keys::{hash::HashAlgorithm, pbkdf::Kdf},
-    luks2::{
-        digest::Digest,
-        edit::{ChangeError, Overwrite, durable},
-        header::Luks2Header,
-        keyslot::{Keyslot, Priority},
-        metadata::Metadata,
-        segment::{Segment, SegmentSize},
-    },
+use crate::luks2::{
+    digest::Digest,
+    edit::{ChangeError, Overwrite, durable},
+    header::Luks2Header,
+    keyslot::{Keyslot, Priority},
+    metadata::Metadata,
+    segment::{Segment, SegmentSize},
 };
 
 impl Luks2Header {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use luxor_engine::Backend;
 use luxor_sector::{Geometry, SectorSize, Storage};
+use luxor_volume::{Encryption, Extent, HashAlgorithm, Kdf, is_cipher_null};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -13,19 +14,13 @@ use super::{
     phdr::{self, MAGIC, Phdr, RawKeyslot, UNIT},
 };
 use crate::{
+    af::STRIPES,
     header_digest::HeaderDigest,
-    keys::{
-        af::STRIPES,
-        cipher::{Encryption, is_cipher_null},
-        hash::HashAlgorithm,
-        pbkdf::Kdf,
-    },
     luks1_error::Luks1Error,
     luks2::{
         digest::Digest,
         keyslot::{Keyslot, KeyslotArea, Priority},
         segment::{Segment, SegmentError, SegmentSize},
-        segments::{Extent, ExtentCipher},
         unlock::{self, UnlockError, UnlockOptions, Unlocked},
     },
 };
@@ -137,14 +132,9 @@ impl Luks1Header {
     /// key's digest is number 0.
     pub(crate) fn extent(&self, storage_len: u64) -> Result<Extent, SegmentError> {
         Ok(Extent {
-            segment: 0,
             offset: self.segment.offset,
             len: self.segment.payload_len(storage_len)?,
-            cipher: Some(ExtentCipher {
-                digest: 0,
-                encryption: self.segment.encryption,
-                geometry: self.segment.geometry,
-            }),
+            cipher: Some(self.segment.cipher(0)),
         })
     }
 

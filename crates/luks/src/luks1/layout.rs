@@ -3,7 +3,7 @@
 //! others at the next multiple of 4 KiB, and the data at the next multiple of 1 MiB.
 
 use super::phdr::{self, KEYSLOTS, UNIT};
-use crate::keys::af::STRIPES;
+use crate::af::STRIPES;
 
 /// What areas are aligned to, in bytes; also where the first one begins.
 pub(super) const AREA_ALIGNMENT: u64 = 4096;

@@ -26,7 +26,7 @@
 
 use std::ops::Range;
 
-use crate::{keys::af::STRIPES, luks1_error::Luks1Error};
+use crate::{af::STRIPES, luks1_error::Luks1Error};
 
 /// Magic and version.
 pub(crate) const MAGIC: &[u8; 8] = b"LUKS\xba\xbe\x00\x01";

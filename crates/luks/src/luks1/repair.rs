@@ -22,6 +22,7 @@
 use std::{fmt, ops::Range};
 
 use luxor_sector::{Storage, foreign_signature};
+use luxor_volume::{Encryption, HashAlgorithm, brief};
 use uuid::Uuid;
 
 use super::{
@@ -32,8 +33,7 @@ use super::{
     relocate::places,
 };
 use crate::{
-    brief::brief,
-    keys::{af::STRIPES, cipher::Encryption, hash::HashAlgorithm},
+    af::STRIPES,
     luks1_error::Luks1Error,
     luks2::edit::{ChangeError, Overwrite},
 };

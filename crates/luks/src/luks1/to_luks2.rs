@@ -12,6 +12,7 @@
 use base64::{Engine, prelude::BASE64_STANDARD};
 use luxor_engine::Mode;
 use luxor_sector::Storage;
+use luxor_volume::{HashAlgorithm, Kdf};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -23,7 +24,7 @@ use super::{
     relocate::{self, KeyslotAreas, RelocationPlan, RelocationStep},
 };
 use crate::{
-    keys::{af::STRIPES, hash::HashAlgorithm, pbkdf::Kdf},
+    af::STRIPES,
     luks2::{
         binary_header::{BinaryHeader, CopyKind, TextField, json_size},
         edit::{ChangeError, durable},

@@ -19,7 +19,7 @@
 //!    512   3584  zeros
 //! ```
 
-use crate::keys::hash::HashAlgorithm;
+use luxor_volume::HashAlgorithm;
 
 /// The length of the binary header in bytes.
 pub(crate) const LEN: usize = 4096;

@@ -3,8 +3,9 @@
 
 use std::{fmt, str::FromStr};
 
+use luxor_volume::brief;
+
 use super::{binary_header, field::Object, metadata_error::MetadataError};
-use crate::brief::brief;
 
 /// The config object.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,13 +4,14 @@
 use std::{io, sync::Arc};
 
 use luxor_sector::Storage;
+use luxor_volume::HashAlgorithm;
 
 use super::{
     binary_header::{self, BinaryHeader, BinaryHeaderError, CopyKind},
     metadata::{self, Metadata},
     metadata_error::MetadataError,
 };
-use crate::{header_digest::HeaderDigest, keys::hash::HashAlgorithm};
+use crate::header_digest::HeaderDigest;
 
 /// A copy's state.
 #[derive(Clone, Debug)]

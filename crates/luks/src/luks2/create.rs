@@ -14,6 +14,10 @@ use std::io;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use luxor_engine::{Backend, KeyError, KeySize, with_key_stack};
 use luxor_sector::{Geometry, SectorSize, Storage};
+use luxor_volume::{
+    DrawError, Encryption, HashAlgorithm, PbkdfOptions, PbkdfOptionsError, SALT_BYTES, VolumeKey,
+    rng,
+};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -23,13 +27,6 @@ use super::{
     new_keyslot::{NewKeyslot, NewKeyslotError},
     segment::{Segment, SegmentSize},
     token::LUXOR_FILE,
-};
-use crate::keys::{
-    cipher::Encryption,
-    hash::HashAlgorithm,
-    pbkdf_options::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES},
-    rng,
-    volume_key::{DrawError, VolumeKey},
 };
 
 /// The length of each copy of the metadata in bytes.
@@ -380,7 +377,7 @@ mod tests {
     use luxor_sector::MemoryStorage;
 
     use super::*;
-    use crate::keys::pbkdf::PbkdfKind;
+    use luxor_volume::PbkdfKind;
 
     /// Notes what is done to it: writes by place, and `None` for a sync.
     #[derive(Default)]

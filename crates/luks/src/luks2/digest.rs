@@ -2,13 +2,10 @@
 //! Digests: they tell the right volume key (LUKS2 specification, section 3.4).
 
 use luxor_engine::SecretBytes;
+use luxor_volume::{DigestWork, HashAlgorithm, brief};
 use subtle::ConstantTimeEq;
 
 use super::{field::Object, kdf::SALT_LEN, metadata_error::MetadataError};
-use crate::{
-    brief::brief,
-    keys::{budget::DigestWork, hash::HashAlgorithm},
-};
 
 /// A digest of type `pbkdf2`: PBKDF2 of the volume key.
 #[derive(Clone, Debug, PartialEq, Eq)]

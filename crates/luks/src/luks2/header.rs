@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use luxor_sector::{SectorSize, Storage};
+use luxor_volume::{Extent, HashAlgorithm};
 
 use super::{
     binary_header::{self, BinaryHeader, BinaryHeaderError, CopyKind},
@@ -18,10 +19,9 @@ use super::{
     metadata_error::MetadataError,
     reencrypt_keyslot::ReencryptKeyslot,
     segment::{Segment, SegmentEntry, SegmentError},
-    segments::Extent,
     token::{FileLengthError, Token, check_file_length},
 };
-use crate::{header_digest::HeaderDigest, keys::hash::HashAlgorithm};
+use crate::header_digest::HeaderDigest;
 
 /// A volume's metadata, read once and validated, from the copy that counts.
 #[derive(Clone, Debug)]

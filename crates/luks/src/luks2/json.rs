@@ -8,9 +8,8 @@
 
 use std::{collections::HashSet, fmt, io};
 
+use luxor_volume::brief;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-
-use crate::brief::brief;
 
 /// The most levels that json-c reads, the outermost object and the innermost value
 /// included.

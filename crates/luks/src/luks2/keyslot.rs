@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Keyslots: the volume key under a passphrase (LUKS2 specification, section 3.2).
 
-use super::{field::Object, metadata_error::MetadataError};
-use crate::{
-    brief::brief,
-    keys::{af::STRIPES, cipher::is_cipher_null, pbkdf::Kdf},
-};
+use luxor_volume::{Kdf, brief, is_cipher_null};
+
+use super::{field::Object, kdf, metadata_error::MetadataError};
+use crate::af::STRIPES;
 
 /// A keyslot of type `luks2`: a derived key decrypts the area, whose stripes
 /// give the volume key.
@@ -70,7 +69,7 @@ impl Keyslot {
             key_len,
             priority,
             area,
-            kdf: Kdf::parse(&object.required("kdf")?.object()?)?,
+            kdf: kdf::parse(&object.required("kdf")?.object()?)?,
             stripes: af.required("stripes")?.number(STRIPES..=STRIPES)?,
             af_hash: af.required("hash")?.name()?.into(),
         };

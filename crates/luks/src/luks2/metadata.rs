@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use luxor_volume::brief;
+
 use super::{
     config::Config,
     digest::Digest,
@@ -17,7 +19,6 @@ use super::{
     segments::Segments,
     token::Token,
 };
-use crate::brief::brief;
 
 /// The most keyslots, segments and tokens that there can be.
 const MAX_OBJECTS: usize = 32;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules of the JSON area, each by the error that tells it is broken.
 
-use crate::brief::brief_list;
+use luxor_volume::brief_list;
 
 /// The rule that the JSON area breaks, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,16 +2,13 @@
 //! A keyslot in the making: what takes time, apart from what changes a volume.
 
 use luxor_engine::{Backend, Direction, KeyError, SecretBytes};
+use luxor_volume::{DeriveError, Encryption, HashAlgorithm, Kdf, PbkdfOptionsError, VolumeKey};
 use serde_json::{Value, json};
 
-use crate::keys::{
+use super::kdf;
+use crate::{
     af::{STRIPES, af_split},
     area::{AreaError, crypt_area},
-    cipher::Encryption,
-    hash::HashAlgorithm,
-    pbkdf::{DeriveError, Kdf},
-    pbkdf_options::PbkdfOptionsError,
-    volume_key::VolumeKey,
 };
 
 /// A volume key under a secret, split and encrypted; nothing is written yet.
@@ -91,7 +88,7 @@ impl NewKeyslot {
                 "encryption": self.encryption.name(),
                 "key_size": self.area_key_len,
             },
-            "kdf": self.kdf.json(),
+            "kdf": kdf::json(&self.kdf),
         })
     }
 }

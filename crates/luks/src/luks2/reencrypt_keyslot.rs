@@ -2,8 +2,9 @@
 //! The keyslot of type `reencrypt`: it holds no key, but what a re-encryption does and how
 //! it survives a crash.
 
+use luxor_volume::brief;
+
 use super::{field::Object, metadata_error::MetadataError};
-use crate::brief::brief;
 
 /// What a re-encryption does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,15 +2,12 @@
 //! Segments: where the encrypted data is (LUKS2 specification, section 3.3).
 
 use luxor_sector::{Geometry, SectorSize};
+use luxor_volume::{Encryption, ExtentCipher, brief, is_cipher_null};
 
 use super::{
     field::{Field, Object},
     foreign::Foreign,
     metadata_error::MetadataError,
-};
-use crate::{
-    brief::brief,
-    keys::cipher::{Encryption, is_cipher_null},
 };
 
 /// The data segment: of type `crypt`.
@@ -26,6 +23,17 @@ pub struct Segment {
     pub encryption: Encryption,
     /// How its bytes become data units.
     pub geometry: Geometry,
+}
+
+impl Segment {
+    /// How its bytes are encrypted, with the key of a digest.
+    pub(crate) fn cipher(&self, digest: u32) -> ExtentCipher {
+        ExtentCipher {
+            key: digest,
+            encryption: self.encryption,
+            geometry: self.geometry,
+        }
+    }
 }
 
 /// How far a segment goes.

@@ -9,43 +9,16 @@
 
 use std::collections::BTreeMap;
 
-use luxor_sector::Geometry;
+use luxor_volume::Extent;
 
 use super::{
     metadata_error::MetadataError,
     segment::{Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize},
 };
-use crate::keys::cipher::Encryption;
 
 /// All segments by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segments(BTreeMap<u32, SegmentEntry>);
-
-/// A stretch of a volume's plaintext, and where its bytes are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Extent {
-    /// The segment's number.
-    pub segment: u32,
-    /// The first byte, counted from the beginning of the storage that has the data.
-    pub offset: u64,
-    /// The length in bytes.
-    pub len: u64,
-    /// How it is encrypted; `None` where the plaintext stands as it is.
-    pub cipher: Option<ExtentCipher>,
-}
-
-/// How an extent is encrypted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ExtentCipher {
-    /// The digest of its key: [`Unlocked::key`](crate::Unlocked::key).
-    pub digest: u32,
-    /// The encryption.
-    pub encryption: Encryption,
-    /// How its bytes become data units.
-    pub geometry: Geometry,
-}
 
 impl Segments {
     /// Checks the rules between segments.
@@ -193,13 +166,8 @@ impl Segments {
         self.check_readable()?;
         self.data()
             .map(|(segment, entry)| {
-                let cipher = entry.crypt().map(|crypt| ExtentCipher {
-                    digest: digest(segment),
-                    encryption: crypt.encryption,
-                    geometry: crypt.geometry,
-                });
+                let cipher = entry.crypt().map(|crypt| crypt.cipher(digest(segment)));
                 Ok(Extent {
-                    segment,
                     offset: entry.offset(),
                     len: entry.payload_len(storage_len)?,
                     cipher,

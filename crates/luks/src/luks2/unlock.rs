@@ -7,6 +7,7 @@ mod error;
 
 use luxor_engine::Backend;
 use luxor_sector::Storage;
+use luxor_volume::Budget;
 
 pub(crate) use self::attempt::unlock;
 use self::attempt::{NeededKey, UnlockAttempt, check_digest};
@@ -20,7 +21,6 @@ use super::{
     metadata::Metadata,
     reencrypt::{Reencryption, ReencryptionError},
 };
-use crate::keys::budget::Budget;
 
 impl Luks2Header {
     /// Finds a keyslot that `secret` opens, and the volume key in it. Keyslots are

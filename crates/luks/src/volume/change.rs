@@ -4,19 +4,17 @@
 
 use luxor_engine::{Backend, with_key_stack};
 use luxor_sector::Storage;
+use luxor_volume::PbkdfOptions;
 use uuid::Uuid;
 
 use super::VolumeHeader;
-use crate::{
-    keys::pbkdf_options::PbkdfOptions,
-    luks2::{
-        config::ActivationFlag,
-        edit::ChangeError,
-        keyslot::Priority,
-        label::Label,
-        new_keyslot::{NewKeyslot, NewKeyslotError},
-        unlock::Unlocked,
-    },
+use crate::luks2::{
+    config::ActivationFlag,
+    edit::ChangeError,
+    keyslot::Priority,
+    label::Label,
+    new_keyslot::{NewKeyslot, NewKeyslotError},
+    unlock::Unlocked,
 };
 
 impl VolumeHeader {

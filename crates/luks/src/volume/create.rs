@@ -5,12 +5,10 @@ use std::io;
 
 use luxor_engine::{Backend, KeySize};
 use luxor_sector::{SectorSize, Storage};
+use luxor_volume::{HashAlgorithm, PbkdfKind, PbkdfOptions, VolumeKey};
 use uuid::Uuid;
 
 use crate::{
-    keys::{
-        hash::HashAlgorithm, pbkdf::PbkdfKind, pbkdf_options::PbkdfOptions, volume_key::VolumeKey,
-    },
     luks1::{Luks1Options, NewLuks1Volume},
     luks2::{
         create::{CreateError, Luks2Options, NewLuks2Volume},

@@ -4,9 +4,9 @@
 use std::{io, ops::Range};
 
 use luxor_sector::Storage;
+use luxor_volume::rng;
 
 use super::error::ChangeError;
-use crate::keys::rng;
 
 /// Writes `bytes` from byte `offset` on.
 pub(crate) fn write(storage: &dyn Storage, bytes: &[u8], offset: u64) -> io::Result<()> {

@@ -3,8 +3,9 @@
 
 use std::io;
 
+use luxor_volume::brief_list;
+
 use crate::{
-    brief::brief_list,
     luks1_error::Luks1Error,
     luks2::{
         binary_header::CopyKind, copy::CopyError, header::ReadError, metadata_error::MetadataError,

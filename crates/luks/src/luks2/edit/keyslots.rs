@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use luxor_engine::Backend;
 use luxor_sector::Storage;
+use luxor_volume::{Encryption, HashAlgorithm, PbkdfOptions, SALT_BYTES, VolumeKey, rng};
 
 use super::{
     draft::MetadataDraft,
@@ -13,20 +14,11 @@ use super::{
     members::JsonMembers,
     numbers::{MAX_NUMBERS, free_number},
 };
-use crate::{
-    keys::{
-        cipher::Encryption,
-        hash::HashAlgorithm,
-        pbkdf_options::{PbkdfOptions, SALT_BYTES},
-        rng,
-        volume_key::VolumeKey,
-    },
-    luks2::{
-        header::Luks2Header,
-        keyslot::Priority,
-        new_keyslot::{NewKeyslot, NewKeyslotError},
-        unlock::Unlocked,
-    },
+use crate::luks2::{
+    header::Luks2Header,
+    keyslot::Priority,
+    new_keyslot::{NewKeyslot, NewKeyslotError},
+    unlock::Unlocked,
 };
 
 /// Of every area that is written.

@@ -16,15 +16,13 @@
 //! Read from what cryptsetup does: the specification leaves it open.
 
 use luxor_engine::SecretBytes;
+use luxor_volume::Encryption;
 
 use super::error::ReencryptionError;
-use crate::{
-    keys::cipher::Encryption,
-    luks2::{
-        metadata::Metadata,
-        reencrypt_keyslot::ReencryptKeyslot,
-        segment::{SegmentEntry, SegmentKind, SegmentRole, SegmentSize},
-    },
+use crate::luks2::{
+    metadata::Metadata,
+    reencrypt_keyslot::ReencryptKeyslot,
+    segment::{SegmentEntry, SegmentKind, SegmentRole, SegmentSize},
 };
 
 /// A re-encryption's state, whole, and which keys it is about.

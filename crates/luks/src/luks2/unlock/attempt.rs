@@ -7,19 +7,14 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use luxor_engine::{Backend, Direction, SecretBytes};
 use luxor_sector::Storage;
+use luxor_volume::{
+    Budget, CostLimits, Encryption, HashAlgorithm, VolumeKey, brief, check_iterations,
+};
 
 use super::error::{KeyslotError, Skipped, UnlockError};
 use crate::{
-    brief::brief,
-    keys::{
-        af::af_merge,
-        area::crypt_area,
-        budget::{Budget, CostLimits},
-        cipher::Encryption,
-        hash::HashAlgorithm,
-        pbkdf::check_iterations,
-        volume_key::VolumeKey,
-    },
+    af::af_merge,
+    area::crypt_area,
     luks2::{
         digest::Digest,
         foreign::Foreign,
@@ -89,7 +84,7 @@ pub struct OpenedKey {
 }
 
 impl Unlocked {
-    /// The key that a digest is of: [`ExtentCipher::digest`](crate::ExtentCipher::digest).
+    /// The key that a digest is of: [`ExtentCipher::key`](crate::ExtentCipher::key).
     #[must_use]
     pub fn key(&self, digest: u32) -> Option<&VolumeKey> {
         let others = self.others.iter().map(|key| (key.digest, &key.volume_key));
@@ -98,6 +93,19 @@ impl Unlocked {
             .chain(others)
             .find(|(number, _)| *number == digest)
             .map(|(_, key)| key)
+    }
+
+    /// All keys, by their digests.
+    #[must_use]
+    pub fn into_keys(self) -> BTreeMap<u32, VolumeKey> {
+        let others = self
+            .others
+            .into_iter()
+            .map(|key| (key.digest, key.volume_key));
+        [(self.digest, self.volume_key)]
+            .into_iter()
+            .chain(others)
+            .collect()
     }
 
     pub(super) fn of(mut keys: Vec<OpenedKey>) -> Result<Self, UnlockError> {

@@ -4,14 +4,10 @@
 use std::{fmt, io};
 
 use luxor_engine::KeyError;
+use luxor_volume::{CostError, DeriveError, HashAlgorithm, brief, brief_list};
 
 use crate::{
-    brief::{brief, brief_list},
-    keys::{
-        area::AreaError,
-        hash::HashAlgorithm,
-        pbkdf::{CostError, DeriveError},
-    },
+    area::AreaError,
     luks2::{reencrypt::ReencryptionError, segment::SegmentError},
 };
 

@@ -21,14 +21,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
+use crate::{
     hash::HashAlgorithm,
     memory,
     pbkdf::{Argon2Kind, DEFAULT_MEMORY_LIMIT_KIB, DeriveError, Kdf, PbkdfKind},
 };
 
 /// The length of every salt that is written, in bytes.
-pub(crate) const SALT_BYTES: usize = 32;
+pub const SALT_BYTES: usize = 32;
 
 /// The least PBKDF2 iterations of keyslots and digests (SP 800-132, 5.2).
 const MIN_ITERATIONS: u32 = 1000;
@@ -113,7 +113,10 @@ impl PbkdfOptions {
 
     /// The derivation with costs by these options and this salt, for a key of
     /// `key_len` bytes. The hash is PBKDF2's; Argon2 has its own.
-    pub(crate) fn choose(
+    ///
+    /// # Errors
+    /// [`DeriveError`]: there is too little memory to measure Argon2.
+    pub fn choose(
         &self,
         hash: HashAlgorithm,
         salt: Vec<u8>,
@@ -159,7 +162,7 @@ impl PbkdfOptions {
     }
 
     /// The iterations of a digest.
-    pub(crate) fn digest_iterations(&self, hash: HashAlgorithm) -> u32 {
+    pub fn digest_iterations(&self, hash: HashAlgorithm) -> u32 {
         match self.force_iterations {
             Some(_) => MIN_ITERATIONS,
             None => pbkdf2_iterations(hash, hash.output_len(), DIGEST_TIME),

@@ -4,8 +4,7 @@
 
 use luxor_engine::{Backend, BackendError, CryptError, Direction, KeySpec};
 use luxor_sector::{Geometry, GeometryError, SectorSize};
-
-use super::cipher::Encryption;
+use luxor_volume::Encryption;
 
 /// Encrypts or decrypts an area in place; `bytes` are whole data units.
 pub(crate) fn crypt_area(

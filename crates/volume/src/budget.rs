@@ -7,7 +7,7 @@
 //! PBKDF2's iterations count by the hash and by the blocks of output, Argon2's passes by
 //! the memory.
 
-use super::pbkdf::{
+use crate::pbkdf::{
     CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_MEMORY_LIMIT_KIB, Kdf, MIN_ARGON2_PASSES,
     default_iterations_limit,
 };
@@ -21,7 +21,7 @@ const ALL: u64 = KEYSLOT / 2 * 3;
 
 /// What each key derivation is held to; the default where there is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CostLimits {
+pub struct CostLimits {
     /// Argon2's memory in KiB.
     pub memory_kib: Option<u64>,
     /// PBKDF2's iterations, Argon2's passes.
@@ -32,7 +32,8 @@ impl CostLimits {
     /// The most iterations of PBKDF2 for `len` bytes: the default, or more where these
     /// limits allow them. What lower limits allow is for Argon2, whose passes are far
     /// fewer.
-    pub(crate) fn pbkdf2_iterations(self, hash: &str, len: usize) -> u64 {
+    #[must_use]
+    pub fn pbkdf2_iterations(self, hash: &str, len: usize) -> u64 {
         let default = default_iterations_limit(hash, len);
         self.iterations.unwrap_or_default().max(default)
     }
@@ -40,22 +41,25 @@ impl CostLimits {
 
 /// What it takes to compare a key with a digest: PBKDF2 of the key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DigestWork<'a> {
+pub struct DigestWork<'a> {
     /// The hash by its name in the metadata.
     pub hash: &'a str,
+    /// Of PBKDF2.
     pub iterations: u32,
     /// The bytes that are compared.
     pub len: usize,
 }
 
 /// What is left of what an attempt may cost.
-pub(crate) struct Budget {
+pub struct Budget {
     limits: CostLimits,
     left: u64,
 }
 
 impl Budget {
-    pub(crate) fn new(limits: CostLimits) -> Self {
+    /// A full purse. Each derivation is held to `limits`, too.
+    #[must_use]
+    pub fn new(limits: CostLimits) -> Self {
         Self { limits, left: ALL }
     }
 
@@ -64,19 +68,17 @@ impl Budget {
     ///
     /// # Errors
     /// [`CostError`]: the derivation alone is above the limits, or too much has been spent.
-    pub(crate) fn take(
-        &mut self,
-        kdf: &Kdf,
-        len: usize,
-        digest: DigestWork<'_>,
-    ) -> Result<(), CostError> {
+    pub fn take(&mut self, kdf: &Kdf, len: usize, digest: DigestWork<'_>) -> Result<(), CostError> {
         kdf.check_limits(len, self.limits.memory_kib, self.limits.iterations)?;
         let cost = self.cost_of_kdf(kdf, len);
         self.spend(cost.saturating_add(self.cost_of_digest(digest)))
     }
 
     /// Pays for a digest alone.
-    pub(crate) fn take_digest(&mut self, digest: DigestWork<'_>) -> Result<(), CostError> {
+    ///
+    /// # Errors
+    /// [`CostError::Total`]: too much has been spent.
+    pub fn take_digest(&mut self, digest: DigestWork<'_>) -> Result<(), CostError> {
         self.spend(self.cost_of_digest(digest))
     }
 
@@ -128,12 +130,10 @@ fn share(work: u64, limit: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{
-            hash::HashAlgorithm,
-            pbkdf::{Argon2Kind, DEFAULT_ITERATIONS_LIMIT},
-        },
-        *,
+    use super::*;
+    use crate::{
+        hash::HashAlgorithm,
+        pbkdf::{Argon2Kind, DEFAULT_ITERATIONS_LIMIT},
     };
 
     /// A key derivation, and the length of the key.

@@ -6,14 +6,20 @@ use std::{io, ops::Range};
 use uuid::Uuid;
 
 /// `len` random bytes.
-pub(crate) fn random(len: usize) -> Result<Vec<u8>, getrandom::Error> {
+///
+/// # Errors
+/// When the system gives none.
+pub fn random(len: usize) -> Result<Vec<u8>, getrandom::Error> {
     let mut bytes = vec![0; len];
     getrandom::fill(&mut bytes)?;
     Ok(bytes)
 }
 
 /// A UUID of version 4 (RFC 9562).
-pub(crate) fn uuid() -> Result<Uuid, getrandom::Error> {
+///
+/// # Errors
+/// When the system gives no random bytes.
+pub fn uuid() -> Result<Uuid, getrandom::Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
     Ok(uuid::Builder::from_random_bytes(bytes).into_uuid())
@@ -24,7 +30,7 @@ pub(crate) fn uuid() -> Result<Uuid, getrandom::Error> {
 ///
 /// # Errors
 /// Those of `write`, and when the system gives no random bytes.
-pub(crate) fn write(
+pub fn write(
     range: Range<u64>,
     mut write: impl FnMut(&[u8], u64) -> io::Result<()>,
 ) -> io::Result<()> {

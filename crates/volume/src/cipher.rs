@@ -5,7 +5,7 @@ use luxor_engine::{AesKey, CbcKey, KeyError, KeySpec, Mode, XtsKey};
 use luxor_sector::IvMode;
 use zeroize::Zeroize;
 
-use super::hash::HashAlgorithm;
+use crate::hash::HashAlgorithm;
 
 /// A cipher, its mode and its IVs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,8 +55,8 @@ impl Encryption {
     }
 
     /// The cipher's name and its mode's apart, as LUKS1 has them.
-    pub(crate) fn cipher_and_mode(self) -> (&'static str, &'static str) {
-        self.name().split_once('-').expect("each name has both")
+    pub fn cipher_and_mode(self) -> (&'static str, &'static str) {
+        self.name().split_once('-').unwrap_or_default()
     }
 
     /// How sectors are numbered.
@@ -90,7 +90,7 @@ impl Encryption {
     ///
     /// # Errors
     /// [`KeyError`]: none of [`Encryption::key_lens`], or equal halves.
-    pub(crate) fn key_spec(self, key: &[u8]) -> Result<KeySpec, KeyError> {
+    pub fn key_spec(self, key: &[u8]) -> Result<KeySpec, KeyError> {
         match self.mode() {
             Mode::Xts => XtsKey::new(key).map(KeySpec::Xts),
             _ => self.key_spec_permitting_equal_halves(key),
@@ -98,7 +98,10 @@ impl Encryption {
     }
 
     /// As [`Encryption::key_spec`], but equal halves pass.
-    pub(crate) fn key_spec_permitting_equal_halves(self, key: &[u8]) -> Result<KeySpec, KeyError> {
+    ///
+    /// # Errors
+    /// [`KeyError`]: none of [`Encryption::key_lens`].
+    pub fn key_spec_permitting_equal_halves(self, key: &[u8]) -> Result<KeySpec, KeyError> {
         if self.mode() == Mode::Xts {
             return XtsKey::new_permitting_equal_halves(key).map(KeySpec::Xts);
         }
@@ -118,7 +121,7 @@ impl Encryption {
 }
 
 /// Whether an encryption's name means that there is none.
-pub(crate) fn is_cipher_null(encryption: &str) -> bool {
+pub fn is_cipher_null(encryption: &str) -> bool {
     encryption.starts_with("cipher_null") || encryption.split('-').any(|word| word == "null")
 }
 

@@ -13,9 +13,8 @@
 //! ```
 
 use luxor_engine::SecretBytes;
+use luxor_volume::HashAlgorithm;
 use zeroize::Zeroize;
-
-use super::hash::HashAlgorithm;
 
 /// The only number of stripes that LUKS knows.
 pub(crate) const STRIPES: u32 = 4000;

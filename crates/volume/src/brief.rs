@@ -4,7 +4,7 @@
 
 /// A text from the metadata in a message: in quotes, without control characters,
 /// and not endless.
-pub(crate) fn brief(text: &str) -> String {
+pub fn brief(text: &str) -> String {
     match text.char_indices().nth(40) {
         Some((end, _)) => format!("{:?}…", &text[..end]),
         None => format!("{text:?}"),
@@ -12,7 +12,7 @@ pub(crate) fn brief(text: &str) -> String {
 }
 
 /// Names from the metadata in a message.
-pub(crate) fn brief_list(names: &[String]) -> String {
+pub fn brief_list(names: &[String]) -> String {
     names
         .iter()
         .map(|name| brief(name))

@@ -37,7 +37,7 @@ impl HashAlgorithm {
     ];
 
     /// The names of all, for messages.
-    pub(crate) const NAMES: &str = "sha1, sha256, sha512, ripemd160 and whirlpool";
+    pub const NAMES: &str = "sha1, sha256, sha512, ripemd160 and whirlpool";
 
     /// The hash of that name in LUKS metadata; `None` when this version does
     /// not have it.
@@ -76,9 +76,9 @@ impl HashAlgorithm {
     /// about four times as long, and the others cost less by comparison.
     ///
     /// ```text
-    /// LUXOR_TEST_LONG=1 cargo test -p luxor-luks --lib -- --nocapture iteration_costs
+    /// LUXOR_TEST_LONG=1 cargo test -p luxor-volume --lib -- --nocapture iteration_costs
     /// ```
-    pub(crate) const fn iteration_cost(self) -> u64 {
+    pub const fn iteration_cost(self) -> u64 {
         match self {
             Self::Sha1 => 95,
             Self::Sha256 => 100,
@@ -90,7 +90,7 @@ impl HashAlgorithm {
 
     /// Writes the hash of the concatenated `parts` to the first
     /// [`HashAlgorithm::output_len`] bytes of `out`.
-    pub(crate) fn digest_into(self, parts: &[&[u8]], out: &mut [u8; 64]) {
+    pub fn digest_into(self, parts: &[&[u8]], out: &mut [u8; 64]) {
         fn run<D: Digest>(parts: &[&[u8]], out: &mut [u8; 64]) {
             let mut hash = D::new();
             for part in parts {
@@ -110,7 +110,7 @@ impl HashAlgorithm {
     }
 
     /// PBKDF2 with HMAC (RFC 8018, 5.2); fills all of `out`.
-    pub(crate) fn pbkdf2(self, secret: &[u8], salt: &[u8], iterations: u32, out: &mut [u8]) {
+    pub fn pbkdf2(self, secret: &[u8], salt: &[u8], iterations: u32, out: &mut [u8]) {
         match self {
             Self::Sha1 => pbkdf2::pbkdf2_hmac::<Sha1>(secret, salt, iterations, out),
             Self::Sha256 => pbkdf2::pbkdf2_hmac::<Sha256>(secret, salt, iterations, out),

@@ -9,11 +9,11 @@ use luxor_engine::with_key_stack;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use zeroize::Zeroize;
 
-use super::{
+use crate::{
+    brief::brief,
     hash::HashAlgorithm,
     memory::{self, AvailableMemory, MemoryBound},
 };
-use crate::brief::brief;
 
 /// The Argon2 memory in KiB up to which a keyslot is computed unasked: the most
 /// that cryptsetup makes, 4 GiB.
@@ -30,10 +30,10 @@ pub const DEFAULT_ITERATIONS_LIMIT: u64 = 50_000_000;
 pub const DEFAULT_ARGON2_WORK_KIB: u64 = 64 << 20;
 
 /// The passes over its memory that every Argon2 keyslot may ask for.
-pub(crate) const MIN_ARGON2_PASSES: u64 = 4;
+pub const MIN_ARGON2_PASSES: u64 = 4;
 
 /// The most lanes that Argon2 has.
-pub(crate) const MAX_LANES: u32 = Params::MAX_P_COST;
+pub const MAX_LANES: u32 = Params::MAX_P_COST;
 
 /// A kind of key derivation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -131,7 +131,10 @@ impl Kdf {
     }
 
     /// Holds the costs of deriving `len` bytes to the limits; `None` is the default.
-    pub(crate) fn check_limits(
+    ///
+    /// # Errors
+    /// [`CostError`]: one of them is above its limit.
+    pub fn check_limits(
         &self,
         len: usize,
         memory_limit_kib: Option<u64>,
@@ -169,7 +172,10 @@ impl Kdf {
     }
 
     /// Fills `out` with the key that the secret gives. Slow on purpose.
-    pub(crate) fn derive(&self, secret: &[u8], out: &mut [u8]) -> Result<(), DeriveError> {
+    ///
+    /// # Errors
+    /// [`DeriveError`]: an unknown hash, costs that Argon2 does not have, or too little memory.
+    pub fn derive(&self, secret: &[u8], out: &mut [u8]) -> Result<(), DeriveError> {
         match self {
             Self::Pbkdf2 {
                 hash,
@@ -208,8 +214,11 @@ impl Kdf {
     }
 }
 
-/// Holds PBKDF2's iterations to a limit, or to the default.
-pub(crate) fn check_iterations(
+/// Holds PBKDF2's iterations for `len` bytes to a limit, or to the default.
+///
+/// # Errors
+/// [`CostError::Iterations`]: there are more.
+pub fn check_iterations(
     hash: &str,
     len: usize,
     iterations: u32,
@@ -231,7 +240,7 @@ pub(crate) fn check_iterations(
 /// [`DEFAULT_ITERATIONS_LIMIT`] with SHA-256 for 64 bytes. PBKDF2 runs them once for
 /// each block of output. A hash that this version does not have derives nothing, and
 /// is held to what SHA-256 is.
-pub(crate) fn default_iterations_limit(hash: &str, len: usize) -> u64 {
+pub fn default_iterations_limit(hash: &str, len: usize) -> u64 {
     let cost = |hash: HashAlgorithm, len: usize| {
         hash.iteration_cost() * len.div_ceil(hash.output_len()).max(1) as u64
     };

@@ -3,7 +3,7 @@
 
 use luxor_engine::{KeyError, KeySpec, SecretBytes};
 
-use super::cipher::Encryption;
+use crate::cipher::Encryption;
 
 /// The key that encrypts a segment, as a keyslot holds it. Wiped when dropped.
 #[derive(Clone, Debug)]
@@ -32,7 +32,11 @@ impl VolumeKey {
     }
 
     /// A random key of `len` bytes. One with equal halves is drawn again.
-    pub(crate) fn random(len: usize, encryption: Encryption) -> Result<Self, DrawError> {
+    ///
+    /// # Errors
+    /// [`DrawError`]: the encryption has no keys of that length, or the system gives no random
+    /// bytes.
+    pub fn random(len: usize, encryption: Encryption) -> Result<Self, DrawError> {
         let mut bytes = SecretBytes::zeroed(len);
         loop {
             getrandom::fill(bytes.expose_mut())?;
@@ -69,9 +73,11 @@ impl VolumeKey {
 
 /// Why there is no random key.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum DrawError {
+pub enum DrawError {
+    /// The system gives no random bytes.
     #[error(transparent)]
     Random(#[from] getrandom::Error),
+    /// The encryption has no keys of that length.
     #[error(transparent)]
     Key(#[from] KeyError),
 }

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What every format comes to: a plaintext whose parts lie somewhere in a storage, each
+//! encrypted with a key or not at all.
+
+use std::collections::BTreeMap;
+
+use luxor_sector::Geometry;
+
+use crate::{cipher::Encryption, volume_key::VolumeKey};
+
+/// A stretch of a volume's plaintext, and where its bytes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The first byte, counted from the beginning of the storage that has the data.
+    pub offset: u64,
+    /// The length in bytes; `u64::MAX` in a pipe of which nobody knows it.
+    pub len: u64,
+    /// How it is encrypted; `None` where the plaintext stands as it is.
+    pub cipher: Option<ExtentCipher>,
+}
+
+/// How an extent is encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtentCipher {
+    /// The number of its key: [`Plaintext::keys`]. A format counts as it likes.
+    pub key: u32,
+    /// The encryption.
+    pub encryption: Encryption,
+    /// How its bytes become data units.
+    pub geometry: Geometry,
+}
+
+/// The plaintext of an unlocked volume.
+#[derive(Clone, Debug)]
+pub struct Plaintext {
+    /// Its parts, in order.
+    pub extents: Vec<Extent>,
+    /// The length in bytes of the file that they hold, padding left out; `None` when all of
+    /// them is plaintext.
+    pub len: Option<u64>,
+    /// The keys by number.
+    pub keys: BTreeMap<u32, VolumeKey>,
+}
+
+impl Plaintext {
+    /// The extents that have plaintext, and how many bytes of it: all of them, but for what
+    /// pads the file at the end. There is always one.
+    #[must_use]
+    pub fn parts(&self) -> Vec<(&Extent, u64)> {
+        let mut left = self.len.unwrap_or(u64::MAX);
+        let mut parts = Vec::new();
+        for extent in &self.extents {
+            let len = extent.len.min(left);
+            if len > 0 || parts.is_empty() {
+                parts.push((extent, len));
+            }
+            left -= len;
+        }
+        parts
+    }
+
+    /// How many bytes of it are not encrypted.
+    #[must_use]
+    pub fn linear_len(&self) -> u64 {
+        let parts = self.parts().into_iter();
+        let linear = parts.filter(|(extent, _)| extent.cipher.is_none());
+        linear.map(|(_, len)| len).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use luxor_sector::{IvMode, SectorSize};
+
+    use super::*;
+
+    /// Three extents of 4096 bytes, the second one without encryption.
+    fn plaintext(len: Option<u64>) -> Plaintext {
+        let cipher = ExtentCipher {
+            key: 0,
+            encryption: Encryption::AesXtsPlain64,
+            geometry: Geometry {
+                sector_size: SectorSize::B4096,
+                iv_mode: IvMode::Plain64,
+                iv_offset: 0,
+                iv_large_sectors: false,
+            },
+        };
+        let extent = |i: u64| Extent {
+            offset: 4096 * i,
+            len: 4096,
+            cipher: (i != 1).then_some(cipher),
+        };
+        Plaintext {
+            extents: (0..3).map(extent).collect(),
+            len,
+            keys: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn padding_may_be_whole_extents() {
+        for (len, lens, linear) in [
+            (None, vec![4096, 4096, 4096], 4096),
+            (Some(12288), vec![4096, 4096, 4096], 4096),
+            (Some(8193), vec![4096, 4096, 1], 4096),
+            (Some(8192), vec![4096, 4096], 4096),
+            (Some(4099), vec![4096, 3], 3),
+            (Some(5), vec![5], 0),
+            (Some(0), vec![0], 0),
+        ] {
+            let plaintext = plaintext(len);
+            let parts = plaintext.parts().into_iter();
+            assert_eq!(parts.map(|(_, len)| len).collect::<Vec<u64>>(), lens);
+            assert_eq!(plaintext.linear_len(), linear, "{len:?}");
+        }
+    }
+}
