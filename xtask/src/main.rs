@@ -169,7 +169,7 @@ fn tests(steps: &mut Steps, is_long: bool) {
     });
     steps.run("engines of this machine", || {
         // Built with the tests, beside this program.
-        let luxor = setup::beside_this_program("luxor")?;
+        let luxor = process::beside_this_program("luxor")?;
         process::run(process::command(luxor).arg("engines"))
     });
     steps.run("engine without std", || {

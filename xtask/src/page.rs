@@ -5,7 +5,6 @@ use std::{fs, path::Path, process::Command};
 
 use crate::{
     process::{self, command, find, root},
-    setup,
     steps::Steps,
 };
 
@@ -35,7 +34,7 @@ pub fn steps(steps: &mut Steps) {
         let folder = root().join(FOLDER);
         fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         let page = folder.join("report.html");
-        let luxor = setup::beside_this_program("luxor")?;
+        let luxor = process::beside_this_program("luxor")?;
         process::run(command(luxor).args(["report", "--quick"]).arg(&page))
     });
     if made {

@@ -86,6 +86,12 @@ pub fn cargo_fuzz(subcommand: &str) -> Command {
     command
 }
 
+/// A program that was built with this one, by its path in the profile's folder.
+pub fn beside_this_program(path: &str) -> Result<PathBuf, String> {
+    let this = env::current_exe().map_err(|e| e.to_string())?;
+    Ok(this.with_file_name(path))
+}
+
 /// Runs to the end with its output shown; a failure names the command.
 pub fn run(mut command: impl BorrowMut<Command>) -> Result<String, String> {
     let command = command.borrow_mut();

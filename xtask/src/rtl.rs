@@ -193,7 +193,7 @@ fn whole() -> Result<String, String> {
         "build --locked --package luxor-reference --example answers",
     ))?;
     let run_py = format!("{COCOTB}/run.py");
-    let answers = setup::beside_this_program("examples/answers")?;
+    let answers = process::beside_this_program("examples/answers")?;
     let configurations = process::output(command(&python).arg(&run_py).arg("--list"))?;
     let mut jobs = Vec::new();
     for configuration in configurations.lines() {

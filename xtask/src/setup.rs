@@ -332,12 +332,6 @@ pub fn ensure_python(folder: &Path, requirements: &Path) -> Result<PathBuf, Stri
     Ok(python)
 }
 
-/// A program that was built with this one, by its path in the profile's folder.
-pub fn beside_this_program(path: &str) -> Result<PathBuf, String> {
-    let this = std::env::current_exe().map_err(|e| e.to_string())?;
-    Ok(this.with_file_name(path))
-}
-
 fn install(missing: &[&Need]) -> Result<(), String> {
     let names: Vec<_> = missing.iter().map(|need| need.what.as_str()).collect();
     println!("missing: {}", names.join("; "));

@@ -11,12 +11,13 @@ use luxor_engine_gpu::{
 };
 
 use crate::{
-    device::{Cuda, Loaded},
+    device::Cuda,
     driver::{Address, Argument, Failure, Function, Start},
     error::device_error,
     kernels,
     memory::CudaMemory,
     queue::CudaQueue,
+    shared::Loaded,
 };
 
 /// Others' kernels on a GPU.

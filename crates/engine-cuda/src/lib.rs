@@ -26,13 +26,14 @@ mod kernels;
 mod library;
 mod memory;
 mod queue;
+mod shared;
 mod slots;
 
 use std::sync::Arc;
 
 use luxor_engine_gpu::{GpuBackend, Tuning};
 
-pub use device::{Cuda, CudaKey, NAME};
+pub use device::{Cuda, NAME};
 pub use driver::{Driver, Failure};
 pub use error::Unusable;
 pub use foreign::CudaProgram;
@@ -40,6 +41,7 @@ pub use kernels::{COMPUTE_CAPABILITY, DRIVER, SHARED, THREADS};
 pub use library::{Absent, Library};
 pub use memory::CudaMemory;
 pub use queue::CudaQueue;
+pub use shared::CudaKey;
 
 /// Every GPU of this machine that can run the kernels; at least one.
 ///

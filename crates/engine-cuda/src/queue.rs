@@ -11,16 +11,16 @@ use luxor_engine_gpu::{
 use zeroize::Zeroize;
 
 use crate::{
-    device::{CudaKey, Inner, Places},
     driver::{Driver, Failure, Stream},
     error::device_error,
     memory::{CudaMemory, Pinned},
+    shared::{CudaKey, Places, Shared},
     slots::KeyId,
 };
 
 /// A stream of a GPU's.
 pub struct CudaQueue {
-    device: Arc<Inner>,
+    device: Arc<Shared>,
     stream: Stream,
     data: CudaMemory,
     tweaks: CudaMemory,
@@ -43,7 +43,7 @@ struct KeyInUse {
 
 impl KeyInUse {
     /// Nothing reads its place any more.
-    fn end(self, device: &Inner) {
+    fn end(self, device: &Shared) {
         if let Ok(program) = device.program(self.size) {
             program.slots.release(self.slot);
         }
@@ -51,7 +51,7 @@ impl KeyInUse {
 }
 
 impl CudaQueue {
-    pub(crate) fn new(device: &Arc<Inner>, sizes: QueueSizes) -> Result<Self, Failure> {
+    pub(crate) fn new(device: &Arc<Shared>, sizes: QueueSizes) -> Result<Self, Failure> {
         let (gpu, service) = (&device.gpu, &device.service);
         let data = CudaMemory::zeroed(service, sizes.data)?;
         let tweaks = CudaMemory::zeroed(service, sizes.tweaks)?;

@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use luxor_engine::Buffer;
-use luxor_engine_gpu::{AesSize, Device, DeviceError, KeyWords, QueueSizes, Tables};
-use zeroize::Zeroizing;
+use luxor_engine_gpu::{Device, DeviceError, KeyWords, QueueSizes, Tables};
 
 use crate::{
     cl::{Context, Kind},
-    discovery::Found,
-    error::Failure,
+    discovery::{Found, chosen},
+    error::{Failure, Unusable},
     layout::Layout,
     memory::{OpenClMemory, Service},
     program::Programs,
     queue::OpenClQueue,
+    shared::{OpenClKey, Shared, key_memory},
 };
 
 /// The backend's name.
@@ -27,27 +27,39 @@ const THREADS_OF_UNIT: usize = 2048;
 const GROUPS_OF_CORE: usize = 4;
 
 /// A device of OpenCL's, ready to run the kernels.
-pub struct OpenCl(Arc<Inner>);
+pub struct OpenCl(Arc<Shared>);
 
-/// What queues keep.
-pub(crate) struct Inner {
-    pub(crate) service: Arc<Service>,
-    pub(crate) programs: Programs,
-    /// The most groups of a launch.
-    pub(crate) most_groups: usize,
-    description: String,
-    pub(crate) found: Found,
-}
-
-/// A key on a device. Wiped there when dropped.
-pub struct OpenClKey {
-    pub(crate) device: Arc<Inner>,
-    pub(crate) size: AesSize,
-    pub(crate) memory: OpenClMemory,
+/// The devices that a backend uses: the best GPU, and all others of its platform and name;
+/// where there is no GPU, a CPU with which somebody wants to test.
+///
+/// A GPU with memory of its own is better than one that has the CPU's, then one with more
+/// compute units. Others are left alone: beside the best one they would be what is waited
+/// for, and one GPU may be on several platforms.
+///
+/// # Errors
+/// [`Unusable`]: why there is none, or why the best one is none.
+pub fn devices() -> Result<Vec<OpenCl>, Unusable> {
+    let mut devices = Vec::new();
+    let mut first = None;
+    for found in chosen()? {
+        let opened = match (found.reason_against, Layout::of(found.facts)) {
+            (Some(reason), _) => Err(found.unusable(reason)),
+            (None, None) => Err(found.unusable("it has too little local memory")),
+            (None, Some(layout)) => OpenCl::open(&found, layout).map_err(Unusable::from),
+        };
+        match opened {
+            Ok(device) => devices.push(device),
+            Err(why) => first = first.or(Some(why)),
+        }
+    }
+    match first {
+        Some(why) if devices.is_empty() => Err(why),
+        _ => Ok(devices),
+    }
 }
 
 impl OpenCl {
-    pub(crate) fn inner(&self) -> &Inner {
+    pub(crate) fn inner(&self) -> &Shared {
         &self.0
     }
 
@@ -65,7 +77,7 @@ impl OpenCl {
             "{}, {units} compute units, {} {}",
             found.name, found.platform_name, found.version
         );
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(Shared {
             service: Arc::new(Service::new(&context)?),
             programs,
             most_groups: (units as usize).max(1) * groups_of_unit,
@@ -149,17 +161,4 @@ impl Device for OpenCl {
     ) -> Result<(), DeviceError> {
         to.copy(from, len)
     }
-}
-
-/// Memory with a key in it, as kernels read it.
-pub(crate) fn key_memory(
-    service: &Arc<Service>,
-    words: &KeyWords,
-) -> Result<OpenClMemory, DeviceError> {
-    let bytes = words.expose().iter().flat_map(|word| word.to_le_bytes());
-    let mut key = Zeroizing::new([0; size_of::<[u32; luxor_engine_gpu::keys::KEY_WORDS]>()]);
-    key.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
-    let mut memory = OpenClMemory::zeroed(service, Kind::Constant, key.len())?;
-    memory.write(0, &*key)?;
-    Ok(memory)
 }

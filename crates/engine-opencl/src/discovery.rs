@@ -11,25 +11,12 @@ use cl3::device as cl_device;
 
 use crate::{
     cl::{self, DeviceId, Platform},
-    device::OpenCl,
     error::{Failure, Unusable},
-    layout::{Facts, Layout},
+    layout::Facts,
 };
 
-/// The devices that a backend uses: the best GPU, and all others of its platform and name;
-/// where there is no GPU, a CPU with which somebody wants to test.
-///
-/// A GPU with memory of its own is better than one that has the CPU's, then one with more
-/// compute units. Others are left alone: beside the best one they would be what is waited
-/// for, and one GPU may be on several platforms.
-///
-/// # Errors
-/// [`Unusable`]: why there is none, or why the best one is none.
-pub fn devices() -> Result<Vec<OpenCl>, Unusable> {
-    open(chosen()?)
-}
-
-fn chosen() -> Result<Vec<Found>, Unusable> {
+/// The devices to open, the best one first.
+pub(crate) fn chosen() -> Result<Vec<Found>, Unusable> {
     // PoCL 3.1 has no devices for a thread that asks while another one is the first to ask.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,7 +76,7 @@ pub(crate) struct Found {
     platform: usize,
     shares_memory: bool,
     /// Available, with a compiler that works, and little-endian.
-    reason_against: Option<&'static str>,
+    pub(crate) reason_against: Option<&'static str>,
 }
 
 impl Found {
@@ -127,7 +114,7 @@ impl Found {
         })
     }
 
-    fn unusable(&self, reason: &str) -> Unusable {
+    pub(crate) fn unusable(&self, reason: &str) -> Unusable {
         Unusable::Device {
             device: self.name.clone(),
             reason: reason.into(),
@@ -155,24 +142,4 @@ fn choose(found: &[Found]) -> Vec<Found> {
         .filter(|other| other.platform == best.platform && other.name == best.name)
         .cloned()
         .collect()
-}
-
-fn open(chosen: Vec<Found>) -> Result<Vec<OpenCl>, Unusable> {
-    let mut devices = Vec::new();
-    let mut first = None;
-    for found in chosen {
-        let opened = match (found.reason_against, Layout::of(found.facts)) {
-            (Some(reason), _) => Err(found.unusable(reason)),
-            (None, None) => Err(found.unusable("it has too little local memory")),
-            (None, Some(layout)) => OpenCl::open(&found, layout).map_err(Unusable::from),
-        };
-        match opened {
-            Ok(device) => devices.push(device),
-            Err(why) => first = first.or(Some(why)),
-        }
-    }
-    match first {
-        Some(why) if devices.is_empty() => Err(why),
-        _ => Ok(devices),
-    }
 }

@@ -12,9 +12,10 @@ use luxor_engine_gpu::{
 
 use crate::{
     cl::{Argument, Kernel, Program},
-    device::{OpenCl, key_memory},
+    device::OpenCl,
     memory::OpenClMemory,
     queue::OpenClQueue,
+    shared::key_memory,
 };
 
 /// Others' kernels on a device.

@@ -26,16 +26,18 @@ mod layout;
 mod memory;
 mod program;
 mod queue;
+mod shared;
 
 use luxor_engine_gpu::{GpuBackend, Tuning};
 
-pub use device::{NAME, OpenCl, OpenClKey};
-pub use discovery::{devices, lacks_linker};
+pub use device::{NAME, OpenCl, devices};
+pub use discovery::lacks_linker;
 pub use error::{Failure, Unusable};
 pub use foreign::OpenClProgram;
 pub use layout::{Facts, Layout};
 pub use memory::OpenClMemory;
 pub use queue::OpenClQueue;
+pub use shared::OpenClKey;
 
 /// A backend on the best [`devices`]. Where tables are not in local memory with a copy for
 /// each lane, other programs may learn about keys, and nothing should go there unasked:

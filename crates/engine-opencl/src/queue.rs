@@ -12,14 +12,14 @@ use zeroize::Zeroize;
 
 use crate::{
     cl::{Argument, Buffer, CommandQueue, Event, Kernel, Kind},
-    device::{Inner, OpenClKey},
     error::Failure,
     memory::{OpenClMemory, Pinned},
+    shared::{OpenClKey, Shared},
 };
 
 /// A queue of a device's.
 pub struct OpenClQueue {
-    device: Arc<Inner>,
+    device: Arc<Shared>,
     pub(crate) queue: CommandQueue,
     kernels: HashMap<&'static str, Kernel>,
     data: OpenClMemory,
@@ -35,7 +35,7 @@ pub struct OpenClQueue {
 }
 
 impl OpenClQueue {
-    pub(crate) fn new(device: &Arc<Inner>, sizes: QueueSizes) -> Result<Self, Failure> {
+    pub(crate) fn new(device: &Arc<Shared>, sizes: QueueSizes) -> Result<Self, Failure> {
         let service = &device.service;
         let memory = |len| OpenClMemory::zeroed(service, Kind::Device, len);
         Ok(Self {
@@ -175,7 +175,7 @@ fn begin(
     Ok(event)
 }
 
-fn same_device(a: &Arc<Inner>, b: &Arc<Inner>) -> Result<(), DeviceError> {
+fn same_device(a: &Arc<Shared>, b: &Arc<Shared>) -> Result<(), DeviceError> {
     if Arc::ptr_eq(a, b) {
         return Ok(());
     }

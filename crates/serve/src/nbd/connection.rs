@@ -28,8 +28,8 @@ use std::{
 use luxor_sector::{Disk, Transfer, TransferData};
 
 use super::{
-    agreed::{Agreed, Refusal},
-    inbox::{Batch, Entry, Inbox},
+    agreed::Agreed,
+    inbox::{Batch, Entry, Failure, Inbox},
     purse::{FLOOR, Share},
     reply,
     request::{Command, Request},
@@ -520,17 +520,6 @@ impl Drop for End<'_> {
             self.0.ended.notify_all();
         }
     }
-}
-
-/// Why a request was not done.
-#[derive(Debug)]
-pub enum Failure {
-    /// It should not have been sent.
-    Refused(Refusal),
-    /// The disk could not do it.
-    Failed(io::Error),
-    /// It was not done when the time of the last call was over, and gets no answer.
-    Late,
 }
 
 /// What a long request is cut into: offsets and lengths of at most `most`, which is a multiple

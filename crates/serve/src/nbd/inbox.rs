@@ -7,8 +7,7 @@ use luxor_engine::Buffer;
 use luxor_sector::{Buffers, Disk};
 
 use super::{
-    agreed::Agreed,
-    connection::Failure,
+    agreed::{Agreed, Refusal},
     purse::{Lease, Share},
     request::{Command, REQUEST_LEN, Request},
     wire::CommandFlags,
@@ -68,6 +67,17 @@ pub struct Entry {
     pub range: Range<usize>,
     /// Whether it failed so far.
     pub outcome: Result<(), Failure>,
+}
+
+/// Why a request was not done.
+#[derive(Debug)]
+pub enum Failure {
+    /// It should not have been sent.
+    Refused(Refusal),
+    /// The disk could not do it.
+    Failed(io::Error),
+    /// It was not done when the time of the last call was over, and gets no answer.
+    Late,
 }
 
 impl Entry {
@@ -214,9 +224,10 @@ impl Inbox {
 
     /// Receives more; `false` at the end.
     fn more(&mut self, channel: &dyn Channel, share: &Share) -> io::Result<bool> {
-        let capacity = match share.has_long_inbox() {
-            true => CAPACITY,
-            false => SHORT_CAPACITY,
+        let capacity = if share.has_long_inbox() {
+            CAPACITY
+        } else {
+            SHORT_CAPACITY
         };
         let bytes = self.bytes.get_or_insert_with(|| Buffer::zeroed(capacity));
         bytes.copy_within(self.full.clone(), 0);
