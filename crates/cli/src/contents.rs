@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What stands on a file or a device that is to be overwritten, in words.
 
+use luxor_files::Escaped;
 use luxor_luks::VolumeHeader;
-
-use crate::commands::dump::Escaped;
 
 /// The volume that `header` is of: version, UUID and label.
 #[must_use]

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Paths and the system's errors as a terminal can show them.
 
-use std::{io, path::Path};
+use std::{
+    fmt::{self, Write},
+    io,
+    path::Path,
+};
 
 /// The system's words for an error, without Rust's "(os error 2)".
 #[must_use]
@@ -23,10 +27,29 @@ pub fn path_name(path: &Path) -> String {
     }
 }
 
+/// Text that somebody else wrote: it may not play tricks on a terminal. `none` when it is empty.
+#[derive(Clone, Copy, Debug)]
+pub struct Escaped<'a>(pub &'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("none");
+        }
+        for c in self.0.chars() {
+            if is_shown(c) {
+                f.write_char(c)?;
+            } else {
+                write!(f, "{}", c.escape_default())?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Whether a terminal shows it as it is: no control character, and none that is
 /// invisible or turns the direction of writing round.
-#[must_use]
-pub fn is_shown(c: char) -> bool {
+fn is_shown(c: char) -> bool {
     // A letter before it, since what combines with one is escaped only where none is.
     matches!(c, '"' | '\'' | '\\') || format!("x{c}").escape_debug().count() == 2
 }
@@ -64,5 +87,14 @@ mod tests {
         ] {
             assert!(!is_shown(c), "{c:?}");
         }
+    }
+
+    #[test]
+    fn what_others_wrote_cannot_move_the_cursor() {
+        assert_eq!(
+            Escaped("\u{1b}[2J\u{9b}x\r\ny é").to_string(),
+            r"\u{1b}[2J\u{9b}x\r\ny é"
+        );
+        assert_eq!(Escaped("").to_string(), "none");
     }
 }

@@ -35,7 +35,7 @@ pub mod testing;
 pub use block_device::FileIdentity;
 pub use contents::recognised;
 pub use data_file::{DataFile, DataFileError};
-pub use display::{io_words, is_shown, path_name};
+pub use display::{Escaped, io_words, path_name};
 pub use error_class::FileErrorClass;
 pub use input::{Input, InputError, Role};
 pub use metadata_change::{MetadataChange, NotLocked, Unusable, lock_to_read};

@@ -23,7 +23,7 @@
 //! | remove keyslots | [`Luks2Header::remove_keyslot`], [`Luks2Header::erase`] |
 //! | change tokens | [`Luks2Header::add_token`], [`Luks2Header::replace_token`], [`Luks2Header::remove_token`] |
 //! | change names and flags | [`Luks2Header::set_label`], [`Luks2Header::set_uuid`], [`Luks2Header::set_flags`] and others |
-//! | mend a damaged copy of the metadata | [`Luks2Header::repair`] |
+//! | mend damaged metadata | [`HeaderRepair::plan`] |
 //! | bound the costs of volumes from strangers | [`UnlockOptions`] |
 //!
 //! Metadata are read once, treated as hostile, and become typed values; an error
@@ -110,4 +110,5 @@ pub use luxor_volume::{
 };
 pub use policy::{HeaderPolicy, PolicyError};
 pub use volume::create::{LuksVersion, NewVolume, NewVolumeError, NewVolumeOptions, NotInLuks1};
+pub use volume::repair::{HeaderRepair, HeaderRepairError, Repaired};
 pub use volume::{VolumeHeader, VolumeReadError};

@@ -3,6 +3,7 @@
 
 mod change;
 pub(crate) mod create;
+pub(crate) mod repair;
 
 use std::collections::BTreeMap;
 
@@ -140,6 +141,15 @@ impl VolumeHeader {
         match self {
             Self::Luks1(header) => !header.describe().keyslots.is_empty(),
             Self::Luks2(header) => header.metadata().has_data_keyslots(),
+        }
+    }
+
+    /// The metadata, if they are LUKS2's.
+    #[must_use]
+    pub fn luks2(&self) -> Option<&Luks2Header> {
+        match self {
+            Self::Luks1(_) => None,
+            Self::Luks2(header) => Some(header),
         }
     }
 

@@ -11,6 +11,7 @@
 //! | open a volume, unlock it, and find its data | [`Volume`], [`Secrets`] |
 //! | give out its plaintext as a disk | [`Export`] |
 //! | the same of data that have no header | [`PlainVolume`], [`Export::open_plain`] |
+//! | know whether it is whole | [`Volume::check`] |
 //! | change its metadata under its locks | [`Volume::change`] |
 //! | refuse volumes that are not as they must be | [`VolumePolicy`] |
 //! | load keys into the best engine of this machine | [`Engine`] |
@@ -79,6 +80,7 @@
 
 #![forbid(unsafe_code)]
 
+mod check;
 mod context;
 mod create;
 mod decrypt;
@@ -91,6 +93,7 @@ mod policy;
 mod secrets;
 mod volume;
 
+pub use check::Findings;
 pub use context::{Context, Events, NoEvents, Progress};
 pub use create::{NewFiles, encrypt, format};
 pub use decrypt::decrypt;

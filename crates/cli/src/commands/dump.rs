@@ -10,7 +10,7 @@ use std::{
 
 use luxor::{Engine, Volume};
 use luxor_engine::SecretBytes;
-use luxor_files::{Output, OutputOptions, Role, is_shown};
+use luxor_files::{Escaped, Output, OutputOptions, Role};
 use luxor_luks::{
     Description, Digest, Foreign, Kdf, Keyslot, Luks1Description, Priority, ReencryptKeyslot,
     Segment, SegmentEntry, SegmentKind, SegmentRole, SegmentSize, Token, VolumeHeader,
@@ -349,25 +349,6 @@ impl Text {
     }
 }
 
-/// Text that somebody else wrote: it may not play tricks on a terminal.
-pub struct Escaped<'a>(pub &'a str);
-
-impl Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("none");
-        }
-        for c in self.0.chars() {
-            if is_shown(c) {
-                f.write_char(c)?;
-            } else {
-                write!(f, "{}", c.escape_default())?;
-            }
-        }
-        Ok(())
-    }
-}
-
 struct Hex<'a>(&'a [u8]);
 
 impl Display for Hex<'_> {
@@ -404,10 +385,6 @@ mod tests {
 
     #[test]
     fn what_others_wrote_cannot_move_the_cursor() {
-        assert_eq!(
-            Escaped("\u{1b}[2J\u{9b}x\r\ny é").to_string(),
-            r"\u{1b}[2J\u{9b}x\r\ny é"
-        );
         assert_eq!(list(&["a\tb", "c"]), r"a\tb, c");
         assert_eq!(list(&[0; 0]), "none");
     }

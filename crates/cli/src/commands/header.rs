@@ -5,12 +5,10 @@ use std::{fmt::Display, io::Write, path::Path};
 
 use luxor::{Volume, begin_change, create_output, exclusive};
 use luxor_files::{
-    Input, MetadataChange, OutputOptions, Role, check_not_needed, lock_to_read, path_name,
-    recognised,
+    Input, OutputOptions, Role, check_not_needed, lock_to_read, path_name, recognised,
 };
 use luxor_luks::{
-    BackupError, HeaderBackup, Luks1Error, Luks1Repair, Luks1RepairError, Luks2Header, Misfit,
-    Overwrite, ReadError, RestoreError, VolumeHeader, VolumeReadError,
+    BackupError, HeaderBackup, HeaderRepair, Misfit, Overwrite, RestoreError, VolumeHeader,
 };
 use luxor_sector::Storage;
 
@@ -90,10 +88,10 @@ fn restore(args: &HeaderRestoreArgs, context: &Context) -> Result<()> {
         Replaced::look(&backup, target, storage)?
     };
     asked.check(args.force)?;
-    match args.batch_mode {
-        false => confirm(&asked.warning(), "--batch-mode")?,
-        true if asked.is_serious() => context.console.warn(asked.warning()),
-        true => {}
+    if !args.batch_mode {
+        confirm(&asked.warning(), "--batch-mode")?;
+    } else if asked.is_serious() {
+        context.console.warn(asked.warning());
     }
 
     let input = Input::open(target, Role::Change)?;
@@ -129,68 +127,27 @@ fn repair(args: &HeaderRepairArgs, context: &Context) -> Result<()> {
     let target = context.options.header.as_ref().unwrap_or(&args.volume);
     let input = Input::open(target, Role::Change)?;
     let change = begin_change(&input, context.options.disable_locks)?;
-    let overwrite = match args.force {
-        true => Overwrite::Anything,
-        false => Overwrite::Damaged,
+    let overwrite = if args.force {
+        Overwrite::Anything
+    } else {
+        Overwrite::Damaged
     };
-    match VolumeHeader::read(change.storage()) {
-        Ok(header) => {
-            context.library.policy.check(&header, &path_name(target))?;
-            if let VolumeHeader::Luks2(header) = header {
-                return repair_luks2(header, &change, overwrite);
-            }
-        }
-        Err(VolumeReadError::Luks1(_)) => {}
-        // Of a LUKS1 header the beginning may be lost.
-        Err(VolumeReadError::Luks2(ReadError::NotLuks))
-            if !matches!(
-                Luks1Repair::plan(change.storage(), overwrite),
-                Err(Luks1RepairError::Damaged(Luks1Error::Magic))
-            ) => {}
-        Err(error) => return Err(failed(target, &error)),
-    }
-    repair_luks1(&change, overwrite, context)
-}
-
-fn repair_luks1(
-    change: &MetadataChange<'_>,
-    overwrite: Overwrite,
-    context: &Context,
-) -> Result<()> {
-    let path = change.path();
-    let plan = Luks1Repair::plan(change.storage(), overwrite).map_err(|error| {
-        let failure = failed(path, &error);
-        match error {
-            Luks1RepairError::Damaged(_) | Luks1RepairError::Unknown { .. } => {
-                failure.hint("A backup of the header would help: luxor header restore.")
-            }
-            _ => failure,
+    let plan = HeaderRepair::plan(change.storage(), overwrite).map_err(|error| {
+        let failure = failed(target, &error);
+        if error.wants_backup() {
+            failure.hint("A backup of the header would help: luxor header restore.")
+        } else {
+            failure
         }
     })?;
-    let header = VolumeHeader::Luks1(plan.header().clone());
-    context.library.policy.check(&header, &path_name(path))?;
-    if plan.restored().is_empty() {
-        return console::print("the header is good (LUKS1: one copy, no checksum)\n");
-    }
-    let lines = plan.restored().iter().map(|what| format!("{what}\n"));
-    let said = lines.collect::<String>() + "the header is restored\n";
-    plan.write(change.storage())
-        .map_err(|error| failed(path, &error))?;
-    console::print(&said)
-}
-
-fn repair_luks2(
-    mut header: Luks2Header,
-    change: &MetadataChange<'_>,
-    overwrite: Overwrite,
-) -> Result<()> {
-    let repaired = header
-        .repair(change.storage(), overwrite)
-        .map_err(|error| failed(change.path(), &error))?;
-    console::print(&match repaired {
-        Some(kind) => format!("the {} header is made anew\n", kind.name()),
-        None => "both copies of the header are good\n".into(),
-    })
+    context
+        .library
+        .policy
+        .check(&plan.header(), &path_name(target))?;
+    let repaired = plan
+        .write(change.storage())
+        .map_err(|error| failed(target, &error))?;
+    console::print(&repaired.to_string())
 }
 
 fn failed(path: &Path, error: &dyn Display) -> Error {
@@ -311,15 +268,16 @@ impl<'a> Replaced<'a> {
     }
 
     fn warning(&self) -> String {
-        let mut text = match self.misfits.iter().any(is_no_header) {
-            true => format!(
+        let mut text = if self.misfits.iter().any(is_no_header) {
+            format!(
                 "What is at the beginning of {} will be lost.",
                 path_name(self.target)
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "The header and all keyslots of {} will be replaced.",
                 path_name(self.target)
-            ),
+            )
         };
         for misfit in &self.misfits {
             text += &format!("\n  {misfit}");

@@ -18,7 +18,7 @@ use crate::{
 /// When there is no valid metadata.
 pub fn uuid(args: &UuidArgs, context: &Context) -> Result<()> {
     let volume = open_metadata(&args.volume, Role::Metadata, context)?;
-    let uuid = super::dump::Escaped(volume.header.uuid());
+    let uuid = luxor_files::Escaped(volume.header.uuid());
     console::print(&format!("{uuid}\n"))
 }
 

@@ -198,9 +198,10 @@ impl<'a> Session<'a> {
         let inputs = inputs("VOLUME", self.path, self.context);
         let (existing, new) = SecretSource::pair(self.context, new.key_file(), &inputs)?;
         // A key file that cannot be read is told before somebody types and waits.
-        let from_file = match new.is_key_file() {
-            true => Some(new.new_one(self.path)?),
-            false => None,
+        let from_file = if new.is_key_file() {
+            Some(new.new_one(self.path)?)
+        } else {
+            None
         };
         let (unlocked, _) = self.unlock(&existing, unlock)?;
         let secret = match from_file {
@@ -244,9 +245,10 @@ impl<'a> Session<'a> {
             .new_keyslot(unlocked, secret.expose(), pbkdf, backend);
         drop(step);
         new.map_err(|error| {
-            let class = match error.is_out_of_memory() {
-                true => ErrorClass::OutOfMemory,
-                false => ErrorClass::Failure,
+            let class = if error.is_out_of_memory() {
+                ErrorClass::OutOfMemory
+            } else {
+                ErrorClass::Failure
             };
             Error::new(class, error.to_string())
         })

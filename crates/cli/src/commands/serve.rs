@@ -59,9 +59,10 @@ pub fn run(args: &ServeArgs, context: &Context) -> Result<()> {
     };
     let _pid_file = args.pid_file.as_deref().map(PidFile::create).transpose()?;
     for listener in &listeners {
-        let read_only = match export.disk.is_read_only() {
-            true => ", read-only",
-            false => "",
+        let read_only = if export.disk.is_read_only() {
+            ", read-only"
+        } else {
+            ""
         };
         let uri = listen::uri(listener, &args.export_name, args.tls_cert.is_some());
         console.tell(format!("serving {}{read_only}, at {uri}", export.name));

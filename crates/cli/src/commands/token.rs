@@ -4,11 +4,11 @@
 use std::{fmt::Write as _, io::Read, io::Write as _, path::Path};
 
 use luxor::Volume;
-use luxor_luks::{Luks2Header, VolumeHeader};
+use luxor_files::{Escaped, Input, Output, OutputOptions, Role};
+use luxor_luks::Luks2Header;
 use serde_json::{Value, json};
 
-use super::dump::{Escaped, list as listed};
-use luxor_files::{Input, Output, OutputOptions, Role};
+use super::dump::list as listed;
 
 use crate::{
     args::{TokenAddArgs, TokenArgs, TokenCommand, TokenListArgs, TokenRemoveArgs},
@@ -133,13 +133,12 @@ fn remove(args: &TokenRemoveArgs, mut volume: Volume, console: Console) -> Resul
 }
 
 fn luks2(volume: &Volume) -> Result<&Luks2Header> {
-    match &volume.header {
-        VolumeHeader::Luks2(header) => Ok(header),
-        VolumeHeader::Luks1(_) => Err(Error::failure(format!(
-            "{} is a LUKS1 volume, and only LUKS2 has tokens",
-            volume.name()
-        ))),
-    }
+    volume.header.luks2().ok_or_else(|| {
+        let name = volume.name();
+        Error::failure(format!(
+            "{name} is a LUKS1 volume, and only LUKS2 has tokens"
+        ))
+    })
 }
 
 /// The token in a file, as it is or for one keyslot more.

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether a volume is whole.
+
+use luxor_files::Escaped;
+use luxor_luks::{Luks2Header, UnlockError, VolumeHeader};
+
+use crate::Volume;
+
+/// What a check of a volume has found, a line each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// What is as it should be, or worth knowing.
+    pub good: Vec<String>,
+    /// What is damaged.
+    pub damage: Vec<String>,
+}
+
+impl Volume {
+    /// Checks the metadata in all their copies, and the data's length.
+    #[must_use]
+    pub fn check(&self) -> Findings {
+        let mut found = Findings::default();
+        match self.header.luks2() {
+            None => {
+                let words = "header: good (LUKS1: one copy, no checksum)";
+                found.good.push(words.into());
+            }
+            Some(header) => found.metadata(header),
+        }
+        if found.damage.is_empty() {
+            let warnings = self.header.warnings().iter();
+            found.damage.extend(warnings.map(ToString::to_string));
+        }
+        match state(&self.header) {
+            State::Good => found.data(self),
+            State::Unreadable(error) => found.good.push(format!("data: {error}")),
+            State::Damaged(error) => found.damage.push(error.to_string()),
+        }
+        found
+    }
+}
+
+impl Findings {
+    fn metadata(&mut self, header: &Luks2Header) {
+        let description = header.describe();
+        for copy in description.copies {
+            let name = copy.kind.name();
+            match &copy.found {
+                Ok(facts) => self.good.push(format!(
+                    "{name} header: good (at byte {}, sequence number {}, {} checksum)",
+                    facts.offset, facts.seqid, facts.checksum
+                )),
+                Err(error) => self.damage.push(format!("{name} header: {error}")),
+            }
+        }
+        for name in description.config.unknown_requirements() {
+            self.good.push(format!(
+                "requirement {}: unknown to this version, which shows the metadata and no more",
+                Escaped(name)
+            ));
+        }
+        if let Some((number, keyslot)) = description.reencrypt {
+            self.good.push(format!(
+                "re-encryption: under way (keyslot {number}, mode {}, {}, resilience {})",
+                keyslot.mode.name(),
+                keyslot.direction.name(),
+                keyslot.resilience.name()
+            ));
+        }
+    }
+
+    fn data(&mut self, volume: &Volume) {
+        if volume.is_without_data() {
+            let words = "data: in another file (the header is detached); not checked";
+            self.good.push(words.into());
+            return;
+        }
+        let extents = volume.payload_len().and_then(|_| volume.extents());
+        match extents {
+            Ok(Some(extents)) => {
+                let len: u64 = extents.iter().map(|extent| extent.len).sum();
+                let linear = extents.iter().filter(|extent| extent.cipher.is_none());
+                let linear = match linear.map(|extent| extent.len).sum() {
+                    0_u64 => String::new(),
+                    linear => format!(", {linear} of them not encrypted"),
+                };
+                self.good
+                    .push(format!("data: {len} bytes in whole sectors{linear}"));
+            }
+            // From a pipe nobody knows before the end.
+            Ok(None) => {}
+            Err(error) => self.damage.push(error.message().to_owned()),
+        }
+    }
+}
+
+/// What there is to say of the data, before anybody looks at them.
+enum State {
+    Good,
+    /// Nothing is wrong with the metadata, and the data cannot be read all the same.
+    Unreadable(UnlockError),
+    Damaged(UnlockError),
+}
+
+fn state(header: &VolumeHeader) -> State {
+    match header.check_openable() {
+        // The requirement has been told.
+        Ok(()) | Err(UnlockError::Requirements { .. }) => State::Good,
+        Err(UnlockError::Reencryption(error)) if !error.is_unsupported() => {
+            State::Damaged(error.into())
+        }
+        Err(error) => State::Unreadable(error),
+    }
+}
