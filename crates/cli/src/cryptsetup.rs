@@ -439,9 +439,10 @@ impl Line {
             .hash()?
             .new_key();
         // An old name: alone, --key-slot is where the new key goes.
-        match self.has("new-key-slot") {
-            true => ours.same(&["key-slot", "new-key-slot"]),
-            false => ours.renamed("key-slot", "--new-key-slot"),
+        if self.has("new-key-slot") {
+            ours.same(&["key-slot", "new-key-slot"])
+        } else {
+            ours.renamed("key-slot", "--new-key-slot")
         }
         .finish(1)
     }

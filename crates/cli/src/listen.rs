@@ -246,15 +246,17 @@ fn addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
     if let Ok(ip) = bare.unwrap_or(text).parse::<IpAddr>() {
         return Ok(vec![(ip, NBD_PORT).into()]);
     }
-    let mut found: Vec<SocketAddr> = match text.contains(':') {
-        true => text.to_socket_addrs()?.collect(),
-        false => (text, NBD_PORT).to_socket_addrs()?.collect(),
+    let mut found: Vec<SocketAddr> = if text.contains(':') {
+        text.to_socket_addrs()?.collect()
+    } else {
+        (text, NBD_PORT).to_socket_addrs()?.collect()
     };
     found.sort_unstable();
     found.dedup();
-    match found.is_empty() {
-        true => Err(io::Error::other("the name stands for none")),
-        false => Ok(found),
+    if found.is_empty() {
+        Err(io::Error::other("the name stands for none"))
+    } else {
+        Ok(found)
     }
 }
 

@@ -183,9 +183,10 @@ impl Json {
             return;
         };
         // Whoever closed the stream does not want to know.
-        let _ = match self.to_stderr {
-            true => writeln!(io::stderr().lock(), "{line}"),
-            false => writeln!(io::stdout().lock(), "{line}"),
+        let _ = if self.to_stderr {
+            writeln!(io::stderr().lock(), "{line}")
+        } else {
+            writeln!(io::stdout().lock(), "{line}")
         };
     }
 }

@@ -48,9 +48,10 @@ impl<'a> MetadataChange<'a> {
         let metadata = metadata.map_err(|error| not_locked(LockError::Io(error)))?;
         let identity = FileIdentity::of(&metadata);
         if let Some(device) = identity.and_then(FileIdentity::loop_device) {
-            return Err(not_locked(match metadata.is_file() {
-                true => LockError::UnderLoop { device },
-                false => LockError::BesideLoop { device },
+            return Err(not_locked(if metadata.is_file() {
+                LockError::UnderLoop { device }
+            } else {
+                LockError::BesideLoop { device }
             }));
         }
         Ok(Self { input, _lock: lock })
@@ -80,9 +81,10 @@ impl<'a> MetadataChange<'a> {
         if let Some(user) = FileIdentity::of(&metadata).and_then(FileIdentity::user) {
             return Err(Unusable::InUse(user));
         }
-        let excluding = match metadata.file_type().is_block_device() {
-            true => libc::O_EXCL,
-            false => 0,
+        let excluding = if metadata.file_type().is_block_device() {
+            libc::O_EXCL
+        } else {
+            0
         };
         // The same file or device, whatever has its name by now.
         let opened = OpenOptions::new()
@@ -93,12 +95,11 @@ impl<'a> MetadataChange<'a> {
             io::ErrorKind::ResourceBusy => Unusable::InUse("in use".to_owned()),
             _ => Unusable::Io(error),
         })?;
-        match lock_data(&file, Access::Write).map_err(Unusable::Io)? {
-            true => Ok(file),
-            false => {
-                let user = "locked: another program is using it";
-                Err(Unusable::InUse(user.to_owned()))
-            }
+        if lock_data(&file, Access::Write).map_err(Unusable::Io)? {
+            Ok(file)
+        } else {
+            let user = "locked: another program is using it";
+            Err(Unusable::InUse(user.to_owned()))
         }
     }
 }

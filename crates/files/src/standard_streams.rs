@@ -105,8 +105,9 @@ fn check(stream: RawFd) -> io::Result<()> {
         _ => (fcntl(io::stdout(), F_GETFL)?, OFlag::O_RDONLY),
     };
     let flags = OFlag::from_bits_retain(flags);
-    match was_closed || flags & OFlag::O_ACCMODE == other_way {
-        true => Err(Errno::EBADF.into()),
-        false => Ok(()),
+    if was_closed || flags & OFlag::O_ACCMODE == other_way {
+        Err(Errno::EBADF.into())
+    } else {
+        Ok(())
     }
 }

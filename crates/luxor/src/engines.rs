@@ -345,9 +345,10 @@ mod tests {
         };
         let open = move |name: &str| {
             assert_eq!(name, "cuda");
-            match is_there {
-                true => Ok(Arc::new(Unplugged) as Arc<dyn Backend>),
-                false => Registry::cpu().get("cuda"),
+            if is_there {
+                Ok(Arc::new(Unplugged) as Arc<dyn Backend>)
+            } else {
+                Registry::cpu().get("cuda")
             }
         };
         let cpu = Registry::cpu().get("portable").unwrap();

@@ -134,9 +134,10 @@ impl Export {
         };
         let parts = parts(plaintext, engine)?;
         let file = data.into_storage();
-        let storage: Arc<dyn Storage> = match options.direct {
-            true => Arc::new(DirectFile::new(file).map_err(|error| failed(&error))?),
-            false => Arc::new(file),
+        let storage: Arc<dyn Storage> = if options.direct {
+            Arc::new(DirectFile::new(file).map_err(|error| failed(&error))?)
+        } else {
+            Arc::new(file)
         };
         let options = DiskOptions {
             read_only: options.read_only,

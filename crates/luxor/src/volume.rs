@@ -238,9 +238,10 @@ impl Volume {
     /// # Errors
     /// When it is at work.
     pub fn lock_reencryption(&self) -> Result<Option<ReencryptionLock>> {
-        match self.header.is_reencrypting() {
-            true => self.keep_reencryptions_out(),
-            false => Ok(None),
+        if self.header.is_reencrypting() {
+            self.keep_reencryptions_out()
+        } else {
+            Ok(None)
         }
     }
 

@@ -163,9 +163,10 @@ impl Mounted {
     ) -> Result<Self, MountError> {
         let folder = point.folder;
         let mut config = Config::default();
-        config.acl = match options.allow_other {
-            true => SessionACL::All,
-            false => SessionACL::Owner,
+        config.acl = if options.allow_other {
+            SessionACL::All
+        } else {
+            SessionACL::Owner
         };
         let cores = thread::available_parallelism().map_or(1, Into::into);
         config.n_threads = Some((2 * cores).clamp(*THREADS.start(), *THREADS.end()));
@@ -332,9 +333,10 @@ impl OneFile {
             mtime: if is_file { modified } else { self.mounted },
             ctime: if is_file { modified } else { self.mounted },
             crtime: self.mounted,
-            kind: match is_file {
-                true => FileType::RegularFile,
-                false => FileType::Directory,
+            kind: if is_file {
+                FileType::RegularFile
+            } else {
+                FileType::Directory
             },
             perm: match (is_file, self.disk.is_read_only()) {
                 (true, false) => 0o600,

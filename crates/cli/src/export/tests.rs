@@ -33,9 +33,12 @@ fn words(folder: &Path, line: &str) -> Vec<OsString> {
     let words = line.split_whitespace();
     let path = |word: &str| folder.join(word.trim_start_matches('@')).into();
     words
-        .map(|word| match word.starts_with('@') {
-            true => path(word),
-            false => word.into(),
+        .map(|word| {
+            if word.starts_with('@') {
+                path(word)
+            } else {
+                word.into()
+            }
         })
         .collect()
 }
@@ -100,9 +103,10 @@ fn a_volume_has_the_bytes_and_the_length_of_its_file() {
         let mut plain: Vec<u8> = (0..len).map(|i: u32| i.to_le_bytes()[0]).collect();
         let folder = folder(&plain, options);
         let folder = folder.path();
-        let header = match options.contains("header") {
-            true => "--header @header",
-            false => "",
+        let header = if options.contains("header") {
+            "--header @header"
+        } else {
+            ""
         };
         let line = format!("--key-file @key {header} @volume");
         let export = open(folder, &line).unwrap();
@@ -153,12 +157,11 @@ fn a_volume_is_given_out_past_the_page_cache() {
         let line = format!(
             "--type plain {direct} --offset {offset} --allow-weak-key --key-file @plain-key {device}"
         );
-        match fits {
-            true => drop(open(folder, &line).unwrap()),
-            false => {
-                refused(folder, &line, ErrorClass::Failure, "multiples of 4096");
-                refused(folder, &line, ErrorClass::Failure, "without --direct");
-            }
+        if fits {
+            drop(open(folder, &line).unwrap());
+        } else {
+            refused(folder, &line, ErrorClass::Failure, "multiples of 4096");
+            refused(folder, &line, ErrorClass::Failure, "without --direct");
         }
     }
 }
@@ -322,9 +325,10 @@ fn the_type_is_what_it_is_said_to_be() {
     let folder = folder.path();
     for (kind, accepted) in [("luks", true), ("luks1", false), ("luks2", true)] {
         let line = format!("--type {kind} --key-file @key @volume");
-        match accepted {
-            true => assert!(open(folder, &line).is_ok(), "{kind}"),
-            false => refused(folder, &line, ErrorClass::Failure, "it is a LUKS2 volume"),
+        if accepted {
+            assert!(open(folder, &line).is_ok(), "{kind}");
+        } else {
+            refused(folder, &line, ErrorClass::Failure, "it is a LUKS2 volume");
         }
     }
     for option in [

@@ -459,9 +459,10 @@ fn a_header_is_restored_alone() {
         ("header restore --batch-mode luks2 backup", true),
         ("header backup luks2 other-backup", false),
     ] {
-        match shared {
-            true => file.lock_shared().unwrap(),
-            false => file.lock().unwrap(),
+        if shared {
+            file.lock_shared().unwrap();
+        } else {
+            file.lock().unwrap();
         }
         let mut child = run(&folder, line).spawn();
         thread::sleep(Duration::from_millis(300));

@@ -692,9 +692,10 @@ fn changes_at_the_same_time_lose_no_key() {
                 let steps = race.steps();
                 reset();
                 assert!(steps > 4, "{version}: {what} has {steps} steps");
-                let chosen = match is_long {
-                    true => (1..=steps).collect(),
-                    false => vec![1 + dice.below(steps)],
+                let chosen = if is_long {
+                    (1..=steps).collect()
+                } else {
+                    vec![1 + dice.below(steps)]
                 };
                 for step in chosen {
                     println!("{version}: {what}, root delayed: {delays_root}, step {step}");

@@ -30,9 +30,10 @@ fn prepared() -> Folder {
 /// cryptsetup, and what it prints. Names without a dash are files in the folder.
 fn cryptsetup(folder: &Path, line: &str) -> String {
     let arguments = line.split_whitespace().map(|word| {
-        match ["volume", "key", "wrong", "header", "data"].contains(&word) {
-            true => folder.join(word).into_os_string().into_string().unwrap(),
-            false => word.to_owned(),
+        if ["volume", "key", "wrong", "header", "data"].contains(&word) {
+            folder.join(word).into_os_string().into_string().unwrap()
+        } else {
+            word.to_owned()
         }
     });
     let arguments: Vec<String> = arguments.collect();

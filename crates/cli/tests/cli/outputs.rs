@@ -296,9 +296,10 @@ fn a_full_disk_is_1_and_leaves_nothing() {
         FAST.join(" "),
     );
     let mut unshare = Command::new("unshare");
-    match nix::unistd::geteuid().is_root() {
-        true => unshare.arg("--mount"),
-        false => unshare.args(["--map-root-user", "--mount"]),
+    if nix::unistd::geteuid().is_root() {
+        unshare.arg("--mount")
+    } else {
+        unshare.args(["--map-root-user", "--mount"])
     };
     let output = unshare
         .args(["sh", "-c", &line])
@@ -520,9 +521,10 @@ fn what_stands_on_a_device_is_named() {
             let line = format!("{command} {options}");
             luxor(&line)
                 .current_dir(folder.path())
-                .args(match command.starts_with("decrypt") {
-                    true => &[][..],
-                    false => &FAST[..],
+                .args(if command.starts_with("decrypt") {
+                    &[][..]
+                } else {
+                    &FAST[..]
                 })
         };
         run("").fails(5, words);
@@ -1079,9 +1081,10 @@ fn publishing_is_killed_at_every_system_call() {
         for force in [false, true] {
             let (mut killed, mut calls) = (0, 0);
             for (call, number) in CALLS.iter().flat_map(|call| (1..4).map(move |n| (call, n))) {
-                match force {
-                    true => drop(folder.write("out", &old)),
-                    false => drop(fs::remove_file(&target)),
+                if force {
+                    drop(folder.write("out", &old));
+                } else {
+                    drop(fs::remove_file(&target));
                 }
                 let mut strace = Command::new("strace");
                 strace

@@ -386,19 +386,18 @@ pub fn copy_program(to: &Path) {
 pub fn as_nobody(line: &str, dir: &Path) -> Outcome {
     let program = dir.join("luxor-program");
     copy_program(&program);
-    let mut command = match nix::unistd::geteuid().is_root() {
-        true => {
-            let mut setpriv = Command::new("setpriv");
-            setpriv.args([
-                "--reuid=65534",
-                "--regid=65534",
-                "--clear-groups",
-                "--",
-                "sh",
-            ]);
-            setpriv
-        }
-        false => Command::new("sh"),
+    let mut command = if nix::unistd::geteuid().is_root() {
+        let mut setpriv = Command::new("setpriv");
+        setpriv.args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "--",
+            "sh",
+        ]);
+        setpriv
+    } else {
+        Command::new("sh")
     };
     command
         .args(["-c", line])

@@ -41,9 +41,10 @@ fn comes_back(bench: &mut Bench, volume: &Path) -> Outcome<()> {
         let mut lost = before.clone();
         lost[..backup.len() - 4096].fill(0x5a);
         fs::write(volume, lost).map_err(|e| e.to_string())?;
-        match by_luxor {
-            true => luxor_header("restore", volume, &theirs)?,
-            false => cryptsetup("luksHeaderRestore", &file(&ours), volume, None)?,
+        if by_luxor {
+            luxor_header("restore", volume, &theirs)?
+        } else {
+            cryptsetup("luksHeaderRestore", &file(&ours), volume, None)?
         }
         .must_exit(0)?;
         must_equal("what is restored", &read(volume)?, &before)?;

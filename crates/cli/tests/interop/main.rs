@@ -218,11 +218,12 @@ impl Cell {
 
     fn of_version(luks1: bool) -> Self {
         Self {
-            format: match luks1 {
-                true => Format::Luks1 { hash: "sha256" },
-                false => Format::Luks2 {
+            format: if luks1 {
+                Format::Luks1 { hash: "sha256" }
+            } else {
+                Format::Luks2 {
                     pbkdf: Pbkdf::Pbkdf2,
-                },
+                }
             },
             encryption: XTS,
             key_size: 512,

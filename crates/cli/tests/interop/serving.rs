@@ -102,9 +102,10 @@ fn nobody_reencrypts_what_is_served() -> Outcome<()> {
         let server = Server::start(&mut bench, &options, &volume.data)?;
         cryptsetup("reencrypt", &reencrypt, &volume.data, Some(&secret))?.must_exit(5)?;
         must_equal("what is served", &server.read(&mut bench)?, &payload)?;
-        let payload = match read_only {
-            true => payload.clone(),
-            false => pattern(2, payload.len()),
+        let payload = if read_only {
+            payload.clone()
+        } else {
+            pattern(2, payload.len())
         };
         if !read_only {
             server.write(&mut bench, &payload)?;

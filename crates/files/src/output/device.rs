@@ -136,9 +136,10 @@ impl Device {
     }
 
     pub fn check_wiped(&mut self) -> io::Result<()> {
-        match self.wiped {
-            true => Ok(()),
-            false => self.wipe(0).map_err(io::Error::other),
+        if self.wiped {
+            Ok(())
+        } else {
+            self.wipe(0).map_err(io::Error::other)
         }
     }
 }

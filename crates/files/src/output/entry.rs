@@ -152,9 +152,10 @@ impl DirectoryEntry {
 
     /// Opens what was found, and nothing that has taken its name meanwhile.
     pub fn open(&self, found: &Found, flags: OFlag) -> io::Result<File> {
-        let follow = match found.is_open_file {
-            true => OFlag::empty(),
-            false => OFlag::O_NOFOLLOW,
+        let follow = if found.is_open_file {
+            OFlag::empty()
+        } else {
+            OFlag::O_NOFOLLOW
         };
         let file = File::from(self.open_at(flags | OFlag::O_NOCTTY | follow)?);
         let metadata = file.metadata()?;
@@ -163,9 +164,10 @@ impl DirectoryEntry {
             let owner = metadata.uid();
             (metadata.dev(), metadata.ino(), metadata.rdev(), owner)
         };
-        match what(&metadata) == what(&found.metadata) {
-            true => Ok(file),
-            false => Err(io::Error::other("it changed while it was opened")),
+        if what(&metadata) == what(&found.metadata) {
+            Ok(file)
+        } else {
+            Err(io::Error::other("it changed while it was opened"))
         }
     }
 

@@ -139,9 +139,10 @@ impl Unmounter {
             return Ok(());
         }
         if device_of(&place)? != self.device {
-            return match self.is_listed()? {
-                true => Err(io::Error::other("something else is mounted over it")),
-                false => Ok(()),
+            return if self.is_listed()? {
+                Err(io::Error::other("something else is mounted over it"))
+            } else {
+                Ok(())
             };
         }
         let path = format!("/proc/self/fd/{}", place.as_raw_fd());

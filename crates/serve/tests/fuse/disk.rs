@@ -31,9 +31,10 @@ impl Watched {
     }
 
     fn check(&self) -> io::Result<()> {
-        match self.fails.load(Ordering::SeqCst) {
-            true => Err(io::ErrorKind::StorageFull.into()),
-            false => Ok(()),
+        if self.fails.load(Ordering::SeqCst) {
+            Err(io::ErrorKind::StorageFull.into())
+        } else {
+            Ok(())
         }
     }
 }
