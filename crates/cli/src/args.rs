@@ -27,7 +27,7 @@ use clap::{
     parser::ValueSource,
 };
 
-pub use self::{
+pub(crate) use self::{
     export::{ExportArgs, PlainArgs},
     header::{
         ConvertArgs, EraseArgs, HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs,
@@ -88,7 +88,7 @@ garble it, in units of 16 bytes, without Luxor or the kernel finding out.";
     after_help = AFTER_HELP,
     after_long_help = const_str(&[AFTER_HELP, "\n\n", EXIT_CODES]),
 )]
-pub struct Cli {
+pub(crate) struct Cli {
     /// Options of several commands.
     #[command(flatten)]
     pub global: GlobalArgs,
@@ -99,7 +99,7 @@ pub struct Cli {
 
 /// Options of several commands: [`General::taken_by`] says which command takes which.
 #[derive(Args, Debug)]
-pub struct GlobalArgs {
+pub(crate) struct GlobalArgs {
     /// Read the secret from FILE, every byte as it is; `-` is standard input
     ///
     /// Without it the passphrase is asked for on the terminal, or, when standard input
@@ -178,7 +178,7 @@ pub struct GlobalArgs {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     Encrypt(EncryptArgs),
     Decrypt(DecryptArgs),
     Format(FormatArgs),
@@ -205,7 +205,7 @@ pub enum Command {
 impl Command {
     /// Whether data or a key go to standard output.
     #[must_use]
-    pub fn output_is_stdout(&self) -> bool {
+    pub(crate) fn output_is_stdout(&self) -> bool {
         let is_stdout = |output: &Path| output == Path::new("-");
         match self {
             Self::Encrypt(args) => is_stdout(&args.output),
@@ -272,7 +272,7 @@ fn general_options(command: &clap::Command) -> impl Iterator<Item = &Arg> {
 
 /// The definition, with the general options that a command does not take hidden from its help.
 /// The parser knows them everywhere, so that they can stand before the command.
-pub fn definition() -> clap::Command {
+pub(crate) fn definition() -> clap::Command {
     let mut definition = Cli::command();
     let general: Vec<_> = general_options(&definition).cloned().collect();
     for command in definition.get_subcommands_mut() {
@@ -300,7 +300,7 @@ pub fn definition() -> clap::Command {
 /// # Errors
 /// Clap's, which are also help and version texts; and a general option that the command does not
 /// take.
-pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let mut definition = definition();
     let matches = definition.try_get_matches_from_mut(args)?;
     if let Some((name, _)) = matches.subcommand() {
@@ -322,7 +322,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Erro
 /// Whether the general option that is called `name` has a value;
 /// `None` when there is no such option.
 #[must_use]
-pub fn general_option(name: &[u8]) -> Option<bool> {
+pub(crate) fn general_option(name: &[u8]) -> Option<bool> {
     let command = Cli::command();
     general_options(&command)
         .find(|arg| arg.get_long().is_some_and(|long| long.as_bytes() == name))

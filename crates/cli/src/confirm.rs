@@ -16,7 +16,7 @@ use crate::{
 ///
 /// # Errors
 /// Another answer, and no terminal: then `warning` is the message.
-pub fn confirm(warning: &str, option: &str) -> Result<()> {
+pub(crate) fn confirm(warning: &str, option: &str) -> Result<()> {
     let Ok(tty) = terminal() else {
         return Err(Error::failure(warning).hint(format!(
             "There is no terminal to ask on. {option} does it without a question."

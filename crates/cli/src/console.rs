@@ -13,7 +13,7 @@ use crate::{
 
 /// How talkative the program is.
 #[derive(Clone, Copy, Debug)]
-pub struct Console {
+pub(crate) struct Console {
     quiet: bool,
     verbose: bool,
 }
@@ -21,7 +21,7 @@ pub struct Console {
 impl Console {
     /// As `-q` and `-v` say.
     #[must_use]
-    pub fn new(global: &GlobalArgs) -> Self {
+    pub(crate) fn new(global: &GlobalArgs) -> Self {
         Self {
             quiet: global.quiet,
             verbose: global.verbose,
@@ -30,26 +30,26 @@ impl Console {
 
     /// Whether `-q` was given.
     #[must_use]
-    pub fn is_quiet(self) -> bool {
+    pub(crate) fn is_quiet(self) -> bool {
         self.quiet
     }
 
     /// A line for those who asked for it with `-v`.
-    pub fn note(self, text: impl AsRef<str>) {
+    pub(crate) fn note(self, text: impl AsRef<str>) {
         if self.verbose {
             say(&format!("luxor: note: {}", text.as_ref()));
         }
     }
 
     /// What happens, for everybody who did not ask for silence with `-q`.
-    pub fn tell(self, text: impl AsRef<str>) {
+    pub(crate) fn tell(self, text: impl AsRef<str>) {
         if !self.quiet {
             say(&format!("luxor: {}", text.as_ref()));
         }
     }
 
     /// A warning for everybody who did not ask for silence with `-q`.
-    pub fn warn(self, text: impl AsRef<str>) {
+    pub(crate) fn warn(self, text: impl AsRef<str>) {
         if !self.quiet {
             say(&format!("luxor: warning: {}", text.as_ref()));
         }
@@ -57,7 +57,7 @@ impl Console {
 }
 
 /// A line on standard error.
-pub fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
@@ -66,7 +66,7 @@ pub fn say(line: &str) {
 ///
 /// # Errors
 /// Any other failure to write, such as a full disk.
-pub fn print(text: &str) -> Result<()> {
+pub(crate) fn print(text: &str) -> Result<()> {
     print_with(|stdout| stdout.write_all(text.as_bytes()))
 }
 
@@ -74,7 +74,7 @@ pub fn print(text: &str) -> Result<()> {
 ///
 /// # Errors
 /// As [`print()`].
-pub fn print_with(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+pub(crate) fn print_with(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     check()?;
     // Another lock of this thread is let in.
     let mut stdout = io::stdout().lock();
@@ -85,7 +85,7 @@ pub fn print_with(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Resul
 ///
 /// # Errors
 /// Those of [`print()`].
-pub fn print_secret(text: &[u8]) -> Result<()> {
+pub(crate) fn print_secret(text: &[u8]) -> Result<()> {
     written(standard_streams::stdout().and_then(|mut stdout| stdout.write_all(text)))
 }
 
@@ -93,7 +93,7 @@ pub fn print_secret(text: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// When it is closed, or open for reading only.
-pub fn check() -> Result<()> {
+pub(crate) fn check() -> Result<()> {
     written(standard_streams::check_stdout())
 }
 

@@ -6,7 +6,7 @@ use luxor_luks::VolumeHeader;
 
 /// The volume that `header` is of: version, UUID and label.
 #[must_use]
-pub fn volume(header: &VolumeHeader) -> String {
+pub(crate) fn volume(header: &VolumeHeader) -> String {
     let label = match header.label() {
         "" => String::new(),
         label => format!(" and the label {}", Escaped(label)),

@@ -8,7 +8,7 @@ use luxor::{Events, Progress};
 use crate::{args::GlobalArgs, console::Console, progress::ProgressStyleArgs};
 
 /// Decided once, from the general options.
-pub struct Context {
+pub(crate) struct Context {
     /// The general options.
     pub options: GlobalArgs,
     /// Says notes and warnings.
@@ -22,7 +22,7 @@ pub struct Context {
 impl Context {
     /// Of these options, for a command that writes data to standard output, or not.
     #[must_use]
-    pub fn new(options: GlobalArgs, output_is_stdout: bool) -> Self {
+    pub(crate) fn new(options: GlobalArgs, output_is_stdout: bool) -> Self {
         let console = Console::new(&options);
         let progress = ProgressStyleArgs::new(&options, console, output_is_stdout);
         Self {

@@ -183,7 +183,7 @@ const OTHERS: &[&str] = &[
 ///
 /// # Errors
 /// When it is one, and asks for something that Luxor does not do.
-pub fn translate(line: &[OsString]) -> Result<Option<Vec<OsString>>> {
+pub(crate) fn translate(line: &[OsString]) -> Result<Option<Vec<OsString>>> {
     let (program, words) = line.split_at(line.len().min(1));
     let Some(line) = Line::parse(words) else {
         return Ok(None);

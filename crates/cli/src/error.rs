@@ -13,14 +13,14 @@ use luxor_files::{
 };
 use luxor_luks::{ReadError, VolumeReadError};
 
-pub use luxor::{Error, ErrorClass, Result};
+pub(crate) use luxor::{Error, ErrorClass, Result};
 
 /// The exit code after a signal.
-pub const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// The code that the program ends with. 0 is success.
 #[must_use]
-pub fn exit_code(error: &Error) -> u8 {
+pub(crate) fn exit_code(error: &Error) -> u8 {
     match error.class() {
         ErrorClass::NoKey => 2,
         ErrorClass::OutOfMemory => 3,
@@ -32,13 +32,13 @@ pub fn exit_code(error: &Error) -> u8 {
 
 /// A "no" with exit code 1, for scripts: nothing is said.
 #[must_use]
-pub fn silent() -> Error {
+pub(crate) fn silent() -> Error {
     Error::failure("")
 }
 
 /// The lines that the user sees; `None` for [`silent`].
 #[must_use]
-pub fn lines(error: &Error) -> Option<String> {
+pub(crate) fn lines(error: &Error) -> Option<String> {
     if error.message().is_empty() {
         return None;
     }

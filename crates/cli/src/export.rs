@@ -22,7 +22,7 @@ use crate::{
 /// # Errors
 /// When the volume or the secret is not usable, when somebody else uses the volume,
 /// and when options do not fit together.
-pub fn open(args: &ExportArgs, context: &Context) -> Result<Export> {
+pub(crate) fn open(args: &ExportArgs, context: &Context) -> Result<Export> {
     match args.kind.luks() {
         Some(kind) => open_luks(kind, args, context),
         None => open_plain(args, context),

@@ -34,7 +34,7 @@ use nix::{
     },
 };
 
-pub use self::inherited::inherited;
+pub(crate) use self::inherited::inherited;
 use luxor_files::{path_name, temporary::Temporary};
 
 use crate::error::{Error, ErrorClass, Result};
@@ -45,7 +45,7 @@ const NBD_PORT: u16 = 10809;
 /// The URI by which clients find an export there; `tls` is about TCP
 /// (<https://github.com/NetworkBlockDevice/nbd/blob/master/doc/uri.md>).
 #[must_use]
-pub fn uri(listener: &Listener, export: &str, tls: bool) -> String {
+pub(crate) fn uri(listener: &Listener, export: &str, tls: bool) -> String {
     let export = escaped(export.as_bytes());
     match listener {
         Listener::Unix(listener) => {
@@ -80,7 +80,7 @@ fn escaped(bytes: &[u8]) -> String {
 
 /// A Unix socket's file. Removed when dropped, if it is still the same.
 #[derive(Debug)]
-pub struct SocketFile {
+pub(crate) struct SocketFile {
     path: PathBuf,
     /// As long as it is open nothing else has its number.
     file: File,
@@ -92,7 +92,7 @@ impl SocketFile {
     ///
     /// # Errors
     /// As [`SocketFile::listen`].
-    pub fn check(path: &Path) -> Result<()> {
+    pub(crate) fn check(path: &Path) -> Result<()> {
         address(path)?;
         stale(path).map(drop)
     }
@@ -103,7 +103,7 @@ impl SocketFile {
     /// # Errors
     /// When somebody listens there, when it is no socket, when the path is too long, and
     /// when the system refuses.
-    pub fn listen(path: &Path) -> Result<(UnixListener, Self)> {
+    pub(crate) fn listen(path: &Path) -> Result<(UnixListener, Self)> {
         let failed = |errno: Errno| cannot(path, &errno.into());
         let address = address(path)?;
         let fd = unix_socket(SockFlag::empty()).map_err(failed)?;
@@ -220,7 +220,7 @@ fn cannot(path: &Path, error: &io::Error) -> Error {
 ///
 /// # Errors
 /// When it stands for none, and when the system refuses.
-pub fn listen_tcp(text: &str) -> Result<Vec<TcpListener>> {
+pub(crate) fn listen_tcp(text: &str) -> Result<Vec<TcpListener>> {
     let found = addresses(text)
         .map_err(|error| Error::io(format!("--listen {text}: no such address"), &error))?;
     let mut listeners = Vec::new();

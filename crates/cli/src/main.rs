@@ -2,6 +2,7 @@
 //! `luxor`: encrypts files, images and disks into LUKS volumes, and back.
 
 #![deny(unsafe_code)]
+#![warn(unreachable_pub)]
 
 mod args;
 mod commands;

@@ -19,7 +19,7 @@ use crate::{
 ///
 /// # Errors
 /// Values that cannot be, and what the version does not have.
-pub fn options(args: &NewVolumeArgs) -> Result<NewVolumeOptions> {
+pub(crate) fn options(args: &NewVolumeArgs) -> Result<NewVolumeOptions> {
     let version = args.volume_type.version();
     let label = args.label.as_ref().map(|label| label.parse());
     let sector_size = args.sector_size.map(SectorSize::try_from);
@@ -65,7 +65,7 @@ fn uuid(args: &NewVolumeArgs) -> Result<Option<Uuid>> {
 }
 
 /// Where the new volume goes: to `volume`, and its header to where the options say.
-pub fn files<'a>(
+pub(crate) fn files<'a>(
     volume: &'a Path,
     force: bool,
     needed: Needed<'a>,

@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorClass, Result};
 /// a file that a dead process has left is told from another. (qemu-nbd locks its own the
 /// same way.)
 #[derive(Debug)]
-pub struct PidFile {
+pub(crate) struct PidFile {
     path: PathBuf,
     file: File,
     _temporary: Temporary,
@@ -35,7 +35,7 @@ impl PidFile {
     ///
     /// # Errors
     /// When a living process has it, or when it is something else.
-    pub fn check(path: &Path) -> Result<()> {
+    pub(crate) fn check(path: &Path) -> Result<()> {
         match open_old(path, false) {
             Ok(file) => check_stale(&file, path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -47,7 +47,7 @@ impl PidFile {
     ///
     /// # Errors
     /// Those of [`PidFile::check`], and those of the system.
-    pub fn create(path: &Path) -> Result<Self> {
+    pub(crate) fn create(path: &Path) -> Result<Self> {
         let failed = |error: io::Error| unwritable(path, &error);
         let mut hidden = path.as_os_str().to_owned();
         hidden.push(format!(".{}", process::id()));

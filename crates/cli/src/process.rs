@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// To be called before a secret is read. Best effort: what the system refuses gets a note.
-pub fn harden(console: Console) {
+pub(crate) fn harden(console: Console) {
     for refused in harden_process() {
         console.note(refused.to_string());
     }
@@ -49,7 +49,7 @@ const ENDING: [i32; 14] = [
 ];
 
 /// Whether SIGUSR1 asks for something, and does not end the program.
-pub static SIGUSR1_ASKS: AtomicBool = AtomicBool::new(false);
+pub(crate) static SIGUSR1_ASKS: AtomicBool = AtomicBool::new(false);
 
 /// Starts the thread that ends the program on a signal of [`ENDING`] or a real-time signal;
 /// [`StopOnSignal`] has SIGINT, SIGTERM and SIGHUP ask for a clean end instead.
@@ -69,7 +69,7 @@ pub static SIGUSR1_ASKS: AtomicBool = AtomicBool::new(false);
 ///
 /// # Errors
 /// When the handlers cannot be installed.
-pub fn handle_signals() -> Result<()> {
+pub(crate) fn handle_signals() -> Result<()> {
     let ignored = ignored_signals();
     let wanted = ENDING
         .into_iter()
@@ -115,7 +115,7 @@ static MASK_BEFORE: OnceLock<SigSet> = OnceLock::new();
 
 /// Calls `work`, which starts another program: with the signals blocked that were when this one
 /// started, and not those that [`handle_signals`] has blocked.
-pub fn unblocked<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn unblocked<T>(work: impl FnOnce() -> T) -> T {
     let own = MASK_BEFORE
         .get()
         .and_then(|before| before.thread_swap_mask(SigmaskHow::SIG_SETMASK).ok());
@@ -193,12 +193,12 @@ impl Prompt {
 /// While this lives, the first SIGINT, SIGTERM or SIGHUP is a request to stop; the second
 /// ends the program at once, as does every other signal.
 #[derive(Debug)]
-pub struct StopOnSignal(());
+pub(crate) struct StopOnSignal(());
 
 impl StopOnSignal {
     /// `stop` is called by the thread that waits for signals, which it must not hold up.
     #[must_use]
-    pub fn new(stop: impl FnOnce() + Send + 'static) -> Self {
+    pub(crate) fn new(stop: impl FnOnce() + Send + 'static) -> Self {
         *lock(&STOP) = Some(Box::new(stop));
         Self(())
     }
@@ -220,12 +220,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Says that the cursor stands behind a prompt or a progress bar.
 #[derive(Debug)]
-pub struct OpenLine(());
+pub(crate) struct OpenLine(());
 
 impl OpenLine {
     /// From now until dropped.
     #[must_use]
-    pub fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         *lock(&LINE_OPEN) = true;
         Self(())
     }
@@ -240,14 +240,14 @@ impl Drop for OpenLine {
 /// A terminal that does not show what is typed, until this is dropped or a
 /// signal ends the program.
 #[derive(Debug)]
-pub struct EchoOff(());
+pub(crate) struct EchoOff(());
 
 impl EchoOff {
     /// Switches the echo of `tty` off; the newline at the end is still shown.
     ///
     /// # Errors
     /// When `tty` is no terminal.
-    pub fn on(tty: &File) -> io::Result<Self> {
+    pub(crate) fn on(tty: &File) -> io::Result<Self> {
         let before = termios::tcgetattr(tty)?;
         let mut silent = before.clone();
         silent.local_flags.remove(LocalFlags::ECHO);
@@ -265,7 +265,7 @@ impl EchoOff {
 }
 
 /// Throws away what was typed on `tty` and not read.
-pub fn forget_typed(tty: &File) {
+pub(crate) fn forget_typed(tty: &File) {
     let _ = termios::tcflush(tty, FlushArg::TCIFLUSH);
 }
 

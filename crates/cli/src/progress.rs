@@ -17,7 +17,7 @@ const INTERVAL: Duration = Duration::from_millis(500);
 
 /// How the user wants to see progress.
 #[derive(Clone, Copy, Debug)]
-pub struct ProgressStyleArgs {
+pub(crate) struct ProgressStyleArgs {
     json: bool,
     quiet: bool,
     to_stderr: bool,
@@ -27,7 +27,7 @@ impl ProgressStyleArgs {
     /// As the options say. `output_is_stdout` keeps JSON out of the data, and the
     /// bar away from a terminal that shows the data.
     #[must_use]
-    pub fn new(global: &GlobalArgs, console: Console, output_is_stdout: bool) -> Self {
+    pub(crate) fn new(global: &GlobalArgs, console: Console, output_is_stdout: bool) -> Self {
         Self {
             json: global.progress_json,
             quiet: console.is_quiet() || (output_is_stdout && io::stdout().is_terminal()),
@@ -38,7 +38,7 @@ impl ProgressStyleArgs {
     /// A step whose length nobody knows, such as deriving a key. It is shown on a
     /// terminal until the value is dropped.
     #[must_use]
-    pub fn step(self, what: &'static str) -> Step {
+    pub(crate) fn step(self, what: &'static str) -> Step {
         if self.json || self.quiet {
             return Step {
                 bar: ProgressBar::hidden(),
@@ -60,7 +60,7 @@ impl ProgressStyleArgs {
     /// The copying of `total` bytes, if that is known. `device` is the name in
     /// JSON, `what` the one on the terminal.
     #[must_use]
-    pub fn bytes(self, what: &'static str, device: String, total: Option<u64>) -> Progress {
+    pub(crate) fn bytes(self, what: &'static str, device: String, total: Option<u64>) -> Progress {
         if self.json {
             let now = Instant::now();
             return Progress::Json(Json {
@@ -99,7 +99,7 @@ fn style(template: &str) -> ProgressStyle {
 
 /// A step under way.
 #[derive(Debug)]
-pub struct Step {
+pub(crate) struct Step {
     bar: ProgressBar,
     _line: Option<OpenLine>,
 }
@@ -112,7 +112,7 @@ impl Drop for Step {
 
 /// Bytes under way.
 #[derive(Debug)]
-pub enum Progress {
+pub(crate) enum Progress {
     /// Nobody wants to see it.
     None,
     /// A bar on a terminal.
@@ -147,7 +147,7 @@ impl Drop for Progress {
 
 /// Lines of JSON.
 #[derive(Debug)]
-pub struct Json {
+pub(crate) struct Json {
     device: String,
     total: Option<u64>,
     start: Instant,

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Bytes of a key file at most, as cryptsetup has it: 8 MiB.
-pub const KEY_FILE_MAX: usize = 8 << 20;
+pub(crate) const KEY_FILE_MAX: usize = 8 << 20;
 
 /// Bytes of a typed passphrase at most, as cryptsetup has it.
 const TYPED_MAX: usize = 512;
@@ -28,7 +28,7 @@ const ATTEMPTS: u32 = 3;
 
 /// Where a command's secret comes from. Nothing is read before it is asked for.
 #[derive(Debug)]
-pub struct SecretSource {
+pub(crate) struct SecretSource {
     from: From,
 }
 
@@ -45,7 +45,7 @@ enum From {
 
 /// A key file as the command line names it, or does not.
 #[derive(Clone, Copy, Debug)]
-pub struct KeyFileOptions<'a> {
+pub(crate) struct KeyFileOptions<'a> {
     /// The file; `-` is standard input.
     pub path: Option<&'a Path>,
     /// The bytes that are skipped.
@@ -90,7 +90,7 @@ impl SecretSource {
     /// When standard input would be two things at once, when a key
     /// file longer than [`KEY_FILE_MAX`] is asked for, and when there is no
     /// terminal where one is needed.
-    pub fn new(context: &Context, inputs: &[(&str, &Path)]) -> Result<Self> {
+    pub(crate) fn new(context: &Context, inputs: &[(&str, &Path)]) -> Result<Self> {
         Self::of(KeyFileOptions::existing(context), inputs, context.console)
     }
 
@@ -98,7 +98,7 @@ impl SecretSource {
     ///
     /// # Errors
     /// As [`SecretSource::new`], and when no key file is named.
-    pub fn of_key(context: &Context, len: usize, inputs: &[(&str, &Path)]) -> Result<Self> {
+    pub(crate) fn of_key(context: &Context, len: usize, inputs: &[(&str, &Path)]) -> Result<Self> {
         if context.options.key_file.is_none() {
             return Err(Error::failure(
                 "--type plain needs --key-file: the key itself, not a passphrase",
@@ -122,7 +122,7 @@ impl SecretSource {
     ///
     /// # Errors
     /// As [`SecretSource::new`].
-    pub fn pair(
+    pub(crate) fn pair(
         context: &Context,
         new: KeyFileOptions<'_>,
         inputs: &[(&str, &Path)],
@@ -198,14 +198,14 @@ impl SecretSource {
 
     /// Whether the secret is in a file, so that nobody has to be asked for it.
     #[must_use]
-    pub fn is_key_file(&self) -> bool {
+    pub(crate) fn is_key_file(&self) -> bool {
         matches!(self.from, From::KeyFile(_))
     }
 
     /// How often it makes sense to call [`SecretSource::existing`]: `tries` times when
     /// somebody types.
     #[must_use]
-    pub fn attempts(&self, tries: u32) -> u32 {
+    pub(crate) fn attempts(&self, tries: u32) -> u32 {
         if matches!(self.from, From::Prompt(_)) {
             tries
         } else {
@@ -217,7 +217,7 @@ impl SecretSource {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn existing(&self, volume: &Path) -> Result<SecretBytes> {
+    pub(crate) fn existing(&self, volume: &Path) -> Result<SecretBytes> {
         let secret = match &self.from {
             From::Prompt(tty) => prompt(tty, &format!("Passphrase for {}: ", shown(volume)))?,
             From::KeyFile(file) => file.read()?,
@@ -232,7 +232,7 @@ impl SecretSource {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn if_given(self) -> Result<Option<Self>> {
+    pub(crate) fn if_given(self) -> Result<Option<Self>> {
         let secret = match &self.from {
             From::Prompt(_) => None,
             From::StdinLine => stdin_line()?,
@@ -249,7 +249,7 @@ impl SecretSource {
     ///
     /// # Errors
     /// When it cannot be read, is empty, or was typed differently each time.
-    pub fn new_one(&self, volume: &Path) -> Result<SecretBytes> {
+    pub(crate) fn new_one(&self, volume: &Path) -> Result<SecretBytes> {
         let secret = match &self.from {
             From::Prompt(tty) => new_typed(tty, volume)?,
             From::KeyFile(file) => {

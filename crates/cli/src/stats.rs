@@ -23,14 +23,14 @@ use crate::{
 };
 
 /// A page of metrics that is ready, and tells nothing yet.
-pub struct Page(Option<SocketAddr>);
+pub(crate) struct Page(Option<SocketAddr>);
 
 impl Page {
     /// Looks at the address, before a secret is asked for.
     ///
     /// # Errors
     /// When it is not of this machine alone.
-    pub fn of(args: &StatsArgs) -> Result<Self> {
+    pub(crate) fn of(args: &StatsArgs) -> Result<Self> {
         match args.metrics_listen {
             Some(address) if !address.ip().is_loopback() => Err(Error::failure(format!(
                 "--metrics-listen: {address} can be reached from other machines"
@@ -42,7 +42,7 @@ impl Page {
 }
 
 /// Tells what has been done, for as long as it lives and once more then.
-pub struct Telling {
+pub(crate) struct Telling {
     stats: Arc<Stats>,
     disk: Arc<Disk>,
     at_end: bool,
@@ -55,7 +55,7 @@ impl Telling {
     ///
     /// # Errors
     /// When the metrics' address cannot be used, or there are no threads.
-    pub fn begin(
+    pub(crate) fn begin(
         args: &StatsArgs,
         page: &Page,
         stats: &Arc<Stats>,
@@ -102,7 +102,7 @@ impl Telling {
 
 impl Telling {
     /// Says where the metrics are.
-    pub fn announce(&self, console: Console) {
+    pub(crate) fn announce(&self, console: Console) {
         if let Some(address) = self.metrics_at {
             console.tell(format!("metrics at http://{address}/metrics"));
         }

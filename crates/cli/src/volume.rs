@@ -21,7 +21,7 @@ use crate::{
 ///
 /// # Errors
 /// Those of [`Volume::open_metadata`].
-pub fn open_metadata(volume: &Path, role: Role, context: &Context) -> Result<Volume> {
+pub(crate) fn open_metadata(volume: &Path, role: Role, context: &Context) -> Result<Volume> {
     let path = context.options.header.as_deref().unwrap_or(volume);
     Volume::open_metadata(path, role, &context.library)
 }
@@ -31,7 +31,7 @@ pub fn open_metadata(volume: &Path, role: Role, context: &Context) -> Result<Vol
 ///
 /// # Errors
 /// Those of [`Volume::open`].
-pub fn open(input: Input, context: &Context) -> Result<Volume> {
+pub(crate) fn open(input: Input, context: &Context) -> Result<Volume> {
     open_by(Volume::open, input, context)
 }
 
@@ -39,7 +39,7 @@ pub fn open(input: Input, context: &Context) -> Result<Volume> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn read(input: Input, context: &Context) -> Result<Volume> {
+pub(crate) fn read(input: Input, context: &Context) -> Result<Volume> {
     open_by(Volume::read, input, context)
 }
 
@@ -61,7 +61,7 @@ fn open_by(
 ///
 /// # Errors
 /// Those of [`Volume::unlock`].
-pub fn unlock(
+pub(crate) fn unlock(
     volume: &Volume,
     secrets: &SecretSource,
     backend: &dyn Backend,
@@ -77,7 +77,7 @@ pub fn unlock(
 ///
 /// # Errors
 /// Those of [`Volume::test`].
-pub fn test_unlock(
+pub(crate) fn test_unlock(
     volume: &Volume,
     secrets: &SecretSource,
     backend: &dyn Backend,
@@ -91,13 +91,13 @@ pub fn test_unlock(
 
 /// The keyslot and the limits of the command line.
 #[must_use]
-pub fn unlock_options(args: &UnlockArgs) -> UnlockOptions {
+pub(crate) fn unlock_options(args: &UnlockArgs) -> UnlockOptions {
     limited(args.key_slot.into_iter().collect(), &args.limits)
 }
 
 /// The limits of the command line for these keyslots; for all when there are none.
 #[must_use]
-pub fn limited(keyslots: Vec<u32>, limits: &LimitArgs) -> UnlockOptions {
+pub(crate) fn limited(keyslots: Vec<u32>, limits: &LimitArgs) -> UnlockOptions {
     UnlockOptions {
         keyslots,
         memory_limit_kib: limits.pbkdf_memory_limit,
@@ -107,7 +107,7 @@ pub fn limited(keyslots: Vec<u32>, limits: &LimitArgs) -> UnlockOptions {
 }
 
 /// Secrets that a prompt asks for as often as `--tries` says, and others once.
-pub struct Asking<'a> {
+pub(crate) struct Asking<'a> {
     source: &'a SecretSource,
     attempts: Cell<u32>,
 }
@@ -115,7 +115,7 @@ pub struct Asking<'a> {
 impl<'a> Asking<'a> {
     /// From this source.
     #[must_use]
-    pub fn new(source: &'a SecretSource, limits: &LimitArgs) -> Self {
+    pub(crate) fn new(source: &'a SecretSource, limits: &LimitArgs) -> Self {
         Self {
             source,
             attempts: Cell::new(source.attempts(limits.tries)),

@@ -10,7 +10,7 @@ use super::{AnyLuks, UnlockArgs, header::encryption};
 
 /// The volume that is given out as a disk.
 #[derive(Args, Clone, Debug)]
-pub struct ExportArgs {
+pub(crate) struct ExportArgs {
     /// The volume: a file or a block device
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -49,7 +49,7 @@ pub struct ExportArgs {
 
 /// `--type` of a volume that is given out as a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ExportType {
+pub(crate) enum ExportType {
     /// A LUKS volume of any version
     #[default]
     Luks,
@@ -64,7 +64,7 @@ pub enum ExportType {
 impl ExportType {
     /// Which version the header must have; `None` when there is no header.
     #[must_use]
-    pub fn luks(self) -> Option<AnyLuks> {
+    pub(crate) fn luks(self) -> Option<AnyLuks> {
         match self {
             Self::Luks => Some(AnyLuks::Luks),
             Self::Luks1 => Some(AnyLuks::Luks1),
@@ -77,7 +77,7 @@ impl ExportType {
 /// What nothing but the command line says of a plain volume.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Plain volumes (--type plain)")]
-pub struct PlainArgs {
+pub(crate) struct PlainArgs {
     /// How the data are encrypted (default: aes-xts-plain64)
     ///
     /// One of aes-xts-plain64, aes-xts-plain, aes-cbc-essiv:sha256, aes-cbc-plain64,
@@ -116,7 +116,7 @@ pub struct PlainArgs {
 impl PlainArgs {
     /// The name of an option that was given; `None` when there is none.
     #[must_use]
-    pub fn given(&self) -> Option<&'static str> {
+    pub(crate) fn given(&self) -> Option<&'static str> {
         [
             ("--cipher", self.cipher.is_some()),
             ("--key-size", self.key_size.is_some()),

@@ -11,7 +11,7 @@ use super::{AnyLuks, VolumeType, keys::PbkdfName};
 
 /// What the header of a volume that is read must be.
 #[derive(Args, Clone, Debug)]
-pub struct PolicyArgs {
+pub(crate) struct PolicyArgs {
     /// Refuse volumes of another version: luks1, luks2
     #[arg(long, global = true, value_name = "TYPE", help_heading = "Policy")]
     #[arg(value_enum, hide_possible_values = true)]
@@ -46,7 +46,7 @@ pub struct PolicyArgs {
 impl PolicyArgs {
     /// As the library takes it.
     #[must_use]
-    pub fn policy(&self) -> VolumePolicy {
+    pub(crate) fn policy(&self) -> VolumePolicy {
         VolumePolicy {
             version: self.require_type.and_then(AnyLuks::version),
             header: HeaderPolicy {
@@ -72,7 +72,7 @@ pub(super) fn encryption(name: &str) -> Result<Encryption, String> {
 /// The header has the keyslots: without it nobody can read the data. Who has a backup
 /// of it and a passphrase of then can, also when that passphrase was changed since.
 #[derive(Args, Debug)]
-pub struct HeaderArgs {
+pub(crate) struct HeaderArgs {
     /// What to do with it.
     #[command(subcommand)]
     pub action: HeaderAction,
@@ -80,7 +80,7 @@ pub struct HeaderArgs {
 
 /// What to do with a header.
 #[derive(Debug, Subcommand)]
-pub enum HeaderAction {
+pub(crate) enum HeaderAction {
     Backup(HeaderBackupArgs),
     Restore(HeaderRestoreArgs),
     Repair(HeaderRepairArgs),
@@ -97,7 +97,7 @@ pub enum HeaderAction {
 Examples:
   luxor header backup photos.luks photos.header
   luxor header backup --header photos.header photos.data photos.header-backup")]
-pub struct HeaderBackupArgs {
+pub(crate) struct HeaderBackupArgs {
     /// The volume
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -125,7 +125,7 @@ Examples:
   luxor header restore photos.luks photos.header
   luxor header restore --force photos.luks photos.header   the header is lost
   luxor header restore --header-digest \"$(cat photos.digest)\" photos.luks photos.header")]
-pub struct HeaderRestoreArgs {
+pub(crate) struct HeaderRestoreArgs {
     /// The volume
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -156,7 +156,7 @@ pub struct HeaderRestoreArgs {
 Examples:
   luxor header repair photos.luks
   luxor check photos.luks            says whether there is something to repair")]
-pub struct HeaderRepairArgs {
+pub(crate) struct HeaderRepairArgs {
     /// The volume, or its detached header
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -176,7 +176,7 @@ pub struct HeaderRepairArgs {
 Example:
   luxor header digest photos.luks > photos.digest
   luxor decrypt --header-digest \"$(cat photos.digest)\" photos.luks photos.tar")]
-pub struct HeaderDigestArgs {
+pub(crate) struct HeaderDigestArgs {
     /// The volume, a detached header or a backup
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -192,7 +192,7 @@ pub struct HeaderDigestArgs {
 Examples:
   luxor convert --type luks2 old.luks
   luxor convert --type luks1 --batch-mode photos.luks")]
-pub struct ConvertArgs {
+pub(crate) struct ConvertArgs {
     /// The volume, or its detached header
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -219,7 +219,7 @@ pub struct ConvertArgs {
 #[command(after_help = "\
 Example:
   luxor erase photos.luks")]
-pub struct EraseArgs {
+pub(crate) struct EraseArgs {
     /// The volume, or its detached header
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,

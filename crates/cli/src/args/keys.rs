@@ -17,7 +17,7 @@ use crate::{
 /// under a passphrase or key file of its own: 8 keyslots in LUKS1, 32 in LUKS2. The data
 /// stay as they are, whatever happens to keyslots, and may be in use meanwhile.
 #[derive(Args, Debug)]
-pub struct KeyArgs {
+pub(crate) struct KeyArgs {
     /// What to do.
     #[command(subcommand)]
     pub command: KeyCommand,
@@ -25,7 +25,7 @@ pub struct KeyArgs {
 
 /// `key`'s commands.
 #[derive(Debug, Subcommand)]
-pub enum KeyCommand {
+pub(crate) enum KeyCommand {
     Add(KeyAddArgs),
     Change(KeyChangeArgs),
     Remove(KeyRemoveArgs),
@@ -43,7 +43,7 @@ Examples:
   luxor key add backup.luks
   luxor key add --key-file key.bin --new-key-file second.bin backup.luks
   luxor key add --new-key-slot 5 --pbkdf-memory 262144 backup.luks")]
-pub struct KeyAddArgs {
+pub(crate) struct KeyAddArgs {
     /// The volume (or its detached header)
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -75,7 +75,7 @@ pub struct KeyAddArgs {
 Examples:
   luxor key change backup.luks
   luxor key change --key-file old.bin --new-key-file new.bin backup.luks")]
-pub struct KeyChangeArgs {
+pub(crate) struct KeyChangeArgs {
     /// The volume (or its detached header)
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -104,7 +104,7 @@ Examples:
   luxor key remove backup.luks
   luxor key remove --key-slot 3 backup.luks       asks for the passphrase of another one
   luxor key remove --key-slot 3 --force backup.luks")]
-pub struct KeyRemoveArgs {
+pub(crate) struct KeyRemoveArgs {
     /// The volume (or its detached header)
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -138,7 +138,7 @@ pub struct KeyRemoveArgs {
 Examples:
   luxor key convert --pbkdf argon2id backup.luks
   luxor key convert --pbkdf pbkdf2 --iter-time 5000 --key-slot 0 backup.luks")]
-pub struct KeyConvertArgs {
+pub(crate) struct KeyConvertArgs {
     /// The volume (or its detached header)
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -160,7 +160,7 @@ pub struct KeyConvertArgs {
 Examples:
   luxor key test backup.luks
   luxor key test --key-file key.bin --key-slot 1 backup.luks")]
-pub struct KeyTestArgs {
+pub(crate) struct KeyTestArgs {
     /// The volume (or its detached header)
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -172,7 +172,7 @@ pub struct KeyTestArgs {
 
 /// Where a new secret comes from.
 #[derive(Args, Clone, Debug)]
-pub struct NewSecretArgs {
+pub(crate) struct NewSecretArgs {
     /// Read the new secret from FILE, every byte as it is; `-` is standard input
     ///
     /// Without it the new passphrase is asked for twice on the terminal, or, when
@@ -193,7 +193,7 @@ pub struct NewSecretArgs {
 impl NewSecretArgs {
     /// As [`SecretSource::pair`](crate::secrets::SecretSource::pair) wants them.
     #[must_use]
-    pub fn key_file(&self) -> KeyFileOptions<'_> {
+    pub(crate) fn key_file(&self) -> KeyFileOptions<'_> {
         KeyFileOptions {
             path: self.new_key_file.as_deref(),
             offset: self.new_keyfile_offset,
@@ -209,7 +209,7 @@ impl NewSecretArgs {
 
 /// What may be said about opening a volume.
 #[derive(Args, Clone, Debug)]
-pub struct UnlockArgs {
+pub(crate) struct UnlockArgs {
     /// Try this keyslot only
     #[arg(long, value_name = "N")]
     pub key_slot: Option<u32>,
@@ -221,7 +221,7 @@ pub struct UnlockArgs {
 
 /// What opening a keyslot may cost, and what is accepted.
 #[derive(Args, Clone, Debug)]
-pub struct LimitArgs {
+pub(crate) struct LimitArgs {
     /// Ask up to N times for the passphrase, on a terminal
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Key")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
@@ -242,7 +242,7 @@ pub struct LimitArgs {
 
 /// What opening a new keyslot is to cost.
 #[derive(Args, Clone, Debug)]
-pub struct PbkdfArgs {
+pub(crate) struct PbkdfArgs {
     /// How the passphrase becomes a key (default: argon2id; in LUKS1 pbkdf2)
     #[arg(long = "pbkdf", value_enum, value_name = "KIND")]
     pub kind: Option<PbkdfName>,
@@ -273,7 +273,7 @@ impl PbkdfArgs {
     ///
     /// # Errors
     /// Values out of bounds, and options that the kind does not have.
-    pub fn options(&self, default: PbkdfKind) -> Result<PbkdfOptions> {
+    pub(crate) fn options(&self, default: PbkdfKind) -> Result<PbkdfOptions> {
         let options = PbkdfOptions {
             kind: self.kind.map_or(default, PbkdfName::kind),
             memory_kib: self.memory_kib,
@@ -290,7 +290,7 @@ impl PbkdfArgs {
 
 /// `--pbkdf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PbkdfName {
+pub(crate) enum PbkdfName {
     /// Memory-hard, against GPUs and against side channels
     Argon2id,
     /// Memory-hard, the variant without data-dependent memory accesses
@@ -302,7 +302,7 @@ pub enum PbkdfName {
 impl PbkdfName {
     /// As the library names it.
     #[must_use]
-    pub fn kind(self) -> PbkdfKind {
+    pub(crate) fn kind(self) -> PbkdfKind {
         match self {
             Self::Argon2id => PbkdfKind::Argon2id,
             Self::Argon2i => PbkdfKind::Argon2i,

@@ -16,7 +16,7 @@ Examples:
   luxor dump backup.luks
   luxor dump --json backup.luks | jq .keyslots
   luxor dump --volume-key --volume-key-file backup.key backup.luks")]
-pub struct DumpArgs {
+pub(crate) struct DumpArgs {
     /// The volume (or its detached header)
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -58,7 +58,7 @@ Examples:
   luxor check backup.luks
   luxor check --passphrase backup.luks
   luxor check --key-file key.bin --key-slot 0 backup.luks")]
-pub struct CheckArgs {
+pub(crate) struct CheckArgs {
     /// The volume (or its detached header)
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,

@@ -19,7 +19,7 @@ use super::{ExportArgs, StatsArgs};
 #[derive(Args, Debug)]
 // A file's holes are zeros, and discarded sectors are not.
 #[command(mut_arg("allow_discards", |arg| arg.hide(true)))]
-pub struct MountArgs {
+pub(crate) struct MountArgs {
     /// The volume.
     #[command(flatten)]
     pub export: ExportArgs,

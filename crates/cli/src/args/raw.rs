@@ -25,7 +25,7 @@ Examples:
   luxor raw encrypt --mode xts --key-file k64 --data-unit 4096 --stride 8 disk.img disk.xts
   luxor raw decrypt --mode ctr --key-file k32 --iv 000102030405060708090a0b0c0d0e0f in out
   luxor raw encrypt --mode ofb-xex --key-file k32 --iv 101112131415161718191a1b1c1d1e1f in out")]
-pub struct RawArgs {
+pub(crate) struct RawArgs {
     /// Which way
     #[arg(value_enum)]
     pub direction: RawDirection,
@@ -70,7 +70,7 @@ pub struct RawArgs {
 
 /// The way of `raw`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RawDirection {
+pub(crate) enum RawDirection {
     /// Plaintext to ciphertext
     Encrypt,
     /// Ciphertext to plaintext
@@ -79,7 +79,7 @@ pub enum RawDirection {
 
 /// `raw --mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RawMode {
+pub(crate) enum RawMode {
     /// IEEE 1619, with ciphertext stealing
     Xts,
     /// SP 800-38A, a 128-bit big-endian counter
@@ -96,7 +96,7 @@ pub enum RawMode {
 
 /// `raw --tweaks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RawTweaks {
+pub(crate) enum RawTweaks {
     /// α times the one before: the paper's words, and XTS's way
     Alpha,
     /// α^i times the one before: the paper's listings

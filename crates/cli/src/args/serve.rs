@@ -27,7 +27,7 @@ Examples:
   luxor serve --socket disk.sock --type plain --key-file key.bin --key-size 512 /dev/sdx1
   nbdinfo 'nbd+unix:///?socket=disk.sock'
   qemu-img convert 'nbd+unix:///?socket=disk.sock' disk.qcow2")]
-pub struct ServeArgs {
+pub(crate) struct ServeArgs {
     /// What is served.
     #[command(flatten)]
     pub export: ExportArgs,

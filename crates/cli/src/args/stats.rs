@@ -7,7 +7,7 @@ use clap::Args;
 
 /// What is told of the work.
 #[derive(Args, Debug)]
-pub struct StatsArgs {
+pub(crate) struct StatsArgs {
     /// Write a table of operations, bytes and latencies to standard error at the end
     ///
     /// SIGUSR1 has it written at any time, with or without this option.

@@ -12,7 +12,7 @@ use luxor_luks::LuksVersion;
 /// that can get at a passphrase by it. Luxor keeps tokens as they are and uses none of
 /// them, but for its own of the type luxor-file, which holds the length of a file.
 #[derive(Args, Debug)]
-pub struct TokenArgs {
+pub(crate) struct TokenArgs {
     /// What to do.
     #[command(subcommand)]
     pub command: TokenCommand,
@@ -20,7 +20,7 @@ pub struct TokenArgs {
 
 /// `token`'s commands.
 #[derive(Debug, Subcommand)]
-pub enum TokenCommand {
+pub(crate) enum TokenCommand {
     List(TokenListArgs),
     Add(TokenAddArgs),
     Remove(TokenRemoveArgs),
@@ -32,7 +32,7 @@ pub enum TokenCommand {
 Examples:
   luxor token list backup.luks
   luxor token list --json --token-id 0 backup.luks > token.json")]
-pub struct TokenListArgs {
+pub(crate) struct TokenListArgs {
     /// The volume (or its detached header)
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -58,7 +58,7 @@ Examples:
   luxor token add --json-file token.json backup.luks
   luxor token add --json-file - --token-id 0 --token-replace backup.luks < token.json
   luxor token add --key-description my-key --key-slot 0 backup.luks")]
-pub struct TokenAddArgs {
+pub(crate) struct TokenAddArgs {
     /// The volume (or its detached header)
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -94,7 +94,7 @@ pub struct TokenAddArgs {
 #[command(after_help = "\
 Example:
   luxor token remove --token-id 0 backup.luks")]
-pub struct TokenRemoveArgs {
+pub(crate) struct TokenRemoveArgs {
     /// The volume (or its detached header)
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -116,7 +116,7 @@ Examples:
   luxor config --key-slot 1 --priority prefer backup.luks
   luxor config --flags allow-discards,no-read-workqueue backup.luks
   luxor config --flags none backup.luks")]
-pub struct ConfigArgs {
+pub(crate) struct ConfigArgs {
     /// The volume (or its detached header)
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -156,7 +156,7 @@ pub struct ConfigArgs {
 
 /// `config --priority`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PriorityName {
+pub(crate) enum PriorityName {
     /// Only when it is asked for by number
     Ignore,
     /// In the order of numbers
@@ -168,7 +168,7 @@ pub enum PriorityName {
 /// Print a volume's UUID
 #[derive(Args, Debug)]
 #[command(hide = true)]
-pub struct UuidArgs {
+pub(crate) struct UuidArgs {
     /// The volume (or its detached header)
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -177,7 +177,7 @@ pub struct UuidArgs {
 /// Tell by the exit code whether a file is a LUKS volume
 #[derive(Args, Debug)]
 #[command(hide = true)]
-pub struct IsLuksArgs {
+pub(crate) struct IsLuksArgs {
     /// The file or device
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -189,7 +189,7 @@ pub struct IsLuksArgs {
 
 /// `--require-type`, and `is-luks --type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum AnyLuks {
+pub(crate) enum AnyLuks {
     /// Both
     #[default]
     Luks,
@@ -202,7 +202,7 @@ pub enum AnyLuks {
 impl AnyLuks {
     /// The version that a volume must be of, if not of any.
     #[must_use]
-    pub fn version(self) -> Option<LuksVersion> {
+    pub(crate) fn version(self) -> Option<LuksVersion> {
         match self {
             Self::Luks => None,
             Self::Luks1 => Some(LuksVersion::Luks1),

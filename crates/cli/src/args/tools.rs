@@ -11,7 +11,7 @@ use super::AnyName;
 ///
 /// Runs each one's self-test, and names the one that `--engine auto` takes.
 #[derive(Args, Debug)]
-pub struct EnginesArgs {
+pub(crate) struct EnginesArgs {
     /// Compare devices with the CPU, for `--engine auto` to use one where it is faster
     ///
     /// Encrypts memory with each, copies to and from the device included, for a second or
@@ -43,7 +43,7 @@ Examples:
   luxor bench cpu --engine vaes512 --json result.json
   luxor bench file --size 1G
   luxor bench cpu -- --unit 512 --call 64K        see luxor-bench --help")]
-pub struct BenchArgs {
+pub(crate) struct BenchArgs {
     /// What to measure: cpu, file, unlock, block, gpu, demir-2020, elmoghany-2011,
     /// damjanovic-simic-2015, an-seo-2022, sanida-2020 (default: all)
     #[arg(value_name = "NAME", value_parser = AnyName::of_bench(), hide_possible_values = true)]
@@ -77,7 +77,7 @@ Examples:
   luxor report --quick report.html      a look, in two minutes
   luxor report report.html              the whole, in an hour
   luxor report report.html -- --dir /var/tmp        see luxor-bench --help")]
-pub struct ReportArgs {
+pub(crate) struct ReportArgs {
     /// The page; the JSON is beside it, as .json
     #[arg(value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
@@ -99,7 +99,7 @@ pub struct ReportArgs {
 Example:
   luxor completions bash > ~/.local/share/bash-completion/completions/luxor"
 )]
-pub struct CompletionsArgs {
+pub(crate) struct CompletionsArgs {
     /// The shell
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
@@ -108,7 +108,7 @@ pub struct CompletionsArgs {
 /// Write the man pages into a folder
 #[derive(Args, Debug)]
 #[command(hide = true)]
-pub struct ManArgs {
+pub(crate) struct ManArgs {
     /// The folder, which must exist
     #[arg(value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,

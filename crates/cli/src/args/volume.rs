@@ -26,7 +26,7 @@ Examples:
   tar c photos | luxor encrypt --key-file key.bin - photos.luks
   luxor encrypt --label Photos --iter-time 5000 photos.img photos.luks
   luxor encrypt --header backup.header backup.tar backup.data")]
-pub struct EncryptArgs {
+pub(crate) struct EncryptArgs {
     /// The file, image or device to encrypt; `-` is standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub input: PathBuf,
@@ -56,7 +56,7 @@ Examples:
   luxor format --force --label Backups /dev/sdx1
   luxor format --size 100G --header disk.header disk.data
   luxor format --header disk.header /dev/sdx1           leaves the device as it is")]
-pub struct FormatArgs {
+pub(crate) struct FormatArgs {
     /// The volume to make: a file or a block device
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
@@ -80,7 +80,7 @@ pub struct FormatArgs {
 
 /// What a new volume is to be.
 #[derive(Args, Clone, Debug)]
-pub struct NewVolumeArgs {
+pub(crate) struct NewVolumeArgs {
     /// The volume's format: luks2, or luks1 for programs that know no other
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t)]
     #[arg(hide_possible_values = true)]
@@ -123,7 +123,7 @@ Examples:
   luxor decrypt backup.luks backup.tar
   luxor decrypt --key-file key.bin photos.luks - | tar x
   ssh host cat photos.luks | luxor decrypt - photos.tar")]
-pub struct DecryptArgs {
+pub(crate) struct DecryptArgs {
     /// The volume: a file or a device; `-` is standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub input: PathBuf,
@@ -147,7 +147,7 @@ pub struct DecryptArgs {
 
 /// `--type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum VolumeType {
+pub(crate) enum VolumeType {
     /// LUKS1
     Luks1,
     /// LUKS2
@@ -158,7 +158,7 @@ pub enum VolumeType {
 impl VolumeType {
     /// As the library has it.
     #[must_use]
-    pub fn version(self) -> LuksVersion {
+    pub(crate) fn version(self) -> LuksVersion {
         match self {
             Self::Luks1 => LuksVersion::Luks1,
             Self::Luks2 => LuksVersion::Luks2,
@@ -174,7 +174,7 @@ fn hash_name() -> impl TypedValueParser<Value = HashAlgorithm> {
 
 /// `--sparse`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Sparse {
+pub(crate) enum Sparse {
     /// Zeros of 64 KiB and more become holes in a regular file
     #[default]
     Auto,

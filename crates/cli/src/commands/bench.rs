@@ -24,7 +24,7 @@ const PROGRAM: &str = "luxor-bench";
 ///
 /// # Errors
 /// When it is not there or cannot be started.
-pub fn run(args: &BenchArgs, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &BenchArgs, context: &Context) -> Result<()> {
     become_program(context, |command| {
         if let Some(size) = &args.size {
             command.args(["--size", size]);
@@ -43,7 +43,7 @@ pub fn run(args: &BenchArgs, context: &Context) -> Result<()> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn report(args: &ReportArgs, context: &Context) -> Result<()> {
+pub(crate) fn report(args: &ReportArgs, context: &Context) -> Result<()> {
     become_program(context, |command| {
         command.arg("--report").arg(&args.output);
         if args.quick {

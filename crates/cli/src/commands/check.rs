@@ -21,7 +21,7 @@ use crate::{
 ///
 /// # Errors
 /// When something is damaged, or the key opens nothing.
-pub fn run(args: &CheckArgs, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &CheckArgs, context: &Context) -> Result<()> {
     let input = Input::open(&args.volume, Role::Metadata)?;
     // Warnings are the result here.
     let volume = read(input, context)?;

@@ -15,7 +15,7 @@ use crate::{
 ///
 /// # Errors
 /// When a value cannot be, and when the volume is not usable.
-pub fn run(args: &ConfigArgs, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &ConfigArgs, context: &Context) -> Result<()> {
     let settings = Settings::new(args)?;
     let mut volume = open_metadata(&args.volume, Role::Change, context)?;
     volume.change(|header, storage| {
@@ -69,7 +69,7 @@ impl Settings {
 ///
 /// # Errors
 /// When it is too long.
-pub fn label(option: &str, text: Option<&str>) -> Result<Option<Label>> {
+pub(crate) fn label(option: &str, text: Option<&str>) -> Result<Option<Label>> {
     let wrong = |error| Error::failure(format!("{option}: {error}"));
     text.map(|text| text.parse().map_err(wrong)).transpose()
 }
@@ -78,7 +78,7 @@ pub fn label(option: &str, text: Option<&str>) -> Result<Option<Label>> {
 ///
 /// # Errors
 /// When it is none.
-pub fn uuid(text: &str) -> Result<Uuid> {
+pub(crate) fn uuid(text: &str) -> Result<Uuid> {
     // The parser's own words are about its insides.
     text.parse().map_err(|_| {
         Error::failure(format!(

@@ -18,7 +18,7 @@ use crate::{
 /// # Errors
 /// When it is of that version, or has what the other version has not, is in use or
 /// cannot be written, and without a yes.
-pub fn run(args: &ConvertArgs, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &ConvertArgs, context: &Context) -> Result<()> {
     let volume = open_metadata(&args.volume, Role::Change, context)?;
     let shown = volume.name();
     if volume.header.luks_version() == args.volume_type.version() {

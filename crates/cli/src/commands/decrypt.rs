@@ -17,7 +17,7 @@ use crate::{
 ///
 /// # Errors
 /// When the options do not fit together, and those of [`luxor::decrypt`].
-pub fn run(args: &DecryptArgs, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &DecryptArgs, context: &Context) -> Result<()> {
     let input = Input::open(&args.input, Role::Data)?;
     let secrets = SecretSource::new(context, &inputs("INPUT", &args.input, context))?;
     let options = OutputOptions {

@@ -31,7 +31,7 @@ use crate::{
 ///
 /// # Errors
 /// When it cannot be read or holds no valid metadata.
-pub fn run(args: &DumpArgs, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &DumpArgs, context: &Context) -> Result<()> {
     let volume = open_metadata(&args.volume, Role::Metadata, context)?;
     if args.volume_key {
         return volume_key(args, &volume, context);
@@ -358,7 +358,7 @@ impl Display for Hex<'_> {
 }
 
 /// Items with commas between them; `none` when there are none.
-pub fn list(items: &[impl Display]) -> String {
+pub(crate) fn list(items: &[impl Display]) -> String {
     if items.is_empty() {
         return "none".into();
     }

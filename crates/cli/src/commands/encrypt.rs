@@ -20,7 +20,7 @@ use crate::{
 ///
 /// # Errors
 /// When the options do not fit together, and those of [`luxor::encrypt`].
-pub fn run(args: &EncryptArgs, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &EncryptArgs, context: &Context) -> Result<()> {
     let options = new_volume::options(&args.volume)?;
     let mut input = Input::open(&args.input, Role::Data)?;
     let secrets = SecretSource::new(context, &[("INPUT", &args.input)])?;

@@ -23,7 +23,7 @@ use crate::{
 ///
 /// # Errors
 /// When an engine that is present does not pass its self-test, and those of a calibration.
-pub fn run(args: &EnginesArgs, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &EnginesArgs, context: &Context) -> Result<()> {
     if args.calibrate {
         return calibrate::run(args, context);
     }

@@ -11,7 +11,7 @@ use crate::{
 ///
 /// # Errors
 /// When it is none, or cannot be written, and without a yes.
-pub fn run(args: &EraseArgs, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &EraseArgs, context: &Context) -> Result<()> {
     let mut volume = open_metadata(&args.volume, Role::Change, context)?;
     if !args.batch_mode {
         let warning = format!(

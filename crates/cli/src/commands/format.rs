@@ -15,7 +15,7 @@ use crate::{
 ///
 /// # Errors
 /// When the options do not fit together, and those of [`luxor::format`].
-pub fn run(args: &FormatArgs, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &FormatArgs, context: &Context) -> Result<()> {
     let options = new_volume::options(&args.new)?;
     let secrets = SecretSource::new(context, &[])?;
     if args.volume == Path::new("-") {

@@ -14,7 +14,7 @@ use crate::{
 ///
 /// # Errors
 /// When standard output cannot be written.
-pub fn completions(args: &CompletionsArgs) -> Result<()> {
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut args::definition(), "luxor", &mut script);
     console::print(&String::from_utf8_lossy(&script))
@@ -24,7 +24,7 @@ pub fn completions(args: &CompletionsArgs) -> Result<()> {
 ///
 /// # Errors
 /// When a page cannot be written.
-pub fn man(args: &ManArgs) -> Result<()> {
+pub(crate) fn man(args: &ManArgs) -> Result<()> {
     // Pages in the command's definition order; the hidden commands have none.
     clap_mangen::generate_to(args::definition().disable_help_subcommand(true), &args.dir).map_err(
         |error| {

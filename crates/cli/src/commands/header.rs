@@ -27,7 +27,7 @@ use crate::{
 ///
 /// # Errors
 /// When the volume or a file is not usable.
-pub fn run(args: &HeaderArgs, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &HeaderArgs, context: &Context) -> Result<()> {
     match &args.action {
         HeaderAction::Backup(args) => backup(args, context),
         HeaderAction::Restore(args) => restore(args, context),

@@ -16,7 +16,7 @@ use crate::{
 ///
 /// # Errors
 /// When there is no valid metadata.
-pub fn uuid(args: &UuidArgs, context: &Context) -> Result<()> {
+pub(crate) fn uuid(args: &UuidArgs, context: &Context) -> Result<()> {
     let volume = open_metadata(&args.volume, Role::Metadata, context)?;
     let uuid = luxor_files::Escaped(volume.header.uuid());
     console::print(&format!("{uuid}\n"))
@@ -27,7 +27,7 @@ pub fn uuid(args: &UuidArgs, context: &Context) -> Result<()> {
 ///
 /// # Errors
 /// For everything else: silently when it is no volume or one of another type.
-pub fn is_luks(args: &IsLuksArgs, context: &Context) -> Result<()> {
+pub(crate) fn is_luks(args: &IsLuksArgs, context: &Context) -> Result<()> {
     let path = context.options.header.as_deref().unwrap_or(&args.volume);
     let input = Input::open(path, Role::Metadata)?;
     let Some(version) = Volume::version(input, &context.library)? else {

@@ -30,7 +30,7 @@ use crate::{
 /// # Errors
 /// When the volume or a secret is not usable, and when the volume has no room for what
 /// is asked. Nothing is changed then.
-pub fn run(args: &KeyArgs, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &KeyArgs, context: &Context) -> Result<()> {
     let open = |volume, role| Session::open(volume, role, context);
     match &args.command {
         KeyCommand::Add(args) => add(args, open(&args.volume, Role::Change)?),

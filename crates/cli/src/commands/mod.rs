@@ -5,29 +5,29 @@ use std::path::Path;
 
 use crate::context::Context;
 
-pub mod bench;
-pub mod check;
-pub mod config;
-pub mod convert;
-pub mod decrypt;
-pub mod dump;
-pub mod encrypt;
-pub mod engines;
-pub mod erase;
-pub mod format;
-pub mod generate;
-pub mod header;
-pub mod identify;
-pub mod key;
-pub mod mount;
-pub mod raw;
-pub mod serve;
-pub mod token;
+pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod config;
+pub(crate) mod convert;
+pub(crate) mod decrypt;
+pub(crate) mod dump;
+pub(crate) mod encrypt;
+pub(crate) mod engines;
+pub(crate) mod erase;
+pub(crate) mod format;
+pub(crate) mod generate;
+pub(crate) mod header;
+pub(crate) mod identify;
+pub(crate) mod key;
+pub(crate) mod mount;
+pub(crate) mod raw;
+pub(crate) mod serve;
+pub(crate) mod token;
 
 /// The files that a command reads a volume from, as
 /// [`SecretSource::new`](crate::secrets::SecretSource::new) wants them: `volume`,
 /// which is called `what`, and a detached header.
-pub fn inputs<'a>(
+pub(crate) fn inputs<'a>(
     what: &'a str,
     volume: &'a Path,
     context: &'a Context,

@@ -28,7 +28,7 @@ use crate::{
 /// # Errors
 /// When the folder cannot be mounted on, when the volume or the secret is not usable, and
 /// when what was written cannot be made durable.
-pub fn run(args: &MountArgs, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
     if args.export.allow_discards {
         return Err(Error::failure("a file cannot pass discards on").hint(
             "Whoever punches a hole into a file relies on zeros, which discarded sectors are \

@@ -23,7 +23,7 @@ use crate::{
 /// # Errors
 /// When the options do not fit together, and when a file, the key or the
 /// length is not usable.
-pub fn run(args: &RawArgs, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &RawArgs, context: &Context) -> Result<()> {
     let parameters = Parameters::of(args, context)?;
     let engine = Engine::select(&context.library, parameters.mode)?;
     let mut input = Input::open(&args.input, Role::Data)?;

@@ -26,7 +26,7 @@ use crate::{
 /// # Errors
 /// When the volume, the secret or a socket is not usable, and when what clients wrote
 /// could not be made durable.
-pub fn run(args: &ServeArgs, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
     // What can be refused already is, before a secret is asked for. Clients can come
     // when the volume is open, and not before: what is there to be seen works.
     let console = context.console;

@@ -25,7 +25,7 @@ const TOKEN_MAX: u64 = 4 << 20;
 ///
 /// # Errors
 /// When the volume is not usable, and for tokens that cannot be.
-pub fn run(args: &TokenArgs, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &TokenArgs, context: &Context) -> Result<()> {
     let open = |volume, role| open_metadata(volume, role, context);
     match &args.command {
         TokenCommand::List(args) => list(args, &open(&args.volume, Role::Metadata)?),

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 /// When one of them is not a listening Unix or TCP socket.
-pub fn inherited() -> Result<Vec<Listener>> {
+pub(crate) fn inherited() -> Result<Vec<Listener>> {
     // The crate would take them for ours without a process's number.
     if env::var_os("LISTEN_PID").is_none() {
         return Ok(Vec::new());

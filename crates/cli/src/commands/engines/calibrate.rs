@@ -15,7 +15,7 @@ use crate::{args::EnginesArgs, console, context::Context, error::Result};
 ///
 /// # Errors
 /// When there is nowhere to keep it, and when a device's answers are wrong.
-pub fn run(args: &EnginesArgs, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &EnginesArgs, context: &Context) -> Result<()> {
     let path = calibration::path()?;
     let calibration = calibrate(&context.library)?;
     calibration.write(&path)?;
