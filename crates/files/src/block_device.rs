@@ -280,10 +280,7 @@ mod tests {
         assert!(identity(&device.0).overlaps(identity(&link)));
         assert!(identity(&link).overlaps(identity(&device.0)));
         assert!(!identity(&device.0).overlaps(identity(&other)));
-        assert_eq!(
-            identity(&link).loop_device().unwrap(),
-            device.0.to_str().unwrap()
-        );
+        assert_eq!(identity(&link).loop_device().unwrap(), device.name());
 
         let twin = Loop::over(&file);
         assert!(identity(&twin.0).overlaps(identity(&device.0)));
@@ -298,7 +295,7 @@ mod tests {
         assert!(identity(&above.0).overlaps(identity(&file)));
         assert_eq!(
             identity(&device.0).user().unwrap(),
-            format!("in use by {}", above.0.display())
+            format!("in use by {}", above.name())
         );
     }
 
@@ -308,7 +305,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(4 << 20).unwrap();
         let beside = |device: &Loop| identity(&device.0).loop_device();
-        let name = |device: &Loop| Some(device.0.to_str().unwrap().to_owned());
+        let name = |device: &Loop| Some(device.name().to_owned());
 
         let first = Loop::with(file.path(), &["--sizelimit", "1048576"]);
         let behind = Loop::with(file.path(), &["--offset", "1048576"]);

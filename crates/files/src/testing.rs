@@ -2,9 +2,12 @@
 //! For tests: loop devices, and a lock among the tests of one program.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::Command,
     sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// Held by tests that start processes, and by those that lock a file or a
@@ -15,7 +18,7 @@ pub fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A loop device over a file, until dropped.
+/// A loop device over a file, until dropped. For root only.
 pub struct Loop(pub PathBuf);
 
 impl Loop {
@@ -56,13 +59,29 @@ impl Loop {
         );
         Self(String::from_utf8(output.stdout).unwrap().trim().into())
     }
+
+    /// `/dev/loop0`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.to_str().unwrap_or_default()
+    }
 }
 
 impl Drop for Loop {
+    /// Waits until it is gone: a process that is just being started has it for a moment.
     fn drop(&mut self) {
+        let name = self.name().trim_start_matches("/dev/");
+        let file = format!("/sys/block/{name}/loop/backing_file");
+        let ours = fs::read(&file).ok();
         let _ = Command::new("losetup")
-            .arg("--detach")
-            .arg(&self.0)
+            .args(["--detach", self.name()])
             .status();
+        let begun = Instant::now();
+        while ours.is_some()
+            && fs::read(&file).ok() == ours
+            && begun.elapsed() < Duration::from_secs(10)
+        {
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 }

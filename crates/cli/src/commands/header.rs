@@ -96,8 +96,9 @@ fn restore(args: &HeaderRestoreArgs, context: &Context) -> Result<()> {
 
     let input = Input::open(target, Role::Change)?;
     let change = begin_change(&input, context.options.disable_locks)?;
-    // So that it is not used, or used otherwise, once it has been looked at.
-    let is_replaced = asked.misfits.iter().any(is_no_header);
+    // So that nobody goes on with the data as the present header says.
+    let mut misfits = asked.misfits.iter();
+    let is_replaced = misfits.any(|misfit| misfit.is_serious() || is_no_header(misfit));
     let _exclusive = is_replaced.then(|| exclusive(&change)).transpose()?;
     // Under that name there may be something else by now.
     let replaced = Replaced::look(&backup, target, change.storage())?;

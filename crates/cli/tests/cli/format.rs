@@ -6,7 +6,9 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
 };
 
-use crate::support::{FAST, Folder, Loop, Luxor, bytes, luxor, tool};
+use luxor_files::testing::Loop;
+
+use crate::support::{FAST, Folder, Luxor, bytes, luxor, tool};
 
 const HEADER: u64 = 16 << 20;
 
@@ -147,8 +149,8 @@ fn a_device_becomes_a_volume() {
     let folder = prepared();
     let disk = folder.join("disk");
     File::create(&disk).unwrap().set_len(20 << 20).unwrap();
-    let device = Loop::of(&disk);
-    let name = &device.0;
+    let device = Loop::over(&disk);
+    let name = device.name();
 
     format(&folder, name).fails(5, "--force");
     format(&folder, &format!("--force --size 5M {name}")).fails(1, "are needed");

@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use luxor_files::testing::Loop;
 use nix::{
     libc,
     sys::stat::{major, minor},
@@ -19,7 +20,7 @@ use nix::{
 
 use crate::{
     serve::Server,
-    support::{FAST, Folder, Loop, Luxor, Outcome, as_nobody, bytes, copy_program, luxor, tool},
+    support::{FAST, Folder, Luxor, Outcome, as_nobody, bytes, copy_program, luxor, tool},
 };
 
 /// A folder with keys, and a volume on a loop device that every user may write.
@@ -35,7 +36,7 @@ fn prepared(version: &str) -> (Folder, Device) {
         .current_dir(folder.path())
         .ok();
     folder.open_to_everybody();
-    let device = Device(Loop::of(&image));
+    let device = Device(Loop::over(&image));
     fs::set_permissions(device.name(), fs::Permissions::from_mode(0o666)).unwrap();
     (folder, device)
 }
@@ -44,7 +45,7 @@ struct Device(Loop);
 
 impl Device {
     fn name(&self) -> &str {
-        &self.0.0
+        self.0.name()
     }
 }
 
@@ -309,12 +310,12 @@ fn a_file_under_a_loop_device_is_changed_there() {
 #[test]
 fn one_of_two_loop_devices_over_a_file_is_not_changed() {
     let (folder, device) = prepared("luks2");
-    let twin = Loop::of(&folder.join("image"));
+    let twin = Loop::over(&folder.join("image"));
     let before = fs::read(folder.join("image")).unwrap();
     for line in CHANGES {
         luxor(&format!("{line} {}", device.name()))
             .current_dir(folder.path())
-            .fails(5, &format!("losetup --detach {}", twin.0));
+            .fails(5, &format!("losetup --detach {}", twin.name()));
     }
     assert!(fs::read(folder.join("image")).unwrap() == before);
     drop(twin);
@@ -329,16 +330,16 @@ fn one_of_two_loop_devices_over_a_file_is_not_changed() {
 #[test]
 fn a_loop_device_over_another_one_is_not_changed_beside_a_twin() {
     let (folder, device) = prepared("luks2");
-    let above = Loop::of(Path::new(device.name()));
+    let above = Loop::over(Path::new(device.name()));
     let config = |path: &str| {
         luxor("config --label new")
             .arg(path)
             .current_dir(folder.path())
     };
-    config(&above.0).ok();
-    let twin = Loop::of(&folder.join("image"));
-    config(&above.0).fails(5, &format!("losetup --detach {}", twin.0));
-    config(&twin.0).fails(5, "losetup --detach");
+    config(above.name()).ok();
+    let twin = Loop::over(&folder.join("image"));
+    config(above.name()).fails(5, &format!("losetup --detach {}", twin.name()));
+    config(twin.name()).fails(5, "losetup --detach");
 }
 
 /// What is written through one of them is not seen through the other one's cache.
@@ -348,7 +349,7 @@ fn the_data_of_a_loop_device_are_not_written_beside_another_one() {
     folder.write("key", bytes(64, 1));
     folder.write("plain", bytes(100, 2));
     let image = folder.write("image", vec![0; 20 << 20]);
-    let device = Loop::of(&image);
+    let device = Loop::over(&image);
     let refused = |target: &str, words: &str| {
         let run = |line: String| {
             Luxor::within(Duration::from_secs(60))
@@ -366,24 +367,28 @@ fn the_data_of_a_loop_device_are_not_written_beside_another_one() {
         ));
         run(format!("serve {PLAIN} --socket socket {target}"));
     };
-    let twin = Loop::of(&image);
-    refused(&device.0, &format!("in use by {}", twin.0));
-    tool("mkfs.ext4", ["-q", &twin.0]);
+    let twin = Loop::over(&image);
+    refused(device.name(), &format!("in use by {}", twin.name()));
+    tool("mkfs.ext4", ["-q", twin.name()]);
     let mount = folder.join("mount");
     fs::create_dir(&mount).unwrap();
-    tool("mount", [twin.0.as_ref(), mount.as_os_str()]);
+    tool("mount", [twin.name().as_ref(), mount.as_os_str()]);
     let mounted = format!("mounted at {}", mount.display());
     let refusals = std::panic::catch_unwind(|| {
-        refused(&device.0, &mounted);
-        let above = Loop::of(Path::new(&twin.0));
-        refused(&above.0, &mounted);
+        refused(device.name(), &mounted);
+        let above = Loop::over(Path::new(twin.name()));
+        refused(above.name(), &mounted);
     });
     tool("umount", [&mount]);
     refusals.unwrap();
-    let read_only = format!("{PLAIN} --read-only --socket socket {}", device.0);
+    let read_only = format!("{PLAIN} --read-only --socket socket {}", device.name());
     Server::start(&folder, &read_only).stop();
     drop(twin);
-    Server::start(&folder, &format!("{PLAIN} --socket socket {}", device.0)).stop();
+    Server::start(
+        &folder,
+        &format!("{PLAIN} --socket socket {}", device.name()),
+    )
+    .stop();
 }
 
 /// As a plain volume, with the `key` that the server's command line names.
@@ -478,6 +483,25 @@ fn a_header_is_not_restored_under_another_program() {
     }
     run(&restore).ok();
     assert!(opens(&device, &folder, "key"));
+}
+
+/// What clients write would be lost at once.
+#[test]
+fn another_volumes_header_is_not_restored_under_a_server() {
+    let (folder, device) = prepared("luks2");
+    let run = |line: &str| luxor(line).current_dir(folder.path());
+    run("format --size 1M --key-file key another")
+        .args(FAST)
+        .ok();
+    run("header backup another backup").ok();
+    let restore = format!(
+        "header restore --quiet --batch-mode --force {} backup",
+        device.name()
+    );
+    let server = Server::start(&folder, &format!("--socket socket {}", device.name()));
+    run(&restore).fails(5, "is locked");
+    server.stop();
+    run(&restore).ok();
 }
 
 #[test]

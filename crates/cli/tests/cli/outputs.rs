@@ -15,7 +15,9 @@ use std::{
     time::Duration,
 };
 
-use crate::support::{FAST, Folder, Loop, Luxor, Outcome, as_nobody, bytes, luxor, tool};
+use luxor_files::testing::Loop;
+
+use crate::support::{FAST, Folder, Luxor, Outcome, as_nobody, bytes, luxor, tool};
 
 /// A folder with a key, a plain file and its volume.
 fn prepared() -> Folder {
@@ -451,8 +453,8 @@ fn block_devices_are_outputs_and_inputs() {
     let plain = bytes(1 << 20, 9);
     folder.write("plain", &plain);
     let image = folder.write("image", vec![0x55; 20 << 20]);
-    let device = Loop::of(&image);
-    let name = device.0.as_str();
+    let device = Loop::over(&image);
+    let name = device.name();
 
     encrypt(&folder).args(["plain", name]).fails(5, "--force");
     assert!(fs::read(&image).unwrap().iter().all(|&byte| byte == 0x55));
@@ -476,28 +478,28 @@ fn block_devices_are_outputs_and_inputs() {
 
     // A device as a source.
     let raw = folder.write("raw-image", bytes(3 << 20, 10));
-    let source = Loop::of(&raw);
-    encrypt(&folder).args([source.0.as_str(), "of-device"]).ok();
+    let source = Loop::over(&raw);
+    encrypt(&folder).args([source.name(), "of-device"]).ok();
     decrypt(&folder).args(["of-device", "again"]).ok();
     tool("cmp", [folder.join("again"), raw]);
 
     // Too small a device.
-    let small = Loop::of(&folder.write("small", vec![0x55; 17 << 20]));
+    let small = Loop::over(&folder.write("small", vec![0x55; 17 << 20]));
     folder.write("large", vec![0; 2 << 20]);
     encrypt(&folder)
-        .args(["--force", "large", &small.0])
+        .args(["--force", "large", small.name()])
         .fails(1, "");
 
     // A mounted one.
-    let mounted = Loop::of(&folder.write("ext", vec![0; 20 << 20]));
-    tool("mkfs.ext4", ["-q", &mounted.0]);
+    let mounted = Loop::over(&folder.write("ext", vec![0; 20 << 20]));
+    tool("mkfs.ext4", ["-q", mounted.name()]);
     fs::create_dir(folder.join("mount")).unwrap();
     tool(
         "mount",
-        [&mounted.0, folder.join("mount").to_str().unwrap()],
+        [mounted.name(), folder.join("mount").to_str().unwrap()],
     );
     let outcome = encrypt(&folder)
-        .args(["--force", "plain", &mounted.0])
+        .args(["--force", "plain", mounted.name()])
         .run();
     tool("umount", [folder.join("mount")]);
     outcome.assert_code(5);
@@ -507,16 +509,16 @@ fn block_devices_are_outputs_and_inputs() {
 #[test]
 fn what_stands_on_a_device_is_named() {
     let folder = prepared();
-    let device = Loop::of(&folder.write("disk", vec![0; 20 << 20]));
-    let format = format!("format --key-file key {}", device.0);
+    let device = Loop::over(&folder.write("disk", vec![0; 20 << 20]));
+    let format = format!("format --key-file key {}", device.name());
     let commands = [
         format.clone(),
-        format!("encrypt --key-file key plain {}", device.0),
-        format!("decrypt --key-file key volume {}", device.0),
+        format!("encrypt --key-file key plain {}", device.name()),
+        format!("decrypt --key-file key volume {}", device.name()),
     ];
     for command in &commands {
         let words = "an ext4 file system (signature at byte 1080)";
-        tool("mkfs.ext4", ["-q", "-F", &device.0]);
+        tool("mkfs.ext4", ["-q", "-F", device.name()]);
         let run = |options: &str| {
             let line = format!("{command} {options}");
             luxor(&line)
@@ -528,14 +530,14 @@ fn what_stands_on_a_device_is_named() {
                 })
         };
         run("").fails(5, words);
-        tool("e2fsck", ["-fn", &device.0]);
+        tool("e2fsck", ["-fn", device.name()]);
         let outcome = run("--force").ok();
         assert!(outcome.stderr.contains(words), "{command}: {outcome:#?}");
         assert!(
             outcome.stderr.contains("warning"),
             "{command}: {outcome:#?}"
         );
-        tool("mkfs.ext4", ["-q", "-F", &device.0]);
+        tool("mkfs.ext4", ["-q", "-F", device.name()]);
         let outcome = run("--force -q").ok();
         assert!(!outcome.stderr.contains(words), "{command}: {outcome:#?}");
     }
@@ -547,7 +549,7 @@ fn what_stands_on_a_device_is_named() {
         outcome.stderr.contains("signature at byte 16384"),
         "{outcome:#?}"
     );
-    tool("wipefs", ["-qa", &device.0]);
+    tool("wipefs", ["-qa", device.name()]);
     let outcome = run().fails(5, "is a block device: --force");
     assert!(!outcome.stderr.contains("signature"), "{outcome:#?}");
 }
@@ -850,8 +852,8 @@ fn an_inherited_pipe_of_another_user_is_written_to() {
 fn another_users_socket_or_device_gets_nothing() {
     let (folder, shared) = shared();
     let _socket = UnixListener::bind(shared.join("socket")).unwrap();
-    let device = Loop::of(&folder.write("image", vec![0x55; 20 << 20]));
-    let numbers = fs::metadata(&device.0).unwrap().rdev();
+    let device = Loop::over(&folder.write("image", vec![0x55; 20 << 20]));
+    let numbers = fs::metadata(device.name()).unwrap().rdev();
     let mknod = |name: &str, kind: &str, [major, minor]: [u64; 2]| {
         let path = shared.join(name);
         let numbers = [major, minor].map(|number| number.to_string());
@@ -1011,12 +1013,15 @@ fn what_a_command_reads_is_no_left_over() {
     private(".e.luxor-new", &[0; 8192]);
     private(".f.luxor-new", &key);
     private(".g.luxor-new", &volume);
+    // It could have a file system on which the input is.
+    private(".h.luxor-new", &volume);
+    let _mounted = Loop::over(&folder.join(".h.luxor-new"));
     luxor("decrypt --key-file - volume f")
         .current_dir(folder.path())
         .stdin_from(File::open(folder.join(".f.luxor-new")).unwrap())
         .ok();
-    let device = Loop::of(&folder.join(".g.luxor-new"));
-    let of_device = format!("decrypt --key-file key {} g", device.0);
+    let device = Loop::over(&folder.join(".g.luxor-new"));
+    let of_device = format!("decrypt --key-file key {} g", device.name());
     let format = format!(
         "format --key-file key {} --header e .e.luxor-new",
         FAST.join(" ")
@@ -1028,6 +1033,7 @@ fn what_a_command_reads_is_no_left_over() {
         "header backup .a.luxor-new a",
         "decrypt --key-file .b.luxor-new-0123456789abcdef volume b",
         "decrypt --key-file key volume c",
+        "decrypt --key-file key volume h",
     ] {
         luxor(line).current_dir(folder.path()).ok();
     }
@@ -1041,6 +1047,7 @@ fn what_a_command_reads_is_no_left_over() {
     assert!(fs::read(folder.join(".e.luxor-new")).unwrap() == [0; 8192]);
     assert!(fs::read(folder.join(".f.luxor-new")).unwrap() == key);
     assert!(fs::read(folder.join(".g.luxor-new")).unwrap() == volume);
+    assert!(fs::read(folder.join(".h.luxor-new")).unwrap() == volume);
 }
 
 /// In /proc such a file has a name that may be another file's.

@@ -408,23 +408,3 @@ pub fn as_nobody(line: &str, dir: &Path) -> Outcome {
     fs::remove_file(program).unwrap();
     outcome
 }
-
-/// A loop device over `image`, given back at the end. For root only.
-pub struct Loop(pub String);
-
-impl Loop {
-    pub fn of(image: &Path) -> Self {
-        assert!(
-            nix::unistd::geteuid().is_root(),
-            "loop devices need root: `cargo xtask test` runs the tests with sudo"
-        );
-        let arguments = ["--find".as_ref(), "--show".as_ref(), image.as_os_str()];
-        Self(tool("losetup", arguments).text().trim().to_owned())
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
-    }
-}

@@ -11,6 +11,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use luxor_files::testing::Loop;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -61,12 +62,12 @@ fn ext4_lives_in(cell: Cell, direct_io: &str) -> Outcome<()> {
         .must_exit(0)?;
 
     let mount = Mount::start(&mut bench, &volume, &secret, &[])?;
-    let device = Loop::of(&mount.file, direct_io)?;
-    tool("mkfs.ext4", &["-q", &device.0])?;
+    let device = Loop::with(&mount.file, &[direct_io]);
+    tool("mkfs.ext4", &["-q", device.name()])?;
     let folder = Folder::with(&mut bench, &device, "rw")?;
     tool("cp", &["-a", &text(sources), &text(&folder.0)])?;
     tool("umount", &[&text(&folder.0)])?;
-    tool("e2fsck", &["-f", "-n", &device.0])?;
+    tool("e2fsck", &["-f", "-n", device.name()])?;
     drop(device);
     mount.stop()?;
 
@@ -82,7 +83,7 @@ fn ext4_lives_in(cell: Cell, direct_io: &str) -> Outcome<()> {
     let mounted = fs::read(&mount.file).map_err(|e| e.to_string())?;
     must_equal("what Luxor mounts", &mounted, &python)?;
 
-    let device = Loop::of(&mount.file, "--read-only")?;
+    let device = Loop::with(&mount.file, &["--read-only"]);
     let folder = Folder::with(&mut bench, &device, "ro")?;
     let copy = folder.0.join("crates");
     tool("diff", &["--recursive", &text(sources), &text(&copy)])?;
@@ -158,22 +159,6 @@ impl Drop for Mount {
     }
 }
 
-/// A loop device, given back at the end.
-struct Loop(String);
-
-impl Loop {
-    fn of(image: &Path, option: &str) -> Outcome<Self> {
-        let name = tool("losetup", &["--find", "--show", option, &text(image)])?;
-        Ok(Self(name.trim().to_owned()))
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
-    }
-}
-
 /// A folder with a mounted file system.
 struct Folder(PathBuf);
 
@@ -181,7 +166,7 @@ impl Folder {
     fn with(bench: &mut Bench, device: &Loop, options: &str) -> Outcome<Self> {
         let folder = Self(bench.new_path());
         fs::create_dir(&folder.0).map_err(|e| e.to_string())?;
-        tool("mount", &["-o", options, &device.0, &text(&folder.0)])?;
+        tool("mount", &["-o", options, device.name(), &text(&folder.0)])?;
         Ok(folder)
     }
 }

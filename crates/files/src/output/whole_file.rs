@@ -212,7 +212,7 @@ const LEFT_OVER: &str = ".luxor-new";
 
 /// Removes what runs left that were killed while they wrote or replaced `name` in `folder`:
 /// files of this user and for him only. A run that goes on has a lock on its file. What is in
-/// `kept`, or below one of these devices, is never removed: the command reads it.
+/// `kept`, which the command reads, is never removed, nor what a loop device shows.
 pub fn remove_left_overs(folder: &File, name: &OsStr, kept: &[FileIdentity]) {
     let Ok(folder) = folder.try_clone().and_then(Folder::open) else {
         return;
@@ -357,9 +357,10 @@ impl Folder {
         };
         let file = File::from(file);
         let is_ours = |metadata: Metadata| {
+            // A loop device may have the bytes of what is read, or a file system with it.
             metadata.is_file()
                 && !FileIdentity::of(&metadata)
-                    .is_some_and(|file| kept.iter().any(|kept| kept.overlaps(file)))
+                    .is_some_and(|file| kept.contains(&file) || file.loop_device().is_some())
                 && metadata.uid() == geteuid().as_raw()
                 && metadata.mode() & 0o077 == 0
         };

@@ -377,7 +377,7 @@ impl Connection {
 
     /// Reads what does not fit the buffer, and sends each piece when it is read. A failure
     /// after the first piece can be told only where each piece is a chunk of its own;
-    /// elsewhere the connection ends.
+    /// elsewhere the connection ends, as it does when the last call is over.
     fn send_in_pieces(&self, batch: &mut Batch, done: &mut Done) -> io::Result<()> {
         let request = batch.entries[0].request;
         let (cookie, disk) = (request.cookie, self.service.disk());
@@ -386,6 +386,10 @@ impl Connection {
         let in_chunks = structured && !request.flags.contains(CommandFlags::DF);
         let end = request.offset + u64::from(request.len);
         for (offset, len) in pieces(&request, FLOOR) {
+            if self.lock().last_call_is_over() {
+                done.succeeded = false;
+                return Err(io::ErrorKind::TimedOut.into());
+            }
             let piece = &mut buffer[..len];
             self.lock().begin_work();
             let read = transfer_one(disk, offset, TransferData::Read(piece));

@@ -660,15 +660,17 @@ fn who_takes_replies_slowly_holds_up_no_stop() {
     }
 }
 
-/// Storage of this length whose writes take long, one after the other.
-struct SlowWrites(u64, Mutex<()>);
+/// Storage of this length that is slow, above all to read, one piece after the other.
+struct Slow(u64, Mutex<()>);
 
-impl Storage for SlowWrites {
+impl Storage for Slow {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0)
     }
 
     fn read_exact_at(&self, buf: &mut [u8], _offset: u64) -> io::Result<()> {
+        let _alone = self.1.lock().unwrap();
+        thread::sleep(Duration::from_millis(100));
         buf.fill(0);
         Ok(())
     }
@@ -688,7 +690,7 @@ impl Storage for SlowWrites {
 #[test]
 fn a_full_inbox_holds_up_no_stop() {
     const ALL: usize = 6000;
-    let storage = SlowWrites(8192, Mutex::default());
+    let storage = Slow(8192, Mutex::default());
     let mut session = Session::new(Arc::new(storage), false);
     let requests = request(1, WRITE_ZEROES, 0, 0, 4096).repeat(ALL);
     session.client.write_all(&requests).unwrap();
@@ -711,7 +713,7 @@ fn a_full_inbox_holds_up_no_stop() {
 /// One request that would take three minutes.
 #[test]
 fn a_long_request_holds_up_no_stop() {
-    let storage = SlowWrites(1 << 30, Mutex::default());
+    let storage = Slow(1 << 30, Mutex::default());
     let mut session = Session::new(Arc::new(storage), false);
     session.send(WRITE_ZEROES, 0, 0, 1 << 30);
     while session.connection.lock().turns == 0 {
@@ -721,6 +723,21 @@ fn a_long_request_holds_up_no_stop() {
     let mut rest = Vec::new();
     session.client.read_to_end(&mut rest).unwrap();
     assert!(rest.is_empty(), "it is not done: {rest:?}");
+}
+
+/// One that passes in pieces and would take half a minute.
+#[test]
+fn a_long_read_holds_up_no_stop() {
+    let storage = Slow(32 << 20, Mutex::default());
+    let mut session = Session::new(Arc::new(storage), false);
+    session.connection.service.purse().empty();
+    session.send(READ, 0, 0, 32 << 20);
+    // It has begun.
+    session.receive(16);
+    let mut client = session.client.try_clone().unwrap();
+    let taker = thread::spawn(move || io::copy(&mut client, &mut io::sink()).unwrap());
+    see_off(&mut session, Duration::from_secs(1));
+    assert!(taker.join().unwrap() < 32 << 20, "it was read to its end");
 }
 
 /// A client that takes no replies keeps no more of the memory than it may.
