@@ -499,7 +499,7 @@ fn another_volumes_header_is_not_restored_under_a_server() {
         device.name()
     );
     let server = Server::start(&folder, &format!("--socket socket {}", device.name()));
-    run(&restore).fails(5, "is locked");
+    run(&restore).fails(5, "is in use");
     server.stop();
     run(&restore).ok();
 }
