@@ -12,7 +12,7 @@ pub(crate) fn volume(header: &VolumeHeader) -> String {
         label => format!(" and the label {}", Escaped(label)),
     };
     format!(
-        "a LUKS{} volume with the UUID {}{label}",
+        "a {} volume with the UUID {}{label}",
         header.version(),
         Escaped(header.uuid())
     )

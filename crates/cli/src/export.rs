@@ -40,9 +40,9 @@ fn open_luks(kind: AnyLuks, args: &ExportArgs, context: &Context) -> Result<Expo
     let secrets = SecretSource::new(context, &inputs("VOLUME", &args.volume, context))?;
     let volume = volume::open(data.input()?, context)?;
     let version = volume.header.version();
-    if kind.version().is_some_and(|kind| kind.number() != version) {
+    if kind.version().is_some_and(|kind| kind != version) {
         return Err(Error::failure(format!(
-            "{} is not what --type says: it is a LUKS{version} volume",
+            "{} is not what --type says: it is a {version} volume",
             volume.name()
         )));
     }

@@ -14,7 +14,7 @@ use crate::{
         copy::CopyError,
         header::{ReadError, Warning},
     },
-    volume::{VolumeHeader, VolumeReadError},
+    volume::{VolumeHeader, VolumeReadError, create::LuksVersion},
 };
 
 /// No LUKS2 header is longer (two copies of 4 MiB and 128 MiB of keyslots), and no
@@ -443,12 +443,12 @@ pub enum Misfit {
         error: String,
     },
     /// The other version of LUKS.
-    #[error("the backup is of LUKS{backup}, and the volume is LUKS{volume} now")]
+    #[error("the backup is of {backup}, and the volume is {volume} now")]
     Version {
         /// Of the backup.
-        backup: u32,
+        backup: LuksVersion,
         /// Of the present header.
-        volume: u32,
+        volume: LuksVersion,
     },
     /// Another volume's, or the UUID was changed.
     #[error(

@@ -155,7 +155,7 @@ impl VolumeHeader {
 
     /// The version of its format.
     #[must_use]
-    pub fn luks_version(&self) -> LuksVersion {
+    pub fn version(&self) -> LuksVersion {
         match self {
             Self::Luks1(_) => LuksVersion::Luks1,
             Self::Luks2(_) => LuksVersion::Luks2,
@@ -310,15 +310,6 @@ impl VolumeHeader {
         }
     }
 
-    /// 1 or 2.
-    #[must_use]
-    pub fn version(&self) -> u32 {
-        match self {
-            Self::Luks1(_) => 1,
-            Self::Luks2(_) => 2,
-        }
-    }
-
     /// The UUID as text.
     #[must_use]
     pub fn uuid(&self) -> &str {
@@ -431,18 +422,18 @@ pub enum VolumeReadError {
 }
 
 impl VolumeReadError {
-    /// 1 or 2, when it is a whole volume all the same, with something that this version
-    /// does not have or refuses.
+    /// The version of its format, when it is a whole volume all the same, with something that
+    /// this program does not have or refuses.
     #[must_use]
-    pub fn version(&self) -> Option<u32> {
+    pub fn version(&self) -> Option<LuksVersion> {
         match self {
             Self::Luks1(
                 Luks1Error::CipherNull
                 | Luks1Error::Cipher { .. }
                 | Luks1Error::Hash { .. }
                 | Luks1Error::KeyLen { .. },
-            ) => Some(1),
-            Self::Luks2(ReadError::Unsupported { .. }) => Some(2),
+            ) => Some(LuksVersion::Luks1),
+            Self::Luks2(ReadError::Unsupported { .. }) => Some(LuksVersion::Luks2),
             _ => None,
         }
     }

@@ -14,8 +14,8 @@ use std::{
 
 use luxor_engine::{Backend, Mode, Registry};
 use luxor_luks::{
-    BackupError, CopyKind, HeaderBackup, Luks2Header, Misfit, PbkdfKind, PbkdfOptions, ReadError,
-    RestoreError, UnlockOptions, VolumeHeader, VolumeReadError, Warning,
+    BackupError, CopyKind, HeaderBackup, Luks2Header, LuksVersion, Misfit, PbkdfKind, PbkdfOptions,
+    ReadError, RestoreError, UnlockOptions, VolumeHeader, VolumeReadError, Warning,
 };
 use luxor_sector::{
     MemoryStorage, Storage,
@@ -470,8 +470,8 @@ fn what_does_not_fit_is_named() {
         misfits(&same, &other)[..],
         [
             Misfit::Version {
-                backup: 2,
-                volume: 1
+                backup: LuksVersion::Luks2,
+                volume: LuksVersion::Luks1
             },
             Misfit::Uuid { .. },
             Misfit::Segments,

@@ -11,8 +11,8 @@ use std::{
 
 use luxor_engine::{Backend, KeySize, Mode, Registry};
 use luxor_luks::{
-    ConvertError, Luks1Options, NewLuks1Volume, PbkdfKind, PbkdfOptions, UnlockOptions, Uuid,
-    VolumeHeader,
+    ConvertError, Luks1Options, LuksVersion, NewLuks1Volume, PbkdfKind, PbkdfOptions,
+    UnlockOptions, Uuid, VolumeHeader,
 };
 use luxor_sector::{
     MemoryStorage, Storage,
@@ -40,7 +40,7 @@ fn convert(storage: &dyn Storage) -> Result<(), ConvertError> {
     }
 }
 
-fn version(storage: &dyn Storage) -> u32 {
+fn version(storage: &dyn Storage) -> LuksVersion {
     VolumeHeader::read(storage).unwrap().version()
 }
 
@@ -129,7 +129,7 @@ fn nothing_of_a_key_is_left_in_an_empty_keyslot() {
         let check = |after: MemoryStorage, _: &Cut<'_>| -> Result<(), String> {
             let image = after.to_bytes();
             begun += usize::from(left_over(&image, &of_keys) > 0);
-            if version(&after) == 1 && numbers.len() < 8 {
+            if version(&after) == LuksVersion::Luks1 && numbers.len() < 8 {
                 let VolumeHeader::Luks1(mut header) = VolumeHeader::read(&after).unwrap() else {
                     unreachable!()
                 };
@@ -139,7 +139,7 @@ fn nothing_of_a_key_is_left_in_an_empty_keyslot() {
                 }
             }
             let after = MemoryStorage::new(image);
-            if version(&after) == 1 {
+            if version(&after) == LuksVersion::Luks1 {
                 convert(&after).map_err(|error| error.to_string())?;
             }
             match left_over(&after.to_bytes(), &of_keys) {
@@ -195,7 +195,7 @@ fn interrupted(image: &[u8]) -> MemoryStorage {
     let storage = FaultyStorage::with_faults(image.to_vec(), faults);
     convert(&storage).unwrap_err();
     let storage = MemoryStorage::new(storage.to_bytes());
-    assert_eq!(version(&storage), 1);
+    assert_eq!(version(&storage), LuksVersion::Luks1);
     assert!(has_secondary(&storage.to_bytes()));
     storage
 }

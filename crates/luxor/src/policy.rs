@@ -27,13 +27,10 @@ impl VolumePolicy {
     /// # Errors
     /// When they are something else.
     pub fn check(&self, header: &VolumeHeader, volume: &str) -> Result<()> {
-        if self
-            .version
-            .is_some_and(|version| version != header.luks_version())
-        {
+        let version = header.version();
+        if self.version.is_some_and(|wanted| wanted != version) {
             return Err(Error::failure(format!(
-                "{volume} is refused: it is a LUKS{} volume",
-                header.version()
+                "{volume} is refused: it is a {version} volume"
             )));
         }
         self.header

@@ -103,11 +103,12 @@ impl Volume {
         }
     }
 
-    /// 1 or 2, also for a volume that Luxor does not open; `None` when it is none.
+    /// Which version of LUKS it is, also for a volume that Luxor does not open; `None` when it is
+    /// none.
     ///
     /// # Errors
     /// As [`Volume::open`], but for these.
-    pub fn version(input: Input, context: &Context) -> Result<Option<u32>> {
+    pub fn version(input: Input, context: &Context) -> Result<Option<LuksVersion>> {
         let path = input.path().to_owned();
         let lock = lock_to_read(&input)?;
         let metadata = Metadata::of(input);
@@ -250,7 +251,7 @@ impl Volume {
     /// # Errors
     /// When it is at work.
     pub fn keep_reencryptions_out(&self) -> Result<Option<ReencryptionLock>> {
-        if self.header.luks_version() == LuksVersion::Luks1 {
+        if self.header.version() == LuksVersion::Luks1 {
             return Ok(None);
         }
         match ReencryptionLock::acquire(self.header.uuid()) {

@@ -21,10 +21,10 @@ use crate::{
 pub(crate) fn run(args: &ConvertArgs, context: &Context) -> Result<()> {
     let volume = open_metadata(&args.volume, Role::Change, context)?;
     let shown = volume.name();
-    if volume.header.luks_version() == args.volume_type.version() {
+    let version = volume.header.version();
+    if version == args.volume_type.version() {
         return Err(Error::failure(format!(
-            "{shown} is a LUKS{} volume already",
-            volume.header.version()
+            "{shown} is a {version} volume already"
         )));
     }
     if !args.batch_mode {

@@ -34,7 +34,7 @@ pub(crate) fn is_luks(args: &IsLuksArgs, context: &Context) -> Result<()> {
         return Err(silent());
     };
     let wanted = args.volume_type.version();
-    if wanted.is_none_or(|wanted| wanted.number() == version) {
+    if wanted.is_none_or(|wanted| wanted == version) {
         Ok(())
     } else {
         Err(silent())

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &KeyArgs, context: &Context) -> Result<()> {
 fn add(args: &KeyAddArgs, mut session: Session<'_>) -> Result<()> {
     let pbkdf = session.pbkdf(&args.pbkdf)?;
     // Told before a secret is asked for and keys are derived.
-    let count = session.volume.header.luks_version().max_keyslots();
+    let count = session.volume.header.version().max_keyslots();
     if let Some(number) = args.new_key_slot
         && number >= count
     {
@@ -176,7 +176,7 @@ impl<'a> Session<'a> {
 
     /// What a new keyslot is to cost; without `--pbkdf` as the version has it.
     fn pbkdf(&self, args: &PbkdfArgs) -> Result<PbkdfOptions> {
-        args.options(self.volume.header.luks_version().default_pbkdf())
+        args.options(self.volume.header.version().default_pbkdf())
     }
 
     fn secrets(&self) -> Result<SecretSource> {

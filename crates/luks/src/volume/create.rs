@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A new volume of either version.
 
-use std::io;
+use std::{fmt, io};
 
 use luxor_engine::{Backend, KeySize};
 use luxor_sector::{SectorSize, Storage};
@@ -27,16 +27,17 @@ pub enum LuksVersion {
     Luks2,
 }
 
-impl LuksVersion {
-    /// 1 or 2.
-    #[must_use]
-    pub fn number(self) -> u32 {
-        match self {
-            Self::Luks1 => 1,
-            Self::Luks2 => 2,
-        }
+impl fmt::Display for LuksVersion {
+    /// `LUKS2`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Luks1 => "LUKS1",
+            Self::Luks2 => "LUKS2",
+        })
     }
+}
 
+impl LuksVersion {
     /// How many keyslots a volume has at most.
     #[must_use]
     pub fn max_keyslots(self) -> u32 {
