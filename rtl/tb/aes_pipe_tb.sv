@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// aes_pipe with each cipher, choice of key sizes, number of registers and form of S-box: blocks of random slots, kinds and directions, one each cycle, FIPS-197's examples
-// first; then once more with other keys in slot 3.
+// aes_pipe with each cipher, choice of key sizes, number of registers and form of S-box: blocks
+// of random slots, kinds and directions, one each cycle, FIPS-197's examples first; then once
+// more with other keys in slot 3.
+// Icarus alone: what Verilator makes of nine pipelines is compiled for minutes. The cocotb tests
+// have one in each core, and aes_round_tb every form of a round, on Verilator.
 `default_nettype none
 
 module aes_pipe_tb;

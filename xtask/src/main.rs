@@ -23,8 +23,10 @@ mod synthesis;
 
 use std::{
     env, fs,
+    num::NonZero,
     path::{Path, PathBuf},
     process::ExitCode,
+    thread,
 };
 
 use engines::Engines;
@@ -162,6 +164,9 @@ fn tests(steps: &mut Steps, is_long: bool) {
             ),
         }
         command.env("LUXOR_REQUIRE_ENGINES", required.names());
+        // Many a test waits for a process or a disk.
+        let threads = 2 * thread::available_parallelism().map_or(1, NonZero::get);
+        command.env("RUST_TEST_THREADS", threads.to_string());
         if is_long {
             command.env("LUXOR_TEST_LONG", "1");
         }
