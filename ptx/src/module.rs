@@ -115,12 +115,6 @@ impl Kernel {
         &self.name
     }
 
-    /// The length of its parameters in bytes.
-    #[must_use]
-    pub const fn params_len(&self) -> usize {
-        self.params
-    }
-
     /// The length in bytes of its shared variables, without what a launch adds.
     #[must_use]
     pub const fn shared_len(&self) -> usize {

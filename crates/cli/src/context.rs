@@ -33,6 +33,8 @@ impl Context {
                 threads: options.threads.and_then(|n| NonZeroUsize::new(n.into())),
                 policy: options.policy.policy(),
                 disable_locks: options.disable_locks,
+                // Signals end the process without asking anybody.
+                cancel: Arc::default(),
                 events: Arc::new(Shown { console, progress }),
             },
             options,

@@ -29,11 +29,11 @@ const ATTEMPTS: u32 = 3;
 /// Where a command's secret comes from. Nothing is read before it is asked for.
 #[derive(Debug)]
 pub(crate) struct SecretSource {
-    from: From,
+    from: SecretFrom,
 }
 
 #[derive(Debug)]
-enum From {
+enum SecretFrom {
     KeyFile(KeyFile),
     /// A terminal.
     Prompt(File),
@@ -166,7 +166,7 @@ impl SecretSource {
                     )));
                 }
             };
-            From::KeyFile(KeyFile {
+            SecretFrom::KeyFile(KeyFile {
                 path: path.to_owned(),
                 offset: options.offset,
                 size,
@@ -177,7 +177,7 @@ impl SecretSource {
                 "{offset_name} and {size_name} have no meaning without {file_name}"
             )));
         } else if let Some(data) = data_on_stdin {
-            From::Prompt(terminal().map_err(|error| {
+            SecretFrom::Prompt(terminal().map_err(|error| {
                 Error::io(
                     format!(
                         "{data} is standard input, and there is no terminal for the passphrase"
@@ -189,9 +189,9 @@ impl SecretSource {
         } else if io::stdin().is_terminal() {
             // A terminal that is not the controlling one can still be read.
             let tty = terminal().or_else(|_| stdin());
-            From::Prompt(tty.map_err(|error| Error::io("cannot open the terminal", &error))?)
+            SecretFrom::Prompt(tty.map_err(|error| Error::io("cannot open the terminal", &error))?)
         } else {
-            From::StdinLine
+            SecretFrom::StdinLine
         };
         Ok(Self { from })
     }
@@ -199,14 +199,14 @@ impl SecretSource {
     /// Whether the secret is in a file, so that nobody has to be asked for it.
     #[must_use]
     pub(crate) fn is_key_file(&self) -> bool {
-        matches!(self.from, From::KeyFile(_))
+        matches!(self.from, SecretFrom::KeyFile(_))
     }
 
     /// How often it makes sense to call [`SecretSource::existing`]: `tries` times when
     /// somebody types.
     #[must_use]
     pub(crate) fn attempts(&self, tries: u32) -> u32 {
-        if matches!(self.from, From::Prompt(_)) {
+        if matches!(self.from, SecretFrom::Prompt(_)) {
             tries
         } else {
             1
@@ -219,10 +219,10 @@ impl SecretSource {
     /// When it cannot be read.
     pub(crate) fn existing(&self, volume: &Path) -> Result<SecretBytes> {
         let secret = match &self.from {
-            From::Prompt(tty) => prompt(tty, &format!("Passphrase for {}: ", shown(volume)))?,
-            From::KeyFile(file) => file.read()?,
-            From::StdinLine => stdin_line()?.ok_or_else(no_line)?,
-            From::Known(secret) => secret.clone(),
+            SecretFrom::Prompt(tty) => prompt(tty, &format!("Passphrase for {}: ", shown(volume)))?,
+            SecretFrom::KeyFile(file) => file.read()?,
+            SecretFrom::StdinLine => stdin_line()?.ok_or_else(no_line)?,
+            SecretFrom::Known(secret) => secret.clone(),
         };
         Ok(secret)
     }
@@ -234,14 +234,14 @@ impl SecretSource {
     /// When it cannot be read.
     pub(crate) fn if_given(self) -> Result<Option<Self>> {
         let secret = match &self.from {
-            From::Prompt(_) => None,
-            From::StdinLine => stdin_line()?,
-            From::KeyFile(file) if is_stdin(&file.path) => {
+            SecretFrom::Prompt(_) => None,
+            SecretFrom::StdinLine => stdin_line()?,
+            SecretFrom::KeyFile(file) if is_stdin(&file.path) => {
                 Some(file.read()?).filter(|secret| !secret.is_empty())
             }
-            From::KeyFile(_) | From::Known(_) => return Ok(Some(self)),
+            SecretFrom::KeyFile(_) | SecretFrom::Known(_) => return Ok(Some(self)),
         };
-        let from = secret.map(From::Known);
+        let from = secret.map(SecretFrom::Known);
         Ok(from.map(|from| Self { from }))
     }
 
@@ -251,8 +251,8 @@ impl SecretSource {
     /// When it cannot be read, is empty, or was typed differently each time.
     pub(crate) fn new_one(&self, volume: &Path) -> Result<SecretBytes> {
         let secret = match &self.from {
-            From::Prompt(tty) => new_typed(tty, volume)?,
-            From::KeyFile(file) => {
+            SecretFrom::Prompt(tty) => new_typed(tty, volume)?,
+            SecretFrom::KeyFile(file) => {
                 let secret = file.read()?;
                 if secret.is_empty() {
                     return Err(Error::failure(format!(
@@ -262,14 +262,14 @@ impl SecretSource {
                 }
                 secret
             }
-            From::StdinLine => {
+            SecretFrom::StdinLine => {
                 let secret = stdin_line()?.ok_or_else(no_line)?;
                 if secret.is_empty() {
                     return Err(Error::failure(EMPTY));
                 }
                 secret
             }
-            From::Known(secret) => secret.clone(),
+            SecretFrom::Known(secret) => secret.clone(),
         };
         Ok(secret)
     }

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a caller decides once, and what it hears of the work.
 
-use std::{any::Any, fmt, num::NonZeroUsize, sync::Arc, thread};
+use std::{
+    any::Any,
+    fmt,
+    num::NonZeroUsize,
+    sync::{Arc, atomic::AtomicBool},
+    thread,
+};
 
 use crate::VolumePolicy;
 
@@ -18,6 +24,8 @@ pub struct Context {
     pub policy: VolumePolicy,
     /// Whether a volume is changed also where its locks cannot be had.
     pub disable_locks: bool,
+    /// Set from any thread, this ends a copy soon, as an error. Nothing is left of its output.
+    pub cancel: Arc<AtomicBool>,
     /// Hears of warnings and notes.
     pub events: Arc<dyn Events>,
 }
@@ -43,6 +51,7 @@ impl Default for Context {
             threads: None,
             policy: VolumePolicy::default(),
             disable_locks: false,
+            cancel: Arc::default(),
             events: Arc::new(NoEvents),
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! New volumes: of a file that is encrypted, or empty.
 
-use std::{fs, io, os::unix::fs::FileTypeExt, path::Path, sync::atomic::AtomicBool};
+use std::{fs, io, os::unix::fs::FileTypeExt, path::Path};
 
 use luxor_engine::{Direction, Mode, SecretBytes};
 use luxor_files::{Input, Needed, Output, OutputOptions, check_not_needed, path_name};
@@ -65,15 +65,16 @@ pub fn encrypt(
         return Err(VolumeError::UnknownLength { input, output }.into());
     }
 
-    let mut volume = make(&options, secret, &engine, context)?;
-    let encryption = volume.segment().encryption;
-    let key = engine.load_volume_key(volume.volume_key(), encryption)?;
     let too_short = |error| does_not_fit(error, &input_name, &output_name);
     let end = len.and_then(|len| options.data_end(len));
     if let Some(end) = end {
-        let checked = volume.check_end(end, output.capacity());
+        let checked = options.check_end(end, output.capacity());
         checked.map_err(too_short)?;
     }
+
+    let mut volume = make(&options, secret, &engine, context)?;
+    let encryption = volume.segment().encryption;
+    let key = engine.load_volume_key(volume.volume_key(), encryption)?;
     if header_first {
         output.begin(0, end)?;
         write_header(&volume, &mut output)?;
@@ -91,7 +92,7 @@ pub fn encrypt(
         threads: engine.threads,
         direction: Direction::Encrypt,
         plaintext_len: len,
-        cancel: &NEVER_CANCELLED,
+        cancel: &context.cancel,
     };
     let progress = context
         .events
@@ -148,14 +149,16 @@ pub fn format(
     }
     let mut header = files.create_header(&options, None, output.is_some(), context)?;
     let end = data_end(plaintext_len, &options)?;
+    if let Some(output) = &output {
+        options
+            .check_end(end, output.capacity())
+            .map_err(|error| does_not_fit(error, "the volume", &output.name()))?;
+    }
 
     let mut volume = make(&options, secret, &engine, context)?;
     if let Some(output) = &mut output {
         match output.capacity() {
             Some(_) => {
-                volume
-                    .check_end(end, output.capacity())
-                    .map_err(|error| does_not_fit(error, "the volume", &output.name()))?;
                 output.begin(data_offset, Some(end))?;
                 if size.is_some() {
                     volume.set_size(plaintext_len);
@@ -200,7 +203,7 @@ impl<'a> NewFiles<'a> {
             is_one_of_two: self.header.is_some(),
             becomes_luks2: options.version == LuksVersion::Luks2 && self.header.is_none(),
             needed: &self.needed_and("the header", self.header),
-            ..self.output_options(input, context)
+            ..self.output_options(input)
         };
         create_output(self.volume, &options, context)
     }
@@ -217,17 +220,16 @@ impl<'a> NewFiles<'a> {
             is_one_of_two,
             becomes_luks2: options.version == LuksVersion::Luks2,
             needed: &self.needed_and("the volume", Some(self.volume)),
-            ..self.output_options(input, context)
+            ..self.output_options(input)
         };
         let create = |path| create_output(path, &options, context);
         self.header.map(create).transpose()
     }
 
-    fn output_options<'b>(&self, input: Option<&'b Input>, context: &Context) -> OutputOptions<'b> {
+    fn output_options<'b>(&self, input: Option<&'b Input>) -> OutputOptions<'b> {
         OutputOptions {
             force: self.force,
             known_input: input,
-            disable_locks: context.disable_locks,
             ..OutputOptions::default()
         }
     }
@@ -242,9 +244,6 @@ impl<'a> NewFiles<'a> {
         self.needed.iter().copied().chain([other]).collect()
     }
 }
-
-/// Signals end the process without asking anybody.
-pub(crate) static NEVER_CANCELLED: AtomicBool = AtomicBool::new(false);
 
 /// Asks for the secret, and makes the metadata and the volume key.
 fn make(

@@ -11,8 +11,8 @@ use luxor_sector::{
 use luxor_volume::Plaintext;
 
 use crate::{
-    Context, Engine, Error, Progress, Result, Secrets, Volume, create::NEVER_CANCELLED,
-    export::warn_of_linear, output::copy_error, volume::Place,
+    Context, Engine, Error, Progress, Result, Secrets, Volume, export::warn_of_linear,
+    output::copy_error, volume::Place,
 };
 
 /// Decrypts `volume` into `output`. A secret is asked for when nothing else is wrong with the
@@ -40,7 +40,8 @@ pub fn decrypt(
     payload.check_unchanged()?;
     output.begin(0, plaintext_len)?;
     let progress = context.events.bytes("Decrypting", path, plaintext_len);
-    let mut copy = Copy {
+    let mut copy = DataCopy {
+        context,
         engine: &engine,
         plaintext: &plaintext,
         name: &name,
@@ -56,7 +57,8 @@ pub fn decrypt(
 }
 
 /// A copy of the plaintext of the volume called `name`.
-struct Copy<'a> {
+struct DataCopy<'a> {
+    context: &'a Context,
     engine: &'a Engine,
     plaintext: &'a Plaintext,
     name: &'a str,
@@ -64,7 +66,7 @@ struct Copy<'a> {
     progress: &'a dyn Progress,
 }
 
-impl Copy<'_> {
+impl DataCopy<'_> {
     fn run(&mut self, place: &mut Place) -> Result<()> {
         let mut written = 0;
         for (extent, len) in self.plaintext.parts() {
@@ -72,13 +74,14 @@ impl Copy<'_> {
             let copied = match extent.cipher {
                 Some(cipher) => {
                     let key = self.engine.load_part_key(self.plaintext, cipher)?;
-                    let job = job(self.engine, cipher.geometry, &*key, len);
+                    let job = job(self.engine, self.context, cipher.geometry, &*key, len);
                     let payload_len = cipher.geometry.sector_size.payload_len(len);
                     let source = place.source(extent.offset, payload_len.unwrap_or(u64::MAX));
                     pipeline::run(&job, source, self.output, &progress)
                 }
                 None => {
-                    let (source, cancel) = (place.source(extent.offset, len), &NEVER_CANCELLED);
+                    let source = place.source(extent.offset, len);
+                    let cancel = &self.context.cancel;
                     pipeline::pass(self.engine.threads, source, self.output, cancel, &progress)
                 }
             };
@@ -97,7 +100,13 @@ impl Copy<'_> {
     }
 }
 
-fn job<'a>(engine: &'a Engine, geometry: Geometry, key: &'a dyn LoadedKey, len: u64) -> Job<'a> {
+fn job<'a>(
+    engine: &'a Engine,
+    context: &'a Context,
+    geometry: Geometry,
+    key: &'a dyn LoadedKey,
+    len: u64,
+) -> Job<'a> {
     Job {
         geometry,
         key,
@@ -106,6 +115,6 @@ fn job<'a>(engine: &'a Engine, geometry: Geometry, key: &'a dyn LoadedKey, len: 
         direction: Direction::Decrypt,
         // Of a pipe nobody may know it.
         plaintext_len: (len != u64::MAX).then_some(len),
-        cancel: &NEVER_CANCELLED,
+        cancel: &context.cancel,
     }
 }

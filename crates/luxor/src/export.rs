@@ -117,7 +117,10 @@ impl Export {
     }
 
     /// Makes a disk of an unlocked volume, in whatever format, whose data are in `data`.
-    fn of_plaintext(
+    ///
+    /// # Errors
+    /// When the parts do not fit the data, and those of the engine and of the system.
+    pub fn of_plaintext(
         data: DataFile,
         plaintext: &Plaintext,
         engine: &Engine,

@@ -8,8 +8,8 @@ use luxor_sector::pipeline::PipelineError;
 
 use crate::{Context, Error, ErrorClass, Result};
 
-/// Opens an output as [`Output::create`], and warns of what stands on a block device that will be
-/// overwritten.
+/// Opens an output as [`Output::create`], with the locks that `context` wants, and warns of what
+/// stands on a block device that will be overwritten.
 ///
 /// # Errors
 /// Those of [`Output::create`].
@@ -18,7 +18,11 @@ pub fn create_output(
     options: &OutputOptions<'_>,
     context: &Context,
 ) -> Result<Output> {
-    let output = Output::create(path, options)?;
+    let options = OutputOptions {
+        disable_locks: context.disable_locks,
+        ..*options
+    };
+    let output = Output::create(path, &options)?;
     for what in output.contents() {
         let name = output.name();
         let text = format!("{name} has {what}, which is overwritten");

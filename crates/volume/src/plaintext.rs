@@ -35,8 +35,8 @@ pub struct ExtentCipher {
 pub struct Plaintext {
     /// Its parts, in order.
     pub extents: Vec<Extent>,
-    /// The length in bytes of the file that they hold, padding left out; `None` when all of
-    /// them is plaintext.
+    /// The length in bytes of what they hold, without what pads a file at the end; `None` when
+    /// nothing does.
     pub len: Option<u64>,
     /// The keys by number.
     pub keys: BTreeMap<u32, VolumeKey>,

@@ -28,7 +28,6 @@ pub(crate) fn run(args: &DecryptArgs, context: &Context) -> Result<()> {
             ("the header", context.options.header.as_deref()),
         ],
         sparse: args.sparse == Sparse::Auto,
-        disable_locks: context.options.disable_locks,
         ..OutputOptions::default()
     };
     let output = create_output(&args.output, &options, &context.library)?;

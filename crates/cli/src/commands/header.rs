@@ -44,7 +44,6 @@ fn backup(args: &HeaderBackupArgs, context: &Context) -> Result<()> {
         mode: 0o400,
         known_input: Some(&input),
         needed: &[("the volume", Some(&args.volume))],
-        disable_locks: context.options.disable_locks,
         becomes_luks2: true,
         ..OutputOptions::default()
     };

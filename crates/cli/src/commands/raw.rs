@@ -32,7 +32,6 @@ pub(crate) fn run(args: &RawArgs, context: &Context) -> Result<()> {
         force: args.force,
         known_input: Some(&input),
         needed: &[("the key file", context.options.key_file.as_deref())],
-        disable_locks: context.options.disable_locks,
         ..Default::default()
     };
     let mut output = create_output(&args.output, &options, &context.library)?;

@@ -38,6 +38,16 @@ impl fmt::Display for LuksVersion {
 }
 
 impl LuksVersion {
+    /// The data of LUKS1 go to a device's end.
+    fn check_end(self, end: u64, capacity: Option<u64>) -> Result<(), NotInLuks1> {
+        match (self, capacity) {
+            (Self::Luks1, Some(capacity)) if end < capacity => {
+                Err(NotInLuks1::End { end, capacity })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// How many keyslots a volume has at most.
     #[must_use]
     pub fn max_keyslots(self) -> u32 {
@@ -81,6 +91,15 @@ pub struct NewVolumeOptions {
 }
 
 impl NewVolumeOptions {
+    /// Whether the data may end at byte `end` of a device of `capacity` bytes; `None` is a file,
+    /// which ends with them.
+    ///
+    /// # Errors
+    /// [`NotInLuks1::End`].
+    pub fn check_end(&self, end: u64, capacity: Option<u64>) -> Result<(), NotInLuks1> {
+        self.version.check_end(end, capacity)
+    }
+
     /// Those of cryptsetup for a file: AES-256 and SHA-256.
     #[must_use]
     pub fn new(version: LuksVersion) -> Self {
@@ -233,20 +252,6 @@ impl NewVolume {
         }
     }
 
-    /// Whether the data may end at byte `end` of a device of `capacity` bytes; `None` is a file,
-    /// which ends with them.
-    ///
-    /// # Errors
-    /// [`NotInLuks1::End`].
-    pub fn check_end(&self, end: u64, capacity: Option<u64>) -> Result<(), NotInLuks1> {
-        match (self, capacity) {
-            (Self::Luks1(_), Some(capacity)) if end < capacity => {
-                Err(NotInLuks1::End { end, capacity })
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// The data are written: a file of `read` bytes has become `written` bytes, in a file or on a
     /// device of `capacity` bytes.
     ///
@@ -262,7 +267,7 @@ impl NewVolume {
             Self::Luks1(volume) => {
                 check_luks1_length(read)?;
                 let end = volume.segment().offset + written;
-                self.check_end(end, capacity)
+                LuksVersion::Luks1.check_end(end, capacity)
             }
             Self::Luks2(volume) => {
                 volume.set_file_length(read);
