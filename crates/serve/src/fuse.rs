@@ -95,8 +95,10 @@ impl FileName {
 /// An empty folder that can be mounted on.
 #[derive(Debug)]
 pub struct MountPoint {
-    /// Absolute: the working directory may change.
+    /// As it was named, for messages.
     folder: PathBuf,
+    /// By the time when it is mounted on, the name may be that of another folder.
+    place: File,
 }
 
 impl MountPoint {
@@ -105,26 +107,33 @@ impl MountPoint {
     /// # Errors
     /// [`MountError`]: the folder is not there or not empty, or there is no FUSE.
     pub fn new(folder: &Path) -> Result<Self, MountError> {
-        let failed = |source: io::Error| {
-            let folder = folder.to_owned();
-            match source.kind() {
-                io::ErrorKind::NotFound => MountError::NoFolder { folder },
-                io::ErrorKind::NotADirectory => MountError::NotAFolder { folder },
-                io::ErrorKind::NotConnected => MountError::LeftBehind { folder },
-                _ => MountError::Folder { folder, source },
-            }
-        };
-        // What is mounted there already shows its file, so this is no second mount either.
-        if fs::read_dir(folder).map_err(failed)?.next().is_some() {
-            let folder = folder.to_owned();
-            return Err(MountError::NotEmpty { folder });
-        }
-        let folder = folder.canonicalize().map_err(failed)?;
+        let place =
+            mounting::open_place(folder).map_err(|error| MountError::of_folder(folder, error))?;
+        let folder = folder.to_owned();
+        let point = Self { folder, place };
+        point.empty_path()?;
         match File::options().read(true).write(true).open("/dev/fuse") {
-            Ok(_) => Ok(Self { folder }),
+            Ok(_) => Ok(point),
             Err(source) => Err(match source.kind() {
                 io::ErrorKind::PermissionDenied => MountError::FuseNotAllowed,
                 _ => MountError::NoFuse { source },
+            }),
+        }
+    }
+
+    /// The folder's path, if it is there and empty.
+    fn empty_path(&self) -> Result<PathBuf, MountError> {
+        let folder = &self.folder;
+        let path =
+            mounting::path_of(&self.place).map_err(|source| MountError::NoProc { source })?;
+        // Not by `place`: what is mounted there already shows its file, so this is no second mount
+        // either.
+        let mut names =
+            fs::read_dir(&path).map_err(|error| MountError::of_folder(folder, error))?;
+        match names.next() {
+            None => Ok(path),
+            Some(_) => Err(MountError::NotEmpty {
+                folder: folder.clone(),
             }),
         }
     }
@@ -161,7 +170,6 @@ impl Mounted {
         point: MountPoint,
         options: &MountOptions,
     ) -> Result<Self, MountError> {
-        let folder = point.folder;
         let mut config = Config::default();
         config.acl = if options.allow_other {
             SessionACL::All
@@ -172,12 +180,13 @@ impl Mounted {
         config.n_threads = Some((2 * cores).clamp(*THREADS.start(), *THREADS.end()));
         let file = OneFile::new(disk.clone(), options.name.clone());
         let stats = file.stats.clone();
-        let failed = |error| refused(&folder, &error);
-        let fuse = mounting::mount(&folder, options, disk.is_read_only()).map_err(failed)?;
-        let unmounter = Unmounter::new(&fuse, folder.clone()).map_err(failed)?;
+        // Once more: since the first look, a secret has been waited for.
+        let path = point.empty_path()?;
+        let MountPoint { folder, place } = point;
+        let (fuse, unmounter) = mounting::mount(&place, &path, options, disk.is_read_only())?;
         let session = Session::from_fd(file, fuse, config.acl, config).map_err(|error| {
             let _ = unmounter.unmount();
-            failed(error)
+            MountError::refused(&folder, &error)
         })?;
         Ok(Self {
             session,
@@ -212,17 +221,6 @@ impl Mounted {
             Err(error) if error.raw_os_error() == Some(ECONNABORTED) => Ok(()),
             ended => ended,
         }
-    }
-}
-
-fn refused(folder: &Path, error: &io::Error) -> MountError {
-    match error.kind() {
-        // The folder and the device were there just now.
-        io::ErrorKind::NotFound => MountError::NoFusermount,
-        _ => MountError::Refused {
-            folder: folder.to_owned(),
-            words: error.to_string().trim().to_owned(),
-        },
     }
 }
 
@@ -262,6 +260,12 @@ pub enum MountError {
         /// Why.
         source: io::Error,
     },
+    /// The folder's mount is known by what is in `/proc`.
+    #[error("cannot look into /proc: {source}")]
+    NoProc {
+        /// Why.
+        source: io::Error,
+    },
     /// The kernel has no FUSE, or a container is not given it.
     #[error("cannot open /dev/fuse: {source}")]
     NoFuse {
@@ -288,6 +292,26 @@ pub enum MountError {
         /// The name.
         name: OsString,
     },
+}
+
+impl MountError {
+    /// What the system answers when `folder` is looked at.
+    fn of_folder(folder: &Path, source: io::Error) -> Self {
+        let folder = folder.to_owned();
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::NoFolder { folder },
+            io::ErrorKind::NotADirectory => Self::NotAFolder { folder },
+            io::ErrorKind::NotConnected => Self::LeftBehind { folder },
+            _ => Self::Folder { folder, source },
+        }
+    }
+
+    fn refused(folder: &Path, error: &io::Error) -> Self {
+        Self::Refused {
+            folder: folder.to_owned(),
+            words: error.to_string().trim().to_owned(),
+        }
+    }
 }
 
 /// Names and attributes change by requests to the kernel only, so it may keep them.

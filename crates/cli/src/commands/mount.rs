@@ -144,6 +144,8 @@ fn refused(error: &MountError) -> Error {
         MountError::Folder { folder, source } => {
             Error::io(format!("cannot look into {}", path_name(folder)), source)
         }
+        MountError::NoProc { source } => Error::io("cannot look into /proc", source)
+            .hint("`luxor mount` finds its mount there when it unmounts it."),
         MountError::NoFuse { source } => Error::io("cannot open /dev/fuse", source).hint(
             "`modprobe fuse` loads it. A container must be given the device: --device /dev/fuse.",
         ),

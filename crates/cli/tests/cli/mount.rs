@@ -256,6 +256,56 @@ fn who_has_the_file_open_is_waited_for_until_a_second_signal() {
 }
 
 #[test]
+fn without_file_descriptors_no_mount_is_left() {
+    let folder = prepared();
+    let dir = folder.join("dir");
+    let is_mounted = |number: u32| {
+        let mut prlimit = Command::new("prlimit");
+        prlimit
+            .arg(format!("--nofile={number}"))
+            .args([env!("CARGO_BIN_EXE_luxor"), "mount", "--key-file", "key"])
+            .args(["photos.tar.luks", "dir"])
+            .current_dir(folder.path())
+            .stderr(Stdio::piped());
+        let mut child = prlimit.spawn().expect("prlimit is needed");
+        let mut words = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        words.read_line(&mut line).unwrap();
+        let is_mounted = line.contains("the plaintext is");
+        if is_mounted {
+            tool("umount", ["--lazy".as_ref(), dir.as_os_str()]);
+        }
+        assert_eq!(child.wait().unwrap().success(), is_mounted, "{line}");
+        is_mounted
+    };
+    // Before the first number that is enough, it fails at one place after the other.
+    for number in 3.. {
+        let was_mounted = is_mounted(number);
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        assert!(!mounts.contains(dir.to_str().unwrap()), "{number}");
+        if was_mounted {
+            break;
+        }
+    }
+}
+
+#[test]
+fn without_proc_nothing_is_mounted() {
+    let folder = prepared();
+    let mut unshare = Command::new("unshare");
+    // No key file: it would be the first thing to fail.
+    let line = "umount --lazy /proc && exec timeout --kill-after=1 60 $luxor mount \
+                --key-file missing photos.tar.luks dir";
+    unshare
+        .args(["--mount", "sh", "-c", line])
+        .env("luxor", env!("CARGO_BIN_EXE_luxor"))
+        .current_dir(folder.path());
+    let outcome = Outcome::new(line.into(), unshare.output().unwrap());
+    outcome.assert_code(1);
+    assert!(outcome.stderr.contains("/proc"), "{outcome:?}");
+}
+
+#[test]
 fn what_cannot_be_mounted_is_refused_before_the_secret_is_asked_for() {
     let folder = prepared();
     folder.write("full", b"");

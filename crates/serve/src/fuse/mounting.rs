@@ -10,7 +10,10 @@ use std::{
     mem::MaybeUninit,
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
-        unix::{fs::MetadataExt, fs::OpenOptionsExt, net::UnixStream},
+        unix::{
+            fs::{MetadataExt, OpenOptionsExt},
+            net::UnixStream,
+        },
     },
     path::{Path, PathBuf},
     process::Command,
@@ -30,13 +33,20 @@ use rustix::{
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
 };
 
-use super::MountOptions;
+use super::{MountError, MountOptions};
 
-/// Mounts on `folder`, as root or by way of `fusermount3`, and returns the connection to the
-/// kernel.
-pub fn mount(folder: &Path, options: &MountOptions, read_only: bool) -> io::Result<OwnedFd> {
-    let fuse = File::options().read(true).write(true).open("/dev/fuse")?;
-    let mode = fs::metadata(folder)?.mode();
+/// Mounts on `place`, which has the path `folder`, as root or by way of `fusermount3`. Returns the
+/// connection to the kernel, and what unmounts it.
+pub fn mount(
+    place: &File,
+    folder: &Path,
+    options: &MountOptions,
+    read_only: bool,
+) -> Result<(OwnedFd, Unmounter), MountError> {
+    let failed = |error: io::Error| MountError::refused(folder, &error);
+    let fuse = File::options().read(true).write(true).open("/dev/fuse");
+    let fuse = fuse.map_err(failed)?;
+    let mode = place.metadata().map_err(failed)?.mode();
     let source = plain(&options.source);
     let mut words = "subtype=luxor,default_permissions".to_owned();
     if options.allow_other {
@@ -53,41 +63,59 @@ pub fn mount(folder: &Path, options: &MountOptions, read_only: bool) -> io::Resu
         flags |= MsFlags::MS_RDONLY;
         words += ",ro";
     }
-    match nix::mount::mount(Some(&*source), folder, Some("fuse"), flags, Some(&*ours)) {
+    // By the descriptor: in the path, another user may have put a link in the meantime.
+    let target = &*name_in_proc(place);
+    let fuse = match nix::mount::mount(Some(&*source), target, Some("fuse"), flags, Some(&*ours)) {
         Err(Errno::EPERM) => {
             let words = format!("fsname={source},nodev,nosuid,noexec,{words}");
-            mount_by_fusermount3(folder, &words)
+            mount_by_fusermount3(folder, &words)?
         }
-        mounted => Ok(mounted.map(|()| fuse.into())?),
+        mounted => mounted
+            .map(|()| fuse.into())
+            .map_err(|error| failed(error.into()))?,
+    };
+    match Unmounter::new(&fuse, folder) {
+        Ok(unmounter) => Ok((fuse, unmounter)),
+        Err(error) => {
+            // It has been mounted this moment, and opens no descriptor: there may be none left.
+            let _ = path_of(place).and_then(|folder| detach(&folder, &folder));
+            Err(failed(error))
+        }
     }
 }
 
-fn mount_by_fusermount3(folder: &Path, options: &str) -> io::Result<OwnedFd> {
-    let (ours, theirs) = UnixStream::pair()?;
+fn mount_by_fusermount3(folder: &Path, options: &str) -> Result<OwnedFd, MountError> {
+    let failed = |error: io::Error| MountError::refused(folder, &error);
+    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
     let mut program = fusermount3();
     program.args(["-o", options, "--"]).arg(folder);
     // It sends the connection over the socket of this number: its standard input.
     program
         .env("_FUSE_COMMFD", "0")
         .stdin(OwnedFd::from(theirs));
-    run(program)?;
+    run(program).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => MountError::NoFusermount,
+        _ => failed(error),
+    })?;
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let mut bytes = [IoSliceMut::new(&mut byte)];
-    recvmsg(&ours, &mut bytes, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    recvmsg(&ours, &mut bytes, &mut control, RecvFlags::CMSG_CLOEXEC)
+        .map_err(|error| failed(error.into()))?;
     let sent = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,
     });
-    sent.ok_or_else(|| io::Error::other("fusermount3 has sent no file"))
+    sent.ok_or_else(|| failed(io::Error::other("fusermount3 has sent no file")))
 }
 
 fn fusermount3() -> Command {
     Command::new(env::var_os("FUSERMOUNT_PATH").unwrap_or_else(|| "fusermount3".into()))
 }
 
-/// An error has what the program writes to standard error.
+/// An error has what the program writes to standard error. It is `NotFound` only where the program
+/// is not there.
 fn run(mut program: Command) -> io::Result<()> {
     let output = program.output()?;
     if output.status.success() {
@@ -114,11 +142,11 @@ type Device = (u32, u32);
 
 impl Unmounter {
     /// For what has just been mounted on `folder`.
-    pub(super) fn new(fuse: &OwnedFd, folder: PathBuf) -> io::Result<Self> {
+    fn new(fuse: &OwnedFd, folder: &Path) -> io::Result<Self> {
         Ok(Self {
             fuse: Arc::new(fuse.try_clone()?),
-            device: device_of(&open_place(&folder)?)?,
-            folder,
+            device: device_of(&open_place(folder)?)?,
+            folder: folder.to_owned(),
         })
     }
 
@@ -145,16 +173,7 @@ impl Unmounter {
                 Ok(())
             };
         }
-        let path = format!("/proc/self/fd/{}", place.as_raw_fd());
-        match umount2(&*path, MntFlags::MNT_DETACH) {
-            Err(Errno::EPERM) => {
-                drop(place);
-                let mut program = fusermount3();
-                program.args(["-u", "-z", "--"]).arg(&self.folder);
-                run(program)
-            }
-            result => Ok(result?),
-        }
+        detach(Path::new(&name_in_proc(&place)), &self.folder)
     }
 
     /// Whether the kernel has ended the connection, as it does when nobody has anything of the
@@ -178,9 +197,31 @@ impl Unmounter {
     }
 }
 
-/// The folder, or what is mounted on it. It needs no answer of the file system.
-fn open_place(folder: &Path) -> io::Result<File> {
+/// Unmounts what is on `path`, or has `fusermount3` unmount what is on `folder`, which is the same.
+fn detach(path: &Path, folder: &Path) -> io::Result<()> {
+    match umount2(path, MntFlags::MNT_DETACH) {
+        Err(Errno::EPERM) => {
+            let mut program = fusermount3();
+            program.args(["-u", "-z", "--"]).arg(folder);
+            run(program)
+        }
+        result => Ok(result?),
+    }
+}
+
+/// A folder, or what is mounted on it. It needs no answer of the file system.
+pub fn open_place(folder: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(O_PATH).open(folder)
+}
+
+/// The path that a folder has by now.
+pub fn path_of(place: &File) -> io::Result<PathBuf> {
+    fs::read_link(name_in_proc(place))
+}
+
+/// What system calls that take a path are given instead of the path.
+fn name_in_proc(place: &File) -> String {
+    format!("/proc/self/fd/{}", place.as_raw_fd())
 }
 
 fn device_of(place: &File) -> io::Result<Device> {

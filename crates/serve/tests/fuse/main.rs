@@ -346,6 +346,56 @@ fn folders_that_cannot_be_mounted_on() {
     assert!(matches!(mounted, MountError::NotEmpty { .. }), "{mounted}");
 }
 
+#[test]
+fn a_folder_is_looked_at_again_before_it_is_mounted_on() {
+    let (_, disk) = disk(LEN, SectorSize::B512, false);
+    let parent = TempDir::new().unwrap();
+    let [folder, moved, target] =
+        ["folder", "moved", "target"].map(|name| parent.path().join(name));
+    let prepared = || {
+        fs::create_dir(&folder).unwrap();
+        MountPoint::new(&folder).unwrap()
+    };
+    let mount = |point| Mounted::new(disk.clone(), point, &options());
+
+    let point = prepared();
+    fs::remove_dir(&folder).unwrap();
+    let removed = mount(point).unwrap_err();
+    assert!(matches!(removed, MountError::NoFolder { .. }), "{removed}");
+
+    let point = prepared();
+    fs::write(folder.join("file"), "").unwrap();
+    let filled = mount(point).unwrap_err();
+    assert!(matches!(filled, MountError::NotEmpty { .. }), "{filled}");
+    fs::remove_dir_all(&folder).unwrap();
+
+    // Nor is a link followed that has taken its place.
+    let point = prepared();
+    fs::create_dir_all(target.join("file")).unwrap();
+    fs::rename(&folder, &moved).unwrap();
+    std::os::unix::fs::symlink(&target, &folder).unwrap();
+    let mounted = mount(point).unwrap();
+    let counts = [&moved, &target].map(|path| mounts_on(path));
+    mounted.unmounter().unmount().unwrap();
+    assert_eq!(counts, [1, 0]);
+}
+
+/// How many mounts are on `folder`, one upon the other.
+fn mounts_on(folder: &Path) -> usize {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let folder = folder.to_str();
+    let on_folder = |line: &&str| line.split(' ').nth(4) == folder;
+    mounts.lines().filter(on_folder).count()
+}
+
+fn options() -> MountOptions {
+    MountOptions {
+        name: FileName::new("plain text").unwrap(),
+        source: "my,volume".into(),
+        allow_other: false,
+    }
+}
+
 /// A disk that is mounted and answers.
 struct Mount {
     folder: TempDir,
@@ -357,13 +407,8 @@ struct Mount {
 impl Mount {
     fn new(disk: Arc<Disk>) -> Self {
         let folder = TempDir::new().unwrap();
-        let options = MountOptions {
-            name: FileName::new("plain text").unwrap(),
-            source: "my,volume".into(),
-            allow_other: false,
-        };
         let point = MountPoint::new(folder.path()).unwrap();
-        let mounted = Mounted::new(disk.clone(), point, &options).unwrap();
+        let mounted = Mounted::new(disk.clone(), point, &options()).unwrap();
         Self {
             folder,
             disk,
@@ -398,7 +443,8 @@ impl Drop for Mount {
         if let Some(serving) = self.serving.take() {
             // By another way than the one that may just have failed.
             let mut umount = Command::new("umount");
-            let _ = umount.arg("--lazy").arg(self.folder.path()).status();
+            umount.args(["--lazy", "--quiet"]).arg(self.folder.path());
+            while umount.status().is_ok_and(|status| status.success()) {}
             let _ = serving.join();
         }
     }
