@@ -96,11 +96,15 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
         })
     };
     let served = serve();
-    // After an error it may be mounted yet.
-    if let Err(error) = unmount(&unmounter) {
+    // After an error, or when the connection was aborted, it may be mounted yet.
+    let unmounted = unmount(&unmounter).map_err(|error| {
+        let folder = path_name(&args.folder);
+        error.hint(format!("{folder} is left mounted: fusermount3 -u {folder}"))
+    });
+    if let (Err(_), Err(error)) = (&served, &unmounted) {
         context.console.warn(error.message());
     }
-    served
+    served.and(unmounted)
 }
 
 /// What takes no longer is not worth a word.

@@ -256,6 +256,62 @@ fn who_has_the_file_open_is_waited_for_until_a_second_signal() {
 }
 
 #[test]
+fn a_second_signal_ends_it_while_a_bind_mount_elsewhere_shows_it() {
+    let folder = prepared();
+    let [dir, other] = ["dir", "other"].map(|name| folder.join(name));
+    fs::create_dir(&other).unwrap();
+    let mut mounted = Mounted::new(&folder, "photos.tar.luks dir");
+    tool(
+        "mount",
+        ["--bind".as_ref(), dir.as_os_str(), other.as_os_str()],
+    );
+    tool("umount", [&dir]);
+    mounted.send(Signal::SIGTERM);
+    let mut line = String::new();
+    mounted.stderr.read_line(&mut line).unwrap();
+    // Nor does it hold the folder when an assertion fails.
+    mounted.send(Signal::SIGTERM);
+    tool("umount", ["--lazy".as_ref(), other.as_os_str()]);
+    assert!(line.contains("dir/photos.tar is still in use"), "{line}");
+    assert_eq!(mounted.end().0, Some(130));
+}
+
+#[test]
+fn an_aborted_mount_is_taken_away_or_said_to_be_left() {
+    let folder = prepared();
+    let [dir, other] = ["dir", "other"].map(|name| folder.join(name));
+    let mut mounted = Mounted::new(&folder, "photos.tar.luks dir");
+    let file = File::open(mounted.file()).unwrap();
+    let mut umount = Command::new("umount");
+    let forced = umount.arg("--force").arg(&dir).output().unwrap();
+    assert!(!forced.status.success(), "the file is open: {forced:?}");
+    assert_eq!(mounted.child.wait().unwrap().code(), Some(0));
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+    assert_eq!(mounted.end(), (Some(0), String::new()));
+    drop(file);
+
+    fs::create_dir(&other).unwrap();
+    let mounted = Mounted::new(&folder, "photos.tar.luks dir");
+    tool(
+        "mount",
+        ["--bind".as_ref(), dir.as_os_str(), other.as_os_str()],
+    );
+    tool(
+        "mount",
+        ["-ttmpfs".as_ref(), "tmpfs".as_ref(), dir.as_os_str()],
+    );
+    tool("umount", ["--force".as_ref(), other.as_os_str()]);
+    let (code, words) = mounted.end();
+    // The one above has been unmounted by the end of `mounted`.
+    tool("umount", [&dir]);
+    assert_eq!(code, Some(1), "{words}");
+    assert!(
+        words.contains("dir is left mounted: fusermount3 -u dir"),
+        "{words}"
+    );
+}
+
+#[test]
 fn without_file_descriptors_no_mount_is_left() {
     let folder = prepared();
     let dir = folder.join("dir");

@@ -4,13 +4,14 @@
 
 use std::{
     env,
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs::{self, File},
     io::{self, IoSliceMut},
     mem::MaybeUninit,
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
         unix::{
+            ffi::OsStringExt,
             fs::{MetadataExt, OpenOptionsExt},
             net::UnixStream,
         },
@@ -22,7 +23,7 @@ use std::{
 
 use nix::{
     errno::Errno,
-    libc::O_PATH,
+    libc::{O_PATH, STATX_MNT_ID_UNIQUE},
     mount::{MntFlags, MsFlags, umount2},
     poll::{PollFd, PollFlags, PollTimeout, poll},
     unistd::{getgid, getuid},
@@ -133,20 +134,15 @@ fn run(mut program: Command) -> io::Result<()> {
 pub struct Unmounter {
     /// Another descriptor of the session's connection.
     fuse: Arc<OwnedFd>,
-    folder: PathBuf,
-    device: Device,
+    mount: MountIdentity,
 }
-
-/// The number of a file system's device. Another file system can have it only later.
-type Device = (u32, u32);
 
 impl Unmounter {
     /// For what has just been mounted on `folder`.
     fn new(fuse: &OwnedFd, folder: &Path) -> io::Result<Self> {
         Ok(Self {
             fuse: Arc::new(fuse.try_clone()?),
-            device: device_of(&open_place(folder)?)?,
-            folder: folder.to_owned(),
+            mount: MountIdentity::of(&open_place(folder)?)?,
         })
     }
 
@@ -157,43 +153,38 @@ impl Unmounter {
     /// # Errors
     /// Those of the system and of `fusermount3`. It can be tried again.
     pub fn unmount(&self) -> io::Result<()> {
-        if self.has_ended()? {
-            return Ok(());
+        match self.detach() {
+            // Somebody else was faster.
+            Err(_) if self.mount.folder()?.is_none() => Ok(()),
+            result => result,
         }
-        let place = open_place(&self.folder)?;
-        // Again: while `place` is open and this connection lives, the two have the same device
-        // number only if they are the same.
-        if self.has_ended()? {
-            return Ok(());
-        }
-        if device_of(&place)? != self.device {
-            return if self.is_listed()? {
-                Err(io::Error::other("something else is mounted over it"))
-            } else {
-                Ok(())
-            };
-        }
-        detach(Path::new(&name_in_proc(&place)), &self.folder)
     }
 
-    /// Whether the kernel has ended the connection, as it does when nobody has anything of the
-    /// file system any more.
+    fn detach(&self) -> io::Result<()> {
+        let Some(folder) = self.mount.folder()? else {
+            return Ok(());
+        };
+        let place = open_place(&folder)?;
+        let found = MountIdentity::of(&place)?;
+        if (found.device, found.id) != (self.mount.device, self.mount.id) {
+            return Err(io::Error::other("something else is mounted over it"));
+        }
+        // These numbers may be another mount's by now. Before Linux 6.8 there is no third one to
+        // tell it by, but when this connection has ended, what is not dead is another file system.
+        // Until it ends no other one has the device, as `place` is open.
+        if found != self.mount || (self.has_ended()? && !is_dead(&place)) {
+            return Ok(());
+        }
+        detach(Path::new(&name_in_proc(&place)), &folder)
+    }
+
+    /// Whether the kernel has ended the connection: nobody has anything of the file system any
+    /// more, or it was aborted and is still mounted.
     fn has_ended(&self) -> io::Result<bool> {
         let mut fuse = [PollFd::new(self.fuse.as_fd(), PollFlags::empty())];
         poll(&mut fuse, PollTimeout::ZERO)?;
         let events = fuse[0].revents();
         Ok(events.is_some_and(|events| events.contains(PollFlags::POLLERR)))
-    }
-
-    /// Whether it is mounted anywhere.
-    fn is_listed(&self) -> io::Result<bool> {
-        let (major, minor) = self.device;
-        let device = format!("{major}:{minor}");
-        let mounts = fs::read("/proc/self/mountinfo")?;
-        let mounts = String::from_utf8_lossy(&mounts);
-        Ok(mounts
-            .lines()
-            .any(|line| line.split(' ').nth(2) == Some(&*device)))
     }
 }
 
@@ -207,6 +198,67 @@ fn detach(path: &Path, folder: &Path) -> io::Result<()> {
         }
         result => Ok(result?),
     }
+}
+
+/// One mount of one file system. A bind mount of it is another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct MountIdentity {
+    /// The number of the file system's device. Another file system can have it only later.
+    device: (u32, u32),
+    /// The number in the list of mounts, or 0 before Linux 5.8. Another mount can have it only
+    /// later.
+    id: u64,
+    /// Since Linux 6.8 a number that no other mount ever has, and before that `id` again.
+    unique: u64,
+}
+
+impl MountIdentity {
+    /// Of the mount in which `place` is.
+    fn of(place: &File) -> io::Result<Self> {
+        // Since Linux 4.20 the kernel does not ask the file system, which does not answer before it
+        // is served.
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let listed = statx(place, c"", flags, StatxFlags::MNT_ID)?;
+        let unique = StatxFlags::from_bits_retain(STATX_MNT_ID_UNIQUE);
+        Ok(Self {
+            device: (listed.stx_dev_major, listed.stx_dev_minor),
+            id: listed.stx_mnt_id,
+            unique: statx(place, c"", flags, unique)?.stx_mnt_id,
+        })
+    }
+
+    /// The folder on which a mount with these numbers is, by whatever name it has now.
+    fn folder(&self) -> io::Result<Option<PathBuf>> {
+        let (major, minor) = self.device;
+        let (id, device) = (self.id.to_string(), format!("{major}:{minor}"));
+        let mounts = fs::read("/proc/self/mountinfo")?;
+        Ok(mounts.split(|&byte| byte == b'\n').find_map(|line| {
+            let mut fields = line.split(|&byte| byte == b' ');
+            let has_id = fields.next() == Some(id.as_bytes()) || self.id == 0;
+            let is_this = fields.nth(1) == Some(device.as_bytes()) && has_id;
+            is_this.then(|| unescaped(fields.nth(1).unwrap_or_default()))
+        }))
+    }
+}
+
+/// Of `mountinfo`: space, tab, newline and backslash are written as `\040` and so on.
+fn unescaped(field: &[u8]) -> PathBuf {
+    let mut parts = field.split(|&byte| byte == b'\\');
+    let mut bytes = parts.next().unwrap_or_default().to_vec();
+    for part in parts {
+        let (code, rest) = part.split_at_checked(3).unwrap_or_default();
+        let code = str::from_utf8(code).ok();
+        bytes.extend(code.and_then(|code| u8::from_str_radix(code, 8).ok()));
+        bytes.extend(rest);
+    }
+    OsString::from_vec(bytes).into()
+}
+
+/// Whether it is in a FUSE file system whose connection has ended. One that is not dead is asked.
+fn is_dead(place: &File) -> bool {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+    let found = statx(place, c"", flags, StatxFlags::BASIC_STATS);
+    found.is_err_and(|error| error == rustix::io::Errno::NOTCONN)
 }
 
 /// A folder, or what is mounted on it. It needs no answer of the file system.
@@ -224,14 +276,6 @@ fn name_in_proc(place: &File) -> String {
     format!("/proc/self/fd/{}", place.as_raw_fd())
 }
 
-fn device_of(place: &File) -> io::Result<Device> {
-    // Since Linux 4.20 the kernel does not ask the file system, which does not answer before it
-    // is served.
-    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    let found = statx(place, c"", flags, StatxFlags::empty())?;
-    Ok((found.stx_dev_major, found.stx_dev_minor))
-}
-
 /// Without what would end an option or hide in a list.
 fn plain(source: &OsStr) -> String {
     let shown = |c: char| match c {
@@ -245,6 +289,12 @@ fn plain(source: &OsStr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_in_mountinfo_are_unescaped() {
+        let path = unescaped(br"/a\040b\134040/c\011\012\134");
+        assert_eq!(path, Path::new("/a b\\040/c\t\n\\"));
+    }
 
     #[test]
     fn no_source_ends_an_option() {

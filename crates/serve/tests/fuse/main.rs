@@ -7,7 +7,7 @@
 mod disk;
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::{self, File},
     io,
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
@@ -347,6 +347,68 @@ fn folders_that_cannot_be_mounted_on() {
 }
 
 #[test]
+fn a_bind_mount_of_the_folder_is_not_unmounted() {
+    let mount = Mount::new(disk(LEN, SectorSize::B512, false).1);
+    let folder = mount.folder.path();
+    tool("mount", ["--bind".as_ref(), folder, folder]);
+    assert_eq!(mounts_on(folder), 2);
+    mount.unmounter.unmount().unwrap_err();
+    assert_eq!(mounts_on(folder), 2);
+    tool("umount", [folder]);
+
+    // Elsewhere it stays when the folder's own mount has been taken away.
+    let other = BindMount::of(folder);
+    tool("umount", [folder]);
+    mount.unmounter.unmount().unwrap();
+    assert_eq!(mounts_on(other.0.path()), 1);
+
+    // Here the mount has the device of the first one, and its number if nothing else has it.
+    tool("mount", ["--bind".as_ref(), other.0.path(), folder]);
+    mount.unmounter.unmount().unwrap();
+    assert_eq!(mounts_on(folder), 1);
+    drop(other);
+    tool("umount", [folder]);
+    mount.ended().unwrap();
+}
+
+#[test]
+fn a_folder_that_was_renamed_is_unmounted() {
+    let parent = TempDir::new().unwrap();
+    let [folder, renamed] = ["folder", "new \\ name"].map(|name| parent.path().join(name));
+    fs::create_dir_all(folder.join("in it")).unwrap();
+    let (_, disk) = disk(LEN, SectorSize::B512, false);
+    let point = MountPoint::new(&folder.join("in it")).unwrap();
+    let mounted = Mounted::new(disk, point, &options()).unwrap();
+    fs::rename(&folder, &renamed).unwrap();
+    mounted.unmounter().unmount().unwrap();
+    mounted.serve().unwrap();
+    assert_eq!(fs::read_dir(renamed.join("in it")).unwrap().count(), 0);
+}
+
+#[test]
+fn an_aborted_mount_is_unmounted() {
+    let mut mount = Mount::new(disk(LEN, SectorSize::B512, false).1);
+    let file = mount.open();
+    let mut umount = Command::new("umount");
+    let forced = umount.arg("--force").arg(mount.folder.path()).output();
+    assert!(!forced.unwrap().status.success(), "the file is open");
+    let error = file.read_at(&mut [0], 0).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NotConnected);
+    mount.serving.take().unwrap().join().unwrap().unwrap();
+    assert_eq!(mounts_on(mount.folder.path()), 1);
+    mount.unmounter.unmount().unwrap();
+    assert_eq!(mounts_on(mount.folder.path()), 0);
+    drop(file);
+
+    // It may have the numbers of the first one.
+    let later = ["-ttmpfs".as_ref(), "tmpfs".as_ref(), mount.folder.path()];
+    tool("mount", later);
+    mount.unmounter.unmount().unwrap();
+    assert_eq!(mounts_on(mount.folder.path()), 1);
+    tool("umount", [mount.folder.path()]);
+}
+
+#[test]
 fn a_folder_is_looked_at_again_before_it_is_mounted_on() {
     let (_, disk) = disk(LEN, SectorSize::B512, false);
     let parent = TempDir::new().unwrap();
@@ -386,6 +448,30 @@ fn mounts_on(folder: &Path) -> usize {
     let folder = folder.to_str();
     let on_folder = |line: &&str| line.split(' ').nth(4) == folder;
     mounts.lines().filter(on_folder).count()
+}
+
+#[track_caller]
+fn tool(program: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) {
+    let status = Command::new(program).args(arguments).status();
+    assert!(status.expect(program).success(), "{program}");
+}
+
+/// A folder that shows what another one does, until it is dropped.
+struct BindMount(TempDir);
+
+impl BindMount {
+    fn of(folder: &Path) -> Self {
+        let bind = Self(TempDir::new().unwrap());
+        tool("mount", ["--bind".as_ref(), folder, bind.0.path()]);
+        bind
+    }
+}
+
+impl Drop for BindMount {
+    fn drop(&mut self) {
+        let mut umount = Command::new("umount");
+        let _ = umount.arg("--lazy").arg(self.0.path()).status();
+    }
 }
 
 fn options() -> MountOptions {
