@@ -11,7 +11,7 @@ use std::{
         mpsc,
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use luxor_engine::harden_process;
@@ -92,12 +92,19 @@ pub(crate) fn handle_signals() -> Result<()> {
         .name("signals".into())
         .spawn(move || {
             let _ = before.thread_set_mask();
+            let mut asked: Option<Asked> = None;
             for signal in &mut signals {
                 match signal {
                     SIGCONT => continued(),
                     SIGINT | SIGTERM | SIGHUP => {
+                        let now = Instant::now();
                         let stop = lock(&STOP).take();
-                        stop.map_or_else(|| interrupted(), |stop| stop());
+                        if let Some(stop) = stop {
+                            stop();
+                            asked = Some(Asked { signal, at: now });
+                        } else if !asked.is_some_and(|asked| asked.is_meant_by(signal, now)) {
+                            interrupted();
+                        }
                     }
                     SIGUSR1 if SIGUSR1_ASKS.load(Relaxed) => {}
                     // The write that makes a file too large fails.
@@ -109,6 +116,24 @@ pub(crate) fn handle_signals() -> Result<()> {
         .map_err(failed)?;
     Ok(())
 }
+
+/// A signal that was a request to stop.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    signal: i32,
+    at: Instant,
+}
+
+impl Asked {
+    /// Whether `signal` is this one once more: `timeout` sends it to the program and to the group
+    /// in which the program is.
+    fn is_meant_by(self, signal: i32, now: Instant) -> bool {
+        signal == self.signal && now.duration_since(self.at) < AT_ONCE
+    }
+}
+
+/// Longer than a program takes to send a signal twice, shorter than a user takes.
+const AT_ONCE: Duration = Duration::from_millis(100);
 
 /// The signals that were blocked when the program started.
 static MASK_BEFORE: OnceLock<SigSet> = OnceLock::new();
@@ -191,7 +216,8 @@ impl Prompt {
 }
 
 /// While this lives, the first SIGINT, SIGTERM or SIGHUP is a request to stop; the second
-/// ends the program at once, as does every other signal.
+/// ends the program at once, as does every other signal. The same one within a tenth of a second
+/// is no second one.
 #[derive(Debug)]
 pub(crate) struct StopOnSignal(());
 
@@ -273,6 +299,29 @@ impl Drop for EchoOff {
     fn drop(&mut self) {
         if let Some(prompt) = lock(&TERMINAL).take() {
             let _ = termios::tcsetattr(&prompt.tty, SetArg::TCSADRAIN, &prompt.before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_is_sent_twice_at_once_is_one() {
+        let at = Instant::now();
+        let asked = Asked {
+            signal: SIGTERM,
+            at,
+        };
+        for (signal, later, is_one) in [
+            (SIGTERM, 0, true),
+            (SIGTERM, 99, true),
+            (SIGTERM, 100, false),
+            (SIGINT, 0, false),
+        ] {
+            let now = at + Duration::from_millis(later);
+            assert_eq!(asked.is_meant_by(signal, now), is_one, "{signal} {later}");
         }
     }
 }
