@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor`: encrypts files, images and disks into LUKS volumes, and back.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
 mod args;
