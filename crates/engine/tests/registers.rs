@@ -7,18 +7,53 @@ use std::arch::asm;
 
 use luxor_engine::with_key_stack;
 
-const SECRET: [u8; 32] = *b"a round key, another round key..";
+const SECRET: [u8; 64] = *b"a round key, another round key..and a tweak....and a last block.";
 
-/// Calls `$with` with the number of each register.
-macro_rules! for_each_register {
+/// Registers of one width.
+#[derive(Clone, Copy, Debug)]
+enum Registers {
+    /// 16 of 16 bytes.
+    Xmm,
+    /// 16 of 32 bytes.
+    Ymm,
+    /// 32 of 64 bytes: also those that the other two have no names for.
+    Zmm,
+}
+
+impl Registers {
+    fn of_this_cpu() -> Vec<Self> {
+        let mut all = vec![Self::Xmm];
+        if is_x86_feature_detected!("avx") {
+            all.push(Self::Ymm);
+        }
+        if is_x86_feature_detected!("avx512f") {
+            all.push(Self::Zmm);
+        }
+        all
+    }
+}
+
+/// Room for the bytes of each register.
+type Contents = [[u8; 64]; 32];
+
+/// Calls `$with` with the number of each xmm or ymm register.
+macro_rules! for_each_of_16 {
     ($with:ident) => {
         $with!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
     };
 }
 
-/// Puts `SECRET` into all xmm or ymm registers.
+/// Calls `$with` with the number of each zmm register.
+macro_rules! for_each_of_32 {
+    ($with:ident) => {
+        $with!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15
+               16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
+    };
+}
+
+/// Puts `SECRET` into all `registers`, as much of it as each has room for.
 #[inline(never)]
-fn fill(wide: bool) {
+fn fill(registers: Registers) {
     macro_rules! fill {
         ($load:literal, $name:literal: $($i:literal)*) => {
             asm!(
@@ -29,68 +64,64 @@ fn fill(wide: bool) {
             )
         };
     }
-    macro_rules! narrow { ($($i:literal)*) => { fill!("movdqu", "xmm": $($i)*) }; }
-    macro_rules! wide { ($($i:literal)*) => { fill!("vmovdqu", "ymm": $($i)*) }; }
-    // SAFETY: `SECRET` has the 32 bytes that are read; `wide` says that there is AVX; all
-    // registers that change are declared.
+    macro_rules! xmm { ($($i:literal)*) => { fill!("movdqu", "xmm": $($i)*) }; }
+    macro_rules! ymm { ($($i:literal)*) => { fill!("vmovdqu", "ymm": $($i)*) }; }
+    macro_rules! zmm { ($($i:literal)*) => { fill!("vmovdqu64", "zmm": $($i)*) }; }
+    // SAFETY: `SECRET` has the 64 bytes that the widest load reads; `of_this_cpu` has found the
+    // instructions; all registers that change are declared.
     unsafe {
-        if wide {
-            for_each_register!(wide);
-        } else {
-            for_each_register!(narrow);
+        match registers {
+            Registers::Xmm => for_each_of_16!(xmm),
+            Registers::Ymm => for_each_of_16!(ymm),
+            Registers::Zmm => for_each_of_32!(zmm),
         }
     }
 }
 
-/// What all xmm or ymm registers hold, in 16 bytes each.
+/// Stores all `registers` into `copy`.
 #[inline(always)]
-fn held(wide: bool, copy: &mut [[u8; 32]; 16]) {
+fn held(registers: Registers, copy: &mut Contents) {
     macro_rules! store {
         ($store:literal, $name:literal: $($i:literal)*) => {
             asm!(
-                $(concat!($store, " [{copy} + 32 * ", $i, "], ", $name, $i),)*
+                $(concat!($store, " [{copy} + 64 * ", $i, "], ", $name, $i),)*
                 copy = in(reg) copy.as_mut_ptr(),
                 options(nostack),
             )
         };
     }
-    macro_rules! narrow { ($($i:literal)*) => { store!("movdqu", "xmm": $($i)*) }; }
-    macro_rules! wide { ($($i:literal)*) => { store!("vmovdqu", "ymm": $($i)*) }; }
-    // SAFETY: `copy` has 32 bytes for each of the 16 registers; `wide` says that there is AVX.
+    macro_rules! xmm { ($($i:literal)*) => { store!("movdqu", "xmm": $($i)*) }; }
+    macro_rules! ymm { ($($i:literal)*) => { store!("vmovdqu", "ymm": $($i)*) }; }
+    macro_rules! zmm { ($($i:literal)*) => { store!("vmovdqu64", "zmm": $($i)*) }; }
+    // SAFETY: `copy` has 64 bytes for each of 32 registers; `of_this_cpu` has found the
+    // instructions.
     unsafe {
-        if wide {
-            for_each_register!(wide);
-        } else {
-            for_each_register!(narrow);
+        match registers {
+            Registers::Xmm => for_each_of_16!(xmm),
+            Registers::Ymm => for_each_of_16!(ymm),
+            Registers::Zmm => for_each_of_32!(zmm),
         }
     }
 }
 
+/// The 16-byte pieces of `SECRET` in `copy`.
+fn pieces_of_secret(copy: &Contents) -> usize {
+    let pieces = copy.as_flattened().as_chunks::<16>().0.iter();
+    let secrets = SECRET.as_chunks::<16>().0;
+    pieces.filter(|piece| secrets.contains(piece)).count()
+}
+
 #[test]
 fn a_call_with_keys_leaves_nothing_in_vector_registers() {
-    let has_avx = is_x86_feature_detected!("avx");
-    for wide in [false, true] {
-        if wide && !has_avx {
-            continue;
-        }
-        let halves = |copy: &[[u8; 32]; 16]| {
-            let pieces = copy.as_flattened().as_chunks::<16>().0.iter();
-            let secrets = SECRET.as_chunks::<16>().0;
-            pieces.filter(|piece| secrets.contains(piece)).count()
-        };
-        let mut copy = [[0; 32]; 16];
-        fill(wide);
-        held(wide, &mut copy);
-        assert!(halves(&copy) > 0, "the test sees the registers");
+    for registers in Registers::of_this_cpu() {
+        let mut copy = [[0; 64]; 32];
+        fill(registers);
+        held(registers, &mut copy);
+        assert!(pieces_of_secret(&copy) > 0, "the test sees {registers:?}");
 
-        let mut copy = [[0; 32]; 16];
-        with_key_stack(|| fill(wide));
-        held(wide, &mut copy);
-        assert_eq!(
-            halves(&copy),
-            0,
-            "of {:?}",
-            if wide { "ymm" } else { "xmm" }
-        );
+        let mut copy = [[0; 64]; 32];
+        with_key_stack(|| fill(registers));
+        held(registers, &mut copy);
+        assert_eq!(pieces_of_secret(&copy), 0, "of {registers:?}");
     }
 }
