@@ -7,6 +7,7 @@
 //! No dependencies, so that the first thing a newcomer runs builds in seconds.
 
 mod checks;
+mod emulate;
 mod engines;
 mod guard;
 mod jobs;
@@ -37,12 +38,14 @@ use steps::Steps;
 
 const USAGE: &str = "\
 usage: cargo xtask test [--long]    set up what the tests need, and run them all; with --long
-                                    also the cases that take hours
+                                    also the cases that take hours, and emulate where the CPU
+                                    has no AVX-512
        cargo xtask ci               that, and every check that a change must pass
        cargo xtask guard            the check of the kernels' speed and constant time alone
        cargo xtask rtl              the checks of the core for FPGAs alone
        cargo xtask kernels          the checks of the kernels for GPUs alone
        cargo xtask kernels --write  write their PTX anew, for the committed one
+       cargo xtask emulate          the kernel vaes512 in an emulator of a CPU with AVX-512
        cargo xtask fuzz             the fuzz targets alone, a minute each
        cargo xtask page [FILE]      make a quick report and look at it in a browser, or at FILE
        cargo xtask plots            draw the documents' plots anew, from the records
@@ -64,11 +67,12 @@ fn main() -> ExitCode {
         .as_slice()
     {
         ["test"] => part("test", &Need::for_tests(), |s| test(s, false)),
-        ["test", "--long"] => part("test", &Need::for_tests(), |s| test(s, true)),
+        ["test", "--long"] => part("test", &needs_of_long_tests(), |s| test(s, true)),
         ["guard"] => part("guard", &Need::for_guard(), guard::steps),
         ["rtl"] => part("rtl", &Need::for_rtl(), rtl::steps),
         ["kernels"] => part("kernels", &Need::for_kernels(), kernels::steps),
         ["kernels", "--write"] => part("kernels", &Need::for_kernels(), kernels::write),
+        ["emulate"] => part("emulate", &Need::for_emulate(), emulate::steps),
         ["fuzz"] => part("fuzz", &Need::for_fuzz(), fuzz),
         ["ci"] => part("ci", &Need::for_ci(), ci),
         ["page"] => part("page", &Need::for_page(), page::steps),
@@ -96,8 +100,19 @@ fn part(name: &'static str, needs: &[Need], take: impl FnOnce(&mut Steps)) -> Ex
     steps.finish()
 }
 
+fn needs_of_long_tests() -> Vec<Need> {
+    let mut needs = Need::for_tests();
+    if emulate::is_needed() {
+        needs.extend(Need::for_emulate());
+    }
+    needs
+}
+
 fn test(steps: &mut Steps, is_long: bool) {
     tests_and_hardware(steps, is_long);
+    if is_long && emulate::is_needed() {
+        emulate::steps(steps);
+    }
     page::steps(steps);
 }
 

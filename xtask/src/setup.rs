@@ -19,6 +19,7 @@ pub struct Need {
 }
 
 /// The packages with it, per distribution, separated by spaces.
+#[derive(Clone, Copy)]
 struct Packages {
     debian: &'static str,
     fedora: &'static str,
@@ -125,6 +126,52 @@ impl Need {
             Self::programs(&["git"], Packages::same("git")),
             Self::python(),
         ]
+    }
+
+    /// What `cargo xtask emulate` needs: the emulator, and what makes an image for it. The files
+    /// have Debian's paths.
+    pub fn for_emulate() -> Vec<Self> {
+        let file = |path: &'static str, packages| Self {
+            what: path.to_owned(),
+            is_there: Box::new(move || Path::new(path).is_file()),
+            packages,
+        };
+        let busybox = Self {
+            what: "busybox, linked statically".to_owned(),
+            is_there: Box::new(|| {
+                find("busybox").is_some_and(|file| !process::succeeds(command("ldd").arg(file)))
+            }),
+            packages: Packages::same("busybox-static")
+                .fedora("busybox")
+                .arch("busybox"),
+        };
+        let bochs = Packages::same("bochs");
+        let isolinux = Packages::same("syslinux");
+        let needs = [
+            Self::programs(&["bochs"], bochs),
+            file(
+                "/usr/lib/x86_64-linux-gnu/bochs/plugins/libbx_term_gui.so",
+                bochs.debian("bochs-term"),
+            ),
+            file(
+                "/usr/share/bochs/BIOS-bochs-latest",
+                bochs.debian("bochsbios"),
+            ),
+            file("/usr/share/vgabios/vgabios.bin", bochs.debian("vgabios")),
+            file(
+                "/usr/lib/ISOLINUX/isolinux.bin",
+                isolinux.debian("isolinux"),
+            ),
+            file(
+                "/usr/lib/syslinux/modules/bios/ldlinux.c32",
+                isolinux.debian("syslinux-common"),
+            ),
+            Self::programs(&["xorriso"], Packages::same("xorriso").arch("libisoburn")),
+            Self::programs(&["strip"], Packages::same("binutils")),
+            busybox,
+        ];
+        // All tests are built with the simulated core.
+        needs.into_iter().chain(Self::for_rtl()).collect()
     }
 
     /// What `cargo xtask ci` needs: the checks list files by Git.
