@@ -265,8 +265,8 @@ impl VolumeHeader {
         }
     }
 
-    /// All of the plaintext as the one extent of a pipe, whose length nobody knows: `u64::MAX`
-    /// where the metadata do not say it. `None` when the data lie in several parts.
+    /// All of the plaintext as one extent, for a volume that comes through a pipe. Its length is
+    /// `u64::MAX` where the metadata do not say it. `None` when the data lie in several parts.
     #[must_use]
     pub fn stream_extent(&self) -> Option<Extent> {
         let (digest, segment) = match self {

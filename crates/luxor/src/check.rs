@@ -87,7 +87,7 @@ impl Findings {
                 self.good
                     .push(format!("data: {len} bytes in whole sectors{linear}"));
             }
-            // From a pipe nobody knows before the end.
+            // The length of a pipe is known at its end.
             Ok(None) => {}
             Err(error) => self.damage.push(error.message().to_owned()),
         }

@@ -113,7 +113,7 @@ fn job<'a>(
         backend: engine.device(),
         threads: engine.threads,
         direction: Direction::Decrypt,
-        // Of a pipe nobody may know it.
+        // It is not known of every pipe.
         plaintext_len: (len != u64::MAX).then_some(len),
         cancel: &context.cancel,
     }

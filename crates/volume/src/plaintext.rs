@@ -13,7 +13,7 @@ use crate::{cipher::Encryption, volume_key::VolumeKey};
 pub struct Extent {
     /// The first byte, counted from the beginning of the storage that has the data.
     pub offset: u64,
-    /// The length in bytes; `u64::MAX` in a pipe of which nobody knows it.
+    /// The length in bytes; `u64::MAX` in a pipe of unknown length.
     pub len: u64,
     /// How it is encrypted; `None` where the plaintext stands as it is.
     pub cipher: Option<ExtentCipher>,

@@ -95,7 +95,7 @@ fn restore(args: &HeaderRestoreArgs, context: &Context) -> Result<()> {
 
     let input = Input::open(target, Role::Change)?;
     let change = begin_change(&input, context.options.disable_locks)?;
-    // So that nobody goes on with the data as the present header says.
+    // A program that has the data open would go on as the present header says.
     let mut misfits = asked.misfits.iter();
     let is_replaced = misfits.any(|misfit| misfit.is_serious() || is_no_header(misfit));
     let _exclusive = is_replaced.then(|| exclusive(&change)).transpose()?;
