@@ -27,7 +27,8 @@ pub fn path_name(path: &Path) -> String {
     }
 }
 
-/// Text that somebody else wrote: it may not play tricks on a terminal. `none` when it is empty.
+/// Text from a volume or a file as a terminal can show it, with control characters escaped.
+/// `none` when it is empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<'a>(pub &'a str);
 

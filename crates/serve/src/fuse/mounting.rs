@@ -154,7 +154,7 @@ impl Unmounter {
     /// Those of the system and of `fusermount3`. It can be tried again.
     pub fn unmount(&self) -> io::Result<()> {
         match self.detach() {
-            // Somebody else was faster.
+            // Another program has unmounted it meanwhile.
             Err(_) if self.mount.folder()?.is_none() => Ok(()),
             result => result,
         }
