@@ -25,11 +25,13 @@ levels into 4 and 3, into 3, 2 and 2, or into 2, 2, 1 and 2.
 """
 
 import argparse
+import functools
 import itertools
 import pathlib
 import random
 
 
+@functools.cache
 def mul(a, b):
     r = 0
     while b:
@@ -49,6 +51,7 @@ def power(a, n):
     return r
 
 
+@functools.cache
 def trace(a, degree):
     r = 0
     for _ in range(degree):
@@ -111,6 +114,9 @@ def bases():
 BASES = list(bases())
 
 
+GROUPS = [frozenset(group) for group in itertools.combinations(range(8), 4)]
+
+
 class Sbox:
     def __init__(self, kind):
         self.what, self.before, self.after = KINDS[kind]
@@ -133,16 +139,27 @@ class Sbox:
 
     def cover(self, terms):
         """The fewest groups of four bits such that every term is within one."""
-        for count in range(1, 7):
-            for groups in itertools.combinations(itertools.combinations(range(8), 4), count):
-                parts = [[] for _ in groups]
-                for term in terms:
-                    home = next((k for k, g in enumerate(groups) if term <= set(g)), None)
-                    if home is None:
-                        break
-                    parts[home].append(sorted(term))
-                else:
-                    return [sorted(part) for part in parts]
+        within = [sum((t <= g) << i for i, t in enumerate(terms)) for g in GROUPS]
+        most = max(w.bit_count() for w in within)
+
+        def search(begin, count, left):
+            """The first `count` groups from `begin` on that have all of `left`, if there are any."""
+            if count == 0:
+                return None if left else []
+            if left.bit_count() <= count * most:
+                for k in range(begin, len(GROUPS)):
+                    rest = search(k + 1, count - 1, left & ~within[k])
+                    if rest is not None:
+                        return [GROUPS[k], *rest]
+            return None
+
+        everything = (1 << len(terms)) - 1
+        groups = next(filter(None, (search(0, count, everything) for count in range(1, 7))))
+        parts = [[] for _ in groups]
+        for term in terms:
+            home = next(k for k, g in enumerate(groups) if term <= g)
+            parts[home].append(sorted(term))
+        return [sorted(part) for part in parts]
 
     def choose_forms(self):
         covers = {c: self.cover(self.form(c)) for c in F}
@@ -175,11 +192,25 @@ class Sbox:
             pairs = ([(e, self.linear(mul(POWER16[u], f))) for f, e in b] for b in BASES)
             options.append([p for p in pairs if all(len(bits(l[0])) <= 4 for _, l in p)])
 
+        # What an option costs, as bits: its factors, and its functions of more than one bit.
+        factors = {e: 1 << k for k, e in enumerate(F)}
+        functions = {}
+        costs = {}
+        for pairs in itertools.chain(*options):
+            both = [0, 0]
+            for e, linear in pairs:
+                both[0] |= factors[e]
+                if linear[0].bit_count() > 1:
+                    both[1] |= functions.setdefault(linear, 1 << len(functions))
+            costs[id(pairs)] = both
+
         def cost(choice):
-            products = [p for pairs in choice for p in pairs]
-            return len({e for e, _ in products}) + len(
-                {l for _, l in products if l[0].bit_count() > 1}
-            )
+            first = second = 0
+            for pairs in choice:
+                both = costs[id(pairs)]
+                first |= both[0]
+                second |= both[1]
+            return first.bit_count() + second.bit_count()
 
         # From random beginnings, one bit's basis after the other as long as that helps.
         rng = random.Random(1)

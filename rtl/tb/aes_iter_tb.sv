@@ -2,6 +2,8 @@
 // aes_iter with each choice of key sizes, number of registers and form of S-box: requests at
 // once and with pauses, of all slots and both key sizes; results, their order, tags and latency;
 // the rate; no X once it is reset; a reset in between.
+// Icarus alone: Verilator takes several times as long to compile this bench as Icarus to run it.
+// The cocotb tests run these modules on Verilator.
 `default_nettype none
 
 module aes_iter_tb;

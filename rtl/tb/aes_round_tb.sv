@@ -2,6 +2,8 @@
 // aes_enc_round, aes_dec_round and aes_duo_round with each form of S-box, and aes_t_round, each
 // with each number of registers, as last rounds and others: random states, keys and directions
 // each cycle.
+// Icarus alone: Verilator takes several times as long to compile this bench as Icarus to run it.
+// The cocotb tests run these modules on Verilator.
 `default_nettype none
 
 module aes_round_tb;

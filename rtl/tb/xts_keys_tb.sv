@@ -2,6 +2,8 @@
 // Key commands: what is in every entry of the round keys' memories after each, and the
 // slots' states. Round keys are expected as FIPS 197 describes them (5.2, and 5.3.5 for
 // decryption), computed here byte by byte and anchored at Appendix A.1 and A.3.
+// Icarus alone: Verilator takes several times as long to compile this bench as Icarus to run it.
+// The cocotb tests run these modules on Verilator.
 `default_nettype none
 
 module xts_keys_tb;

@@ -46,7 +46,7 @@ usage: cargo xtask test [--long]    set up what the tests need, and run them all
        cargo xtask kernels          the checks of the kernels for GPUs alone
        cargo xtask kernels --write  write their PTX anew, for the committed one
        cargo xtask emulate          the kernel vaes512 in an emulator of a CPU with AVX-512
-       cargo xtask fuzz             the fuzz targets alone, a minute each
+       cargo xtask fuzz             the fuzz targets alone, a minute each (ci: 20 seconds)
        cargo xtask page [FILE]      make a quick report and look at it in a browser, or at FILE
        cargo xtask plots            draw the documents' plots anew, from the records
        cargo xtask bench [ARGS]...  measure, beside rivals; ARGS go to the bench program
@@ -56,7 +56,9 @@ usage: cargo xtask test [--long]    set up what the tests need, and run them all
 /// The target on which the engine must build without `std`.
 const BARE_TARGET: &str = "thumbv7em-none-eabihf";
 
+/// How long a fuzz target runs: in CI the committed inputs and a little more.
 const FUZZ_SECONDS: u32 = 60;
+const FUZZ_SECONDS_IN_CI: u32 = 20;
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -73,7 +75,7 @@ fn main() -> ExitCode {
         ["kernels"] => part("kernels", &Need::for_kernels(), kernels::steps),
         ["kernels", "--write"] => part("kernels", &Need::for_kernels(), kernels::write),
         ["emulate"] => part("emulate", &Need::for_emulate(), emulate::steps),
-        ["fuzz"] => part("fuzz", &Need::for_fuzz(), fuzz),
+        ["fuzz"] => part("fuzz", &Need::for_fuzz(), |s| fuzz(s, FUZZ_SECONDS)),
         ["ci"] => part("ci", &Need::for_ci(), ci),
         ["page"] => part("page", &Need::for_page(), page::steps),
         ["page", file] => report(|| page::look(Path::new(file)).inspect(|seen| println!("{seen}"))),
@@ -142,7 +144,7 @@ fn ci(steps: &mut Steps) {
         setup::ensure_cargo_tool("cargo-deny")?;
         process::run(cargo("deny --locked check bans licenses sources"))
     });
-    fuzz(steps);
+    fuzz(steps, FUZZ_SECONDS_IN_CI);
 }
 
 /// All tests, and the checks of the GPUs' kernels and of the core for FPGAs. The core's benches,
@@ -150,7 +152,7 @@ fn ci(steps: &mut Steps) {
 fn tests_and_hardware(steps: &mut Steps, is_long: bool) {
     steps.run_beside("RTL: benches", rtl::benches, |steps| tests(steps, is_long));
     kernels::steps(steps);
-    rtl::steps_but_benches(steps);
+    rtl::step_but_benches(steps);
 }
 
 /// All tests, doc tests included; then the engine for a machine without `std` and
@@ -210,7 +212,7 @@ fn tests(steps: &mut Steps, is_long: bool) {
     });
 }
 
-fn fuzz(steps: &mut Steps) {
+fn fuzz(steps: &mut Steps, seconds: u32) {
     let mut targets = Vec::new();
     steps.run("fuzz targets: build", || {
         setup::ensure_cargo_tool("cargo-fuzz")?;
@@ -221,8 +223,8 @@ fn fuzz(steps: &mut Steps) {
         }
         process::run(process::cargo_fuzz("build"))
     });
-    steps.run(&format!("fuzz targets: {FUZZ_SECONDS} s each"), || {
-        let jobs = targets.iter().map(|target| fuzz_job(target));
+    steps.run(&format!("fuzz targets: {seconds} s each"), || {
+        let jobs = targets.iter().map(|target| fuzz_job(target, seconds));
         jobs::run(jobs.collect::<Result<_, _>>()?)
     });
 }
@@ -234,7 +236,7 @@ fn folder(parent: &str, name: &str) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-fn fuzz_job(target: &str) -> Result<Job, String> {
+fn fuzz_job(target: &str, seconds: u32) -> Result<Job, String> {
     // New finds go to a corpus that is not committed.
     let corpus = folder("target/fuzz-corpus", target)?;
     let mut command = process::cargo_fuzz("run");
@@ -248,7 +250,7 @@ fn fuzz_job(target: &str) -> Result<Job, String> {
         process::run(unpack)?;
         command.arg(&seeds);
     }
-    command.args(["--", &format!("-max_total_time={FUZZ_SECONDS}")]);
+    command.args(["--", &format!("-max_total_time={seconds}")]);
     Ok(Job::new(target, [command]))
 }
 

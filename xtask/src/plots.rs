@@ -27,10 +27,11 @@ const SHOWN: [(&str, &[&str]); 2] = [
 /// # Errors
 /// When that fails.
 pub fn draw() -> Result<String, String> {
+    process::run(cargo("build --locked --package luxor-bench"))?;
     draw_in(&root().join(FOLDER))
 }
 
-/// Whether the committed ones are what would be drawn.
+/// Whether the committed ones are what the program would draw, which the tests have built.
 ///
 /// # Errors
 /// Which one is not.
@@ -62,8 +63,8 @@ fn draw_in(folder: &Path) -> Result<String, String> {
         fs::create_dir_all(old).map_err(|e| cannot(old, e))?;
     }
     for (record, shown) in SHOWN {
-        let mut draw = cargo("run --quiet --locked --package luxor-bench -- --from");
-        process::run(draw.arg(record).arg("--plots").arg(&all))?;
+        let mut draw = process::command(process::beside_this_program("luxor-bench")?);
+        process::run(draw.args(["--from", record, "--plots"]).arg(&all))?;
         for name in shown {
             let [from, to] =
                 [&all, &shown_ones].map(|folder| folder.join(name).with_extension("svg"));

@@ -54,20 +54,21 @@ const PARAMETERS: [&str; 7] = [
 
 pub fn steps(steps: &mut Steps) {
     steps.run("RTL: benches", benches);
-    steps_but_benches(steps);
+    step_but_benches(steps);
 }
 
-/// For chores that run the benches beside other steps.
-pub fn steps_but_benches(steps: &mut Steps) {
-    steps.run("RTL: lint", lint);
-    steps.run("RTL: proofs", proofs);
-    steps.run("RTL: the whole core", whole);
-    steps.run("RTL: synthesis", synthesis::check);
+/// For chores that run the benches beside other steps. The long jobs begin first, so that all cores
+/// have work until the end.
+pub fn step_but_benches(steps: &mut Steps) {
+    steps.run("RTL: synthesis, the whole core, proofs, lint", || {
+        let parts = [synthesis::check()?, whole()?, proofs()?, lint()?];
+        run(parts.into_iter().flatten().collect())
+    });
 }
 
 /// Each module by itself, the top with several parameters, what synthesis puts around the core,
 /// the list of files, and that what a script has written is what it writes.
-fn lint() -> Result<String, String> {
+fn lint() -> Result<Vec<Job>, String> {
     let modules = files(MODULES, "sv")?;
     core_file_lists(&modules)?;
     let lint = |top: &str| {
@@ -102,7 +103,7 @@ fn lint() -> Result<String, String> {
     let mut generator = command("python3");
     generator.args(["rtl/gen/sbox_logic.py", "--check"]);
     jobs.push(Job::new("sbox_logic.py", [generator]));
-    run(jobs)
+    Ok(jobs)
 }
 
 /// `FuseSoC`'s file names every module.
@@ -169,10 +170,10 @@ fn by_verilator(bench: &Path, folder: &Path) -> [Command; 2] {
     [compile, simulate]
 }
 
-/// Every proof is a Yosys script that works in its own folder.
-fn proofs() -> Result<String, String> {
+/// Every proof is a Yosys script that works in its own folder. The last ones are the longest.
+fn proofs() -> Result<Vec<Job>, String> {
     let mut jobs = Vec::new();
-    for proof in files(PROOFS, "ys")? {
+    for proof in files(PROOFS, "ys")?.into_iter().rev() {
         let mut yosys = command("yosys");
         yosys.current_dir(process::root().join(PROOFS));
         yosys
@@ -180,11 +181,11 @@ fn proofs() -> Result<String, String> {
             .arg(proof.file_name().expect("it is a file"));
         jobs.push(Job::new(stem(&proof), [yosys]));
     }
-    run(jobs)
+    Ok(jobs)
 }
 
 /// The whole core against the reference and the standards' known answers, by cocotb.
-fn whole() -> Result<String, String> {
+fn whole() -> Result<Vec<Job>, String> {
     let python = setup::ensure_python(
         &process::root().join("target/rtl/python"),
         &process::root().join(COCOTB).join("requirements.txt"),
@@ -206,7 +207,7 @@ fn whole() -> Result<String, String> {
             .arg(&answers);
         jobs.push(Job::new(configuration, [test]));
     }
-    run(jobs)
+    Ok(jobs)
 }
 
 /// A command whose C++ compiler is `ccache`'s. Verilator's own sources, which are part of

@@ -341,8 +341,9 @@ pub fn ensure_cargo_tool(name: &str) -> Result<String, String> {
     if process::succeeds(cargo(subcommand).arg("--version")) {
         return Ok(String::new());
     }
-    // Without optimisation, which would take longer than the tool runs.
-    process::run(cargo("install --locked --debug").arg(name))
+    // Without optimisation and debug information: the tool runs for seconds.
+    let install = "install --locked --debug --config profile.dev.debug=false";
+    process::run(cargo(install).arg(name))
 }
 
 /// A Python of the project's own in `folder`, with the packages that the file
