@@ -11,12 +11,9 @@ mod crew;
 
 use alloc::{string::ToString, vec, vec::Vec};
 use core::num::NonZeroUsize;
-use std::{
-    sync::{
-        Mutex, OnceLock, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
+use std::sync::{
+    Mutex, OnceLock, PoisonError,
+    atomic::{AtomicUsize, Ordering},
 };
 
 pub use self::chains::Chains;
@@ -66,12 +63,6 @@ impl Executor {
             threads: threads.get().min(MAX_THREADS),
             crew: OnceLock::new(),
         }
-    }
-
-    /// As many threads as the process may use cores.
-    #[must_use]
-    pub fn for_this_machine() -> Self {
-        Self::new(thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
     }
 
     /// The number of threads that do the work when there is enough of it.

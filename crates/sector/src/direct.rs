@@ -30,7 +30,7 @@ use rustix::fs::{AtFlags, StatxFlags, statx};
 
 use crate::{
     buffers::Buffers,
-    storage::{Extent, ReadAt, Storage, WriteAt, checked_end, ends_before},
+    storage::{ReadAt, Storage, WriteAt, checked_end, ends_before},
 };
 
 /// So many bytes of a batch are moved at a time; a single transfer may have more.
@@ -313,10 +313,6 @@ impl Storage for DirectFile {
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
         self.file.discard(offset, len)
     }
-
-    fn extent(&self, offset: u64, len: u64) -> io::Result<Extent> {
-        self.file.extent(offset, len)
-    }
 }
 
 /// How many of the first transfers make a round, at least one.
@@ -353,16 +349,16 @@ fn on_threads<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Sync) {
 #[non_exhaustive]
 pub enum DirectError {
     /// Its file system or device cannot do it.
-    #[error("there is no direct I/O on its file system")]
+    #[error("its file system does not support direct I/O")]
     Unsupported,
     /// Its blocks are larger than anything known.
-    #[error("direct I/O there is in multiples of {wanted} bytes, which is not supported")]
+    #[error("direct I/O needs multiples of {wanted} bytes there, which Luxor does not support")]
     Alignment {
         /// What offsets, lengths or addresses should be multiples of.
         wanted: u32,
     },
     /// The system refuses.
-    #[error("direct I/O cannot be switched on: {source}")]
+    #[error("direct I/O cannot be enabled: {source}")]
     System {
         /// What it said.
         source: io::Error,

@@ -32,7 +32,7 @@ pub use self::{
 use crate::{
     buffers::Buffers,
     geometry::Geometry,
-    storage::{Extent, ReadAt, Storage, WriteAt, ends_before},
+    storage::{ReadAt, Storage, WriteAt, ends_before},
 };
 
 /// What is longer is worked on in pieces, each of which is encrypted while it is in a
@@ -381,51 +381,6 @@ impl Disk {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
             result => result,
         }
-    }
-
-    /// Where the storage has holes in the `len` bytes from `offset` on: extents in order
-    /// that cover them all, neighbours different. A hole is not zeros: it decrypts to
-    /// noise.
-    ///
-    /// At most `max` of them; the rest is then not covered.
-    ///
-    /// # Errors
-    /// As [`Disk::read`].
-    pub fn extents(&self, offset: u64, len: u64, max: usize) -> io::Result<Vec<Extent>> {
-        let range = self.check(offset, len)?;
-        let mut extents: Vec<Extent> = Vec::new();
-        for (placed, part) in self.within(range) {
-            let mut at = part.start;
-            while at < part.end {
-                let left = part.end - at;
-                let mut found = self.storage.extent(placed.part.offset + at, left)?;
-                found.len = found.len.clamp(1, left);
-                // A sector of which a part is a hole has data.
-                let sector = placed.sector as u64;
-                let end = at + found.len;
-                let whole = if end == part.end {
-                    end
-                } else {
-                    end - end % sector
-                };
-                if whole <= at {
-                    found = Extent {
-                        len: (at + 1).next_multiple_of(sector).min(part.end) - at,
-                        hole: false,
-                    };
-                } else if found.hole {
-                    found.len = whole - at;
-                }
-                at += found.len;
-                let full = extents.len() == max;
-                match extents.last_mut() {
-                    Some(last) if last.hole == found.hole => last.len += found.len,
-                    _ if full => return Ok(extents),
-                    _ => extents.push(found),
-                }
-            }
-        }
-        Ok(extents)
     }
 
     /// A hint that `len` bytes from `offset` on will be read.

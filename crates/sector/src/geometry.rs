@@ -73,7 +73,7 @@ impl fmt::Display for SectorSize {
 
 /// A sector size that no volume has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a sector size of {found} bytes: it must be 512, 1024, 2048 or 4096")]
+#[error("the sector size cannot be {found} bytes: it must be 512, 1024, 2048 or 4096")]
 pub struct SectorSizeError {
     /// The bytes asked for.
     pub found: u32,
@@ -229,7 +229,7 @@ pub enum GeometryError {
         sector_size: SectorSize,
     },
     /// The last byte is not the last of a sector.
-    #[error("{len} bytes are no whole number of sectors of {sector_size} bytes")]
+    #[error("{len} bytes are not a whole number of sectors of {sector_size} bytes")]
     Length {
         /// How many bytes there are.
         len: usize,
@@ -246,7 +246,7 @@ pub enum GeometryError {
     },
     /// Sectors are counted from the midst of one.
     #[error(
-        "an IV offset of {iv_offset} units of 512 bytes is no whole number of sectors of \
+        "an IV offset of {iv_offset} units of 512 bytes is not a whole number of sectors of \
          {sector_size} bytes"
     )]
     IvOffset {

@@ -7,6 +7,7 @@
 //! | the same past the page cache, many transfers at a time | [`DirectFile`] |
 //! | the same in memory | [`MemoryStorage`] |
 //! | have a volume's plaintext as a disk, read and written at any byte | [`Disk`] |
+//! | the same as `std::io` has it, with a place in it | [`DiskStream`] |
 //! | have memory for bulk data that is used again | [`Buffers`] |
 //! | number the sectors of a volume | [`Geometry::runs`] |
 //! | encrypt or decrypt a file or a stream of any length | [`pipeline::run`] |
@@ -41,6 +42,7 @@ mod buffers;
 pub mod copy;
 mod direct;
 mod disk;
+mod disk_stream;
 #[cfg(feature = "faulty")]
 pub mod faulty;
 mod geometry;
@@ -53,8 +55,9 @@ mod storage;
 pub use buffers::Buffers;
 pub use direct::{DirectError, DirectFile};
 pub use disk::{Disk, DiskError, DiskOptions, EngineTime, Part, Transfer, TransferData};
+pub use disk_stream::DiskStream;
 pub use geometry::{Geometry, GeometryError, IvMode, SectorSize, SectorSizeError};
 pub use memory::MemoryStorage;
 pub use raw_cipher::{RawCipher, RawError};
 pub use signature::{KnownMagic, MagicPlace, SIGNATURES, Signature, foreign_signature, signatures};
-pub use storage::{Extent, ReadAt, Storage, WriteAt};
+pub use storage::{ReadAt, Storage, WriteAt};

@@ -266,7 +266,7 @@ pub enum RawError {
         len: u64,
     },
     /// The engine does no more than whole data units of a mode in output feedback.
-    #[error("the engine cannot go on with {mode} from piece to piece: take another with --engine")]
+    #[error("the engine cannot process {mode} in pieces: choose another with --engine")]
     NoMessages {
         /// The mode.
         mode: Mode,

@@ -27,7 +27,6 @@ use std::{
 use nix::{
     errno::Errno,
     fcntl::{FallocateFlags, PosixFadviseAdvice, fallocate, posix_fadvise},
-    unistd::{Whence, lseek},
 };
 use rustix::{
     fs::ioctl_blksszget,
@@ -109,16 +108,6 @@ pub trait Storage: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// What is at `offset`, and for how many of `len` bytes, at least one of them.
-    /// Storage that does not know has data everywhere, which is the default.
-    ///
-    /// # Errors
-    /// Those of the system.
-    fn extent(&self, offset: u64, len: u64) -> io::Result<Extent> {
-        let _ = offset;
-        Ok(Extent { len, hole: false })
-    }
-
     /// A hint that `len` bytes from `offset` on will be read.
     ///
     /// # Errors
@@ -151,19 +140,10 @@ pub struct WriteAt<'a> {
     pub result: io::Result<()>,
 }
 
-/// Consecutive bytes that all have room of their own, or none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    /// How many bytes; not 0.
-    pub len: u64,
-    /// Whether nothing was ever written there, or has been discarded.
-    pub hole: bool,
-}
-
 /// Regular files and block devices.
 ///
-/// [`Storage::len`] of a block device and [`Storage::extent`] move the file's position:
-/// that is how the system tells. The other methods neither use the position nor move it.
+/// [`Storage::len`] of a block device moves the file's position: that is how the system tells. The
+/// other methods neither use the position nor move it.
 impl Storage for File {
     fn len(&self) -> io::Result<u64> {
         let metadata = self.metadata()?;
@@ -236,32 +216,6 @@ impl Storage for File {
                 result => return Ok(result?),
             }
         }
-    }
-
-    fn extent(&self, offset: u64, len: u64) -> io::Result<Extent> {
-        let from = i64::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let next = |what| match lseek(self, from, what) {
-            Ok(found) => Ok(u64::try_from(found).ok().filter(|&found| found > offset)),
-            // Nothing of that kind up to the end.
-            Err(Errno::ENXIO) => Ok(None),
-            Err(errno) => Err(errno),
-        };
-        // At a hole's first byte the next hole is that byte: nothing is further on.
-        let at_hole = match lseek(self, from, Whence::SeekHole) {
-            Ok(found) => found == from,
-            // Behind the end, or a file system or device without holes.
-            Err(_) => return Ok(Extent { len, hole: false }),
-        };
-        let end = next(if at_hole {
-            Whence::SeekData
-        } else {
-            Whence::SeekHole
-        })?;
-        let found = end.map_or(len, |end| (end - offset).min(len));
-        Ok(Extent {
-            len: found,
-            hole: at_hole,
-        })
     }
 
     fn will_need(&self, offset: u64, len: u64) -> io::Result<()> {

@@ -10,7 +10,7 @@ use crate::geometry::GeometryError;
 #[non_exhaustive]
 pub enum DiskError {
     /// The storage does not tell its length.
-    #[error("the length cannot be found out: {source}")]
+    #[error("the length cannot be determined: {source}")]
     Length {
         /// What the system said.
         source: io::Error,
@@ -24,7 +24,7 @@ pub enum DiskError {
         found: u64,
     },
     /// A part that is not the last ends within a sector.
-    #[error("part {number} has {len} bytes, which is no whole number of sectors")]
+    #[error("part {number} has {len} bytes, which is not a whole number of sectors")]
     PartSector {
         /// Which one, counted from 0.
         number: usize,
@@ -42,7 +42,7 @@ pub enum DiskError {
     /// The storage cannot move just these bytes.
     #[error(
         "the data from byte {begin} to byte {end} do not begin and end at multiples of \
-         {alignment} bytes, as direct I/O needs it"
+         {alignment} bytes, which direct I/O requires"
     )]
     Alignment {
         /// Where the part begins.

@@ -437,7 +437,6 @@ fn what_is_beyond_the_end_is_refused() {
         refused(disk.write_zeroes(offset, len as u64));
         refused(disk.discard(offset, len as u64));
         refused(disk.will_need(offset, len as u64));
-        refused(disk.extents(offset, len as u64, 10).map(|_| ()));
     }
     disk.read(&mut [], 1000).unwrap();
     disk.write(&[], 1000).unwrap();
