@@ -58,27 +58,27 @@ Examples:
   luxor serve --socket disk.sock disk.luks    a volume as a disk, for qemu and others
   sudo cryptsetup open photos.luks photos     the result is an ordinary LUKS2 volume
 
-`luxor help COMMAND` or `luxor COMMAND --help` tells more about one command.
-cryptsetup's commands are understood too: `luxor luksAddKey photos.luks`.";
+`luxor help COMMAND` and `luxor COMMAND --help` describe one command in full.
+cryptsetup's command lines work too: `luxor luksAddKey photos.luks`.";
 
 const EXIT_CODES: &str = "\
 Exit codes:
     0  done
     1  bad usage, not a volume, damaged metadata, unreadable key file, I/O error, disk full
     2  no usable key: the passphrase or key file opens no keyslot
-    3  out of memory, or Argon2 needs more memory than there is
+    3  out of memory; Argon2 may need more than the machine has
     4  the volume or the input does not exist
-    5  the output exists (see --force), is locked or is mounted
-  130  interrupted by SIGINT, SIGTERM, SIGHUP or SIGQUIT; no half-written file is left
+    5  the output exists (see --force), or something is locked, mounted or in use
+  130  interrupted by SIGINT, SIGTERM, SIGHUP or SIGQUIT; no half-written file remains
        (`serve` and `mount` stop cleanly at the first three, with 0)
 
-XTS-AES keeps data secret. It does not notice changes: who can write to a volume can
-garble it, in units of 16 bytes, without Luxor or the kernel finding out.";
+XTS-AES keeps data secret. It does not detect changes: anyone who can write to a volume can
+garble it, in units of 16 bytes, and neither Luxor nor the kernel notices.";
 
 /// Encrypts files, images and disks into LUKS volumes, and back.
 ///
-/// What Luxor writes, `cryptsetup open` opens, and the other way round. It needs no
-/// root and no kernel module.
+/// `cryptsetup open` opens what Luxor writes, and Luxor opens what cryptsetup writes. Luxor
+/// needs neither root nor a kernel module.
 #[derive(Debug, Parser)]
 #[command(
     name = "luxor",
@@ -102,13 +102,14 @@ pub(crate) struct Cli {
 pub(crate) struct GlobalArgs {
     /// Read the secret from FILE, every byte as it is; `-` is standard input
     ///
-    /// Without it the passphrase is asked for on the terminal, or, when standard input
-    /// is no terminal, is its first line. A newline at the end of a key file counts.
+    /// Without this option the passphrase is asked for on the terminal, or is the first line
+    /// of standard input when that is not a terminal. A newline at the end of a key file is
+    /// part of the key.
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(help_heading = "Key")]
     pub key_file: Option<PathBuf>,
 
-    /// Skip so many bytes at the beginning of the key file
+    /// Skip this many bytes at the beginning of the key file
     #[arg(
         long,
         global = true,
@@ -119,11 +120,11 @@ pub(crate) struct GlobalArgs {
     #[arg(hide_default_value = true)]
     pub keyfile_offset: u64,
 
-    /// Read so many bytes of the key file, at most 8388608 (default: to its end)
+    /// Read this many bytes of the key file, at most 8388608 (default: to its end)
     #[arg(long, global = true, value_name = "BYTES", help_heading = "Key")]
     pub keyfile_size: Option<u64>,
 
-    /// The volume's header is in FILE, apart from the data
+    /// Read the volume's header from FILE (a detached header)
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(help_heading = "General")]
     pub header: Option<PathBuf>,
@@ -134,34 +135,34 @@ pub(crate) struct GlobalArgs {
 
     /// Use this implementation of AES: auto, portable, aesni, vaes256, vaes512
     ///
-    /// `auto` takes the CPU's fastest one, and a device for long calls where it was measured
-    /// to be faster: `luxor engines --calibrate`. Asking for one that is absent is an error. See
-    /// `luxor engines`.
+    /// `auto` takes the fastest one of the CPU, and a device for long calls where
+    /// `luxor engines --calibrate` has measured it to be faster. Naming an implementation that
+    /// this machine does not have is an error. `luxor engines` lists them.
     #[arg(long, global = true, value_name = "NAME", help_heading = "General")]
     #[arg(default_value = "auto", hide_default_value = true)]
     #[arg(value_parser = AnyName::of_engine(), hide_possible_values = true)]
     pub engine: String,
 
-    /// Use so many threads for AES (default: one per processor)
+    /// Use this many threads for AES (default: one per processor)
     #[arg(long, global = true, value_name = "N", help_heading = "General")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
-    /// Change or overwrite a volume whose lock cannot be had, as without access to /run/cryptsetup
+    /// Change or overwrite a volume even where it cannot be locked
     ///
-    /// Two changes at the same time can then lose keys. Make sure that no other program
-    /// changes the volume.
+    /// For users without access to /run/cryptsetup. Two changes at the same time can then lose
+    /// keys: make sure that no other program changes the volume.
     #[arg(long, global = true, help_heading = "General")]
     pub disable_locks: bool,
 
-    /// Print progress as lines of JSON, two a second, with cryptsetup's fields
+    /// Print progress as JSON, two lines a second, with cryptsetup's fields
     ///
     /// The lines go to standard output, or to standard error when OUTPUT is `-`. All
-    /// numbers are strings, as cryptsetup has them; a total that is not known is "0".
+    /// numbers are strings, as in cryptsetup; an unknown total is "0".
     #[arg(long, global = true, help_heading = "General")]
     pub progress_json: bool,
 
-    /// No progress bar, no notes, no warnings
+    /// Print no progress bar, notes or warnings
     #[arg(
         short,
         long,
@@ -171,7 +172,7 @@ pub(crate) struct GlobalArgs {
     )]
     pub quiet: bool,
 
-    /// Say what happens: engine, keyslot, memory that could not be locked
+    /// Print details: the engine, the keyslot, memory that could not be locked
     #[arg(short, long, global = true, help_heading = "General")]
     pub verbose: bool,
 }

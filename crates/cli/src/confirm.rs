@@ -2,13 +2,13 @@
 //! Questions before what cannot be undone.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Read, Write},
 };
 
 use crate::{
     error::{Error, Result},
-    process::OpenLine,
+    process::{OpenLine, terminal},
 };
 
 /// Shows `warning` on the terminal and asks whether to go on. Only `YES`, in capital
@@ -19,11 +19,11 @@ use crate::{
 pub(crate) fn confirm(warning: &str, option: &str) -> Result<()> {
     let Ok(tty) = terminal() else {
         return Err(Error::failure(warning).hint(format!(
-            "There is no terminal to ask on. {option} does it without a question."
+            "There is no terminal to ask for confirmation. {option} skips the question."
         )));
     };
     let answer = ask(&tty, &format!("{warning}\nType YES to go on: "))
-        .map_err(|error| Error::io("cannot ask on the terminal", &error))?;
+        .map_err(|error| Error::io("cannot ask for confirmation on the terminal", &error))?;
     match answer.as_slice() {
         b"YES" => Ok(()),
         _ => Err(Error::failure("nothing was done")),
@@ -40,8 +40,4 @@ fn ask(mut tty: &File, question: &str) -> io::Result<Vec<u8>> {
         answer.extend(byte);
     }
     Ok(answer)
-}
-
-fn terminal() -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).open("/dev/tty")
 }

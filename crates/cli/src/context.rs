@@ -13,8 +13,6 @@ pub(crate) struct Context {
     pub options: GlobalArgs,
     /// Says notes and warnings.
     pub console: Console,
-    /// Shows progress.
-    pub progress: ProgressStyleArgs,
     /// What the library needs to know.
     pub library: luxor::Context,
 }
@@ -27,7 +25,6 @@ impl Context {
         let progress = ProgressStyleArgs::new(&options, console, output_is_stdout);
         Self {
             console,
-            progress,
             library: luxor::Context {
                 engine: options.engine.clone(),
                 threads: options.threads.and_then(|n| NonZeroUsize::new(n.into())),

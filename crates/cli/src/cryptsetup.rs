@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! cryptsetup's command lines, turned into ours: scripts carry over.
+//! cryptsetup's command lines, turned into ours: scripts carry over. The translation works on the
+//! words of the command line, before anything is parsed, so that each command has one definition.
 //!
 //! An action of cryptsetup's (`luksAddKey`) becomes a command (`key add`), an option
 //! the one that means the same here. An option that would mean something that Luxor
@@ -325,15 +326,14 @@ impl Line {
     fn translate(&self) -> Result<Vec<OsString>> {
         let action = self.action.as_str();
         if OTHERS.contains(&action) {
-            return Err(
-                Error::failure(format!("cryptsetup's {action} has no counterpart here")).hint(
-                    "Luxor makes no devices; `luxor decrypt` and `luxor encrypt` move the data.",
-                ),
-            );
+            return Err(Error::failure(format!(
+                "Luxor has no counterpart of cryptsetup's {action}"
+            ))
+            .hint("Luxor creates no devices; `luxor decrypt` and `luxor encrypt` copy the data."));
         }
         if let Some(word) = &self.bad {
             return Err(self.error(format!(
-                "{word:?} is no option of cryptsetup's, or lacks its value"
+                "{word:?} is not an option of cryptsetup, or its value is missing"
             )));
         }
         match action {
@@ -374,15 +374,15 @@ impl Line {
             "luksErase" => Ours::new(self, "erase")
                 .confirmed(&["--batch-mode"])
                 .finish(1),
-            _ => Err(self.error("it has no counterpart here")),
+            _ => Err(self.error("Luxor has no counterpart of it")),
         }
     }
 
     fn open(&self) -> Result<Vec<OsString>> {
         if !self.has("test-passphrase") && !self.has("help") {
             return Err(self
-                .error("Luxor makes no devices; it tests a passphrase with --test-passphrase")
-                .hint("`luxor decrypt VOLUME FILE` gets at the data."));
+                .error("Luxor creates no devices; it tests a passphrase with --test-passphrase")
+                .hint("`luxor decrypt VOLUME FILE` decrypts the data."));
         }
         let mut ours = Ours::new(self, "key test")
             .same(KEY)
@@ -414,7 +414,7 @@ impl Line {
             && cipher != "aes-xts-plain64"
         {
             return Err(self.error(format!(
-                "--cipher is {cipher:?}, and Luxor makes aes-xts-plain64 only"
+                "--cipher is {cipher:?}, and Luxor creates only aes-xts-plain64"
             )));
         }
         let ours = Ours::new(self, "format")
@@ -453,7 +453,7 @@ impl Line {
             let number = ours.operands.remove(1);
             ours.push("--key-slot", &number);
         } else if !self.has("help") {
-            return Err(self.error("it needs a volume and the number of a keyslot"));
+            return Err(self.error("it needs a volume and a keyslot number"));
         }
         // A key that is given has to open another keyslot, batch mode or not. What is not
         // there is not missed in batch mode.
@@ -484,7 +484,7 @@ impl Line {
                 ours
             }
             Some("remove") => Ours::new(self, "token remove"),
-            _ => return Err(self.error("it is add, import, export or remove")),
+            _ => return Err(self.error("the action must be add, import, export or remove")),
         };
         let mut ours = match what {
             Some("add" | "import") => ours.same(&["key-slot", "token-replace"]),
@@ -612,7 +612,7 @@ impl<'a> Ours<'a> {
             Some(Some("luks1" | "luks2")) => Ok(self.renamed("type", "--require-type")),
             Some(other) => Err(self
                 .line
-                .error(format!("--type is {other:?}: it is no LUKS"))),
+                .error(format!("--type is {other:?}, which is not a LUKS type"))),
         }
     }
 
@@ -626,7 +626,7 @@ impl<'a> Ours<'a> {
     fn hash(self) -> Result<Self> {
         match self.line.value("hash") {
             Some(hash) if hash != "sha256" => Err(self.line.error(format!(
-                "--hash is {hash:?}, and Luxor makes keyslots with sha256"
+                "--hash is {hash:?}, and Luxor creates keyslots with sha256"
             ))),
             _ => Ok(self.ignored(&["hash"])),
         }
@@ -643,14 +643,13 @@ impl<'a> Ours<'a> {
             return Ok(command.chain(["--help".into()]).collect());
         }
         if let Some(other) = line.options.keys().find(|name| !self.done.contains(name)) {
-            return Err(line.error(format!("Luxor has nothing like --{other} for it")));
+            return Err(line.error(format!("Luxor has no counterpart of --{other} for it")));
         }
         match self.operands.len() {
             found if found < operands => Err(line.error("it needs a volume")),
-            found if found > operands => Err(line.error(format!(
-                "{:?} is one argument too many",
-                self.operands[operands]
-            ))),
+            found if found > operands => {
+                Err(line.error(format!("unexpected argument {:?}", self.operands[operands])))
+            }
             _ => {
                 // Whatever they begin with, they are no options.
                 self.words.push("--".into());

@@ -11,9 +11,11 @@ use luxor_files::{
     locks::{Access, LockError},
     path_name,
 };
-use luxor_luks::{ReadError, VolumeReadError};
+use luxor_luks::{ConvertError, HeaderRepairError, ReadError, VolumeReadError};
 
 pub(crate) use luxor::{Error, ErrorClass, Result};
+
+const BACKUP_HELPS: &str = "A backup of the header would help: luxor header restore.";
 
 /// The exit code after a signal.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -55,8 +57,8 @@ fn message(error: &Error) -> Option<String> {
     Some(match error {
         OutputError::Exists { .. } => format!("{error} (--force replaces it)"),
         OutputError::OneOfTwo { path } => format!(
-            "{} exists already, and a volume and its --header are not replaced together: remove \
-             it, or name another file",
+            "{} exists already, and Luxor does not replace a volume and its --header together: \
+             remove it, or name another file",
             path_name(path)
         ),
         OutputError::Foreign { .. } => format!("{error}; --force writes to it"),
@@ -75,12 +77,11 @@ fn hint(error: &Error) -> Option<String> {
                 "Detach one of the two first: losetup --detach {device}."
             )),
             LockError::Held(_) => Some(
-                "Run the command again when that program has ended; lslocks shows it.".to_owned(),
+                "Run the command again when that program has ended; lslocks lists it.".to_owned(),
             ),
             LockError::Missing { .. } => Some(
-                "Without the lock, two changes at the same time can lose keys. Run the \
-                 command as root, or with --disable-locks when no other program changes \
-                 the volume."
+                "Without the lock, two changes at the same time can lose keys. Run the command as \
+                 root, or add --disable-locks if no other program changes the volume."
                     .to_owned(),
             ),
             _ => None,
@@ -88,38 +89,59 @@ fn hint(error: &Error) -> Option<String> {
     }
     if let Some(error) = source.downcast_ref() {
         return match error {
+            VolumeError::BackupDoesNotFit { .. } => {
+                Some("--force restores it nevertheless; the data may then be lost.".to_owned())
+            }
             VolumeError::DetachedHeader { .. } => {
-                Some("Name that file as the volume, and this one with --header.".to_owned())
+                Some("Name that file as the volume, and this one as --header.".to_owned())
             }
             VolumeError::Unreadable {
                 source: VolumeReadError::Luks2(ReadError::Damaged { .. }),
                 ..
-            } => Some("A backup of the header would help: luxor header restore.".to_owned()),
+            } => Some(BACKUP_HELPS.to_owned()),
+            VolumeError::KeyslotInUse { .. } => Some(
+                "Name another keyslot with --new-key-slot, or use `luxor key change`.".to_owned(),
+            ),
+            VolumeError::LastKeyslot { .. } => {
+                Some("To remove it nevertheless, add --last.".to_owned())
+            }
             VolumeError::DoesNotFit { .. } => {
-                Some("Use --type luks2, which keeps every length.".to_owned())
+                Some("Use --type luks2, which can store any length.".to_owned())
             }
             VolumeError::Reencrypting { .. } => Some(
                 "Use --read-only, or let cryptsetup finish it: cryptsetup reencrypt.".to_owned(),
             ),
             VolumeError::UnknownLength { .. } => {
-                Some("Write to a file, or put the header apart: --header FILE.".to_owned())
+                Some("Write to a file, or use a detached header: --header FILE.".to_owned())
             }
-            VolumeError::UnknownSize { .. } => Some("To make a new file: --size SIZE.".to_owned()),
+            VolumeError::UnknownSize { .. } => {
+                Some("To create a new file, add --size SIZE.".to_owned())
+            }
             VolumeError::Disk { direct: true, .. } => {
                 Some("It may work without --direct.".to_owned())
             }
             _ => None,
         };
     }
+    if let Some(error) = source.downcast_ref() {
+        return match error {
+            ConvertError::Loses { .. } => Some("--force drops it.".to_owned()),
+            ConvertError::Damaged => Some("Run luxor header repair.".to_owned()),
+            _ => None,
+        };
+    }
+    if let Some(error) = source.downcast_ref::<HeaderRepairError>() {
+        return error.wants_backup().then(|| BACKUP_HELPS.to_owned());
+    }
     if source.is::<SelectError>() {
-        return Some("`luxor engines` lists what there is.".to_owned());
+        return Some("`luxor engines` lists the engines.".to_owned());
     }
     match source.downcast_ref()? {
         DataFileError::InUse { .. }
         | DataFileError::Locked {
             access: Access::Write,
             ..
-        } => Some("With --read-only it can be used beside other readers.".to_owned()),
+        } => Some("With --read-only, several programs can use it at the same time.".to_owned()),
         DataFileError::Open {
             access: Access::Write,
             source,

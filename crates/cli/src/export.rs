@@ -32,7 +32,7 @@ pub(crate) fn open(args: &ExportArgs, context: &Context) -> Result<Export> {
 fn open_luks(kind: AnyLuks, args: &ExportArgs, context: &Context) -> Result<Export> {
     if let Some(option) = args.plain.given() {
         return Err(Error::failure(format!(
-            "{option} is for --type plain: of a LUKS volume the header says it"
+            "{option} is only for --type plain: a LUKS volume has this value in its header"
         )));
     }
     let options = options(args);
@@ -42,7 +42,7 @@ fn open_luks(kind: AnyLuks, args: &ExportArgs, context: &Context) -> Result<Expo
     let version = volume.header.version();
     if kind.version().is_some_and(|kind| kind != version) {
         return Err(Error::failure(format!(
-            "{} is not what --type says: it is a {version} volume",
+            "{} does not match --type: it is a {version} volume",
             volume.name()
         )));
     }
@@ -101,7 +101,7 @@ fn check_no_header(args: &ExportArgs, context: &Context) -> Result<()> {
     match given.into_iter().find(|(_, given)| *given) {
         None => Ok(()),
         Some((option, _)) => Err(Error::failure(format!(
-            "{option} has no meaning for --type plain: there is no header"
+            "{option} cannot be used with --type plain: there is no header"
         ))),
     }
 }

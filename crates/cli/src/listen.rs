@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sockets that clients come to: a Unix socket of this user's, TCP addresses, or what
 //! systemd hands over.
+//!
+//! The mode of a Unix socket is set before the socket has a name: Linux gives the file the mode of
+//! the socket that is bound. A umask would apply to the whole process.
 
 mod inherited;
 
@@ -171,10 +174,10 @@ fn address(path: &Path) -> Result<UnixAddr> {
     }
     UnixAddr::new(path).map_err(|errno| match errno {
         Errno::ENAMETOOLONG => Error::failure(format!(
-            "{} is too long for a socket's name: the system takes 107 bytes",
+            "{} is too long for the name of a socket: the limit is 107 bytes",
             path_name(path)
         ))
-        .hint("A name relative to the current folder can be shorter."),
+        .hint("A path relative to the current folder may be shorter."),
         errno => cannot(path, &errno.into()),
     })
 }
@@ -188,7 +191,7 @@ fn stale(path: &Path) -> Result<Option<Metadata>> {
     if !metadata.file_type().is_socket() {
         return Err(Error::new(
             ErrorClass::Busy,
-            format!("{} exists and is no socket", path_name(path)),
+            format!("{} exists and is not a socket", path_name(path)),
         ));
     }
     let failed = |errno: Errno| cannot(path, &errno.into());
@@ -200,9 +203,9 @@ fn stale(path: &Path) -> Result<Option<Metadata>> {
         Err(errno @ (Errno::EACCES | Errno::EPERM)) => Err(failed(errno)),
         _ => Err(Error::new(
             ErrorClass::Busy,
-            format!("another program listens at {}", path_name(path)),
+            format!("another program listens on {}", path_name(path)),
         )
-        .hint("Stop it, or take another path.")),
+        .hint("Stop that program, or use another path.")),
     }
 }
 
@@ -226,7 +229,7 @@ pub(crate) fn listen_tcp(text: &str) -> Result<Vec<TcpListener>> {
     let mut listeners = Vec::new();
     for address in found {
         let listener = TcpListener::bind(address).map_err(|error| {
-            let what = format!("cannot listen at {address}");
+            let what = format!("cannot listen on {address}");
             match error.kind() {
                 io::ErrorKind::AddrInUse => {
                     Error::new(ErrorClass::Busy, format!("{what}: another program does"))
@@ -254,7 +257,7 @@ fn addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
     found.sort_unstable();
     found.dedup();
     if found.is_empty() {
-        Err(io::Error::other("the name stands for none"))
+        Err(io::Error::other("the name has no address"))
     } else {
         Ok(found)
     }
@@ -350,7 +353,7 @@ mod tests {
             SocketFile::check(&path).unwrap_err(),
             SocketFile::listen(&path).unwrap_err(),
         ] {
-            assert!(error.to_string().contains("is no socket"), "{error}");
+            assert!(error.to_string().contains("is not a socket"), "{error}");
             assert_eq!(error.class(), ErrorClass::Busy);
         }
         assert_eq!(fs::read(&path).unwrap(), b"photos");

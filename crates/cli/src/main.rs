@@ -8,7 +8,6 @@ mod args;
 mod commands;
 mod confirm;
 mod console;
-mod contents;
 mod context;
 mod cryptsetup;
 mod error;

@@ -6,7 +6,7 @@ use std::path::Path;
 use luxor::NewFiles;
 use luxor_engine::KeySize;
 use luxor_files::Needed;
-use luxor_luks::{NewVolumeOptions, Uuid};
+use luxor_luks::{Label, NewVolumeOptions, Uuid};
 use luxor_sector::SectorSize;
 
 use crate::{
@@ -21,7 +21,6 @@ use crate::{
 /// Values that cannot be, and what the version does not have.
 pub(crate) fn options(args: &NewVolumeArgs) -> Result<NewVolumeOptions> {
     let version = args.volume_type.version();
-    let label = args.label.as_ref().map(|label| label.parse());
     let sector_size = args.sector_size.map(SectorSize::try_from);
     let options = NewVolumeOptions {
         sector_size: sector_size
@@ -30,10 +29,8 @@ pub(crate) fn options(args: &NewVolumeArgs) -> Result<NewVolumeOptions> {
         key_size: key_size(args)?,
         hash: args.hash,
         pbkdf: args.pbkdf.options(version.default_pbkdf())?,
-        label: label
-            .transpose()
-            .map_err(|error| Error::failure(format!("--label: {error}")))?,
-        uuid: uuid(args)?,
+        label: label("--label", args.label.as_deref())?,
+        uuid: uuid(args.uuid.as_deref())?,
         ..NewVolumeOptions::new(version)
     };
     options
@@ -52,14 +49,27 @@ fn key_size(args: &NewVolumeArgs) -> Result<KeySize> {
     }
 }
 
-fn uuid(args: &NewVolumeArgs) -> Result<Option<Uuid>> {
-    let Some(text) = &args.uuid else {
+/// The label that `option` gives, if it is given.
+///
+/// # Errors
+/// When it is too long.
+pub(crate) fn label(option: &str, text: Option<&str>) -> Result<Option<Label>> {
+    let wrong = |error| Error::failure(format!("{option}: {error}"));
+    text.map(|text| text.parse().map_err(wrong)).transpose()
+}
+
+/// The UUID that `--uuid` gives, if it is given.
+///
+/// # Errors
+/// When it is none.
+pub(crate) fn uuid(text: Option<&str>) -> Result<Option<Uuid>> {
+    let Some(text) = text else {
         return Ok(None);
     };
     // The parser's own words are about its insides.
     text.parse().map(Some).map_err(|_| {
         Error::failure(format!(
-            "--uuid: {text:?} is no UUID (32 hexadecimal digits: 8-4-4-4-12)"
+            "--uuid: {text:?} is not a UUID (32 hexadecimal digits: 8-4-4-4-12)"
         ))
     })
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A file with the number of a process that serves something.
+//!
+//! The process locks its file, which distinguishes it from a file that a crash left behind and whose
+//! number another process may have by now.
 
 use std::{
     fs::{self, File, Metadata, OpenOptions},
@@ -144,7 +147,7 @@ fn check_stale(file: &File, path: &Path) -> Result<()> {
     if !is_file || !is_number {
         return Err(Error::new(
             ErrorClass::Busy,
-            format!("{} exists and is no pid file", path_name(path)),
+            format!("{} exists and is not a pid file", path_name(path)),
         ));
     }
     let mut question = whole_file(libc::F_WRLCK);
@@ -153,7 +156,7 @@ fn check_stale(file: &File, path: &Path) -> Result<()> {
         Ok(_) if i32::from(question.l_type) != libc::F_UNLCK => Err(Error::new(
             ErrorClass::Busy,
             format!(
-                "{} belongs to a process that is running: {}",
+                "{} belongs to a running process: {}",
                 path_name(path),
                 String::from_utf8_lossy(number)
             ),
@@ -261,7 +264,7 @@ mod tests {
             let errors = [PidFile::check(&path), PidFile::create(&path).map(drop)];
             for error in errors {
                 let error = error.unwrap_err();
-                assert!(error.to_string().contains("no pid file"), "{error}");
+                assert!(error.to_string().contains("not a pid file"), "{error}");
                 assert_eq!(error.class(), ErrorClass::Busy);
             }
             assert_eq!(fs::read_to_string(&path).unwrap(), content);

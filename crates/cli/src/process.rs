@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The process itself: no traces of secrets outside its memory, and an end that
 //! leaves nothing half-done when a signal comes.
+//!
+//! A thread of its own waits for signals and ends the process, wherever the other threads are:
+//! Argon2 and a read from a pipe cannot be interrupted. While a volume is served, the first signal
+//! asks the server to stop and the second ends the process. Output files have no name until they
+//! are complete, so nothing is left behind; the few files that do have a name are registered with
+//! `temporary`. All signals that end a program are handled in this way, except those of faults.
 
 use std::{
     fs::{self, File},
@@ -242,6 +248,14 @@ static LINE_OPEN: Mutex<bool> = Mutex::new(false);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The controlling terminal.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn terminal() -> io::Result<File> {
+    File::options().read(true).write(true).open("/dev/tty")
 }
 
 /// Says that the cursor stands behind a prompt or a progress bar.

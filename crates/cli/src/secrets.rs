@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where secrets come from: a key file, the terminal, or standard input.
+//!
+//! The prompt is our own because the crates for it return a `String` on the heap. Here the bytes go
+//! directly into locked memory.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, IsTerminal, Read, Write},
     path::{Path, PathBuf},
 };
@@ -14,7 +17,7 @@ use crate::{
     console::{Console, say},
     context::Context,
     error::{Error, Result},
-    process::{self, EchoOff, OpenLine},
+    process::{self, EchoOff, OpenLine, terminal},
 };
 
 /// Bytes of a key file at most, as cryptsetup has it: 8 MiB.
@@ -106,7 +109,7 @@ impl SecretSource {
         }
         if context.options.keyfile_size.is_some() {
             return Err(Error::failure(
-                "--keyfile-size has no meaning for --type plain: --key-size says how much is read",
+                "--keyfile-size cannot be used with --type plain: --key-size sets how much is read",
             ));
         }
         let options = KeyFileOptions {
@@ -174,7 +177,7 @@ impl SecretSource {
             })
         } else if options.offset != 0 || options.size.is_some() {
             return Err(Error::failure(format!(
-                "{offset_name} and {size_name} have no meaning without {file_name}"
+                "{offset_name} and {size_name} need {file_name}"
             )));
         } else if let Some(data) = data_on_stdin {
             SecretFrom::Prompt(terminal().map_err(|error| {
@@ -196,10 +199,17 @@ impl SecretSource {
         Ok(Self { from })
     }
 
-    /// Whether the secret is in a file, so that nobody has to be asked for it.
-    #[must_use]
-    pub(crate) fn is_key_file(&self) -> bool {
-        matches!(self.from, SecretFrom::KeyFile(_))
+    /// The same, with a key file read already, for a volume that gets it: one that cannot be read
+    /// is told before anybody types and waits.
+    ///
+    /// # Errors
+    /// Those of [`SecretSource::new_one`].
+    pub(crate) fn read_ahead(self, volume: &Path) -> Result<Self> {
+        if !matches!(self.from, SecretFrom::KeyFile(_)) {
+            return Ok(self);
+        }
+        let from = SecretFrom::Known(self.new_one(volume)?);
+        Ok(Self { from })
     }
 
     /// How often it makes sense to call [`SecretSource::existing`]: `tries` times when
@@ -256,7 +266,7 @@ impl SecretSource {
                 let secret = file.read()?;
                 if secret.is_empty() {
                     return Err(Error::failure(format!(
-                        "the key file {} is empty, which is no protection",
+                        "the key file {} is empty, which protects nothing",
                         shown(&file.path)
                     )));
                 }
@@ -275,7 +285,7 @@ impl SecretSource {
     }
 }
 
-const EMPTY: &str = "the passphrase is empty, which is no protection";
+const EMPTY: &str = "the passphrase is empty, which protects nothing";
 
 impl KeyFile {
     /// Its bytes, at most [`KEY_FILE_MAX`].
@@ -327,7 +337,7 @@ impl KeyFile {
                         "the key file {} is longer than {KEY_FILE_MAX} bytes (8 MiB)",
                         shown(path)
                     ))
-                    .hint(format!("Use a part of it: {size_name} BYTES."))
+                    .hint(format!("To use a part of it, add {size_name} BYTES."))
                 }),
         }
     }
@@ -358,8 +368,10 @@ fn stdin_line() -> Result<Option<SecretBytes>> {
 }
 
 fn no_line() -> Error {
-    Error::failure("standard input is empty, or at its end: there is no passphrase")
-        .hint("Give the secret as a line of it, with --key-file FILE, or on a terminal.")
+    Error::failure("standard input has no line for the passphrase").hint(
+        "Give the passphrase as a line of standard input, with --key-file FILE, or on a \
+             terminal.",
+    )
 }
 
 /// Asks for a new passphrase until it was typed twice alike.
@@ -369,7 +381,7 @@ fn new_typed(tty: &File, volume: &Path) -> Result<SecretBytes> {
         let problem = if first.is_empty() {
             EMPTY
         } else if prompt(tty, "The same once more: ")?.expose() != first.expose() {
-            "the two passphrases are not the same"
+            "the two passphrases differ"
         } else {
             return Ok(first);
         };
@@ -478,11 +490,6 @@ fn skip(input: &mut impl Read, count: u64) -> io::Result<u64> {
 
 fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
-}
-
-/// The controlling terminal.
-fn terminal() -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).open("/dev/tty")
 }
 
 fn shown(path: &Path) -> String {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Opening a volume as the command line says.
 
-use std::{cell::Cell, path::Path};
+use std::{cell::Cell, error::Error as _, path::Path};
 
 use luxor::{Secrets, Volume};
 use luxor_engine::{Backend, SecretBytes};
 use luxor_files::{Input, Role};
-use luxor_luks::{UnlockError, UnlockOptions, Unlocked};
+use luxor_luks::{UnlockOptions, Unlocked};
 
 use crate::{
     args::{LimitArgs, UnlockArgs},
     console::say,
     context::Context,
-    error::Result,
+    error::{Error, Result},
     secrets::SecretSource,
 };
 
@@ -129,10 +129,12 @@ impl Secrets for Asking<'_> {
         self.source.existing(volume)
     }
 
-    fn ask_again(&self, wrong: &UnlockError) -> bool {
+    fn ask_again(&self, wrong: &Error) -> bool {
         if self.attempts.get() == 0 {
             return false;
         }
+        // Without the volume's name, which the prompt has.
+        let wrong = wrong.source().unwrap_or(wrong);
         say(&format!("luxor: {wrong}"));
         true
     }

@@ -55,7 +55,7 @@ impl Findings {
         }
         for name in description.config.unknown_requirements() {
             self.good.push(format!(
-                "requirement {}: unknown to this version, which shows the metadata and no more",
+                "requirement {}: not supported by this version, which can only show the metadata",
                 Escaped(name)
             ));
         }
@@ -89,7 +89,13 @@ impl Findings {
             }
             // The length of a pipe is known at its end.
             Ok(None) => {}
-            Err(error) => self.damage.push(error.message().to_owned()),
+            Err(error) => {
+                // Findings are about this volume. Data in another file keep their name.
+                let message = error.message();
+                let name = format!("{}: ", volume.name());
+                let damage = message.strip_prefix(&name).unwrap_or(message);
+                self.damage.push(damage.to_owned());
+            }
         }
     }
 }

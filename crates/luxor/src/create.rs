@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! New volumes: of a file that is encrypted, or empty.
+//!
+//! On a block device `encrypt`, and `format` with a size, make a segment of fixed size. Otherwise the
+//! segment is `dynamic`, as cryptsetup makes it: the exact length of a file could not be checked
+//! against the length of the device.
 
 use std::{fs, io, os::unix::fs::FileTypeExt, path::Path};
 
@@ -274,14 +278,14 @@ fn data_end(plaintext_len: u64, options: &NewVolumeOptions) -> Result<u64> {
     let sector = options.sector_size().bytes() as u64;
     if plaintext_len == 0 || !plaintext_len.is_multiple_of(sector) {
         return Err(Error::failure(format!(
-            "the volume would hold {plaintext_len} bytes, which is no multiple of the sector size \
-             ({sector}), or none"
+            "the volume would hold {plaintext_len} bytes: that must be a multiple of the sector \
+             size ({sector}), and not 0"
         )));
     }
     options
         .data_end(plaintext_len)
         .filter(|&end| i64::try_from(end).is_ok())
-        .ok_or_else(|| Error::failure(format!("{plaintext_len} bytes are too many")))
+        .ok_or_else(|| Error::failure(format!("a volume cannot hold {plaintext_len} bytes")))
 }
 
 /// The length of the file or device that exists.

@@ -2,7 +2,7 @@
 //! The plaintext of a volume as a file.
 
 use luxor_engine::{Direction, LoadedKey, Mode};
-use luxor_files::{Output, path_name};
+use luxor_files::{Input, Output, path_name};
 use luxor_luks::UnlockOptions;
 use luxor_sector::{
     Geometry,
@@ -11,8 +11,10 @@ use luxor_sector::{
 use luxor_volume::Plaintext;
 
 use crate::{
-    Context, Engine, Error, Progress, Result, Secrets, Volume, export::warn_of_linear,
-    output::copy_error, volume::Place,
+    Context, Engine, Error, Result, Secrets, Volume,
+    export::warn_of_linear,
+    output::{copy_error, no_storage},
+    volume::Place,
 };
 
 /// Decrypts `volume` into `output`. A secret is asked for when nothing else is wrong with the
@@ -38,22 +40,48 @@ pub fn decrypt(
     let plaintext = payload.plaintext(unlocked);
     // Somebody may have typed for hours.
     payload.check_unchanged()?;
-    output.begin(0, plaintext_len)?;
-    let progress = context.events.bytes("Decrypting", path, plaintext_len);
     let mut copy = DataCopy {
         context,
         engine: &engine,
         plaintext: &plaintext,
         name: &name,
         output: &mut output,
-        progress: &*progress,
     };
-    copy.run(&mut payload.place)?;
-    drop(progress);
+    copy.run(&mut payload.place, path, plaintext_len)?;
     payload.check_unchanged()?;
     output.finish()?;
     warn_of_linear(&name, &plaintext, context);
     Ok(())
+}
+
+/// Decrypts an unlocked volume, in whatever format, whose data are in `input`, into `output`.
+///
+/// # Errors
+/// When `input` is neither a file nor a block device or does not have all of the data, and when
+/// the engine or the output is not usable. Nothing is left of the output then.
+pub fn decrypt_plaintext(
+    input: Input,
+    plaintext: &Plaintext,
+    mut output: Output,
+    context: &Context,
+) -> Result<()> {
+    if input.as_storage().is_none() {
+        return Err(no_storage(&input));
+    }
+    let mut ciphers = plaintext.extents.iter().filter_map(|extent| extent.cipher);
+    let mode = ciphers.next().map(|cipher| cipher.encryption.mode());
+    let engine = Engine::select(context, mode.unwrap_or(Mode::Xts))?;
+    let (name, path) = (input.name(), path_name(input.path()));
+    let len = plaintext.parts().iter().map(|(_, len)| len).sum();
+    let mut copy = DataCopy {
+        context,
+        engine: &engine,
+        plaintext,
+        name: &name,
+        output: &mut output,
+    };
+    copy.run(&mut Place::At(input), path, Some(len))?;
+    Ok(output.finish()?)
 }
 
 /// A copy of the plaintext of the volume called `name`.
@@ -63,14 +91,16 @@ struct DataCopy<'a> {
     plaintext: &'a Plaintext,
     name: &'a str,
     output: &'a mut Output,
-    progress: &'a dyn Progress,
 }
 
 impl DataCopy<'_> {
-    fn run(&mut self, place: &mut Place) -> Result<()> {
+    /// Copies `total` bytes from `place`, which is called `path` where progress is shown.
+    fn run(&mut self, place: &mut Place, path: String, total: Option<u64>) -> Result<()> {
+        self.output.begin(0, total)?;
+        let shown = self.context.events.bytes("Decrypting", path, total);
         let mut written = 0;
         for (extent, len) in self.plaintext.parts() {
-            let progress = |done| self.progress.at(written + done);
+            let progress = |done| shown.at(written + done);
             let copied = match extent.cipher {
                 Some(cipher) => {
                     let key = self.engine.load_part_key(self.plaintext, cipher)?;

@@ -237,11 +237,13 @@ fn with_device(
         let found = device.info().device;
         if found != calibrated {
             stays(format!(
-                "the engine {name} is not {calibrated} any more, but {found}"
+                "the engine {name} is no longer {calibrated}, but {found}"
             ));
             return None;
         }
-        note(&format!("engine {name} begins with long calls"));
+        note(&format!(
+            "engine {name} is used from the first long call on"
+        ));
         carrying_on(device, Mode::Xts, warn.clone()).ok()
     };
     Arc::new(Choice::new(cpu, from, shown, open))
@@ -375,7 +377,7 @@ mod tests {
     #[test]
     fn a_device_that_wins_gets_the_long_calls_until_it_fails() {
         let (notes, warnings) = noted_with(&calibration(THERE, Some(4096)), true);
-        assert_eq!(notes, ["engine cuda begins with long calls"]);
+        assert_eq!(notes, ["engine cuda is used from the first long call on"]);
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(
             warnings[0].starts_with("the engine cuda failed: unplugged; "),
@@ -387,7 +389,7 @@ mod tests {
     fn a_device_that_is_another_or_gone_is_noted_once() {
         let (notes, warnings) = noted_with(&calibration("a better one", Some(4096)), true);
         let other = format!(
-            "the engine cuda is not a better one any more, but {THERE}; all calls stay on the CPU"
+            "the engine cuda is no longer a better one, but {THERE}; all calls stay on the CPU"
         );
         assert_eq!(notes, [other]);
         assert_eq!(warnings.len(), 0);

@@ -5,8 +5,7 @@ use std::{error, fmt, io};
 
 use luxor_engine::{BackendError, CryptError, SelectError};
 use luxor_files::{DataFileError, FileErrorClass, InputError, NotLocked, OutputError, io_words};
-
-use luxor_luks::NewVolumeError;
+use luxor_luks::{NewKeyslotError, NewVolumeError};
 
 use crate::VolumeError;
 
@@ -24,6 +23,17 @@ pub enum ErrorClass {
     Missing,
     /// The output exists, or something is locked, mounted or in use.
     Busy,
+}
+
+impl ErrorClass {
+    /// Of a failure for which more memory would help, or not.
+    pub(crate) fn of_memory(is_out_of_memory: bool) -> Self {
+        if is_out_of_memory {
+            Self::OutOfMemory
+        } else {
+            Self::Failure
+        }
+    }
 }
 
 impl From<FileErrorClass> for ErrorClass {
@@ -74,10 +84,14 @@ impl Error {
 
     /// A failure that says what `source` says.
     fn of(class: ErrorClass, source: impl error::Error + Send + Sync + 'static) -> Self {
-        let source_message = source.to_string();
+        Self::new(class, source.to_string()).caused_by(source)
+    }
+
+    /// As it is, with the typed error behind it.
+    pub(crate) fn caused_by(self, source: impl error::Error + Send + Sync + 'static) -> Self {
         Self {
             source: Some(Box::new(source)),
-            ..Self::new(class, source_message)
+            ..self
         }
     }
 
@@ -161,12 +175,13 @@ impl From<VolumeError> for Error {
 
 impl From<NewVolumeError> for Error {
     fn from(error: NewVolumeError) -> Self {
-        let class = if error.is_out_of_memory() {
-            ErrorClass::OutOfMemory
-        } else {
-            ErrorClass::Failure
-        };
-        Self::of(class, error)
+        Self::of(ErrorClass::of_memory(error.is_out_of_memory()), error)
+    }
+}
+
+impl From<NewKeyslotError> for Error {
+    fn from(error: NewKeyslotError) -> Self {
+        Self::of(ErrorClass::of_memory(error.is_out_of_memory()), error)
     }
 }
 

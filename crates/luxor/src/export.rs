@@ -193,7 +193,7 @@ pub(crate) fn warn_of_linear(name: &str, plaintext: &Plaintext, context: &Contex
     if linear > 0 {
         context.events.warning(&format!(
             "{name}: {linear} bytes of the data are not encrypted, because a re-encryption is \
-             under way: whoever can write there can have changed them"
+             under way: anyone with write access could have changed them"
         ));
     }
 }

@@ -10,10 +10,15 @@
 //! | make an empty volume | [`format`](fn@format) |
 //! | open a volume, unlock it, and find its data | [`Volume`], [`Secrets`] |
 //! | give out its plaintext as a disk | [`Export`] |
-//! | the same of data that have no header | [`PlainVolume`], [`Export::open_plain`] |
-//! | know whether it is whole | [`Volume::check`] |
-//! | change its metadata under its locks | [`Volume::change`] |
+//! | read, write and seek in it | [`DiskStream`](luxor_sector::DiskStream) on [`Export::disk`] |
+//! | the same of data that have no header | [`PlainVolume`], [`Export::open_plain`], [`decrypt_plaintext`] |
+//! | add, change or remove a passphrase or key | [`Volume::add_key`], [`Volume::change_key`], [`Volume::remove_key`] |
+//! | back up, restore or repair a header | [`back_up_header`], [`HeaderRestore`], [`repair_header`] |
+//! | know whether a volume is whole | [`Volume::check`] |
+//! | make it a volume of the other version of LUKS | [`Volume::convert`] |
+//! | change anything else in its metadata | [`Volume::change`] |
 //! | refuse volumes that are not as they must be | [`VolumePolicy`] |
+//! | encrypt with a bare mode | [`crypt_raw`] |
 //! | load keys into the best engine of this machine | [`Engine`] |
 //! | list the engines that there are | [`engines::registry`] |
 //! | keep or read how fast devices are beside this CPU | [`Calibration`] |
@@ -87,21 +92,29 @@ mod decrypt;
 pub mod engines;
 mod error;
 mod export;
+mod header;
+mod keys;
 mod output;
 mod plain;
 mod policy;
+mod raw;
 mod secrets;
 mod volume;
+mod volume_error;
 
 pub use check::Findings;
 pub use context::{Context, Events, NoEvents, Progress};
 pub use create::{NewFiles, encrypt, format};
-pub use decrypt::decrypt;
+pub use decrypt::{decrypt, decrypt_plaintext};
 pub use engines::{Calibration, Engine};
 pub use error::{Error, ErrorClass, Result};
 pub use export::{Export, ExportOptions};
+pub use header::{HeaderRestore, back_up_header, repair_header};
+pub use keys::KeyOptions;
 pub use output::create_output;
 pub use plain::PlainVolume;
 pub use policy::VolumePolicy;
+pub use raw::{RawOptions, crypt_raw};
 pub use secrets::Secrets;
-pub use volume::{Volume, VolumeError, begin_change, exclusive};
+pub use volume::Volume;
+pub use volume_error::VolumeError;

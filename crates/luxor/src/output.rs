@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use luxor_files::{Output, OutputOptions};
+use luxor_files::{Input, Output, OutputOptions};
 use luxor_sector::pipeline::PipelineError;
 
 use crate::{Context, Error, ErrorClass, Result};
@@ -25,10 +25,18 @@ pub fn create_output(
     let output = Output::create(path, &options)?;
     for what in output.contents() {
         let name = output.name();
-        let text = format!("{name} has {what}, which is overwritten");
+        let text = format!("{name} has {what}, which will be overwritten");
         context.events.warning(&text);
     }
     Ok(output)
+}
+
+/// What is wrong with an input that has to be read at any byte.
+pub(crate) fn no_storage(input: &Input) -> Error {
+    Error::failure(format!(
+        "{} is neither a file nor a block device",
+        input.name()
+    ))
 }
 
 /// What went wrong on the way from `input` to `output`, which are names for messages.

@@ -78,11 +78,11 @@ impl PlainVolume {
         for (option, units) in counts {
             if !units.is_multiple_of(self.sector_size.units()) {
                 return Err(Error::failure(format!(
-                    "{option} {units} is no whole number of sectors of {} bytes",
+                    "{option} {units} is not a whole number of sectors of {} bytes",
                     self.sector_size
                 ))
                 .hint(format!(
-                    "It counts units of 512 bytes: give a multiple of {}.",
+                    "The unit is 512 bytes: give a multiple of {}.",
                     self.sector_size.units()
                 )));
             }
@@ -90,7 +90,7 @@ impl PlainVolume {
         for (option, units) in &counts[1..] {
             let bytes = units.checked_mul(UNIT);
             if bytes.is_none_or(|bytes| i64::try_from(bytes).is_err()) {
-                let message = format!("{option} {units}: no file has 8 EiB");
+                let message = format!("{option} {units} is more than 8 EiB");
                 return Err(Error::failure(message));
             }
         }
@@ -103,35 +103,40 @@ impl PlainVolume {
         self.key_bits as usize / 8
     }
 
-    /// All of the plaintext, in a storage of `storage_len` bytes that is called `name`. The
-    /// values have been checked.
-    pub(crate) fn extent(&self, storage_len: u64, name: &str) -> Result<Extent> {
+    /// All of the plaintext, in a storage of `storage_len` bytes that is called `name` in
+    /// messages.
+    ///
+    /// # Errors
+    /// Those of [`PlainVolume::check`], and when the data would not be in the storage.
+    pub fn extent(&self, storage_len: u64, name: &str) -> Result<Extent> {
+        self.check()?;
         let offset = self.offset * UNIT;
         let there = storage_len.saturating_sub(offset);
         let sector = self.sector_size.bytes() as u64;
         let whole = there - there % sector;
-        let len = match self.size.map(|units| units * UNIT) {
-            Some(size) if size <= there => size,
-            Some(size) => {
-                return Err(Error::failure(format!(
-                    "{name} has {storage_len} bytes, and --offset and --size need {}",
-                    u128::from(offset) + u128::from(size)
-                )));
-            }
-            None if whole == 0 => {
-                return Err(Error::failure(format!(
-                    "{name} has {storage_len} bytes, and the data would begin at byte {offset}"
-                )));
-            }
-            None if whole < there => {
-                return Err(Error::failure(format!(
-                    "{name}: the data have {there} bytes, which is no whole number of sectors of \
-                     {sector} bytes"
+        let len =
+            match self.size.map(|units| units * UNIT) {
+                Some(size) if size <= there => size,
+                Some(size) => {
+                    return Err(Error::failure(format!(
+                        "{name} has {storage_len} bytes, and --offset and --size need {}",
+                        u128::from(offset) + u128::from(size)
+                    )));
+                }
+                None if whole == 0 => {
+                    return Err(Error::failure(format!(
+                        "{name} has {storage_len} bytes, and the data would begin at byte {offset}"
+                    )));
+                }
+                None if whole < there => {
+                    return Err(Error::failure(format!(
+                    "{name}: the data have {there} bytes, which is not a whole number of sectors \
+                     of {sector} bytes"
                 ))
-                .hint(format!("To leave the rest out: --size {}.", whole / UNIT)));
-            }
-            None => there,
-        };
+                .hint(format!("To leave the rest out, add --size {}.", whole / UNIT)));
+                }
+                None => there,
+            };
         let geometry = Geometry {
             sector_size: self.sector_size,
             iv_mode: self.encryption.iv_mode(),
@@ -150,8 +155,12 @@ impl PlainVolume {
         })
     }
 
-    /// The plaintext with its key, which is the secret itself.
-    pub(crate) fn plaintext(
+    /// The plaintext in `extent` with its key, which is the secret itself. There is no way to tell
+    /// whether it is the right one.
+    ///
+    /// # Errors
+    /// When the key has another length, and when its halves are equal without `allow_weak_key`.
+    pub fn plaintext(
         &self,
         extent: Extent,
         key: SecretBytes,

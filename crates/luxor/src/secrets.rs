@@ -4,9 +4,8 @@
 use std::path::Path;
 
 use luxor_engine::SecretBytes;
-use luxor_luks::UnlockError;
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// A prompt, a file, or a secret that is there already.
 pub trait Secrets {
@@ -16,8 +15,9 @@ pub trait Secrets {
     /// When there is none.
     fn secret(&self, volume: &Path) -> Result<SecretBytes>;
 
-    /// The last one opened no keyslot, as `wrong` says: whether another one may be asked for.
-    fn ask_again(&self, wrong: &UnlockError) -> bool;
+    /// The last one does not open the volume, as `wrong` says: whether another one may be asked
+    /// for.
+    fn ask_again(&self, wrong: &Error) -> bool;
 }
 
 /// The same for every volume.
@@ -26,7 +26,7 @@ impl Secrets for SecretBytes {
         Ok(self.clone())
     }
 
-    fn ask_again(&self, _: &UnlockError) -> bool {
+    fn ask_again(&self, _: &Error) -> bool {
         false
     }
 }

@@ -16,8 +16,8 @@ use luxor_files::{
     path_name,
 };
 use luxor_luks::{
-    ChangeError, LuksVersion, NotInLuks1, UnlockError, UnlockOptions, Unlocked, VolumeHeader,
-    VolumeReadError, check_file_length,
+    ChangeError, LuksVersion, UnlockError, UnlockOptions, Unlocked, VolumeHeader, VolumeReadError,
+    check_file_length,
 };
 use luxor_sector::{
     Storage,
@@ -25,7 +25,7 @@ use luxor_sector::{
 };
 use luxor_volume::{Extent, Plaintext};
 
-use crate::{Context, Error, ErrorClass, Result, Secrets};
+use crate::{Context, Error, ErrorClass, Result, Secrets, VolumeError};
 
 /// A volume whose metadata have been read.
 pub struct Volume {
@@ -191,18 +191,24 @@ impl Volume {
                     context.events.note(&text);
                     return Ok((unlocked, secret));
                 }
-                Err(error) if error.is_wrong_secret() && secrets.ask_again(&error) => {}
                 Err(error) => {
-                    let class = match () {
-                        () if error.is_wrong_secret() => ErrorClass::NoKey,
-                        () if matches!(error, UnlockError::NoKeyslots) => ErrorClass::NoKey,
-                        () if error.is_out_of_memory() => ErrorClass::OutOfMemory,
-                        () => ErrorClass::Failure,
-                    };
-                    return Err(Error::new(class, format!("{}: {error}", self.name())));
+                    let is_wrong = error.is_wrong_secret();
+                    let error = self.not_unlocked(error);
+                    if !is_wrong || !secrets.ask_again(&error) {
+                        return Err(error);
+                    }
                 }
             }
         }
+    }
+
+    fn not_unlocked(&self, error: UnlockError) -> Error {
+        let class = match () {
+            () if error.is_wrong_secret() => ErrorClass::NoKey,
+            () if matches!(error, UnlockError::NoKeyslots) => ErrorClass::NoKey,
+            () => ErrorClass::of_memory(error.is_out_of_memory()),
+        };
+        Error::new(class, format!("{}: {error}", self.name())).caused_by(error)
     }
 
     /// Changes the metadata, under the lock that keeps others from reading them
@@ -222,15 +228,23 @@ impl Volume {
             .map_err(|error| Error::failure(format!("{}: {error}", shown(&self.path))))
     }
 
-    /// The same for who looks at more than the metadata.
+    /// Makes it a volume of the other version of LUKS, in place and with no secret. With `force`
+    /// what LUKS1 does not have is lost. Nobody may use the volume meanwhile.
     ///
     /// # Errors
-    /// Those of the lock.
+    /// When it has what the other version does not have, when it is in use, and when it cannot be
+    /// locked or written.
     ///
     /// # Panics
     /// When the volume was not opened with [`Role::Change`].
-    pub fn begin_change(&self) -> Result<MetadataChange<'_>> {
-        begin_change(self.metadata.input(), self.disable_locks)
+    pub fn convert(self, force: bool) -> Result<()> {
+        let change = begin_change(self.metadata.input(), self.disable_locks)?;
+        let _exclusive = exclusive(&change)?;
+        let converted = self.header.convert(change.storage(), force);
+        converted.map_err(|error| {
+            let message = format!("{}: {error}", shown(&self.path));
+            Error::failure(message).caused_by(error)
+        })
     }
 
     /// Keeps cryptsetup from going on with a re-encryption, where there is one: without
@@ -258,7 +272,7 @@ impl Volume {
             Ok(lock) => Ok(Some(lock)),
             Err(LockError::Held(_)) => Err(Error::new(
                 ErrorClass::Busy,
-                format!("{}: cryptsetup is re-encrypting it just now", self.name()),
+                format!("{}: cryptsetup is re-encrypting it", self.name()),
             )),
             Err(source) => {
                 let path = self.path.clone();
@@ -382,7 +396,7 @@ impl Volume {
         let offset = extent.offset;
         let failed = |error| {
             Error::io(
-                format!("{name}: cannot go to the data at byte {offset}"),
+                format!("{name}: cannot seek to the data at byte {offset}"),
                 &error,
             )
         };
@@ -422,7 +436,7 @@ impl Volume {
 ///
 /// # Errors
 /// When a lock is missing, or another program has it for long.
-pub fn begin_change(input: &Input, disable_locks: bool) -> Result<MetadataChange<'_>> {
+pub(crate) fn begin_change(input: &Input, disable_locks: bool) -> Result<MetadataChange<'_>> {
     let change = MetadataChange::begin(input, |lock| match lock {
         Lock::Node => !disable_locks,
         Lock::Named => !disable_locks && !is_luks1(input.file()),
@@ -435,7 +449,7 @@ pub fn begin_change(input: &Input, disable_locks: bool) -> Result<MetadataChange
 ///
 /// # Errors
 /// When it is in use.
-pub fn exclusive(change: &MetadataChange<'_>) -> Result<File> {
+pub(crate) fn exclusive(change: &MetadataChange<'_>) -> Result<File> {
     let name = path_name(change.path());
     change.exclusive().map_err(|error| match error {
         Unusable::InUse(user) => Error::new(ErrorClass::Busy, format!("{name} is {user}")),
@@ -516,11 +530,11 @@ impl Payload {
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         let refuse = |what: &str| {
             let message = format!(
-                "{}: {what} while the data were read, which may be no more where they were, or \
-                 encrypted otherwise",
+                "{}: {what} while the data were being read, so the data may have been moved or \
+                 re-encrypted",
                 shown(&self.path)
             );
-            let hint = "Nobody may re-encrypt a volume or restore its header meanwhile. Try again.";
+            let hint = "Run the command again when no other program changes the volume.";
             Err(Error::failure(message).hint(hint))
         };
         let input = match (&self.again, &self.place) {
@@ -530,13 +544,13 @@ impl Payload {
         if let Some(input) = input {
             let _lock = lock_to_read(input)?;
             if !read_header(input, &self.path)?.has_same_data(&self.header) {
-                return refuse("the metadata were changed");
+                return refuse("the metadata changed");
             }
         }
         if let (Some(changed), Place::At(input)) = (self.changed, &self.place)
             && last_change(input) != Some(changed)
         {
-            return refuse("the data were written to");
+            return refuse("the data changed");
         }
         Ok(())
     }
@@ -561,74 +575,13 @@ fn unreadable(error: VolumeReadError, path: &Path) -> Error {
     .into()
 }
 
-/// Why a file is not opened as a volume.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum VolumeError {
-    /// The data are in another file.
-    #[error("{name} is a detached header: the data are in another file")]
-    DetachedHeader {
-        /// Of the header, for messages.
-        name: String,
-    },
-    /// It cannot keep the length of what it shall hold.
-    #[error("{message}")]
-    DoesNotFit {
-        /// What does not fit, in words.
-        message: String,
-        /// The limit of its format.
-        source: NotInLuks1,
-    },
-    /// The data are no disk.
-    #[error("{name}: {reason}")]
-    Disk {
-        /// Of the file or device, for messages.
-        name: String,
-        /// Why, in words.
-        reason: String,
-        /// Whether it was asked for past the page cache.
-        direct: bool,
-    },
-    /// A re-encryption was begun and has not ended, and the volume would be written.
-    #[error("{name}: a re-encryption is under way, and until it ends nothing can be written")]
-    Reencrypting {
-        /// Of the file or device with the data, for messages.
-        name: String,
-    },
-    /// The header has the length of the data, and is written before they have been read.
-    #[error(
-        "the length of {input} is not known, and belongs into the header, which comes first in \
-         {output}"
-    )]
-    UnknownLength {
-        /// What is encrypted, for messages.
-        input: String,
-        /// The volume, for messages.
-        output: String,
-    },
-    /// There is no file whose length an empty volume could have.
-    #[error("{name} does not exist")]
-    UnknownSize {
-        /// Of the file, for messages.
-        name: String,
-    },
-    /// It has no metadata, or none that are valid.
-    #[error("{name}: {source}")]
-    Unreadable {
-        /// Of the file, for messages.
-        name: String,
-        /// What is wrong with them.
-        source: VolumeReadError,
-    },
-}
-
 /// The one extent of a volume that comes through a pipe.
 fn stream_extent(header: &VolumeHeader, name: &str) -> Result<Extent> {
     header.stream_extent().ok_or_else(|| {
         Error::failure(format!(
-            "{name}: the volume's data lie in several parts, which cannot be read from a pipe"
+            "{name}: the data are in several parts, which cannot be read from a pipe"
         ))
-        .hint("Give a file or a device.")
+        .hint("Name a file or a block device.")
     })
 }
 

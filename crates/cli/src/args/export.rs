@@ -15,26 +15,26 @@ pub(crate) struct ExportArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
 
-    /// What it is: luks, luks1, luks2, or plain, which has no header
+    /// Format of the volume: luks, luks1, luks2 or plain (no header)
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t)]
     #[arg(hide_possible_values = true)]
     pub kind: ExportType,
 
-    /// Refuse writes; others may read the volume at the same time
+    /// Refuse writes; other programs may read the volume at the same time
     #[arg(long)]
     pub read_only: bool,
 
     /// Pass discards on to the file or device, as the volume's own flag allow-discards does
     ///
-    /// Who sees the encrypted file then sees where there are no data.
+    /// Anyone who can see the encrypted file can then see which parts are unused.
     #[arg(long)]
     pub allow_discards: bool,
 
-    /// Direct I/O: read and write past the system's page cache
+    /// Use direct I/O, which bypasses the system's page cache
     ///
-    /// For real disks whose clients have a cache of their own, as virtual machines do:
-    /// nothing is kept in memory twice, and of many requests the disk works on all at a
-    /// time. Slower for data that the page cache would have.
+    /// For physical disks and clients with a cache of their own, such as virtual machines:
+    /// memory holds nothing twice, and the disk works on many requests at a time. Slower for
+    /// data that the page cache would hold.
     #[arg(long)]
     pub direct: bool,
 
@@ -78,7 +78,7 @@ impl ExportType {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Plain volumes (--type plain)")]
 pub(crate) struct PlainArgs {
-    /// How the data are encrypted (default: aes-xts-plain64)
+    /// The cipher of the data (default: aes-xts-plain64)
     ///
     /// One of aes-xts-plain64, aes-xts-plain, aes-cbc-essiv:sha256, aes-cbc-plain64,
     /// aes-cbc-plain.
@@ -87,8 +87,8 @@ pub(crate) struct PlainArgs {
 
     /// The length of the key in bits (default: 256, as in cryptsetup)
     ///
-    /// So many bits of the key file are the key; what follows them is ignored. 256 bits
-    /// are AES-128 in XTS, which needs two keys, and AES-256 in CBC.
+    /// The first bits of the key file are the key, the rest is ignored. 256 bits are AES-128
+    /// in XTS, which needs two keys, and AES-256 in CBC.
     #[arg(long, value_name = "BITS")]
     pub key_size: Option<u32>,
 
@@ -96,11 +96,11 @@ pub(crate) struct PlainArgs {
     #[arg(long, value_name = "UNITS")]
     pub offset: Option<u64>,
 
-    /// What the IVs of the data begin at, in units of 512 bytes (default: 0)
+    /// The IV of the first sector, in units of 512 bytes (default: 0)
     #[arg(long, value_name = "UNITS")]
     pub skip: Option<u64>,
 
-    /// How long the data are, in units of 512 bytes (default: to the end of VOLUME)
+    /// The length of the data, in units of 512 bytes (default: to the end of VOLUME)
     #[arg(long, value_name = "UNITS")]
     pub size: Option<u64>,
 
@@ -108,7 +108,7 @@ pub(crate) struct PlainArgs {
     #[arg(long, value_name = "BYTES")]
     pub sector_size: Option<u32>,
 
-    /// IVs count sectors of --sector-size, not units of 512 bytes
+    /// Count IVs in sectors of --sector-size, not in units of 512 bytes
     #[arg(long)]
     pub iv_large_sectors: bool,
 }

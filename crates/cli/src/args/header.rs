@@ -12,33 +12,33 @@ use super::{AnyLuks, VolumeType, keys::PbkdfName};
 /// What the header of a volume that is read must be.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PolicyArgs {
-    /// Refuse volumes of another version: luks1, luks2
+    /// Refuse volumes of another format: luks1, luks2
     #[arg(long, global = true, value_name = "TYPE", help_heading = "Policy")]
     #[arg(value_enum, hide_possible_values = true)]
     pub require_type: Option<AnyLuks>,
 
-    /// Refuse volumes with other encryptions, of data and keyslots: aes-xts-plain64
+    /// Refuse volumes whose data or keyslots use another cipher: aes-xts-plain64
     ///
-    /// Several names stand with commas between, or the option several times.
+    /// For several ciphers, separate the names by commas or repeat the option.
     #[arg(long, global = true, value_name = "NAMES", help_heading = "Policy")]
     #[arg(value_delimiter = ',', value_parser = encryption)]
     pub require_cipher: Vec<Encryption>,
 
-    /// Refuse volumes with keyslots of other kinds: argon2id, argon2i, pbkdf2
+    /// Refuse volumes whose keyslots use another key derivation: argon2id, argon2i, pbkdf2
     ///
     /// Also refuses keyslots that cost less than OWASP recommends: Argon2 with less than
     /// 7 MiB of memory or 35 MiB of memory times passes, PBKDF2 with fewer than 600000
     /// iterations of SHA-256, 210000 of SHA-512 or Whirlpool, 1300000 of SHA-1 or
-    /// RIPEMD-160; and keyslots of kinds that this version does not have.
+    /// RIPEMD-160; and keyslots of types that this version does not support.
     #[arg(long, global = true, value_name = "KINDS", help_heading = "Policy")]
     #[arg(value_delimiter = ',', value_enum, hide_possible_values = true)]
     pub require_pbkdf: Vec<PbkdfName>,
 
-    /// Refuse volumes with another header than this: what `luxor header digest` printed
+    /// Refuse volumes with any other header digest: see `luxor header digest`
     ///
-    /// Who can write to a volume can put another header there, with a weaker cipher or
-    /// a key of their own. This finds it out, before a secret is asked for. Each change
-    /// of a key, a token or a label gives another digest.
+    /// Anyone who can write to a volume can replace its header, for example by one with a
+    /// weaker cipher or a known key. This option detects that before it asks for a secret.
+    /// Every change of a key, a token or a label changes the digest.
     #[arg(long, global = true, value_name = "SHA256", help_heading = "Policy")]
     pub header_digest: Option<HeaderDigest>,
 }
@@ -61,7 +61,7 @@ impl PolicyArgs {
 pub(super) fn encryption(name: &str) -> Result<Encryption, String> {
     Encryption::by_name(name).ok_or_else(|| {
         format!(
-            "this version has {}",
+            "this version supports {}",
             Encryption::ALL.map(Encryption::name).join(", ")
         )
     })
@@ -69,8 +69,9 @@ pub(super) fn encryption(name: &str) -> Result<Encryption, String> {
 
 /// Back up, restore, repair or identify a volume's header
 ///
-/// The header has the keyslots: without it nobody can read the data. Who has a backup
-/// of it and a passphrase of then can, also when that passphrase was changed since.
+/// The header contains the keyslots: without it the data cannot be read. A backup of the
+/// header opens the data with the passphrases of that time, even with those that were changed
+/// or removed since.
 #[derive(Args, Debug)]
 pub(crate) struct HeaderArgs {
     /// What to do with it.
@@ -89,9 +90,8 @@ pub(crate) enum HeaderAction {
 
 /// Store a volume's header and keyslots in a file
 ///
-/// The file has the bytes that `cryptsetup luksHeaderBackup` stores; each program
-/// restores what the other one has stored. It appears whole or not at all, and can be
-/// read by its owner only.
+/// The file has the format of `cryptsetup luksHeaderBackup`, so each program restores the
+/// other's backups. It appears whole or not at all, and only its owner can read it.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -102,23 +102,23 @@ pub(crate) struct HeaderBackupArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
 
-    /// The file to make; `-` is standard output
+    /// The file to create; `-` is standard output
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
 
-    /// Replace FILE when it exists
+    /// Replace FILE if it exists
     #[arg(long)]
     pub force: bool,
 }
 
-/// Put a header back that was stored in a file
+/// Restore a header from a backup
 ///
-/// It replaces the header and all keyslots that there are: passphrases that were added
-/// since do not open the volume any more, and those that were removed do. --force is needed
-/// for a backup that is damaged, by which the data begin elsewhere, or that has another UUID
-/// or volume key than the volume, and where there is no LUKS header. A volume that is too
-/// short for the backup is refused, and never grows; an empty file becomes a detached header.
-/// After a crash it can be done again.
+/// Replaces the header and all keyslots of the volume: passphrases added since the backup no
+/// longer open it, and passphrases removed since then open it again. --force is needed if the
+/// backup is damaged, if it places the data elsewhere, if its UUID or volume key is not the
+/// volume's, and if there is no LUKS header. A volume that is too short for the backup is
+/// refused and never grows; an empty file becomes a detached header. After a crash, run the
+/// command again.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -130,47 +130,46 @@ pub(crate) struct HeaderRestoreArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
 
-    /// The backup, by Luxor or cryptsetup. --header-digest and its kin are about it
+    /// The backup, made by Luxor or cryptsetup; --header-digest and --require-… apply to it
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
 
-    /// Ask nothing; a backup that does not fit is still refused
+    /// Do not ask for confirmation; a backup that does not fit is still refused
     #[arg(long)]
     pub batch_mode: bool,
 
-    /// Restore a backup that does not fit, also where there is no LUKS header
+    /// Restore a backup that does not fit, even where there is no LUKS header
     #[arg(long)]
     pub force: bool,
 }
 
-/// Restore a damaged header, from its other copy or as far as it can be known
+/// Repair a damaged header
 ///
-/// LUKS2: the copy that is damaged, or older than the other as a crash leaves it, is made
-/// anew from the other one. LUKS1 has one copy, of which the places of keyslots, the
-/// signature and more can be known for certain; it is restored whole or not at all.
-/// Nothing is changed when all is in order. When something else, such as a file system,
-/// begins where the damaged header should be, or when a copy cannot be read, it takes
-/// --force.
+/// LUKS2 has two copies of its header: a copy that is damaged, or older than the other after a
+/// crash, is rewritten from the other one. LUKS1 has one copy, of which the signature, the
+/// places of the keyslots and more can be recomputed; it is repaired completely or not at all.
+/// An intact header is not changed. --force is needed if something else, such as a file
+/// system, begins in the place of the damaged header, or if a copy cannot be read.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   luxor header repair photos.luks
-  luxor check photos.luks            says whether there is something to repair")]
+  luxor check photos.luks            shows whether a repair is needed")]
 pub(crate) struct HeaderRepairArgs {
     /// The volume, or its detached header
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
 
-    /// Overwrite what begins in its place, and a copy that cannot be read; empty keyslots
-    /// of LUKS1 of which nobody can know what they were
+    /// Overwrite something else in the header's place, and copies that cannot be read; empty
+    /// LUKS1 keyslots whose state cannot be recovered
     #[arg(long)]
     pub force: bool,
 }
 
 /// Print the SHA-256 of a volume's header, for --header-digest
 ///
-/// It is of the bytes that are parsed: of LUKS2 the header's copy that counts, of LUKS1
-/// the first 592 bytes.
+/// It covers the bytes that are parsed: the current copy of a LUKS2 header, or the first 592
+/// bytes of a LUKS1 header.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -182,11 +181,10 @@ pub(crate) struct HeaderDigestArgs {
     pub volume: PathBuf,
 }
 
-/// Make a LUKS1 volume a LUKS2 volume, or the other way round
+/// Convert a LUKS1 volume to LUKS2, or the other way round
 ///
-/// The header is written anew in place; keyslots, UUID and data stay, and no key is
-/// needed. A crash in between leaves a volume of one version or the other that opens
-/// with every key.
+/// Rewrites the header in place. Keyslots, UUID and data stay the same, and no key is
+/// needed. A crash leaves a volume of either version that opens with every key.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -197,24 +195,24 @@ pub(crate) struct ConvertArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
 
-    /// The format that it shall have: luks2 or luks1
+    /// The new format: luks2 or luks1
     #[arg(long = "type", value_name = "TYPE", value_enum)]
     #[arg(hide_possible_values = true)]
     pub volume_type: VolumeType,
 
-    /// Ask nothing
+    /// Do not ask for confirmation
     #[arg(long)]
     pub batch_mode: bool,
 
-    /// Also when LUKS1 has no place for something: tokens, labels, flags, priorities
+    /// Drop what LUKS1 cannot store: tokens, labels, flags, priorities
     #[arg(long)]
     pub force: bool,
 }
 
 /// Destroy all keyslots: the data can never be read again
 ///
-/// They are overwritten with random bytes. Nobody has a way back then, whatever the
-/// passphrase, except with a backup of the header.
+/// Overwrites the keyslots with random bytes. No passphrase opens the volume afterwards; only
+/// a backup of the header brings the keyslots back.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -224,7 +222,7 @@ pub(crate) struct EraseArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
 
-    /// Ask nothing
+    /// Do not ask for confirmation
     #[arg(long, alias = "force")]
     pub batch_mode: bool,
 }

@@ -13,9 +13,9 @@ use crate::{
 
 /// Add, change, remove, convert and test the keys of a volume
 ///
-/// A volume's data are encrypted with one volume key, and each keyslot holds that key
-/// under a passphrase or key file of its own: 8 keyslots in LUKS1, 32 in LUKS2. The data
-/// stay as they are, whatever happens to keyslots, and may be in use meanwhile.
+/// A volume's data are encrypted with one volume key, and each keyslot holds that key under
+/// a passphrase or key file of its own: LUKS1 has 8 keyslots, LUKS2 has 32. Changing
+/// keyslots does not touch the data, which may be in use meanwhile.
 #[derive(Args, Debug)]
 pub(crate) struct KeyArgs {
     /// What to do.
@@ -33,10 +33,10 @@ pub(crate) enum KeyCommand {
     Test(KeyTestArgs),
 }
 
-/// Add a passphrase or key file, in a keyslot that is free
+/// Add a passphrase or key file, in a free keyslot
 ///
-/// Asks for one that opens the volume, then for the new one. When standard input is no
-/// terminal they are its first two lines.
+/// Asks for a passphrase that opens the volume, then for the new one. When standard input is
+/// not a terminal, they are its first two lines.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -48,7 +48,7 @@ pub(crate) struct KeyAddArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
 
-    /// Put the new key into this keyslot (default: the first that is free)
+    /// Put the new key into this keyslot (default: the first free one)
     #[arg(long, value_name = "N")]
     pub new_key_slot: Option<u32>,
 
@@ -67,9 +67,9 @@ pub(crate) struct KeyAddArgs {
 
 /// Replace a passphrase or key file by another one
 ///
-/// The keyslot keeps its number. At each moment the old or the new key opens the volume,
-/// also after a power cut; in the end the old keyslot is overwritten. Copies of the
-/// header that somebody made before still open with the old key.
+/// The keyslot keeps its number. At every moment the old or the new key opens the volume,
+/// even after a power cut; at the end the old keyslot is overwritten. Earlier copies of the
+/// header still open with the old key.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -95,9 +95,9 @@ pub(crate) struct KeyChangeArgs {
 
 /// Remove a passphrase or key file, and overwrite its keyslot
 ///
-/// The keyslot that the secret opens is removed. With --key-slot it is that one, and the
-/// secret must open another one. Copies of the header that somebody made before still
-/// open with the removed key.
+/// Removes the keyslot that the secret opens. With --key-slot it removes that keyslot, and
+/// the secret must open a different one. Earlier copies of the header still open with the
+/// removed key.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -113,17 +113,17 @@ pub(crate) struct KeyRemoveArgs {
     #[arg(long, value_name = "N")]
     pub key_slot: Option<u32>,
 
-    /// With --key-slot: ask for no passphrase
+    /// With --key-slot: do not ask for a passphrase
     #[arg(long, requires = "key_slot")]
     pub force: bool,
 
-    /// With --key-slot: ask for no passphrase, but try one that standard input brings
+    /// With --key-slot: do not ask for a passphrase, but use one from standard input
     ///
-    /// What cryptsetup's batch mode does.
+    /// As cryptsetup does in batch mode.
     #[arg(long, requires = "key_slot", conflicts_with = "force", hide = true)]
     pub if_given: bool,
 
-    /// Remove the last keyslot too: nobody can open the volume then
+    /// Allow removing the last keyslot: nothing opens the volume afterwards
     #[arg(long)]
     pub last: bool,
 
@@ -132,7 +132,7 @@ pub(crate) struct KeyRemoveArgs {
     pub limits: LimitArgs,
 }
 
-/// Give a keyslot another key derivation, with the same passphrase or key file
+/// Change the key derivation of a keyslot; the passphrase or key file stays the same
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -152,9 +152,9 @@ pub(crate) struct KeyConvertArgs {
     pub unlock: UnlockArgs,
 }
 
-/// Test whether a passphrase or key file opens the volume, and which keyslot
+/// Test which keyslot a passphrase or key file opens
 ///
-/// Exit code 2 tells that it does not. Nothing is changed.
+/// The exit code is 2 when it opens none. Nothing is changed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -175,17 +175,17 @@ pub(crate) struct KeyTestArgs {
 pub(crate) struct NewSecretArgs {
     /// Read the new secret from FILE, every byte as it is; `-` is standard input
     ///
-    /// Without it the new passphrase is asked for twice on the terminal, or, when
-    /// standard input is no terminal, is its next line.
+    /// Without this option the new passphrase is asked for twice on the terminal, or is the
+    /// next line of standard input when that is not a terminal.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Key")]
     pub new_key_file: Option<PathBuf>,
 
-    /// Skip so many bytes at the beginning of the new key file
+    /// Skip this many bytes at the beginning of the new key file
     #[arg(long, value_name = "BYTES", help_heading = "Key", default_value_t = 0)]
     #[arg(hide_default_value = true)]
     pub new_keyfile_offset: u64,
 
-    /// Read so many bytes of the new key file, at most 8388608 (default: to its end)
+    /// Read this many bytes of the new key file, at most 8388608 (default: to its end)
     #[arg(long, value_name = "BYTES", help_heading = "Key")]
     pub new_keyfile_size: Option<u64>,
 }
@@ -210,7 +210,7 @@ impl NewSecretArgs {
 /// What may be said about opening a volume.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct UnlockArgs {
-    /// Try this keyslot only
+    /// Try only this keyslot
     #[arg(long, value_name = "N")]
     pub key_slot: Option<u32>,
 
@@ -222,20 +222,20 @@ pub(crate) struct UnlockArgs {
 /// What opening a keyslot may cost, and what is accepted.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LimitArgs {
-    /// Ask up to N times for the passphrase, on a terminal
+    /// Ask for the passphrase up to N times, on a terminal
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Key")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub tries: u32,
 
-    /// Open a volume whose data key and tweak key are equal, which weakens XTS
+    /// Open a volume with equal data and tweak keys, which weaken XTS
     #[arg(long)]
     pub allow_weak_key: bool,
 
-    /// Let a keyslot use up to so much memory (KiB), instead of the built-in limit
+    /// Allow a keyslot this much memory (KiB), instead of the built-in limit
     #[arg(long, value_name = "KiB")]
     pub pbkdf_memory_limit: Option<u64>,
 
-    /// Let a keyslot or digest use up to this many iterations, instead of the built-in limit
+    /// Allow a keyslot or digest this many iterations, instead of the built-in limit
     #[arg(long, value_name = "N")]
     pub pbkdf_iterations_limit: Option<u64>,
 }
@@ -243,19 +243,19 @@ pub(crate) struct LimitArgs {
 /// What opening a new keyslot is to cost.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PbkdfArgs {
-    /// How the passphrase becomes a key (default: argon2id; in LUKS1 pbkdf2)
+    /// The key derivation function (default: argon2id; pbkdf2 in LUKS1)
     #[arg(long = "pbkdf", value_enum, value_name = "KIND")]
     pub kind: Option<PbkdfName>,
 
-    /// Argon2: memory at most, in KiB (default: 1048576, at most half of the machine's)
+    /// Argon2: the most memory, in KiB (default: 1048576, at most half of the machine's)
     #[arg(long = "pbkdf-memory", value_name = "KiB")]
     pub memory_kib: Option<u32>,
 
-    /// Argon2: lanes that are computed in parallel (default: 4, at most one per processor)
+    /// Argon2: lanes computed in parallel (default: 4, at most one per processor)
     #[arg(long = "pbkdf-parallel", value_name = "N")]
     pub parallel: Option<u32>,
 
-    /// Take exactly so many iterations, measure nothing
+    /// Use exactly this many iterations; measure nothing
     #[arg(
         long = "pbkdf-force-iterations",
         value_name = "N",
@@ -263,7 +263,7 @@ pub(crate) struct PbkdfArgs {
     )]
     pub force_iterations: Option<u32>,
 
-    /// How long opening the volume shall take on this machine, in milliseconds
+    /// How long opening the volume should take on this machine, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 2000)]
     pub iter_time: u64,
 }

@@ -9,7 +9,7 @@ use super::UnlockArgs;
 
 /// Show a volume's metadata
 ///
-/// Needs no key and shows none, unless --volume-key asks for it.
+/// Needs no key, and shows no key unless --volume-key is given.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -21,22 +21,22 @@ pub(crate) struct DumpArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
 
-    /// The JSON metadata, as `cryptsetup luksDump --dump-json-metadata` prints it
+    /// Print the JSON metadata, as `cryptsetup luksDump --dump-json-metadata` does
     ///
-    /// LUKS1 has none; what its header says is printed in a similar form, with a
-    /// number `schema` that says which.
+    /// LUKS1 has no JSON metadata: its header is printed in a similar form, with the version
+    /// of that form as the number `schema`.
     #[arg(long)]
     pub json: bool,
 
-    /// Show the volume key instead, which opens the data for ever, without a passphrase
+    /// Show the volume key instead, which opens the data for ever without a passphrase
     #[arg(long, conflicts_with = "json")]
     pub volume_key: bool,
 
-    /// Write the volume key to FILE, every byte as it is, and do not show it
+    /// Write the volume key to FILE, as plain bytes, instead of showing it
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "volume_key")]
     pub volume_key_file: Option<PathBuf>,
 
-    /// Give the volume key without a question
+    /// Do not ask for confirmation before the volume key is shown
     #[arg(long, alias = "force", requires = "volume_key")]
     pub batch_mode: bool,
 
@@ -47,11 +47,11 @@ pub(crate) struct DumpArgs {
 
 /// Check a volume's metadata, and a key if one is given
 ///
-/// Looks at the header (LUKS2: both copies and their checksums) and every rule that the
-/// metadata must keep. With --key-file or --passphrase it also opens a keyslot and
-/// compares the key with its digest. Exit code 1 tells that something is damaged, even
-/// when the volume can still be opened from its other copy. Data that cannot be read for
-/// another reason are told, and no damage. Nothing is changed.
+/// Checks the header (of LUKS2 both copies and their checksums) against all rules for the
+/// metadata, and the length of the data. With --key-file or --passphrase it also opens a
+/// keyslot and compares the key with its digest. The exit code is 1 if something is damaged,
+/// even if the volume still opens from its other copy. Data that this version cannot read are
+/// reported and do not count as damage. Nothing is changed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

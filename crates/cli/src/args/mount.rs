@@ -11,11 +11,12 @@ use luxor_serve::fuse::FileName;
 
 use super::{ExportArgs, StatsArgs};
 
-/// Show a volume's plaintext as a file, for losetup, mount and whatever reads files
+/// Show a volume's plaintext as a file, for losetup, mount and any program that reads files
 ///
-/// DIR then has one file, the plaintext, named as VOLUME without `.luks`. It lasts until
-/// DIR is unmounted (`fusermount3 -u DIR`, or `umount DIR` as root) or SIGINT or SIGTERM
-/// comes. By FUSE: with no root where /dev/fuse allows, and with no dm-crypt.
+/// DIR then contains one file, the plaintext, with the name of VOLUME without `.luks`. It
+/// exists until DIR is unmounted (`fusermount3 -u DIR`, or `umount DIR` as root) or the program
+/// receives SIGINT or SIGTERM. This uses FUSE: it needs no root where /dev/fuse is accessible,
+/// and no dm-crypt.
 #[derive(Args, Debug)]
 // A file's holes are zeros, and discarded sectors are not.
 #[command(mut_arg("allow_discards", |arg| arg.hide(true)))]
@@ -33,9 +34,9 @@ pub(crate) struct MountArgs {
     #[arg(value_parser = OsStringValueParser::new().try_map(FileName::new))]
     pub name: Option<FileName>,
 
-    /// Let root use the file too, for losetup; everybody else is kept out by its mode, 0600
+    /// Let root use the file too, for losetup; its mode 0600 keeps all other users out
     ///
-    /// Unless it is root who mounts, /etc/fuse.conf must have `user_allow_other`.
+    /// When another user than root mounts, /etc/fuse.conf must contain `user_allow_other`.
     #[arg(long, help_heading = "Mounting")]
     pub allow_other: bool,
 

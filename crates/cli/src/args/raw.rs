@@ -7,18 +7,18 @@ use clap::{Args, ValueEnum, ValueHint};
 
 /// Encrypt or decrypt bytes with a bare AES mode: no header, no passphrase
 ///
-/// For test vectors, other formats and measurements. To protect a file use `luxor
+/// For test vectors, other formats and measurements. To protect a file, use `luxor
 /// encrypt`.
 ///
-/// The key file holds the key itself: 16 or 32 bytes, for xts the data key and then the
-/// tweak key (32 or 64 bytes), for ofb-xex and ofb-xe the keys of both chains (32 bytes).
+/// The key file contains the key itself: 16 or 32 bytes; for xts the data key and then the
+/// tweak key (32 or 64 bytes); for ofb-xex and ofb-xe the keys of both chains (32 bytes).
 ///
 /// ofb-xex and ofb-xe are research: parallel tweakable OFB (Damjanović and Simić, 2015),
-/// whose security is what its authors argue. No mode here authenticates.
+/// with no security analysis beyond its authors'. None of these modes authenticates.
 ///
-/// A length that the mode cannot process is refused before any output. From a pipe it
-/// is known at the end only: a file then does not appear, another pipe has had all
-/// but the last 4 MiB at most.
+/// A length that the mode cannot process is refused before any output. The length of a pipe
+/// is known only at its end: then an output file does not appear, and an output pipe may have
+/// received all but the last 4 MiB.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -26,7 +26,7 @@ Examples:
   luxor raw decrypt --mode ctr --key-file k32 --iv 000102030405060708090a0b0c0d0e0f in out
   luxor raw encrypt --mode ofb-xex --key-file k32 --iv 101112131415161718191a1b1c1d1e1f in out")]
 pub(crate) struct RawArgs {
-    /// Which way
+    /// The direction
     #[arg(value_enum)]
     pub direction: RawDirection,
 
@@ -34,7 +34,7 @@ pub(crate) struct RawArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub input: PathBuf,
 
-    /// The file to make; `-` is standard output
+    /// The file to create; `-` is standard output
     #[arg(value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
 
@@ -50,20 +50,20 @@ pub(crate) struct RawArgs {
     #[arg(long, value_name = "N", value_parser = number)]
     pub number: Option<u128>,
 
-    /// xts: how much the number grows per data unit, decimal or 0x…, below 2^64 (default: 1)
+    /// xts: the step of the number per data unit, decimal or 0x…, below 2^64 (default: 1)
     #[arg(long, value_name = "N", value_parser = number)]
     pub stride: Option<u128>,
 
     /// ctr, ofb, ofb-xex, ofb-xe: the first counter block or the IV, 32 hexadecimal digits;
-    /// never the same twice with one key
+    /// never use one twice with the same key
     #[arg(long, value_name = "HEX32", value_parser = iv)]
     pub iv: Option<u128>,
 
-    /// ofb-xex, ofb-xe: how a tweak follows from the one before (default: alpha)
+    /// ofb-xex, ofb-xe: how each tweak follows from the previous one (default: alpha)
     #[arg(long, value_enum)]
     pub tweaks: Option<RawTweaks>,
 
-    /// Replace OUTPUT when it exists; required to write to a block device
+    /// Replace OUTPUT if it exists; required to write to a block device
     #[arg(long)]
     pub force: bool,
 }
@@ -90,16 +90,16 @@ pub(crate) enum RawMode {
     OfbXex,
     /// The same with XE
     OfbXe,
-    /// SP 800-38A, whole blocks, each by itself
+    /// SP 800-38A, electronic codebook: each block by itself
     Ecb,
 }
 
 /// `raw --tweaks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RawTweaks {
-    /// α times the one before: the paper's words, and XTS's way
+    /// α times the previous tweak, as in the paper's text and in XTS
     Alpha,
-    /// α^i times the one before: the paper's listings
+    /// α^i times the previous tweak, as in the paper's listings
     Printed,
 }
 

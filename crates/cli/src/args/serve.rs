@@ -9,16 +9,14 @@ use super::{ExportArgs, StatsArgs};
 
 /// Serve a volume as a disk, by the NBD protocol
 ///
-/// qemu, nbd-client, nbdcopy and nbdfuse are clients. The volume is decrypted and
-/// encrypted here: what goes through the socket is plaintext. The program stays in the
-/// foreground and says on standard error where it listens, once it does.
+/// Clients are qemu, nbd-client, nbdcopy, nbdfuse and others. The server encrypts and
+/// decrypts: the socket carries plaintext. The program stays in the foreground, and prints
+/// its address on standard error as soon as it listens.
 ///
-/// SIGTERM, SIGINT and SIGHUP stop it: requests under way are answered, everything is
-/// written to the disk, and the exit code is 0. A second signal ends it at once, with
-/// 130.
+/// SIGTERM, SIGINT and SIGHUP stop it: it answers the requests under way, writes everything to
+/// the disk, and exits with 0. A second signal ends it at once, with 130.
 ///
-/// Without --socket and --listen it takes the sockets that systemd hands over
-/// (`LISTEN_FDS`).
+/// Without --socket and --listen it uses the sockets passed by systemd (`LISTEN_FDS`).
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -26,13 +24,13 @@ Examples:
   luxor serve --read-only --exit-on-idle --socket disk.sock disk.luks
   luxor serve --socket disk.sock --type plain --key-file key.bin --key-size 512 /dev/sdx1
   nbdinfo 'nbd+unix:///?socket=disk.sock'
-  qemu-img convert 'nbd+unix:///?socket=disk.sock' disk.qcow2")]
+  qemu-img convert -O qcow2 'nbd+unix:///?socket=disk.sock' disk.qcow2")]
 pub(crate) struct ServeArgs {
     /// What is served.
     #[command(flatten)]
     pub export: ExportArgs,
 
-    /// Listen on a Unix socket, which only this user and root may use
+    /// Listen on a Unix socket, for this user and root only
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     #[arg(help_heading = "Clients", conflicts_with = "listen")]
     pub socket: Option<PathBuf>,
@@ -43,7 +41,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", help_heading = "Clients")]
     pub listen: Option<String>,
 
-    /// TLS over TCP: the certificate of this server, then those between it and its authority
+    /// TLS over TCP: the certificate of this server, followed by the intermediate ones
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(help_heading = "Clients", requires_all = ["tls_key", "tls_ca"])]
     pub tls_cert: Option<PathBuf>,
@@ -53,29 +51,29 @@ pub(crate) struct ServeArgs {
     #[arg(help_heading = "Clients", requires_all = ["tls_cert", "tls_ca"])]
     pub tls_key: Option<PathBuf>,
 
-    /// The authorities of the clients' certificates: who has one of theirs is let in
+    /// The certificate authorities for clients: a client needs a certificate from one of them
     ///
-    /// These three files are in PEM format.
+    /// All three files are in PEM format.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(help_heading = "Clients", requires_all = ["tls_cert", "tls_key"])]
     pub tls_ca: Option<PathBuf>,
 
-    /// Serve over TCP without TLS: everybody who reaches the address reads and writes
+    /// Serve over TCP without TLS: any program that reaches the address can read and write
     #[arg(long, help_heading = "Clients", conflicts_with = "tls_cert")]
     pub insecure: bool,
 
-    /// A name that clients may ask for, beside the empty one
+    /// A name for the export, which clients may use instead of the empty name
     #[arg(long, value_name = "NAME", help_heading = "Clients")]
     #[arg(default_value = "", hide_default_value = true)]
     pub export_name: String,
 
-    /// End when the last client has left, once there has been one
+    /// Exit when the last client disconnects
     #[arg(long, help_heading = "Clients")]
     pub exit_on_idle: bool,
 
-    /// Write the process's number into FILE as soon as clients can come
+    /// Write the process ID to FILE as soon as clients can connect
     ///
-    /// It is removed in the end. One that a dead process left is replaced.
+    /// FILE is removed at the end. A FILE left by a process that no longer runs is replaced.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(help_heading = "Clients")]
     pub pid_file: Option<PathBuf>,

@@ -8,13 +8,13 @@ use clap::Args;
 /// What is told of the work.
 #[derive(Args, Debug)]
 pub(crate) struct StatsArgs {
-    /// Write a table of operations, bytes and latencies to standard error at the end
+    /// Print a table of operations, bytes and latencies to standard error at the end
     ///
-    /// SIGUSR1 has it written at any time, with or without this option.
+    /// SIGUSR1 prints the table at any time, with or without this option.
     #[arg(long, help_heading = "Statistics")]
     pub stats: bool,
 
-    /// Tell the same to Prometheus, by HTTP on a loopback address, at /metrics
+    /// Serve the same figures to Prometheus, by HTTP on a loopback address, at /metrics
     #[arg(long, value_name = "ADDRESS", help_heading = "Statistics")]
     pub metrics_listen: Option<SocketAddr>,
 }

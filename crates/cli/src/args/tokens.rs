@@ -8,9 +8,9 @@ use luxor_luks::LuksVersion;
 
 /// List, add and remove the tokens of a LUKS2 volume
 ///
-/// A token is a JSON object with a type of its own, kept in the metadata for a program
-/// that can get at a passphrase by it. Luxor keeps tokens as they are and uses none of
-/// them, but for its own of the type luxor-file, which holds the length of a file.
+/// A token is a JSON object in the metadata that tells some program how to obtain a
+/// passphrase. Luxor preserves tokens and uses none of them, except for its own of the type
+/// luxor-file, which holds the length of a file.
 #[derive(Args, Debug)]
 pub(crate) struct TokenArgs {
     /// What to do.
@@ -37,11 +37,11 @@ pub(crate) struct TokenListArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
 
-    /// This token only
+    /// List only this token
     #[arg(long, value_name = "N")]
     pub token_id: Option<u32>,
 
-    /// As JSON: a token with --token-id, else an object of all of them by number
+    /// Print JSON: one token with --token-id, otherwise an object with all tokens by number
     #[arg(long)]
     pub json: bool,
 
@@ -63,28 +63,28 @@ pub(crate) struct TokenAddArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
 
-    /// The token is the JSON object in FILE; `-` is standard input
+    /// Add the JSON object in FILE; `-` is standard input
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, group = "token")]
     pub json_file: Option<PathBuf>,
 
-    /// A token for cryptsetup, of the type luks2-keyring: the passphrase is in the kernel's
-    /// keyring under this description
+    /// Add a token of the type luks2-keyring: cryptsetup then finds the passphrase in the
+    /// kernel's keyring under this description
     #[arg(long, value_name = "TEXT", group = "token")]
     pub key_description: Option<String>,
 
-    /// The token is for this keyslot (default with --key-description: for all)
+    /// Assign the token to this keyslot (default with --key-description: to all)
     #[arg(long, value_name = "N", conflicts_with = "unbound")]
     pub key_slot: Option<u32>,
 
-    /// The token is for no keyslot
+    /// Assign the token to no keyslot
     #[arg(long, conflicts_with = "json_file")]
     pub unbound: bool,
 
-    /// The token's number (default: the first that is free)
+    /// The token's number (default: the first free one)
     #[arg(long, value_name = "N")]
     pub token_id: Option<u32>,
 
-    /// Replace the token that has this number
+    /// Replace the token with this number
     #[arg(long, requires = "token_id")]
     pub token_replace: bool,
 }
@@ -133,7 +133,7 @@ pub(crate) struct ConfigArgs {
     #[arg(long, value_name = "UUID", group = "setting")]
     pub uuid: Option<String>,
 
-    /// When the keyslot of --key-slot is tried
+    /// When to try the keyslot of --key-slot
     #[arg(
         long,
         value_enum,
@@ -147,9 +147,8 @@ pub(crate) struct ConfigArgs {
     #[arg(long, value_name = "N", requires = "priority")]
     pub key_slot: Option<u32>,
 
-    /// All the flags for activation, with commas between them: allow-discards,
-    /// same-cpu-crypt, submit-from-crypt-cpus, no-journal, no-read-workqueue,
-    /// no-write-workqueue; or none
+    /// All flags for activation, separated by commas: allow-discards, same-cpu-crypt,
+    /// submit-from-crypt-cpus, no-journal, no-read-workqueue, no-write-workqueue; or none
     #[arg(long, value_name = "LIST", group = "setting")]
     pub flags: Option<String>,
 }
@@ -157,11 +156,11 @@ pub(crate) struct ConfigArgs {
 /// `config --priority`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PriorityName {
-    /// Only when it is asked for by number
+    /// Only when its number is given
     Ignore,
-    /// In the order of numbers
+    /// In the order of the numbers
     Normal,
-    /// Before the others
+    /// Before all others
     Prefer,
 }
 
@@ -174,7 +173,7 @@ pub(crate) struct UuidArgs {
     pub volume: PathBuf,
 }
 
-/// Tell by the exit code whether a file is a LUKS volume
+/// Exit with 0 if a file is a LUKS volume, else with 1
 #[derive(Args, Debug)]
 #[command(hide = true)]
 pub(crate) struct IsLuksArgs {
@@ -182,7 +181,7 @@ pub(crate) struct IsLuksArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
 
-    /// Only a volume of this type counts
+    /// Accept only a volume of this type
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t)]
     pub volume_type: AnyLuks,
 }

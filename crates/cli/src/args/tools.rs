@@ -7,29 +7,29 @@ use clap::{Args, ValueHint};
 
 use super::AnyName;
 
-/// List the implementations of AES: present or why not, and whether they work
+/// List the implementations of AES, and the reasons why some are absent
 ///
-/// Runs each one's self-test, and names the one that `--engine auto` takes.
+/// Runs the self-test of each, and names the one that `--engine auto` takes.
 #[derive(Args, Debug)]
 pub(crate) struct EnginesArgs {
-    /// Compare devices with the CPU, for `--engine auto` to use one where it is faster
+    /// Compare devices with the CPU, so that `--engine auto` uses one where it is faster
     ///
-    /// Encrypts memory with each, copies to and from the device included, for a second or
-    /// two, and keeps the speeds in luxor/calibration.json in the user's cache folder. They
-    /// count for this CPU, this number of threads and this version of Luxor. A device is then
-    /// used for calls of XTS from the length on from which it is at least 10 % faster.
+    /// Encrypts memory with each for a second or two, copies to and from the device included,
+    /// and stores the speeds in luxor/calibration.json in the user's cache folder. They are
+    /// valid for this CPU, this number of threads and this version of Luxor. XTS calls then use
+    /// a device from the length on at which it is at least 10 % faster.
     #[arg(long)]
     pub calibrate: bool,
 
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
 /// Measure speed, beside the machine's own limit and other libraries
 ///
-/// Runs the program luxor-bench, which is built apart: `cargo xtask bench` in Luxor's
-/// source. Everything is timed in alternation, and answers are compared first.
+/// Runs the program luxor-bench, which is built separately: `cargo xtask bench` in Luxor's
+/// source. It compares the answers first, then times all contestants in alternation.
 ///
 /// NAME is cpu (the kernels, in the cache and over memory), file (`encrypt`, `decrypt`
 /// and `dump` beside `cp`, in a memory file system), unlock (keyslots, beside
@@ -49,15 +49,15 @@ pub(crate) struct BenchArgs {
     #[arg(value_name = "NAME", value_parser = AnyName::of_bench(), hide_possible_values = true)]
     pub names: Vec<String>,
 
-    /// cpu: the bytes that fit no cache (256M); file: the bytes of the file (4G)
+    /// cpu: a buffer larger than all caches (256M); file: the length of the file (4G)
     #[arg(long, value_name = "SIZE")]
     pub size: Option<String>,
 
-    /// Fewer repetitions, less over memory: a look, not a result
+    /// Repeat less often and use less memory: for a quick look, not for results
     #[arg(long)]
     pub quick: bool,
 
-    /// Also write everything that was measured to FILE, as JSON
+    /// Also write all measurements to FILE, as JSON
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub json: Option<PathBuf>,
 
@@ -66,23 +66,24 @@ pub(crate) struct BenchArgs {
     pub others: Vec<OsString>,
 }
 
-/// Measure everything, and write a page about it
+/// Measure everything, and write a report
 ///
-/// What `luxor bench` measures, the experiments of five papers among it, with the papers'
-/// figures beside this machine's, in one HTML file that needs nothing else, and as JSON
-/// beside it. What cannot run here (without fio, nbdkit, a GPU) is named, with the reason.
+/// Runs all of `luxor bench`, including the experiments of five papers, and writes one
+/// self-contained HTML file with the papers' figures beside this machine's, and the same as
+/// JSON beside it. The report names what could not run on this machine (for example without
+/// fio, nbdkit or a GPU), with the reason.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  luxor report --quick report.html      a look, in two minutes
-  luxor report report.html              the whole, in an hour
+  luxor report --quick report.html      a quick look, two minutes
+  luxor report report.html              everything, an hour
   luxor report report.html -- --dir /var/tmp        see luxor-bench --help")]
 pub(crate) struct ReportArgs {
-    /// The page; the JSON is beside it, as .json
+    /// The HTML file; the JSON file beside it ends in .json
     #[arg(value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
 
-    /// Fewer repetitions, less over memory: a look, not a result
+    /// Repeat less often and use less memory: for a quick look, not for results
     #[arg(long)]
     pub quick: bool,
 

@@ -13,12 +13,12 @@ use super::{PbkdfArgs, UnlockArgs};
 
 /// Encrypt a file into a LUKS volume
 ///
-/// The volume holds exactly the bytes of INPUT; `luxor decrypt` gives them back.
-/// `cryptsetup open` sees them padded with zeros to a whole sector. OUTPUT is 16 MiB
-/// longer than INPUT: the header. It appears whole or not at all.
+/// The volume holds exactly the bytes of INPUT, and `luxor decrypt` restores them.
+/// `cryptsetup open` shows them padded with zeros to a whole sector. OUTPUT is longer than
+/// INPUT by the header, 16 MiB. It appears whole or not at all.
 ///
-/// A LUKS1 volume has a header of 2 MiB and sectors of 512 bytes, and holds only files of
-/// whole sectors: it keeps no lengths.
+/// A LUKS1 volume has a header of 2 MiB and sectors of 512 bytes. It cannot store a length, so
+/// INPUT must consist of whole sectors.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -31,7 +31,7 @@ pub(crate) struct EncryptArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub input: PathBuf,
 
-    /// The volume to make; `-` is standard output (then INPUT's length must be known)
+    /// The volume to create; `-` is standard output (INPUT's length must then be known)
     #[arg(value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
 
@@ -39,33 +39,33 @@ pub(crate) struct EncryptArgs {
     #[command(flatten)]
     pub volume: NewVolumeArgs,
 
-    /// Replace OUTPUT when it exists; required to write to a block device
+    /// Replace OUTPUT if it exists; required to write to a block device
     #[arg(long)]
     pub force: bool,
 }
 
-/// Make an empty LUKS volume
+/// Create an empty LUKS volume
 ///
-/// A new file appears whole or not at all; its data area takes no space on the disk
-/// until something is written. A block device becomes a volume as a whole, unless
-/// --size says how much of it. What was there before is lost.
+/// A new file appears whole or not at all; its data area takes no space on the disk until
+/// something is written. A block device becomes a volume as a whole, unless --size limits it.
+/// Its earlier contents are lost.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   luxor format --size 100G disk.luks
   luxor format --force --label Backups /dev/sdx1
   luxor format --size 100G --header disk.header disk.data
-  luxor format --header disk.header /dev/sdx1           leaves the device as it is")]
+  luxor format --header disk.header /dev/sdx1           does not change the device")]
 pub(crate) struct FormatArgs {
-    /// The volume to make: a file or a block device
+    /// The volume to create: a file or a block device
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
 
-    /// How many bytes it shall hold: a number, with K, M, G or T for powers of 1024
+    /// The size of its plaintext: a number of bytes, or with K, M, G or T for powers of 1024
     ///
-    /// A new file is longer by the header, where that is not detached: 16 MiB, or 2 MiB
-    /// for LUKS1. Of a file or device that exists it can be left out; then the volume is
-    /// as large as that.
+    /// A new file is longer than that by the header (16 MiB, or 2 MiB for LUKS1), unless the
+    /// header is detached. Without this option the volume fills the file or device, which must
+    /// exist.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub size: Option<u64>,
 
@@ -73,7 +73,7 @@ pub(crate) struct FormatArgs {
     #[command(flatten)]
     pub new: NewVolumeArgs,
 
-    /// Replace VOLUME when it exists; required to write to a block device
+    /// Replace VOLUME if it exists; required to write to a block device
     #[arg(long)]
     pub force: bool,
 }
@@ -81,7 +81,7 @@ pub(crate) struct FormatArgs {
 /// What a new volume is to be.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NewVolumeArgs {
-    /// The volume's format: luks2, or luks1 for programs that know no other
+    /// The format: luks2, or luks1 for programs that support no other
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t)]
     #[arg(hide_possible_values = true)]
     pub volume_type: VolumeType,
@@ -94,7 +94,7 @@ pub(crate) struct NewVolumeArgs {
     #[arg(long, value_name = "BITS", default_value_t = 512)]
     pub key_size: u32,
 
-    /// The hash of PBKDF2 and of what else is hashed: sha1, sha256, sha512, ripemd160, whirlpool
+    /// The hash for PBKDF2 and the digests: sha1, sha256, sha512, ripemd160, whirlpool
     #[arg(long, value_name = "HASH", value_parser = hash_name(), default_value = "sha256")]
     #[arg(hide_possible_values = true)]
     pub hash: HashAlgorithm,
@@ -114,9 +114,8 @@ pub(crate) struct NewVolumeArgs {
 
 /// Decrypt a LUKS volume into a file
 ///
-/// Gives exactly the bytes that `luxor encrypt` was given. A volume made by other
-/// programs gives its whole payload. OUTPUT is readable by its owner only, and appears
-/// whole or not at all.
+/// Restores exactly the bytes that `luxor encrypt` read. Of a volume made by another program
+/// it writes all sectors. Only its owner can read OUTPUT, which appears whole or not at all.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -128,15 +127,15 @@ pub(crate) struct DecryptArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub input: PathBuf,
 
-    /// The file to make; `-` is standard output
+    /// The file to create; `-` is standard output
     #[arg(value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
 
-    /// Whether long runs of zeros become holes, which take no space on the disk
+    /// Whether to store long runs of zeros as holes, which take no space on the disk
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     pub sparse: Sparse,
 
-    /// Replace OUTPUT when it exists; required to write to a block device
+    /// Replace OUTPUT if it exists; required to write to a block device
     #[arg(long)]
     pub force: bool,
 
@@ -175,10 +174,10 @@ fn hash_name() -> impl TypedValueParser<Value = HashAlgorithm> {
 /// `--sparse`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sparse {
-    /// Zeros of 64 KiB and more become holes in a regular file
+    /// Store 64 KiB and more of zeros as holes in a regular file
     #[default]
     Auto,
-    /// Every zero is written
+    /// Write all zeros
     Never,
 }
 
@@ -197,12 +196,12 @@ fn size(text: &str) -> Result<u64, String> {
     let number = Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
     let number = number.and_then(|digits| digits.parse::<u64>().ok());
     let (Some(number), Some(shift)) = (number, shift) else {
-        return Err("a size is a number, with nothing, K, M, G or T behind it".into());
+        return Err("a size is a number of bytes, or a number followed by K, M, G or T".into());
     };
     number
         .checked_mul(1 << shift)
         .filter(|&bytes| i64::try_from(bytes).is_ok())
-        .ok_or_else(|| "no file has 8 EiB".into())
+        .ok_or_else(|| "a size must be below 8 EiB".into())
 }
 
 #[cfg(test)]

@@ -57,12 +57,12 @@ fn become_program(context: &Context, arguments: impl FnOnce(&mut Command)) -> Re
     let own = env::current_exe().map_err(|e| Error::io("cannot find this program's file", &e))?;
     let program = find(&own).ok_or_else(|| {
         Error::failure(format!(
-            "the program {PROGRAM} is neither beside {} nor on PATH",
+            "cannot find the program {PROGRAM}, neither beside {} nor on PATH",
             path_name(&own)
         ))
         .hint(
             "In Luxor's source, `cargo build --release --package luxor-bench` builds it, and \
-             `cargo xtask bench` builds and runs it with OpenSSL and AWS-LC to compare with.",
+             `cargo xtask bench` builds and runs it together with its rivals OpenSSL and AWS-LC.",
         )
     })?;
     let mut command = Command::new(&program);

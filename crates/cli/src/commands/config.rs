@@ -8,6 +8,7 @@ use crate::{
     args::{ConfigArgs, PriorityName},
     context::Context,
     error::{Error, Result},
+    new_volume::{label, uuid},
     volume::open_metadata,
 };
 
@@ -60,31 +61,9 @@ impl Settings {
             subsystem: label("--subsystem", args.subsystem.as_deref())?,
             priority: args.key_slot.zip(priority),
             flags: args.flags.as_deref().map(flags).transpose()?,
-            uuid: args.uuid.as_deref().map(uuid).transpose()?,
+            uuid: uuid(args.uuid.as_deref())?,
         })
     }
-}
-
-/// The label that an option gives, if it is given.
-///
-/// # Errors
-/// When it is too long.
-pub(crate) fn label(option: &str, text: Option<&str>) -> Result<Option<Label>> {
-    let wrong = |error| Error::failure(format!("{option}: {error}"));
-    text.map(|text| text.parse().map_err(wrong)).transpose()
-}
-
-/// The UUID that `--uuid` gives.
-///
-/// # Errors
-/// When it is none.
-pub(crate) fn uuid(text: &str) -> Result<Uuid> {
-    // The parser's own words are about its insides.
-    text.parse().map_err(|_| {
-        Error::failure(format!(
-            "--uuid: {text:?} is no UUID (32 hexadecimal digits: 8-4-4-4-12)"
-        ))
-    })
 }
 
 fn flags(list: &str) -> Result<Vec<ActivationFlag>> {

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor convert`.
 
-use luxor::exclusive;
 use luxor_files::Role;
-use luxor_luks::ConvertError;
 
 use crate::{
     args::ConvertArgs,
@@ -24,26 +22,15 @@ pub(crate) fn run(args: &ConvertArgs, context: &Context) -> Result<()> {
     let version = volume.header.version();
     if version == args.volume_type.version() {
         return Err(Error::failure(format!(
-            "{shown} is a {version} volume already"
+            "{shown} is already a {version} volume"
         )));
     }
     if !args.batch_mode {
         let warning = format!(
-            "The header of {shown} will be written anew in the other format. A backup of it \
-             (luxor header backup) is wise."
+            "The header of {shown} will be rewritten in the other format. Make a backup of it \
+             first (luxor header backup)."
         );
         confirm(&warning, "--batch-mode")?;
     }
-    let change = volume.begin_change()?;
-    let _exclusive = exclusive(&change)?;
-    let converted = volume.header.clone();
-    let converted = converted.convert(change.storage(), args.force);
-    converted.map_err(|error| {
-        let failure = Error::failure(format!("{shown}: {error}"));
-        match error {
-            ConvertError::Loses { .. } => failure.hint("With --force it is lost."),
-            ConvertError::Damaged => failure.hint("luxor header repair does it."),
-            _ => failure,
-        }
-    })
+    volume.convert(args.force)
 }

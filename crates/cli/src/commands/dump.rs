@@ -54,7 +54,8 @@ pub(crate) fn run(args: &DumpArgs, context: &Context) -> Result<()> {
 fn volume_key(args: &DumpArgs, volume: &Volume, context: &Context) -> Result<()> {
     let Some(segment) = volume.header.segment() else {
         return Err(Error::failure(format!(
-            "{} has several keys, or none: it is in the midst of a re-encryption, or decrypted",
+            "{} has several volume keys, or none: a re-encryption is under way, or the volume is \
+             decrypted",
             volume.name()
         )));
     };
@@ -67,8 +68,8 @@ fn volume_key(args: &DumpArgs, volume: &Volume, context: &Context) -> Result<()>
     };
     if !args.batch_mode {
         let warning = format!(
-            "Who has the volume key of {} can read and write its data for ever, whatever happens \
-             to the passphrases.",
+            "Anyone with the volume key of {} can read and write its data for ever, even after \
+             all passphrases are changed.",
             volume.name()
         );
         confirm(&warning, "--batch-mode")?;
@@ -277,7 +278,7 @@ impl Text {
 
     fn keyslot(&mut self, number: u32, keyslot: &Keyslot) {
         let priority = match keyslot.priority {
-            Priority::Ignore => ", used only when asked for",
+            Priority::Ignore => ", used only by number",
             Priority::Normal => "",
             Priority::Prefer => ", tried first",
         };

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &EnginesArgs, context: &Context) -> Result<()> {
         .find(|engine| matches!(engine.self_test, Some(SelfTest::Failed)))
     {
         Some(engine) => Err(Error::failure(format!(
-            "the engine {} does not pass its self-test",
+            "the engine {} fails its self-test",
             engine.name
         ))),
         None => Ok(()),

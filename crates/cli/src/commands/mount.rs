@@ -30,9 +30,9 @@ use crate::{
 /// when what was written cannot be made durable.
 pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
     if args.export.allow_discards {
-        return Err(Error::failure("a file cannot pass discards on").hint(
-            "Whoever punches a hole into a file relies on zeros, which discarded sectors are \
-             not. `luxor serve` passes them on.",
+        return Err(Error::failure("a mounted file cannot pass discards on").hint(
+            "Programs that punch holes into a file rely on zeros, and discarded sectors are not \
+             zeros. `luxor serve` passes discards on.",
         ));
     }
     let volume = &args.export.volume;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
         let (end, ended) = mpsc::channel::<()>();
         let shown = path_name(&file);
         let console = context.console;
-        let said = format!("{shown} is still in use: this ends when nobody has it open any more");
+        let said = format!("{shown} is still in use: luxor exits when no program has it open");
         thread::Builder::new()
             .name("unmount".into())
             .spawn(move || {
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
         drop((telling, end));
         served.map_err(|error| {
             Error::io(
-                format!("{}: what was written may be lost", export.name),
+                format!("{}: recent writes may be lost", export.name),
                 &error,
             )
         })
@@ -99,7 +99,9 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
     // After an error, or when the connection was aborted, it may be mounted yet.
     let unmounted = unmount(&unmounter).map_err(|error| {
         let folder = path_name(&args.folder);
-        error.hint(format!("{folder} is left mounted: fusermount3 -u {folder}"))
+        error.hint(format!(
+            "{folder} stays mounted; to unmount it: fusermount3 -u {folder}"
+        ))
     });
     if let (Err(_), Err(error)) = (&served, &unmounted) {
         context.console.warn(error.message());
@@ -138,28 +140,28 @@ fn refused(error: &MountError) -> Error {
             ErrorClass::Busy,
             format!("{} is not empty", path_name(folder)),
         )
-        .hint("What is in it could not be reached any more. Make a new folder."),
+        .hint("The mount would hide its contents. Create a new folder."),
         MountError::LeftBehind { folder } => {
             let folder = path_name(folder);
-            let what = format!("{folder} is still the mount of a process that was killed");
+            let what = format!("{folder} still has the mount of a process that was killed");
             Error::new(ErrorClass::Busy, what)
-                .hint(format!("To take it away: fusermount3 -u {folder}"))
+                .hint(format!("To unmount it: fusermount3 -u {folder}"))
         }
         MountError::Folder { folder, source } => {
             Error::io(format!("cannot look into {}", path_name(folder)), source)
         }
         MountError::NoProc { source } => Error::io("cannot look into /proc", source)
-            .hint("`luxor mount` finds its mount there when it unmounts it."),
+            .hint("`luxor mount` needs it to find its mount when it unmounts."),
         MountError::NoFuse { source } => Error::io("cannot open /dev/fuse", source).hint(
-            "`modprobe fuse` loads it. A container must be given the device: --device /dev/fuse.",
+            "`modprobe fuse` loads the module. A container needs the device: --device /dev/fuse.",
         ),
         MountError::FuseNotAllowed => Error::io(
             "cannot open /dev/fuse",
             &io::ErrorKind::PermissionDenied.into(),
         )
-        .hint("Its usual mode is 0666. A container must be given it: --device /dev/fuse."),
-        MountError::NoFusermount => Error::failure("fusermount3 is not there")
-            .hint("Who is not root mounts by it. It is in the package fuse3."),
+        .hint("Its usual mode is 0666. A container needs the device: --device /dev/fuse."),
+        MountError::NoFusermount => Error::failure("fusermount3 is not installed")
+            .hint("Users other than root need it to mount. It is in the package fuse3."),
         MountError::Refused { folder, words } => {
             Error::failure(format!("cannot mount on {}: {words}", path_name(folder)))
         }

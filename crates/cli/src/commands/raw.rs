@@ -3,18 +3,17 @@
 
 use std::path::Path;
 
-use luxor::{Engine, create_output};
+use luxor::{RawOptions, create_output, crypt_raw};
 use luxor_engine::{
     AesKey, Construction, DataUnitLen, DataUnitNumber, Direction, KeyError, KeySpec, Mode,
     ParallelOfbKey, SecretBytes, TweakSchedule, XtsKey,
 };
 use luxor_files::{Input, OutputOptions, Role, path_name};
-use luxor_sector::{RawCipher, RawError};
 
 use crate::{
     args::{RawArgs, RawDirection, RawMode, RawTweaks},
     context::Context,
-    error::{Error, ErrorClass, Result},
+    error::{Error, Result},
     secrets::SecretSource,
 };
 
@@ -25,7 +24,6 @@ use crate::{
 /// length is not usable.
 pub(crate) fn run(args: &RawArgs, context: &Context) -> Result<()> {
     let parameters = Parameters::of(args, context)?;
-    let engine = Engine::select(&context.library, parameters.mode)?;
     let mut input = Input::open(&args.input, Role::Data)?;
     let secret = SecretSource::new(context, &[("INPUT", &args.input)])?;
     let options = OutputOptions {
@@ -34,49 +32,16 @@ pub(crate) fn run(args: &RawArgs, context: &Context) -> Result<()> {
         needed: &[("the key file", context.options.key_file.as_deref())],
         ..Default::default()
     };
-    let mut output = create_output(&args.output, &options, &context.library)?;
-    let key = parameters.key(
-        &secret.existing(&args.input)?,
-        context.options.key_file.as_deref(),
-    )?;
-    let key = engine.load(&key)?;
-
-    let cipher = RawCipher {
-        mode: parameters.mode,
-        key: &*key,
-        backend: engine.device(),
-        threads: engine.threads,
-        direction: parameters.direction,
-        data_unit: parameters.data_unit,
-        first: parameters.first,
-        stride: parameters.stride,
-    };
-    cipher
-        .check(input.len())
-        .map_err(|error| Error::failure(error.to_string()))?;
-    output.begin(0, input.len())?;
-    let what = match parameters.direction {
-        Direction::Encrypt => "Encrypting",
-        Direction::Decrypt => "Decrypting",
-    };
-    let progress = context
-        .library
-        .events
-        .bytes(what, path_name(&args.input), input.len());
-    let (input_name, output_name) = (input.name(), output.name());
-    cipher
-        .run(input.source(), &mut output, &|done| progress.at(done))
-        .map_err(|error| match &error {
-            RawError::Read { source, .. } => Error::io(format!("cannot read {input_name}"), source),
-            RawError::Write { source, .. } => {
-                Error::io(format!("cannot write {output_name}"), source)
-            }
-            RawError::Memory { .. } => Error::new(ErrorClass::OutOfMemory, error.to_string()),
-            _ => Error::failure(error.to_string()),
-        })?;
-    drop(progress);
-    output.finish()?;
-    Ok(())
+    let output = create_output(&args.output, &options, &context.library)?;
+    let secret = secret.existing(&args.input)?;
+    let key = parameters.key(&secret, context.options.key_file.as_deref())?;
+    crypt_raw(
+        &mut input,
+        output,
+        &key,
+        &parameters.options,
+        &context.library,
+    )
 }
 
 /// The modes that have an IV or a first counter.
@@ -85,11 +50,8 @@ const WITH_IV: &[Mode] = &[Mode::Ctr, Mode::Ofb, Mode::OfbXex, Mode::OfbXe];
 /// What the options mean together.
 struct Parameters {
     mode: Mode,
-    direction: Direction,
-    data_unit: Option<DataUnitLen>,
-    first: DataUnitNumber,
-    stride: u64,
     tweaks: TweakSchedule,
+    options: RawOptions,
 }
 
 impl Parameters {
@@ -116,7 +78,7 @@ impl Parameters {
         for (option, given, modes) in options {
             if given && !modes.contains(&mode) {
                 return Err(Error::failure(format!(
-                    "{option} has no meaning for {mode}"
+                    "{option} cannot be used with {mode}"
                 )));
             }
         }
@@ -130,8 +92,7 @@ impl Parameters {
                 "raw needs --key-file: the key itself, not a passphrase",
             ));
         }
-        Ok(Self {
-            mode,
+        let options = RawOptions {
             direction: match args.direction {
                 RawDirection::Encrypt => Direction::Encrypt,
                 RawDirection::Decrypt => Direction::Decrypt,
@@ -140,10 +101,14 @@ impl Parameters {
             first: DataUnitNumber::new(args.number.or(args.iv).unwrap_or(0)),
             stride: u64::try_from(args.stride.unwrap_or(1))
                 .map_err(|_| Error::failure("--stride must be below 2^64"))?,
+        };
+        Ok(Self {
+            mode,
             tweaks: match args.tweaks {
                 None | Some(RawTweaks::Alpha) => TweakSchedule::Alpha,
                 Some(RawTweaks::Printed) => TweakSchedule::Printed,
             },
+            options,
         })
     }
 
@@ -164,12 +129,12 @@ impl Parameters {
         key.map_err(|error| match error {
             KeyError::Length { found, expected } => {
                 let error = Error::failure(format!(
-                    "the key file {path} gives {found} bytes, and {} needs {expected}",
+                    "the key file {path} contains {found} bytes, and {} needs {expected}",
                     self.mode
                 ));
                 match self.mode {
                     Mode::OfbXex | Mode::OfbXe => {
-                        error.hint("That is the key of each of the two chains, 16 bytes each.")
+                        error.hint("These are the keys of the two chains, 16 bytes each.")
                     }
                     _ => error,
                 }

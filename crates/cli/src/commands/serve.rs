@@ -115,7 +115,7 @@ impl<'a> Places<'a> {
         let places = match (&args.socket, &args.listen) {
             (Some(_), _) | (_, Some(_)) if !inherited.is_empty() => {
                 return Err(Error::failure(
-                    "--socket and --listen have no place beside the sockets of LISTEN_FDS",
+                    "--socket and --listen cannot be used together with the sockets of LISTEN_FDS",
                 ));
             }
             (Some(path), _) => {
@@ -125,7 +125,7 @@ impl<'a> Places<'a> {
             (None, Some(address)) => Self::Tcp(address),
             (None, None) if inherited.is_empty() => {
                 return Err(Error::failure(
-                    "nobody could come: --socket PATH or --listen ADDRESS is needed",
+                    "no address to listen on: give --socket PATH or --listen ADDRESS",
                 ));
             }
             (None, None) => Self::Inherited(inherited),
@@ -144,11 +144,12 @@ impl<'a> Places<'a> {
         }
         if over_tcp && !tls && !args.insecure {
             return Err(Error::failure(
-                "over TCP everybody who reaches the address could read the plaintext",
+                "over TCP without TLS, any program that reaches the address could read the \
+                 plaintext",
             )
             .hint(
-                "Use --tls-cert, --tls-key and --tls-ca, or --socket, or say --insecure if \
-                 that is meant.",
+                "Use --tls-cert, --tls-key and --tls-ca, or --socket; --insecure serves without \
+                 TLS.",
             ));
         }
         Ok(places)

@@ -5,8 +5,8 @@ use std::{fmt::Write as _, io::Read, io::Write as _, path::Path};
 
 use luxor::Volume;
 use luxor_files::{Escaped, Input, Output, OutputOptions, Role};
-use luxor_luks::Luks2Header;
-use serde_json::{Value, json};
+use luxor_luks::{Luks2Header, keyring_token};
+use serde_json::Value;
 
 use super::dump::list as listed;
 
@@ -106,13 +106,8 @@ fn add(args: &TokenAddArgs, mut volume: Volume, console: Console) -> Result<()> 
                 None if args.unbound => Vec::new(),
                 None => keyslots,
             };
-            // As cryptsetup makes it, which is who uses it.
-            json!({
-                "type": "luks2-keyring",
-                "keyslots": keyslots.iter().map(u32::to_string).collect::<Vec<_>>(),
-                "key_description": args.key_description,
-            })
-            .to_string()
+            let description = args.key_description.as_deref();
+            keyring_token(description.unwrap_or_default(), &keyslots)
         }
     };
     let number = volume.change(|header, storage| match args.token_id {
@@ -152,17 +147,17 @@ fn imported(path: &Path, keyslot: Option<u32>) -> Result<String> {
         .read_to_string(&mut text)
         .map_err(|error| Error::io(format!("cannot read {name}"), &error))?;
     if text.len() as u64 > TOKEN_MAX {
-        let message = format!("{name} is longer than {TOKEN_MAX} bytes: no token is");
+        let message = format!("{name} is longer than {TOKEN_MAX} bytes, the limit for a token");
         return Err(Error::failure(message));
     }
     let Some(keyslot) = keyslot else {
         return Ok(text);
     };
     let mut token: Value = serde_json::from_str(&text)
-        .map_err(|error| Error::failure(format!("{name}: the token is no JSON: {error}")))?;
+        .map_err(|error| Error::failure(format!("{name}: the token is not valid JSON: {error}")))?;
     let Some(keyslots) = token.get_mut("keyslots").and_then(Value::as_array_mut) else {
         return Err(Error::failure(format!(
-            "{name}: the token is no JSON object with an array \"keyslots\""
+            "{name}: the token is not a JSON object with an array \"keyslots\""
         )));
     };
     let keyslot = Value::String(keyslot.to_string());

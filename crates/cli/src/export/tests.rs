@@ -227,11 +227,15 @@ fn what_is_no_storage_is_refused() {
         ("@missing", ErrorClass::Missing, "does not exist"),
         ("@key/x", ErrorClass::Missing, "does not exist"),
         ("-", ErrorClass::Failure, "standard input"),
-        ("@pipe", ErrorClass::Failure, "no file and no block device"),
+        (
+            "@pipe",
+            ErrorClass::Failure,
+            "neither a file nor a block device",
+        ),
         (
             "/dev/null",
             ErrorClass::Failure,
-            "no file and no block device",
+            "neither a file nor a block device",
         ),
         ("@", ErrorClass::Failure, "is a folder"),
         ("@key", ErrorClass::Failure, "LUKS"),
@@ -295,7 +299,12 @@ fn nobody_reencrypts_what_is_given_out() {
         assert!(!Path::new(&lock).exists(), "the last lock takes it with it");
         let file = File::create(&lock).unwrap();
         file.try_lock().unwrap();
-        refused(folder, &line, ErrorClass::Busy, "re-encrypting it just now");
+        refused(
+            folder,
+            &line,
+            ErrorClass::Busy,
+            "cryptsetup is re-encrypting it",
+        );
         fs::remove_file(&lock).unwrap();
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn inherited() -> Result<Vec<Listener>> {
 fn take(given: &mut ListenFd, index: usize) -> Result<Listener> {
     let refused = || {
         Error::failure(format!(
-            "socket {} of LISTEN_FDS is no Unix or TCP socket on which somebody listens",
+            "socket {} of LISTEN_FDS is not a listening Unix or TCP socket",
             index + 1
         ))
         .hint("A systemd socket unit needs ListenStream= and Accept=no.")

@@ -3,6 +3,7 @@
 //! one keeps a file's exact length; all others are kept and ignored.
 
 use luxor_sector::SectorSize;
+use serde_json::json;
 
 use super::{field::Object, metadata_error::MetadataError};
 
@@ -38,6 +39,20 @@ impl Token {
     }
 }
 
+/// A token as cryptsetup makes it and uses it: the key called `description` in the kernel's
+/// keyring is the passphrase of these keyslots (LUKS2 specification, section 3.5.1). As JSON, for
+/// [`Luks2Header::add_token`](crate::Luks2Header::add_token).
+#[must_use]
+pub fn keyring_token(description: &str, keyslots: &[u32]) -> String {
+    let keyslots: Vec<_> = keyslots.iter().map(u32::to_string).collect();
+    json!({
+        "type": "luks2-keyring",
+        "keyslots": keyslots,
+        "key_description": description,
+    })
+    .to_string()
+}
+
 /// Checks a file's length against the payload that holds it: the file with
 /// zeros up to a whole sector, and one sector when the file is empty.
 ///
@@ -61,8 +76,8 @@ pub fn check_file_length(
 /// The `luxor-file` token's length and the payload do not fit each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the luxor-file token says that the file has {length} bytes, which {payload} bytes of data in \
-     sectors of {sector} do not hold exactly: the volume was cut off, extended or changed"
+    "the luxor-file token gives the file {length} bytes, which does not fit {payload} bytes of \
+     data in sectors of {sector}: the volume was cut off, extended or changed"
 )]
 #[non_exhaustive]
 pub struct FileLengthError {

@@ -50,7 +50,7 @@ pub fn calibrate(context: &Context) -> Result<Calibration> {
             Ok(device) => devices.push(measure(&device, &cpu, threads, PATIENCE)?),
             Err(why) => context
                 .events
-                .note(&format!("{engine} is not compared: {why}")),
+                .note(&format!("{engine} was not compared: {why}")),
         }
     }
     let cpu = Cpu::of_this_machine(cpu.info().name, threads.get());
@@ -73,13 +73,13 @@ fn measure(
     let reason = match rates(&**device, &**cpu, threads, patience, &mut calls) {
         Err(Stop::Wrong) => {
             return Err(Error::failure(format!(
-                "the engine {} gives other answers than {}: it must not be used",
+                "the engine {} computes other results than {} and must not be used",
                 info.name,
                 cpu.info().name
             )));
         }
         _ if !unasked => {
-            Some("it is for tests: its caches would tell other programs about keys".into())
+            Some("it is for tests: its table look-ups would reveal keys to other programs".into())
         }
         Ok(()) => None,
         Err(Stop::GivenUp(why)) => Some(why),
@@ -340,7 +340,7 @@ mod tests {
                 measured(&double, Duration::MAX)
             };
             let error = with(Fault::Wrong).unwrap_err();
-            let words = "the engine double gives other answers than portable";
+            let words = "the engine double computes other results than portable";
             assert!(error.message().starts_with(words), "{error:?}");
             let device = with(Fault::Fails).unwrap();
             let reason = device.reason.as_deref().unwrap();
@@ -352,7 +352,13 @@ mod tests {
             ..Double::default()
         };
         let device = measured(&refusing, Duration::MAX);
-        assert!(device.unwrap().reason.unwrap().contains("takes no key"));
+        assert!(
+            device
+                .unwrap()
+                .reason
+                .unwrap()
+                .contains("does not accept a key")
+        );
     }
 
     #[test]

@@ -149,7 +149,7 @@ impl Calibration {
         if let Err(error) = read {
             return Err(match error.kind() {
                 io::ErrorKind::NotFound => {
-                    "no device was compared with this CPU (`luxor engines --calibrate`)".into()
+                    "no device was compared with this CPU (run `luxor engines --calibrate`)".into()
                 }
                 _ => Error::io(format!("cannot read {shown}"), &error)
                     .message()

@@ -69,7 +69,7 @@ fn text(calibration: &Calibration) -> String {
             from >> 10
         ),
         None if calibration.devices.is_empty() => {
-            writeln!(text, "There is no device: `--engine auto` takes {engine}.")
+            writeln!(text, "No device was found: `--engine auto` takes {engine}.")
         }
         None => writeln!(text, "`--engine auto` takes {engine}."),
     };
@@ -107,7 +107,7 @@ mod tests {
         };
         let none = text(&Calibration::new(cpu.clone(), Vec::new()));
         assert!(none.contains("portable: Abacus 3, 2 threads\n"), "{none}");
-        assert!(none.contains("There is no device"), "{none}");
+        assert!(none.contains("No device was found"), "{none}");
         let table = text(&Calibration::new(cpu.clone(), vec![device.clone()]));
         assert!(
             table.contains("   8192 KiB        1.23       56.78\n"),
