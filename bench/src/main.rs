@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor-bench`: throughput of the kernels beside the machine's own limit and
-//! other libraries. `luxor bench` runs this program.
+//! other libraries. `luxor bench` and `luxor report` run this program, so that a build of `luxor`
+//! does not include its rivals.
 
 // Unsafe are the limit loops (`limit`) and the calls into other libraries (`rivals`) and on devices (`devices`).
 #![deny(unsafe_code)]

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The papers' kernels on a device, `kernels/an_seo.h` and `kernels/sanida.h`.
+//!
+//! They run on the devices and queues of the backends, through `engine-gpu`'s `ForeignDevice`, so a
+//! device is opened in one way. This module is responsible for what such a kernel reads and writes:
+//! `engine-gpu` knows only its own kernels.
 
 #![allow(unsafe_code, reason = "copies and kernels that go on after their call")]
 
