@@ -17,7 +17,7 @@ pub enum Unusable {
     Absent(#[from] Absent),
     /// The driver knows no kernels like these.
     #[error(
-        "NVIDIA's driver is too old: it has CUDA {}, and {} is needed",
+        "NVIDIA's driver is too old: it supports CUDA {}, and Luxor needs {}",
         version(*found),
         version(*needed)
     )]
@@ -31,7 +31,7 @@ pub enum Unusable {
     #[error("NVIDIA's driver found no GPU")]
     NoDevice,
     /// The device lacks what the kernels need.
-    #[error("{device} has {found}, and {needed} is needed")]
+    #[error("{device} has {found}, and Luxor needs {needed}")]
     Device {
         /// Its name.
         device: String,

@@ -3,7 +3,10 @@
 //!
 //! Results are plain numbers here. Bindings that have an enum for them would make a result
 //! that is newer than they are undefined behaviour, and a GPU that fails is when a driver
-//! has new ones to tell.
+//! has new ones to tell. They also panic where the library or a function is missing.
+//!
+//! The 33 functions are behind a trait. Tests implement it with the emulator of `ptx`, and with calls
+//! that fail.
 
 #![allow(unsafe_code, reason = "calls of NVIDIA's library")]
 
@@ -126,7 +129,7 @@ calls! {
 #[non_exhaustive]
 pub enum Absent {
     /// The library is not there, or cannot be loaded.
-    #[error("NVIDIA's driver is not there ({message})")]
+    #[error("NVIDIA's driver is not installed ({message})")]
     Library {
         /// What the system's loader said.
         message: String,
@@ -583,7 +586,8 @@ mod tests {
         };
         let text = absent.to_string();
         assert!(
-            text.contains("libcuda-none.so.1") && text.starts_with("NVIDIA's driver is not there"),
+            text.contains("libcuda-none.so.1")
+                && text.starts_with("NVIDIA's driver is not installed"),
             "{text}"
         );
     }

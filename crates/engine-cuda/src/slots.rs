@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The keys' places in the device's constant memory.
 //!
-//! There are [`SLOTS`] of them, and any number of keys. A key stays where it is until
-//! another one needs its place, and goes to a place, at the latest, when a queue begins to
-//! use it; then it stays until the queue was waited for, even if its key is dropped before.
+//! Constant memory has room for [`SLOTS`] keys, and there may be any number of keys. A key stays
+//! where it is until another one needs its place, and goes to a place, at the latest, when a queue
+//! begins to use it; then it stays until the queue was waited for, even if its key is dropped before.
 //! A queue uses one key at a time, so there are places for as many queues as there are slots.
 //! What lies in a place that its key has left is overwritten before the place is free.
 

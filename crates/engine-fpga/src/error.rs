@@ -12,7 +12,7 @@ pub enum DriverError {
     Transport(#[from] TransportError),
     /// It is something else.
     #[error(
-        "there is no core of Luxor's: it has the ID {found:#010x} instead of {:#010x}",
+        "this is not Luxor's core: its ID is {found:#010x}, not {:#010x}",
         reg::ID_VALUE
     )]
     Id {
@@ -21,7 +21,7 @@ pub enum DriverError {
     },
     /// It has other registers.
     #[error(
-        "the core has version {}.{} of the register map, and this program knows {}.{}",
+        "the core has version {}.{} of the register map, and this program supports {}.{}",
         found >> 16, found & 0xffff, reg::VERSION_VALUE >> 16, reg::VERSION_VALUE & 0xffff
     )]
     Version {
@@ -29,7 +29,7 @@ pub enum DriverError {
         found: u32,
     },
     /// It says of itself what no core is.
-    #[error("the core's configuration {bits:#010x} is none that this program knows")]
+    #[error("the core has the configuration {bits:#010x}, which this program does not support")]
     Config {
         /// What the register says.
         bits: u32,
@@ -63,10 +63,10 @@ pub enum DriverError {
         cycles: u64,
     },
     /// A descriptor is done, and its answer never came.
-    #[error("the core says that a descriptor is done, and its data did not come")]
+    #[error("the core reports a descriptor as done, but its data did not arrive")]
     AnswerLost,
     /// Other than what went in came out.
-    #[error("the core gave out {found} beats of data instead of {due}")]
+    #[error("the core returned {found} beats of data instead of {due}")]
     Babbles {
         /// Beats.
         found: u64,
@@ -74,7 +74,7 @@ pub enum DriverError {
         due: u64,
     },
     /// A descriptor went well, but its answer is shorter or longer than its packet.
-    #[error("the core answered {expected} bytes with {found} bytes")]
+    #[error("the core returned {found} bytes for {expected} bytes")]
     AnswerLen {
         /// Bytes.
         expected: usize,
@@ -83,7 +83,8 @@ pub enum DriverError {
     },
     /// More descriptors are done than were submitted, or fewer than before.
     #[error(
-        "the core says that {head} descriptors are done, after {completed}, of {tail} submitted"
+        "the core reports {head} descriptors as done, after {completed} before, of {tail} \
+         submitted"
     )]
     Head {
         /// What the register says.
@@ -94,7 +95,7 @@ pub enum DriverError {
         tail: u32,
     },
     /// A descriptor that is done has no status.
-    #[error("the core says that a descriptor is done, whose status is {status:#010x}")]
+    #[error("the core reports a descriptor as done with the status {status:#010x}")]
     NotDone {
         /// The word in the ring.
         status: u32,
@@ -109,7 +110,7 @@ pub enum DriverError {
         cause: Box<DriverError>,
     },
     /// There was an error before, and no reset since.
-    #[error("the core had an error before, and has not been reset")]
+    #[error("the core failed earlier and has not been reset")]
     Lost,
 }
 
@@ -144,22 +145,22 @@ pub enum DescriptorError {
     #[error("the key slot is empty")]
     EmptySlot,
     /// Its key slot is that of a key that was refused.
-    #[error("the key slot was given a data key and a tweak key that are equal")]
+    #[error("the data key and the tweak key in the key slot are equal")]
     EqualKeys,
     /// The core was built for the other direction only.
     #[error("the core was not built for this direction")]
     NoCipher,
     /// In ECB, its units have part blocks.
-    #[error("ECB has whole blocks only")]
+    #[error("ECB needs whole blocks")]
     EcbTail,
     /// Its packet was too short.
     #[error("the data ended too early")]
     Cut,
     /// Its packet was too long.
-    #[error("there were more data than the descriptor has")]
+    #[error("more data arrived than the descriptor describes")]
     Excess,
     /// A code that this program does not know.
-    #[error("the core gave the unknown status {0}")]
+    #[error("the core returned the unknown status {0}")]
     Unknown(u32),
 }
 
@@ -191,7 +192,7 @@ impl DescriptorError {
 #[non_exhaustive]
 pub enum KeyError {
     /// The data key and the tweak key are the same.
-    #[error("the core refuses keys whose data key and tweak key are equal")]
+    #[error("the core refuses keys with equal data and tweak keys")]
     Equal,
     /// There is no such slot.
     #[error("the core has no such key slot")]
@@ -200,10 +201,10 @@ pub enum KeyError {
     #[error("the key is in use")]
     InUse,
     /// The core was built without keys of this size.
-    #[error("the core takes no keys of this size")]
+    #[error("the core does not support keys of this size")]
     Size,
     /// A code that this program does not know.
-    #[error("the core gave the unknown result {0} to a key command")]
+    #[error("the core returned the unknown result {0} for a key command")]
     Unknown(u32),
 }
 

@@ -371,7 +371,7 @@ fn a_core_that_is_gone_is_an_error_of_every_call() {
     let block = reference::ecb_encrypt(&[7; 32], &[0; 16]);
     for (fault, message) in [
         (Fault::Dead { after: 250 }, "does not answer"),
-        (Fault::AllOnes { after: 250 }, "the core says that"),
+        (Fault::AllOnes { after: 250 }, "the core reports"),
     ] {
         let double = stalling(8, 1);
         let backend = backend(&double).with_batch(2000);

@@ -52,13 +52,13 @@ const CONTEXT_TERMINATED: i32 = codes::CL_CONTEXT_TERMINATED_KHR;
 #[non_exhaustive]
 pub enum Unusable {
     /// The library is not there, or cannot be loaded.
-    #[error("OpenCL is not there ({message})")]
+    #[error("OpenCL is not installed ({message})")]
     Library {
         /// What the system's loader said.
         message: String,
     },
     /// The library is there, and knows no implementation.
-    #[error("OpenCL is there, with no platform")]
+    #[error("OpenCL is installed, but has no platform")]
     NoPlatform,
     /// There are implementations, and none has a device.
     #[error("OpenCL has no device ({platforms})")]

@@ -125,7 +125,7 @@ pub enum BackendError {
     },
     /// It takes no key of XTS whose data key and tweak key are equal, not even where
     /// another one would, to read what has such a key.
-    #[error("the engine {backend} takes no key whose data key and tweak key are equal")]
+    #[error("the engine {backend} does not accept a key with equal data and tweak keys")]
     EqualHalves {
         /// The backend's name.
         backend: &'static str,
@@ -200,7 +200,7 @@ pub enum CryptErrorKind {
     },
     /// As another kind, and worse: units after [`CryptError::done`] were
     /// finished and could not be turned back.
-    #[error("{cause}; data units after those counted as done are neither finished nor as before")]
+    #[error("{cause}; the contents of the data units after the finished ones are undefined")]
     Torn {
         /// The first error.
         cause: String,

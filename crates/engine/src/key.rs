@@ -454,7 +454,7 @@ impl fmt::Display for Mode {
 #[non_exhaustive]
 pub enum KeyError {
     /// The length fits no key of this kind.
-    #[error("the key has {found} bytes, and {expected} are needed")]
+    #[error("the key has {found} bytes; it must have {expected}")]
     Length {
         /// Bytes given.
         found: usize,

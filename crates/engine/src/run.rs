@@ -399,15 +399,15 @@ impl<'a> Run<'a> {
 pub enum RunError {
     /// Zero, or above 2²⁰ blocks.
     #[error(
-        "a data unit of {found} bytes: it must have 1 to 16777216 (2^20 blocks, the limit of \
-         IEEE 1619 and SP 800-38E)"
+        "a data unit cannot have {found} bytes: it must have 1 to 16777216 (2^20 blocks, the \
+         limit of IEEE 1619 and SP 800-38E)"
     )]
     UnitLen {
         /// Bytes asked for.
         found: usize,
     },
     /// The bytes do not end with a whole unit.
-    #[error("{len} bytes are no whole number of data units of {unit_len} bytes")]
+    #[error("{len} bytes are not a whole number of data units of {unit_len} bytes")]
     PartUnit {
         /// Bytes in the run.
         len: usize,

@@ -144,7 +144,7 @@ impl DataFile {
 #[non_exhaustive]
 pub enum DataFileError {
     /// Standard input was named.
-    #[error("standard input cannot be given out as a disk: name a file or a block device")]
+    #[error("standard input cannot be used as a disk: name a file or a block device")]
     StandardInput,
     /// There is nothing of that name.
     #[error("{} does not exist", path_name(path))]
@@ -160,7 +160,7 @@ pub enum DataFileError {
     },
     /// It is a pipe, a terminal or the like.
     #[error(
-        "{} cannot be given out as a disk: it is no file and no block device",
+        "{} cannot be used as a disk: it is neither a file nor a block device",
         path_name(path)
     )]
     NoStorage {

@@ -324,7 +324,7 @@ pub enum InputError {
     },
     /// It has no place that could be written again.
     #[error(
-        "{} cannot be changed in place: it is no file and no block device",
+        "{} cannot be changed in place: it is neither a file nor a block device",
         shown(path)
     )]
     Unchangeable {

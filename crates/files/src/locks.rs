@@ -144,7 +144,7 @@ pub struct MetadataLock {
 #[non_exhaustive]
 pub enum LockError {
     /// Another program has had the lock all this time.
-    #[error("another program has had the lock for {} seconds", .0.as_secs())]
+    #[error("another program has held the lock for {} seconds", .0.as_secs())]
     Held(Duration),
     /// The lock that other programs would see cannot be had.
     #[error("{what}: {}", io_words(source))]
@@ -162,7 +162,7 @@ pub enum LockError {
         device: String,
     },
     /// A loop device shows bytes of the device too, through another cache.
-    #[error("{device} shows the same bytes, through a cache of its own")]
+    #[error("{device} contains the same bytes, with a cache of its own")]
     BesideLoop {
         /// Its name: `/dev/loop0`.
         device: String,

@@ -480,7 +480,7 @@ pub enum OutputError {
     },
     /// It belongs to another user, who would get what is written.
     #[error(
-        "{} is a {kind} of another user (uid {uid}), who can read what is written there",
+        "{} is a {kind} of another user (uid {uid}), who could read the output",
         shown(path)
     )]
     Foreign {
@@ -493,8 +493,8 @@ pub enum OutputError {
     },
     /// A link of another user in a folder that all may write.
     #[error(
-        "{} is a symbolic link that another user has put into a folder that all may write; name the \
-         file that it leads to",
+        "{} is a symbolic link that another user made in a folder where all users can write: name \
+         the file that it points to",
         shown(path)
     )]
     ForeignLink {
@@ -548,13 +548,13 @@ pub enum OutputError {
         path: PathBuf,
     },
     /// It is what is read.
-    #[error("{} is the input too: the output has to be another file", shown(path))]
+    #[error("{} is also the input: the output must be another file", shown(path))]
     IsInput {
         /// As it was named.
         path: PathBuf,
     },
     /// It is something else that the command reads.
-    #[error("{} is {what} too: the output has to be another file", shown(path))]
+    #[error("{} is also {what}: the output must be another file", shown(path))]
     IsNeeded {
         /// As it was named.
         path: PathBuf,
@@ -562,7 +562,7 @@ pub enum OutputError {
         what: &'static str,
     },
     /// A device has fewer bytes.
-    #[error("{} has {capacity} bytes, and {needed} are needed", shown(path))]
+    #[error("{} has {capacity} bytes, but {needed} are needed", shown(path))]
     TooSmall {
         /// As it was named.
         path: PathBuf,

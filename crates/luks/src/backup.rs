@@ -405,7 +405,7 @@ pub enum Misfit {
     CopiesDiffer,
     /// Something is underway that only the volume's present header knows.
     #[error(
-        "{owner} requires {}, which this version does not have",
+        "{owner} requires {}, which this version does not support",
         brief_list(names)
     )]
     Requirements {
@@ -415,13 +415,13 @@ pub enum Misfit {
         names: Vec<String>,
     },
     /// There is a header, and it cannot be compared with.
-    #[error("the header that is there now cannot be compared with the backup: {error}")]
+    #[error("the present header cannot be compared with the backup: {error}")]
     Unsupported {
         /// Why, in words.
         error: String,
     },
     /// The data begin elsewhere.
-    #[error("the data begin at byte {backup} by the backup, and at byte {volume} now")]
+    #[error("the data begin at byte {backup} according to the backup, and at byte {volume} now")]
     DataOffset {
         /// In the backup, in bytes.
         backup: u64,
@@ -429,7 +429,7 @@ pub enum Misfit {
         volume: u64,
     },
     /// The volume key has another length.
-    #[error("the volume key has {backup} bytes by the backup, and {volume} now")]
+    #[error("the volume key has {backup} bytes according to the backup, and {volume} now")]
     KeyLen {
         /// In the backup, in bytes.
         backup: u32,
@@ -463,7 +463,9 @@ pub enum Misfit {
         volume: String,
     },
     /// Data that were written with the present key cannot be read with the backup's.
-    #[error("the backup has another volume key: data written under the present one are lost")]
+    #[error(
+        "the backup has a different volume key: data written under the present one would be lost"
+    )]
     VolumeKey,
     /// A digest is missing or of a type that this version does not have.
     #[error("the volume keys of the backup and of the volume cannot be compared")]
@@ -474,13 +476,13 @@ pub enum Misfit {
     NoKeyslot,
     /// The present data would be decrypted to something else.
     #[error(
-        "the data are encrypted otherwise by the backup: the cipher, the sector size, the first \
-         IV or the length is not the present one"
+        "the backup describes the data differently: its cipher, sector size, first IV or length \
+         is not the present one"
     )]
     Segments,
     /// The file in the volume would be cut off or padded.
     #[error(
-        "the file in the volume has {} by the backup, and {} now",
+        "the file in the volume has {} according to the backup, and {} now",
         length(*backup),
         length(*volume)
     )]
@@ -531,7 +533,7 @@ pub enum BackupError {
     #[error(transparent)]
     Header(#[from] VolumeReadError),
     /// Not all of the keyslots.
-    #[error("it is cut off: metadata and keyslots have {len} bytes, and there are {there}")]
+    #[error("it is cut off: metadata and keyslots have {len} bytes, and only {there} are present")]
     Truncated {
         /// The bytes that there are.
         there: u64,
@@ -539,7 +541,7 @@ pub enum BackupError {
         len: u64,
     },
     /// More than anybody needs.
-    #[error("metadata and keyslots have {len} bytes, and at most {max} are backed up")]
+    #[error("metadata and keyslots have {len} bytes; a backup has at most {max}")]
     TooLong {
         /// Their length in bytes.
         len: u64,

@@ -22,13 +22,13 @@ pub enum Luks1Error {
     #[error("this is not a LUKS1 volume: it has no LUKS1 header")]
     Magic,
     /// The storage ends first.
-    #[error("it is cut off: the header has 592 bytes, and there are {len}")]
+    #[error("it is cut off: the header has 592 bytes, and only {len} are present")]
     Truncated {
         /// The storage's length in bytes.
         len: u64,
     },
     /// No zero byte ends a text.
-    #[error("its {field} does not end")]
+    #[error("its {field} has no terminating zero byte")]
     Unterminated {
         /// The field's name in the specification.
         field: &'static str,
@@ -48,7 +48,7 @@ pub enum Luks1Error {
     },
     /// A hash that is not in this version.
     #[error(
-        "its hash is {}; this version has {}",
+        "its hash is {}; this version supports {}",
         brief(found),
         HashAlgorithm::NAMES
     )]
@@ -74,7 +74,7 @@ pub enum Luks1Error {
     #[error("mk-digest-iter is 0, and must be at least 1")]
     DigestIterations,
     /// Neither used nor empty.
-    #[error("keyslot {keyslot}: it is neither used nor empty (0x{found:08x})")]
+    #[error("keyslot {keyslot} is marked neither as used nor as empty (0x{found:08x})")]
     KeyslotState {
         /// The keyslot.
         keyslot: u32,

@@ -177,8 +177,8 @@ fn too_cheap(kdf: &Kdf) -> Option<(String, String)> {
 pub enum PolicyError {
     /// Another header.
     #[error(
-        "the header's digest is {found}, not {expected}: it was changed, or is damaged, since \
-         that digest was taken"
+        "the header's digest is {found}, not {expected}: the header was changed or damaged since \
+         that digest was made"
     )]
     Digest {
         /// What it is.
@@ -213,7 +213,7 @@ pub enum PolicyError {
     },
     /// A keyslot's key is derived otherwise.
     #[error(
-        "keyslot {keyslot} derives its key by {found}, and {} is required",
+        "keyslot {keyslot} uses {found}, and {} is required",
         alternatives(required.iter().map(|kind| kind.name()))
     )]
     Pbkdf {
@@ -226,8 +226,8 @@ pub enum PolicyError {
     },
     /// A keyslot's key is derived by the right function at too low a cost.
     #[error(
-        "keyslot {keyslot} is too cheap to guess ({found}), and the required key derivation \
-         takes {required}"
+        "keyslot {keyslot} costs too little to attack ({found}); the required key derivation \
+         needs {required}"
     )]
     Cheap {
         /// The keyslot.
@@ -238,7 +238,7 @@ pub enum PolicyError {
         required: String,
     },
     /// A keyslot of a type, or with a key derivation, that cannot be judged.
-    #[error("keyslot {keyslot} cannot be held to what is required: {what}")]
+    #[error("keyslot {keyslot} cannot be checked against the requirement: {what}")]
     ForeignKeyslot {
         /// The keyslot.
         keyslot: u32,

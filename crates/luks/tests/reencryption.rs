@@ -440,7 +440,10 @@ fn is_refused(
     );
     let error = error.to_string();
     assert!(error.contains(words), "{stretches:?}: {error}");
-    assert!(error.contains("somebody else"), "{stretches:?}: {error}");
+    assert!(
+        error.contains("other than cryptsetup"),
+        "{stretches:?}: {error}"
+    );
 }
 
 /// The digest of the state says nothing of the parts that the data are in.
@@ -475,7 +478,7 @@ fn parts_of_the_data_lie_where_the_state_has_them() {
     // Exchanged, left out, from before the beginning of another.
     let half = all / 2;
     let exchanged = [(PREVIOUS, half, half), (PREVIOUS, 0, half)];
-    let place = "lie at byte";
+    let place = "must begin at byte";
     is_refused(&storage, &exchanged, None, place);
     is_refused(
         &storage,
@@ -550,7 +553,12 @@ fn what_is_not_encrypted_yet_lies_where_it_was() {
     is_accepted(&storage, &[(FINAL, 0, 8192), (PREVIOUS, 8192, 0)]);
     let cut = "bytes of data in all";
     is_refused(&storage, &[(PREVIOUS, 0, 4096)], None, cut);
-    is_refused(&storage, &[(PREVIOUS, 4096, 0)], None, "lie at byte 0");
+    is_refused(
+        &storage,
+        &[(PREVIOUS, 4096, 0)],
+        None,
+        "must begin at byte 0",
+    );
 }
 
 #[test]
@@ -577,7 +585,7 @@ fn data_that_are_shifted_lie_where_they_were_moved() {
     ] {
         is_accepted(&storage, good);
     }
-    is_refused(&storage, &[(MOVED, 0, 0)], None, "goes further");
+    is_refused(&storage, &[(MOVED, 0, 0)], None, "extends beyond");
     is_refused(&storage, &[(MOVED, 0, mib)], None, "bytes of data in all");
     is_refused(
         &storage,
@@ -586,7 +594,7 @@ fn data_that_are_shifted_lie_where_they_were_moved() {
         "bytes of data",
     );
     // Where the header is now.
-    is_refused(&storage, &[(PREVIOUS, 0, all)], None, "lie at byte");
+    is_refused(&storage, &[(PREVIOUS, 0, all)], None, "must begin at byte");
 }
 
 #[test]
@@ -785,7 +793,7 @@ fn a_secret_of_one_key_only_is_told() {
         error @ UnlockError::OtherKey { .. } => {
             assert!(error.is_wrong_secret());
             let words = error.to_string();
-            let tried = format!("(tried: {second})");
+            let tried = format!("(tried keyslot {second})");
             assert!(
                 words.contains("has two keys") && words.contains(&tried),
                 "{words}"

@@ -247,13 +247,13 @@ pub enum MountError {
         folder: PathBuf,
     },
     /// Its process was killed: `fusermount3 -u` takes it away.
-    #[error("on {folder:?} there is still a mount whose process has ended")]
+    #[error("{folder:?} still has the mount of a process that has ended")]
     LeftBehind {
         /// What was to be mounted on.
         folder: PathBuf,
     },
     /// The folder cannot be looked at.
-    #[error("cannot look into {folder:?}: {source}")]
+    #[error("cannot list {folder:?}: {source}")]
     Folder {
         /// What was to be mounted on.
         folder: PathBuf,
@@ -261,7 +261,7 @@ pub enum MountError {
         source: io::Error,
     },
     /// The folder's mount is known by what is in `/proc`.
-    #[error("cannot look into /proc: {source}")]
+    #[error("cannot list /proc: {source}")]
     NoProc {
         /// Why.
         source: io::Error,
@@ -276,7 +276,7 @@ pub enum MountError {
     #[error("this user may not open /dev/fuse")]
     FuseNotAllowed,
     /// Who is not root mounts by `fusermount3`, which is in the package `fuse3`.
-    #[error("fusermount3 is not there")]
+    #[error("fusermount3 is not installed")]
     NoFusermount,
     /// The system's answer.
     #[error("cannot mount on {folder:?}: {words}")]
@@ -287,7 +287,7 @@ pub enum MountError {
         words: String,
     },
     /// No file can have the name.
-    #[error("{name:?} is not a file's name")]
+    #[error("{name:?} is not a valid file name")]
     Name {
         /// The name.
         name: OsString,

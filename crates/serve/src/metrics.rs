@@ -176,7 +176,7 @@ impl fmt::Debug for Metrics {
 #[non_exhaustive]
 pub enum MetricsError {
     /// Anybody could read them.
-    #[error("metrics are told on a loopback address only, and {address} is none")]
+    #[error("{address} is not a loopback address: metrics are served on loopback only")]
     NotLoopback {
         /// The address asked for.
         address: SocketAddr,

@@ -70,13 +70,13 @@ pub enum TlsConfigError {
         reason: String,
     },
     /// The key is kept under a passphrase, which nobody is asked for.
-    #[error("{}: the key is encrypted, and is needed without a passphrase", path.display())]
+    #[error("{}: the key is encrypted: give a key without a passphrase", path.display())]
     Encrypted {
         /// Where it is.
         path: PathBuf,
     },
     /// A file has a certificate that cannot vouch for others.
-    #[error("the certificate in {} cannot vouch for clients: {reason}", path.display())]
+    #[error("the certificate in {} cannot verify clients: {reason}", path.display())]
     Authority {
         /// Which.
         path: PathBuf,

@@ -12,6 +12,10 @@
 //! process. That is the whole proof that buffers can be borrowed, and why nothing here is
 //! asynchronous. Each call has a ring to itself, so that what it waits for is its own.
 //!
+//! The crate `io-uring` alone offers no safe completion-based I/O, and the async runtimes over it
+//! want to own the buffers and need a reactor. Only direct I/O uses this crate: with the page cache
+//! nothing is faster by it, and writes are slower (the head of `crates/sector/src/storage.rs`).
+//!
 //! ```
 //! use luxor_uring::{Read, Rings};
 //!

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Key derivation: PBKDF2 (RFC 8018) and Argon2 (RFC 9106), and the bounds that
 //! a keyslot's costs are held to before anything is computed or allocated.
+//!
+//! Argon2 runs on threads made for it, not on the pool that its crate would use: that pool panics
+//! where the system cannot start threads, which is the first sign of little memory.
 
 use std::{fmt, num::NonZeroUsize, thread};
 
@@ -343,9 +346,9 @@ pub enum CostError {
     },
     /// All keyslots and digests together.
     #[error(
-        "it costs {cost}% of what one keyslot may cost, and {spent}% are spent of the {limit}% \
-         that all keyslots and digests may cost together; to try a keyslot alone, name it with \
-         --key-slot, and if you trust the volume, raise the limit with --pbkdf-iterations-limit"
+        "it costs {cost}% of the limit for one keyslot, and {spent}% of the {limit}% for all \
+         keyslots and digests together are spent; try one keyslot alone with --key-slot, or, if \
+         you trust the volume, raise the limit with --pbkdf-iterations-limit"
     )]
     Total {
         /// What this keyslot with its digest, or this digest, costs: in hundredths of
@@ -385,14 +388,17 @@ pub enum DeriveError {
         needed_kib: u64,
     },
     /// The system gave no threads: their stacks are memory, too.
-    #[error("Argon2 needs threads, and the system made none: {message}. Raise the limit on memory")]
+    #[error(
+        "Argon2 needs threads, and the system cannot start any: {message}. Raise the limit on \
+         memory"
+    )]
     Threads {
         /// What the system said.
         message: String,
     },
     /// A hash that this version does not have.
     #[error(
-        "its hash is {}; this version has {}",
+        "its hash is {}; this version supports {}",
         brief(name),
         HashAlgorithm::NAMES
     )]

@@ -284,13 +284,13 @@ pub enum PbkdfOptionsError {
         min: u32,
     },
     /// Argon2's memory.
-    #[error("{found} KiB of memory for Argon2: it must be 32 to 4194304 (4 GiB)")]
+    #[error("Argon2 cannot use {found} KiB of memory: it must be 32 to 4194304 (4 GiB)")]
     Memory {
         /// The KiB asked for.
         found: u32,
     },
     /// Argon2's lanes.
-    #[error("{found} parallel lanes for Argon2: there must be 1 to 4")]
+    #[error("Argon2 cannot use {found} parallel lanes: it must be 1 to 4")]
     Parallel {
         /// The lanes asked for.
         found: u32,
@@ -299,7 +299,7 @@ pub enum PbkdfOptionsError {
     #[error("pbkdf2 has neither memory nor parallel costs: leave them out, or use argon2id")]
     NotForPbkdf2,
     /// Argon2 where there is only PBKDF2.
-    #[error("LUKS1 has pbkdf2 only, not {name}: use it, or LUKS2")]
+    #[error("LUKS1 supports only pbkdf2, not {name}: use pbkdf2, or LUKS2")]
     NotForLuks1 {
         /// The kind's name.
         name: &'static str,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What every format comes to: a plaintext whose parts lie somewhere in a storage, each
-//! encrypted with a key or not at all.
+//! encrypted with a key or not at all. Each part has its own place, geometry and key: in the middle
+//! of a re-encryption the parts lie in any order.
 
 use std::collections::BTreeMap;
 

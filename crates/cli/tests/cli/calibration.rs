@@ -151,7 +151,7 @@ fn auto_gives_long_calls_to_a_device_that_wins() {
             .ok();
         (fs::read(output).unwrap(), told.stderr)
     };
-    let began = "luxor: note: engine opencl begins with long calls\n";
+    let began = "luxor: note: engine opencl is used from the first long call on\n";
     let joins = format!("; and opencl ({device}) for calls from 1024 KiB), ");
     // A call of 4 MiB and a shorter one; and two that are too short to wake a device.
     for (len, begins) in [(5 * MIB + 4096, true), (MIB - 4096, false), (16, false)] {

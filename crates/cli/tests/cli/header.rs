@@ -151,7 +151,7 @@ fn a_backup_without_keyslots_or_the_length_of_the_file_takes_force() {
 fn a_backup_of_data_that_are_encrypted_otherwise_takes_force() {
     let folder = prepared();
     let before = fs::read(folder.join("luks2")).unwrap();
-    let otherwise = "encrypted otherwise";
+    let otherwise = "describes the data differently";
     for (from, to, words) in [
         (r#""iv_tweak":"0""#, r#""iv_tweak":"8""#, otherwise),
         (r#""sector_size":4096"#, r#""sector_size":2048"#, otherwise),
@@ -286,7 +286,7 @@ fn nothing_is_restored_to_what_took_the_place_of_the_volume_meanwhile() {
         });
         assert_eq!(code, 1, "{other}: {screen}");
         assert!(
-            screen.contains("has changed since it was looked at"),
+            screen.contains("has changed since it was checked"),
             "{screen}"
         );
         assert!(
@@ -377,7 +377,7 @@ fn another_volume_and_what_is_none_take_force() {
     for (target, words) in [
         ("another", uuid.text().trim()),
         ("another", "photographs"),
-        ("another", "another volume key"),
+        ("another", "a different volume key"),
         ("same-key", "12345678-1234-4321-8765-123456789abc"),
         ("ext4", "an ext4 file system (signature at byte 1080)"),
         ("noise", "no header"),
@@ -413,7 +413,7 @@ fn a_target_that_is_too_short_is_refused() {
                 format!("--header {target} x backup"),
             ] {
                 let line = format!("header restore {options} {place}");
-                run(&folder, &line).fails(1, "3145728 bytes: 16777216 are needed");
+                run(&folder, &line).fails(1, "3145728 bytes: it needs 16777216");
                 assert!(fs::read(folder.join(target)).unwrap() == before, "{line}");
             }
         }
@@ -742,7 +742,7 @@ fn of_two_copies_that_differ_the_primary_stays() {
 fn a_converted_volume_opens_and_converts_back() {
     let folder = prepared();
     let before = fs::read(folder.join("luks1")).unwrap();
-    run(&folder, "convert --type luks1 luks1").fails(1, "LUKS1 volume already");
+    run(&folder, "convert --type luks1 luks1").fails(1, "already a LUKS1 volume");
     let outcome = without_terminal("convert", &["--type", "luks2", "luks1"], folder.path());
     outcome.assert_code(1);
     assert!(outcome.stderr.contains("--batch-mode"), "{outcome:#?}");

@@ -110,7 +110,7 @@ fn a_change_without_cryptsetups_lock_is_refused() {
     assert_eq!(outcome.text(), "5\n", "{}", outcome.stderr);
     assert!(
         fs::read(folder.join("image")).unwrap() == before,
-        "nothing is written"
+        "nothing was written"
     );
 
     let allowed = |line: &str| {
@@ -176,7 +176,7 @@ fn a_device_is_not_overwritten_without_cryptsetups_lock() {
             .unwrap();
         refused(line, &Outcome::new(script, output));
     }
-    assert!(fs::read(name).unwrap() == before, "nothing is written");
+    assert!(fs::read(name).unwrap() == before, "nothing was written");
     assert!(!folder.join("data").exists());
 
     let format = |options: &str| {
@@ -673,7 +673,9 @@ impl Race<'_> {
                 assert_eq!(*what, "change", "{}", outcome.stderr);
             } else {
                 outcome.assert_code(1);
-                let is_told = outcome.stderr.contains("changed meanwhile");
+                let is_told = outcome
+                    .stderr
+                    .contains("another program changed the volume");
                 assert!(is_told, "{case}: {}", outcome.stderr);
             }
         }

@@ -9,7 +9,7 @@ use std::{
 
 use crate::support::{FAST, Folder, Outcome, bytes, luxor, tool};
 
-const CHANGED: &str = "the metadata were changed while the data were read";
+const CHANGED: &str = "the metadata changed while the data were being read";
 
 /// A folder with a volume whose plaintext does not fit into a pipe.
 fn prepared() -> (Folder, Vec<u8>) {

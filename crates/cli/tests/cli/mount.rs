@@ -306,7 +306,7 @@ fn an_aborted_mount_is_taken_away_or_said_to_be_left() {
     tool("umount", [&dir]);
     assert_eq!(code, Some(1), "{words}");
     assert!(
-        words.contains("dir is left mounted: fusermount3 -u dir"),
+        words.contains("dir stays mounted; to unmount it: fusermount3 -u dir"),
         "{words}"
     );
 }
@@ -381,7 +381,10 @@ fn what_cannot_be_mounted_is_refused_before_the_secret_is_asked_for() {
     for name in ["a/b", ".."] {
         let refused = mount(&folder, &format!("--name={name} photos.tar.luks dir")).run();
         refused.assert_code(1);
-        assert!(refused.stderr.contains("not a file's name"), "{refused:?}");
+        assert!(
+            refused.stderr.contains("not a valid file name"),
+            "{refused:?}"
+        );
     }
     fails("missing dir", 4, "missing does not exist");
 

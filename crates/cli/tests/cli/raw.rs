@@ -230,7 +230,7 @@ fn errors_of_parallel_ofb_have_their_exit_codes() {
     for mode in ["ofb-xex", "ofb-xe"] {
         let options = format!("encrypt --mode {mode} --iv {IV}");
         for len in [0, 1, 16, 31, 33, 48, 64] {
-            let words = format!("gives {len} bytes, and {mode} needs 32");
+            let words = format!("contains {len} bytes, and {mode} needs 32");
             Raw::new(len).fails(&options, &[0; 64], &words);
         }
         let raw = Raw::new(32);
@@ -240,7 +240,7 @@ fn errors_of_parallel_ofb_have_their_exit_codes() {
         let raw = Raw::new(32);
         raw.fails(&format!("encrypt --mode {mode}"), &[0; 64], "needs --iv");
         for (option, value) in [("--data-unit", 512), ("--number", 1), ("--stride", 8)] {
-            let words = format!("{option} has no meaning for {mode}");
+            let words = format!("{option} cannot be used with {mode}");
             raw.fails(&format!("{options} {option} {value}"), &[0; 64], &words);
         }
         let to = raw.folder.join("output");
@@ -423,7 +423,7 @@ fn the_input_is_not_replaced() {
     let input = raw.folder.write("input", bytes(64, 1));
     luxor("raw encrypt --mode ecb --force --key-file")
         .args([&raw.key, &input, &input])
-        .fails(1, "is the input too");
+        .fails(1, "is also the input");
     assert_eq!(fs::read(input).unwrap(), bytes(64, 1));
 }
 

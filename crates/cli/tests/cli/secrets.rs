@@ -241,7 +241,7 @@ fn a_terminal_asks_again_after_a_mistake() {
     let (code, screen) = terminal(&line, &answers, folder.path());
     assert_eq!(code, 0, "{screen}");
     assert!(
-        screen.contains("not the same") && screen.contains("empty"),
+        screen.contains("the two passphrases differ") && screen.contains("empty"),
         "{screen}"
     );
     let (code, screen) = terminal("decrypt volume back", &["one\n", "three\n"], folder.path());

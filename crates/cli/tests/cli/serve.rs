@@ -264,7 +264,7 @@ fn a_socket_is_for_this_user_and_goes_in_the_end() {
     assert_eq!(folder.names(), before);
 
     // What is something else is never removed.
-    refusal(&folder, "--socket plain volume").fails(5, "is no socket");
+    refusal(&folder, "--socket plain volume").fails(5, "is not a socket");
     assert_eq!(fs::read(folder.join("plain")).unwrap(), b"attack at dawn");
     let other = UnixListener::bind(folder.join("socket")).unwrap();
     refusal(&folder, "--socket socket volume").fails(5, "another program listens");
@@ -357,7 +357,7 @@ fn a_pid_file_is_there_when_clients_can_come() {
     refusal(&folder, "--read-only --socket other --pid-file pid plain").fails(5, "running");
     server.stop();
     assert_eq!(folder.names(), before);
-    refusal(&folder, "--socket socket --pid-file plain volume").fails(5, "no pid file");
+    refusal(&folder, "--socket socket --pid-file plain volume").fails(5, "not a pid file");
     assert_eq!(fs::read(folder.join("plain")).unwrap(), b"attack at dawn");
     // Nothing is left of one that came to nothing.
     folder.write("wrong", "wrong");
@@ -713,7 +713,7 @@ fn metadata_that_change_before_the_key_comes_are_not_served() {
     drop(pipe);
     let outcome = Outcome::new("serve".into(), child.wait_with_output().unwrap());
     outcome.assert_code(1);
-    let said = "the metadata were changed";
+    let said = "the metadata changed";
     assert!(outcome.stderr.contains(said), "{outcome:?}");
     assert!(!folder.join("socket").exists());
 }

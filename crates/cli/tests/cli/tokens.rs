@@ -206,7 +206,7 @@ fn settings_that_cannot_be_are_refused_before_any_is_made() {
             &format!("--label good --subsystem {long} volume"),
             "--subsystem",
         ),
-        ("--label good --uuid 1 volume", "no UUID"),
+        ("--label good --uuid 1 volume", "not a UUID"),
         ("--label good --flags fast volume", "allow-discards"),
         ("--label good --flags none,allow-discards volume", "none"),
         ("--priority prefer --key-slot 3 volume", "keyslot 3"),

@@ -306,7 +306,7 @@ fn bench_says_how_to_get_the_program_that_measures() {
     assert_eq!(outcome.status.code(), Some(1));
     let stderr = String::from_utf8(outcome.stderr).unwrap();
     assert!(
-        stderr.starts_with("luxor: the program luxor-bench is neither beside"),
+        stderr.starts_with("luxor: cannot find the program luxor-bench, neither beside"),
         "{stderr}"
     );
     assert!(

@@ -57,7 +57,7 @@ impl fmt::Display for Word {
 fn everything_is_done_with_everything() {
     let mut columns: Vec<(&str, Deed<'_>)> = vec![
         ("cryptsetup makes", Box::new(making::by_cryptsetup)),
-        ("Luxor makes", Box::new(making::by_luxor)),
+        ("Luxor creates", Box::new(making::by_luxor)),
         ("backup", Box::new(headers::backup_and_restore)),
         ("repair", Box::new(headers::repair)),
         ("convert", Box::new(headers::convert)),

@@ -3,6 +3,11 @@
 //! IV is its number, little-endian, or with ESSIV that number's encryption under a
 //! second key.
 //!
+//! The number is little-endian as in XTS, and unlike CTR and output feedback, because dm-crypt makes
+//! the IV so, and only then are consecutive sectors one run. The caller supplies ESSIV's key
+//! (`CbcKey`): a hash of the data key with SHA-256, so it is a key of AES-256. The engine encrypts
+//! the numbers of many units side by side, as in XTS.
+//!
 //! Decryption adds to each block the ciphertext before it, so no block waits for
 //! another, and whole passes go as in the other modes:
 //!

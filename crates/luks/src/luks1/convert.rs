@@ -29,13 +29,13 @@ pub enum ConvertError {
     },
     /// There is no place for the areas that are in the way.
     #[error(
-        "there is no room between the headers and the data for all keyslots, none of which may be \
-         lost in a crash; remove one that is not needed"
+        "there is too little room between the headers and the data to move the keyslots safely: \
+         remove a keyslot that you do not need"
     )]
     NoRoom,
     /// A cipher that LUKS2 does not open with in this version.
     #[error(
-        "the data are encrypted with {}, and only volumes with aes-xts are converted",
+        "the data are encrypted with {}, and only volumes with aes-xts can be converted",
         encryption.name()
     )]
     Cipher {
@@ -43,7 +43,7 @@ pub enum ConvertError {
         encryption: Encryption,
     },
     /// The UUID is no text.
-    #[error("its UUID is no UTF-8 text; give it another one first")]
+    #[error("its UUID is not UTF-8: set another UUID first")]
     Uuid,
     /// One copy is all that there is.
     #[error(
@@ -61,8 +61,8 @@ pub enum ConvertError {
     },
     /// A keyslot of a kind that LUKS1 does not have.
     #[error(
-        "keyslot {keyslot} is derived with {kind}, and LUKS1 has pbkdf2 only: convert the keyslot \
-         first (luxor key convert --pbkdf pbkdf2)"
+        "keyslot {keyslot} uses {kind}, and LUKS1 supports only pbkdf2: convert the keyslot first \
+         (luxor key convert --pbkdf pbkdf2)"
     )]
     Pbkdf {
         /// The keyslot.
@@ -71,15 +71,18 @@ pub enum ConvertError {
         kind: PbkdfKind,
     },
     /// A keyslot with a number that LUKS1 does not have.
-    #[error("keyslot {keyslot}: LUKS1's numbers go from 0 to 7. Remove it, and add it again")]
+    #[error(
+        "keyslot {keyslot}: LUKS1 numbers its keyslots from 0 to 7. Remove this one and add the \
+         key again"
+    )]
     Number {
         /// The keyslot.
         keyslot: u32,
     },
     /// More than one hash.
     #[error(
-        "keyslot {keyslot} is hashed with {found}, and the volume key's digest with {digest}: LUKS1 has \
-         one hash for all"
+        "keyslot {keyslot} uses the hash {found}, and the digest of the volume key uses {digest}: \
+         LUKS1 has one hash for all"
     )]
     Hashes {
         /// The keyslot.
@@ -90,13 +93,15 @@ pub enum ConvertError {
         digest: HashAlgorithm,
     },
     /// A keyslot that does not open the data.
-    #[error("keyslot {keyslot} holds a key that is not the data's, which LUKS1 does not have")]
+    #[error(
+        "keyslot {keyslot} holds a key that does not decrypt the data; LUKS1 has no such keyslots"
+    )]
     Unbound {
         /// The keyslot.
         keyslot: u32,
     },
     /// What would be gone.
-    #[error("LUKS1 has no place for {}, which would be lost", what.join(", "))]
+    #[error("LUKS1 cannot store {}, which would be lost", what.join(", "))]
     Loses {
         /// What, in words.
         what: Vec<String>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The header as typed values: LUKS2's keyslots, digest and segment.
+//! The header as typed values: the keyslots, digest and segment of LUKS2, so that there is one path
+//! from a secret to a volume key.
 
 use std::collections::BTreeMap;
 

@@ -491,8 +491,8 @@ pub enum Luks1RepairError {
     Damaged(#[from] Luks1Error),
     /// The same of some keyslots only.
     #[error(
-        "what keyslots {} were cannot be known; nothing was written. `luxor header repair --force` \
-         makes them empty, so that their keys are lost, and restores the rest",
+        "the state of keyslots {} cannot be recovered; nothing was written. `luxor header repair \
+         --force` empties them, which loses their keys, and repairs the rest",
         keyslots.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
     )]
     Unknown {
@@ -501,8 +501,8 @@ pub enum Luks1RepairError {
     },
     /// Something else may be wanted there now.
     #[error(
-        "there is the signature of {found}; nothing was written. If the LUKS volume is what you \
-         want to keep, `luxor header repair --force` restores its header"
+        "the signature of {found} is in the place of the header; nothing was written. To keep the \
+         LUKS volume, overwrite that with `luxor header repair --force`"
     )]
     ForeignSignature {
         /// Whose signature, in words.

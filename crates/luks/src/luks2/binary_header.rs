@@ -246,7 +246,7 @@ fn text(bytes: &[u8]) -> String {
 #[non_exhaustive]
 pub enum BinaryHeaderError {
     /// Another magic.
-    #[error("there is no {} LUKS header's magic at byte {offset}", kind.name())]
+    #[error("the magic of the {} LUKS header is missing at byte {offset}", kind.name())]
     Magic {
         /// The copy looked for.
         kind: CopyKind,
@@ -254,7 +254,7 @@ pub enum BinaryHeaderError {
         offset: u64,
     },
     /// Neither LUKS1 nor LUKS2.
-    #[error("its version is {found}, and only version 2 is known")]
+    #[error("its version is {found}, and only version 2 is supported")]
     Version {
         /// The version.
         found: u16,
@@ -268,7 +268,7 @@ pub enum BinaryHeaderError {
         offset: u64,
     },
     /// `hdr_offset` names another place.
-    #[error("hdr_offset is {found}, but the header stands at byte {offset}")]
+    #[error("hdr_offset is {found}, but the header is at byte {offset}")]
     Offset {
         /// The value, in bytes.
         found: u64,
@@ -276,7 +276,10 @@ pub enum BinaryHeaderError {
         offset: u64,
     },
     /// A hash that headers are not checked with.
-    #[error("csum_alg is {found:?}, and only {} are known", HashAlgorithm::NAMES)]
+    #[error(
+        "csum_alg is {found:?}, and only {} are supported",
+        HashAlgorithm::NAMES
+    )]
     ChecksumAlgorithm {
         /// The name.
         found: String,

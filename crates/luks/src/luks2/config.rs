@@ -166,7 +166,7 @@ impl FromStr for ActivationFlag {
 /// No flag for activation that this version knows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{} is no flag; there are {}",
+    "{} is not a flag; the flags are {}",
     brief(name),
     ActivationFlag::ALL.map(ActivationFlag::name).join(", ")
 )]

@@ -345,7 +345,7 @@ pub enum CreateError {
     #[error(transparent)]
     Keyslot(#[from] NewKeyslotError),
     /// The system gives no random bytes.
-    #[error("the system gives no random bytes: {0}")]
+    #[error("the system provides no random bytes: {0}")]
     Random(#[from] getrandom::Error),
     /// A key that the engine's types refuse.
     #[error(transparent)]

@@ -20,6 +20,9 @@
 //! written and synced before metadata refer to it, and overwritten when none do any
 //! more; only what is to be destroyed is destroyed first.
 //!
+//! Because a change is refused when the metadata are not what the caller has seen, the slow
+//! derivation of a key needs no lock.
+//!
 //! Another program that takes no lock may write at the same time. What was written is read
 //! again before an old area is overwritten, so that the volume is not left without either.
 

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What this version does not know.
+//!
+//! A keyslot, segment, digest or token of unknown type is kept by name and is no error. Its area and
+//! its number count in every rule, `dump` shows it, and only opening the volume asks whether it is
+//! needed. So volumes of a newer cryptsetup can be examined, and an older copy of a header is never
+//! preferred only because the newer one is not understood.
 
 use super::{field::FieldPath, metadata_error::MetadataError};
 

@@ -370,8 +370,8 @@ fn neither(primary: CopyError, secondary: CopyError) -> ReadError {
 pub enum Warning {
     /// A copy is damaged.
     #[error(
-        "the {} copy of the LUKS2 header is damaged ({error}); the other one is used. \
-         `luxor header repair` makes it anew",
+        "the {} copy of the LUKS2 header is damaged ({error}); the other copy is used. `luxor \
+         header repair` rewrites it",
         kind.name()
     )]
     Damaged {
@@ -393,9 +393,9 @@ pub enum Warning {
     },
     /// The copies are of one time, and one of them was replaced.
     #[error(
-        "both copies of the LUKS2 header are valid and have seqid {seqid}, but they differ: no \
-         change leaves that. The primary one is used, and `luxor header repair` makes the secondary \
-         one like it"
+        "both copies of the LUKS2 header are valid and have seqid {seqid}, but they differ, which \
+         no interrupted change explains. The primary copy is used; `luxor header repair` rewrites \
+         the secondary copy from it"
     )]
     Contents {
         /// Of both.

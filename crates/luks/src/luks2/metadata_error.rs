@@ -25,13 +25,13 @@ pub enum MetadataError {
         position: usize,
     },
     /// Not UTF-8.
-    #[error("byte {position} of the JSON area is no UTF-8")]
+    #[error("byte {position} of the JSON area is not UTF-8")]
     Utf8 {
         /// Where, in bytes from the area's beginning.
         position: usize,
     },
     /// Not JSON.
-    #[error("the JSON area is no valid JSON: {message}")]
+    #[error("the JSON area is not valid JSON: {message}")]
     Syntax {
         /// What and where, in words.
         message: String,
@@ -53,7 +53,7 @@ pub enum MetadataError {
         found: String,
     },
     /// A key is no number.
-    #[error("{place}: the key {found} is no object number")]
+    #[error("{place}: the key {found} is not an object number")]
     Key {
         /// The object.
         place: String,
@@ -183,7 +183,7 @@ pub enum MetadataError {
         end: u64,
     },
     /// Nothing to read.
-    #[error("segments: there is none but backup segments, and the data must be somewhere")]
+    #[error("segments: there are only backup segments, and none with the data")]
     NoSegment,
     /// Numbers that are left out.
     #[error("segments: {number} is missing; they must be numbered from 0 without gaps")]
@@ -192,9 +192,7 @@ pub enum MetadataError {
         number: u32,
     },
     /// Backup segments have the last numbers.
-    #[error(
-        "segment {backup} is a backup segment, and stands before segment {regular}, which is not"
-    )]
+    #[error("segment {backup} is a backup segment and precedes segment {regular}, which is not")]
     BackupFirst {
         /// The backup segment.
         backup: u32,
@@ -228,7 +226,7 @@ pub enum MetadataError {
         second: &'static str,
     },
     /// Two segments are marked for one purpose.
-    #[error("segments {first} and {second} both have the flag {flag}, and there may be one only")]
+    #[error("segments {first} and {second} both have the flag {flag}, which only one may have")]
     DoubleSegmentFlag {
         /// A segment.
         first: u32,
@@ -238,7 +236,7 @@ pub enum MetadataError {
         flag: &'static str,
     },
     /// Two keyslots for the state of a re-encryption.
-    #[error("keyslots {first} and {second} are both of type reencrypt, and there may be one only")]
+    #[error("keyslots {first} and {second} are both of type reencrypt, and only one may be")]
     TwoReencryptKeyslots {
         /// A keyslot.
         first: u32,
@@ -256,7 +254,7 @@ pub enum MetadataError {
         number: u32,
     },
     /// The same reference twice.
-    #[error("{place} refers to {number} for the second time")]
+    #[error("{place} refers to {number} twice")]
     DoubleReference {
         /// The reference.
         place: String,
@@ -303,7 +301,7 @@ pub enum MetadataError {
         flag: &'static str,
     },
     /// Two lengths for one file.
-    #[error("tokens {first} and {second} are both of type luxor-file, and there may be one only")]
+    #[error("tokens {first} and {second} are both of type luxor-file, and only one may be")]
     TwoFileTokens {
         /// A token.
         first: u32,
@@ -326,7 +324,7 @@ pub enum MetadataError {
     },
     /// The metadata asks for something unknown, and could not be read without it.
     #[error(
-        "the volume requires {}, which this version does not have ({error})",
+        "the volume requires {}, which this version does not support ({error})",
         brief_list(names)
     )]
     Requirements {

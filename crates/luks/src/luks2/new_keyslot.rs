@@ -101,13 +101,13 @@ pub enum NewKeyslotError {
     #[error(transparent)]
     Options(#[from] PbkdfOptionsError),
     /// The key is another volume's.
-    #[error("the volume that was unlocked is another one")]
+    #[error("the unlocked volume is a different one")]
     OtherVolume,
     /// The key derivation failed: most likely for want of memory.
     #[error("{0}{advice}", advice = advice(.0))]
     Derive(#[from] DeriveError),
     /// The system gives no random bytes.
-    #[error("the system gives no random bytes: {0}")]
+    #[error("the system provides no random bytes: {0}")]
     Random(#[from] getrandom::Error),
     /// A key that the engine's types refuse.
     #[error(transparent)]

@@ -409,9 +409,9 @@ pub enum SegmentError {
     },
     /// A re-encryption did not come to the end of what it worked on.
     #[error(
-        "segment {segment}: a re-encryption was interrupted while it worked on this part, which \
-         may be half of each kind. Let cryptsetup recover it: cryptsetup repair, or cryptsetup \
-         reencrypt --resume-only"
+        "segment {segment}: a re-encryption was interrupted in this part, which may be partly old \
+         and partly new. Let cryptsetup recover it: cryptsetup repair, or cryptsetup reencrypt \
+         --resume-only"
     )]
     HotZone {
         /// The segment.

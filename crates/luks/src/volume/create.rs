@@ -356,13 +356,13 @@ pub enum NotInLuks1 {
     #[error("the volume has a label, which LUKS1 does not have")]
     Label,
     /// A file of any length.
-    #[error("LUKS1 keeps no lengths but multiples of 512, and none of 0")]
+    #[error("LUKS1 stores only whole sectors of 512 bytes, and at least one")]
     Length {
         /// Of the file, in bytes.
         len: u64,
     },
     /// Data that end before the device does.
-    #[error("those of LUKS1 go to the end")]
+    #[error("LUKS1 data always extend to the end")]
     End {
         /// Where they would end, in bytes.
         end: u64,

@@ -62,11 +62,11 @@ fn each_rule_is_named_with_its_place() {
         (vec![("config", None)], "config is missing"),
         (
             one("keyslots/x", keyslot.clone()),
-            "keyslots: the key \"x\" is no object number",
+            "keyslots: the key \"x\" is not an object number",
         ),
         (
             one("keyslots/01", keyslot.clone()),
-            "keyslots: the key \"01\" is no object number",
+            "keyslots: the key \"01\" is not an object number",
         ),
         (
             one("segments/0/offset", json!(16_777_216)),
@@ -110,7 +110,7 @@ fn each_rule_is_named_with_its_place() {
         ),
         (
             one("segments/0/type", json!("linear")),
-            "segment 0 is not encrypted, although the volume is in no re-encryption",
+            "segment 0 is not encrypted, although no re-encryption is under way",
         ),
         (
             one("segments/0/type", json!("striped")),
@@ -130,7 +130,7 @@ fn each_rule_is_named_with_its_place() {
         ),
         (
             one("segments/0/flags", json!(["backup-final"])),
-            "segments: there is none but backup segments",
+            "segments: there are only backup segments",
         ),
         (
             one(
@@ -141,7 +141,7 @@ fn each_rule_is_named_with_its_place() {
         ),
         (
             vec![("segments/0", None)],
-            "segments: there is none but backup segments",
+            "segments: there are only backup segments",
         ),
         (
             segments(&[(0, "4096", &[]), (2, "dynamic", &[])]),
@@ -150,7 +150,7 @@ fn each_rule_is_named_with_its_place() {
         (segments(&[(1, "dynamic", &[])]), "segments: 0 is missing"),
         (
             segments(&[(0, "dynamic", &["backup-previous"]), (1, "dynamic", &[])]),
-            "segment 0 is a backup segment, and stands before segment 1, which is not",
+            "segment 0 is a backup segment, and precedes segment 1, which is not",
         ),
         (
             segments(&[(0, "dynamic", &[]), (1, "4096", &[])]),
@@ -246,7 +246,7 @@ fn each_rule_is_named_with_its_place() {
         ),
         (
             one("digests/0/keyslots", json!(["0", "0"])),
-            "digest 0: keyslots.1 refers to 0 for the second time",
+            "digest 0: keyslots.1 refers to 0 twice",
         ),
         (
             one("tokens", many(json!({"type": "x", "keyslots": []}), 33)),
@@ -316,7 +316,7 @@ fn each_rule_is_named_with_its_place() {
                 ),
                 ("keyslots/0/type", Some(json!("new"))),
             ],
-            "requires \"new-thing\", \"b\", which this version does not have: it is neither",
+            "requires \"new-thing\", \"b\", which this version does not support: it is neither",
         ),
         (
             vec![
@@ -326,7 +326,7 @@ fn each_rule_is_named_with_its_place() {
                 ),
                 ("keyslots/0/area/size", None),
             ],
-            "requires \"new-thing\", which this version does not have (keyslot 0: area.size is missing)",
+            "requires \"new-thing\", which this version does not support (keyslot 0: area.size is missing)",
         ),
         // What a volume says plays no tricks on a terminal, and fills none.
         (
@@ -416,12 +416,12 @@ fn the_json_area_holds_one_object_and_zeros() {
             &|area| area[json.len()] = b' ',
             "only zero bytes may follow",
         ),
-        (&|area| area[json.len()] = b'}', "no valid JSON"),
+        (&|area| area[json.len()] = b'}', "not valid JSON"),
         (
             &|area| area[2] = 0xff,
             "byte 2 of the JSON area is no UTF-8",
         ),
-        (&|area| area[1] = b'\'', "no valid JSON"),
+        (&|area| area[1] = b'\'', "not valid JSON"),
         (
             &|area| area[json.len() / 2] = 0,
             "only zero bytes may follow",

@@ -68,15 +68,15 @@ const STRICTER: &[(&str, &str)] = &[
         "cryptsetup takes any other value for one of the three",
     ),
     (
-        "the key \"\" is no object number",
+        "the key \"\" is not an object number",
         "cryptsetup takes the empty name for 0, so that two names are one object",
     ),
     (
-        "refers to # for the second time",
+        "refers to # twice",
         "cryptsetup ignores it; who removes one reference would leave the other",
     ),
     (
-        "the key \"#\" is no object number",
+        "the key \"#\" is not an object number",
         "cryptsetup takes 01 for 1, so that two names are one object",
     ),
     (
@@ -96,7 +96,7 @@ const STRICTER: &[(&str, &str)] = &[
     ("JSON: control character", SYNTAX),
     ("JSON: lone leading surrogate", SYNTAX),
     ("JSON: unexpected end of hex escape", SYNTAX),
-    ("of the JSON area is no UTF-#", SYNTAX),
+    ("of the JSON area is not UTF-#", SYNTAX),
     (
         "JSON: number out of range",
         "cryptsetup reads a number that no 64 bits hold as infinite or cut off",
@@ -143,11 +143,11 @@ const STRICTER: &[(&str, &str)] = &[
         "cryptsetup opens it with any passphrase; here it is refused on principle",
     ),
     (
-        " does not end",
+        " has no terminating zero byte",
         "cryptsetup cuts the field's last byte off; no program fills it",
     ),
     (
-        "it is neither used nor empty",
+        "is marked neither as used nor as empty",
         "cryptsetup takes any other state for empty, and would overwrite a key whose state a \
          damage has changed",
     ),

@@ -97,7 +97,7 @@ impl FromStr for Text {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TextError {
     /// Too long.
-    #[error("a name in the NBD protocol has at most {MAX_STRING} bytes, and this one {len}")]
+    #[error("a name in the NBD protocol has at most {MAX_STRING} bytes, and this one has {len}")]
     Long {
         /// In bytes.
         len: usize,
@@ -171,16 +171,16 @@ pub enum NegotiateError {
     #[error("the client sent more than {MAX_OPTIONS} options")]
     TooManyOptions,
     /// TLS was agreed on, and did not begin: mostly for want of a certificate.
-    #[error("the client does not get into TLS: {source}")]
+    #[error("the TLS handshake with the client failed: {source}")]
     Tls {
         /// Why.
         source: io::Error,
     },
     /// An old client asked for another export, and there is no reply that says so.
-    #[error("the client asked for another export, in a way that has no answer")]
+    #[error("the client asked for an export of another name, by an option that has no error reply")]
     UnknownExport,
     /// An old client asked for the export without TLS, and there is no reply that says so.
-    #[error("the client asked for the export without TLS, in a way that has no answer")]
+    #[error("the client asked for the export without TLS, by an option that has no error reply")]
     TlsRequired,
 }
 

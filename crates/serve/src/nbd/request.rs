@@ -115,7 +115,7 @@ impl Command {
 
 /// Where a request should begin there is something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("no NBD request: it begins with {found:#010x} instead of {REQUEST_MAGIC:#010x}")]
+#[error("not an NBD request: it begins with {found:#010x} instead of {REQUEST_MAGIC:#010x}")]
 pub struct BadMagic {
     /// The first four bytes.
     pub found: u32,
@@ -182,7 +182,7 @@ mod tests {
         }
         assert_eq!(
             BadMagic { found: 0x16 }.to_string(),
-            "no NBD request: it begins with 0x00000016 instead of 0x25609513"
+            "not an NBD request: it begins with 0x00000016 instead of 0x25609513"
         );
     }
 }

@@ -596,7 +596,7 @@ impl fmt::Debug for ServerOptions {
 #[non_exhaustive]
 pub enum ServeError {
     /// The listening sockets are of no use.
-    #[error("no clients can be taken: {source}")]
+    #[error("cannot accept clients: {source}")]
     Listen {
         /// What the system said.
         source: io::Error,

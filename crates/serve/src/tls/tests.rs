@@ -497,7 +497,7 @@ fn files_that_are_no_use_are_named() {
             certificate,
             key,
             no_certificate,
-            "authorities cannot vouch for clients",
+            "authorities cannot verify clients",
         ),
         (
             certificate,

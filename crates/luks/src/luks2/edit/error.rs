@@ -26,20 +26,20 @@ pub enum ChangeError {
     Luks1(#[from] Luks1Error),
     /// They are not those that the change was made for.
     #[error(
-        "the volume's header was changed meanwhile by another program; nothing was written. Begin \
-         again"
+        "another program changed the volume's header in the meantime; nothing was written. Run \
+         the command again"
     )]
     ChangedMeanwhile,
     /// Another program wrote at the same time.
     #[error(
-        "another program has written the volume's header at the same time, without a lock. No old \
-         keyslot was overwritten. See what counts (`luxor dump`, `luxor key test`) when that \
-         program has ended, and make the change again"
+        "another program wrote to the volume's header at the same time, without a lock. No old \
+         keyslot was overwritten. When that program has ended, check the volume (`luxor dump`, \
+         `luxor key test`) and make the change again"
     )]
     WrittenOver,
     /// The metadata ask for something that this version cannot do.
     #[error(
-        "the volume requires {}, and is not changed by this version; if that is an unfinished \
+        "the volume requires {}, so this version does not change it; if that is an unfinished \
          re-encryption, let cryptsetup finish it",
         brief_list(names)
     )]
@@ -48,7 +48,7 @@ pub enum ChangeError {
         names: Vec<String>,
     },
     /// What would be written breaks a rule.
-    #[error("that cannot be written: {0}")]
+    #[error("the changed metadata would be invalid: {0}")]
     Invalid(#[from] MetadataError),
     /// The JSON area is full.
     #[error(
@@ -62,7 +62,7 @@ pub enum ChangeError {
         room: u64,
     },
     /// Nobody changed a volume so often.
-    #[error("the header's seqid is the greatest that there is: it was not made by counting")]
+    #[error("the header's seqid has its greatest value and cannot grow")]
     SeqidExhausted,
     /// There are numbers for so many only.
     #[error("there is no {what} {number}: the numbers go from 0 to {max}")]
@@ -91,7 +91,7 @@ pub enum ChangeError {
         number: u32,
     },
     /// All are used.
-    #[error("all {max} {what}s are used; remove one first")]
+    #[error("all {max} {what}s are in use: remove one first")]
     AllTaken {
         /// `keyslot` or `token`.
         what: &'static str,
@@ -100,7 +100,8 @@ pub enum ChangeError {
     },
     /// The keyslots area is full.
     #[error(
-        "the keyslots area has no room for {needed} bytes more; remove a keyslot that is not needed"
+        "the keyslots area has no room for {needed} more bytes: remove a keyslot that you do not \
+         need"
     )]
     NoArea {
         /// The new area's length in bytes.
@@ -110,21 +111,21 @@ pub enum ChangeError {
     #[error("the new keyslot holds a key that is not this volume's; nothing was written")]
     OtherKey,
     /// The keyslot that is to be replaced holds another key.
-    #[error("keyslot {keyslot} holds a key that is not the data's; nothing was written")]
+    #[error("keyslot {keyslot} holds a key that does not decrypt the data; nothing was written")]
     Unbound {
         /// The keyslot.
         keyslot: u32,
     },
     /// The token is no JSON.
-    #[error("the token is no JSON: {message}")]
+    #[error("the token is not valid JSON: {message}")]
     TokenSyntax {
         /// What is wrong, and where.
         message: String,
     },
     /// A header copy that begins like something else is left alone.
     #[error(
-        "where the primary header was, there is the signature of {found}; nothing was written. If \
-         the LUKS volume is what you want to keep, `luxor header repair --force` overwrites that"
+        "the signature of {found} is in the place of the primary header; nothing was written. To \
+         keep the LUKS volume, overwrite that with `luxor header repair --force`"
     )]
     ForeignSignature {
         /// Whose signature, in words.
@@ -132,8 +133,9 @@ pub enum ChangeError {
     },
     /// A copy of the header cannot be read: it may be the newer one.
     #[error(
-        "the {} copy of the header cannot be read: {error}; nothing was written. If it stays so, \
-         `luxor header repair --force` makes it anew from the other copy, which may be older",
+        "the {} copy of the header cannot be read: {error}; nothing was written. If that \
+         persists, `luxor header repair --force` rewrites it from the other copy, which may be \
+         older",
         kind.name()
     )]
     ReadCopy {
@@ -143,7 +145,7 @@ pub enum ChangeError {
         error: CopyError,
     },
     /// What is there was not made durable.
-    #[error("what is on the volume cannot be made durable: {source}; nothing was written")]
+    #[error("earlier writes to the volume cannot be made durable: {source}; nothing was written")]
     Sync {
         /// The system's reason.
         source: io::Error,
@@ -159,9 +161,9 @@ pub enum ChangeError {
     /// The header was not written as it should have been, and yet what is read now is the
     /// new one, or nothing.
     #[error(
-        "{error}. The change may be made nevertheless, or come to nothing when the computer is \
-         started again: when writing works, see what counts (`luxor dump`, `luxor key test`) and \
-         make the change again. Do not rely on an old secret being worthless, or on a new one"
+        "{error}. The change may have taken effect, or may be lost when the computer restarts. \
+         When writing works again, check the volume (`luxor dump`, `luxor key test`) and make the \
+         change again. Until then, rely neither on the new secret nor on the old one being invalid"
     )]
     Unsettled {
         /// What failed.
@@ -169,8 +171,8 @@ pub enum ChangeError {
     },
     /// The change is made, in one copy of the header at least.
     #[error(
-        "the change is made, but then this failed: {error}. `luxor header repair` makes both \
-         copies of the header alike"
+        "the change was made, but then this failed: {error}. `luxor header repair` makes both \
+         copies of the header equal again"
     )]
     Unfinished {
         /// What failed.
@@ -178,9 +180,9 @@ pub enum ChangeError {
     },
     /// A keyslot was replaced, and the old one is not destroyed.
     #[error(
-        "keyslot {keyslot} is changed, but then this failed: {error}. What the old secret opens \
-         may still be at byte {offset}: change the key once more when writing works again, and \
-         do not rely on the old secret being worthless"
+        "keyslot {keyslot} was changed, but then this failed: {error}. The old keyslot may still \
+         be at byte {offset}: change the key once more when writing works again, and do not rely \
+         on the old secret being invalid"
     )]
     OldKeyLeft {
         /// The keyslot.
@@ -193,8 +195,8 @@ pub enum ChangeError {
     /// In a LUKS1 volume the new key is in another keyslot too.
     #[error(
         "the new key is in keyslot {other}, but then this failed: {error}. Keyslot {keyslot}, at \
-         byte {offset}, may hold the old key, the new one or neither: remove the keyslot that is \
-         not needed when writing works again"
+         byte {offset}, may hold the old key, the new one or neither: when writing works again, \
+         remove the keyslot that you do not need"
     )]
     NewKeyElsewhere {
         /// The keyslot that was to be replaced.
@@ -241,6 +243,6 @@ pub enum ChangeError {
         source: io::Error,
     },
     /// The system gives no random bytes.
-    #[error("the system gives no random bytes: {0}")]
+    #[error("the system provides no random bytes: {0}")]
     Random(#[from] getrandom::Error),
 }

@@ -542,9 +542,9 @@ fn tokens_are_kept_as_they_are() {
     );
 
     for (json, words) in [
-        ("", "no JSON"),
-        ("{", "no JSON"),
-        ("[]", "no JSON"),
+        ("", "not valid JSON"),
+        ("{", "not valid JSON"),
+        ("[]", "not valid JSON"),
         (r#"{"type":"t","keyslots":[],"a":1,"a":2}"#, "there twice"),
         (
             r#"{"type":"t","keyslots":[],"a\u0000":1}"#,

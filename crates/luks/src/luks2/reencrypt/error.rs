@@ -3,7 +3,7 @@
 
 use crate::luks2::segment::SegmentSize;
 
-const FORGED: &str = "somebody else than cryptsetup changed the metadata";
+const FORGED: &str = "a program other than cryptsetup changed the metadata";
 
 /// The length of all the data, in words.
 fn all(size: SegmentSize) -> String {
@@ -19,8 +19,8 @@ fn all(size: SegmentSize) -> String {
 pub enum ReencryptionError {
     /// Made by a cryptsetup before 2.4.3.
     #[error(
-        "its state has no digest (requirement online-reencrypt), so that anybody could have changed \
-         it. If you trust it, cryptsetup repair adds one"
+        "its state has no digest (requirement online-reencrypt), so an attacker could have \
+         changed it. If you trust it, `cryptsetup repair` adds a digest"
     )]
     NoDigest,
     /// Lawful, but not in this version.
@@ -50,8 +50,8 @@ pub enum ReencryptionError {
     },
     /// A part of the data is not where its place in the plaintext has it.
     #[error(
-        "segment {segment} has the data from byte {position} on, which lie at byte {expected} of \
-         the storage, and begins at byte {found}: {FORGED}"
+        "segment {segment} has the data from byte {position} on and must begin at byte {expected} \
+         of the storage, but begins at byte {found}: {FORGED}"
     )]
     Offset {
         /// The segment.
@@ -65,8 +65,8 @@ pub enum ReencryptionError {
     },
     /// A part of the data counts its IVs from somewhere else.
     #[error(
-        "segment {segment} has the data from byte {position} on, so that its iv_tweak must be \
-         {expected}, and is {found}: {FORGED}"
+        "segment {segment} has the data from byte {position} on, so its iv_tweak must be \
+         {expected}, but is {found}: {FORGED}"
     )]
     IvTweak {
         /// The segment.
@@ -80,8 +80,8 @@ pub enum ReencryptionError {
     },
     /// A part of the data goes further than what was moved there.
     #[error(
-        "segment {segment} has the data from byte {position} on, and goes further than what was \
-         moved there: {FORGED}"
+        "segment {segment} has the data from byte {position} on and extends beyond the part that \
+         was moved there: {FORGED}"
     )]
     TooLong {
         /// The segment.
@@ -90,9 +90,7 @@ pub enum ReencryptionError {
         position: u64,
     },
     /// A part of the data stands where the re-encryption has not come to, or was before.
-    #[error(
-        "segment {segment} stands on the wrong side of what the re-encryption has come to: {FORGED}"
-    )]
+    #[error("segment {segment} is on the wrong side of the re-encryption's position: {FORGED}")]
     Order {
         /// The segment.
         segment: u32,
@@ -111,7 +109,7 @@ pub enum ReencryptionError {
     /// Not the state that cryptsetup left.
     #[error(
         "its state does not agree with its digest ({digest}): {FORGED}. Restore the header from a \
-         backup that was made meanwhile"
+         backup made during the re-encryption"
     )]
     Digest {
         /// The digest.

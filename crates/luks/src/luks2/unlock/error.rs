@@ -79,8 +79,8 @@ impl KeyslotError {
 pub enum UnlockError {
     /// The secret opens none of the keyslots that could be tried.
     #[error(
-        "no keyslot opens with this passphrase or key file (tried: {}){}",
-        list(tried),
+        "no keyslot accepts this passphrase or key file (tried {}){}",
+        keyslots(tried),
         skipped.iter().map(|skipped| format!("; not tried: {skipped}")).collect::<String>()
     )]
     WrongSecret {
@@ -98,7 +98,7 @@ pub enum UnlockError {
         error: KeyslotError,
     },
     /// The keyslot asked for is not there.
-    #[error("there is no keyslot {keyslot}; the volume has {}", list(existing))]
+    #[error("there is no keyslot {keyslot}; the volume has {}", keyslots(existing))]
     NoSuchKeyslot {
         /// The keyslot asked for.
         keyslot: u32,
@@ -106,17 +106,18 @@ pub enum UnlockError {
         existing: Vec<u32>,
     },
     /// The keyslot asked for holds another key.
-    #[error("keyslot {keyslot} holds a key that is not the data's")]
+    #[error("keyslot {keyslot} holds a key that does not decrypt the data")]
     Unbound {
         /// The keyslot asked for.
         keyslot: u32,
     },
     /// There is nothing to try.
-    #[error("the volume has no keyslot for its data that could be tried")]
+    #[error("the volume has no keyslot that could open its data")]
     NoKeyslots,
     /// The volume asks for something unknown.
     #[error(
-        "the volume requires {}, which this version does not have: it is neither opened nor changed",
+        "the volume requires {}, which this version does not support: it neither opens nor \
+         changes the volume",
         brief_list(names)
     )]
     Requirements {
@@ -128,24 +129,24 @@ pub enum UnlockError {
     Segment(#[from] SegmentError),
     /// A part of the data is not encrypted, and nothing says why.
     #[error(
-        "segment {segment} is not encrypted, although the volume is in no re-encryption: what is \
-         there is anybody's. (When a volume has been decrypted for good, its data stand there as \
-         they are)"
+        "segment {segment} is not encrypted, although no re-encryption is under way, so an \
+         attacker could have written it. (If the volume was decrypted permanently, its data are \
+         there in plaintext)"
     )]
     Linear {
         /// The segment.
         segment: u32,
     },
     /// The state of a re-encryption cannot be relied on.
-    #[error("the volume is in the midst of a re-encryption, and {0}")]
+    #[error("a re-encryption of the volume is under way, and {0}")]
     Reencryption(#[from] ReencryptionError),
     /// Nothing in the volume is encrypted.
     #[error("nothing in the volume is encrypted")]
     NotEncrypted,
     /// The data have two keys, and the secret gives one of them.
     #[error(
-        "the volume is in the midst of a re-encryption and has two keys; keyslot {keyslot} gives \
-         one of them, and of the other (digest {digest}): {error}"
+        "a re-encryption of the volume is under way, and it has two keys: keyslot {keyslot} holds \
+         one of them; for the other (digest {digest}): {error}"
     )]
     OtherKey {
         /// The keyslot that the secret opens.
@@ -156,7 +157,7 @@ pub enum UnlockError {
         error: Box<UnlockError>,
     },
     /// The digest is of a type that is not in this version.
-    #[error("digest {digest}: {what}, which this version does not have")]
+    #[error("digest {digest}: {what}, which this version does not support")]
     ForeignDigest {
         /// The digest.
         digest: u32,
@@ -165,7 +166,7 @@ pub enum UnlockError {
     },
     /// The digest's hash is not in this version.
     #[error(
-        "digest {digest}: its hash is {}; this version has {}",
+        "digest {digest}: its hash is {}; this version supports {}",
         brief(hash),
         HashAlgorithm::NAMES
     )]
@@ -221,13 +222,13 @@ impl UnlockError {
     }
 }
 
-fn list(numbers: &[u32]) -> String {
-    if numbers.is_empty() {
-        return "none".into();
-    }
-    numbers
-        .iter()
-        .map(u32::to_string)
-        .collect::<Vec<_>>()
-        .join(", ")
+/// Keyslots by their numbers.
+fn keyslots(numbers: &[u32]) -> String {
+    let what = match numbers {
+        [] => return "no keyslot".into(),
+        [_] => "keyslot",
+        _ => "keyslots",
+    };
+    let numbers: Vec<_> = numbers.iter().map(u32::to_string).collect();
+    format!("{what} {}", numbers.join(", "))
 }
