@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keys as a backend gets them, before any key schedule.
+//! Keys as callers give them to a backend, before key expansion.
 
 use core::fmt;
 
@@ -7,8 +7,8 @@ use subtle::ConstantTimeEq;
 
 use crate::secret::SecretBytes;
 
-/// Which AES: the length of one cipher key (FIPS 197, table 3). XTS has two of
-/// them, so `Aes256` means 512 bits of key there.
+/// The AES variant, which sets the length of one cipher key (FIPS 197, table 3). XTS has two such
+/// keys, so `Aes256` there means 512 bits of key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeySize {
     /// 16 bytes, 10 rounds.
@@ -18,7 +18,7 @@ pub enum KeySize {
 }
 
 impl KeySize {
-    /// Both, for tests and tables.
+    /// Both sizes, for tests and tables.
     pub const ALL: [Self; 2] = [Self::Aes128, Self::Aes256];
 
     /// The length of one cipher key in bytes: 16 or 32.
@@ -48,7 +48,7 @@ impl KeySize {
     }
 }
 
-/// One AES key. Wiped when dropped.
+/// One AES key, wiped when dropped.
 #[derive(Clone)]
 pub struct AesKey {
     size: KeySize,
@@ -56,7 +56,7 @@ pub struct AesKey {
 }
 
 impl AesKey {
-    /// A key from its 16 or 32 bytes.
+    /// Makes a key of its 16 or 32 bytes.
     ///
     /// # Errors
     /// [`KeyError::Length`] for any other length.
@@ -90,8 +90,8 @@ impl fmt::Debug for AesKey {
     }
 }
 
-/// The two keys of XTS-AES (IEEE 1619-2007, 5.1): Key1, the data key, and Key2,
-/// the tweak key. They are never equal (FIPS 140-3 IG C.I).
+/// The two keys of XTS-AES (IEEE 1619-2007, 5.1): Key1, the data key, and Key2, the tweak key.
+/// [`XtsKey::new`] refuses equal keys (FIPS 140-3 IG C.I).
 #[derive(Clone, Debug)]
 pub struct XtsKey {
     data: AesKey,
@@ -99,12 +99,12 @@ pub struct XtsKey {
 }
 
 impl XtsKey {
-    /// From the data key followed by the tweak key: 32 or 64 bytes together, as
-    /// LUKS volume keys and `openssl enc` have them.
+    /// Makes a key of the data key followed by the tweak key, 32 or 64 bytes together. LUKS volume
+    /// keys and `openssl enc` have the same layout.
     ///
     /// # Errors
-    /// [`KeyError::Length`] for any other length, [`KeyError::EqualHalves`] when
-    /// the two keys are the same.
+    /// [`KeyError::Length`] for any other length, [`KeyError::EqualHalves`] if the two keys are
+    /// equal.
     pub fn new(bytes: &[u8]) -> Result<Self, KeyError> {
         let key = Self::new_permitting_equal_halves(bytes)?;
         if bool::from(key.data.expose().ct_eq(key.tweak.expose())) {
@@ -113,8 +113,8 @@ impl XtsKey {
         Ok(key)
     }
 
-    /// As [`XtsKey::new`], but equal halves pass. For IEEE 1619-2007's vector 1
-    /// and for reading a volume that has such a key; never for making one.
+    /// As [`XtsKey::new`], but accepts equal halves. Vector 1 of IEEE 1619-2007 needs this, and so
+    /// does reading a volume that has such a key. Never use it to make a key.
     #[doc(hidden)]
     pub fn new_permitting_equal_halves(bytes: &[u8]) -> Result<Self, KeyError> {
         if !matches!(bytes.len(), 32 | 64) {
@@ -149,10 +149,10 @@ impl XtsKey {
     }
 }
 
-/// The keys of CBC as dm-crypt's old volumes have it.
+/// The keys of CBC, the mode of old dm-crypt volumes.
 ///
-/// A data unit's IV is its number as 16 little-endian bytes (`plain`, `plain64`), or
-/// with ESSIV that number's encryption under a second key (`essiv:sha256`).
+/// The IV of a data unit is its number as 16 little-endian bytes (`plain`, `plain64`). With ESSIV
+/// it is that number encrypted under a second key (`essiv:sha256`).
 #[derive(Clone, Debug)]
 pub struct CbcKey {
     data: AesKey,
@@ -160,13 +160,13 @@ pub struct CbcKey {
 }
 
 impl CbcKey {
-    /// The numbers themselves are the IVs.
+    /// Keys for `plain` and `plain64`: the data unit numbers themselves are the IVs.
     #[must_use]
     pub fn plain(data: AesKey) -> Self {
         Self { data, essiv: None }
     }
 
-    /// The IVs are encrypted under `hash`, the SHA-256 of the data key.
+    /// Keys for `essiv:sha256`: `hash`, the SHA-256 of the data key, encrypts the numbers to IVs.
     #[must_use]
     pub fn essiv_sha256(data: AesKey, hash: &[u8; 32]) -> Self {
         let essiv = AesKey {
@@ -179,7 +179,7 @@ impl CbcKey {
         }
     }
 
-    /// AES-128 or AES-256: of the data key.
+    /// AES-128 or AES-256, the size of the data key.
     #[must_use]
     pub fn size(&self) -> KeySize {
         self.data.size()
@@ -191,7 +191,7 @@ impl CbcKey {
         &self.data
     }
 
-    /// With ESSIV, the key that encrypts the data unit numbers: always an AES-256 key.
+    /// The key that encrypts the data unit numbers with ESSIV, always an AES-256 key.
     #[must_use]
     pub fn essiv_key(&self) -> Option<&AesKey> {
         self.essiv.as_ref()
@@ -202,9 +202,9 @@ impl CbcKey {
 /// mode of operation with delayed thread synchronization", Security and Communication
 /// Networks, 2015, Listings 3 and 4).
 ///
-/// Each chain has a key that makes its key stream and one that encrypts the IV to its
-/// first tweak. Two chains have the same two keys, the other way round. The two are never
-/// equal: both chains would be the same then, and cancel each other out.
+/// Each chain has two keys: one makes its key stream, the other encrypts the IV to its first tweak.
+/// Two chains use the same two keys in opposite roles. The two keys are never equal: the chains
+/// would then be identical and cancel each other out.
 #[derive(Clone, Debug)]
 pub struct ParallelOfbKey {
     first: AesKey,
@@ -215,12 +215,11 @@ pub struct ParallelOfbKey {
 }
 
 impl ParallelOfbKey {
-    /// Two chains of AES-128 under the halves of a key of 32 bytes: the mode of the
-    /// paper, its rows `2x 128`.
+    /// Makes a key for two chains of AES-128 from 32 bytes, one key in each half. This is the
+    /// paper's mode, in its rows `2x 128`.
     ///
     /// # Errors
-    /// [`KeyError::Length`] for any other length, [`KeyError::EqualKeys`] when the
-    /// halves are the same.
+    /// [`KeyError::Length`] for any other length, [`KeyError::EqualKeys`] if the halves are equal.
     pub fn new(
         bytes: &[u8],
         construction: Construction,
@@ -236,12 +235,12 @@ impl ParallelOfbKey {
         Ok(Self { chains: 2, ..one })
     }
 
-    /// The first chain alone: its key, then that of its tweak, 32 bytes together for
-    /// AES-128 and 64 for AES-256. For comparisons, as the paper's rows `1x 128` and
-    /// `1x 256`.
+    /// Makes a key for the first chain alone. `bytes` is the chain's key, then the key of its
+    /// tweak: 32 bytes together for AES-128, 64 for AES-256. For comparison with the paper's rows
+    /// `1x 128` and `1x 256`.
     ///
     /// # Errors
-    /// As [`ParallelOfbKey::new`].
+    /// [`KeyError::Length`] and [`KeyError::EqualKeys`], as for [`ParallelOfbKey::new`].
     pub fn one_chain(
         bytes: &[u8],
         construction: Construction,
@@ -260,13 +259,13 @@ impl ParallelOfbKey {
         })
     }
 
-    /// AES-128 or AES-256: of each chain.
+    /// AES-128 or AES-256, the size of each chain's key.
     #[must_use]
     pub fn size(&self) -> KeySize {
         self.first.size()
     }
 
-    /// How many chains are merged: 1 or 2.
+    /// The number of chains whose key streams are added together: 1 or 2.
     #[must_use]
     pub fn chains(&self) -> usize {
         self.chains
@@ -278,26 +277,26 @@ impl ParallelOfbKey {
         self.construction
     }
 
-    /// How each tweak is made from the one before.
+    /// How each tweak is computed from the one before.
     #[must_use]
     pub fn schedule(&self) -> TweakSchedule {
         self.schedule
     }
 
-    /// K1, which makes the first chain's key stream, and the second one's first tweak.
+    /// K1, which makes the first chain's key stream and the second chain's first tweak.
     #[must_use]
     pub fn first_key(&self) -> &AesKey {
         &self.first
     }
 
-    /// K2, which makes the second chain's key stream, and the first one's first tweak.
+    /// K2, which makes the second chain's key stream and the first chain's first tweak.
     #[must_use]
     pub fn second_key(&self) -> &AesKey {
         &self.second
     }
 }
 
-/// Where tweaks are added (Rogaway, Asiacrypt 2004).
+/// Where the tweak is added to a block (Rogaway, Asiacrypt 2004).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Construction {
     /// Before and after the encryption: Listing 3.
@@ -309,36 +308,36 @@ pub enum Construction {
 /// How a chain's tweak `T_i` follows from `T_{i−1}`, where `T_0` is the encrypted IV.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TweakSchedule {
-    /// `T_i` = α ⊗ `T_{i−1}`, as the paper says in words, and as XTS has it.
+    /// `T_i` = α ⊗ `T_{i−1}`, as in the paper's text and in XTS.
     #[default]
     Alpha,
-    /// `T_i` = αⁱ ⊗ `T_{i−1}`, as its listings print it.
+    /// `T_i` = αⁱ ⊗ `T_{i−1}`, as printed in the paper's listings.
     Printed,
 }
 
-/// What a backend is to do, and with which key.
+/// A mode of operation and its key.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum KeySpec {
     /// XTS-AES with ciphertext stealing (IEEE 1619-2007).
     Xts(XtsKey),
-    /// Electronic codebook (SP 800-38A, 6.1): whole blocks, each by itself.
+    /// Electronic codebook (SP 800-38A, 6.1): whole blocks, each encrypted independently.
     Ecb(AesKey),
     /// Counter mode (SP 800-38A, 6.5) with a 128-bit big-endian counter that wraps.
     Ctr(AesKey),
-    /// Cipher block chaining (SP 800-38A, 6.2): whole blocks, each data unit a chain
-    /// by itself. For old volumes: who can write to the ciphertext can flip bits of
-    /// the plaintext at will.
+    /// Cipher block chaining (SP 800-38A, 6.2): whole blocks, one chain for each data unit. Only
+    /// for old volumes: anyone who can write to the ciphertext can flip chosen bits of the
+    /// plaintext.
     Cbc(CbcKey),
     /// Output feedback (SP 800-38A, 6.4).
     Ofb(AesKey),
-    /// Two chains of output feedback with tweaks, merged. Research: its security is what
-    /// its authors argue, and no more is known.
+    /// One or two chains of output feedback with tweaks. For research: nothing is known about its
+    /// security beyond the arguments of its authors.
     ParallelOfb(ParallelOfbKey),
 }
 
 impl KeySpec {
-    /// The mode that the key is for.
+    /// The mode that this key is for.
     #[must_use]
     pub fn mode(&self) -> Mode {
         match self {
@@ -354,8 +353,7 @@ impl KeySpec {
         }
     }
 
-    /// Whether the system wiped the key because this process is a fork of the one that made
-    /// it.
+    /// Whether the system wiped the key because this process is a fork of the process that made it.
     pub(crate) fn is_lost(&self) -> bool {
         let first = match self {
             Self::Xts(key) => key.data_key(),
@@ -399,7 +397,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes.
     pub const ALL: &'static [Self] = &[
         Self::Xts,
         Self::Ecb,
@@ -410,14 +408,14 @@ impl Mode {
         Self::OfbXe,
     ];
 
-    /// Whether each block of the key stream is made of the one before: `ofb`, `ofb-xex`
+    /// Whether each block of the key stream depends on the one before: true for `ofb`, `ofb-xex`
     /// and `ofb-xe`.
     #[must_use]
     pub const fn is_feedback(self) -> bool {
         matches!(self, Self::Ofb | Self::OfbXex | Self::OfbXe)
     }
 
-    /// The name: `xts`, `ecb`, `ctr`, `cbc`, `ofb`, `ofb-xex`, `ofb-xe`.
+    /// The mode's name: `xts`, `ecb`, `ctr`, `cbc`, `ofb`, `ofb-xex` or `ofb-xe`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -431,8 +429,8 @@ impl Mode {
         }
     }
 
-    /// Whether the mode can process data units of `len` bytes: 16 and more for
-    /// XTS, multiples of 16 for ECB and CBC, any length for the others, but never 0.
+    /// Whether the mode can process data units of `len` bytes: at least 16 for XTS, multiples of 16
+    /// for ECB and CBC, any length for the others. No mode accepts 0.
     #[must_use]
     pub const fn accepts_unit_len(self, len: usize) -> bool {
         match self {
@@ -449,25 +447,25 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Why bytes are no key.
+/// Why bytes were refused as a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// The length fits no key of this kind.
+    /// No key of this kind has this length.
     #[error("the key has {found} bytes; it must have {expected}")]
     Length {
-        /// Bytes given.
+        /// The number of bytes given.
         found: usize,
-        /// Bytes that would do, in words.
+        /// The accepted lengths in bytes, in words.
         expected: &'static str,
     },
-    /// The data key and the tweak key are the same, which weakens XTS.
+    /// The data key and the tweak key are equal, which weakens XTS.
     #[error(
         "the data key and the tweak key are equal, which XTS forbids (FIPS 140-3 IG C.I): \
          make a new random key"
     )]
     EqualHalves,
-    /// The two keys of parallel OFB are the same: two chains would cancel each other out.
+    /// The two keys of parallel OFB are equal, so that two chains would cancel each other out.
     #[error(
         "the two halves of the key are equal, and chains under equal keys cancel each other out: \
          make a new random key"

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! XTS-AES and its neighbours over runs of data units, at the speed of the
-//! hardware.
+//! XTS-AES and other AES modes over runs of data units, at the speed of the hardware.
 //!
 //! | to do this | use |
 //! |---|---|
 //! | encrypt disk sectors | [`Registry::best`], [`Backend::load_key`], [`LoadedKey::crypt`] |
 //! | the same on all cores | [`Executor`] |
-//! | go on with a message of output feedback piece by piece | [`Message`] |
-//! | many such messages side by side | [`encrypt_streams`] |
+//! | encrypt a message in OFB piece by piece | [`Message`] |
+//! | encrypt many such messages together | [`encrypt_streams`] |
 //! | choose or list implementations | [`Registry`] |
 //! | describe what to encrypt | [`Run`] |
 //! | hold a key | [`XtsKey`], [`AesKey`], [`CbcKey`], [`ParallelOfbKey`], [`SecretBytes`] |
@@ -15,11 +14,11 @@
 //! | keep keys out of core dumps and from other processes | [`harden_process`] |
 //! | check an implementation | [`self_test`] |
 //! | plug in a device | implement [`Backend`] and [`LoadedKey`] |
-//! | go on when a device fails | [`Fallback`] |
+//! | continue on the CPU when a device fails | [`Fallback`] |
 //! | send only long calls to a device | [`Choice`] |
 //!
-//! XTS keeps data secret and does not authenticate it: who can write to the
-//! ciphertext can change the plaintext in units of 16 bytes without being noticed.
+//! XTS keeps data secret but does not authenticate it: anyone who can write to the ciphertext can
+//! change the plaintext in units of 16 bytes, and decryption does not detect it.
 //!
 //! ```
 //! use luxor_engine::{DataUnitLen, DataUnitNumber, Direction, KeySpec, Mode, Registry, Run, XtsKey};
@@ -37,8 +36,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Without the default feature `std` the crate is `no_std` and needs `alloc`
-//! only; CPU features are then those given at compile time.
+//! Without the default feature `std` the crate is `no_std` and needs only `alloc`. It then uses the
+//! CPU features that were enabled at compile time.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 

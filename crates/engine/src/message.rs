@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages in output feedback, piece by piece and side by side.
+//! Messages in output feedback, encrypted piece by piece, alone or many together.
 
 use alloc::{boxed::Box, vec::Vec};
 use core::{any::Any, fmt, iter};
 
 use crate::run::{DataUnitNumber, InOut};
 
-/// A message in output feedback, with tweaks or without: a stream of bytes in pieces of
-/// any length, from [`Messages::begin`]. Encryption is
-/// decryption. What it keeps between pieces is wiped when it is dropped.
+/// A message in output feedback, with or without tweaks: a stream of bytes that the caller passes
+/// in pieces of any length. [`Messages::begin`] makes one. Encryption and decryption are the same
+/// operation. The state that it keeps between pieces is wiped when it is dropped.
 ///
-/// Two messages under one key must never have the same IV: who has both ciphertexts has
-/// the sum of the plaintexts.
+/// Two messages under one key must never have the same IV: the sum of the two ciphertexts would
+/// then be the sum of the two plaintexts.
 ///
 /// ```
 /// use luxor_engine::{AesKey, DataUnitNumber, InOut, KeySpec, Mode, Registry};
@@ -33,22 +33,21 @@ use crate::run::{DataUnitNumber, InOut};
 /// ```
 pub struct Message(pub(crate) Box<dyn Chained>);
 
-/// A key with which messages in output feedback begin, from
+/// A loaded key that begins messages in output feedback, from
 /// [`LoadedKey::messages`](crate::LoadedKey::messages).
 pub trait Messages {
-    /// A message that begins with `iv`. With tweaks, what a piece of it needs of the one
-    /// before is a secret, so that no number says where a piece begins.
+    /// Begins a message with `iv`. With tweaks, the state between two pieces is secret, so no
+    /// public number could say where a piece begins.
     fn begin(&self, iv: DataUnitNumber) -> Message;
 }
 
 impl Message {
-    /// Encrypts or decrypts the next bytes. With two chains both are made on this thread,
-    /// side by side; [`Executor::crypt_message`](crate::Executor::crypt_message) knows
-    /// other ways.
+    /// Encrypts or decrypts the next bytes. Two chains run together on the calling thread;
+    /// [`Executor::crypt_message`](crate::Executor::crypt_message) can run them in other ways.
     ///
     /// # Panics
-    /// If input and output are not of one length, or in a fork of the process that began the
-    /// message: then nothing has been done yet.
+    /// If input and output differ in length, or if this process is a fork of the one that began the
+    /// message. No byte has been changed then.
     pub fn crypt(&mut self, buf: InOut<'_>) {
         self.0.crypt(buf);
     }
@@ -69,16 +68,17 @@ pub struct Turn<'a> {
     pub buf: InOut<'a>,
 }
 
-/// Encrypts or decrypts the next bytes of many messages, side by side: as if each went on
-/// by itself, but a chain waits for AES most of its time, and others take its place there.
+/// Encrypts or decrypts the next bytes of many messages together. The result is the same as one
+/// call of [`Message::crypt`] for each, but faster: a single chain spends most of its time waiting
+/// for AES, and here other chains use that time.
 ///
-/// The messages may have any keys, modes and lengths. Those of one key size and one form
-/// (mode, number of chains, schedule) go together, up to 16 of them; the `portable`
-/// engine puts those of one loaded key together only.
+/// The messages may have any keys, modes and lengths. Up to 16 messages of one key size and one
+/// form (mode, number of chains, schedule) run together. The `portable` engine combines only
+/// messages of one loaded key.
 ///
 /// # Panics
-/// If an input and its output are not of one length: then no message has gone on. And in a fork
-/// of the process that began the messages.
+/// If an input and its output differ in length: no message has advanced then. Also if this process
+/// is a fork of the one that began the messages.
 pub fn encrypt_streams(turns: &mut [Turn<'_>]) {
     for turn in &*turns {
         turn.buf.assert_one_length();
@@ -86,28 +86,28 @@ pub fn encrypt_streams(turns: &mut [Turn<'_>]) {
     let mut rest: Vec<&mut Turn<'_>> = turns.iter_mut().collect();
     while let Some((first, others)) = rest.split_first_mut() {
         let taken = first.message.0.crypt_with(&mut first.buf, others);
-        // The first, and those others.
+        // Remove the first message and those of `others` that were finished with it.
         let mut gone = iter::once(0)
             .chain(taken.into_iter().map(|i| i + 1))
             .peekable();
         let mut places = 0..;
-        rest.retain(|_| gone.next_if_eq(&places.next().expect("an index")).is_none());
+        rest.retain(|_| gone.next_if_eq(&places.next().expect("`0..` never ends")).is_none());
     }
 }
 
-/// What a [`Message`] is made of.
+/// The state of a [`Message`].
 pub(crate) trait Chained: Any + Send {
     fn crypt(&mut self, buf: InOut<'_>);
 
-    /// As `crypt`, together with those of `others` that are of the same engine. Returns
-    /// which these are, in order.
+    /// As `crypt`, together with the messages of `others` that belong to the same engine. Returns
+    /// their indices in `others`, in ascending order.
     fn crypt_with(&mut self, buf: &mut InOut<'_>, others: &mut [&mut Turn<'_>]) -> Vec<usize>;
 
-    /// Uses what is left of a block of key stream, and says how many bytes that were.
+    /// Uses up the rest of a started key stream block, and returns the number of bytes used.
     #[cfg(feature = "std")]
     fn use_block(&mut self, buf: &mut InOut<'_>) -> usize;
 
-    /// The chains, each to be gone on with by itself.
+    /// The chains, each of which can advance independently.
     #[cfg(feature = "std")]
     fn chains(&mut self) -> Vec<Box<dyn Chain + '_>>;
 
@@ -116,9 +116,9 @@ pub(crate) trait Chained: Any + Send {
     fn together_costs_one(&self) -> bool;
 }
 
-/// A chain by itself.
+/// One chain of a message.
 #[cfg(feature = "std")]
 pub(crate) trait Chain: Send {
-    /// Adds its next blocks to `bytes`, which are whole blocks.
+    /// Adds the chain's next key stream blocks to `bytes`, a whole number of blocks.
     fn add_to(&mut self, bytes: &mut [u8]);
 }

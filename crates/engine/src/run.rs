@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs of data units: what one call encrypts or decrypts. All rules about
-//! lengths and numbers are checked here, once, when a run is made.
+//! Runs of data units, the unit of work of one call. [`DataUnitLen`] and [`Run`] check all rules
+//! about lengths once, when they are made.
 
 use core::fmt;
 
 /// The number of a data unit: the value *i* of IEEE 1619-2007, 5.1, a
 /// non-negative 128-bit integer.
 ///
-/// XTS encodes it as 16 little-endian bytes, and so does CBC, whose IV it is or is
-/// made of. For CTR and OFB it is the initial counter block or IV as a big-endian
+/// XTS encodes it as 16 little-endian bytes. So does CBC, which uses the result as the IV or
+/// encrypts it to the IV. For CTR and OFB it is the initial counter block or the IV as a big-endian
 /// integer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DataUnitNumber(u128);
@@ -20,22 +20,22 @@ impl DataUnitNumber {
         Self(i)
     }
 
-    /// The value.
+    /// The number as an integer.
     #[must_use]
     pub const fn get(self) -> u128 {
         self.0
     }
 
-    /// The low half.
+    /// The low 64 bits.
     #[expect(clippy::cast_possible_truncation, reason = "the low half")]
     pub(crate) const fn low(self) -> u64 {
         self.0 as u64
     }
 
-    /// The number `units` further on, each `stride` apart, modulo 2¹²⁸.
+    /// Returns the number that is `units` units further on, in steps of `stride`, modulo 2¹²⁸.
     #[must_use]
     pub const fn step(self, units: u64, stride: u64) -> Self {
-        // 64 × 64 bits cannot overflow 128.
+        // The product of two 64-bit integers fits in 128 bits.
         Self(self.0.wrapping_add(units as u128 * stride as u128))
     }
 }
@@ -58,10 +58,11 @@ impl fmt::Display for DataUnitNumber {
     }
 }
 
-/// The length of a data unit in bytes: 1 to 16 MiB, which is 2²⁰ blocks, the
-/// limit of IEEE 1619-2007, 5.1 and SP 800-38E, section 4.
+/// The length of a data unit in bytes, from 1 byte to 16 MiB (2²⁰ blocks, the limit of IEEE
+/// 1619-2007, 5.1 and SP 800-38E, section 4).
 ///
-/// Each mode narrows it ([`Mode::accepts_unit_len`](crate::Mode::accepts_unit_len)).
+/// Each mode accepts only some of these
+/// ([`Mode::accepts_unit_len`](crate::Mode::accepts_unit_len)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DataUnitLen(u32);
 
@@ -69,7 +70,7 @@ impl DataUnitLen {
     /// 16 MiB.
     pub const MAX: Self = Self(1 << 24);
 
-    /// A length of `bytes`.
+    /// Makes a length of `bytes` bytes.
     ///
     /// # Errors
     /// [`RunError::UnitLen`] for 0 and for more than [`DataUnitLen::MAX`].
@@ -81,9 +82,10 @@ impl DataUnitLen {
         Ok(Self(bytes as u32))
     }
 
-    /// A length of more than [`DataUnitLen::MAX`], which the standards forbid: what XTS
-    /// promises grows weaker with the square of the blocks under one tweak. It is for the
-    /// benchmark of a paper that encrypts one data unit of 128 MiB, and for CPU kernels.
+    /// Makes a length that may exceed [`DataUnitLen::MAX`], which the standards forbid: the
+    /// security of XTS falls with the square of the number of blocks under one tweak. It is for the
+    /// benchmark of a paper that encrypts one data unit of 128 MiB, and only CPU kernels support
+    /// it.
     ///
     /// # Errors
     /// [`RunError::UnitLen`] for 0, and for 4 GiB and more.
@@ -92,7 +94,7 @@ impl DataUnitLen {
         if bytes == 0 || bytes > u32::MAX as usize {
             return Err(RunError::UnitLen { found: bytes });
         }
-        #[expect(clippy::cast_possible_truncation, reason = "checked just now")]
+        #[expect(clippy::cast_possible_truncation, reason = "at most u32::MAX, checked above")]
         Ok(Self(bytes as u32))
     }
 
@@ -103,17 +105,17 @@ impl DataUnitLen {
     }
 }
 
-/// Where the bytes come from and where they go.
+/// The bytes to read and where to write the result.
 ///
-/// `Debug` shows the length and not the bytes, which may be plaintext.
+/// `Debug` shows the length only, since the bytes may be plaintext.
 pub enum InOut<'a> {
     /// The result replaces the input.
     InPlace(&'a mut [u8]),
-    /// The result goes elsewhere; the input stays. Both have one length.
+    /// The result goes to `output`, and `input` stays unchanged. Both have the same length.
     Separate {
-        /// What is read.
+        /// The bytes to read.
         input: &'a [u8],
-        /// What is written.
+        /// The bytes to write.
         output: &'a mut [u8],
     },
 }
@@ -131,8 +133,8 @@ impl fmt::Debug for InOut<'_> {
 impl<'a> InOut<'a> {
     /// The number of bytes.
     ///
-    /// For [`InOut::Separate`] that of the input; [`Run::new`] makes sure that
-    /// the output is as long.
+    /// For [`InOut::Separate`] this is the length of the input; [`Run::new`] checks that the output
+    /// has the same length.
     #[must_use]
     pub fn len(&self) -> usize {
         self.input().len()
@@ -144,8 +146,8 @@ impl<'a> InOut<'a> {
         self.len() == 0
     }
 
-    /// The bytes to be processed. In place these are the results once the run
-    /// is done.
+    /// The bytes to process. With [`InOut::InPlace`] these are the results once the run is
+    /// finished.
     #[must_use]
     pub fn input(&self) -> &[u8] {
         match self {
@@ -154,7 +156,7 @@ impl<'a> InOut<'a> {
         }
     }
 
-    /// The bytes that the results replace.
+    /// The bytes that the results overwrite.
     pub fn output(&mut self) -> &mut [u8] {
         match self {
             Self::InPlace(buf) => buf,
@@ -162,24 +164,25 @@ impl<'a> InOut<'a> {
         }
     }
 
-    /// For bytes that are in no [`Run`], which has asked already.
+    /// Checks the lengths of an `InOut` that is not part of a [`Run`]; [`Run::new`] has checked the
+    /// others.
     ///
     /// # Panics
-    /// If input and output are not of one length.
+    /// If input and output differ in length.
     pub(crate) fn assert_one_length(&self) {
         if let Self::Separate { input, output } = self {
             assert_eq!(
                 input.len(),
                 output.len(),
-                "the output is as long as the input"
+                "input and output differ in length"
             );
         }
     }
 
-    /// Both parts before and from byte `mid` on.
+    /// Splits into the parts before byte `mid` and from byte `mid` on.
     ///
     /// # Panics
-    /// If `mid` is more than the length.
+    /// If `mid` is greater than the length.
     #[must_use]
     pub fn split_at(self, mid: usize) -> (Self, Self) {
         match self {
@@ -204,7 +207,7 @@ impl<'a> InOut<'a> {
         }
     }
 
-    /// The same bytes for a shorter time.
+    /// Borrows the same bytes for a shorter lifetime.
     pub fn reborrow(&mut self) -> InOut<'_> {
         match self {
             Self::InPlace(buf) => InOut::InPlace(buf),
@@ -221,14 +224,14 @@ impl<'a> From<&'a mut [u8]> for InOut<'a> {
 
 /// Consecutive data units under one key.
 ///
-/// Unit *k* of the run has the number `first + k · stride` (modulo 2¹²⁸). All
-/// units have one length; a short last unit is a run of its own. Ciphertext
-/// stealing happens exactly when the unit length is no multiple of 16.
+/// Unit *k* of the run has the number `first + k · stride` (modulo 2¹²⁸). All units have one
+/// length; a shorter last unit needs a run of its own. Ciphertext stealing happens exactly when the
+/// unit length is not a multiple of 16.
 ///
-/// In CTR each unit starts with its number as the counter, so one long message
-/// cut into units of `n` blocks has a stride of `n`. In OFB each unit is a
-/// message with its number as the IV, and in CBC a chain with the IV that belongs to
-/// its number ([`CbcKey`](crate::CbcKey)). In ECB the numbers have no effect.
+/// In CTR the number of a unit is its initial counter block, so one long message cut into units of
+/// `n` blocks needs a stride of `n`. In OFB each unit is a message with its number as the IV. In
+/// CBC each unit is a chain with the IV made from its number ([`CbcKey`](crate::CbcKey)). In ECB
+/// the numbers have no effect.
 ///
 /// ```
 /// use luxor_engine::{DataUnitLen, DataUnitNumber, Run};
@@ -248,12 +251,12 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// A run over `buf`, whose units of `unit_len` bytes are numbered from
-    /// `first` in steps of `stride`. No bytes at all is a run of no units.
+    /// Makes a run over `buf`. Its units of `unit_len` bytes are numbered from `first` in steps of
+    /// `stride`. An empty `buf` is a run of zero units.
     ///
     /// # Errors
-    /// [`RunError::PartUnit`] when the length of `buf` is no multiple of
-    /// `unit_len`, [`RunError::OutputLen`] when input and output differ in length.
+    /// [`RunError::PartUnit`] if the length of `buf` is not a multiple of `unit_len`,
+    /// [`RunError::OutputLen`] if input and output differ in length.
     pub fn new(
         first: DataUnitNumber,
         stride: u64,
@@ -289,7 +292,7 @@ impl<'a> Run<'a> {
         self.first
     }
 
-    /// By how much the number grows from one unit to the next.
+    /// The difference between the numbers of two neighbouring units.
     #[must_use]
     pub fn stride(&self) -> u64 {
         self.stride
@@ -319,7 +322,7 @@ impl<'a> Run<'a> {
         self.buf.is_empty()
     }
 
-    /// The bytes, to look at.
+    /// The bytes, for reading.
     #[must_use]
     pub fn buf(&self) -> &InOut<'a> {
         &self.buf
@@ -327,8 +330,8 @@ impl<'a> Run<'a> {
 
     /// The bytes, for a backend to process.
     ///
-    /// By value: kernels rely on the lengths that [`Run::new`] checked, so
-    /// nobody may put other bytes in their place.
+    /// Returns them by value, not as `&mut InOut`: kernels rely on the lengths that [`Run::new`]
+    /// checked, so a caller must not be able to replace the buffers.
     ///
     /// ```compile_fail,E0614
     /// # use luxor_engine::{DataUnitLen, DataUnitNumber, InOut, Run};
@@ -341,18 +344,18 @@ impl<'a> Run<'a> {
         self.buf.reborrow()
     }
 
-    /// The bytes that the results replace.
+    /// The bytes that the results overwrite.
     pub fn output(&mut self) -> &mut [u8] {
         self.buf.output()
     }
 
-    /// The run's first `units` units, and the others.
+    /// Splits into the first `units` units and the rest.
     ///
     /// # Panics
-    /// If the run has fewer units.
+    /// If the run has fewer than `units` units.
     #[must_use]
     pub fn split_at(self, units: usize) -> (Self, Self) {
-        // Before the product, which could wrap.
+        // Checked before `units * unit_len`, which could wrap.
         assert!(
             units <= self.units(),
             "{units} of {} data units",
@@ -382,7 +385,7 @@ impl<'a> Run<'a> {
         )
     }
 
-    /// The same run for a shorter time.
+    /// Borrows the same run for a shorter lifetime.
     pub fn reborrow(&mut self) -> Run<'_> {
         Run {
             first: self.first,
@@ -393,11 +396,11 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Why something is no run.
+/// Why a run or a unit length was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// Zero, or above 2²⁰ blocks.
+    /// Zero bytes, or more than 2²⁰ blocks.
     #[error(
         "a data unit cannot have {found} bytes: it must have 1 to 16777216 (2^20 blocks, the \
          limit of IEEE 1619 and SP 800-38E)"
@@ -406,7 +409,7 @@ pub enum RunError {
         /// Bytes asked for.
         found: usize,
     },
-    /// The bytes do not end with a whole unit.
+    /// The length is not a multiple of the unit length.
     #[error("{len} bytes are not a whole number of data units of {unit_len} bytes")]
     PartUnit {
         /// Bytes in the run.
@@ -499,7 +502,7 @@ mod tests {
             (a.units(), b.units())
         };
         assert_eq!(split(5), (5, 0));
-        // The last two have products of 0 and 16 bytes, modulo 2⁶⁴.
+        // For the last two, the product in bytes is 0 and 16 modulo 2⁶⁴.
         for units in [6, usize::MAX, 1 << 60, (1 << 60) + 1] {
             assert!(
                 std::panic::catch_unwind(|| split(units)).is_err(),
