@@ -6,15 +6,15 @@ use core::{fmt, ops};
 
 use zeroize::Zeroize;
 
-/// The alignment of every [`Buffer`]: what direct I/O and pinned transfers want.
+/// The alignment of every [`Buffer`], suitable for direct I/O and pinned transfers.
 pub const PAGE: usize = 4096;
 
-/// Page-aligned bytes, wiped when dropped: they held plaintext.
+/// Page-aligned bytes, wiped when dropped because they may have held plaintext.
 pub struct Buffer(Memory);
 
 enum Memory {
     Heap {
-        /// Longer than `len`, so that an aligned start can be picked inside.
+        /// Longer than `len` by up to a page, so that it contains an aligned start.
         bytes: Vec<u8>,
         start: usize,
         len: usize,
@@ -23,21 +23,21 @@ enum Memory {
 }
 
 impl Buffer {
-    /// `len` zero bytes.
+    /// Allocates `len` zero bytes.
     ///
     /// # Panics
-    /// Or an abort, as with any allocation, when there is too little memory.
+    /// If there is too little memory. Like any allocation, it may also abort.
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
-        // A length of which there is never enough memory is refused below, too,
-        // and not made into a short one.
+        // The sum saturates, so a huge `len` fails in the allocation instead of wrapping to a short
+        // one.
         Self::inside(vec![0; len.saturating_add(PAGE - 1)], len)
     }
 
-    /// `len` zero bytes, if there is memory for them.
+    /// Allocates `len` zero bytes, or returns an error if there is too little memory.
     ///
     /// # Errors
-    /// [`TryReserveError`], where the system has less memory.
+    /// [`TryReserveError`] if the allocation fails.
     pub fn try_zeroed(len: usize) -> Result<Self, TryReserveError> {
         let mut memory = Vec::new();
         let with_page = len.saturating_add(PAGE - 1);
@@ -46,11 +46,11 @@ impl Buffer {
         Ok(Self::inside(memory, len))
     }
 
-    /// Memory from elsewhere, pinned for a device, say. It goes back with the
-    /// owner's own `Drop`, after it has been wiped.
+    /// Wraps memory that was allocated elsewhere, such as memory pinned for a device. On drop it is
+    /// wiped first, then released by the owner's `Drop`.
     ///
     /// # Panics
-    /// If it does not begin at a multiple of [`PAGE`].
+    /// If the memory does not begin at a multiple of [`PAGE`].
     #[must_use]
     pub fn from_owner(owner: impl ops::DerefMut<Target = [u8]> + Send + Sync + 'static) -> Self {
         let address = owner.as_ptr().addr();
@@ -115,12 +115,12 @@ mod tests {
         }
         for len in [usize::MAX, usize::MAX / 2] {
             assert!(Buffer::try_zeroed(len).is_err());
-            // Modulo 2⁶⁴ the first is a short one with its page.
+            // `usize::MAX` plus a page would wrap to a short length.
             assert!(std::panic::catch_unwind(|| Buffer::zeroed(len)).is_err());
         }
     }
 
-    /// Says when it goes what is left in it.
+    /// Sends its contents to a channel when it is dropped.
     struct Pinned {
         buffer: Buffer,
         left: std::sync::mpsc::Sender<Vec<u8>>,

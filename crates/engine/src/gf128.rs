@@ -2,8 +2,8 @@
 //! Multiplication by powers of α in the field of XTS: GF(2¹²⁸) modulo
 //! x¹²⁸ + x⁷ + x² + x + 1, with α = x (IEEE 1619-2007, 5.2).
 //!
-//! An element is a `u128` whose bit *k* is the coefficient of xᵏ: the 16 bytes
-//! of a tweak as a little-endian integer.
+//! An element is a `u128` in which bit *k* is the coefficient of xᵏ: the 16 bytes of a tweak as a
+//! little-endian integer.
 //!
 //! | to get | in constant time | by secret-indexed table |
 //! |---|---|---|
@@ -15,64 +15,64 @@
 //! | T·αʲ | [`mul_alpha_pow`] | |
 //! | T·U | [`mul`] | |
 //!
-//! The table forms are Algorithms 2 and 3 of An & Seo, "Designing a New XTS-AES
-//! Parallel Optimization Implementation Technique for Fast File Encryption",
-//! IEEE Access 10, 2022. Their memory accesses depend on the tweak, which is a
-//! secret. They exist to reproduce that paper; nothing that encrypts calls them.
+//! The table forms are Algorithms 2 and 3 of An & Seo, "Designing a New XTS-AES Parallel
+//! Optimization Implementation Technique for Fast File Encryption", IEEE Access 10, 2022. Their
+//! memory accesses depend on the tweak, which is secret. They exist to reproduce that paper; no
+//! code that encrypts calls them.
 
 use core::hint::black_box;
 
 /// The field's reduction: x¹²⁸ = x⁷ + x² + x + 1.
 const REDUCTION: u128 = 0x87;
 
-/// `t`·α. Algorithm 1 of An & Seo, without its branch on a secret.
+/// Returns `t`·α: Algorithm 1 of An & Seo without its branch on a secret.
 #[must_use]
 pub const fn mul_alpha(t: u128) -> u128 {
     (t << 1) ^ ((t >> 127) * REDUCTION)
 }
 
-/// `t`/α, in constant time: [`mul_alpha`] undone.
+/// Returns `t`/α, the inverse of [`mul_alpha`], in constant time.
 #[must_use]
 pub const fn div_alpha(t: u128) -> u128 {
-    // Half of the reduction, and the bit that it came from.
+    // If α shifted bit 127 out, it also added the reduction, which set bit 0: undo both.
     (t >> 1) ^ (mask(t & 1) & ((REDUCTION >> 1) | (1 << 127)))
 }
 
-/// All ones for 1 and all zeros for 0. The bit is a secret, and a compiler that
-/// knows that there are two values only chooses between two results: of the product in
-/// [`mul_alpha`] it makes shifts, of `div_alpha`'s it made a conditional move.
+/// Returns all ones for 1 and all zeros for 0. `black_box` hides from the compiler that the secret
+/// `bit` has only two values; without it, the compiler turned the expression in [`div_alpha`] into
+/// a conditional move. The product in [`mul_alpha`] needs no mask: it compiles to shifts.
 #[expect(clippy::cast_possible_truncation, reason = "one bit")]
 const fn mask(bit: u128) -> u128 {
     (black_box(bit as u8) as u128).wrapping_neg()
 }
 
-/// `t`·α⁸, in constant time.
+/// Returns `t`·α⁸ in constant time.
 #[must_use]
 pub const fn mul_alpha8(t: u128) -> u128 {
     (t << 8) ^ times_reduction(t >> 120)
 }
 
-/// `t`·α³², in constant time.
+/// Returns `t`·α³² in constant time.
 #[must_use]
 pub const fn mul_alpha32(t: u128) -> u128 {
     (t << 32) ^ times_reduction(t >> 96)
 }
 
-/// `t`·α¹²⁸, in constant time.
+/// Returns `t`·α¹²⁸ in constant time.
 #[must_use]
 pub const fn mul_alpha128(t: u128) -> u128 {
-    // α¹²⁸ is the reduction itself, so this is t·(x⁷ + x² + x + 1): the sum of
-    // four shifts. What leaves at the top has at most 7 bits.
+    // α¹²⁸ is the reduction itself, so this is t·(x⁷ + x² + x + 1), the sum of four shifts. They
+    // move at most 7 bits past the top.
     let over = (t >> 127) ^ (t >> 126) ^ (t >> 121);
     times_reduction(t) ^ times_reduction(over)
 }
 
-/// `t`·(x⁷ + x² + x + 1), losing what leaves at the top.
+/// Returns `t`·(x⁷ + x² + x + 1) without the bits that are shifted past the top.
 const fn times_reduction(t: u128) -> u128 {
     t ^ (t << 1) ^ (t << 2) ^ (t << 7)
 }
 
-/// `t`·αʲ in O(log j) multiplications, in constant time for a given `j`.
+/// Returns `t`·αʲ with O(log j) multiplications. The time depends on `j` only.
 #[must_use]
 pub const fn mul_alpha_pow(t: u128, j: u128) -> u128 {
     let mut result = t;
@@ -89,7 +89,7 @@ pub const fn mul_alpha_pow(t: u128, j: u128) -> u128 {
     result
 }
 
-/// `a`·`b`, in constant time.
+/// Returns `a`·`b` in constant time.
 #[must_use]
 pub const fn mul(a: u128, b: u128) -> u128 {
     let mut product = 0;
@@ -101,11 +101,11 @@ pub const fn mul(a: u128, b: u128) -> u128 {
     product
 }
 
-/// An & Seo's Table 2: entry `n` is n·(x⁷ + x² + x + 1), what the byte `n`
-/// becomes when it leaves the field at the top.
+/// An & Seo's Table 2: entry `n` is n·(x⁷ + x² + x + 1), the value that a byte `n` contributes when
+/// it is shifted past the top.
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "8 bits times 8 bits have at most 15"
+    reason = "a product of two 8-bit polynomials has at most 15 bits"
 )]
 pub const ALPHA_TABLE: [u16; 256] = {
     let mut table = [0; 256];
@@ -117,14 +117,14 @@ pub const ALPHA_TABLE: [u16; 256] = {
     table
 };
 
-/// `t`·α⁸ by one look-up. Algorithm 2 of An & Seo. **Not constant-time.**
+/// Returns `t`·α⁸ by one table look-up (Algorithm 2 of An & Seo). **Not constant-time.**
 #[must_use]
 pub const fn mul_alpha8_table(t: u128) -> u128 {
     (t << 8) ^ ALPHA_TABLE[(t >> 120) as usize] as u128
 }
 
-/// `t`·α¹²⁸ by 16 look-ups and one for the carry. Algorithm 3 of An & Seo.
-/// **Not constant-time.**
+/// Returns `t`·α¹²⁸ by 16 look-ups and one more for the carry (Algorithm 3 of An & Seo). **Not
+/// constant-time.**
 #[must_use]
 pub const fn mul_alpha128_table(t: u128) -> u128 {
     let bytes = t.to_le_bytes();
@@ -135,7 +135,7 @@ pub const fn mul_alpha128_table(t: u128) -> u128 {
         j += 1;
     }
     let top = ALPHA_TABLE[bytes[15] as usize] as u128;
-    // The entry's low byte still fits; its high byte has left the field.
+    // The low byte of `top` still fits; its high byte is shifted past the top and reduced.
     result ^ (top << 120) ^ ALPHA_TABLE[(top >> 8) as usize] as u128
 }
 
@@ -147,7 +147,7 @@ mod tests {
         (0..times).fold(t, |t, _| mul_alpha(t))
     }
 
-    /// Every single bit, every pair of neighbours, and a mixed bag.
+    /// Every single bit, every pair of adjacent bits, and pseudorandom values.
     fn values() -> impl Iterator<Item = u128> {
         let bits = (0..128).map(|k| 1_u128 << k);
         let pairs = (0..127).map(|k| 3_u128 << k);

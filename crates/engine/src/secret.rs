@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory for keys: wiped when dropped and, with the `std` feature, kept out
-//! of swap and core dumps as far as the system allows.
+//! Memory for keys, wiped when dropped. With the `std` feature it is also kept out of swap and core
+//! dumps, as far as the system allows.
 
 use alloc::boxed::Box;
 use core::{
@@ -9,21 +9,20 @@ use core::{
 };
 use zeroize::Zeroize;
 
-/// Bytes that are a secret: a key, a passphrase, a key schedule.
+/// Secret bytes: a key, a passphrase or a key schedule.
 ///
-/// With the `std` feature they live in pages of their own that are `mlock`ed,
-/// `MADV_DONTDUMP` and `MADV_WIPEONFORK`. All three are best effort (an ordinary
-/// user may lock only `RLIMIT_MEMLOCK` bytes): [`SecretBytes::is_locked`] and
-/// [`SecretBytes::was_lock_refused`] report refused locks, and
-/// [`SecretBytes::is_lost`] reports bytes that a fork has wiped. The bytes are
-/// overwritten before the memory is returned, and `Debug` never shows them.
+/// With the `std` feature they live in pages of their own, to which `mlock`, `MADV_DONTDUMP` and
+/// `MADV_WIPEONFORK` are applied. All three are best effort: an ordinary user may lock only
+/// `RLIMIT_MEMLOCK` bytes. [`SecretBytes::is_locked`] and [`SecretBytes::was_lock_refused`] report
+/// refused locks, and [`SecretBytes::is_lost`] reports bytes that a fork has wiped. The bytes are
+/// overwritten before the memory is returned to the system, and `Debug` never shows them.
 pub struct SecretBytes {
     memory: Memory,
     len: usize,
 }
 
 impl SecretBytes {
-    /// `len` zero bytes.
+    /// Makes a secret of `len` zero bytes.
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
         Self {
@@ -32,7 +31,7 @@ impl SecretBytes {
         }
     }
 
-    /// A copy of `bytes`; the caller wipes the original.
+    /// Makes a secret with a copy of `bytes`. The caller must wipe the original.
     #[must_use]
     pub fn copy_of(bytes: &[u8]) -> Self {
         let mut secret = Self::zeroed(bytes.len());
@@ -40,13 +39,13 @@ impl SecretBytes {
         secret
     }
 
-    /// The bytes. Whoever copies them takes over the duty to wipe the copy.
+    /// The bytes. A caller that copies them must wipe the copy.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         &self.memory.bytes()[..self.len]
     }
 
-    /// The bytes, to be filled in.
+    /// The bytes, for writing.
     pub fn expose_mut(&mut self) -> &mut [u8] {
         &mut self.memory.bytes_mut()[..self.len]
     }
@@ -63,8 +62,8 @@ impl SecretBytes {
         self.len == 0
     }
 
-    /// Shortens to `len` bytes; the rest is wiped. No effect when `len` is not
-    /// less than the present length.
+    /// Shortens the secret to `len` bytes and wipes the rest. No effect if `len` is at least the
+    /// current length.
     pub fn truncate(&mut self, len: usize) {
         if len < self.len {
             self.expose_mut()[len..].zeroize();
@@ -72,28 +71,28 @@ impl SecretBytes {
         }
     }
 
-    /// Whether the pages are locked in memory, that is, cannot be swapped out.
+    /// Whether the pages are locked in memory, so that they are never swapped out.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.memory.is_locked()
     }
 
-    /// Whether the system has refused to lock any secret of this process so far, or any stack
-    /// of a thread that handles keys.
+    /// Whether the system has refused to lock any secret of this process so far, or the stack of
+    /// any thread that handles keys.
     #[must_use]
     pub fn was_lock_refused() -> bool {
         LOCK_REFUSED.load(Ordering::Relaxed)
     }
 
-    /// Has `note` called at the first refusal, on the thread that meets it. To be called once
-    /// and before the first secret: it has no effect afterwards.
+    /// Registers `note`, to be called at the first refused lock, on the thread that meets it. Call
+    /// it at most once and before making the first secret: a second call has no effect, and earlier
+    /// refusals are not reported.
     #[cfg(feature = "std")]
     pub fn at_first_refused_lock(note: impl Fn() + Send + Sync + 'static) {
         let _ = AT_FIRST_REFUSAL.set(Box::new(note));
     }
 
-    /// Whether the bytes are zeros because this process is a fork of the one that
-    /// wrote them.
+    /// Whether the bytes are zeros because this process is a fork of the one that wrote them.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.memory.is_lost()
@@ -106,7 +105,7 @@ static LOCK_REFUSED: AtomicBool = AtomicBool::new(false);
 static AT_FIRST_REFUSAL: std::sync::OnceLock<Box<dyn Fn() + Send + Sync>> =
     std::sync::OnceLock::new();
 
-/// Remembers whether a lock was refused, of a secret or of a stack. The only place that does.
+/// Records whether a secret or a stack was locked. All refusals go through this function.
 #[cfg(feature = "std")]
 pub(crate) fn note_lock(is_locked: bool) {
     if !is_locked
@@ -136,7 +135,7 @@ impl Drop for SecretBytes {
 }
 
 enum Memory {
-    /// The bytes, and behind them the [`CANARY`].
+    /// The bytes, followed by the [`CANARY`].
     #[cfg(feature = "std")]
     Pages {
         map: memmap2::MmapMut,
@@ -147,7 +146,8 @@ enum Memory {
     Watched(tests::Watched),
 }
 
-/// A forked child finds zeros in its place: the kernel wipes whole mappings.
+/// The last byte of every mapping. The kernel wipes whole mappings on fork, so a forked child reads
+/// 0 there.
 #[cfg(feature = "std")]
 const CANARY: u8 = 0xa5;
 
@@ -155,12 +155,12 @@ impl Memory {
     fn zeroed(len: usize) -> Self {
         #[cfg(feature = "std")]
         if let Ok(mut map) = memmap2::MmapMut::map_anon(len + 1) {
-            // Refused by kernels without it: nothing to be done then.
+            // Best effort: kernels without this advice refuse it.
             #[cfg(target_os = "linux")]
             let _ = map.advise(memmap2::Advice::DontDump);
             #[cfg(target_os = "linux")]
-            // SAFETY: the mapping is private and anonymous and has `map.len()` bytes; in this
-            // process the advice changes nothing.
+            // SAFETY: the mapping is private and anonymous and has `map.len()` bytes. In this
+            // process the advice changes no byte.
             unsafe {
                 libc::madvise(map.as_mut_ptr().cast(), map.len(), libc::MADV_WIPEONFORK);
             }
@@ -172,7 +172,7 @@ impl Memory {
             map[len] = CANARY;
             return Self::Pages { map, locked };
         }
-        // A mapping can fail where the heap does not, which is not locked.
+        // mmap can fail where the heap still has room. Heap memory is not locked.
         #[cfg(feature = "std")]
         note_lock(false);
         Self::Heap(alloc::vec![0; len].into_boxed_slice())
@@ -204,8 +204,8 @@ impl Memory {
     fn is_lost(&self) -> bool {
         match self {
             #[cfg(feature = "std")]
-            // SAFETY: the canary is the mapping's last byte. Volatile, since this program never
-            // writes what `fork` writes there.
+            // SAFETY: `map.len()` is at least 1, and the canary is the last byte. The read is
+            // volatile because the kernel changes the byte on fork, which the compiler cannot see.
             Self::Pages { map, .. } => unsafe {
                 map.as_ptr().add(map.len() - 1).read_volatile() != CANARY
             },
@@ -233,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    /// Memory that says when it goes what is left in it.
+    /// Memory that sends its contents to a channel when it is dropped.
     pub(super) struct Watched {
         pub(super) bytes: Vec<u8>,
         left: mpsc::Sender<Vec<u8>>,
@@ -255,11 +255,11 @@ mod tests {
         };
         assert_eq!(secret.expose(), b"correct");
         drop(secret);
-        // What is past the length, too.
+        // The bytes beyond `len` are wiped too.
         assert_eq!(after.recv().unwrap(), [0; 13]);
     }
 
-    /// What the kernel says of the pages: `lo` is locked, `dd` is left out of dumps.
+    /// Flags in `smaps`: `lo` means locked, `dd` means excluded from core dumps.
     #[cfg(target_os = "linux")]
     #[test]
     fn pages_are_locked_and_left_out_of_dumps() {
@@ -286,7 +286,7 @@ mod tests {
             .find_map(|line| line.strip_prefix("Max locked memory"))
             .and_then(|rest| rest.split_whitespace().next())
             .unwrap();
-        // A page for each secret of the tests that run beside this one.
+        // 1 MiB leaves a page for each secret of the tests that run at the same time.
         if limit
             .parse::<u64>()
             .map_or(limit == "unlimited", |n| n >= 1 << 20)

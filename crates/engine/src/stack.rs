@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The stacks of threads that handle keys, and their registers.
+//! Removes keys from the stacks and vector registers of the threads that handle them.
 //!
-//! Where the compiler has more values than registers it puts some on the stack, round keys
-//! among them. They stay there until another call needs the place. What is in the vector
-//! registers gets onto the stack later, too: the kernel saves all of them there when it calls
-//! the handler of a signal, and never wipes that.
+//! Where the compiler needs more values than it has registers, it spills some to the stack, round
+//! keys among them. They stay there until another call reuses that stack memory. The contents of
+//! the vector registers can reach the stack later: the kernel saves all of them there when it calls
+//! a signal handler, and never wipes that copy.
 
 use core::{hint::black_box, mem::MaybeUninit};
 
 #[cfg(feature = "std")]
 pub use locked::with_key_stack;
 
-/// Overwrites `BYTES` of the stack below its caller, which is where functions that
-/// have returned had what was theirs, unless they were inlined.
+/// Overwrites `BYTES` bytes of the stack below the caller's frame, where the frames of functions
+/// that have returned were. Inlined functions have no frame of their own there.
 #[inline(never)]
 pub(crate) fn wipe<const BYTES: usize>() {
     let mut dead = MaybeUninit::<[u8; BYTES]>::uninit();
@@ -29,20 +29,22 @@ mod locked {
     use super::wipe;
     use crate::{buffer::PAGE, secret::note_lock};
 
-    /// The kernels and what calls them need less: see `a_call_needs_little_stack`.
+    /// Bytes of stack to lock. The kernels and their callers need less: see
+    /// `a_call_needs_little_stack`.
     const LOCKED: usize = 64 << 10;
 
-    /// What they leave is not deeper below [`with_key_stack`].
+    /// Bytes of stack to wipe: the kernels and their callers reach no deeper below
+    /// [`with_key_stack`].
     const WIPED: usize = 24 << 10;
 
-    /// Calls `work`, and then overwrites what it and all that it called have left on the stack,
-    /// to a depth of 24 KiB, and on x86-64 in the vector registers.
+    /// Calls `work`, then wipes what `work` and its callees left on the stack, to a depth of 24
+    /// KiB, and on x86-64 also what they left in the vector registers.
     ///
-    /// The first call on a thread locks 64 KiB of its stack in memory and keeps them out of core
-    /// dumps, both as far as the system allows
+    /// The first call on a thread locks 64 KiB of its stack in memory and excludes them from core
+    /// dumps, as far as the system allows
     /// ([`SecretBytes::was_lock_refused`](crate::SecretBytes::was_lock_refused)).
     pub fn with_key_stack<T>(work: impl FnOnce() -> T) -> T {
-        // Not while the thread ends: then it is wiped only.
+        // While the thread exits, the thread-local is gone: the stack is then wiped but not locked.
         let _ = LOCKED_STACK.try_with(|stack| {
             if stack.0.get().is_none() {
                 stack.0.set(Some(lock()));
@@ -52,33 +54,34 @@ mod locked {
         called(work)
     }
 
-    /// Has a frame of its own, which lies below the caller's.
+    /// Gives `work` a frame of its own, below the frame of [`with_key_stack`].
     #[inline(never)]
     fn called<T>(work: impl FnOnce() -> T) -> T {
         work()
     }
 
-    /// After a panic too.
+    /// Wipes when dropped, so also after a panic.
     struct Wipe;
 
     impl Drop for Wipe {
         fn drop(&mut self) {
-            // First: a signal after the wipe must find nothing that it could put on the stack.
+            // The registers come first: a signal after the wipe would otherwise save them to the
+            // stack.
             #[cfg(target_arch = "x86_64")]
             clear_vector_registers();
             wipe::<WIPED>();
         }
     }
 
-    /// All of those that the CPU has: the kernels fill them with round keys, tweaks and blocks,
-    /// and a function that returns leaves them as they are. `cargo xtask guard` knows it by its
-    /// name.
+    /// Clears all vector registers of the CPU. The kernels fill them with round keys, tweaks and
+    /// blocks, and returning from a function does not clear them. `cargo xtask guard` looks for
+    /// this function by name.
     #[cfg(target_arch = "x86_64")]
     #[inline(never)]
     fn clear_vector_registers() {
         use crate::detect::{VectorRegisters, vector_registers};
-        // SAFETY: each branch has instructions that the CPU was found to have, changes vector and
-        // mask registers only, and the ABI lets a function change all of them.
+        // SAFETY: each branch uses only instructions that `vector_registers` detected. They change
+        // vector and mask registers only, all of which `clobber_abi("sysv64")` declares.
         unsafe {
             match vector_registers() {
                 VectorRegisters::Avx512 => asm!(
@@ -139,7 +142,7 @@ mod locked {
         }
     }
 
-    /// The part of this thread's stack that is locked: from where, and how many bytes.
+    /// The locked part of this thread's stack: its lowest address and its length in bytes.
     struct LockedStack(Cell<Option<(usize, usize)>>);
 
     std::thread_local! {
@@ -147,25 +150,26 @@ mod locked {
     }
 
     impl Drop for LockedStack {
-        /// The stack may become that of another thread, or ordinary memory.
+        /// Unlocks it, since the memory may become another thread's stack or ordinary memory.
         fn drop(&mut self) {
             if let Some((begin, len)) = self.0.get() {
-                // SAFETY: unlocking changes no memory. So many bytes were mapped there, and still
-                // are as long as this thread runs.
+                // SAFETY: munlock changes no memory. `begin` and `len` lie within this thread's
+                // stack, which stays mapped while the thread runs.
                 unsafe { libc::munlock(ptr::without_provenance(begin), len) };
             }
         }
     }
 
-    /// Locks from [`LOCKED`] below this frame to the stack's beginning.
+    /// Locks from [`LOCKED`] bytes below this frame to the start of the stack.
     #[inline(never)]
     fn lock() -> (usize, usize) {
         let mut here = 0_u8;
         let here = black_box(&raw mut here).addr();
         let (bottom, top) = bounds().unwrap_or((here, here));
-        // The stack of the first thread grows when it is used; those of others are there.
+        // The kernel grows the first thread's stack on use, so it must be touched before it can be
+        // locked; the stacks of other threads are mapped in full.
         #[cfg(target_os = "linux")]
-        // SAFETY: neither call can fail.
+        // SAFETY: both calls take no arguments and cannot fail.
         if unsafe { libc::gettid() == libc::getpid() } {
             wipe::<LOCKED>();
         }
@@ -175,29 +179,30 @@ mod locked {
             .next_multiple_of(PAGE);
         let len = top.saturating_sub(begin);
         let address: *mut libc::c_void = ptr::without_provenance_mut(begin);
-        // SAFETY: both calls change no memory, and are errors where none is mapped.
+        // SAFETY: neither call changes memory, and both return an error if a page is not mapped.
         #[cfg(target_os = "linux")]
         let is_locked = unsafe {
             libc::madvise(address, len, libc::MADV_DONTDUMP);
-            // Pages that are never used need no memory.
+            // With this flag, pages that are never used take no memory.
             let flags = libc::MLOCK_ONFAULT;
             libc::syscall(libc::SYS_mlock2, address, len, flags) == 0
         };
         #[cfg(not(target_os = "linux"))]
-        // SAFETY: as above.
+        // SAFETY: mlock changes no memory, and returns an error if a page is not mapped.
         let is_locked = unsafe { libc::mlock(address, len) == 0 };
-        // Of a stack whose bounds are not known nothing is locked, which is no success.
+        // If the bounds of the stack are unknown, `len` is 0 or nothing useful is locked: no
+        // success.
         note_lock(is_locked && len > 0);
         (begin, len)
     }
 
-    /// The lowest address of this thread's stack, and the one behind its highest.
+    /// The lowest address of this thread's stack, and the address just past its highest byte.
     #[cfg(target_os = "linux")]
     fn bounds() -> Option<(usize, usize)> {
         let mut attributes = MaybeUninit::uninit();
         let (mut bottom, mut size) = (ptr::null_mut(), 0);
-        // SAFETY: the thread is this one; the attributes are read when they have been made, and
-        // destroyed once.
+        // SAFETY: pthread_self is this running thread. `attributes` is read only after
+        // pthread_getattr_np has initialised it, and destroyed once.
         unsafe {
             if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
                 return None;
