@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The one boundary: what every backend is, on a CPU, a GPU or an FPGA.
+//! The traits that every backend implements, on a CPU, a GPU or an FPGA.
 
 use alloc::{boxed::Box, string::String};
 use core::fmt;
@@ -11,24 +11,25 @@ use crate::{
     run::Run,
 };
 
-/// Something that encrypts and decrypts runs of data units.
+/// An implementation that encrypts and decrypts runs of data units.
 pub trait Backend: Send + Sync {
-    /// What it is and what it can do.
+    /// Describes the backend and its abilities.
     fn info(&self) -> BackendInfo;
 
-    /// Prepares a key: expands it, and uploads it where there is a device.
+    /// Prepares a key: expands it, and uploads it if there is a device.
     ///
     /// # Errors
-    /// [`BackendError::Unsupported`] for a mode that is not in
-    /// [`BackendInfo::modes`]; [`BackendError::EqualHalves`] where it refuses such keys;
-    /// [`BackendError::Device`] when the device fails.
+    /// [`BackendError::Unsupported`] for a mode that is not in [`BackendInfo::modes`];
+    /// [`BackendError::EqualHalves`] if the backend refuses equal data and tweak keys;
+    /// [`BackendError::KeyLostInFork`] if a fork wiped the key; [`BackendError::Device`] if the
+    /// device fails.
     fn load_key(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError>;
 
-    /// Page-aligned memory of `len` zero bytes; pinned where the device is
-    /// faster with it. Wiped when dropped.
+    /// Allocates `len` page-aligned zero bytes, pinned if that makes the device faster. They are
+    /// wiped when dropped.
     fn alloc(&self, len: usize) -> Buffer;
 
-    /// What its device has done so far, in words; `None` where nothing is counted.
+    /// What the device has done so far, in words, or `None` if nothing is counted.
     fn tally(&self) -> Option<String> {
         None
     }
@@ -36,32 +37,32 @@ pub trait Backend: Send + Sync {
 
 /// A key in a backend's own form. Wiped when dropped.
 pub trait LoadedKey: Send + Sync {
-    /// Encrypts or decrypts `runs`, and returns when all are done. Safe to call
-    /// from many threads at once.
+    /// Encrypts or decrypts `runs`, and returns when all are finished. Several threads may call it
+    /// at once.
     ///
-    /// Before it does anything it looks at the unit lengths of all runs, those of
-    /// no units included, as [`check_runs`] does.
+    /// It first checks the unit lengths of all runs as [`check_runs`] does, including runs of zero
+    /// units.
     ///
     /// # Errors
-    /// [`CryptError`], with the number of units that are done. All others hold
-    /// their original input, so the caller can go on from there elsewhere.
+    /// [`CryptError`], with the number of finished units. All other units hold their original
+    /// input, so the caller can continue from there with another backend.
     fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError>;
 
-    /// Calls of so many bytes and more are best made in one: the key spreads them itself
-    /// over what it has. Shorter ones run on the calling thread, as all do of the CPU's keys,
-    /// for which this is [`usize::MAX`].
+    /// Calls of this many bytes or more should not be split: the key spreads them over its own
+    /// hardware. Shorter calls run on the calling thread. CPU keys always run on the calling
+    /// thread, and return [`usize::MAX`].
     fn whole_from(&self) -> usize {
         usize::MAX
     }
 
-    /// Messages in output feedback, which go on piece by piece. `None` for other modes, and
-    /// where a backend has whole data units only.
+    /// Messages in output feedback, encrypted piece by piece. `None` for other modes, and for
+    /// backends that process only whole data units.
     fn messages(&self) -> Option<&dyn Messages> {
         None
     }
 }
 
-/// Which way.
+/// Encryption or decryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Plaintext to ciphertext.
@@ -71,10 +72,10 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Both, for tests and tables.
+    /// Both directions, for tests and tables.
     pub const ALL: [Self; 2] = [Self::Encrypt, Self::Decrypt];
 
-    /// The other one.
+    /// The opposite direction.
     #[must_use]
     pub const fn inverse(self) -> Self {
         match self {
@@ -84,23 +85,23 @@ impl Direction {
     }
 }
 
-/// What a backend is and can do.
+/// A description of a backend and its abilities.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BackendInfo {
-    /// The name by which it is forced: `vaes512`, `opencl`.
+    /// The name with which a user forces it, such as `vaes512` or `opencl`.
     pub name: &'static str,
-    /// The device or the instructions, in words.
+    /// The device or the instruction set, in words.
     pub device: String,
-    /// What it can do; every other mode is [`BackendError::Unsupported`].
+    /// The supported modes; every other mode is [`BackendError::Unsupported`].
     pub modes: &'static [Mode],
-    /// Calls with fewer bytes than this are better made on the CPU: [`usize::MAX`] where no
-    /// call should come that nobody asked for by name. 0 for the CPU.
+    /// Calls with fewer bytes than this are faster on the CPU. [`usize::MAX`] if the backend should
+    /// be used only when forced by name; 0 for the CPU itself.
     pub min_batch: usize,
 }
 
 impl BackendInfo {
-    /// A backend `name` on `device` with `modes`, for calls of any size.
+    /// Describes the backend `name` on `device` with `modes`, for calls of any size.
     pub fn new(name: &'static str, device: impl Into<String>, modes: &'static [Mode]) -> Self {
         Self {
             name,
@@ -111,51 +112,51 @@ impl BackendInfo {
     }
 }
 
-/// Why a backend cannot take a key.
+/// Why a backend cannot load a key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendError {
-    /// Not one of its modes.
+    /// The backend does not support the mode.
     #[error("the engine {backend} has no {mode} mode")]
     Unsupported {
         /// The backend's name.
         backend: &'static str,
-        /// The mode asked for.
+        /// The requested mode.
         mode: Mode,
     },
-    /// It takes no key of XTS whose data key and tweak key are equal, not even where
-    /// another one would, to read what has such a key.
+    /// The backend refuses every XTS key with equal data and tweak keys. Other backends accept one
+    /// where the caller permits it, to read existing data.
     #[error("the engine {backend} does not accept a key with equal data and tweak keys")]
     EqualHalves {
         /// The backend's name.
         backend: &'static str,
     },
-    /// The process is a fork of the one that made the key, and the system wiped the key.
+    /// This process is a fork of the one that made the key, and the system wiped the key.
     #[error("the key was lost when this process was forked")]
     KeyLostInFork,
-    /// The device refused or failed.
+    /// The device refused the request or failed.
     #[error("the engine {backend} failed: {message}")]
     Device {
         /// The backend's name.
         backend: &'static str,
-        /// What the device's library said.
+        /// The message of the device's library.
         message: String,
     },
 }
 
-/// Why a call was not finished, and how far it came.
+/// Why a call was not finished, and how many units it finished.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CryptError {
-    /// So many units, counted in order over all runs, are finished. Every other
-    /// unit holds its original input.
+    /// The number of finished units, counted in order over all runs. Every other unit holds its
+    /// original input.
     pub done: usize,
-    /// What happened.
+    /// The cause.
     pub kind: CryptErrorKind,
 }
 
 impl CryptError {
-    /// After `done` units something of `kind` happened.
+    /// Makes an error of `kind` after `done` finished units.
     #[must_use]
     pub fn new(done: usize, kind: CryptErrorKind) -> Self {
         Self { done, kind }
@@ -174,11 +175,11 @@ impl core::error::Error for CryptError {
     }
 }
 
-/// The reasons for a [`CryptError`].
+/// The causes of a [`CryptError`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CryptErrorKind {
-    /// The mode has no data units of this length.
+    /// The mode does not accept data units of this length.
     #[error("{mode} cannot process data units of {unit_len} bytes")]
     UnitLen {
         /// The key's mode.
@@ -186,20 +187,20 @@ pub enum CryptErrorKind {
         /// The length of the run's units in bytes.
         unit_len: usize,
     },
-    /// The process is a fork of the one that loaded the key, and the system wiped the key's
+    /// This process is a fork of the one that loaded the key, and the system wiped the key
     /// schedule.
     #[error("the key was lost when this process was forked")]
     KeyLostInFork,
-    /// The device refused or failed.
+    /// The device refused the request or failed.
     #[error("the engine {backend} failed: {message}")]
     Device {
         /// The backend's name.
         backend: &'static str,
-        /// What the device's library said.
+        /// The message of the device's library.
         message: String,
     },
-    /// As another kind, and worse: units after [`CryptError::done`] were
-    /// finished and could not be turned back.
+    /// Another error, after which units beyond [`CryptError::done`] had already been changed and
+    /// could not be restored.
     #[error("{cause}; the contents of the data units after the finished ones are undefined")]
     Torn {
         /// The first error.
@@ -207,10 +208,10 @@ pub enum CryptErrorKind {
     },
 }
 
-/// The check that comes before any work: every run's unit length suits `mode`.
+/// Checks, before any work, that `mode` accepts the unit length of every run.
 ///
 /// # Errors
-/// [`CryptErrorKind::UnitLen`], with nothing done.
+/// [`CryptErrorKind::UnitLen`], with no unit processed.
 pub fn check_runs(mode: Mode, runs: &[Run<'_>]) -> Result<(), CryptError> {
     match runs
         .iter()

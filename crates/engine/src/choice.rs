@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The CPU for short calls, and a device for long ones.
+//! A backend that uses the CPU for short calls and a device for long ones.
 
 use alloc::{boxed::Box, format, string::String, sync::Arc};
 use core::fmt;
@@ -13,23 +13,23 @@ use crate::{
     run::Run,
 };
 
-/// A backend of the CPU's whose long calls a device does.
+/// A CPU backend that passes long calls to a device.
 ///
-/// It is the CPU's by name and by modes. The device is opened by the first call, or the
-/// first buffer, that is long enough: what is short never wakes one. Where it cannot be
-/// opened, or takes no such key, the CPU does everything.
+/// It has the name and the modes of the CPU backend. The first call or buffer that is long enough
+/// opens the device; short ones never do. If the device cannot be opened or refuses the key, the
+/// CPU does everything.
 ///
-/// Calls that a device fails in are the device's affair: give one that is in a
-/// [`Fallback`](crate::Fallback).
+/// An error of the device is returned to the caller. To continue on the CPU instead, pass a device
+/// that is wrapped in a [`Fallback`](crate::Fallback).
 pub struct Choice {
     cpu: Arc<dyn Backend>,
     device: Arc<Device>,
 }
 
 struct Device {
-    /// Calls with so many bytes are long.
+    /// The length in bytes from which a call goes to the device.
     from: usize,
-    /// What it is, in words.
+    /// The device's description, in words.
     name: String,
     open: Box<dyn Fn() -> Option<Arc<dyn Backend>> + Send + Sync>,
     opened: OnceLock<Option<Arc<dyn Backend>>>,
@@ -42,9 +42,10 @@ impl Device {
 }
 
 impl Choice {
-    /// `cpu` for calls of fewer than `from` bytes, and for the others the device that is
-    /// called `name` and that `open` opens. `open` is called once at most, on the thread that
-    /// needs it first; others wait for it then. `None` from it leaves all calls to `cpu`.
+    /// Makes a backend that uses `cpu` for calls of fewer than `from` bytes, and for longer ones
+    /// the device that `open` opens and `name` describes. `open` is called at most once, on the
+    /// first thread that needs the device, while other threads wait. If it returns `None`, `cpu`
+    /// does all calls.
     #[must_use]
     pub fn new(
         cpu: Arc<dyn Backend>,
@@ -108,7 +109,7 @@ struct ChoiceKey {
     cpu: Box<dyn LoadedKey>,
     device: Arc<Device>,
     spec: KeySpec,
-    /// The key on the device; `None` where there is no device or it does not take it.
+    /// The key on the device; `None` if there is no device or the device refused the key.
     loaded: OnceLock<Option<Box<dyn LoadedKey>>>,
 }
 
@@ -154,7 +155,7 @@ mod tests {
 
     const FROM: usize = 2048;
 
-    /// A device that says which calls came, and does the first `able` units of each.
+    /// A device that records the lengths of its calls, and finishes the first `able` units of each.
     #[derive(Clone)]
     struct Double {
         calls: Arc<Mutex<Vec<usize>>>,
@@ -235,7 +236,7 @@ mod tests {
         KeySpec::Xts(XtsKey::new(&bytes).unwrap())
     }
 
-    /// Zeros of `len` bytes in units of 512, in two runs, under `key`.
+    /// Encrypts `len` zero bytes under `key`, in units of 512 bytes and in two runs.
     fn encrypt(key: &dyn LoadedKey, len: usize) -> (Vec<u8>, Result<(), CryptError>) {
         let mut bytes = vec![0; len];
         let (head, tail) = bytes.split_at_mut(512);
@@ -252,7 +253,7 @@ mod tests {
         encrypt(&*cpu().load_key(&spec()).unwrap(), len).0
     }
 
-    /// A choice with `double`, and how often it was opened.
+    /// A choice with `double`, and a counter of how often it was opened.
     fn choice(double: Option<Double>) -> (Choice, Arc<AtomicUsize>) {
         let opened = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&opened);

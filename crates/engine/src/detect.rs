@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The only place that looks at CPU features.
+//! The only module that looks at CPU features.
 //!
-//! A token is proof that the instructions of its kernel are there. Only this
-//! module makes tokens, and a kernel cannot be made without its token, so safe
-//! code never reaches an instruction that the CPU lacks.
+//! A token proves that the CPU has the instructions of one kernel. Only this module makes tokens,
+//! and a kernel can be made only with its token, so safe code never reaches an instruction that the
+//! CPU lacks.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{AesNi, Vaes256, Vaes512};
@@ -14,8 +14,7 @@ pub(crate) use x86::{VectorRegisters, vector_registers};
 mod x86 {
     use crate::registry::Unavailable;
 
-    /// Without `std` there is no detection at run time: what the compiler was
-    /// told counts.
+    /// Checks a feature at run time with `std`, and otherwise at compile time.
     #[cfg(feature = "std")]
     macro_rules! has {
         ($feature:tt) => {
@@ -29,7 +28,7 @@ mod x86 {
         };
     }
 
-    /// The vector registers of this CPU.
+    /// The vector registers that this CPU has.
     #[cfg(feature = "std")]
     pub(crate) enum VectorRegisters {
         /// xmm0 to xmm15.
@@ -58,7 +57,7 @@ mod x86 {
             pub(crate) struct $name(());
 
             impl $name {
-                /// The token, or the first feature that is missing.
+                /// Returns the token, or names the first missing feature.
                 pub(crate) fn detect() -> Result<Self, Unavailable> {
                     $(if !has!($feature) {
                         return Err(Unavailable::Cpu { missing: $feature });

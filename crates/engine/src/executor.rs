@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bulk work over the cores.
+//! Distributes the work of a large call over several cores.
 //!
-//! A call is cut into pieces. The threads begin at different ones, and where all of
-//! them are needed each always at the same, since what a core had in its own cache in
-//! one call it has there in the next; who is through with its share takes what is left
-//! of the others'.
+//! A call is cut into pieces, and each thread has a share of them. If all threads are needed, each
+//! thread begins with the same piece in every call, so that the data may still be in its core's own
+//! cache. A thread that has finished its share takes pieces that are left in the shares of others.
 
 mod chains;
 mod crew;
@@ -24,39 +23,40 @@ use crate::{
     run::{InOut, Run},
 };
 
-/// No thread is called for fewer bytes than this: to call one that sleeps takes some
-/// microseconds of the caller's, and to come takes it as long as a core needs for more.
+/// The fewest bytes for which another thread is woken. Waking it takes the caller some
+/// microseconds, and the thread takes longer to start than a core needs to encrypt fewer bytes.
 const MIN_SHARE: usize = 512 << 10;
 
-/// No machine gains from more, and a system asked for a hundred thousand suffers.
+/// The largest number of threads. No known machine gains from more, and asking the system for
+/// 100,000 threads would harm it.
 const MAX_THREADS: usize = 1024;
 
-/// A few pieces a thread even out what other programs take from a core.
+/// Pieces per thread in a call: a few, so that other threads can help when another program takes
+/// time from one core.
 const PIECES: usize = 4;
 
-/// No piece is smaller than this, so that batches of units stay long.
+/// The smallest piece in bytes, so that batches of units stay long.
 const MIN_PIECE: usize = 64 << 10;
 
-/// Pieces begin at a multiple of so many units, where they are that long: as many
-/// numbers as the widest kernel encrypts side by side.
+/// Pieces contain a multiple of this many units, unless the units are too long for that. The widest
+/// kernel encrypts this many numbers together.
 const UNITS: usize = 32;
 
-/// Splits runs by units over a pool of threads, which is made when it is first
-/// needed, and kept.
+/// Splits runs by units over a pool of threads, which starts when it is first needed and then
+/// stays.
 ///
-/// For the CPU's keys, each of whose calls runs on one thread. A device's
-/// backend does its own scheduling, and gets calls as they are
-/// ([`LoadedKey::whole_from`]).
+/// It is for CPU keys, which run each call on one thread. A device's backend schedules its own
+/// work, and receives long calls whole ([`LoadedKey::whole_from`]).
 #[derive(Debug)]
 pub struct Executor {
     threads: usize,
-    /// All threads but the caller's.
+    /// All threads except the caller's.
     crew: OnceLock<Crew>,
 }
 
 impl Executor {
-    /// An executor with `threads` threads, 1024 at most. With one, or where the
-    /// system makes no more threads, all work stays on the caller's.
+    /// Makes an executor with `threads` threads, at most 1024. With one thread, or if the system
+    /// refuses to start more, all work runs on the caller's thread.
     #[must_use]
     pub fn new(threads: NonZeroUsize) -> Self {
         Self {
@@ -65,25 +65,24 @@ impl Executor {
         }
     }
 
-    /// The number of threads that do the work when there is enough of it.
+    /// The number of threads that take part in a sufficiently large call.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// As [`LoadedKey::crypt`], on all threads when there is enough to do.
+    /// As [`LoadedKey::crypt`], on all threads if there is enough work.
     ///
     /// # Errors
-    /// As [`LoadedKey::crypt`]: after an error the first [`CryptError::done`]
-    /// units are finished and all others hold their original input. What other
-    /// threads had finished beyond that is turned back; a separate output keeps it. A
-    /// unit length that the mode does not have is found before anything is begun.
+    /// As [`LoadedKey::crypt`]: the first [`CryptError::done`] units are finished, and all others
+    /// hold their original input. Units beyond them that other threads had already finished in
+    /// place are restored; a separate output keeps them. A unit length that the mode does not
+    /// accept is found before any work begins.
     ///
     /// # Panics
-    /// As the key does; those of this crate do not. A panic on one of the threads
-    /// is passed on here when no thread works on `runs` any more, and the executor
-    /// can be used again. Which units are finished is then unknown, and one may be
-    /// half done: nothing in the buffers is to be relied on.
+    /// If the key panics, which the keys of this crate do not. The panic is passed on once no
+    /// thread works on `runs` any more, and the executor stays usable. The contents of the buffers
+    /// are then undefined: any number of units may be finished, and some may be half finished.
     pub fn crypt(
         &self,
         key: &dyn LoadedKey,
@@ -95,7 +94,7 @@ impl Executor {
         if threads < 2 || total >= key.whole_from() {
             return key.crypt(direction, runs);
         }
-        // A key that refuses one of the runs does so before any of them is begun.
+        // Let the key check the unit lengths of all runs before any work begins.
         let mut empty: Vec<_> = runs
             .iter_mut()
             .map(|run| run.reborrow().split_at(0).0)
@@ -109,10 +108,10 @@ impl Executor {
             .collect();
         let crew = self.crew.get_or_init(|| Crew::new(self.threads - 1));
         let shares = Shares::new(pieces.len(), crew.len() + 1);
-        // Long units may make fewer pieces than threads.
+        // With long units there may be fewer pieces than threads.
         crew.run(threads.min(pieces.len()) - 1, &|me| {
             for piece in shares.of(me) {
-                let mut piece = pieces[piece].lock().expect("nobody else had it");
+                let mut piece = pieces[piece].lock().expect("each piece is locked once");
                 let (batch, result) = &mut *piece;
                 *result = key.crypt(direction, batch);
             }
@@ -128,9 +127,9 @@ impl Executor {
     }
 }
 
-/// Who does which piece.
+/// The assignment of pieces to threads.
 struct Shares {
-    /// The next piece of each share, and the one after its last.
+    /// For each share, its next piece and the index after its last.
     shares: Vec<(AtomicUsize, usize)>,
 }
 
@@ -143,8 +142,8 @@ impl Shares {
         }
     }
 
-    /// The pieces that a thread takes: its own, and then those that others have left.
-    /// Nobody else gets them.
+    /// Yields the pieces that `thread` takes: first its own share, then what is left of the others.
+    /// No piece is yielded twice.
     fn of(&self, thread: usize) -> impl Iterator<Item = usize> {
         let (before, from) = self.shares.split_at(thread);
         from.iter().chain(before).flat_map(|(next, end)| {
@@ -154,7 +153,7 @@ impl Shares {
     }
 }
 
-/// The bytes in a piece when `threads` threads share `total`, about.
+/// Returns the approximate length in bytes of a piece when `threads` threads share `total` bytes.
 fn piece_len(total: usize, threads: usize) -> usize {
     let share = total.div_ceil(threads);
     // What kernels do with runs that no cache holds shall be done with their pieces.
@@ -164,25 +163,25 @@ fn piece_len(total: usize, threads: usize) -> usize {
     }
 }
 
-/// Cuts and groups runs into batches of about `piece` bytes, in order.
+/// Cuts and groups `runs` into batches of about `piece` bytes, in order.
 fn batches<'a>(runs: &'a mut [Run<'_>], piece: usize) -> Vec<Vec<Run<'a>>> {
     let mut batches = vec![Vec::new()];
     let mut room = piece;
     for run in runs {
         let mut rest = run.reborrow();
         loop {
-            // At least one unit, however long it is.
+            // Take at least one unit, however long it is.
             let fit = match room / rest.unit_len().get() {
                 fit @ 0..UNITS => fit.max(1),
                 fit => fit.next_multiple_of(UNITS),
             };
             if fit >= rest.units() {
                 room = room.saturating_sub(rest.len());
-                batches.last_mut().expect("never empty").push(rest);
+                batches.last_mut().expect("at least one batch").push(rest);
                 break;
             }
             let (head, tail) = rest.split_at(fit);
-            batches.last_mut().expect("never empty").push(head);
+            batches.last_mut().expect("at least one batch").push(head);
             batches.push(Vec::new());
             room = piece;
             rest = tail;
@@ -196,7 +195,7 @@ fn batches<'a>(runs: &'a mut [Run<'_>], piece: usize) -> Vec<Vec<Run<'a>>> {
     batches
 }
 
-/// Undoes what was finished after the first failure, and says how far all is done.
+/// Restores what was finished in place after the first failure, and returns the resulting error.
 fn turn_back(
     key: &dyn LoadedKey,
     direction: Direction,
@@ -207,12 +206,12 @@ fn turn_back(
     let units = |batch: &[Run<'_>]| batch.iter().map(Run::units).sum::<usize>();
     let before: usize = batches[..failed].iter().map(|batch| units(batch)).sum();
     let mut first = None;
-    // Whether a unit after those that are done is neither finished nor as before.
+    // Whether a unit after the finished ones is neither finished nor restored.
     let mut torn = false;
     for (batch, result) in batches.iter_mut().zip(results).skip(failed) {
         let mut finished = units(batch);
         if let Err(e) = result {
-            // What a backend says of itself goes no further than its batch.
+            // A wrong `done` from a backend must not reach beyond its batch.
             finished = finished.min(e.done);
             torn |= matches!(e.kind, CryptErrorKind::Torn { .. });
             if first.is_none() {

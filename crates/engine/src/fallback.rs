@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A device that may fail, and the CPU that goes on then.
+//! A backend that continues on the CPU when its device fails.
 
 use alloc::{
     boxed::Box,
@@ -22,13 +22,13 @@ use crate::{
     run::Run,
 };
 
-/// A device's backend that the CPU stands in for when the device fails.
+/// The backend of a device, replaced by the CPU when the device fails.
 ///
-/// It is the device's by name and by modes. What the device has not done when a call fails
-/// the CPU does, in the same call, and all that comes later: a device that failed once is
-/// not asked again. Somebody is told so, once.
+/// It has the device's name and modes. When a call fails on the device, the CPU finishes that call
+/// and does all later ones; a device that has failed once is never used again. The first failure is
+/// reported once.
 ///
-/// Keys and unit lengths that are refused are errors as before.
+/// A refused key or unit length is not a failure of the device, and stays an error.
 pub struct Fallback {
     device: Arc<dyn Backend>,
     cpu: Arc<dyn Backend>,
@@ -41,8 +41,9 @@ struct State {
 }
 
 impl Fallback {
-    /// `device`, and `cpu` when it fails, which has all its modes. `tell` is called once
-    /// then, on the thread that sees it, with a sentence that names both.
+    /// Makes a backend that uses `device`, and after its first failure `cpu`, which must have all
+    /// modes of the device. At that failure `tell` is called once, on the thread that meets it,
+    /// with a sentence that names both.
     #[must_use]
     pub fn new(
         device: Arc<dyn Backend>,
@@ -124,7 +125,7 @@ impl Backend for Fallback {
 }
 
 struct FallbackKey {
-    /// `None` where the device failed before.
+    /// `None` if the device had failed before this key was loaded.
     device: Option<Box<dyn LoadedKey>>,
     cpu: Box<dyn LoadedKey>,
     state: Arc<State>,

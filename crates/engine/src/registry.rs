@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which backends there are, which one is best, and why another is absent.
+//! The list of backends, best first, and why a backend is unavailable.
 
 use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
 use core::fmt;
@@ -13,8 +13,8 @@ type Probe = Box<dyn Fn() -> Result<Arc<dyn Backend>, Unavailable> + Send + Sync
 
 /// The backends of a program, best first.
 ///
-/// A backend is looked for only when somebody asks, so that a library that
-/// takes a second to load costs nothing when it is not needed.
+/// A backend is probed only when a caller asks for it, so a library that takes a second to load
+/// costs nothing until it is needed.
 ///
 /// ```
 /// use luxor_engine::{Mode, Registry};
@@ -36,19 +36,19 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry with nothing in it.
+    /// Makes an empty registry.
     #[must_use]
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// Adds a backend that is less preferred than those already there. What
-    /// `probe` returns bears the same name.
+    /// Adds a backend at the end, as the least preferred one. The backend that `probe` returns must
+    /// have the same `name`.
     ///
     /// # Panics
-    /// If `name` is there already. And whenever the backend is looked for, if its
-    /// [`BackendInfo::name`](crate::BackendInfo::name) is another one: who forces
-    /// a backend must not get another.
+    /// If `name` is already registered. Every later probe panics if
+    /// [`BackendInfo::name`](crate::BackendInfo::name) differs from `name`: forcing a backend must
+    /// never select another one.
     pub fn register(
         &mut self,
         name: &'static str,
@@ -70,22 +70,22 @@ impl Registry {
         self.entries.push((name, Box::new(probe)));
     }
 
-    /// The names, best first, present or not.
+    /// The names of all backends, available or not, best first.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.entries.iter().map(|(name, _)| *name)
     }
 
-    /// Each backend, or the reason why it is absent.
+    /// Probes all backends and returns each, or the reason why it is unavailable.
     pub fn probe_all(
         &self,
     ) -> impl Iterator<Item = (&'static str, Result<Arc<dyn Backend>, Unavailable>)> {
         self.entries.iter().map(|(name, probe)| (*name, probe()))
     }
 
-    /// The most preferred backend that is present and has `mode`.
+    /// The most preferred backend that is available and supports `mode`.
     ///
     /// # Errors
-    /// [`SelectError::NoneFor`].
+    /// [`SelectError::NoneFor`] if no available backend supports `mode`.
     pub fn best(&self, mode: Mode) -> Result<Arc<dyn Backend>, SelectError> {
         let mut reasons = Vec::new();
         for (name, backend) in self.probe_all() {
@@ -99,10 +99,11 @@ impl Registry {
         Err(SelectError::NoneFor { mode, reasons })
     }
 
-    /// The backend called `name`, and no other: forcing never falls back.
+    /// The backend called `name`. It never returns another one in its place.
     ///
     /// # Errors
-    /// [`SelectError::Unknown`] and [`SelectError::Absent`].
+    /// [`SelectError::Unknown`] if no backend has this name, [`SelectError::Absent`] if it is not
+    /// available on this machine.
     pub fn get(&self, name: &str) -> Result<Arc<dyn Backend>, SelectError> {
         let Some((name, probe)) = self.entries.iter().find(|(known, _)| *known == name) else {
             return Err(SelectError::Unknown {
@@ -120,26 +121,26 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// Why a backend is absent.
+/// Why a backend is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unavailable {
-    /// The processor lacks instructions.
+    /// The CPU lacks an instruction set extension.
     #[error("this CPU has no {missing}")]
     Cpu {
-        /// What it lacks.
+        /// The missing extension.
         missing: &'static str,
     },
-    /// The program was compiled for another kind of processor.
+    /// The program was compiled for another CPU architecture.
     #[error("this program was compiled for another kind of CPU")]
     Architecture,
-    /// The program was compiled without it.
+    /// The program was compiled without this backend.
     #[error("this program was built without it (cargo feature `{feature}`)")]
     Feature {
-        /// The cargo feature of the program that has it.
+        /// The cargo feature that adds it.
         feature: &'static str,
     },
-    /// A library or a device is not there.
+    /// A library or a device is missing. The text says which.
     #[error("{0}")]
     Device(String),
 }
@@ -148,31 +149,31 @@ pub enum Unavailable {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelectError {
-    /// Nothing of that name exists in this program.
+    /// This program has no backend of that name.
     #[error("there is no engine called {name:?}; this program has {known}")]
     Unknown {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The names of this program's backends.
         known: String,
     },
-    /// It exists, but not on this machine.
+    /// The backend exists but is unavailable on this machine.
     #[error("the engine {name} is not available: {reason}")]
     Absent {
-        /// The name asked for.
+        /// The requested name.
         name: &'static str,
-        /// Why.
+        /// Why it is unavailable.
         reason: Unavailable,
     },
-    /// No backend that is present has the mode.
+    /// No available backend supports the mode.
     #[error("no engine on this machine has {mode} ({reasons})")]
     NoneFor {
-        /// The mode asked for.
+        /// The requested mode.
         mode: Mode,
-        /// Why each backend is not the one, in words.
+        /// Why each backend was rejected, in words.
         reasons: String,
     },
-    /// The backend is there but refused a key.
+    /// The selected backend refused a key.
     #[error(transparent)]
     Backend(#[from] BackendError),
 }
@@ -224,7 +225,7 @@ mod tests {
         registry.register("portable", || {
             Registry::cpu().get("portable").map_err(|_| unreachable!())
         });
-        registry.register("later", || unreachable!("a later backend is never probed"));
+        registry.register("later", || unreachable!("a later backend is not probed"));
         assert_eq!(registry.best(Mode::Xts).unwrap().info().name, "portable");
     }
 }
