@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Passes over consecutive blocks: what the modes have in common.
+//! Passes over consecutive blocks, shared by all modes.
 
 use core::{hint::black_box, mem::MaybeUninit};
 
@@ -8,40 +8,40 @@ use crate::kernel::vector::{
 };
 use crate::run::{InOut, Run};
 
-/// From this many bytes on, a separate output goes around the caches. Otherwise
-/// it would push out everything else, and each of its lines would be read before
-/// it is written; but a smaller output is likely to be wanted soon.
+/// The length in bytes from which a separate output is stored around the caches. Through the
+/// caches, such an output would evict everything else, and the CPU would read each of its lines
+/// before writing it. A smaller output is likely to be used soon, so it goes through the caches.
 pub(crate) const AROUND_CACHES: usize = 16 << 20;
 
-/// From this many bytes on, a buffer is not likely to be in the L1 cache, and what
-/// comes later is asked for: the hardware's own prefetching is late by a few
-/// hundredths even from L2, and stops at the end of each page.
+/// The length in bytes from which a buffer is probably not in the L1 cache, so that the kernels
+/// prefetch. Relying on the hardware's own prefetching is a few per cent slower even from L2, and
+/// the hardware stops at the end of each page.
 const AHEAD: usize = 16 << 10;
 
-/// From this many bytes on it is not likely to be in the L2 cache either.
+/// The length in bytes from which a buffer is probably not in the L2 cache either.
 const FAR_AHEAD: usize = 1 << 20;
 
-/// How far ahead lines are wanted in the L1 cache, and how far in the L2 cache, which
-/// can wait for more of them at a time: with the nearer request alone, 256 MiB took a
-/// seventh longer. Some hundreds of bytes more or less matter little.
+/// How many bytes ahead lines are prefetched into the L1 cache, and into the L2 cache, which can
+/// wait for more lines at a time. With the L1 prefetch alone, 256 MiB took a seventh longer. A few
+/// hundred bytes more or less make little difference.
 const AHEAD_L1: usize = 1536;
 const AHEAD_L2: usize = 3584;
 
-/// Where a run's bytes are read and written: one place, or two that do not overlap.
+/// Where a run's bytes are read and written: at one address, or at two that do not overlap.
 #[derive(Clone, Copy)]
 pub(crate) struct Pointers {
     pub(crate) src: *const u8,
     pub(crate) dst: *mut u8,
-    /// Whole passes are stored around the caches.
+    /// Whether whole passes are stored around the caches.
     around: bool,
-    /// Whole passes ask for what comes [`AHEAD_L1`] bytes later.
+    /// Whether whole passes prefetch what comes [`AHEAD_L1`] bytes later.
     ahead: bool,
-    /// And for what comes [`AHEAD_L2`] bytes later.
+    /// Whether they also prefetch what comes [`AHEAD_L2`] bytes later.
     far_ahead: bool,
 }
 
 impl Pointers {
-    /// `pass` is the number of bytes in a pass of the kernel.
+    /// The pointers of `run`. `pass` is the number of bytes in a pass of the kernel.
     pub(crate) fn of(run: &mut Run<'_>, pass: usize) -> Self {
         let len = run.len();
         let whole_passes = run.unit_len().get().is_multiple_of(pass);
@@ -52,7 +52,8 @@ impl Pointers {
                 ..Self::in_place(buf.as_mut_ptr())
             },
             InOut::Separate { input, output } => {
-                // `Run::new` saw to it; here it is what keeps writes in bounds.
+                // `Run::new` has checked this. Asserted again, because it keeps the raw writes in
+                // bounds.
                 assert!(input.len() == len && output.len() == len);
                 Self {
                     src: input.as_ptr(),
@@ -72,7 +73,7 @@ impl Pointers {
         Self::separate(p, p)
     }
 
-    /// Through the caches, and with nothing asked for.
+    /// Separate pointers that store through the caches and prefetch nothing.
     #[inline(always)]
     pub(crate) fn separate(src: *const u8, dst: *mut u8) -> Self {
         Self {
@@ -84,10 +85,10 @@ impl Pointers {
         }
     }
 
-    /// Bytes outside of a run.
+    /// The pointers of bytes that are not part of a run.
     ///
     /// # Panics
-    /// If input and output are not of one length.
+    /// If input and output differ in length.
     pub(crate) fn of_bytes(buf: &mut InOut<'_>) -> Self {
         buf.assert_one_length();
         match buf {
@@ -98,24 +99,24 @@ impl Pointers {
         }
     }
 
-    /// Adds `stream` to the bytes at the place.
+    /// Writes the sum of the input and `stream` to the output.
     ///
     /// # Safety
-    /// So many are left there.
+    /// At least `stream.len()` bytes remain at the pointers.
     pub(crate) unsafe fn add_bytes(self, stream: &[u8]) {
         for (i, byte) in stream.iter().enumerate() {
-            // SAFETY: as the caller says.
+            // SAFETY: `i < stream.len()`, and the caller guarantees that many bytes.
             unsafe { self.dst.add(i).write(self.src.add(i).read() ^ byte) };
         }
     }
 
-    /// The place `bytes` further on.
+    /// The pointers `bytes` bytes further on.
     ///
     /// # Safety
-    /// That is inside the run or at its end.
+    /// The result is inside the run or at its end.
     #[inline(always)]
     pub(crate) unsafe fn add(self, bytes: usize) -> Self {
-        // SAFETY: the caller keeps both inside their allocation.
+        // SAFETY: the caller keeps both pointers inside their allocations.
         unsafe {
             Self {
                 src: self.src.add(bytes),
@@ -125,7 +126,7 @@ impl Pointers {
         }
     }
 
-    /// The same place, stored to through the caches: for what is not aligned.
+    /// The same pointers, but storing through the caches: for addresses that are not aligned.
     #[inline(always)]
     pub(crate) fn through_caches(self) -> Self {
         Self {
@@ -134,30 +135,30 @@ impl Pointers {
         }
     }
 
-    /// The block at the place.
+    /// Reads the next block.
     ///
     /// # Safety
-    /// 16 bytes of the run are left there.
+    /// At least 16 bytes of the run remain.
     #[inline(always)]
     pub(crate) unsafe fn read(self) -> u128 {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees 16 bytes; a byte array needs no alignment.
         u128::from_le_bytes(unsafe { self.src.cast::<[u8; 16]>().read() })
     }
 
-    /// Replaces the block at the place.
+    /// Writes the next block.
     ///
     /// # Safety
-    /// 16 bytes of the run are left there.
+    /// At least 16 bytes of the run remain.
     #[inline(always)]
     pub(crate) unsafe fn write(self, block: u128) {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees 16 bytes; a byte array needs no alignment.
         unsafe { self.dst.cast::<[u8; 16]>().write(block.to_le_bytes()) }
     }
 
-    /// `D` registers.
+    /// Loads the next `D` registers.
     ///
     /// # Safety
-    /// The CPU has the instructions of `V`, and so many bytes of the run are left.
+    /// The CPU has the instructions of `V`, and at least `16 · BLOCKS · D` bytes of the run remain.
     #[inline(always)]
     pub(crate) unsafe fn load<const D: usize, V: Vector>(self) -> [V; D] {
         if self.ahead && D == DEPTH {
@@ -170,32 +171,32 @@ impl Pointers {
                 });
             }
         }
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it, as `# Safety` requires.
         unsafe { load(self.src) }
     }
 
-    /// Replaces `D` registers' bytes.
+    /// Stores `x` to the next `D` registers' bytes.
     ///
     /// # Safety
-    /// So many bytes of the run are left.
+    /// At least `16 · BLOCKS · D` bytes of the run remain.
     #[inline(always)]
     pub(crate) unsafe fn store<const D: usize, V: Vector>(self, x: [V; D]) {
         if self.around && D == DEPTH {
             debug_assert!(self.dst.addr().is_multiple_of(16 * V::BLOCKS));
             unrolled!(i in 0..D => {
-                // SAFETY: as the caller says; the run and its passes begin at
-                // multiples of a register, see `of` and `through_caches`.
+                // SAFETY: the caller guarantees the bytes. With `around` set, every whole pass
+                // begins at a multiple of the register's size, see `of` and `through_caches`.
                 unsafe { x[i].store_around(self.dst.add(16 * V::BLOCKS * i)) };
             });
         } else {
             unrolled!(i in 0..D => {
-                // SAFETY: as the caller says.
+                // SAFETY: the caller guarantees `16 · BLOCKS · D` bytes, and `i < D`.
                 unsafe { x[i].store(self.dst.add(16 * V::BLOCKS * i)) };
             });
         }
     }
 
-    /// To be called when the run is done.
+    /// Must be called when the run is finished: orders the stores around the caches.
     #[inline(always)]
     pub(crate) fn finish<V: Vector>(self) {
         if self.around {
@@ -204,13 +205,13 @@ impl Pointers {
     }
 }
 
-/// `D` registers from `p` on.
+/// Loads `D` registers from `p` on.
 ///
 /// # Safety
-/// The CPU has the instructions, and so many bytes can be read.
+/// The CPU has the instructions of `V`, and `16 · BLOCKS · D` bytes at `p` are readable.
 #[inline(always)]
 pub(crate) unsafe fn load<const D: usize, V: Vector>(p: *const u8) -> [V; D] {
-    // SAFETY: the caller lets `16 · BLOCKS · D` bytes be read.
+    // SAFETY: the caller guarantees that `16 · BLOCKS · D` bytes are readable.
     unsafe {
         let mut x = [V::zero(); D];
         unrolled!(i in 0..D => {
@@ -220,9 +221,9 @@ pub(crate) unsafe fn load<const D: usize, V: Vector>(p: *const u8) -> [V; D] {
     }
 }
 
-/// What becomes of a block, given a value that belongs to it.
+/// What a mode does to a block, given a value that belongs to that block.
 pub(crate) trait Form {
-    /// One pass of `D` registers, the belonging values in `with`.
+    /// Processes one pass of `D` registers. `with` supplies the value for each register.
     fn crypt<const D: usize, P: Permutation, W: Beside<P::V>>(
         p: &P,
         x: [P::V; D],
@@ -231,7 +232,7 @@ pub(crate) trait Form {
     ) -> [P::V; D];
 }
 
-/// P(x ⊕ tweak) ⊕ tweak, given the mask: XTS, and ECB with the tweak 0.
+/// P(x ⊕ tweak) ⊕ tweak, given the mask. XTS uses it, and ECB with the tweak 0.
 pub(crate) struct Masked;
 
 impl Form for Masked {
@@ -267,7 +268,7 @@ impl Form for Tweaked {
     }
 }
 
-/// The masks of tweaks.
+/// Turns each tweak into its mask.
 struct Leaving<'a, P, T> {
     p: &'a P,
     tweaks: T,
@@ -288,7 +289,7 @@ impl<P: Permutation, T: Each<P::V>> Each<P::V> for Leaving<'_, P, T> {
     }
 }
 
-/// P(x) ⊕ previous, given the previous block: CBC's decryption.
+/// P(x) ⊕ previous, given the previous ciphertext block: CBC decryption.
 pub(crate) struct Chained;
 
 impl Form for Chained {
@@ -306,7 +307,7 @@ impl Form for Chained {
     }
 }
 
-/// P(counter) ⊕ x, given the counter with the first round key added: CTR.
+/// P(counter) ⊕ x, given the counter with the first round key already added: CTR.
 pub(crate) struct Stream;
 
 impl Form for Stream {
@@ -326,11 +327,11 @@ impl Form for Stream {
     }
 }
 
-/// One pass of `D` registers.
+/// Processes one pass of `D` registers.
 ///
 /// # Safety
-/// The CPU has the instructions of `P`, and `16 · D · BLOCKS` bytes of the run
-/// are left at `at`.
+/// The CPU has the instructions of `P`, and at least `16 · D · BLOCKS` bytes of the run remain at
+/// `at`.
 #[inline(always)]
 pub(crate) unsafe fn pass<const D: usize, F: Form, P: Permutation>(
     p: &P,
@@ -338,18 +339,18 @@ pub(crate) unsafe fn pass<const D: usize, F: Form, P: Permutation>(
     at: Pointers,
     work: &mut impl Beside<P::V>,
 ) {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it, as `# Safety` requires.
     unsafe {
         let x = at.load::<D, P::V>();
         at.store(F::crypt(p, x, with, work));
     }
 }
 
-/// The last `bytes` bytes, fewer than a pass has. Returns the value that belongs
-/// to the first register that was not wholly used.
+/// Processes the last `bytes` bytes, fewer than a pass. Returns the value in `with` of the first
+/// register that was not fully used.
 ///
 /// # Safety
-/// The CPU has the instructions of `P`, and so many bytes are left at `at`.
+/// The CPU has the instructions of `P`, and at least `bytes` bytes remain at `at`.
 #[inline(always)]
 pub(crate) unsafe fn rest<F: Form, P: Permutation>(
     p: &P,
@@ -361,7 +362,7 @@ pub(crate) unsafe fn rest<F: Form, P: Permutation>(
     let register = 16 * P::V::BLOCKS;
     let [a, b, c, d, e, f, g, h] = with;
     let mut left = [a, b, c, d];
-    // SAFETY: each step takes no more than there is.
+    // SAFETY: each step takes at most the `bytes` that remain.
     unsafe {
         if bytes >= 4 * register {
             pass::<4, F, P>(p, left, at, &mut Nothing);
@@ -383,7 +384,7 @@ pub(crate) unsafe fn rest<F: Form, P: Permutation>(
             at = at.add(register);
         }
         if bytes > 0 {
-            // Less than a register: through a full one on the stack.
+            // Less than a register remains: copy it to a full one on the stack.
             let mut block = [0_u128; 4];
             let copy = block.as_mut_ptr().cast::<u8>();
             at.src.copy_to_nonoverlapping(copy, bytes);
@@ -395,7 +396,7 @@ pub(crate) unsafe fn rest<F: Form, P: Permutation>(
     left[0]
 }
 
-/// [`rest`] under masks, in a function by itself.
+/// [`rest`] for [`Masked`], as a separate function.
 ///
 /// # Safety
 /// As for [`rest`].
@@ -410,9 +411,10 @@ pub(crate) unsafe fn masked_rest<P: Permutation>(
         return masks[0];
     }
     let mut copy = MaybeUninit::<[P::V; DEPTH]>::uninit();
-    // SAFETY: as the caller says; the copy has a place for each of the masks.
+    // SAFETY: the caller guarantees what `rest` needs; `copy` has room for all `DEPTH` masks.
     unsafe {
-        // The masks themselves stay in registers: what has an address is always in memory.
+        // Pass a copy: taking the address of `masks` itself would keep it in memory, not in
+        // registers, throughout the caller.
         unrolled!(i in 0..DEPTH => {
             copy.as_mut_ptr().cast::<P::V>().add(i).write(masks[i]);
         });
@@ -420,7 +422,7 @@ pub(crate) unsafe fn masked_rest<P: Permutation>(
     }
 }
 
-/// Overwrites what nothing will read any more.
+/// Overwrites secret blocks that no code will read again.
 #[inline(always)]
 pub(crate) fn wipe(blocks: &mut [u128; 4]) {
     *blocks = [0; 4];

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cipher block chaining: SP 800-38A, 6.2. Each data unit is a chain by itself. Its
-//! IV is its number, little-endian, or with ESSIV that number's encryption under a
-//! second key.
+//! Cipher block chaining: SP 800-38A, 6.2. Each data unit is a separate chain. Its IV is its
+//! number, little-endian, or with ESSIV that number encrypted under a second key.
 //!
-//! The number is little-endian as in XTS, and unlike CTR and output feedback, because dm-crypt makes
-//! the IV so, and only then are consecutive sectors one run. The caller supplies ESSIV's key
-//! (`CbcKey`): a hash of the data key with SHA-256, so it is a key of AES-256. The engine encrypts
-//! the numbers of many units side by side, as in XTS.
+//! The number is little-endian as in XTS, and unlike in CTR and output feedback, because dm-crypt
+//! makes the IV this way. Otherwise consecutive sectors would not be one run. The caller supplies
+//! the key of ESSIV (`CbcKey`): the SHA-256 of the data key, so it is an AES-256 key. The engine
+//! encrypts the numbers of many units together, as in XTS.
 //!
-//! Decryption adds to each block the ciphertext before it, so no block waits for
-//! another, and whole passes go as in the other modes:
+//! Decryption adds to each block the ciphertext before it, so no block waits for another, and whole
+//! passes work as in the other modes:
 //!
 //! ```text
-//! for each pass of units: make their IVs side by side
+//! for each pass of units: make their IVs together
 //!     for each unit:
 //!         before = its IV
 //!         for each pass in it:
-//!             x = D(pass) ⊕ (the last block of before, the pass but its last block)
+//!             x = D(pass) ⊕ (the last block of before, the pass without its last block)
 //!             before = the last register of the pass
 //!             store x
 //! ```
 //!
-//! The blocks before are loaded once more when the rounds are done, one block away:
-//! where there are 16 registers they would have no room meanwhile. In place they are
-//! still there, since nothing of the pass is stored yet; the one that the pass before
-//! has overwritten comes from `before`.
+//! The rounds need the ciphertext blocks once more at their end, shifted by one block. They are
+//! loaded again from memory then: with 16 registers there is no room to keep them. In place they
+//! are still there, since nothing of the pass has been stored yet. Only the block before the pass
+//! has been overwritten, and it comes from `before`.
 //!
-//! Encryption waits for each block, so a pass takes one block of as many units.
+//! Encryption needs the result of each block for the next, so a pass takes one block from each of
+//! several units.
 
 use core::hint::black_box;
 
@@ -37,7 +37,7 @@ use crate::{
 };
 
 /// # Safety
-/// The CPU has the instructions of `E` and `P`; units have whole blocks.
+/// The CPU has the instructions of `E` and `P`, and the unit length is a multiple of 16.
 #[inline(always)]
 pub(crate) unsafe fn encrypt<E: Permutation, P: Permutation<V = E::V>>(
     essiv: Option<&E>,
@@ -49,7 +49,7 @@ pub(crate) unsafe fn encrypt<E: Permutation, P: Permutation<V = E::V>>(
     let mut ivs = Ivs::of(essiv, run);
     let mut at = Pointers::of(run, 16);
     while left > 0 {
-        // SAFETY: so many units are left.
+        // SAFETY: `left` units remain at `at`, and `count <= left`.
         unsafe {
             let count = ivs.make(left);
             match count.div_ceil(P::V::BLOCKS) {
@@ -80,7 +80,7 @@ pub(crate) unsafe fn decrypt<E: Permutation, P: Permutation<V = E::V>>(
     let mut ivs = Ivs::of(essiv, run);
     let mut at = Pointers::of(run, 16 * P::V::BLOCKS * DEPTH);
     while left > 0 {
-        // SAFETY: so many units are left.
+        // SAFETY: `left` units remain at `at`, and `count <= left`.
         unsafe {
             let count = ivs.make(left);
             for iv in &ivs.blocks.0[..count] {
@@ -95,7 +95,7 @@ pub(crate) unsafe fn decrypt<E: Permutation, P: Permutation<V = E::V>>(
     ivs.blocks.wipe();
 }
 
-/// A pass of blocks or fewer, as they are in memory.
+/// Up to a pass of blocks, as they are stored in memory.
 #[repr(align(64))]
 struct Blocks([u128; MAX_PASS]);
 
@@ -131,8 +131,7 @@ impl<'a, E: Permutation> Ivs<'a, E> {
         }
     }
 
-    /// Makes those of the next units, of which `left` are left, and returns of how
-    /// many.
+    /// Makes the IVs of the next units, of which `left` remain. Returns the number of IVs made.
     ///
     /// # Safety
     /// The CPU has the instructions of `E`.
@@ -146,7 +145,7 @@ impl<'a, E: Permutation> Ivs<'a, E> {
         if let Some(e) = self.essiv {
             let at = Pointers::in_place(self.blocks.as_mut_ptr());
             let mask = e.leave();
-            // SAFETY: the array has a whole pass.
+            // SAFETY: `self.blocks` has room for a whole pass.
             unsafe {
                 match count.div_ceil(E::V::BLOCKS) {
                     1 => pass::<1, Masked, E>(e, [mask; 1], at, &mut Nothing),
@@ -160,11 +159,11 @@ impl<'a, E: Permutation> Ivs<'a, E> {
     }
 }
 
-/// Encrypts `count` units, the chain of each in a block of `D` registers.
+/// Encrypts `count` units together, each unit's chain in one block of `D` registers.
 ///
 /// # Safety
-/// The CPU has the instructions of `P`, `D` registers have so many blocks, and so
-/// many units of `unit_len` bytes are left at `at`.
+/// The CPU has the instructions of `P`, `count <= D · BLOCKS`, and `count` units of `unit_len`
+/// bytes remain at `at`.
 #[inline(always)]
 unsafe fn side_by_side<const D: usize, P: Permutation>(
     p: &P,
@@ -173,11 +172,11 @@ unsafe fn side_by_side<const D: usize, P: Permutation>(
     unit_len: usize,
     at: Pointers,
 ) {
-    // The next plaintext is brought together, and the ciphertext taken apart, in
-    // memory, while the chains themselves stay in registers and wait for neither.
+    // Plaintext blocks are gathered, and ciphertext blocks scattered, through memory. The chains
+    // themselves stay in registers and do not wait for that.
     let mut blocks = Blocks([0; MAX_PASS]);
     let together = Pointers::in_place(blocks.as_mut_ptr());
-    // SAFETY: as the caller says; the arrays have a whole pass.
+    // SAFETY: the caller guarantees the units; `ivs` and `blocks` have room for a whole pass.
     unsafe {
         let mut chains = load::<D, P::V>(ivs.0.as_ptr().cast());
         for block in (0..unit_len).step_by(16) {
@@ -200,15 +199,14 @@ unsafe fn side_by_side<const D: usize, P: Permutation>(
     blocks.wipe();
 }
 
-/// Decrypts a unit of `len` bytes, whose IV is the last block of `before`.
+/// Decrypts a unit of `len` bytes. The last block of `before` is its IV.
 ///
 /// # Safety
-/// The CPU has the instructions of `P`, and `len` bytes, whole blocks, are left at
-/// `at`.
+/// The CPU has the instructions of `P`, and `len` bytes, a multiple of 16, remain at `at`.
 #[inline(always)]
 unsafe fn decrypt_unit<P: Permutation>(p: &P, mut before: P::V, mut len: usize, mut at: Pointers) {
     let register = 16 * P::V::BLOCKS;
-    // SAFETY: as the caller says; no more is taken than is left.
+    // SAFETY: the caller guarantees `len` bytes at `at`, and each step takes at most what remains.
     unsafe {
         while len >= DEPTH * register {
             before = chained::<DEPTH, P>(p, before, at);
@@ -216,7 +214,7 @@ unsafe fn decrypt_unit<P: Permutation>(p: &P, mut before: P::V, mut len: usize, 
             len -= DEPTH * register;
         }
         if len > 0 {
-            // Through whole registers on the stack.
+            // Less than a pass remains: copy it to whole registers on the stack.
             let mut blocks = Blocks([0; MAX_PASS]);
             let copy = blocks.as_mut_ptr();
             at.src.copy_to_nonoverlapping(copy, len);
@@ -233,14 +231,14 @@ unsafe fn decrypt_unit<P: Permutation>(p: &P, mut before: P::V, mut len: usize, 
     }
 }
 
-/// Decrypts `D` registers of a chain, and returns the last one's ciphertext. `before`
-/// is that of the register before.
+/// Decrypts the next `D` registers of a chain, and returns the ciphertext of the last one. `before`
+/// is the ciphertext of the register before them.
 ///
 /// # Safety
-/// The CPU has the instructions of `P`, and so many bytes are left at `at`.
+/// The CPU has the instructions of `P`, and `16 · BLOCKS · D` bytes remain at `at`.
 #[inline(always)]
 unsafe fn chained<const D: usize, P: Permutation>(p: &P, before: P::V, at: Pointers) -> P::V {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees `16 · BLOCKS · D` bytes at `at`.
     unsafe {
         let [head] = load::<1, P::V>(at.src);
         let [last] = load::<1, P::V>(at.src.add(16 * P::V::BLOCKS * (D - 1)));
@@ -253,12 +251,12 @@ unsafe fn chained<const D: usize, P: Permutation>(p: &P, before: P::V, at: Point
     }
 }
 
-/// The blocks before those of a pass, which is not stored yet.
+/// For each block of a pass the ciphertext block before it. The pass must not be stored yet.
 #[derive(Clone, Copy)]
 struct Previous<V> {
-    /// For the first register.
+    /// The blocks for the first register.
     first: V,
-    /// The pass.
+    /// The address of the pass.
     src: *const u8,
 }
 
@@ -268,7 +266,7 @@ impl<V: Vector> Each<V> for Previous<V> {
         if i == 0 {
             return self.first;
         }
-        // SAFETY: `chained` made it of a pass, and asks for that one's registers only.
+        // SAFETY: `chained` made it for a pass of `D` registers at `src`, and `0 < i < D`.
         unsafe { V::load(self.src.add(16 * (V::BLOCKS * i - 1))) }
     }
 }

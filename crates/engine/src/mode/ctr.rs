@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counter mode: SP 800-38A, 6.5, with the standard incrementing function over
-//! all 128 bits (appendix B.1): big-endian, wrapping.
+//! Counter mode: SP 800-38A, 6.5, with the standard incrementing function over all 128 bits
+//! (appendix B.1): big-endian, wrapping.
 //!
-//! Counters are kept little-endian in registers, where adding is one
-//! instruction; while one pass is in AES, the next one's are made between the
-//! rounds. The addition has no carry into the high half, so a message is cut
-//! where the low half wraps, which is at most once.
+//! Registers hold the counters little-endian, where adding is one instruction. While one pass is in
+//! AES, the counters of the next are made between the rounds. The addition does not carry into the
+//! high half, so a message is split where the low half wraps, which happens at most once.
 
 use super::blocks::{Pointers, Stream, pass, rest};
 use crate::{
@@ -19,7 +18,7 @@ use crate::{
 pub(crate) unsafe fn crypt<P: Permutation>(p: &P, run: &mut Run<'_>) {
     let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
     let mut at = Pointers::of(run, 16 * P::V::BLOCKS * DEPTH);
-    // Units whose counters follow on one another are one message.
+    // If each unit's counters continue those of the unit before, the run is one message.
     let (messages, len) = if stride.checked_mul(16) == Some(unit_len as u64) {
         (1, run.len())
     } else {
@@ -27,16 +26,17 @@ pub(crate) unsafe fn crypt<P: Permutation>(p: &P, run: &mut Run<'_>) {
     };
     for message in 0..messages {
         let counter = first.step(message as u64, stride);
-        // Bytes until the low half wraps.
+        // Bytes until the low half of the counter wraps.
         let room = (1 << 68) - 16 * u128::from(counter.low());
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         let (counter, head) = (counter.get(), len.min(room));
-        // SAFETY: the run has `messages` times `len` bytes.
+        // SAFETY: the run has `messages · len` bytes, and `head <= len`.
         unsafe {
             stretch(p, counter, head, at);
             if head < len {
                 let wrapped = counter.wrapping_add((room / 16) as u128);
-                // It begins at any block.
+                // The second part can begin at any block, so it may not be aligned for stores
+                // around the caches.
                 stretch(p, wrapped, len - head, at.add(head).through_caches());
             }
             at = at.add(len);
@@ -45,14 +45,14 @@ pub(crate) unsafe fn crypt<P: Permutation>(p: &P, run: &mut Run<'_>) {
     at.finish::<P::V>();
 }
 
-/// A message, or part of one, in which the low half of the counter does not wrap.
+/// Processes `len` bytes of a message, within which the low half of the counter does not wrap.
 ///
 /// # Safety
-/// As for [`crypt`]; `len` bytes of the run are left at `at`.
+/// The CPU has the instructions of `P`, and `len` bytes of the run remain at `at`.
 #[inline(always)]
 unsafe fn stretch<P: Permutation>(p: &P, counter: u128, mut len: usize, mut at: Pointers) {
     let bytes = 16 * P::V::BLOCKS * DEPTH;
-    // SAFETY: as the caller says; no more is taken than is left.
+    // SAFETY: the caller guarantees `len` bytes at `at`, and each step takes at most what remains.
     unsafe {
         let mut next = Counters {
             p,
@@ -73,7 +73,7 @@ unsafe fn stretch<P: Permutation>(p: &P, counter: u128, mut len: usize, mut at: 
     }
 }
 
-/// Makes the next pass's counters, with the first round key added.
+/// Makes the counters of the next pass, with the first round key added.
 struct Counters<'a, P: Permutation> {
     p: &'a P,
     count: P::V,

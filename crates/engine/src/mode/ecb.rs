@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Electronic codebook: SP 800-38A, 6.1. Units and their numbers have no effect.
+//! Electronic codebook: SP 800-38A, 6.1. Unit boundaries and numbers have no effect.
 
 use super::blocks::{Masked, Pointers, pass, rest};
 use crate::{
@@ -15,7 +15,7 @@ pub(crate) unsafe fn crypt<P: Permutation>(p: &P, run: &mut Run<'_>) {
     let mut left = run.len();
     let mut at = Pointers::of(run, bytes);
     let masks = [p.leave(); DEPTH];
-    // SAFETY: no more is taken than is left.
+    // SAFETY: `left` bytes remain at `at`, and each step takes at most that many.
     unsafe {
         while left >= bytes {
             pass::<DEPTH, Masked, P>(p, masks, at, &mut Nothing);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The modes of operation, each once, over any kind of registers.
+//! The modes of operation, each written once, for registers of any width.
 
 pub(crate) mod blocks;
 pub(crate) mod cbc;

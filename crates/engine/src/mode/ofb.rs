@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Output feedback (SP 800-38A, 6.4), and the parallel tweakable kind with its
-//! constructions XEX and XE (Damjanović and Simić, 2015, Listings 3 and 4).
+//! Output feedback (SP 800-38A, 6.4), and its parallel tweakable variant with the constructions XEX
+//! and XE (Damjanović and Simić, 2015, Listings 3 and 4).
 //!
-//! Each block of a chain is the encryption of the one before, so a chain is bound by
-//! the latency of AES, and most of the CPU stands idle. What helps is to have other
-//! chains beside it: a message's second one, or those of other messages. Each is a
-//! *lane*, a block's place in a register:
+//! Each block of a chain is the encryption of the one before, so the latency of AES limits a chain,
+//! and most of the CPU is idle. Running other chains at the same time helps: a message's second
+//! chain, or those of other messages. Each is a *lane*, the position of one block in a register:
 //!
 //! ```text
-//! for each chain of each message, side by side:
+//! for each chain of each message, together:
 //!     T' = α ⊗ T                          (as printed: αⁱ⁺¹ ⊗ T)
 //!     S  = rounds(S), whose last one adds K_last ⊕ K_0 ⊕ T' [⊕ T for XEX]
 //!     C  = S ⊕ K_0 ⊕ T'                   (the next F, and the key stream)
@@ -16,16 +15,15 @@
 //! each message's output = input ⊕ C of its chains
 //! ```
 //!
-//! S = F ⊕ T ⊕ `K_0` is what the first round sees. All that has to be added from block to
-//! block (XEX's outer tweak, the next tweak, the first round key) is added by the last
-//! round's one instruction, and only ten or fourteen of these lie between two blocks. The
-//! tweaks wait for nothing, and the processor makes them meanwhile.
+//! S = F ⊕ T ⊕ `K_0` is the input of the first round. The single instruction of the last round adds
+//! everything that is needed from block to block (XEX's outer tweak, the next tweak, the first
+//! round key), so between two blocks there are only ten or fourteen instructions. The tweaks depend
+//! on no AES result, and the processor computes them meanwhile.
 //!
-//! Chains of one message are in different registers, so that those of its second one are
-//! added without moving anything inside a register, and a register's lanes can have one
-//! key. As many blocks are made as a register has lanes, which are then exchanged: the
-//! lanes of one step for the steps of one lane. So memory is read and written by whole
-//! registers; with four lanes that is a cache line.
+//! The two chains of one message are in different registers. Adding the second chain's stream then
+//! moves nothing inside a register, and all lanes of a register can have one key. As many blocks
+//! are made as a register has lanes, and then transposed: from the lanes of one step to the steps
+//! of one lane. So memory is read and written by whole registers, with four lanes a cache line.
 
 use core::marker::PhantomData;
 
@@ -37,23 +35,23 @@ use crate::{
     key::{Construction, TweakSchedule},
 };
 
-/// How the chains of a message go on.
+/// The form of a message's chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Form {
-    /// `None` without tweaks.
+    /// The construction and schedule, or `None` without tweaks.
     pub(crate) tweaked: Option<(Construction, TweakSchedule)>,
-    /// 1, or 2 where there are tweaks.
+    /// 1, or 2 with tweaks.
     pub(crate) chains: usize,
 }
 
 impl Form {
-    /// As SP 800-38A has it.
+    /// Plain output feedback (SP 800-38A).
     pub(crate) const PLAIN: Self = Self {
         tweaked: None,
         chains: 1,
     };
 
-    /// Different for different forms.
+    /// A sort key that differs between different forms.
     pub(crate) fn order(self) -> (usize, u8) {
         let tweaked = match self.tweaked {
             None => 0,
@@ -66,18 +64,18 @@ impl Form {
     }
 }
 
-/// What a chain hands on from block to block, as little-endian integers.
+/// The state that a chain passes from block to block, as little-endian integers.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Link {
-    /// F, which is encrypted next.
+    /// F, the next block to encrypt.
     pub(crate) block: u128,
-    /// The tweak T that belongs to it.
+    /// The tweak T of that block.
     pub(crate) tweak: u128,
-    /// With the printed schedule, the last power of α.
+    /// The last power of α, used by the printed schedule.
     pub(crate) power: u128,
 }
 
-/// A message under way. Without a second chain the second key and link stand idle.
+/// A message in progress. With one chain, the second key and link are unused.
 pub(crate) struct Lane<'a, E> {
     pub(crate) keys: [&'a E; 2],
     pub(crate) links: [Link; 2],
@@ -102,29 +100,29 @@ impl Zeroize for Link {
 pub(crate) trait LaneKeys<const N: usize> {
     type V: Vector;
 
-    /// Says that the schedules are to be read from memory again. A compiler that sees that
-    /// they stay the same would read them once, and store them on the stack.
+    /// Makes the compiler read the schedules from memory again. If it saw that they never change,
+    /// it would read them once and spill them to the stack.
     #[inline(always)]
     fn look_up(&mut self) {}
 
-    /// The first round keys of a register's lanes.
+    /// The first round keys of the lanes in `register`.
     fn first(&self, register: usize) -> Self::V;
 
-    /// First round keys ⊕ last ones.
+    /// The first round keys ⊕ the last ones.
     fn between(&self, register: usize) -> Self::V;
 
-    /// All rounds but the last one.
+    /// Applies all rounds except the last.
     fn rounds(&self, x: &mut [Self::V; N]);
 
-    /// The last round, which adds `post` in place of its key.
+    /// Applies the last round, adding `post` instead of the round key.
     fn last_round(x: Self::V, post: Self::V) -> Self::V;
 }
 
-/// Goes on with messages, by so many blocks each. Of the `N` registers of chains a `C`-th
-/// part is that of the messages' first ones, the next that of their second ones.
+/// Processes `blocks` blocks of each message. The `N` registers hold `C` chains for each message:
+/// the first `N / C` registers the first chains, the next `N / C` the second ones.
 ///
 /// # Safety
-/// The CPU has the instructions of `K`. At each lane's place there are so many blocks.
+/// The CPU has the instructions of `K`, and at each lane's `at` at least `blocks` blocks remain.
 #[inline(always)]
 pub(crate) unsafe fn crypt<E, K, T, const N: usize, const C: usize>(
     keys: K,
@@ -136,14 +134,15 @@ pub(crate) unsafe fn crypt<E, K, T, const N: usize, const C: usize>(
     T: Tweaks,
 {
     assert!(lanes.len() <= N / C * K::V::BLOCKS);
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees `blocks` blocks at each lane, and `offset` counts those done.
     unsafe {
         let zero = K::V::zero();
         let mut chains = Chains::<K, T, N, C>::take_up(keys, form, lanes);
         let mut offset = 0;
         while blocks > 0 {
             let count = blocks.min(K::V::BLOCKS);
-            // By registers, then steps; of the second chains nothing is there.
+            // Indexed by register, then step. The entries of the second chains' registers stay
+            // unused.
             let mut streams = [[zero; 4]; N];
             for step in 0..count {
                 chains.step(step, &mut streams);
@@ -174,14 +173,14 @@ pub(crate) unsafe fn crypt<E, K, T, const N: usize, const C: usize>(
     }
 }
 
-/// Chains in registers.
+/// The chains of several messages, in registers.
 struct Chains<K: LaneKeys<N>, T, const N: usize, const C: usize> {
     keys: K,
-    /// S: F ⊕ tweak ⊕ first round key.
+    /// S = F ⊕ tweak ⊕ first round key.
     entered: [K::V; N],
     tweaks: [K::V; N],
     powers: [K::V; N],
-    /// All ones for XEX, which adds tweaks after the encryption too, else 0.
+    /// All ones for XEX, which also adds the tweak after the encryption; otherwise 0.
     outer: K::V,
     schedule: PhantomData<T>,
 }
@@ -195,7 +194,8 @@ where
     /// The CPU has the instructions of `K`.
     #[inline(always)]
     unsafe fn take_up<E>(keys: K, form: Form, lanes: &[Lane<'_, E>]) -> Self {
-        // SAFETY: as the caller says; there are a register's blocks to load.
+        // SAFETY: the caller guarantees the instructions; each array has the blocks of the widest
+        // register.
         unsafe {
             let zero = K::V::zero();
             let mut entered = [zero; N];
@@ -233,13 +233,14 @@ where
         }
     }
 
-    /// The next blocks of the messages' key streams, in place `step` of their registers.
+    /// Makes the next block of each message's key stream, and puts it at `step` in its register's
+    /// streams.
     #[inline(always)]
     fn step(&mut self, step: usize, streams: &mut [[K::V; 4]; N]) {
         self.keys.look_up();
         self.keys.rounds(&mut self.entered);
-        // The processor does this earlier. A compiler that sees it earlier needs registers
-        // for what comes out.
+        // The processor can execute this before the rounds are finished. It comes after them in the
+        // source because a compiler that sees it earlier needs registers for the results.
         for register in 0..N {
             let mut post = self.keys.between(register);
             if T::TWEAKED {
@@ -291,19 +292,20 @@ where
     }
 }
 
-/// Of `registers` for `chains`: to which chain one belongs, and which it is of that.
+/// For one of `registers` registers that hold `chains` chains: its chain, and its index within that
+/// chain.
 #[inline(always)]
 pub(crate) fn place(register: usize, registers: usize, chains: usize) -> (usize, usize) {
     let each = registers / chains;
     (register / each, register % each)
 }
 
-/// How a register's tweaks follow from those before.
+/// How the tweaks of a register follow from those before.
 pub(crate) trait Tweaks {
-    /// Whether there are any.
+    /// Whether there are tweaks at all.
     const TWEAKED: bool;
 
-    /// Makes the next tweaks, and the next powers of α where they are needed.
+    /// Makes the next tweaks, and the next powers of α if the schedule needs them.
     fn go_on<V: Vector>(tweak: &mut V, power: &mut V);
 }
 
@@ -342,11 +344,11 @@ impl Tweaks for Printed {
     }
 }
 
-/// A register's blocks as little-endian integers, and zeros.
+/// The blocks of a register as little-endian integers, followed by zeros.
 #[inline(always)]
 fn as_blocks<V: Vector>(x: V) -> [u128; 4] {
     let mut blocks = [0; 4];
-    // SAFETY: the array has the blocks of the widest register.
+    // SAFETY: `blocks` has room for the widest register, which has four blocks.
     unsafe { x.store(blocks.as_mut_ptr().cast()) };
     blocks.map(u128::from_le)
 }

@@ -1,52 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! XTS-AES: IEEE 1619-2007, section 5, with ciphertext stealing (5.3.2, 5.4.2).
 //!
-//! A data unit's tweak is the encryption T of its number; block j is masked
-//! with T·αʲ on both sides of AES. Data cannot be encrypted before T is known,
-//! so a unit by itself waits for the latency of AES twice. Hence many units go
-//! together:
+//! The tweak of a data unit is T, its encrypted number; block j is masked with T·αʲ before and
+//! after AES. Data cannot be encrypted before T is known, so a single unit waits twice for the
+//! latency of AES. Many units are therefore processed together:
 //!
 //! ```text
 //! for each batch of up to BATCH units:
-//!     encrypt all their numbers, a pass of them side by side   → T[0..n]
+//!     encrypt all their numbers, one pass of them at a time    → T[0..n]
 //!     units of whole passes (of 512 bytes with 512-bit registers):
 //!         masks = those of T[0]·(α⁰ … αᵖ⁻¹), p blocks in a pass
 //!         for each unit, for each pass in it:
 //!             crypt p blocks, and between the rounds make the next masks:
-//!                 inside the unit, masks·αᵖ, each register by itself
+//!                 inside the unit, masks·αᵖ, register by register
 //!                 at its end, those of the next unit's T
-//!     units of one block: each T is used as it is
+//!     units of one block: each T is used unchanged
 //!     other units of whole blocks, and all where a register has one block:
-//!         they lie side by side, so their blocks are one sequence:
+//!         they are contiguous, so their blocks are one sequence:
 //!         crypt p blocks, and between the rounds make p tweaks for a later
-//!         pass in integer registers, on over the units' borders
-//!     long units that end with part of a pass: each by itself
-//!     units that end with part of a block: each by itself but for the block
-//!     that is completed, which is done for all side by side
+//!         pass in integer registers, across the borders of units
+//!     long units that end with part of a pass: one at a time
+//!     units that end with part of a block: one at a time, except the block
+//!     that is completed, which is done for all units together
 //! ```
 //!
-//! So AES never waits for a mask, and the instructions that make masks fill the
-//! slots that AES leaves free. Those slots are what counts (instruction tables
-//! of uops.info, and measured):
+//! So AES never waits for a mask, and the instructions that make masks use the execution slots that
+//! AES leaves free. Those slots decide the speed (according to the instruction tables of uops.info,
+//! confirmed by measurement):
 //!
-//! - Intel's CPUs with 512-bit registers start one AES instruction a cycle, on
-//!   port 0. Any other instruction that lands on that port costs a cycle: shifts
-//!   by bit counts do, GF(2⁸) affine maps do. Byte shifts and carry-less products
-//!   go to port 5, XORs to either, so masks are made of those alone. The first
-//!   masks of a unit are products of T with 2ⁿ; a bit shift of each lane's own
-//!   would need VBMI to stay off port 0, and is no faster.
-//! - With 128-bit registers they start two AES instructions a cycle, on ports 0
-//!   and 1, which leaves five slots of port 5 for the ten rounds of a block.
-//!   Masks in vector registers need seven. Integer units stand idle meanwhile:
-//!   doubling there is five instructions, and AES runs at its limit.
-//! - A multiplication of integers in wide registers, even one in a call, lowers the
-//!   core's clock for a while: by 5 to 8 per cent in 512-bit registers. Carry-less
-//!   products do not. So numbers are sums only.
-//! - Tweaks that go from integers to vectors by way of memory must be made some
-//!   passes ahead: a load of 16 bytes from two stores of 8 waits until these have
-//!   left for the cache.
+//! - Intel CPUs with 512-bit registers start one AES instruction a cycle, on port 0. Any other
+//!   instruction that runs on that port costs a cycle; shifts by bit counts and GF(2⁸) affine maps
+//!   do. Byte shifts and carry-less products run on port 5, XORs on either, so masks are made of
+//!   those alone. The first masks of a unit are products of T with 2ⁿ. A separate bit shift for
+//!   each lane would need VBMI to avoid port 0, and is no faster.
+//! - With 128-bit registers these CPUs start two AES instructions a cycle, on ports 0 and 1, which
+//!   leaves five slots of port 5 for the ten rounds of a block. Making masks in vector registers
+//!   needs seven. The integer units are idle meanwhile: doubling there takes five instructions, and
+//!   AES runs at its limit.
+//! - A multiplication of integers in wide registers, even one per call, lowers the core's clock for
+//!   a while, in 512-bit registers by 5 to 8 per cent. Carry-less products do not. The numbers are
+//!   therefore computed by additions only.
+//! - Tweaks that pass from integer registers to vectors through memory must be made some passes
+//!   ahead: a load of 16 bytes from two stores of 8 waits until these stores have reached the
+//!   cache.
 //!
-//! All is constant-time.
+//! All of it is constant-time.
 
 use core::{hint::black_box, marker::PhantomData, mem::MaybeUninit};
 
@@ -57,15 +55,15 @@ use crate::{
     run::{DataUnitNumber, Run},
 };
 
-/// Units whose numbers are encrypted together: enough to fill every pass, and
-/// few enough to stay in the L1 cache.
+/// The number of units whose numbers are encrypted together: enough to fill every pass, and few
+/// enough to stay in the L1 cache.
 const BATCH: usize = 128;
 
-/// The tweaks of a batch as they are in memory, and one that is not used: the
-/// masks after the last unit are made of it.
+/// The tweaks of a batch as they are stored in memory, and one extra entry. The masks after the
+/// last unit are made from it and never used.
 ///
-/// Not cleared beforehand, and overwritten one by one as they are used: a pass
-/// over all of them costs a short run a good part of its time.
+/// It is not cleared beforehand, and each entry is overwritten as it is used: a pass over all
+/// entries would take a good part of the time of a short run.
 #[repr(align(64))]
 struct Tweaks(MaybeUninit<[u128; BATCH + 1]>);
 
@@ -75,27 +73,27 @@ impl Tweaks {
         self.0.as_mut_ptr().cast()
     }
 
-    /// The first `count`.
+    /// The first `count` tweaks.
     ///
     /// # Safety
-    /// They have been written.
+    /// They have been written, and `count <= BATCH + 1`.
     #[inline(always)]
     unsafe fn first(&mut self, count: usize) -> &mut [u128] {
         debug_assert!(count <= BATCH + 1);
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees that `count` entries of the array have been written.
         unsafe { core::slice::from_raw_parts_mut(self.as_mut_ptr(), count) }
     }
 }
 
 /// # Safety
-/// The CPU has the instructions of `E` and `P`; units have 16 bytes and more.
+/// The CPU has the instructions of `E` and `P`, and the unit length is at least 16.
 #[inline(always)]
 pub(crate) unsafe fn encrypt<E: Permutation, P: Permutation<V = E::V>>(
     tweak: &E,
     data: &P,
     run: &mut Run<'_>,
 ) {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it, as `# Safety` requires.
     unsafe { crypt::<false, E, P>(tweak, data, run) }
 }
 
@@ -109,7 +107,7 @@ pub(crate) unsafe fn decrypt<E: Permutation, P: Permutation<V = E::V>>(
     data: &P,
     run: &mut Run<'_>,
 ) {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it, as `# Safety` requires.
     unsafe { crypt::<true, E, P>(tweak, data, run) }
 }
 
@@ -127,7 +125,7 @@ unsafe fn crypt<const DECRYPT: bool, E: Permutation, P: Permutation<V = E::V>>(
     let mut done = 0;
     while done < units {
         let count = BATCH.min(units - done);
-        // SAFETY: `done + count` units are in the run.
+        // SAFETY: `at` is at unit `done`, and the run has at least `done + count` units.
         unsafe {
             let first = first.step(done as u64, stride);
             let made = encrypt_numbers(tweak, first, stride, count, &mut tweaks);
@@ -136,11 +134,14 @@ unsafe fn crypt<const DECRYPT: bool, E: Permutation, P: Permutation<V = E::V>>(
             } else {
                 count + 1
             };
+            // Overwrite the tweaks of units beyond the batch, and initialise those that are read
+            // but were not made.
             for unused in count..made.max(used) {
                 tweaks.as_mut_ptr().add(unused).write(0);
             }
-            // Integers keep up with AES on single blocks. On wider registers they
-            // do not quite, but better than the leftovers of short units.
+            // With one block per register, the integer units make tweaks as fast as AES needs them.
+            // With wider registers they are a little slower, but for short units this still beats
+            // handling the partial pass of each unit.
             let one_by_one = P::V::BLOCKS == 1
                 || (unit_len < 4 * pass_bytes && !unit_len.is_multiple_of(pass_bytes));
             if unit_len == 16 {
@@ -164,11 +165,12 @@ unsafe fn crypt<const DECRYPT: bool, E: Permutation, P: Permutation<V = E::V>>(
         done += count;
     }
     at.finish::<P::V>();
-    // Nothing reads the zeros that are there now, and yet they must be written.
+    // Keeps the zeros written over the tweaks, which the compiler would drop as nothing reads them.
     black_box(&mut tweaks);
 }
 
-/// The tweaks of `count` consecutive units, and of some more: returns of how many.
+/// Makes the tweaks of `count` consecutive units, and of some more to fill the last registers.
+/// Returns the number of tweaks made.
 ///
 /// # Safety
 /// The CPU has the instructions of `E`.
@@ -188,17 +190,17 @@ unsafe fn encrypt_numbers<E: Permutation>(
         .is_none_or(|all| low.checked_add(all).is_none());
     let p = tweaks.as_mut_ptr().cast::<u8>();
     if wraps {
-        // The vectors' addition has no carry from half to half.
+        // The vector addition does not carry from the low half to the high half.
         let mut number = first;
         for i in 0..count.next_multiple_of(DEPTH * width) {
             // IEEE 1619-2007, 5.1: the number is little-endian in memory.
-            // SAFETY: a batch is a multiple of a pass.
+            // SAFETY: `i < BATCH`, since a batch is a multiple of a pass.
             unsafe { p.cast::<u128>().add(i).write(number.get().to_le()) };
             number = number.step(1, stride);
         }
         let mut done = 0;
         while done < count {
-            // SAFETY: a batch is a multiple of a pass.
+            // SAFETY: `done` stays a multiple of a pass, and so does `BATCH`.
             unsafe {
                 let at = p.add(16 * done);
                 store(encrypt_numbers_of(tweak, load::<DEPTH, E::V>(at)), at);
@@ -207,7 +209,8 @@ unsafe fn encrypt_numbers<E: Permutation>(
         }
         return done;
     }
-    // SAFETY: as the caller says; a batch is a multiple of a pass.
+    // SAFETY: the caller guarantees the instructions. `BATCH` is a multiple of a pass, so every
+    // store stays inside `tweaks`.
     unsafe {
         let mut numbers = E::V::count(first.get(), stride);
         let step = stride.wrapping_mul(width as u64);
@@ -236,14 +239,15 @@ unsafe fn encrypt_numbers<E: Permutation>(
     }
 }
 
-/// `D` registers of numbers, each `step` after the one before.
+/// Returns `D` registers of numbers, each `step` after the one before, and advances `numbers`.
 #[inline(always)]
 fn consecutive<const D: usize, V: Vector>(numbers: &mut V, step: u64) -> [V; D] {
     let mut x = [*numbers; D];
     unrolled!(i in 0..D => {
         x[i] = *numbers;
         *numbers = numbers.add_low(step);
-        // Or the compiler multiplies `step` by 6, see the head.
+        // Without this, the compiler multiplies `step` by 6, which lowers the clock (see the head
+        // of this file).
         numbers.before(&mut x[i]);
     });
     x
@@ -258,16 +262,16 @@ fn encrypt_numbers_of<const D: usize, E: Permutation>(e: &E, mut x: [E::V; D]) -
 }
 
 /// # Safety
-/// So many bytes can be written.
+/// `16 · BLOCKS · D` bytes at `p` are writable.
 #[inline(always)]
 unsafe fn store<const D: usize, V: Vector>(x: [V; D], p: *mut u8) {
     unrolled!(i in 0..D => {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees `16 · BLOCKS · D` bytes, and `i < D`.
         unsafe { x[i].store(p.add(16 * V::BLOCKS * i)) };
     });
 }
 
-/// Masks in the making: for each register those one pass further on.
+/// Makes the masks of the next pass in the same unit, register by register.
 struct NextPass<'a, P: Permutation> {
     p: &'a P,
     masks: [P::V; DEPTH],
@@ -281,7 +285,7 @@ impl<P: Permutation> Beside<P::V> for NextPass<'_, P> {
     }
 }
 
-/// Masks in the making: a unit's first. Overwrites the unit's tweak.
+/// Makes the first masks of a unit, register by register. Overwrites the unit's tweak with 0.
 struct FirstPass<'a, P: Permutation> {
     p: &'a P,
     t: P::V,
@@ -293,7 +297,7 @@ impl<'a, P: Permutation> FirstPass<'a, P> {
     /// The CPU has the instructions of `P`.
     #[inline(always)]
     unsafe fn of(p: &'a P, tweak: &mut u128) -> Self {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it, as `# Safety` requires.
         let t = unsafe { P::V::broadcast(core::ptr::from_ref(tweak).cast()) };
         *tweak = 0;
         Self {
@@ -326,10 +330,10 @@ impl<P: Permutation> Beside<P::V> for FirstPass<'_, P> {
     }
 }
 
-/// A unit of `passes` whole passes for each of `tweaks` but the last.
+/// Processes units of `passes` whole passes, one for each of `tweaks` except the last.
 ///
 /// # Safety
-/// The CPU has the instructions of `P`, and so many are left at `at`.
+/// The CPU has the instructions of `P`, and the units' bytes remain at `at`.
 #[inline(always)]
 unsafe fn whole_passes<P: Permutation>(
     p: &P,
@@ -338,7 +342,7 @@ unsafe fn whole_passes<P: Permutation>(
     mut at: Pointers,
 ) {
     let bytes = 16 * P::V::BLOCKS * DEPTH;
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it, as `# Safety` requires.
     unsafe {
         let mut tweaks = tweaks.iter_mut();
         let Some(first) = tweaks.next() else { return };
@@ -358,11 +362,11 @@ unsafe fn whole_passes<P: Permutation>(
     }
 }
 
-/// `count` units of one block: each tweak is used once, as it is.
+/// Processes `count` units of one block. Each tweak is used once, unchanged.
 ///
 /// # Safety
-/// The CPU has the instructions of `P`, whole passes of `tweaks` have been
-/// written, and `count` blocks are left at `at`.
+/// The CPU has the instructions of `P`, whole passes of `tweaks` have been written, and `count`
+/// blocks remain at `at`.
 #[inline(always)]
 unsafe fn single_blocks<P: Permutation>(
     p: &P,
@@ -372,7 +376,7 @@ unsafe fn single_blocks<P: Permutation>(
 ) {
     let pass_blocks = DEPTH * P::V::BLOCKS;
     let mut tweaks = tweaks.as_mut_ptr();
-    // SAFETY: as the caller says; a batch is a multiple of a pass.
+    // SAFETY: the caller guarantees the blocks and tweaks; a batch is a multiple of a pass.
     unsafe {
         while count >= pass_blocks {
             pass::<DEPTH, Tweaked, P>(p, InMemory(tweaks), at, &mut Nothing);
@@ -391,10 +395,10 @@ unsafe fn single_blocks<P: Permutation>(
 /// The masks of a pass of tweaks.
 ///
 /// # Safety
-/// The CPU has the instructions of `P`, and so many are at `tweaks`.
+/// The CPU has the instructions of `P`, and `DEPTH · BLOCKS` tweaks at `tweaks` are readable.
 #[inline(always)]
 unsafe fn masks_of<P: Permutation>(p: &P, tweaks: *const u128) -> [P::V; DEPTH] {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it, as `# Safety` requires.
     let mut masks = unsafe { load::<DEPTH, P::V>(tweaks.cast()) };
     unrolled!(i in 0..DEPTH => {
         masks[i] = masks[i].xor(p.leave());
@@ -402,12 +406,12 @@ unsafe fn masks_of<P: Permutation>(p: &P, tweaks: *const u128) -> [P::V; DEPTH] 
     masks
 }
 
-/// Units of any whole number of blocks, side by side: their blocks are one
-/// sequence, whose tweaks are made one by one in integer registers.
+/// Processes units of any whole number of blocks as one sequence of blocks. Their tweaks are made
+/// one by one in integer registers.
 ///
 /// # Safety
-/// The CPU has the instructions of `P`, and `blocks` blocks for each of
-/// `tweaks` but the last are left at `at`.
+/// The CPU has the instructions of `P`, and `blocks` blocks for each of `tweaks` except the last
+/// remain at `at`.
 #[inline(always)]
 unsafe fn side_by_side<P: Permutation>(
     p: &P,
@@ -428,7 +432,8 @@ unsafe fn side_by_side<P: Permutation>(
         to: ring,
         registers: PhantomData::<P::V>,
     };
-    // SAFETY: as the caller says; the ring has so many passes.
+    // SAFETY: the caller guarantees the blocks; `slot <= PASSES_AHEAD`, and the ring has
+    // `PASSES_AHEAD + 1` passes.
     unsafe {
         let mut none = P::V::zero();
         for i in 0..PASSES_AHEAD * DEPTH {
@@ -466,14 +471,14 @@ unsafe fn side_by_side<P: Permutation>(
     black_box(ring);
 }
 
-/// How many passes ahead of AES the tweaks are made.
+/// How many passes ahead of AES the tweaks are made. See the head of this file.
 const PASSES_AHEAD: usize = 3;
 
-/// The tweaks of some passes.
+/// The tweaks of the pass in AES and of the passes made ahead.
 #[repr(align(64))]
 struct Ring(MaybeUninit<[u128; (PASSES_AHEAD + 1) * MAX_PASS]>);
 
-/// A pass of tweaks in memory, aligned for registers: in a [`Ring`] or [`Tweaks`].
+/// A pass of tweaks in memory, aligned for registers. It is part of a [`Ring`] or [`Tweaks`].
 #[derive(Clone, Copy)]
 struct InMemory(*const u128);
 
@@ -481,18 +486,18 @@ impl<V: Vector> Each<V> for InMemory {
     #[inline(always)]
     fn at(self, i: usize) -> V {
         debug_assert!(self.0.addr().is_multiple_of(16 * V::BLOCKS));
-        // SAFETY: it is made only of a pass in a `Ring` or in `Tweaks`.
+        // SAFETY: it is only ever made of a whole pass in a `Ring` or in `Tweaks`, and `i < DEPTH`.
         unsafe { V::load_aligned(self.0.add(i * V::BLOCKS).cast()) }
     }
 }
 
-/// Tweaks in the making: one after the other, on over units' borders.
+/// Makes tweaks one after the other, across the borders of units.
 struct Sequence<'a, V> {
     t: u128,
     left_in_unit: usize,
     blocks: usize,
     units: core::slice::IterMut<'a, u128>,
-    /// A pass in a [`Ring`].
+    /// The pass in a [`Ring`] that is being filled.
     to: *mut u128,
     registers: PhantomData<V>,
 }
@@ -509,7 +514,7 @@ impl<V: Vector> Beside<V> for Sequence<'_, V> {
     #[inline(always)]
     fn step(&mut self, i: usize, _: &mut V) {
         unrolled!(block in 0..V::BLOCKS => {
-            // SAFETY: a pass has so many blocks.
+            // SAFETY: `to` is a whole pass, and `i < DEPTH`.
             unsafe { self.to.add(i * V::BLOCKS + block).write(self.t.to_le()) };
             self.left_in_unit -= 1;
             if self.left_in_unit == 0 {
@@ -521,7 +526,7 @@ impl<V: Vector> Beside<V> for Sequence<'_, V> {
     }
 }
 
-/// As [`Sequence`], inside a unit.
+/// As [`Sequence`], but within one unit, and so without a branch per block.
 struct Doubling<V> {
     t: u128,
     to: *mut u128,
@@ -532,7 +537,7 @@ impl<V: Vector> Beside<V> for Doubling<V> {
     #[inline(always)]
     fn step(&mut self, i: usize, next: &mut V) {
         unrolled!(block in 0..V::BLOCKS => {
-            // SAFETY: a pass has so many blocks.
+            // SAFETY: `to` is a whole pass, and `i < DEPTH`.
             unsafe { self.to.add(i * V::BLOCKS + block).write(self.t.to_le()) };
             self.t = V::mul_alpha(self.t);
         });
@@ -540,17 +545,17 @@ impl<V: Vector> Beside<V> for Doubling<V> {
     }
 }
 
-/// A tweak, which is overwritten.
+/// Returns a tweak and overwrites it with 0.
 #[inline(always)]
 fn take(t: &mut u128) -> u128 {
     u128::from_le(core::mem::take(t))
 }
 
-/// A unit of any whole number of blocks, or what a unit has of them. Returns
-/// the mask of the register that holds the next block's.
+/// Processes a unit of any whole number of blocks, or the whole blocks of a longer unit. Returns
+/// the register of masks that contains the mask of the next block.
 ///
 /// # Safety
-/// The CPU has the instructions of `P`, and `len` bytes are left at `at`.
+/// The CPU has the instructions of `P`, and `len` bytes, a multiple of 16, remain at `at`.
 #[inline(always)]
 unsafe fn whole_blocks<P: Permutation>(
     p: &P,
@@ -559,7 +564,7 @@ unsafe fn whole_blocks<P: Permutation>(
     mut at: Pointers,
 ) -> P::V {
     let bytes = 16 * P::V::BLOCKS * DEPTH;
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it, as `# Safety` requires.
     unsafe {
         let mut masks = FirstPass::of(p, t).all();
         while len >= bytes {
@@ -573,17 +578,17 @@ unsafe fn whole_blocks<P: Permutation>(
     }
 }
 
-/// Units that end with part of a block: a pass of them or fewer, a tweak each.
+/// Processes units that end with part of a block: up to a pass of units, with a tweak each.
 ///
-/// The last whole block C lends bytes to the part of a block, which comes out in
-/// its place. To encrypt, C comes out of its turn like all others; to decrypt,
-/// it is taken with the tweak after its own, and the completed block with its own
-/// (5.4.2). Whichever is left over after the whole blocks is done for all units
-/// side by side.
+/// The last whole block results in a block C. The first bytes of C become the output's partial
+/// block. The rest of C completes the input's partial block, and the result of this completed block
+/// is stored where C would be. When encrypting, C is made like all other blocks, and the completed
+/// block has the next tweak. When decrypting, the two tweaks are exchanged (5.4.2). Blocks that are
+/// left after the loop over whole blocks are collected, and processed for all units together.
 ///
 /// # Safety
-/// The CPU has the instructions of `P`, and so many units of `unit_len` bytes,
-/// no multiple of 16, are left at `at`.
+/// The CPU has the instructions of `P`, and `tweaks.len()` units of `unit_len` bytes, not a
+/// multiple of 16, remain at `at`.
 #[inline(always)]
 unsafe fn stealing_units<const DECRYPT: bool, P: Permutation>(
     p: &P,
@@ -596,8 +601,8 @@ unsafe fn stealing_units<const DECRYPT: bool, P: Permutation>(
     let mut blocks = [0_u128; MAX_PASS];
     let mut lenders = [0_u128; MAX_PASS];
     let mut takers = [0_u128; MAX_PASS];
-    // SAFETY: as the caller says. Each byte is read before it is written, so
-    // input and output may be one place.
+    // SAFETY: the caller guarantees the units. Each byte is read before it is written, so input and
+    // output may be the same memory.
     unsafe {
         for (i, t) in tweaks.iter_mut().enumerate() {
             let at = at.add(i * unit_len);
@@ -644,7 +649,8 @@ unsafe fn stealing_units<const DECRYPT: bool, P: Permutation>(
     }
 }
 
-/// Blocks apart from their units, each with its tweak, as they are in memory.
+/// Processes `count` blocks apart from their units, each with its own tweak, as they are stored in
+/// memory.
 ///
 /// # Safety
 /// The CPU has the instructions of `P`.
@@ -658,7 +664,7 @@ unsafe fn apart<P: Permutation>(
     let pass_blocks = DEPTH * P::V::BLOCKS;
     let blocks = blocks.as_mut_ptr();
     let mut done = 0;
-    // SAFETY: the arrays have whole passes.
+    // SAFETY: `blocks` and `tweaks` have `MAX_PASS` entries, a whole number of passes.
     unsafe {
         while done < count {
             let at = Pointers::in_place(blocks.add(done).cast());
