@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A backend's test of itself, quick enough to run before each use: known
-//! answers in both directions, then agreement with the portable kernel.
+//! A self-test for backends, fast enough to run before each use. It checks known answers in both
+//! directions, then compares results with the portable kernel.
 //!
-//! The runs that are compared reach every loop of the CPU's kernels: units of one
-//! block, of few, of whole passes and of what is left of one, stolen from and
-//! not; more units than one batch; numbers that carry out of their low half;
-//! other strides than 1; one place and two; two runs in a call; the length from
-//! which on a kernel asks memory ahead of time. They do not have the many megabytes
-//! from which on it stores around the caches: those are for the test suite.
+//! The compared runs reach every loop of the CPU kernels: units of one block, of a few blocks, of
+//! whole passes and of partial passes, with and without ciphertext stealing; more units than one
+//! batch; numbers that carry out of their low half; strides other than 1; in-place and separate
+//! buffers; two runs in one call; and lengths from which a kernel prefetches. They do not reach the
+//! many megabytes from which a kernel stores around the caches: the test suite covers those.
 
 use alloc::{string::String, vec, vec::Vec};
 use core::ops::Range;
@@ -24,7 +23,7 @@ use crate::{
 /// Checks `backend` in each of its modes with AES-128 and AES-256.
 ///
 /// # Errors
-/// [`SelfTestError`], which says what came out wrong: the backend must not be used.
+/// [`SelfTestError`], which names what failed. The backend must then not be used.
 pub fn self_test(backend: &dyn Backend) -> Result<(), SelfTestError> {
     let modes = backend.info().modes;
     for answer in ANSWERS.iter().filter(|answer| modes.contains(&answer.mode)) {
@@ -39,18 +38,18 @@ pub fn self_test(backend: &dyn Backend) -> Result<(), SelfTestError> {
     Ok(())
 }
 
-/// What a backend's self-test found.
+/// Why a backend failed its self-test.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelfTestError {
-    /// A known answer did not come out.
+    /// The result differs from a known answer.
     #[error("{mode} fails the known answer of {source_name}, {direction:?}")]
     KnownAnswer {
         /// The mode.
         mode: Mode,
-        /// The standard and its section.
+        /// The source of the known answer: a standard with its section, or a test vector.
         source_name: &'static str,
-        /// Which way it failed.
+        /// Whether encryption or decryption failed.
         direction: Direction,
     },
     /// The result differs from the portable kernel's.
@@ -60,13 +59,13 @@ pub enum SelfTestError {
         mode: Mode,
         /// The length of the units in bytes.
         unit_len: usize,
-        /// How many units.
+        /// The number of units.
         units: usize,
     },
     /// A key could not be loaded.
     #[error(transparent)]
     Backend(#[from] BackendError),
-    /// A call failed.
+    /// A call returned an error.
     #[error("the self-test could not run: {0}")]
     Crypt(String),
 }
@@ -144,7 +143,7 @@ const ANSWERS: &[Answer] = &[
     Answer {
         mode: Mode::Cbc,
         source: "Linux, essiv(cbc(aes),sha256), 2",
-        // The data key, and its SHA-256.
+        // The data key followed by its SHA-256.
         key: "c286696d887c9aa0611bbb3e2025a45a7fe27b021a2b1841dd5c9bc6905a97db04382217076a7e4ee3dd5b85b569a32a",
         number: 0x283d_096d_9917_2e56,
         plaintext: "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
@@ -259,7 +258,8 @@ fn compare_with_portable(
     let portable = kernel::portable().load_key(&spec)?;
     let (long, batches) = match mode {
         Mode::Xts => (LONG, BATCHES),
-        // The same at any length, and slow.
+        // Each block depends on the one before at any length, so long runs add time but no new
+        // path.
         Mode::Ofb | Mode::OfbXex | Mode::OfbXe => (&[][..], &[][..]),
         Mode::Cbc => (LONG, CHAINS),
         Mode::Ctr | Mode::Ecb => (LONG, &[][..]),
@@ -279,7 +279,7 @@ fn compare_with_portable(
     Ok(())
 }
 
-/// What a run looks like, its bytes apart.
+/// The shape of a run: everything except its bytes.
 struct Shape {
     unit_len: usize,
     units: usize,
@@ -296,19 +296,19 @@ const fn shape(unit_len: usize, units: usize, stride: u64, first: u128) -> Shape
     }
 }
 
-/// Two before a carry.
+/// Two numbers before a carry.
 const AT_32: u128 = (1 << 32) - 2;
 const AT_64: u128 = (7 << 64) - 2;
 const AT_128: u128 = u128::MAX - 1;
 
-// A pass of the widest kernel has 32 blocks, and a stride of as many as a unit
-// has blocks makes one message of a run in CTR.
+// A pass of the widest kernel has 32 blocks. In CTR, a stride equal to the number of blocks in a
+// unit makes the run one message.
 
 const SMALL: &[Shape] = &[
     shape(16, 70, 1, AT_32),
     shape(48, 22, 8, AT_64),
     shape(16, 3, u64::MAX, AT_128),
-    // A pass, then 4, 2 and 1 registers, and not all of one.
+    // A whole pass, then 4, 2 and 1 registers, then part of a register.
     shape(1007, 2, 1, AT_64),
 ];
 
@@ -318,7 +318,7 @@ const LONG: &[Shape] = &[
     shape(2560, 2, 160, AT_64),
 ];
 
-/// XTS encrypts the numbers of 128 units at once.
+/// Runs for the batches of XTS, which encrypts the numbers of 128 units at once.
 const BATCHES: &[Shape] = &[
     shape(16, 131, 3, AT_64),
     shape(17, 130, 1, AT_32),
@@ -328,15 +328,15 @@ const BATCHES: &[Shape] = &[
     shape(512, MAX_LEN / 512, 1, AT_64 - 128),
 ];
 
-/// CBC takes 8, 4, 2 registers or 1 of what is left of a unit to decrypt, and of units
-/// to encrypt.
+/// Runs for CBC, which takes 8, 4, 2 or 1 registers: of the rest of a unit when it decrypts, and of
+/// units when it encrypts.
 const CHAINS: &[Shape] = &[
     shape(32, 9, 1, AT_64),
     shape(112, 12, 8, AT_32),
     shape(208, 5, 1, AT_128),
 ];
 
-/// The most bytes in a run.
+/// The largest number of bytes in a run.
 const MAX_LEN: usize = 131 * 512;
 
 impl Shape {
@@ -344,23 +344,24 @@ impl Shape {
         self.unit_len * self.units
     }
 
-    /// Unit `unit` and those after it, as far as there are bytes.
+    /// The run that begins at unit `unit`, over all of `bytes`.
     fn run<'a>(&self, unit: usize, bytes: impl Into<InOut<'a>>) -> Run<'a> {
         let first = DataUnitNumber::new(self.first).step(unit as u64, self.stride);
         let unit_len = DataUnitLen::new(self.unit_len).expect("a constant of this file");
         Run::new(first, self.stride, unit_len, bytes).expect("whole units")
     }
 
-    /// The units that are compared with the portable kernel, which is slow: the
-    /// last ones, for about half a kilobyte, and the first if it is short.
+    /// The ranges of units that are compared with the portable kernel. It is slow, so only the last
+    /// half kilobyte is compared, and the first unit if it is short.
     fn compared(&self) -> [Range<usize>; 2] {
         let tail = (512 / self.unit_len).clamp(1, self.units);
         let head = usize::from(tail < self.units && self.unit_len <= 512);
         [0..head, self.units - tail..self.units]
     }
 
-    /// In place as one run, and from place to place as two, both ways; of the
-    /// longest run, which takes its time, each form in one.
+    /// Encrypts and decrypts in place as one run, and with separate buffers as two runs. The
+    /// longest run takes time, so it is only encrypted in place and decrypted with separate
+    /// buffers.
     fn agrees(
         &self,
         key: &dyn LoadedKey,
@@ -427,7 +428,7 @@ fn key_spec(mode: Mode, bytes: &[u8]) -> KeySpec {
     }
 }
 
-/// Two chains, or from 64 bytes one.
+/// Makes a key of two chains, or of one chain if `bytes` has 64 bytes.
 fn parallel_ofb_key(bytes: &[u8], construction: Construction) -> ParallelOfbKey {
     let new = match bytes.len() {
         64 => ParallelOfbKey::one_chain,
@@ -436,7 +437,7 @@ fn parallel_ofb_key(bytes: &[u8], construction: Construction) -> ParallelOfbKey 
     new(bytes, construction, TweakSchedule::Alpha).expect("a constant of this file")
 }
 
-/// With ESSIV where 32 bytes follow the data key.
+/// Makes a key with ESSIV if 32 bytes follow the data key, and otherwise without.
 fn cbc_key(bytes: &[u8]) -> CbcKey {
     let (data, hash) = match bytes.len() {
         len @ (48 | 64) => bytes.split_at(len - 32),
@@ -449,8 +450,8 @@ fn cbc_key(bytes: &[u8]) -> CbcKey {
     }
 }
 
-/// The lengths of a mode's keys, as [`key_spec`] takes them: each [`KeySize`], and
-/// CBC without ESSIV and with it.
+/// The lengths of a mode's keys as [`key_spec`] takes them: one for each [`KeySize`], and for CBC
+/// each without and with ESSIV.
 fn key_lens(mode: Mode) -> Vec<usize> {
     let sizes = KeySize::ALL.map(KeySize::bytes);
     match mode {
@@ -460,7 +461,7 @@ fn key_lens(mode: Mode) -> Vec<usize> {
     }
 }
 
-/// Bytes with no short period.
+/// Returns `len` bytes with no short period.
 fn pattern(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_u32;
     (0..len)
@@ -501,7 +502,7 @@ mod tests {
         assert!(passed >= 1);
     }
 
-    /// Flips one bit of the last unit.
+    /// A backend that flips one bit of the last unit.
     struct Broken(Arc<dyn Backend>, Mode);
     struct BrokenKey(Box<dyn LoadedKey>, bool);
 
@@ -533,24 +534,24 @@ mod tests {
         }
     }
 
-    /// What a kernel can have wrong that is right with the known answers.
+    /// A defect that a kernel can have although it passes the known answers.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Flaw {
         None,
         SecondBatch,
-        /// The first of two.
+        /// Affects the first run of two.
         FirstRun,
         SecondRun,
         Separate,
         Stride,
-        /// Out of the low 64 bits.
+        /// Affects carries out of the low 64 bits.
         Carry,
         LongUnit,
-        /// Part of a block after several passes.
+        /// Affects part of a block after several passes.
         Tail,
         ShortUnits,
-        /// Long units are encrypted under another key, and decrypted so, too: only
-        /// another implementation can tell.
+        /// Long units are encrypted and decrypted under another key. Only a comparison with another
+        /// implementation can detect this.
         OtherKey,
     }
 
@@ -672,7 +673,7 @@ mod tests {
                     Flaw::ShortUnits,
                     Flaw::OtherKey,
                 ] {
-                    // Only XTS has batches of 128, and ECB and CBC no part of a block.
+                    // Only XTS has batches of 128 units, and ECB and CBC have no partial blocks.
                     match (mode, flaw) {
                         (Mode::Xts, Flaw::SecondBatch) => {}
                         (_, Flaw::SecondBatch) | (Mode::Ecb | Mode::Cbc, Flaw::Tail) => continue,
