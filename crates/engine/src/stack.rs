@@ -190,8 +190,7 @@ mod locked {
         #[cfg(not(target_os = "linux"))]
         // SAFETY: mlock changes no memory, and returns an error if a page is not mapped.
         let is_locked = unsafe { libc::mlock(address, len) == 0 };
-        // If the bounds of the stack are unknown, `len` is 0 or nothing useful is locked: no
-        // success.
+        // If the bounds of the stack are unknown, `len` is 0 and nothing was locked.
         note_lock(is_locked && len > 0);
         (begin, len)
     }

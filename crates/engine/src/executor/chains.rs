@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The chains of one message on one thread or on two.
+//! Runs the chains of one message on one thread or on two.
 
 use std::sync::{
     Mutex, PoisonError,
@@ -16,29 +16,29 @@ use crate::{
     run::InOut,
 };
 
-/// From this many bytes on, two threads are worth calling. `portable` takes 80 us for a
+/// The length in bytes from which a second thread is worth waking. `portable` takes 80 µs for a
 /// chain of that length.
 const WORTH: usize = 4 << 10;
 
-/// So many bytes does each make, at most, before they are merged.
+/// The most bytes of key stream that each chain makes before they are merged.
 const ARRAY: usize = 64 << 10;
 
-/// How the two chains of a message are made.
+/// How the two chains of a message are scheduled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Chains {
-    /// As is faster: together, since a chain leaves most of a core idle; but a thread each,
-    /// for 4 KiB and more, with the `portable` engine, for which two chains are twice the
-    /// work.
+    /// The faster way. That is normally together on one thread, since a single chain leaves most of
+    /// a core idle. With the `portable` engine two chains are twice the work, so from 4 KiB on each
+    /// gets a thread.
     #[default]
     Auto,
-    /// Side by side on the caller's thread.
+    /// Both together on the caller's thread.
     Together,
-    /// A thread each, merged late: each makes its key stream for an array of the input,
-    /// and when both are done they are added to it, as the paper has it ("delayed
-    /// synchronisation").
+    /// Each on its own thread, merged late: each chain makes its key stream for an array of the
+    /// input, and when both are finished the two key streams are added to it. The paper calls this
+    /// "delayed synchronisation".
     Apart {
-        /// The length of an array in bytes, rounded up to whole blocks; none is longer
-        /// than the bytes there are. Each chain takes memory for one.
+        /// The length of an array in bytes, rounded up to whole blocks and limited to the length of
+        /// the input. Each chain allocates one array.
         array: usize,
     },
 }
@@ -47,7 +47,7 @@ impl Executor {
     /// Encrypts or decrypts the next bytes of a message.
     ///
     /// # Panics
-    /// If input and output are not of one length: then nothing has been done yet.
+    /// If input and output differ in length. No byte has been changed then.
     pub fn crypt_message(&self, message: &mut Message, mut buf: InOut<'_>, chains: Chains) {
         let array = match chains {
             Chains::Apart { array } => array,
@@ -69,19 +69,19 @@ impl Executor {
         message.crypt(rest);
     }
 
-    /// Whole blocks.
+    /// Encrypts `buf`, a whole number of blocks, with each chain in its own array.
     fn apart(&self, chains: Vec<Box<dyn Chain + '_>>, buf: &mut InOut<'_>, array: usize) {
         if buf.is_empty() {
             return;
         }
-        // In this order: what the caller asks for may be as long as it likes.
+        // Clamp before rounding up: the caller's `array` may be as large as `usize::MAX`.
         let array = array.clamp(1, buf.len()).next_multiple_of(16);
         let chains: Vec<_> = chains
             .into_iter()
             .map(|chain| Mutex::new((chain, Zeroizing::new(vec![0; array]))))
             .collect();
         let helpers = (chains.len() - 1).min(self.threads - 1);
-        // One chain calls nobody.
+        // A single chain needs no helper.
         let crew = (helpers > 0).then(|| self.crew.get_or_init(|| Crew::new(self.threads - 1)));
         let mut done = 0;
         while done < buf.len() {
@@ -89,7 +89,7 @@ impl Executor {
             let next = AtomicUsize::new(0);
             let work = |_| {
                 while let Some(chain) = chains.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let mut chain = chain.lock().expect("nobody else had it");
+                    let mut chain = chain.lock().expect("each chain is locked once");
                     let (chain, stream) = &mut *chain;
                     stream[..len].fill(0);
                     chain.add_to(&mut stream[..len]);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads that wait for work, and help whoever has some.
+//! A pool of threads that wait for work and help with the calls of others.
 //!
-//! The caller does its own work at once, whether or not anybody comes, and never waits
-//! for a helper that has not begun: a sleeping thread takes as long to wake as a core
-//! takes to encrypt a megabyte, and on a busy machine much longer.
+//! The caller begins its own work at once, whether or not a helper arrives, and never waits for a
+//! helper that has not begun. A sleeping thread takes as long to wake as a core takes to encrypt a
+//! megabyte, and much longer on a busy machine.
 
 use std::{
     any::Any,
@@ -19,11 +19,12 @@ use std::{
 
 use crate::stack::with_key_stack;
 
-/// How long a helper looks for more work before it sleeps, and a caller for its helpers
-/// to finish: some times what waking takes. Others may have the core meanwhile.
+/// How long a helper polls for more work before it sleeps, and how long a caller polls for its
+/// helpers to finish before it sleeps. It is a few times the time that waking a thread takes.
+/// Polling yields the core to other threads, see [`pause`].
 const LINGER: Duration = Duration::from_micros(200);
 
-/// Threads, which end when this is dropped.
+/// The threads, which end when this is dropped.
 #[derive(Debug)]
 pub(super) struct Crew {
     shared: Arc<Shared>,
@@ -33,11 +34,11 @@ pub(super) struct Crew {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Work was offered, or the crew is dismissed.
+    /// Signalled when work was offered or the crew is dismissed.
     offered: Condvar,
-    /// Somebody finished.
+    /// Signalled when a helper has finished.
     finished: Condvar,
-    /// The places in all offers, to look at without the lock.
+    /// The sum of `places` over all offers, readable without the lock.
     places: AtomicUsize,
 }
 
@@ -50,14 +51,14 @@ struct State {
 
 type Work<'a> = dyn Fn(usize) + Sync + 'a;
 
-/// A call that wants help.
+/// A call that accepts help.
 struct Offer {
     id: u64,
-    /// To be called only by those who are counted in `inside`.
+    /// Only helpers that are counted in `inside` may call it.
     work: &'static Work<'static>,
-    /// How many helpers may still come.
+    /// The number of helpers that may still enter.
     places: usize,
-    /// How many are at work.
+    /// The number of helpers at work.
     inside: usize,
     panic: Option<Box<dyn Any + Send>>,
 }
@@ -72,7 +73,7 @@ impl core::fmt::Debug for Offer {
 }
 
 impl Crew {
-    /// As many threads as the system gives, up to `threads`.
+    /// Starts up to `threads` threads, or as many as the system permits.
     pub(super) fn new(threads: usize) -> Self {
         let shared = Arc::new(Shared::default());
         let spawn = |i| {
@@ -86,22 +87,23 @@ impl Crew {
         Self { shared, threads }
     }
 
-    /// How many can help.
+    /// The number of threads that can help.
     pub(super) fn len(&self) -> usize {
         self.threads.len()
     }
 
-    /// Calls `work(0)` here, and `work` with numbers from 1 to [`len`](Self::len) on up
-    /// to `helpers` of the threads: on those that come before anybody returns, since
-    /// then there is nothing left to do. Nobody works on it any more when this returns.
+    /// Calls `work(0)` on this thread, and `work(n)` on up to `helpers` threads of the crew, each
+    /// with its own `n` from 1 to [`len`](Self::len). Only helpers that enter before the first call
+    /// returns take part, since then no work is left. When this returns, no thread runs `work` any
+    /// more.
     ///
     /// # Panics
-    /// When one of the calls does, after all have ended.
+    /// If one of the calls panics, once all of them have ended.
     pub(super) fn run(&self, helpers: usize, work: &Work<'_>) {
-        // SAFETY: only the lifetime changes. A helper calls it between being counted in
-        // the offer's `inside` and being counted out, which is possible only while there
-        // are places in the offer. `close` removes these, and waits until nobody is
-        // inside. It is reached in any case, as nothing before it unwinds.
+        // SAFETY: only the lifetime changes. A helper calls `lent` only while it is counted in the
+        // offer's `inside`, and can enter only while the offer has `places`. `close` sets `places`
+        // to 0 and waits until `inside` is 0. It is always reached, since `catch_unwind` stops a
+        // panic of `work(0)`.
         #[allow(unsafe_code)]
         let lent = unsafe { core::mem::transmute::<&Work<'_>, &'static Work<'static>>(work) };
         let id = self.shared.open(lent, helpers.min(self.len()));
@@ -109,7 +111,7 @@ impl Crew {
         let others = self.shared.close(id);
         match (own, others) {
             (Err(panic), others) => {
-                // To drop it could panic, and then the caller's own would be lost.
+                // Not dropped: its drop could panic, and the caller's own panic would be lost.
                 core::mem::forget(others);
                 resume_unwind(panic)
             }
@@ -124,7 +126,7 @@ impl Drop for Crew {
         self.shared.lock().dismissed = true;
         self.shared.offered.notify_all();
         for thread in self.threads.drain(..) {
-            // What panics in `work` is caught, and nothing else does.
+            // A join error means a panic, but `serve` catches those of `work` and has no others.
             let _ = thread.join();
         }
     }
@@ -132,7 +134,7 @@ impl Drop for Crew {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics under the lock.
+        // No code panics while it holds the lock, so ignore poisoning.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -155,7 +157,7 @@ impl Shared {
         id
     }
 
-    /// Waits until nobody is inside, and lets nobody in.
+    /// Lets no further helper in, and waits until none is inside.
     fn close(&self, id: u64) -> Option<Box<dyn Any + Send>> {
         let begin = Instant::now();
         let mut state = self.lock();
@@ -178,7 +180,7 @@ impl Shared {
         }
     }
 
-    /// What a helper does all its life.
+    /// The main loop of a helper.
     fn serve(&self, me: usize) {
         while let Some((id, work)) = self.next() {
             let mut panic = with_key_stack(|| catch_unwind(AssertUnwindSafe(|| work(me)))).err();
@@ -193,13 +195,13 @@ impl Shared {
             }
             drop(state);
             self.finished.notify_all();
-            // One panic is passed on. What another said may do anything when dropped,
-            // panic included.
+            // Only one panic is passed on. Dropping the payload of another one could run any code,
+            // and could panic itself.
             core::mem::forget(panic);
         }
     }
 
-    /// Enters the next offer; none when the crew is dismissed.
+    /// Enters the next offer. Returns `None` when the crew is dismissed.
     fn next(&self) -> Option<(u64, &'static Work<'static>)> {
         let begin = Instant::now();
         while self.places.load(Ordering::Relaxed) == 0 && begin.elapsed() < LINGER {
@@ -222,7 +224,7 @@ impl Shared {
     }
 }
 
-/// A moment, which another thread may have.
+/// Waits a moment, and lets another thread have the core.
 fn pause() {
     for _ in 0..16 {
         hint::spin_loop();
@@ -241,14 +243,14 @@ mod tests {
         let crew = Crew::new(2);
         assert_eq!(crew.len(), 2);
         for _ in 0..100 {
-            // Stays here until all three are inside.
+            // Waits until all three are inside.
             let barrier = Barrier::new(3);
             let mut seen = Mutex::new(vec![]);
             crew.run(5, &|me| {
                 barrier.wait();
                 seen.lock().unwrap().push(me);
             });
-            // All have come, once, and left.
+            // Each has entered once, and left.
             let seen = seen.get_mut().unwrap();
             seen.sort_unstable();
             assert_eq!(*seen, [0, 1, 2]);
@@ -263,7 +265,7 @@ mod tests {
         let (held, release) = (Barrier::new(2), Barrier::new(3));
         let callers = Mutex::new(vec![]);
         thread::scope(|scope| {
-            // The only helper is kept inside a call.
+            // Keeps the only helper inside a call.
             scope.spawn(|| {
                 crew.run(1, &|me| {
                     if me == 1 {
@@ -287,7 +289,7 @@ mod tests {
         let crew = Crew::new(2);
         let came = Barrier::new(2);
         let entered = AtomicUsize::new(0);
-        // One of the two helpers is busy, so one place stays open, and nobody takes it.
+        // One of the two helpers is busy, so one place stays open and no helper may take it later.
         let busy = Barrier::new(3);
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -365,7 +367,7 @@ mod tests {
             assert!(catch_unwind(call).is_err());
             assert_eq!(left.load(Ordering::Relaxed), 1);
         }
-        // It still has its helper.
+        // The crew still has its helper.
         let barrier = Barrier::new(2);
         crew.run(1, &|_| {
             barrier.wait();
