@@ -156,7 +156,8 @@ impl Shares {
 /// Returns the approximate length in bytes of a piece when `threads` threads share `total` bytes.
 fn piece_len(total: usize, threads: usize) -> usize {
     let share = total.div_ceil(threads);
-    // What kernels do with runs that no cache holds shall be done with their pieces.
+    // A share that is long enough for the kernels to store around the caches is cut into pieces
+    // that still are.
     match share / AROUND_CACHES {
         0 => (share / PIECES).max(MIN_PIECE),
         large => share.div_ceil(large),
@@ -222,7 +223,7 @@ fn turn_back(
         for run in batch {
             let units = finished.min(run.units());
             finished -= units;
-            // Separate output leaves the input as it was.
+            // A separate output needs no restoring: its input is unchanged.
             if units > 0 && matches!(run.buf(), InOut::InPlace(_)) {
                 let (done, _) = run.reborrow().split_at(units);
                 torn |= key.crypt(direction.inverse(), &mut [done]).is_err();
@@ -250,15 +251,15 @@ mod tests {
         run::{DataUnitLen, DataUnitNumber},
     };
 
-    /// Flips every bit, and fails at the units with given numbers.
+    /// A key that flips every bit, and fails at the units with the given numbers.
     #[derive(Default)]
     struct Double {
         fails: Vec<u128>,
-        /// As `fails`, leaving something torn.
+        /// As `fails`, but the error is `Torn`.
         tears: Vec<u128>,
-        /// An error says that more is done than there is.
+        /// Errors claim more finished units than there are.
         boasts: bool,
-        /// What is done stays done.
+        /// Decryption fails, so finished units cannot be restored.
         cannot_undo: bool,
         panics: Vec<u128>,
     }
@@ -305,7 +306,7 @@ mod tests {
         }
     }
 
-    /// An executor's call of 2048 units of 512 bytes, 0x5a each: a dozen batches.
+    /// Encrypts 2048 units of 512 bytes, 0x5a each, with an executor: a dozen batches.
     fn crypt_2048(key: &dyn LoadedKey) -> (Result<(), CryptError>, Vec<u8>) {
         let executor = Executor::new(NonZeroUsize::new(3).unwrap());
         let unit = DataUnitLen::new(512).unwrap();
@@ -322,7 +323,7 @@ mod tests {
 
     #[test]
     fn what_a_later_batch_had_finished_is_turned_back() {
-        // The first two are inside batches, of 128 units.
+        // The first two cases fail inside batches of 128 units.
         for fails in [[300, 1500], [300, 301], [0, 2047]] {
             let (result, bytes) = crypt_2048(&Double::failing(&fails));
             let e = result.unwrap_err();
@@ -337,11 +338,11 @@ mod tests {
             cause: pulled(cause).to_string(),
         };
         for (fails, tears, cannot_undo) in [
-            // The first batch that fails, and later ones.
+            // Tears in the first batch that fails, and in later ones.
             (vec![], vec![300], false),
             (vec![300], vec![1500], false),
             (vec![], vec![300, 1500], false),
-            // Many batches after the first cannot be undone.
+            // Many batches after the first cannot be restored.
             (vec![300], vec![], true),
             (vec![], vec![300], true),
         ] {
@@ -366,7 +367,7 @@ mod tests {
             });
             let e = result.unwrap_err();
             let first = usize::try_from(fails[0]).unwrap();
-            // To the end of the batch in which it was, and not of the call.
+            // The end of the batch that failed, not of the call.
             let batch = (piece_len(1 << 20, 2) / 512).next_multiple_of(UNITS);
             let end = (first + 1).next_multiple_of(batch).min(2048);
             assert_eq!(e.done, end);
@@ -440,7 +441,7 @@ mod tests {
 
     #[test]
     fn a_run_that_is_refused_stops_all_before_they_begin() {
-        /// Has no units of 32 bytes.
+        /// A key that refuses units of 32 bytes.
         struct Picky;
         impl LoadedKey for Picky {
             fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
@@ -513,7 +514,7 @@ mod tests {
     fn every_piece_is_taken_once() {
         for (pieces, threads) in [(1, 1), (1, 4), (8, 3), (3, 8), (1000, 7)] {
             let shares = Shares::new(pieces, threads);
-            // All but the last take one piece, and that one the rest.
+            // All threads except the last take one piece, and the last takes the rest.
             let mut taken: Vec<_> = (0..threads - 1)
                 .filter_map(|thread| shares.of(thread).next())
                 .collect();
@@ -593,7 +594,7 @@ mod tests {
         let calls = |threads, len| calls_of(threads, len, usize::MAX);
         assert_eq!(calls(4, 2 * MIN_SHARE - 512), 1);
         assert_eq!(calls(1, 8 << 20), 1);
-        // One more asks whether all runs will do.
+        // One more call checks that the key accepts all runs.
         assert_eq!(calls(2, 6 << 20), 1 + 8);
         assert_eq!(calls(2, 32 << 20), 1 + 2);
         assert_eq!(calls_of(2, 6 << 20, 6 << 20), 1);
