@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every kernel with AES instructions has in common: a function for each mode, each
-//! direction and each key size, in which its instructions are enabled and into which all
-//! that is generic is inlined.
+//! The part that all kernels with AES instructions share: one function for each mode, direction and
+//! key size. It enables the kernel's instructions, and all generic code is inlined into it.
 
-/// Calls a function of `entry` for the number of rounds of a key size.
+/// Calls the version of `entry` for the number of rounds of a key size.
 macro_rules! of_size {
     ($size:expr, $entry:ident($($argument:expr),*)) => {
         match $size {
@@ -14,11 +13,11 @@ macro_rules! of_size {
 }
 pub(super) use of_size;
 
-/// A kernel: the modes over one width of registers, inside functions that
-/// enable its instructions.
+/// Defines a kernel: the modes for one width of registers, inside functions that enable its
+/// instructions.
 ///
-/// It stands in a module whose parent, the architecture's, has `Expanded`, `Enc`, `Dec`
-/// and `lanes`.
+/// The macro is used in a module whose parent, that of the architecture, has `Expanded`, `Enc`,
+/// `Dec` and `lanes`.
 macro_rules! kernel {
     (
         $token:ty, $name:literal, $device:literal, $vector:ty, $most:literal chains,
@@ -37,7 +36,7 @@ macro_rules! kernel {
             }
 
             fn expand(self, key: &crate::key::AesKey) -> Self::Key {
-                // SAFETY: each token stands for AES and SSE4.1 too.
+                // SAFETY: every token proves that the CPU has AES and SSE4.1.
                 unsafe { Self::Key::new(key, <$vector as crate::kernel::vector::Vector>::BLOCKS) }
             }
 
@@ -49,7 +48,7 @@ macro_rules! kernel {
                 run: &mut crate::Run<'_>,
             ) {
                 use crate::Direction;
-                // SAFETY: the token stands for the features; the caller for the units.
+                // SAFETY: the token proves the features; the caller guarantees the unit length.
                 unsafe {
                     match direction {
                         Direction::Encrypt => of_size!(data.size, encrypt(data, tweak, run)),
@@ -65,7 +64,7 @@ macro_rules! kernel {
                 run: &mut crate::Run<'_>,
             ) {
                 use crate::Direction;
-                // SAFETY: the token stands for the features; the caller for the units.
+                // SAFETY: the token proves the features; the caller guarantees the unit length.
                 unsafe {
                     match direction {
                         Direction::Encrypt => of_size!(key.size, ecb_encrypt(key, run)),
@@ -82,7 +81,7 @@ macro_rules! kernel {
                 run: &mut crate::Run<'_>,
             ) {
                 use crate::Direction;
-                // SAFETY: the token stands for the features; the caller for the units.
+                // SAFETY: the token proves the features; the caller guarantees the unit length.
                 unsafe {
                     match direction {
                         Direction::Encrypt => of_size!(data.size, cbc_encrypt(data, essiv, run)),
@@ -92,7 +91,7 @@ macro_rules! kernel {
             }
 
             fn ctr(self, key: &Self::Key, run: &mut crate::Run<'_>) {
-                // SAFETY: the token stands for the features.
+                // SAFETY: the token proves the features.
                 unsafe { of_size!(key.size, ctr(key, run)) }
             }
         }
@@ -116,7 +115,8 @@ macro_rules! kernel {
                 let Some(lane) = lanes.first() else { return };
                 let size = lane.keys[0].size;
                 assert!(lanes.iter().all(|lane| lane.keys[0].size == size));
-                // SAFETY: the token stands for the features; the caller for the places.
+                // SAFETY: the token proves the features; the caller guarantees the blocks at each
+                // lane.
                 unsafe {
                     match size {
                         KeySize::Aes128 => feedback::<10>(form, lanes, blocks),
@@ -135,7 +135,7 @@ macro_rules! kernel {
                 src: *const u8,
                 dst: *mut u8,
             ) -> Self {
-                // SAFETY: as the caller says.
+                // SAFETY: the caller guarantees it, as `# Safety` requires.
                 unsafe {
                     entry::masked_rest(
                         p,
@@ -148,7 +148,7 @@ macro_rules! kernel {
         }
 
         /// # Safety
-        /// The CPU has the instructions. At each lane's place there are so many blocks.
+        /// The CPU has the instructions, and at each lane's `at` at least `blocks` blocks remain.
         unsafe fn feedback<const R: usize>(
             form: crate::mode::ofb::Form,
             lanes: &mut [crate::mode::ofb::Lane<'_, super::Expanded>],
@@ -161,7 +161,7 @@ macro_rules! kernel {
             };
             let schedule = form.tweaked.map(|(_, schedule)| schedule);
             let registers = lanes.len().div_ceil(<$vector as Vector>::BLOCKS);
-            // Two chains are AES-128's.
+            // Keys with two chains are always AES-128 keys, hence 10 rounds.
             let entry = match (schedule, form.chains, registers) {
                 (None, _, ..=1) => entry::ofb::<Untweaked, R, 1, 1>,
                 (None, _, 2) => entry::ofb::<Untweaked, R, 2, 1>,
@@ -174,11 +174,11 @@ macro_rules! kernel {
                 (Some(TweakSchedule::Printed), ..) => entry::ofb::<Printed, 10, 2, 2>,
             };
             let mixed = super::lanes::Mixed::of(lanes, form.chains, <$vector as Vector>::BLOCKS);
-            // SAFETY: as the caller says.
+            // SAFETY: the caller guarantees it, as `# Safety` requires.
             unsafe { entry(form, &mixed, lanes, blocks) }
         }
 
-        /// The functions into which everything generic is inlined.
+        /// The functions into which all generic code is inlined.
         mod entry {
             use super::{
                 super::{
@@ -204,8 +204,8 @@ macro_rules! kernel {
                 tweak: &Expanded,
                 run: &mut Run<'_>,
             ) {
-                // SAFETY: this function's features are those of the registers; the
-                // unit length is as the caller says.
+                // SAFETY: this function enables the instructions of `$vector`; the caller
+                // guarantees the unit length.
                 unsafe {
                     let tweak = Enc::<$vector, R>::of(tweak);
                     xts::encrypt(&tweak, &Enc::<$vector, R>::of(data), run);
@@ -233,7 +233,7 @@ macro_rules! kernel {
                 at: Pointers,
                 bytes: usize,
             ) -> $vector {
-                // SAFETY: as the caller says.
+                // SAFETY: the caller guarantees it, as `# Safety` requires.
                 unsafe { blocks::rest::<Masked, P>(p, *masks, bytes, at) }
             }
 
@@ -290,8 +290,8 @@ macro_rules! kernel {
             ) where
                 T: Tweaks,
             {
-                // SAFETY: this function's features are those of the registers; the
-                // places are as the caller says.
+                // SAFETY: this function enables the instructions of `$vector`; the caller
+                // guarantees `blocks` blocks at each lane.
                 unsafe {
                     let keys = Schedules::<$vector, R, N>::of(lanes, C, mixed);
                     feedback::crypt::<_, _, T, N, C>(keys, form, lanes, blocks);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages in output feedback on a CPU: which chains go side by side, and what a
-//! message keeps between its pieces.
+//! Messages in output feedback on a CPU: which chains run together, and what a message keeps
+//! between its pieces.
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::{any::Any, iter, mem};
@@ -22,23 +22,23 @@ use crate::{
     run::{DataUnitNumber, InOut, Run},
 };
 
-/// A kernel in output feedback.
+/// A kernel that supports output feedback.
 pub(super) trait FeedbackKernel: Kernel {
-    /// Whether chains under different keys go side by side in the time of one.
+    /// Whether chains under different keys can run together in the time of one.
     const MIXES: bool;
-    /// Blocks in a register.
+    /// The number of blocks in a register.
     const BLOCKS: usize;
-    /// How many registers of chains without tweaks go side by side at most.
+    /// The largest number of registers of chains without tweaks that run together.
     const CHAINS: usize;
 
     /// The number of AES rounds: 10 or 14.
     fn rounds(key: &Self::Key) -> usize;
 
-    /// Goes on with messages by so many blocks. Where keys do not mix, all lanes have the
-    /// same ones; else all are of one size.
+    /// Processes `blocks` blocks of each message. If `MIXES` is false, all lanes must have the same
+    /// keys; otherwise, keys of one size.
     ///
     /// # Safety
-    /// At each lane's place there are so many blocks.
+    /// At each lane's `at` at least `blocks` blocks remain.
     unsafe fn feedback(self, form: Form, lanes: &mut [Lane<'_, Self::Key>], blocks: usize);
 }
 
@@ -49,7 +49,7 @@ pub(super) struct FeedbackKey<K: Kernel> {
 }
 
 impl<K: FeedbackKernel> FeedbackKey<K> {
-    /// As SP 800-38A has it.
+    /// A key of plain output feedback (SP 800-38A).
     pub(super) fn plain(kernel: K, key: K::Key) -> Self {
         Self::of(
             kernel,
@@ -61,7 +61,7 @@ impl<K: FeedbackKernel> FeedbackKey<K> {
         )
     }
 
-    /// With tweaks, from the two keys of `key`.
+    /// A key with tweaks; `first` and `second` are the expanded keys of `key`.
     pub(super) fn tweaked(kernel: K, key: &ParallelOfbKey, first: K::Key, second: K::Key) -> Self {
         let form = Form {
             tweaked: Some((key.construction(), key.schedule())),
@@ -88,7 +88,7 @@ impl<K: FeedbackKernel> FeedbackKey<K> {
         &self.chains.first
     }
 
-    /// Encrypts a run, each unit of which is a message.
+    /// Encrypts a run in which each unit is a message.
     pub(super) fn crypt_run(&self, run: &mut Run<'_>) {
         crypt_run(self.kernel, &self.chains, run);
     }
@@ -100,21 +100,21 @@ impl<K: FeedbackKernel> Messages for FeedbackKey<K> {
     }
 }
 
-/// The keys of a message's chains, and how they go on.
+/// The keys of a message's chains, and their form.
 struct Chains<E> {
     form: Form,
     first: E,
-    /// With tweaks.
+    /// Present with tweaks only.
     second: Option<E>,
 }
 
 impl<E> Chains<E> {
-    /// Those of the chains, and then that which is idle.
+    /// The keys of both chains. With one chain, the second entry is unused.
     fn keys(&self) -> [&E; 2] {
         [&self.first, self.second.as_ref().unwrap_or(&self.first)]
     }
 
-    /// Puts the chains' first links in place of the messages' IVs, see [`Lane::with_iv`].
+    /// Replaces the IVs in `lanes` (see [`Lane::with_iv`]) by the first links of the chains.
     fn begin<'a, K: FeedbackKernel<Key = E>>(&'a self, kernel: K, lanes: &mut [Lane<'a, E>]) {
         let Some((_, schedule)) = self.form.tweaked else {
             return;
@@ -125,7 +125,8 @@ impl<E> Chains<E> {
         };
         let [first, second] = self.keys();
         for chain in 0..self.form.chains {
-            // EIV: under the key of the other chain. Plain OFB of a first chain makes it.
+            // EIV, the IV encrypted under the other chain's key: made as one block of plain OFB in
+            // the place of the first chain.
             for lane in &mut *lanes {
                 lane.links.swap(0, chain);
                 lane.keys = [[second, first][chain]; 2];
@@ -146,11 +147,11 @@ impl<E> Chains<E> {
     }
 }
 
-/// The most messages that any kernel has side by side.
+/// The largest number of messages that any kernel processes together.
 const MOST: usize = 16;
 
 impl<'a, E> Lane<'a, E> {
-    /// A message with this IV: without tweaks that is its chain's first link.
+    /// A message with this IV, which is the first link of its chain if there are no tweaks.
     fn with_iv(keys: [&'a E; 2], iv: u128, at: Pointers) -> Self {
         let link = Link {
             block: iv.swap_bytes(),
@@ -164,19 +165,19 @@ impl<'a, E> Lane<'a, E> {
     }
 }
 
-/// How many messages go side by side at most.
+/// The largest number of messages that are processed together.
 fn messages<K: FeedbackKernel>(form: Form) -> usize {
     const { assert!(K::CHAINS * K::BLOCKS <= MOST) };
     let registers = match (form.tweaked, form.chains) {
         (None, _) => K::CHAINS,
-        // Registers of tweaks come to those of chains.
+        // Tweaks need registers of their own, in addition to those of the chains.
         (Some((_, TweakSchedule::Alpha)), 2) => K::CHAINS.min(2),
         _ => 1,
     };
     registers * K::BLOCKS
 }
 
-/// Encrypts a run, each unit of which is a message.
+/// Encrypts a run in which each unit is a message.
 fn crypt_run<K: FeedbackKernel>(kernel: K, keys: &Chains<K::Key>, run: &mut Run<'_>) {
     let side_by_side = messages::<K>(keys.form);
     let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
@@ -187,17 +188,17 @@ fn crypt_run<K: FeedbackKernel>(kernel: K, keys: &Chains<K::Key>, run: &mut Run<
         for unit in begin..units.min(begin + side_by_side) {
             let iv = first.step(unit as u64, stride).get();
             lanes.push(Lane::with_iv(keys.keys(), iv, at));
-            // SAFETY: the run has so many units.
+            // SAFETY: `unit < units`, so the result is inside the run or at its end.
             at = unsafe { at.add(unit_len) };
         }
         keys.begin(kernel, &mut lanes);
-        // SAFETY: a unit has so many blocks.
+        // SAFETY: each lane is at the begin of a unit, which has `unit_len / 16` whole blocks.
         unsafe { kernel.feedback(keys.form, &mut lanes, unit_len / 16) };
         let rest = unit_len % 16;
         if rest > 0 {
             let mut streams = next_blocks(kernel, keys.form, &mut lanes);
             for (lane, stream) in iter::zip(&lanes, &mut streams) {
-                // SAFETY: what is left of a unit begins after its whole blocks.
+                // SAFETY: the last `rest` bytes of a unit follow its whole blocks.
                 unsafe { lane.at.add(unit_len - rest).add_bytes(&stream[..rest]) };
                 stream.zeroize();
             }
@@ -206,7 +207,7 @@ fn crypt_run<K: FeedbackKernel>(kernel: K, keys: &Chains<K::Key>, run: &mut Run<
     }
 }
 
-/// Goes on by a block each, which is added to nothing: the key streams themselves.
+/// Makes one block of each lane's key stream, by adding it to zeros.
 fn next_blocks<K: FeedbackKernel>(
     kernel: K,
     form: Form,
@@ -217,7 +218,7 @@ fn next_blocks<K: FeedbackKernel>(
     for ((lane, stream), at) in iter::zip(&mut *lanes, &mut streams).zip(&mut ats) {
         *at = mem::replace(&mut lane.at, Pointers::in_place(stream.as_mut_ptr()));
     }
-    // SAFETY: each place is a block.
+    // SAFETY: each lane's `at` is a block of `streams`.
     unsafe { kernel.feedback(form, lanes, 1) };
     for (lane, at) in iter::zip(lanes, ats) {
         lane.at = at;
@@ -225,13 +226,12 @@ fn next_blocks<K: FeedbackKernel>(
     streams
 }
 
-/// A message under way.
+/// A message in progress.
 struct Passage<K: FeedbackKernel> {
     kernel: K,
     keys: Arc<Chains<K::Key>>,
     links: [Link; 2],
-    /// A block of key stream of which some bytes are used: the first `used`, 16 when there
-    /// is none.
+    /// A block of key stream. Its first `used` bytes have been used; 16 if no block is started.
     block: [u8; 16],
     used: usize,
 }
@@ -253,21 +253,21 @@ impl<K: FeedbackKernel> Passage<K> {
         message
     }
 
-    /// Stops a forked child, whose key the system has wiped.
+    /// Panics in a forked child, where the system has wiped the key.
     fn assert_has_key(&self) {
         let [key, _] = self.keys.keys();
         assert!(!K::is_lost(key), "{}", CryptErrorKind::KeyLostInFork);
     }
 
-    /// Uses what is left of a block. How many bytes of `len` these were.
+    /// Uses the rest of the started block, and returns how many of the `len` bytes it covered.
     ///
     /// # Safety
-    /// So many bytes are at the place.
+    /// At least `len` bytes remain at `at`.
     unsafe fn use_block(&mut self, at: Pointers, len: usize) -> usize {
         let stream = &mut self.block[self.used..];
         let len = len.min(stream.len());
         let stream = &mut stream[..len];
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it, as `# Safety` requires.
         unsafe { at.add_bytes(stream) };
         stream.zeroize();
         self.used += len;
@@ -286,7 +286,7 @@ impl<K: FeedbackKernel> Chained for Passage<K> {
     fn crypt(&mut self, mut buf: InOut<'_>) {
         self.assert_has_key();
         let (mut at, mut len) = (Pointers::of_bytes(&mut buf), buf.len());
-        // SAFETY: so many bytes are left there.
+        // SAFETY: `buf` has `len` bytes, and `used <= len`.
         unsafe {
             let used = Self::use_block(self, at, len);
             at = at.add(used);
@@ -297,18 +297,18 @@ impl<K: FeedbackKernel> Chained for Passage<K> {
             links: self.links,
             at,
         }];
-        // SAFETY: there are so many blocks, and then what is left.
+        // SAFETY: `len` bytes remain at `at`, so at least `len / 16` blocks.
         unsafe { self.kernel.feedback(self.keys.form, &mut lanes, len / 16) };
         if !len.is_multiple_of(16) {
             self.block = [0; 16];
             self.used = 0;
             lanes[0].at = Pointers::in_place(self.block.as_mut_ptr());
-            // SAFETY: the place is a block.
+            // SAFETY: `at` is `self.block`, one block.
             unsafe { self.kernel.feedback(self.keys.form, &mut lanes, 1) };
         }
         self.links = lanes[0].links;
         drop(lanes);
-        // SAFETY: the bytes after whole blocks are left there.
+        // SAFETY: the last `len % 16` of `len` bytes follow the whole blocks.
         unsafe { Self::use_block(self, at.add(len - len % 16), len % 16) };
         K::wipe_stack();
     }
@@ -338,7 +338,7 @@ impl<K: FeedbackKernel> Chained for Passage<K> {
 
     #[cfg(feature = "std")]
     fn use_block(&mut self, buf: &mut InOut<'_>) -> usize {
-        // SAFETY: it has so many bytes.
+        // SAFETY: `buf` has `buf.len()` bytes.
         unsafe { Self::use_block(self, Pointers::of_bytes(buf), buf.len()) }
     }
 
@@ -364,7 +364,7 @@ impl<K: FeedbackKernel> Chained for Passage<K> {
     }
 }
 
-/// A chain of a message by itself.
+/// A single chain of a message.
 #[cfg(feature = "std")]
 struct Lone<'a, K: FeedbackKernel> {
     kernel: K,
@@ -382,7 +382,7 @@ impl<K: FeedbackKernel> Chain for Lone<'_, K> {
             links: [*self.link; 2],
             at: Pointers::in_place(bytes.as_mut_ptr()),
         }];
-        // SAFETY: there are so many blocks.
+        // SAFETY: `bytes` has `bytes.len() / 16` blocks.
         unsafe {
             self.kernel
                 .feedback(self.form, &mut lanes, bytes.len() / 16);
@@ -400,17 +400,17 @@ struct Way<'a, K: FeedbackKernel> {
     len: usize,
 }
 
-/// Goes on with messages of any keys, forms and lengths.
+/// Advances messages of any keys, forms and lengths.
 fn side_by_side<K: FeedbackKernel>(ways: &mut [Way<'_, K>]) {
     for way in &mut *ways {
-        // SAFETY: a way has so many bytes.
+        // SAFETY: `way.len` bytes remain at `way.at`, and `used <= way.len`.
         unsafe {
             let used = way.passage.use_block(way.at, way.len);
             way.at = way.at.add(used);
             way.len -= used;
         }
     }
-    // Those of one kind in a row, the longest first.
+    // Sort messages that can run together next to each other, the longest first.
     let kind = |way: &Way<'_, K>| {
         let keys = &way.passage.keys;
         let key = if K::MIXES {
@@ -423,7 +423,7 @@ fn side_by_side<K: FeedbackKernel>(ways: &mut [Way<'_, K>]) {
     ways.sort_by_key(|way| (kind(way), usize::MAX - way.len));
     for ways in ways.chunk_by_mut(|a, b| kind(a) == kind(b)) {
         whole_blocks(ways);
-        // What is left of each is part of a block.
+        // What remains of each message is less than a block.
         let left: Vec<_> = ways.iter().map(|way| (way.at, way.len)).collect();
         for way in &mut *ways {
             way.len = match way.len {
@@ -438,14 +438,14 @@ fn side_by_side<K: FeedbackKernel>(ways: &mut [Way<'_, K>]) {
         }
         whole_blocks(ways);
         for (way, (at, len)) in ways.iter_mut().zip(left) {
-            // SAFETY: so many bytes are left there.
+            // SAFETY: `len` bytes remain at `at`.
             unsafe { way.passage.use_block(at, len) };
         }
     }
     K::wipe_stack();
 }
 
-/// The whole blocks of messages of one kind, the longest first.
+/// Processes the whole blocks of messages of one kind, the longest first.
 fn whole_blocks<K: FeedbackKernel>(ways: &mut [Way<'_, K>]) {
     let Some(way) = ways.first() else { return };
     let (kernel, form) = (way.passage.kernel, way.passage.keys.form);
@@ -453,9 +453,10 @@ fn whole_blocks<K: FeedbackKernel>(ways: &mut [Way<'_, K>]) {
         .iter()
         .map(|way| Arc::clone(&way.passage.keys))
         .collect();
-    // To grow or to move a lane would leave a link behind, where nothing wipes it.
+    // Allocate the final capacity: growing or moving a lane would leave a copy of its links that
+    // nothing wipes.
     let mut lanes = Vec::with_capacity(messages::<K>(form).min(ways.len()));
-    // Which way a lane is, and how many blocks it still has.
+    // For each lane, the index of its message in `ways` and the number of blocks that remain.
     let mut places: Vec<(usize, usize)> = Vec::with_capacity(lanes.capacity());
     let mut next = 0;
     loop {
@@ -474,11 +475,11 @@ fn whole_blocks<K: FeedbackKernel>(ways: &mut [Way<'_, K>]) {
         let Some(blocks) = places.iter().map(|&(_, blocks)| blocks).min() else {
             return;
         };
-        // SAFETY: none of them has fewer.
+        // SAFETY: `blocks` is the minimum over all lanes.
         unsafe { kernel.feedback(form, &mut lanes, blocks) };
         for i in (0..lanes.len()).rev() {
             let lane = &mut lanes[i];
-            // SAFETY: as above.
+            // SAFETY: the lane had at least `blocks` blocks.
             lane.at = unsafe { lane.at.add(16 * blocks) };
             places[i].1 -= blocks;
             if places[i].1 == 0 {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The CPU's kernels, each as a backend.
+//! The CPU kernels, each of which is a backend.
 //!
-//! A mode is written once, in [`crate::mode`], over the two private traits of
-//! [`vector`]: registers of whole blocks, and an expanded key that permutes
-//! several registers side by side. The architecture files below supply
-//! operations only.
+//! A mode is written once, in [`crate::mode`], over the two private traits of [`vector`]: registers
+//! of whole blocks, and an expanded key that encrypts several registers together. The architecture
+//! files supply operations only.
 //!
-//! | name | instructions | blocks a pass |
+//! | name | instructions | blocks per pass |
 //! |---|---|---|
 //! | `vaes512` | VAES and VPCLMULQDQ in zmm registers | 32 |
-//! | `vaes256` | the same in ymm registers | 16 |
+//! | `vaes256` | VAES and VPCLMULQDQ in ymm registers | 16 |
 //! | `aesni` | AES-NI and PCLMULQDQ in xmm registers, no AVX needed | 8 |
 //! | `portable` | bitsliced AES of the `aes` crate, any CPU | 32 |
 
@@ -41,7 +40,7 @@ use crate::{
 };
 
 impl Registry {
-    /// The CPU's kernels, fastest first; `portable` is there on every machine.
+    /// The CPU kernels, fastest first. `portable` is available on every machine.
     #[must_use]
     pub fn cpu() -> Self {
         let mut registry = Self::empty();
@@ -61,7 +60,7 @@ impl Registry {
     }
 }
 
-/// The kernel that is there on every machine.
+/// The kernel that is available on every machine.
 pub(crate) fn portable() -> Arc<dyn Backend> {
     backend(portable::Portable)
 }
@@ -91,7 +90,8 @@ impl<K: FeedbackKernel> Backend for CpuBackend<K> {
     }
 }
 
-/// Not inlined, see [`stack::wipe`](crate::stack::wipe).
+/// Not inlined, so that its stack frame lies where [`stack::wipe`](crate::stack::wipe) overwrites
+/// it.
 #[inline(never)]
 fn expanded<K: FeedbackKernel>(kernel: K, key: &KeySpec) -> CpuKey<K> {
     let keys = match key {
@@ -132,12 +132,12 @@ enum Keys<K: Kernel> {
         data: K::Key,
         essiv: Option<K::Key>,
     },
-    /// OFB, with tweaks or without.
+    /// OFB with or without tweaks.
     Feedback(FeedbackKey<K>),
 }
 
 impl<K: FeedbackKernel> Keys<K> {
-    /// A fork loses all keys at once, so that one stands for all.
+    /// Any one of the keys. A fork wipes all of them at once, so checking one is enough.
     fn first(&self) -> &K::Key {
         match self {
             Self::Xts { data, .. } | Self::Cbc { data, .. } => data,
@@ -153,7 +153,7 @@ impl<K: FeedbackKernel> LoadedKey for CpuKey<K> {
         if K::is_lost(self.keys.first()) {
             return Err(CryptError::new(0, CryptErrorKind::KeyLostInFork));
         }
-        // SAFETY: the unit lengths are those of the mode, as just checked.
+        // SAFETY: `check_runs` has checked the unit lengths for the key's mode.
         unsafe { self.crypt_checked(direction, runs) };
         K::wipe_stack();
         Ok(())
@@ -168,22 +168,23 @@ impl<K: FeedbackKernel> LoadedKey for CpuKey<K> {
 }
 
 impl<K: FeedbackKernel> CpuKey<K> {
-    /// Not inlined, see [`stack::wipe`](crate::stack::wipe).
+    /// Not inlined, so that its stack frame lies where [`stack::wipe`](crate::stack::wipe)
+    /// overwrites it.
     ///
     /// # Safety
-    /// The unit lengths are those of the mode.
+    /// The key's mode accepts the unit lengths of all `runs`.
     #[inline(never)]
     unsafe fn crypt_checked(&self, direction: Direction, runs: &mut [Run<'_>]) {
         for run in runs {
             match &self.keys {
-                // SAFETY: as the caller says.
+                // SAFETY: the caller guarantees it, as `# Safety` requires.
                 Keys::Xts { data, tweak } => unsafe {
                     self.kernel.xts(data, tweak, direction, run);
                 },
-                // SAFETY: as the caller says.
+                // SAFETY: the caller guarantees it, as `# Safety` requires.
                 Keys::Ecb(key) => unsafe { self.kernel.ecb(key, direction, run) },
                 Keys::Ctr(key) => self.kernel.ctr(key, run),
-                // SAFETY: as the caller says.
+                // SAFETY: the caller guarantees it, as `# Safety` requires.
                 Keys::Cbc { data, essiv } => unsafe {
                     self.kernel.cbc(data, essiv.as_ref(), direction, run);
                 },
@@ -203,8 +204,8 @@ mod tests {
         XtsKey,
     };
 
-    /// Threads of other programs are small: musl gives them 128 KiB. Without
-    /// optimisation everything that is inlined has its own place on the stack.
+    /// Threads of other programs can have small stacks: musl gives them 128 KiB. Without
+    /// optimisation, everything that is inlined takes stack space of its own.
     #[test]
     fn a_call_needs_little_stack() {
         let stack = if cfg!(debug_assertions) {
@@ -246,8 +247,8 @@ mod tests {
         }
     }
 
-    /// In a forked child a call fails, and so does loading the key again; a child that encrypted
-    /// would do it with a schedule of zeros. The parent goes on.
+    /// In a forked child a call fails, and so does loading the key again; otherwise the child would
+    /// encrypt with a key schedule of zeros. The parent continues to work.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_forked_child_does_not_encrypt_with_zeros() {
@@ -261,19 +262,20 @@ mod tests {
                 key.crypt(Direction::Encrypt, &mut [run]).map(|()| bytes)
             };
             let expected = crypt().unwrap();
-            // SAFETY: the child calls nothing that takes a lock which another thread of the
-            // parent may hold: both calls fail without allocating.
+            // SAFETY: the child takes no lock that another thread of the parent could hold: both
+            // calls fail without allocating.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 let is_right = crypt()
                     .is_err_and(|error| error.kind == CryptErrorKind::KeyLostInFork)
                     && matches!(backend.load_key(&spec), Err(BackendError::KeyLostInFork));
-                // SAFETY: ends the child without running what the test's threads registered.
+                // SAFETY: _exit ends the child without running the exit handlers of the test
+                // process.
                 unsafe { libc::_exit(i32::from(!is_right)) };
             }
             assert!(child > 0, "fork failed");
             let mut status = -1;
-            // SAFETY: `status` is where the status goes.
+            // SAFETY: `status` is a valid place for the exit status.
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
             assert_eq!(
                 status,
@@ -285,11 +287,11 @@ mod tests {
         }
     }
 
-    /// What the stack has below this function's caller.
+    /// Copies the stack below the caller's frame.
     #[cfg(target_arch = "x86_64")]
     #[inline(never)]
     fn dead_stack(copy: &mut [u8; 8 << 10]) {
-        // SAFETY: these pages are there: a call that took more has returned.
+        // SAFETY: these pages are mapped, since a call that used more stack has returned.
         unsafe {
             core::arch::asm!(
                 "lea rsi, [rsp - {len}]",
@@ -302,9 +304,9 @@ mod tests {
         }
     }
 
-    /// The key and its schedule in every form that the portable kernel works with, in pieces of
-    /// 16 bytes: the key itself, 16-bit words as the `aes` crate keeps them, and 64-bit words in
-    /// which each bit stands four times, as it copies them for a call.
+    /// The key in every form that the portable kernel uses, in pieces of 16 bytes: the key itself,
+    /// 16-bit words as the `aes` crate keeps the schedule, and 64-bit words with each bit repeated
+    /// four times, as the crate copies them for a call.
     #[cfg(target_arch = "x86_64")]
     fn forms(key: &AesKey) -> Vec<[u8; 16]> {
         let expanded = portable::Portable.expand(key);
@@ -312,7 +314,7 @@ mod tests {
             portable::Key::Aes128(aes) => ((&raw const **aes).cast(), size_of_val(&**aes)),
             portable::Key::Aes256(aes) => ((&raw const **aes).cast(), size_of_val(&**aes)),
         };
-        // SAFETY: `expanded` lives, and an array of words has no byte without a value.
+        // SAFETY: `expanded` outlives the slice, and an array of words has no padding.
         let stored: &[u8] = unsafe { core::slice::from_raw_parts(start, len) };
         let quadruple = |word: &[u8]| {
             let word = u16::from_le_bytes([word[0], word[1]]);

@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a kernel supplies: the modes over its registers.
+//! The interface of a kernel: the modes for its registers.
 
 use alloc::string::String;
 
 use crate::{backend::Direction, key::AesKey, run::Run};
 
-/// The modes over one kind of registers. A value is proof that the CPU has the
-/// instructions.
+/// The modes for one kind of register. A value proves that the CPU has the instructions.
 pub(super) trait Kernel: Copy + Send + Sync + 'static {
     const NAME: &'static str;
     type Key: Send + Sync;
 
-    /// What a call or a key's expansion left on the stack is overwritten, if that
-    /// may have been a key schedule.
+    /// Overwrites what a call or a key expansion left on the stack, if that may include a key
+    /// schedule.
     fn wipe_stack() {}
 
-    /// Whether the system wiped an expanded key because this process is a fork of the one that
+    /// Whether the system wiped an expanded key because this process is a fork of the process that
     /// expanded it.
     fn is_lost(key: &Self::Key) -> bool;
 
-    /// The instructions, in words.
+    /// The instruction set, in words.
     fn device(self) -> String;
     fn expand(self, key: &AesKey) -> Self::Key;
 
     /// # Safety
-    /// Units have 16 bytes and more.
+    /// The unit length is at least 16.
     unsafe fn xts(
         self,
         data: &Self::Key,
@@ -33,12 +32,12 @@ pub(super) trait Kernel: Copy + Send + Sync + 'static {
         run: &mut Run<'_>,
     );
     /// # Safety
-    /// Units have whole blocks.
+    /// The unit length is a multiple of 16.
     unsafe fn ecb(self, key: &Self::Key, direction: Direction, run: &mut Run<'_>);
-    /// `essiv` is a key of AES-256.
+    /// `essiv` is an AES-256 key.
     ///
     /// # Safety
-    /// Units have whole blocks.
+    /// The unit length is a multiple of 16.
     unsafe fn cbc(
         self,
         data: &Self::Key,

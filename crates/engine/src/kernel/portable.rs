@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel for any CPU: the bitsliced AES of the `aes` crate, which takes 4
-//! blocks at once and neither branches on secrets nor looks up by them.
+//! The kernel for any CPU: the bitsliced AES of the `aes` crate. It processes 4 blocks at once, and
+//! has no branch and no table look-up that depends on a secret.
 //!
-//! On a CPU with AES instructions that crate uses them by itself unless it was
-//! compiled with `--cfg aes_backend="soft"`, as this workspace does.
-//! [`Kernel::device`] says which of the two it is.
+//! On a CPU with AES instructions, that crate uses them unless it was compiled with `--cfg
+//! aes_backend="soft"`, as in this workspace. [`Kernel::device`] says which of the two is used.
 
 use alloc::string::String;
 use core::{iter, marker::PhantomData, ops::Deref, ptr};
@@ -41,10 +40,10 @@ pub(super) enum Key {
     Aes256(Kept<aes::Aes256>),
 }
 
-/// A cipher of the `aes` crate, which has a key schedule of about a kilobyte, where other keys
-/// are.
+/// A cipher of the `aes` crate, with its key schedule of about a kilobyte, in memory for secrets.
 pub(super) struct Kept<C> {
-    /// The cipher is at the first aligned address: without `std` these are bytes of the heap.
+    /// The cipher is at the first aligned address. Without `std` this is heap memory of any
+    /// alignment.
     memory: SecretBytes,
     cipher: PhantomData<C>,
 }
@@ -56,8 +55,8 @@ impl<C> Kept<C> {
             cipher: PhantomData,
         };
         let place = kept.memory.expose_mut().as_mut_ptr();
-        // SAFETY: `aligned` skips less than `align_of::<C>()` bytes, and at least
-        // `size_of::<C>()` follow.
+        // SAFETY: `aligned` skips less than `align_of::<C>()` bytes, so at least `size_of::<C>()`
+        // bytes follow.
         unsafe { aligned::<C>(place).write(cipher) };
         kept
     }
@@ -75,8 +74,8 @@ impl<C> Deref for Kept<C> {
     #[inline(always)]
     fn deref(&self) -> &C {
         let place = self.memory.expose().as_ptr().cast_mut();
-        // SAFETY: `new` has put a cipher there, since when the memory has not moved; it is only
-        // read as long as `self` is borrowed.
+        // SAFETY: `new` has put a cipher there, and the memory has not moved since. The result
+        // borrows `self`, so the memory is only read while it lives.
         unsafe { &*aligned::<C>(place) }
     }
 }
@@ -84,12 +83,12 @@ impl<C> Deref for Kept<C> {
 impl<C> Drop for Kept<C> {
     fn drop(&mut self) {
         let place = self.memory.expose_mut().as_mut_ptr();
-        // SAFETY: as in `deref`, and this is the cipher's end. The memory's follows.
+        // SAFETY: `new` has put a cipher there. It is dropped only here, before its memory.
         unsafe { aligned::<C>(place).drop_in_place() };
     }
 }
 
-/// Runs `$body` with `$cipher` as the cipher of either size.
+/// Evaluates `$body` with `$cipher` as the cipher of either size.
 macro_rules! with_cipher {
     ($key:expr, $cipher:ident => $body:expr) => {
         match $key {
@@ -109,8 +108,8 @@ impl Kernel for Portable {
     const NAME: &'static str = "portable";
     type Key = Key;
 
-    /// The `aes` crate makes a key schedule on the stack, and in each call copies it
-    /// there in another form. XTS in release takes 11 KiB below the call.
+    /// The `aes` crate makes a key schedule on the stack, and copies it there in another form in
+    /// each call. XTS in a release build uses 11 KiB of stack below the call.
     fn wipe_stack() {
         crate::stack::wipe::<{ 12 << 10 }>();
     }
@@ -124,7 +123,7 @@ impl Kernel for Portable {
 
     fn device(self) -> String {
         if aes::hardware_accelerated() {
-            // Right all the same, but not what the name promises.
+            // The results are correct, but the kernel is not what its name says.
             "CPU, instructions of the aes crate's choice (built without --cfg \
              aes_backend=\"soft\")"
                 .into()
@@ -134,7 +133,7 @@ impl Kernel for Portable {
     }
 
     fn expand(self, key: &AesKey) -> Key {
-        let valid = "an AesKey has its size's length";
+        let valid = "an AesKey has 16 or 32 bytes";
         match key.size() {
             KeySize::Aes128 => Key::Aes128(Kept::new(
                 aes::Aes128::new_from_slice(key.expose()).expect(valid),
@@ -146,7 +145,7 @@ impl Kernel for Portable {
     }
 
     unsafe fn xts(self, data: &Key, tweak: &Key, direction: Direction, run: &mut Run<'_>) {
-        // SAFETY: the caller checked the units.
+        // SAFETY: `Blocks` needs no special instructions; the caller guarantees the unit length.
         unsafe {
             match (tweak, data) {
                 (Key::Aes128(tweak), Key::Aes128(data)) => xts(&**tweak, &**data, direction, run),
@@ -158,7 +157,8 @@ impl Kernel for Portable {
 
     unsafe fn ecb(self, key: &Key, direction: Direction, run: &mut Run<'_>) {
         with_cipher!(key, key => match direction {
-            // SAFETY: `Blocks` needs no instructions; the caller checked the units.
+            // SAFETY: `Blocks` needs no special instructions; the caller guarantees the unit
+            // length.
             Direction::Encrypt => unsafe { ecb::crypt(&Enc(key), run) },
             // SAFETY: as above.
             Direction::Decrypt => unsafe { ecb::crypt(&Dec(key), run) },
@@ -168,11 +168,12 @@ impl Kernel for Portable {
     unsafe fn cbc(self, data: &Key, essiv: Option<&Key>, direction: Direction, run: &mut Run<'_>) {
         let essiv = essiv.map(|key| match key {
             Key::Aes256(cipher) => Enc(&**cipher),
-            Key::Aes128(_) => unreachable!("a key of AES-256"),
+            Key::Aes128(_) => unreachable!("an ESSIV key is an AES-256 key"),
         });
         let essiv = essiv.as_ref();
         with_cipher!(data, data => match direction {
-            // SAFETY: the caller checked the units.
+            // SAFETY: `Blocks` needs no special instructions; the caller guarantees the unit
+            // length.
             Direction::Encrypt => unsafe { cbc_encrypt(essiv, &Enc(data), run) },
             // SAFETY: as above.
             Direction::Decrypt => unsafe { cbc_decrypt(essiv, &Dec(data), run) },
@@ -180,7 +181,7 @@ impl Kernel for Portable {
     }
 
     fn ctr(self, key: &Key, run: &mut Run<'_>) {
-        // SAFETY: `Blocks` needs no instructions.
+        // SAFETY: `Blocks` needs no special instructions.
         with_cipher!(key, key => unsafe { ctr::crypt(&Enc(key), run) });
     }
 }
@@ -202,15 +203,15 @@ impl FeedbackKernel for Portable {
         let keys = lane.keys;
         let is_same = |lane: &Lane<'_, Key>| iter::zip(lane.keys, keys).all(|(a, b)| ptr::eq(a, b));
         assert!(lanes.iter().all(is_same));
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it, as `# Safety` requires.
         with_cipher!(keys[0], first => unsafe { feedback(form, first, keys[1], lanes, blocks) });
     }
 }
 
-/// As [`FeedbackKernel::feedback`], under the key `first`, and where there are two chains `second`.
+/// As [`FeedbackKernel::feedback`], under the key `first`, and with two chains also `second`.
 ///
 /// # Safety
-/// At each lane's place there are so many blocks.
+/// At each lane's `at` at least `blocks` blocks remain.
 #[inline(never)]
 unsafe fn feedback<C: Cipher>(
     form: Form,
@@ -223,7 +224,7 @@ unsafe fn feedback<C: Cipher>(
     let second = C::of(second).filter(|_| form.chains == 2);
     let one = OneKey([first]);
     let two = second.map(|second| OneKey([first, second]));
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it, as `# Safety` requires.
     unsafe {
         match (schedule, two) {
             (None, _) => chained::<Untweaked, _, 1>(one, form, lanes, blocks),
@@ -237,10 +238,10 @@ unsafe fn feedback<C: Cipher>(
     }
 }
 
-/// [`ofb::crypt`] as a function by itself, as [`encrypt`].
+/// [`ofb::crypt`] as a separate function, for the same reason as [`encrypt`].
 ///
 /// # Safety
-/// At each lane's place there are so many blocks.
+/// At each lane's `at` at least `blocks` blocks remain.
 #[inline(never)]
 unsafe fn chained<T, K, const C: usize>(
     keys: K,
@@ -251,13 +252,13 @@ unsafe fn chained<T, K, const C: usize>(
     T: Tweaks,
     K: LaneKeys<C, V = Blocks>,
 {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it, as `# Safety` requires.
     unsafe { ofb::crypt::<_, _, T, C, C>(keys, form, lanes, blocks) }
 }
 
-/// The crate's two ciphers.
+/// One of the crate's two ciphers.
 trait Cipher: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> {
-    /// The cipher in a key, if it is this one.
+    /// The cipher in a key, if it has this type.
     fn of(key: &Key) -> Option<&Self>;
 }
 
@@ -279,15 +280,15 @@ impl Cipher for aes::Aes256 {
     }
 }
 
-/// As a function by itself: the crate's code is long.
+/// A separate function, because the code of the `aes` crate is long.
 #[inline(never)]
 fn permuted<P: Cipher>(cipher: &P, x: Blocks) -> Blocks {
     let [y] = Enc(cipher).rounds([x], [Blocks([0; 4])], &mut Nothing);
     y
 }
 
-/// All lanes of each chain have one key. The crate adds the first and the last round key
-/// by itself.
+/// All lanes of each chain have one key. The `aes` crate adds the first and the last round key
+/// itself, so they are zero here.
 struct OneKey<'a, P, const C: usize>([&'a P; C]);
 
 impl<P: Cipher, const C: usize> LaneKeys<C> for OneKey<'_, P, C> {
@@ -310,7 +311,7 @@ impl<P: Cipher, const C: usize> LaneKeys<C> for OneKey<'_, P, C> {
         }
     }
 
-    /// The last round is done, with its key, which is not in `post`.
+    /// `rounds` has already done the last round with its key, so `post` is all that is missing.
     #[inline(always)]
     fn last_round(x: Blocks, post: Blocks) -> Blocks {
         x.xor(post)
@@ -320,12 +321,12 @@ impl<P: Cipher, const C: usize> LaneKeys<C> for OneKey<'_, P, C> {
 /// XTS in one direction.
 ///
 /// # Safety
-/// Units have 16 bytes and more.
+/// The unit length is at least 16.
 unsafe fn xts<C>(tweak: &C, data: &C, direction: Direction, run: &mut Run<'_>)
 where
     C: Cipher + BlockCipherDecrypt,
 {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it, as `# Safety` requires.
     unsafe {
         match direction {
             Direction::Encrypt => encrypt(&Enc(tweak), &Enc(data), run),
@@ -334,25 +335,25 @@ where
     }
 }
 
-/// [`xts::encrypt`] as a function by itself: all of them in one would take 3 MiB of
-/// stack where nothing is optimised.
+/// [`xts::encrypt`] as a separate function. A single function with all of them would need 3 MiB of
+/// stack in a build without optimisation.
 ///
 /// # Safety
-/// Units have 16 bytes and more.
+/// The unit length is at least 16.
 #[inline(never)]
 unsafe fn encrypt<E, P>(tweak: &E, data: &P, run: &mut Run<'_>)
 where
     E: Permutation<V = Blocks>,
     P: Permutation<V = Blocks>,
 {
-    // SAFETY: `Blocks` needs no instructions; the units are as the caller says.
+    // SAFETY: `Blocks` needs no special instructions; the caller guarantees the unit length.
     unsafe { xts::encrypt(tweak, data, run) }
 }
 
-/// As [`encrypt`].
+/// [`xts::decrypt`], see [`encrypt`].
 ///
 /// # Safety
-/// Units have 16 bytes and more.
+/// The unit length is at least 16.
 #[inline(never)]
 unsafe fn decrypt<E, P>(tweak: &E, data: &P, run: &mut Run<'_>)
 where
@@ -363,10 +364,10 @@ where
     unsafe { xts::decrypt(tweak, data, run) }
 }
 
-/// [`cbc::encrypt`] as a function by itself, as [`encrypt`].
+/// [`cbc::encrypt`] as a separate function, for the same reason as [`encrypt`].
 ///
 /// # Safety
-/// Units have whole blocks.
+/// The unit length is a multiple of 16.
 #[inline(never)]
 unsafe fn cbc_encrypt<E, P>(essiv: Option<&E>, data: &P, run: &mut Run<'_>)
 where
@@ -377,10 +378,10 @@ where
     unsafe { cbc::encrypt(essiv, data, run) }
 }
 
-/// As [`cbc_encrypt`].
+/// [`cbc::decrypt`], see [`cbc_encrypt`].
 ///
 /// # Safety
-/// Units have whole blocks.
+/// The unit length is a multiple of 16.
 #[inline(never)]
 unsafe fn cbc_decrypt<E, P>(essiv: Option<&E>, data: &P, run: &mut Run<'_>)
 where
@@ -391,8 +392,8 @@ where
     unsafe { cbc::decrypt(essiv, data, run) }
 }
 
-/// Four blocks as little-endian integers: as many as the crate's code takes at
-/// once. A call costs it as much as encrypting two more, hence long passes.
+/// Four blocks as little-endian integers, as many as the crate's code processes at once. Each call
+/// costs as much as encrypting two more, so passes are long.
 #[derive(Clone, Copy)]
 struct Blocks([u128; 4]);
 
@@ -414,19 +415,19 @@ impl Vector for Blocks {
 
     #[inline(always)]
     unsafe fn load(p: *const u8) -> Self {
-        // SAFETY: the caller lets 64 bytes be read.
+        // SAFETY: the caller guarantees 64 readable bytes.
         Self(unsafe { p.cast::<[u128; 4]>().read_unaligned() }).each(u128::from_le)
     }
 
     #[inline(always)]
     unsafe fn load_aligned(p: *const u8) -> Self {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it, as `# Safety` requires.
         unsafe { Self::load(p) }
     }
 
     #[inline(always)]
     unsafe fn store(self, p: *mut u8) {
-        // SAFETY: the caller lets 64 bytes be written.
+        // SAFETY: the caller guarantees 64 writable bytes.
         unsafe {
             p.cast::<[u128; 4]>()
                 .write_unaligned(self.each(u128::to_le).0);
@@ -435,7 +436,7 @@ impl Vector for Blocks {
 
     #[inline(always)]
     unsafe fn broadcast(p: *const u8) -> Self {
-        // SAFETY: the caller lets 16 bytes be read; an array of bytes has no alignment.
+        // SAFETY: the caller guarantees 16 readable bytes; a byte array needs no alignment.
         Self([u128::from_le_bytes(unsafe { p.cast::<[u8; 16]>().read() }); 4])
     }
 
@@ -529,12 +530,12 @@ impl MaskedRest for Blocks {
         src: *const u8,
         dst: *mut u8,
     ) -> Self {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it, as `# Safety` requires.
         unsafe { rest::<Masked, P>(p, *masks, bytes, Pointers::separate(src, dst)) }
     }
 }
 
-/// Adds to the low half, wrapping.
+/// Adds `n` to the low half, wrapping.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the low half")]
 fn add_low(block: u128, n: u64) -> u128 {
@@ -546,7 +547,7 @@ struct Dec<'a, C>(&'a C);
 
 macro_rules! permutation {
     ($name:ident, $cipher:ident, $method:ident) => {
-        /// The crate adds the first and the last round key by itself.
+        /// The `aes` crate adds the first and the last round key itself, so they are zero here.
         impl<C: $cipher + BlockSizeUser<BlockSize = U16>> Permutation for $name<'_, C> {
             type V = Blocks;
 
@@ -574,7 +575,7 @@ macro_rules! permutation {
             ) -> [Blocks; D] {
                 let mut blocks = [[aes::Block::default(); Blocks::BLOCKS]; D];
                 unrolled!(i in 0..D => {
-                    // SAFETY: a register's blocks have as many bytes.
+                    // SAFETY: `blocks[i]` is an array of `BLOCKS` blocks, as large as a register.
                     unsafe { x[i].store(blocks[i].as_mut_ptr().cast()) };
                 });
                 self.0.$method(blocks.as_flattened_mut());

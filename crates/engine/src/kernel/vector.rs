@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a kind of registers must do for the modes.
+//! The operations on registers that the modes need.
 //!
-//! A value of a [`Vector`] type is proof that the CPU has its instructions:
-//! only the unsafe constructors make one, and only a kernel that holds its
-//! token calls them. So all that takes a vector is safe.
+//! A value of a [`Vector`] type proves that the CPU has its instructions: only the unsafe
+//! constructors make one, and only a kernel that holds its token calls them. Functions that take a
+//! vector are therefore safe.
 //!
-//! Every function here and every generic function above is `inline(always)`,
-//! and traits stand where closures would: the instructions may be used only
-//! inside a function that enables their target features, which is the kernel's
-//! entry, so all has to end up in there.
+//! All functions here, and the generic functions that use them, are `inline(always)`, and traits
+//! are used instead of closures. The instructions may be used only inside a function that enables
+//! their target features, which is the kernel's entry function, so everything must be inlined into
+//! it.
 
-/// How many vectors go through AES side by side.
+/// The number of vectors that go through AES together.
 ///
-/// An AES instruction takes 3 to 8 cycles and one or two can start each cycle:
-/// eight independent ones keep the units busy, and eight data registers, eight
-/// masks and the eight of the next pass fit 32 registers.
+/// An AES instruction takes 3 to 8 cycles, and one or two can start each cycle. Eight independent
+/// ones keep the units busy, and eight data registers, eight masks and the eight masks of the next
+/// pass fit in 32 registers.
 pub(crate) const DEPTH: usize = 8;
 
-/// For each `i` below a constant of at most [`DEPTH`], written out: a kernel has thousands of
-/// such loops in one function, and the compiler takes minutes to find out that it can unroll them.
+/// Repeats `$body` for each `$i` below a constant of at most [`DEPTH`]. A kernel has thousands of
+/// such loops in one function, and the compiler would take minutes to unroll them.
 macro_rules! unrolled {
     ($i:ident in 0..$count:expr => $body:block) => {
         const { assert!($count <= crate::kernel::vector::DEPTH) };
@@ -33,71 +33,70 @@ macro_rules! unrolled {
 }
 pub(crate) use unrolled;
 
-/// The most blocks in one pass: [`DEPTH`] registers of 4 blocks.
+/// The largest number of blocks in one pass: [`DEPTH`] registers of 4 blocks.
 pub(crate) const MAX_PASS: usize = DEPTH * 4;
 
 /// A register of whole blocks.
 pub(crate) trait Vector: Copy + MaskedRest {
-    /// Blocks in a register: 1, 2 or 4.
+    /// The number of blocks in a register: 1, 2 or 4.
     const BLOCKS: usize;
 
-    /// All bits zero.
+    /// Returns a register of zeros.
     ///
     /// # Safety
     /// The CPU has the instructions.
     unsafe fn zero() -> Self;
 
     /// # Safety
-    /// The CPU has the instructions, and `16 · BLOCKS` bytes at `p` can be read.
+    /// The CPU has the instructions, and `16 · BLOCKS` bytes at `p` are readable.
     unsafe fn load(p: *const u8) -> Self;
 
-    /// As [`Vector::load`], when `p` is a multiple of the register's bytes: older
-    /// instructions then take it from memory by themselves.
+    /// As [`Vector::load`], for `p` aligned to the register's size. Older instructions can then
+    /// read the operand from memory directly.
     ///
     /// # Safety
-    /// As for [`Vector::load`], and `p` is such a multiple.
+    /// As for [`Vector::load`], and `p` is a multiple of `16 · BLOCKS`.
     unsafe fn load_aligned(p: *const u8) -> Self;
 
     /// # Safety
-    /// `16 · BLOCKS` bytes at `p` can be written.
+    /// `16 · BLOCKS` bytes at `p` are writable.
     unsafe fn store(self, p: *mut u8);
 
-    /// As [`Vector::store`], around the caches; where there is no such
-    /// instruction, an ordinary store. [`Vector::fence`] must follow before
-    /// anything else looks at the memory.
+    /// As [`Vector::store`], but around the caches; an ordinary store if the CPU has no such
+    /// instruction. [`Vector::fence`] must follow before any other code reads the memory.
     ///
     /// # Safety
-    /// `16 · BLOCKS` bytes at `p` can be written, and `p` is a multiple of that.
+    /// `16 · BLOCKS` bytes at `p` are writable, and `p` is a multiple of that.
     #[inline(always)]
     unsafe fn store_around(self, p: *mut u8) {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it, as `# Safety` requires.
         unsafe { self.store(p) }
     }
 
-    /// Ends [`Vector::store_around`].
+    /// Completes the stores of [`Vector::store_around`].
     #[inline(always)]
     fn fence() {}
 
-    /// Says that the cache line at `p`, which may be anywhere, is wanted soon.
+    /// Prefetches the cache line at `p` into the L1 cache. `p` may be any address.
     #[inline(always)]
     fn prefetch(p: *const u8) {
         let _ = p;
     }
 
-    /// As [`prefetch`](Self::prefetch), less soon: in the L2 cache.
+    /// As [`prefetch`](Self::prefetch), but only into the L2 cache.
     #[inline(always)]
     fn prefetch_l2(p: *const u8) {
         let _ = p;
     }
 
-    /// The block at `p` in all places.
+    /// Loads the block at `p` into every place of the register.
     ///
     /// # Safety
-    /// The CPU has the instructions, and 16 bytes at `p` can be read.
+    /// The CPU has the instructions, and 16 bytes at `p` are readable.
     unsafe fn broadcast(p: *const u8) -> Self;
 
-    /// The numbers `first`, `first` + `stride`, …, little-endian, one a block;
-    /// the low halves wrap by themselves.
+    /// Returns the numbers `first`, `first + stride`, …, little-endian, one in each block. Only the
+    /// low halves are added to, and they wrap.
     ///
     /// # Safety
     /// The CPU has the instructions.
@@ -106,63 +105,65 @@ pub(crate) trait Vector: Copy + MaskedRest {
     /// Adds `n` to the low half of each block, wrapping.
     fn add_low(self, n: u64) -> Self;
 
-    /// Each block's bytes in the other order.
+    /// Reverses the bytes of each block.
     fn swap_bytes(self) -> Self;
 
     fn xor(self, other: Self) -> Self;
 
     fn and(self, other: Self) -> Self;
 
-    /// The block before each of these, where `before` is the register before.
+    /// Returns, for each block, the one before it; `before` is the register before this one.
     fn preceding(self, before: Self) -> Self;
 
-    /// From a register with T in all places: T·αⁿ, T·αⁿ⁺¹, … with n = `i` ·
-    /// `BLOCKS`, for n < 8.
+    /// For a register with T in every place, returns T·αⁿ, T·αⁿ⁺¹, … with n = `i · BLOCKS`, for
+    /// exponents below 8.
     fn spread(self, i: usize) -> Self;
 
-    /// Does nothing, but lets the compiler compute `later` only after `self`.
+    /// Does nothing, but makes the compiler compute `self` before `later`.
     #[inline(always)]
     fn before(&mut self, later: &mut Self) {
         let _ = later;
     }
 
-    /// As [`Vector::before`], for an integer's low half.
+    /// As [`Vector::before`], for the low half of an integer.
     #[inline(always)]
     fn integer_before(first: &mut u128, later: &mut Self) {
         let _ = (first, later);
     }
 
-    /// T·α in integer registers.
+    /// Returns T·α, computed in integer registers.
     #[inline(always)]
     fn mul_alpha(t: u128) -> u128 {
         crate::gf128::mul_alpha(t)
     }
 
-    /// Each block times α.
+    /// Multiplies each block by α.
     fn mul_alpha_each(self) -> Self;
 
-    /// Each block times the other's.
+    /// Multiplies each block by the corresponding block of `other`.
     fn mul(self, other: Self) -> Self;
 
-    /// Register i gets the blocks i of all, for i < `BLOCKS`; those after them do not
-    /// count.
+    /// Transposes: register i of the result has block i of each input, for i < `BLOCKS`. The other
+    /// registers of the result have no meaning.
     fn exchanged(x: [Self; 4]) -> [Self; 4];
 
-    /// Each block times α⁸.
+    /// Multiplies each block by α⁸.
     fn mul_alpha8(self) -> Self;
 
-    /// Each block times α to the `DEPTH · BLOCKS`: one pass further on.
+    /// Multiplies each block by α to the power `DEPTH · BLOCKS`, which is one pass further on.
     fn mul_pass(self) -> Self;
 }
 
-/// [`rest`](crate::mode::blocks::rest) of blocks under masks, as a function by itself with the
-/// instructions enabled: XTS ends in one in many places, and each copy takes the compiler seconds.
+/// [`rest`](crate::mode::blocks::rest) for blocks under masks, as a separate function with the
+/// instructions enabled. XTS calls it in many places, and each inlined copy would cost the compiler
+/// seconds.
 pub(crate) trait MaskedRest: Sized {
-    /// `bytes` bytes, fewer than a pass has, from `src` to `dst`, which are one place or do not
-    /// overlap. Returns the mask of the first register that was not wholly used.
+    /// Processes `bytes` bytes, fewer than a pass, from `src` to `dst`, which are equal or do not
+    /// overlap. Returns the mask of the first register that was not fully used.
     ///
     /// # Safety
-    /// The CPU has the instructions of `P`, and so many bytes can be read and written.
+    /// The CPU has the instructions of `P`, `bytes` bytes at `src` are readable and `bytes` bytes
+    /// at `dst` are writable.
     unsafe fn masked_rest<P: Permutation<V = Self>>(
         p: &P,
         masks: &[Self; DEPTH],
@@ -172,9 +173,9 @@ pub(crate) trait MaskedRest: Sized {
     ) -> Self;
 }
 
-/// A value for each register of a pass.
+/// Supplies a value for each register of a pass.
 pub(crate) trait Each<V>: Copy {
-    /// That of register `i`.
+    /// The value for register `i`.
     fn at(self, i: usize) -> V;
 }
 
@@ -185,9 +186,9 @@ impl<V: Copy, const D: usize> Each<V> for [V; D] {
     }
 }
 
-/// Small pieces of other work, in order, for the gaps between the rounds.
+/// Small pieces of other work that run in order between the rounds.
 pub(crate) trait Beside<V> {
-    /// Piece `i` of [`DEPTH`], before `next` goes on into the next round.
+    /// Runs piece `i` of [`DEPTH`], before `next` enters its next round.
     fn step(&mut self, i: usize, next: &mut V);
 }
 
@@ -199,13 +200,13 @@ impl<V> Beside<V> for Nothing {
     fn step(&mut self, _: usize, _: &mut V) {}
 }
 
-/// AES under one key in one direction, taken apart: P(x) = [`rounds`]([`enter`](x))
-/// with [`leave`] as what the last round adds.
+/// AES under one key in one direction, in parts: P(x) = [`rounds`]([`enter`](x)) with [`leave`] as
+/// the value that the last round adds.
 ///
-/// A *mask* is a tweak with [`leave`] already added. So a block x under the tweak
-/// t is [`rounds`]([`enter_masked`](x, mask), mask), and the last round adds both
-/// in one instruction. Masks are affine in tweaks: to go on by a power of α, go
-/// on and add a constant.
+/// A *mask* is a tweak with [`leave`] already added. A block x under the tweak t is then
+/// [`rounds`]([`enter_masked`](x, mask), mask), and the last round adds both in one instruction.
+/// Masks are affine in tweaks: to multiply the tweak by a power of α, multiply the mask and add a
+/// constant.
 ///
 /// [`rounds`]: Permutation::rounds
 /// [`enter`]: Permutation::enter
@@ -214,16 +215,17 @@ impl<V> Beside<V> for Nothing {
 pub(crate) trait Permutation {
     type V: Vector;
 
-    /// x ⊕ first round key.
+    /// Returns x ⊕ first round key.
     fn enter(&self, x: Self::V) -> Self::V;
 
-    /// x ⊕ tweak ⊕ first round key.
+    /// Returns x ⊕ tweak ⊕ first round key, given the mask of the tweak.
     fn enter_masked(&self, x: Self::V, mask: Self::V) -> Self::V;
 
-    /// The last round key: the mask of the tweak 0.
+    /// Returns the last round key, which is the mask of the tweak 0.
     fn leave(&self) -> Self::V;
 
-    /// All rounds; the last adds `post` in place of its key. Work goes between.
+    /// Applies all rounds. The last one adds `post` instead of its key. `work` runs between the
+    /// rounds.
     fn rounds<const D: usize, W: Beside<Self::V>>(
         &self,
         x: [Self::V; D],
@@ -231,9 +233,9 @@ pub(crate) trait Permutation {
         work: &mut W,
     ) -> [Self::V; D];
 
-    /// The mask of the tweak times α⁸.
+    /// Returns the mask of the tweak times α⁸.
     fn mask_mul_alpha8(&self, mask: Self::V) -> Self::V;
 
-    /// The mask of the tweak one pass further on.
+    /// Returns the mask of the tweak one pass further on.
     fn mask_mul_pass(&self, mask: Self::V) -> Self::V;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! 128-bit registers: every x86-64 CPU with AES-NI, since 2010. Without AVX, so
-//! that the oldest and the smallest of them run it too.
+//! The kernel for 128-bit registers: every x86-64 CPU with AES-NI, since 2010. It uses no AVX, so
+//! that it also runs on the oldest and smallest of these CPUs.
 
 use core::arch::x86_64::{
     __m128i, _mm_add_epi64, _mm_aesdec_si128, _mm_aesdeclast_si128, _mm_aesenc_si128,
@@ -34,10 +34,10 @@ kernel!(
     "aes,pclmulqdq,sse4.1"
 );
 
-/// `first`.
+/// Returns `first`, the only block of the register.
 #[target_feature(enable = "sse2")]
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "halves")]
+#[expect(clippy::cast_possible_truncation, reason = "takes the two halves")]
 fn count(first: u128, _: u64) -> __m128i {
     _mm_set_epi64x(
         ((first >> 64) as u64).cast_signed(),
@@ -45,21 +45,21 @@ fn count(first: u128, _: u64) -> __m128i {
     )
 }
 
-/// `before` itself: a register is a block.
+/// Returns `before`, since a register is one block.
 #[target_feature(enable = "sse2")]
 #[inline]
 fn preceding(_: __m128i, before: __m128i) -> __m128i {
     before
 }
 
-/// `n` in the low half.
+/// `n` in the low half, zero in the high half.
 #[target_feature(enable = "sse2")]
 #[inline]
 fn low(n: u64) -> __m128i {
     _mm_set_epi64x(0, n.cast_signed())
 }
 
-/// As they are: a register is a block.
+/// Returns `x` unchanged, since a register is one block.
 #[target_feature(enable = "sse2")]
 #[inline]
 fn exchanged(x: [__m128i; 4]) -> [__m128i; 4] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Key expansion by AES instructions.
+//! Key expansion with AES instructions.
 
 use core::arch::x86_64::{
     __m128i, _mm_aesimc_si128, _mm_aeskeygenassist_si128, _mm_cvtsi128_si32, _mm_loadu_si128,
@@ -14,34 +14,33 @@ use crate::{
     secret::SecretBytes,
 };
 
-/// Both key schedules: encryption's, then that of the equivalent inverse cipher
-/// (FIPS 197, 5.3.5), and what masks need of them.
+/// Both key schedules, first that of encryption, then that of the equivalent inverse cipher (FIPS
+/// 197, 5.3.5), and the constants that masks need.
 ///
-/// Each value stands there as often as a register has blocks, so that one load
-/// brings it to all of them. The kernels read the schedules where they are: with
-/// 24 registers of data and masks there is no room for round keys, and a load
-/// for eight AES instructions costs nothing.
+/// Each value is repeated for every block of a register, so that one load fills the register. The
+/// kernels read the schedules from memory: with 24 registers of data and masks there is no room for
+/// round keys, and one load for eight AES instructions costs nothing.
 pub(in crate::kernel) struct Expanded {
     pub(super) size: KeySize,
-    /// Two times [`SLOTS`] values.
+    /// Two schedules of [`SLOTS`] values each.
     pub(super) schedules: SecretBytes,
 }
 
-/// AES-256's 14 rounds and the first key.
+/// The number of round keys of AES-256: one before its 14 rounds and one for each.
 const MAX_KEYS: usize = 15;
 
-// What follows the round keys, see `Permutation` for masks.
-/// First round key ⊕ last one.
+// The values after the round keys; see `Permutation` for masks.
+/// The first round key ⊕ the last one.
 pub(super) const ENTER_MASKED: usize = MAX_KEYS;
-/// What masks need after a multiplication by α⁸.
+/// The constant to add to a mask after multiplying it by α⁸.
 pub(super) const ALPHA8: usize = MAX_KEYS + 1;
-/// And after one by a pass's power of α.
+/// The constant to add after multiplying it by the power of α of a pass.
 pub(super) const PASS: usize = MAX_KEYS + 2;
 
 pub(super) const SLOTS: usize = MAX_KEYS + 3;
 
 impl Expanded {
-    /// Key expansion: FIPS 197, 5.2. For registers of `blocks` blocks.
+    /// Expands a key (FIPS 197, 5.2) for registers of `blocks` blocks.
     #[target_feature(enable = "aes,sse4.1")]
     pub(super) fn new(key: &AesKey, blocks: usize) -> Self {
         let size = key.size();
@@ -54,7 +53,7 @@ impl Expanded {
         for i in nk..4 * (rounds + 1) {
             let mut word = words[i - 1];
             if i % nk == 0 {
-                // Words are little-endian here, so RotWord turns right.
+                // Words are little-endian here, so RotWord rotates right.
                 word = sub_word(word).rotate_right(8) ^ rcon;
                 rcon = (rcon << 1) ^ (0x11b * (rcon >> 7));
             } else if nk == 8 && i % nk == 4 {
@@ -93,7 +92,7 @@ impl Expanded {
     }
 }
 
-/// FIPS 197, 5.3.3, of a round key as a little-endian integer.
+/// InvMixColumns (FIPS 197, 5.3.3) of a round key as a little-endian integer.
 #[target_feature(enable = "aes")]
 fn inv_mix_columns(key: u128) -> u128 {
     let mut bytes = key.to_le_bytes();
@@ -106,7 +105,7 @@ fn inv_mix_columns(key: u128) -> u128 {
 }
 
 #[target_feature(enable = "aes")]
-#[expect(clippy::cast_sign_loss, reason = "bits, not a number")]
+#[expect(clippy::cast_sign_loss, reason = "the word is a bit pattern, not a number")]
 fn sub_word(word: u32) -> u32 {
     let all: __m128i = _mm_set1_epi32(word.cast_signed());
     _mm_cvtsi128_si32(_mm_aeskeygenassist_si128::<0>(all)) as u32

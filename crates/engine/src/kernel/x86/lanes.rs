@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Round keys for chains side by side, which need not be of one key.
+//! Round keys for chains that run together under one key or several.
 
 use core::{marker::PhantomData, ptr};
 
@@ -12,7 +12,7 @@ use crate::{
     secret::SecretBytes,
 };
 
-/// AES in `ROUNDS` rounds for lanes, the schedule of each register's by itself.
+/// AES with `ROUNDS` rounds for lanes, with a separate schedule for each register.
 pub(super) struct Schedules<'a, V, const ROUNDS: usize, const N: usize> {
     slots: [*const u8; N],
     registers: PhantomData<(V, &'a Expanded)>,
@@ -27,7 +27,7 @@ impl<'a, V: Registers, const ROUNDS: usize, const N: usize> Schedules<'a, V, ROU
         let mut slots = [ptr::null(); N];
         for (register, slots) in slots.iter_mut().enumerate() {
             let (chain, place) = place(register, N, chains);
-            // Registers without lanes do as the first one.
+            // Registers without lanes use the schedule of the first lane.
             let lane = lanes.get(place * V::BLOCKS).unwrap_or(&lanes[0]);
             let alone = lane.keys[chain].schedules.expose();
             let schedule = mixed.schedule(chain, place).unwrap_or(alone);
@@ -42,8 +42,8 @@ impl<'a, V: Registers, const ROUNDS: usize, const N: usize> Schedules<'a, V, ROU
     #[inline(always)]
     fn slot(&self, register: usize, i: usize) -> V {
         assert!(i < SLOTS);
-        // SAFETY: `of` took so many slots, and its caller says that the
-        // instructions are there.
+        // SAFETY: `i < SLOTS`, and `of` took `SLOTS` registers' bytes from each schedule. The
+        // caller of `of` guarantees the instructions.
         unsafe { V::load(self.slots[register].add(16 * V::BLOCKS * i)) }
     }
 }
@@ -56,11 +56,11 @@ impl<V: Registers, const ROUNDS: usize, const N: usize> LaneKeys<N>
     #[inline(always)]
     #[expect(
         clippy::pointers_in_nomem_asm_block,
-        reason = "nothing is read or written"
+        reason = "the block has no instruction and accesses no memory"
     )]
     fn look_up(&mut self) {
         for slots in &mut self.slots {
-            // SAFETY: no instruction.
+            // SAFETY: the block contains only a comment. It declares `slots` as changed.
             unsafe {
                 core::arch::asm!(
                     "/* {0} */",
@@ -88,8 +88,8 @@ impl<V: Registers, const ROUNDS: usize, const N: usize> LaneKeys<N>
             for register in 0..N {
                 x[register] = x[register].aesenc(self.slot(register, round));
                 if register > 0 {
-                    // In this order: a compiler that makes one register's rounds after the
-                    // other's leaves it to the processor to look that far ahead.
+                    // Fixes this order. A compiler that emitted all rounds of one register before
+                    // those of the next would rely on the processor to look that far ahead.
                     let (mut earlier, mut later) = (x[register - 1], x[register]);
                     earlier.before(&mut later);
                     (x[register - 1], x[register]) = (earlier, later);
@@ -104,14 +104,14 @@ impl<V: Registers, const ROUNDS: usize, const N: usize> LaneKeys<N>
     }
 }
 
-/// The schedules of registers whose lanes have different keys.
+/// The schedules of registers in which lanes have different keys.
 pub(super) struct Mixed {
-    /// For each chain and register, its place, if its keys differ.
+    /// For each chain and register, its index in `schedules` if its lanes have different keys.
     places: [[Option<usize>; 8]; 2],
-    /// Each as the first half of [`Expanded::schedules`]; memory for secrets takes system
-    /// calls, so it is taken only where it is needed.
+    /// Each has the layout of the first half of [`Expanded::schedules`]. It is allocated only if
+    /// needed, because memory for secrets takes system calls.
     schedules: Option<SecretBytes>,
-    /// The bytes of one.
+    /// The length in bytes of one schedule.
     len: usize,
 }
 
@@ -154,7 +154,7 @@ impl Mixed {
         }
     }
 
-    // The loops of the kernels call nothing, see `cargo xtask guard`.
+    // Inlined, because the loops of the kernels must not call anything: see `cargo xtask guard`.
     #[inline(always)]
     fn schedule(&self, chain: usize, register: usize) -> Option<&[u8]> {
         let place = self.places[chain][register]?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernels with AES instructions: key expansion, the order of the rounds,
-//! and multiplication by α, over the three widths of registers.
+//! The kernels with AES instructions: key expansion, the order of the rounds, and multiplication by
+//! α, for three widths of registers.
 
 mod aesni;
 mod expanded;

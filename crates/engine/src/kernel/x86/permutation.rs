@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The order of AES's rounds, over registers of any width.
+//! The sequence of AES rounds, for registers of any width.
 
 use core::marker::PhantomData;
 
@@ -32,8 +32,8 @@ macro_rules! permutation {
             #[inline(always)]
             fn slot(&self, i: usize) -> V {
                 assert!(i < SLOTS);
-                // SAFETY: `of` took so many slots, and its caller says that the
-                // instructions are there.
+                // SAFETY: `i < SLOTS`, and `of` took `SLOTS` registers' bytes from the schedule.
+                // The caller of `of` guarantees the instructions.
                 unsafe { V::load(self.slots.as_ptr().add(16 * V::BLOCKS * i)) }
             }
 
@@ -72,8 +72,8 @@ macro_rules! permutation {
                 work: &mut W,
             ) -> [V; D] {
                 const { assert!(ROUNDS == 10 || ROUNDS == 14) };
-                // Written out: as a loop it is too long for the compiler to unroll,
-                // and then all that the work keeps would be in memory.
+                // Written out, because the compiler does not unroll a loop of this length, and
+                // would then keep all state of `work` in memory.
                 self.round(&mut x, 1);
                 work.step(0, &mut x[0]);
                 self.round(&mut x, 2);
@@ -117,10 +117,10 @@ macro_rules! permutation {
 }
 
 permutation! {
-    /// AES in `ROUNDS` rounds.
+    /// AES encryption with `ROUNDS` rounds.
     Enc, 0, aesenc, aesenclast
 }
 permutation! {
-    /// The equivalent inverse cipher in `ROUNDS` rounds.
+    /// The equivalent inverse cipher with `ROUNDS` rounds.
     Dec, 1, aesdec, aesdeclast
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The operations of the modes, made of the instructions of one width.
+//! The operations of the modes, built from the instructions of one register width.
 
 use core::arch::x86_64::_addcarry_u64;
 
 use crate::kernel::vector::Vector;
 
-/// As `gf128::mul_alpha`, by addition with carry: the compiler would take a
-/// double shift, which competes with AES for its port.
+/// As `gf128::mul_alpha`, but by addition with carry. The compiler would choose a double shift,
+/// which competes with AES for its port.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "halves")]
+#[expect(clippy::cast_possible_truncation, reason = "takes the two halves")]
 pub(super) fn mul_alpha(t: u128) -> u128 {
     let (low, high) = (t as u64, (t >> 64) as u64);
     let over = (high.cast_signed() >> 63).cast_unsigned() & 0x87;
@@ -18,7 +18,7 @@ pub(super) fn mul_alpha(t: u128) -> u128 {
     u128::from(high2) << 64 | u128::from(low2 ^ over)
 }
 
-/// Registers with AES. As for [`Vector`], a value is proof of the instructions.
+/// Registers with AES instructions. As for [`Vector`], a value proves that the CPU has them.
 pub(super) trait Registers: Vector {
     fn aesenc(self, key: Self) -> Self;
     fn aesenclast(self, key: Self) -> Self;
@@ -26,7 +26,7 @@ pub(super) trait Registers: Vector {
     fn aesdeclast(self, key: Self) -> Self;
 }
 
-/// For each lane n of eight: 2ⁿ, and the field's reduction (see `gf128`).
+/// For each exponent n below 8: 2ⁿ, and the field's reduction (see `gf128`).
 #[repr(align(64))]
 pub(super) struct Multipliers(pub(super) [[u64; 2]; 8]);
 
@@ -40,7 +40,7 @@ pub(super) static MULTIPLIERS: Multipliers = {
     Multipliers(lanes)
 };
 
-/// What [`Vector`] and [`Registers`] are made of in one width.
+/// Implements [`Vector`] and [`Registers`] for one register width.
 macro_rules! registers {
     (
         $(#[$doc:meta])*
@@ -61,114 +61,114 @@ macro_rules! registers {
 
             #[inline(always)]
             unsafe fn zero() -> Self {
-                // SAFETY: the caller says that the instructions are there.
+                // SAFETY: the caller guarantees the instructions.
                 Self(unsafe { $zero() })
             }
 
             #[inline(always)]
             unsafe fn load(p: *const u8) -> Self {
-                // SAFETY: as the caller says; the load has no alignment.
+                // SAFETY: the caller guarantees the bytes; this load needs no alignment.
                 Self(unsafe { $load(p.cast()) })
             }
 
             #[inline(always)]
             unsafe fn load_aligned(p: *const u8) -> Self {
-                // SAFETY: as the caller says.
+                // SAFETY: the caller guarantees it, as `# Safety` requires.
                 Self(unsafe { $aligned(p.cast()) })
             }
 
             #[inline(always)]
             unsafe fn store(self, p: *mut u8) {
-                // SAFETY: as the caller says; the store has no alignment.
+                // SAFETY: the caller guarantees the bytes; this store needs no alignment.
                 unsafe { $store(p.cast(), self.0) }
             }
 
             #[inline(always)]
             unsafe fn store_around(self, p: *mut u8) {
-                // SAFETY: as the caller says.
+                // SAFETY: the caller guarantees it, as `# Safety` requires.
                 unsafe { $stream(p.cast(), self.0) }
             }
 
             #[inline(always)]
             fn fence() {
-                // SAFETY: every x86-64 CPU has it.
+                // SAFETY: every x86-64 CPU has this instruction.
                 unsafe { core::arch::x86_64::_mm_sfence() }
             }
 
             #[inline(always)]
             fn prefetch(p: *const u8) {
                 use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                // SAFETY: a hint; it never faults.
+                // SAFETY: a prefetch is a hint and never faults.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
             }
 
             #[inline(always)]
             fn prefetch_l2(p: *const u8) {
                 use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-                // SAFETY: a hint; it never faults.
+                // SAFETY: a prefetch is a hint and never faults.
                 unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
             }
 
             #[inline(always)]
             unsafe fn broadcast(p: *const u8) -> Self {
-                // SAFETY: as the caller says.
+                // SAFETY: the caller guarantees it, as `# Safety` requires.
                 Self(unsafe { $broadcast(_mm_loadu_si128(p.cast())) })
             }
 
             #[inline(always)]
             unsafe fn count(first: u128, stride: u64) -> Self {
-                // SAFETY: the caller says that the instructions are there.
+                // SAFETY: the caller guarantees the instructions.
                 Self(unsafe { $count(first, stride) })
             }
 
             #[inline(always)]
             fn add_low(self, n: u64) -> Self {
-                // SAFETY: a value is proof of the instructions.
+                // SAFETY: a value proves that the CPU has the instructions.
                 Self(unsafe { $add(self.0, $low(n)) })
             }
 
             #[inline(always)]
             fn swap_bytes(self) -> Self {
                 const ORDER: [u8; 16] = [15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0];
-                // SAFETY: a value is proof of the instructions.
+                // SAFETY: a value proves that the CPU has the instructions.
                 unsafe { Self($shuffle(self.0, Self::broadcast(ORDER.as_ptr()).0)) }
             }
 
             #[inline(always)]
             fn xor(self, other: Self) -> Self {
-                // SAFETY: a value is proof of the instructions.
+                // SAFETY: a value proves that the CPU has the instructions.
                 Self(unsafe { $xor(self.0, other.0) })
             }
 
             #[inline(always)]
             fn and(self, other: Self) -> Self {
-                // SAFETY: a value is proof of the instructions.
+                // SAFETY: a value proves that the CPU has the instructions.
                 Self(unsafe { $and(self.0, other.0) })
             }
 
             #[inline(always)]
             fn preceding(self, before: Self) -> Self {
-                // SAFETY: a value is proof of the instructions.
+                // SAFETY: a value proves that the CPU has the instructions.
                 Self(unsafe { $preceding(self.0, before.0) })
             }
 
             #[inline(always)]
             fn spread(self, i: usize) -> Self {
-                // SAFETY: a value is proof of the instructions.
+                // SAFETY: a value proves that the CPU has the instructions.
                 self.mul_few(Self(unsafe { Self::multipliers(i) }))
             }
 
             #[inline(always)]
             fn before(&mut self, later: &mut Self) {
-                // SAFETY: a value is proof of the instructions.
+                // SAFETY: a value proves that the CPU has the instructions.
                 unsafe { $before(&mut self.0, &mut later.0) }
             }
 
             #[inline(always)]
-            #[expect(clippy::cast_possible_truncation, reason = "a half")]
+            #[expect(clippy::cast_possible_truncation, reason = "the low half")]
             fn integer_before(first: &mut u128, later: &mut Self) {
                 let mut low = *first as u64;
-                // SAFETY: a value is proof of the instructions.
+                // SAFETY: a value proves that the CPU has the instructions.
                 unsafe { $integer_before(&mut low, &mut later.0) }
                 *first = (*first >> 64 << 64) | u128::from(low);
             }
@@ -181,15 +181,15 @@ macro_rules! registers {
             #[inline(always)]
             fn mul_alpha_each(self) -> Self {
                 let alpha = &crate::kernel::x86::registers::MULTIPLIERS.0[1];
-                // SAFETY: a value is proof of the instructions; the array has 16 bytes.
+                // SAFETY: a value proves that the CPU has the instructions; the array has 16 bytes.
                 self.mul_few(unsafe { Self::broadcast(alpha.as_ptr().cast()) })
             }
 
             #[inline(always)]
             fn mul(self, other: Self) -> Self {
-                // The product of the halves, of which each that is 128 bits or more too
-                // high is reduced, what then still is once more.
-                // SAFETY: a value is proof of the instructions.
+                // Multiply the halves to a 256-bit product. Its upper 128 bits are reduced by one
+                // multiplication with the reduction, and what still exceeds 128 bits by another.
+                // SAFETY: a value proves that the CPU has the instructions.
                 unsafe {
                     let by = Self::multipliers(0);
                     let (a, b) = (self.0, other.0);
@@ -206,7 +206,7 @@ macro_rules! registers {
 
             #[inline(always)]
             fn exchanged(x: [Self; 4]) -> [Self; 4] {
-                // SAFETY: a value is proof of the instructions.
+                // SAFETY: a value proves that the CPU has the instructions.
                 unsafe { $exchanged(x.map(|x| x.0)) }.map(Self)
             }
 
@@ -217,30 +217,31 @@ macro_rules! registers {
 
             #[inline(always)]
             fn mul_pass(self) -> Self {
-                // α to the DEPTH · BLOCKS is a shift by BLOCKS bytes.
+                // α to the power `DEPTH · BLOCKS` is a shift by `BLOCKS` bytes.
                 const { assert!(crate::kernel::vector::DEPTH == 8) };
                 self.mul_alpha_bytes::<$blocks, { 16 - $blocks }>()
             }
         }
 
         impl $name {
-            /// Lanes `i` · `BLOCKS` and on of `MULTIPLIERS`.
+            /// The entries of `MULTIPLIERS` from `i · BLOCKS` on, one for each block of a register.
             ///
             /// # Safety
             /// The CPU has the instructions.
             #[inline(always)]
             unsafe fn multipliers(i: usize) -> $raw {
                 let lanes = &crate::kernel::x86::registers::MULTIPLIERS.0[i * $blocks..][..$blocks];
-                // SAFETY: there are that many.
+                // SAFETY: `lanes` has as many entries as a register has blocks.
                 unsafe { $load(lanes.as_ptr().cast()) }
             }
 
-            /// Each block times αⁿ for n < 8, in each place another of `MULTIPLIERS`.
+            /// Multiplies each block by αⁿ with n < 8. `by` holds an entry of `MULTIPLIERS` for
+            /// each block.
             #[inline(always)]
             fn mul_few(self, by: Self) -> Self {
-                // Both halves times 2ⁿ. The high half's product goes half a block
-                // up, and what leaves there, at most 7 bits, is reduced.
-                // SAFETY: a value is proof of the instructions.
+                // Multiply both halves by 2ⁿ. The product of the high half moves up by half a
+                // block, and the at most 7 bits that are shifted past the top are reduced.
+                // SAFETY: a value proves that the CPU has the instructions.
                 unsafe {
                     let low = $clmul::<0x00>(self.0, by.0);
                     let high = $clmul::<0x01>(self.0, by.0);
@@ -249,12 +250,13 @@ macro_rules! registers {
                 }
             }
 
-            /// Each block times α to the 8·`B`; `B + REST` is 16, `B` at most 7.
+            /// Multiplies each block by α to the power `8 · B`. `B + REST` is 16 and `B` at most 7.
             #[inline(always)]
             fn mul_alpha_bytes<const B: i32, const REST: i32>(self) -> Self {
                 const { assert!(B + REST == 16 && B < 8) };
-                // What leaves at the top, at most 7 bytes, times x⁷ + x² + x + 1.
-                // SAFETY: a value is proof of the instructions.
+                // The at most 7 bytes that are shifted past the top are multiplied by x⁷ + x² + x +
+                // 1.
+                // SAFETY: a value proves that the CPU has the instructions.
                 unsafe {
                     let over = $shr::<REST>(self.0);
                     let reduced = $clmul::<0x10>(over, Self::multipliers(0));
@@ -266,7 +268,7 @@ macro_rules! registers {
         impl crate::kernel::x86::registers::Registers for $name {
             #[inline(always)]
             fn aesenc(self, key: Self) -> Self {
-                // SAFETY: a value is proof of the instructions.
+                // SAFETY: a value proves that the CPU has the instructions.
                 Self(unsafe { $enc(self.0, key.0) })
             }
 

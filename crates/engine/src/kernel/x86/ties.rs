@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The order of instructions, where the compiler would choose another.
+//! Fixes the order of instructions where the compiler would choose another.
 
-/// [`Vector::before`] and [`Vector::integer_before`]: an empty instruction takes
-/// both, so the compiler has `first` by then.
+/// Implements [`Vector::before`] and [`Vector::integer_before`]: an empty asm block takes both
+/// values, so the compiler must have computed `first` before it goes on with `later`.
 macro_rules! ties {
     ($raw:ty, $class:ident, $feature:literal) => {
         #[target_feature(enable = $feature)]
         #[inline]
         fn before(first: &mut $raw, later: &mut $raw) {
-            // SAFETY: no instruction.
+            // SAFETY: the block contains only a comment.
             unsafe {
                 core::arch::asm!(
                     "/* {0} {1} */",
@@ -22,7 +22,7 @@ macro_rules! ties {
         #[target_feature(enable = $feature)]
         #[inline]
         fn integer_before(first: &mut u64, later: &mut $raw) {
-            // SAFETY: no instruction.
+            // SAFETY: the block contains only a comment.
             unsafe {
                 core::arch::asm!(
                     "/* {0} {1} */",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! 256-bit registers: CPUs with VAES but no AVX-512, such as AMD's since Zen 3
-//! and Intel's client parts since Alder Lake.
+//! The kernel for 256-bit registers: CPUs with VAES but no AVX-512, such as AMD's since Zen 3 and
+//! Intel's client CPUs since Alder Lake.
 
 use core::arch::x86_64::{
     __m256i, _mm_loadu_si128, _mm256_add_epi64, _mm256_aesdec_epi128, _mm256_aesdeclast_epi128,
@@ -36,10 +36,11 @@ kernel!(
     "aes,pclmulqdq,sse4.1,avx2,vaes,vpclmulqdq"
 );
 
-/// `first`, and `stride` more in the other block, in the low halves alone.
+/// Returns `first` in the low block, and in the other block the same with `stride` added to its low
+/// half.
 #[target_feature(enable = "avx2")]
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "halves")]
+#[expect(clippy::cast_possible_truncation, reason = "takes the two halves")]
 fn count(first: u128, stride: u64) -> __m256i {
     let high = ((first >> 64) as u64).cast_signed();
     let low = first as u64;
@@ -47,21 +48,21 @@ fn count(first: u128, stride: u64) -> __m256i {
     _mm256_set_epi64x(high, next.cast_signed(), high, low.cast_signed())
 }
 
-/// The last block of `before`, then the first of `x`.
+/// The last block of `before`, then the first block of `x`.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn preceding(x: __m256i, before: __m256i) -> __m256i {
     _mm256_permute2x128_si256::<0x21>(before, x)
 }
 
-/// `n` in the low halves.
+/// `n` in the low half of each block.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn low(n: u64) -> __m256i {
     _mm256_set_epi64x(0, n.cast_signed(), 0, n.cast_signed())
 }
 
-/// The first blocks, then the second ones, of the first two.
+/// The first blocks of `a` and `b`, then their second blocks.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn exchanged([a, b, c, d]: [__m256i; 4]) -> [__m256i; 4] {

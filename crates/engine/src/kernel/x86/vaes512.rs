@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! 512-bit registers: Intel's servers since Ice Lake, AMD's since Zen 4.
+//! The kernel for 512-bit registers: Intel's server CPUs since Ice Lake, AMD's since Zen 4.
 
 use core::arch::x86_64::{
     __m512i, _mm_loadu_si128, _mm512_add_epi64, _mm512_aesdec_epi128, _mm512_aesdeclast_epi128,
@@ -36,10 +36,11 @@ kernel!(
     "aes,pclmulqdq,sse4.1,avx2,vaes,vpclmulqdq,avx512f,avx512bw,avx512vl"
 );
 
-/// `first`, and by `stride` more in each block, in the low halves alone.
+/// Returns `first` in the lowest block, and in each further block the same with `stride` more in
+/// its low half.
 #[target_feature(enable = "avx512f")]
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "halves")]
+#[expect(clippy::cast_possible_truncation, reason = "takes the two halves")]
 fn count(first: u128, stride: u64) -> __m512i {
     let high = ((first >> 64) as u64).cast_signed();
     let low = |n| {
@@ -50,21 +51,21 @@ fn count(first: u128, stride: u64) -> __m512i {
     _mm512_set_epi64(high, low(3), high, low(2), high, low(1), high, low(0))
 }
 
-/// The last block of `before`, then all but the last of `x`.
+/// The last block of `before`, then all blocks of `x` except the last.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn preceding(x: __m512i, before: __m512i) -> __m512i {
     _mm512_alignr_epi64::<6>(x, before)
 }
 
-/// `n` in the low halves.
+/// `n` in the low half of each block.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn low(n: u64) -> __m512i {
     _mm512_maskz_set1_epi64(0b0101_0101, n.cast_signed())
 }
 
-/// A square of 4 by 4 blocks, turned over: by halves, then by their halves.
+/// Transposes a square of 4 by 4 blocks, first by halves of registers, then by single blocks.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn exchanged([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
