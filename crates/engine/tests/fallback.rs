@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The CPU goes on when a device fails.
+//! `Fallback` continues on the CPU when a device fails.
 
 use std::sync::{
     Arc, Mutex,
@@ -16,7 +16,7 @@ fn portable() -> Arc<dyn Backend> {
     Registry::cpu().get("portable").unwrap()
 }
 
-/// The portable kernel, until it has had so many units.
+/// The portable kernel as a device, which fails after `units` units.
 struct Device {
     units: Arc<AtomicUsize>,
     error: fn() -> CryptErrorKind,
@@ -121,7 +121,7 @@ fn xts() -> KeySpec {
     KeySpec::Xts(XtsKey::new(&bytes).unwrap())
 }
 
-/// Three runs of 7, 0 and 9 units, the last one with an output of its own.
+/// Processes three runs of 7, 0 and 9 units, the last one with a separate output.
 fn crypt(key: &dyn LoadedKey, direction: Direction) -> (Result<(), CryptError>, Vec<u8>) {
     let unit = DataUnitLen::new(48).unwrap();
     let (mut a, mut b, c) = (vec![1; 7 * 48], vec![2; 9 * 48], vec![3; 9 * 48]);
@@ -158,7 +158,7 @@ fn the_cpu_does_what_the_device_has_not() {
                 assert!(found == expected, "{units}");
             }
             assert_eq!(stage.fallback.has_failed(), units < 32);
-            // Told once, and not asked again.
+            // The failure was reported once, and the device is not used again.
             let told = stage.told.lock().unwrap().clone();
             if units < 32 {
                 let text = "the engine double failed: unplugged; portable goes on instead";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages in output feedback that go wrong.
+//! Errors in messages in output feedback.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,7 +10,7 @@ use luxor_engine::{
 #[test]
 fn no_message_goes_on_where_one_has_two_lengths() {
     let spec = KeySpec::Ofb(AesKey::new(&[7; 16]).unwrap());
-    // Not of one engine, where there are two: these do not go together.
+    // Two engines if the machine has them: their messages do not run together.
     let registry = Registry::cpu();
     let portable = registry.get("portable").unwrap();
     let backends = [portable.clone(), registry.best(Mode::Ofb).unwrap()];

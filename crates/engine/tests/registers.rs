@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the vector registers hold after a call with keys.
+//! What the vector registers contain after a call that handles keys.
 
 #![cfg(all(target_arch = "x86_64", feature = "std"))]
 
@@ -9,14 +9,14 @@ use luxor_engine::with_key_stack;
 
 const SECRET: [u8; 64] = *b"a round key, another round key..and a tweak....and a last block.";
 
-/// Registers of one width.
+/// The vector registers of one width.
 #[derive(Clone, Copy, Debug)]
 enum Registers {
-    /// 16 of 16 bytes.
+    /// 16 registers of 16 bytes.
     Xmm,
-    /// 16 of 32 bytes.
+    /// 16 registers of 32 bytes.
     Ymm,
-    /// 32 of 64 bytes: also those that the other two have no names for.
+    /// 32 registers of 64 bytes, including those that have no xmm or ymm name.
     Zmm,
 }
 
@@ -33,7 +33,7 @@ impl Registers {
     }
 }
 
-/// Room for the bytes of each register.
+/// Space for the bytes of every register.
 type Contents = [[u8; 64]; 32];
 
 /// Calls `$with` with the number of each xmm or ymm register.
@@ -51,7 +51,7 @@ macro_rules! for_each_of_32 {
     };
 }
 
-/// Puts `SECRET` into all `registers`, as much of it as each has room for.
+/// Fills every one of `registers` with as much of `SECRET` as fits.
 #[inline(never)]
 fn fill(registers: Registers) {
     macro_rules! fill {
@@ -67,8 +67,8 @@ fn fill(registers: Registers) {
     macro_rules! xmm { ($($i:literal)*) => { fill!("movdqu", "xmm": $($i)*) }; }
     macro_rules! ymm { ($($i:literal)*) => { fill!("vmovdqu", "ymm": $($i)*) }; }
     macro_rules! zmm { ($($i:literal)*) => { fill!("vmovdqu64", "zmm": $($i)*) }; }
-    // SAFETY: `SECRET` has the 64 bytes that the widest load reads; `of_this_cpu` has found the
-    // instructions; all registers that change are declared.
+    // SAFETY: `SECRET` has the 64 bytes that the widest load reads. `of_this_cpu` has detected the
+    // instructions. All registers that change are declared.
     unsafe {
         match registers {
             Registers::Xmm => for_each_of_16!(xmm),
@@ -78,7 +78,7 @@ fn fill(registers: Registers) {
     }
 }
 
-/// Stores all `registers` into `copy`.
+/// Stores every one of `registers` into `copy`.
 #[inline(always)]
 fn held(registers: Registers, copy: &mut Contents) {
     macro_rules! store {
@@ -93,7 +93,7 @@ fn held(registers: Registers, copy: &mut Contents) {
     macro_rules! xmm { ($($i:literal)*) => { store!("movdqu", "xmm": $($i)*) }; }
     macro_rules! ymm { ($($i:literal)*) => { store!("vmovdqu", "ymm": $($i)*) }; }
     macro_rules! zmm { ($($i:literal)*) => { store!("vmovdqu64", "zmm": $($i)*) }; }
-    // SAFETY: `copy` has 64 bytes for each of 32 registers; `of_this_cpu` has found the
+    // SAFETY: `copy` has 64 bytes for each of 32 registers. `of_this_cpu` has detected the
     // instructions.
     unsafe {
         match registers {
@@ -104,7 +104,7 @@ fn held(registers: Registers, copy: &mut Contents) {
     }
 }
 
-/// The 16-byte pieces of `SECRET` in `copy`.
+/// Counts the 16-byte pieces of `copy` that are pieces of `SECRET`.
 fn pieces_of_secret(copy: &Contents) -> usize {
     let pieces = copy.as_flattened().as_chunks::<16>().0.iter();
     let secrets = SECRET.as_chunks::<16>().0;
@@ -117,7 +117,7 @@ fn a_call_with_keys_leaves_nothing_in_vector_registers() {
         let mut copy = [[0; 64]; 32];
         fill(registers);
         held(registers, &mut copy);
-        assert!(pieces_of_secret(&copy) > 0, "the test sees {registers:?}");
+        assert!(pieces_of_secret(&copy) > 0, "{registers:?} held no secret to clear");
 
         let mut copy = [[0; 64]; 32];
         with_key_stack(|| fill(registers));

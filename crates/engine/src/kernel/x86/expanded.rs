@@ -105,7 +105,7 @@ fn inv_mix_columns(key: u128) -> u128 {
 }
 
 #[target_feature(enable = "aes")]
-#[expect(clippy::cast_sign_loss, reason = "the word is a bit pattern, not a number")]
+#[expect(clippy::cast_sign_loss, reason = "a bit pattern, not a number")]
 fn sub_word(word: u32) -> u32 {
     let all: __m128i = _mm_set1_epi32(word.cast_signed());
     _mm_cvtsi128_si32(_mm_aeskeygenassist_si128::<0>(all)) as u32
