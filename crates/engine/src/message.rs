@@ -91,7 +91,7 @@ pub fn encrypt_streams(turns: &mut [Turn<'_>]) {
             .chain(taken.into_iter().map(|i| i + 1))
             .peekable();
         let mut places = 0..;
-        rest.retain(|_| gone.next_if_eq(&places.next().expect("never ends")).is_none());
+        rest.retain(|_| gone.next_if_eq(&places.next().expect("endless")).is_none());
     }
 }
 

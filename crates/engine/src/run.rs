@@ -94,7 +94,7 @@ impl DataUnitLen {
         if bytes == 0 || bytes > u32::MAX as usize {
             return Err(RunError::UnitLen { found: bytes });
         }
-        #[expect(clippy::cast_possible_truncation, reason = "at most u32::MAX, checked above")]
+        #[expect(clippy::cast_possible_truncation, reason = "checked above")]
         Ok(Self(bytes as u32))
     }
 

@@ -117,7 +117,7 @@ fn a_call_with_keys_leaves_nothing_in_vector_registers() {
         let mut copy = [[0; 64]; 32];
         fill(registers);
         held(registers, &mut copy);
-        assert!(pieces_of_secret(&copy) > 0, "{registers:?} held no secret to clear");
+        assert!(pieces_of_secret(&copy) > 0, "{registers:?} held no secret");
 
         let mut copy = [[0; 64]; 32];
         with_key_stack(|| fill(registers));

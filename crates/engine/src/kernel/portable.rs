@@ -2,8 +2,9 @@
 //! The kernel for any CPU: the bitsliced AES of the `aes` crate. It processes 4 blocks at once, and
 //! has no branch and no table look-up that depends on a secret.
 //!
-//! On a CPU with AES instructions, that crate uses them unless it was compiled with `--cfg
-//! aes_backend="soft"`, as in this workspace. [`Kernel::device`] says which of the two is used.
+//! On a CPU with AES instructions, that crate uses them unless it was compiled with
+//! `--cfg aes_backend="soft"`, as in this workspace. [`Kernel::device`] says which of the two is
+//! used.
 
 use alloc::string::String;
 use core::{iter, marker::PhantomData, ops::Deref, ptr};

@@ -92,7 +92,7 @@ impl Expanded {
     }
 }
 
-/// InvMixColumns (FIPS 197, 5.3.3) of a round key as a little-endian integer.
+/// `InvMixColumns` (FIPS 197, 5.3.3) of a round key as a little-endian integer.
 #[target_feature(enable = "aes")]
 fn inv_mix_columns(key: u128) -> u128 {
     let mut bytes = key.to_le_bytes();
