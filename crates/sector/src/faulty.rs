@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Storage that fails and whose power can be cut, for tests. It is here with the
-//! cargo feature `faulty`, which only `[dev-dependencies]` switch on.
+//! Storage for tests that fails on demand and can lose its power. It exists only with the cargo
+//! feature `faulty`, which only `[dev-dependencies]` enable.
 //!
 //! | to do this | use |
 //! |---|---|
 //! | show that an operation survives a power cut at any moment | [`PowerCuts::check`] |
-//! | show that this test would notice a missing sync | the same with [`Faults::ignore_syncs`] |
-//! | see how code takes an error, a full disk or short transfers | [`FaultyStorage::with_faults`] |
+//! | show that this test would detect a missing sync | the same with [`Faults::ignore_syncs`] |
+//! | test code with an error, a full disk or short transfers | [`FaultyStorage::with_faults`] |
 //! | see in what order something was written and synced | [`FaultyStorage::operations`] |
-//! | cut the power of a storage with a history of its own | [`FaultyStorage::cut_power`] |
-//! | go on after a program that was killed | [`Killed::after_syncs`] |
+//! | cut the power of a storage after any history | [`FaultyStorage::cut_power`] |
+//! | continue after a program that was killed | [`Killed::after_syncs`] |
 //!
-//! What a disk may hold after a power cut, and what it may not:
+//! What a disk may contain after a power cut, and what it may not:
 //!
-//! - What was written before the last successful sync is there. Each write since
-//!   may be kept, lost or torn: some of its 512-byte sectors are there and some are
-//!   not, in any pattern. A sector is never torn; sectors begin at multiples of 512
-//!   bytes of the storage.
-//! - Writes between two syncs reach the disk in any order, so an earlier one may
-//!   cover a later one. None passes a sync.
-//! - A file's growth is an operation of its own, just before the write that causes
-//!   it. Without it the file ends where it did, and what was written behind is cut
-//!   off; without the write there are zeros.
-//! - What was written between the last successful sync and a failed one may be there
-//!   or not for ever: later syncs do not bring it back. (So does Linux: a page that
-//!   could not be written counts as clean afterwards.) Reads see it all the same, as
-//!   they see everything until the power is cut.
+//! - Everything written before the last successful sync is there. Each later write may be kept,
+//!   lost or torn. Of a torn write, some 512-byte sectors are there and some are not, in any
+//!   pattern. A sector itself is never torn; sectors begin at multiples of 512 bytes of the
+//!   storage.
+//! - Writes between two syncs reach the disk in any order, so an earlier one may overwrite a later
+//!   one. None passes a sync.
+//! - The growth of a file is a separate operation, just before the write that causes it. Without
+//!   the growth, the file ends where it did, and what was written beyond is cut off. Without the
+//!   write, there are zeros.
+//! - What was written between the last successful sync and a failed one may be lost for good,
+//!   because later syncs do not retry it. (Linux behaves like this: a page that could not be
+//!   written counts as clean afterwards.) Reads still see it, as they see everything until the
+//!   power is cut.
 //!
 //! ```
 //! use luxor_sector::{Storage, faulty::{Faults, PowerCuts}};
@@ -75,67 +75,67 @@ use crate::{
     storage::{self, Storage},
 };
 
-/// What goes wrong with a [`FaultyStorage`]; by default nothing.
+/// The faults of a [`FaultyStorage`], by default none.
 ///
-/// A transfer is one read or write of the system's. A call of [`Storage`] is one
-/// transfer, unless transfers are short: then it goes on until all is done.
+/// A transfer is one system call that reads or writes. A call of [`Storage`] is one transfer,
+/// unless transfers are short: it then repeats them until everything is done.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// After so many transfers that read, one fails with EIO.
+    /// The number of successful read transfers after which one fails with EIO.
     pub fail_read_after: Option<u64>,
-    /// After so many transfers that write, one fails with EIO and writes nothing.
+    /// The number of successful write transfers after which one fails with EIO, writing nothing.
     pub fail_write_after: Option<u64>,
-    /// After so many syncs, one fails with EIO.
+    /// The number of successful syncs after which one fails with EIO.
     pub fail_sync_after: Option<u64>,
-    /// By how many bytes the storage can grow, holes included. A write that goes
-    /// farther writes what there is room for, then fails with
-    /// [`io::ErrorKind::StorageFull`] (ENOSPC), and so do all that grow afterwards.
+    /// By how many bytes the storage can grow, holes included. A write beyond that writes what
+    /// fits, then fails with [`io::ErrorKind::StorageFull`] (ENOSPC). So does every later write
+    /// that would grow the storage.
     pub room: Option<u64>,
     /// The most bytes that one transfer moves.
     pub longest_transfer: Option<NonZeroUsize>,
-    /// Syncs do nothing and succeed, as on a disk that lies, or in code without them.
+    /// Syncs do nothing and succeed, as on a disk that lies about syncs, or in code that lacks
+    /// them.
     pub ignore_syncs: bool,
 }
 
-/// Storage in memory that remembers what a power cut may take away, and fails on
-/// demand.
+/// Storage in memory that fails on demand, and records what a power cut may lose.
 ///
-/// It behaves as a file does, and as [`MemoryStorage`], whose
-/// [limit](MemoryStorage::MAX_LEN) it has too.
+/// It behaves like a file, and like [`MemoryStorage`], with the same
+/// [limit](MemoryStorage::MAX_LEN).
 pub struct FaultyStorage {
-    /// Durable from the beginning.
+    /// The initial content, which is durable.
     image: Vec<u8>,
     faults: Faults,
     state: Mutex<State>,
 }
 
 struct State {
-    /// What reads see.
+    /// The bytes that reads see.
     bytes: Vec<u8>,
     operations: Vec<Operation>,
-    /// The transfers and syncs so far, failed ones included.
+    /// The numbers of transfers and syncs so far, failed ones included.
     reads: u64,
     writes: u64,
     syncs: u64,
 }
 
-/// What was done to a [`FaultyStorage`].
+/// An operation on a [`FaultyStorage`].
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// A transfer.
+    /// A write transfer.
     Write {
-        /// Where it begins.
+        /// The first byte written.
         offset: usize,
-        /// What was written: with a full disk or short transfers not all that was
-        /// to be. At least one byte.
+        /// The bytes written, at least one. With a full disk or short transfers they may be fewer
+        /// than the caller asked for.
         bytes: Vec<u8>,
     },
-    /// The storage became longer. The [`Operation::Write`] that did it follows.
+    /// The storage grew. The [`Operation::Write`] that caused it follows.
     Growth {
         /// The length in bytes before.
         from: usize,
-        /// And after.
+        /// The length in bytes after.
         to: usize,
     },
     /// A sync.
@@ -145,22 +145,22 @@ pub enum Operation {
 /// What a sync did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncOutcome {
-    /// It made everything durable that no failed sync had given up.
+    /// It made everything durable, except what an earlier failed sync had given up.
     Durable,
     /// It failed.
     Failed,
-    /// It succeeded and did nothing, for [`Faults::ignore_syncs`].
+    /// It succeeded without effect because of [`Faults::ignore_syncs`].
     Ignored,
 }
 
 impl FaultyStorage {
-    /// Storage that holds `image`, durably, and has no faults. Its power can be cut.
+    /// Makes storage with `image` as its durable content and no faults. Its power can be cut.
     #[must_use]
     pub fn new(image: Vec<u8>) -> Self {
         Self::with_faults(image, Faults::default())
     }
 
-    /// The same with `faults`.
+    /// Makes storage with `image` as its durable content, and with `faults`.
     #[must_use]
     pub fn with_faults(image: Vec<u8>, faults: Faults) -> Self {
         let state = State {
@@ -177,22 +177,20 @@ impl FaultyStorage {
         }
     }
 
-    /// Everything that was done so far and left a trace: not reads, and not writes
-    /// that wrote nothing.
+    /// All operations so far that left a trace: no reads, and no writes that wrote nothing.
     #[must_use]
     pub fn operations(&self) -> Vec<Operation> {
         self.lock().operations.clone()
     }
 
-    /// How many [operations](FaultyStorage::operations) there are so far. Who notes it
-    /// when something is acknowledged as durable can compare it with [`Cut::after`].
+    /// The number of [operations](FaultyStorage::operations) so far. A test can record it when
+    /// something is acknowledged as durable, and compare it with [`Cut::after`].
     #[must_use]
     pub fn operation_count(&self) -> usize {
         self.lock().operations.len()
     }
 
-    /// A copy of the bytes that reads see: those that are there as long as the power
-    /// is.
+    /// A copy of the bytes that reads see, as if the power is never cut.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.lock().bytes.clone()
@@ -208,7 +206,7 @@ impl FaultyStorage {
             .map_or(len, |longest| len.min(longest.get()))
     }
 
-    /// The length up to which it can grow.
+    /// The greatest length to which the storage can grow.
     fn max_len(&self) -> usize {
         let room = self.faults.room.unwrap_or(MemoryStorage::MAX_LEN);
         let max = (self.image.len() as u64).saturating_add(room);
@@ -242,8 +240,8 @@ impl Storage for FaultyStorage {
     }
 }
 
-/// Single transfers, as the system makes them. What completes short ones is the same
-/// for this and for files.
+/// Single transfers, as the system makes them. The code that repeats short ones is shared with
+/// files.
 struct Transfers<'a>(&'a FaultyStorage);
 
 impl FileExt for Transfers<'_> {
@@ -270,7 +268,7 @@ impl FileExt for Transfers<'_> {
             return Err(io::Error::from_raw_os_error(ENOSPC));
         }
         let bytes = &buf[..self.0.shortened(buf.len()).min(room)];
-        let offset = usize::try_from(offset).expect("there is room from there on");
+        let offset = usize::try_from(offset).expect("the offset is below max_len");
         let (from, to) = (state.bytes.len(), offset + bytes.len());
         if to > from {
             state.operations.push(Operation::Growth { from, to });
@@ -285,11 +283,11 @@ impl FileExt for Transfers<'_> {
     }
 }
 
-// The same on all systems that are alike enough to have these names.
+// These values are the same on all Unix systems.
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 
-/// Counts one more, which fails when `good` came before it.
+/// Counts one more transfer or sync, and fails if exactly `good` came before it.
 fn count(so_far: &mut u64, good: Option<u64>) -> io::Result<()> {
     let before = *so_far;
     *so_far += 1;
@@ -310,7 +308,7 @@ impl fmt::Debug for FaultyStorage {
     }
 }
 
-/// `write of 512 bytes at 4096` and the like.
+/// Writes, for example, `write of 512 bytes at 4096`.
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -325,7 +323,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// As in words: what was written would fill pages.
+/// The same as `Display`: the written bytes would fill pages.
 impl fmt::Debug for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program that is killed.
+//! Storage as seen by a program that is killed.
 
 use std::{
     io,
@@ -8,20 +8,19 @@ use std::{
 
 use crate::storage::Storage;
 
-/// A storage as a program uses it that is killed at one of its syncs: this one and all
-/// that comes later is an error and does not reach the storage, which keeps what was
-/// written before.
+/// The storage of a program that is killed at one of its syncs. That sync and all later calls fail
+/// and do not reach the storage, which keeps what was written before.
 ///
-/// The next program works on the storage itself. It reads there what was written, and
-/// what may not be durable.
+/// The next program uses the storage directly. It reads everything that was written, even what may
+/// not be durable.
 pub struct Killed<'a> {
     storage: &'a dyn Storage,
-    /// `None` when it is dead.
+    /// The number of syncs left, or `None` when the program is dead.
     syncs_left: Mutex<Option<u64>>,
 }
 
 impl<'a> Killed<'a> {
-    /// Killed at the sync after so many.
+    /// Makes storage of a program that is killed at the sync after the first `syncs`.
     #[must_use]
     pub fn after_syncs(storage: &'a dyn Storage, syncs: u64) -> Self {
         Self {

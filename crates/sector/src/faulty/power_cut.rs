@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a disk may hold after a power cut.
+//! What a disk may contain after a power cut.
 
 use std::{
     any::Any,
@@ -13,32 +13,30 @@ use std::{
 use super::{Faults, FaultyStorage, Operation, SyncOutcome};
 use crate::MemoryStorage;
 
-/// What a disk writes as a whole or not at all, in bytes.
+/// The number of bytes that a disk writes completely or not at all.
 const SECTOR: usize = 512;
 
-/// Up to so many operations, all their subsets are tried.
+/// Up to this many operations, all subsets are tried.
 const FEW: usize = 6;
 
-/// How many images are random, and how many pairs of overlapping writes are swapped
-/// at most.
+/// The number of random images, and the most pairs of overlapping writes that are swapped.
 const RANDOM: usize = 64;
 
-/// A test of what an operation leaves behind when the power is cut.
+/// A test of what an operation leaves behind if the power is cut.
 #[derive(Clone, Copy, Debug)]
 pub struct PowerCuts<'a> {
-    /// What the storage holds, durably, before the operation. Empty by default.
+    /// The durable content of the storage before the operation. Empty by default.
     pub image: &'a [u8],
-    /// What goes wrong besides. Nothing by default.
+    /// Further faults. None by default.
     pub faults: Faults,
-    /// Where the random images come from. The environment variable `LUXOR_TEST_SEED`
-    /// by default (decimal, or hexadecimal after `0x`), and without it always the
-    /// same. [`Broken`] names it.
+    /// The seed of the random images. By default it is the environment variable `LUXOR_TEST_SEED`
+    /// (decimal, or hexadecimal after `0x`), or a constant if that is not set. [`Broken`] names it.
     pub seed: u64,
 }
 
 impl Default for PowerCuts<'_> {
     /// # Panics
-    /// If `LUXOR_TEST_SEED` is no such number.
+    /// If `LUXOR_TEST_SEED` is not such a number.
     fn default() -> Self {
         Self {
             image: &[],
@@ -49,15 +47,15 @@ impl Default for PowerCuts<'_> {
 }
 
 impl PowerCuts<'_> {
-    /// Has `operation` work on a [`FaultyStorage`], once, then cuts the power before
-    /// its first recorded operation and after each, and has `check` look at every image
-    /// that there may be then. Returns how many it has seen: at least one for each cut.
+    /// Runs `operation` once on a [`FaultyStorage`], then cuts the power before its first recorded
+    /// operation and after each. For every cut, calls `check` with each image that the disk may
+    /// contain. Returns the number of images checked, at least one for each cut.
     ///
-    /// See [`FaultyStorage::cut_power`] for the images and what they cost.
+    /// See [`FaultyStorage::cut_power`] for the images and their cost.
     ///
     /// # Errors
-    /// The first image that `check` finds fault with, by an error or a panic, and all
-    /// that it takes to see it again.
+    /// The first image for which `check` returns an error or panics, with everything that is needed
+    /// to reproduce it.
     pub fn check<E: fmt::Display>(
         &self,
         operation: impl FnOnce(&FaultyStorage),
@@ -72,27 +70,26 @@ impl PowerCuts<'_> {
 }
 
 impl FaultyStorage {
-    /// Cuts the power when the first `after` of the recorded operations had been done,
-    /// and has `check` look at every image that there may be then. The storage stays
-    /// as it is. Returns how many images `check` has seen: at least one, no two the
-    /// same.
+    /// Cuts the power after the first `after` of the recorded operations, and calls `check` with
+    /// each image that the disk may contain. The storage is unchanged. Returns the number of images
+    /// checked, at least one and no two equal.
     ///
-    /// With up to 6 operations that are not durable (a write that lets a file grow is
-    /// two), these are all their subsets; with more, none of them, all, all but each
-    /// one and each one alone, where a growth counts both by itself and together with
-    /// its write. Then each write is torn (only its first sector is there, all but
-    /// that, some), with all others there, with none, and with all torn. Then of two
-    /// overlapping writes the later one comes first; of such pairs there are 64 at
-    /// most. Then 64 times, random ones are kept, lost and torn, in a random order.
+    /// With up to 6 operations that are not durable, the images are all their subsets. (A write
+    /// that grows a file counts as two.) With more operations, they are: none, all, all except each
+    /// one, and each one alone, where a growth counts both alone and together with its write.
+    /// Further images tear each write (only its first sector is kept, all other sectors, or some),
+    /// with all other writes kept, with none, and with all torn. Further images swap two
+    /// overlapping writes, for at most 64 pairs. At last come 64 images in which random operations
+    /// are kept, lost and torn, in a random order.
     ///
-    /// With n operations that are not durable, that is up to 10 n + 128 images, each as
-    /// long as the storage.
+    /// With n operations that are not durable, these are up to 10 n + 128 images, each as long as
+    /// the storage.
     ///
     /// # Errors
-    /// The first image that `check` finds fault with, by an error or a panic.
+    /// The first image for which `check` returns an error or panics.
     ///
     /// # Panics
-    /// If there are fewer operations than `after`.
+    /// If fewer than `after` operations were recorded.
     pub fn cut_power<E: fmt::Display>(
         &self,
         after: usize,
@@ -101,7 +98,7 @@ impl FaultyStorage {
     ) -> Result<usize, Broken> {
         let operations = self.operations();
         let disk = Disk::at_cut(&self.image, &operations[..after]);
-        // Images of their own for each cut, so that each can be had without the others.
+        // Each cut has its own random numbers, so that it can be reproduced without the others.
         let mut random = Random(Random(seed).next() ^ after as u64);
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         let mut seen = HashSet::new();
@@ -133,22 +130,21 @@ impl FaultyStorage {
     }
 }
 
-/// A power cut, and what became of the operations that were not durable then. It is
-/// displayed with all that it takes to see it again.
+/// A power cut, and what became of the operations that were not durable. Its `Display` text
+/// contains everything that is needed to reproduce it.
 pub struct Cut<'a> {
-    /// How many of the [operations](FaultyStorage::operations) were done.
+    /// The number of [operations](FaultyStorage::operations) before the cut.
     pub after: usize,
-    /// How many operations there are in all: when it is `after`, all was done that
-    /// ever was.
+    /// The number of operations in total. If it equals `after`, the cut came after everything.
     pub of: usize,
     seed: u64,
-    /// The last one before the cut.
+    /// The last operation before the cut.
     operation: Option<&'a Operation>,
     disk: &'a Disk<'a>,
     plan: Plan,
 }
 
-/// An image that a check finds fault with: what it says of it, and the [`Cut`].
+/// An image that a check rejected: the check's message, and the [`Cut`].
 #[derive(thiserror::Error)]
 #[error("{error}\n{cut}")]
 pub struct Broken {
@@ -156,7 +152,7 @@ pub struct Broken {
     cut: String,
 }
 
-/// In words, for `unwrap`.
+/// The same as `Display`, for `unwrap`.
 impl fmt::Debug for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -169,31 +165,31 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or("the check panicked").to_owned()
 }
 
-/// What is known to be on a disk, and what may be.
+/// What is known to be on a disk, and what may be on it.
 struct Disk<'a> {
-    /// The oldest part: all there, in order.
+    /// The oldest operations, all of them durable, applied in order.
     base: Contents,
-    /// What came then, without syncs.
+    /// The later operations, without syncs.
     items: Vec<Item<'a>>,
-    /// The indices of those `items` that may or may not be there.
+    /// The indices in `items` of operations that may be lost.
     uncertain: Vec<usize>,
 }
 
 struct Item<'a> {
-    /// Counted from 1.
+    /// The number of the operation, from 1.
     number: usize,
     operation: &'a Operation,
-    /// The number of syncs before it that were not ignored. In one epoch the order of
-    /// writes is open.
+    /// The number of earlier syncs that were not ignored. Writes of one epoch can reach the disk in
+    /// any order.
     epoch: usize,
     durable: bool,
 }
 
-/// One of the ways in which things can turn out.
+/// One possible outcome of a power cut.
 struct Plan {
-    /// One for each item.
+    /// The fate of each item.
     fates: Vec<Fate>,
-    /// The indices of the items as they reach the disk.
+    /// The indices of the items in the order in which they reach the disk.
     order: Vec<usize>,
 }
 
@@ -201,13 +197,13 @@ struct Plan {
 enum Fate {
     Kept,
     Lost,
-    /// Whether each sector of a write is there.
+    /// For each sector of a write, whether it is kept.
     Torn(Vec<bool>),
 }
 
 #[derive(Clone)]
 struct Contents {
-    /// May go on behind the end.
+    /// May be longer than `len`.
     bytes: Vec<u8>,
     len: usize,
 }
@@ -265,7 +261,7 @@ impl<'a> Disk<'a> {
 
     fn plans(&self, random: &mut Random) -> Vec<Plan> {
         let uncertain = &self.uncertain;
-        // Without the power cut: the way that is easiest to look into.
+        // First the outcome that keeps everything, which is the easiest to debug.
         let mut plans = vec![self.all_but(&[])];
         if uncertain.is_empty() {
             return plans;
@@ -295,7 +291,7 @@ impl<'a> Disk<'a> {
                 }
                 let torn = Fate::Torn((0..sectors).map(|k| is_kept(k, random)).collect());
                 all_torn.fates[i] = torn.clone();
-                // It cannot be seen without the growth that it needs.
+                // A torn write is visible only with the growth that it needs.
                 let needed: Vec<_> = self.grown().filter(|both| both.contains(&i)).collect();
                 plans.extend([
                     self.all_but(&[]).with(i, torn.clone()),
@@ -365,7 +361,8 @@ impl<'a> Disk<'a> {
             .filter(|two| matches!(self.items[two[0]].operation, Operation::Growth { .. }))
     }
 
-    /// The pairs of writes, the earlier one first, that share bytes and have no order.
+    /// The pairs of writes, the earlier one first, that overlap and can reach the disk in either
+    /// order.
     fn overlapping(&self) -> Vec<(usize, usize)> {
         let mut pairs = Vec::new();
         for (k, &later) in self.uncertain.iter().enumerate() {
@@ -382,7 +379,7 @@ impl<'a> Disk<'a> {
 }
 
 impl Item<'_> {
-    /// The bytes that it writes.
+    /// The range of bytes that it writes.
     fn range(&self) -> std::ops::Range<usize> {
         match self.operation {
             Operation::Write { offset, bytes } => *offset..offset + bytes.len(),
@@ -390,7 +387,7 @@ impl Item<'_> {
         }
     }
 
-    /// How many sectors it writes, or parts of them.
+    /// The number of sectors that it writes, at least in part.
     fn sectors(&self) -> usize {
         match self.operation {
             Operation::Write { offset, bytes } => sectors(*offset, bytes).count(),
@@ -432,7 +429,7 @@ impl Contents {
     }
 }
 
-/// What a write does to each sector, and where it begins there.
+/// Splits a write at sector borders. Yields the offset and the bytes of each part.
 fn sectors(offset: usize, bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let to_border = SECTOR - offset % SECTOR;
     let (first, rest) = bytes.split_at(to_border.min(bytes.len()));
@@ -484,7 +481,7 @@ fn seed() -> u64 {
     };
     text.strip_prefix("0x")
         .map_or_else(|| text.parse(), |digits| u64::from_str_radix(digits, 16))
-        .unwrap_or_else(|_| panic!("LUXOR_TEST_SEED is {text:?}, which is no number"))
+        .unwrap_or_else(|_| panic!("LUXOR_TEST_SEED is {text:?}, not a number"))
 }
 
 /// `SplitMix64` (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
@@ -500,7 +497,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "less than a usize")]
+    #[expect(clippy::cast_possible_truncation, reason = "less than `bound`")]
     fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The double against protocols that survive a power cut and others that do not.
+//! Tests `FaultyStorage` with protocols that survive a power cut and protocols that do not.
 
 use std::{cell::Cell, collections::BTreeSet, convert::Infallible, iter};
 
@@ -7,8 +7,8 @@ use super::*;
 
 const COPY: usize = 1024;
 
-/// A copy of a header: two sectors, with a number that says how new it is, and the
-/// same at the end so that a torn one can be told.
+/// A copy of a header: two sectors that begin and end with a sequence number, so that a torn copy
+/// can be recognised.
 fn copy(sequence: u8) -> [u8; COPY] {
     let mut copy = [0xEE; COPY];
     copy[0] = sequence;
@@ -20,13 +20,13 @@ fn both(sequence: u8) -> Vec<u8> {
     copy(sequence).repeat(2)
 }
 
-/// The newest of the copies that are whole.
+/// The greatest sequence number of the copies that are whole.
 fn newest(bytes: &[u8]) -> Option<u8> {
     let whole = bytes.chunks(COPY).filter(|c| *c == copy(c[0]));
     whole.map(|c| c[0]).max()
 }
 
-/// Both copies, with a sync after each; what a disk without power loses is in order.
+/// Writes both copies, with a sync after each, so that a power cut always leaves one whole.
 fn update_in_turn(storage: &dyn Storage) -> io::Result<()> {
     storage.write_all_at(&copy(2), 0)?;
     storage.sync()?;
@@ -40,7 +40,7 @@ fn update_at_once(storage: &dyn Storage) -> io::Result<()> {
     storage.sync()
 }
 
-/// Cuts the power of `update`, which leads from 1 to 2.
+/// Cuts the power of `update`, which replaces sequence number 1 by 2.
 fn survives(
     faults: Faults,
     update: impl FnOnce(&dyn Storage) -> io::Result<()>,
@@ -61,7 +61,7 @@ fn survives(
     )
 }
 
-/// The images after `count` operations.
+/// All images after `count` operations.
 fn images_after(storage: &FaultyStorage, count: usize, seed: u64) -> BTreeSet<Vec<u8>> {
     let mut images = BTreeSet::new();
     let seen = storage
@@ -82,15 +82,15 @@ fn write(storage: &FaultyStorage, bytes: &[u8], offset: u64) {
     storage.write_all_at(bytes, offset).unwrap();
 }
 
-/// Sectors full of one byte each.
+/// One sector for each of `bytes`, filled with that byte.
 fn sectors(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().flat_map(|&b| [b; 512]).collect()
 }
 
 #[test]
 fn copies_in_turn_survive_every_cut() {
-    // Before the first write: one image; after each: none, all, and one sector of two.
-    // After each sync: one.
+    // Before the first write there is one image; after each write: none, all, and either sector
+    // alone; after each sync, one.
     assert_eq!(survives(Faults::default(), update_in_turn).unwrap(), 11);
 }
 
@@ -101,7 +101,7 @@ fn ignored_syncs_are_noticed() {
         ..Faults::default()
     };
     let broken = survives(faults, update_in_turn).unwrap_err().to_string();
-    // Not durable, though acknowledged, or none whole: whichever comes first.
+    // The first failure is either an acknowledged write that is lost or that no copy is whole.
     assert!(
         broken.starts_with("the newest whole copy is None\npower cut after operation 3 of 4"),
         "{broken}"
@@ -174,7 +174,7 @@ fn a_write_tears_between_sectors_of_the_disk() {
         assert!(image[..500].iter().chain(&image[1600..]).all(|b| *b == 0));
         patterns.insert(pattern);
     }
-    // Of the 16 there are at least these, whatever the seed.
+    // At least these of the 16 patterns occur, whatever the seed.
     for pattern in [[0; 4], [1; 4], [1, 0, 0, 0], [0, 1, 1, 1]] {
         assert!(patterns.contains(&pattern), "{patterns:?}");
     }
@@ -187,7 +187,7 @@ fn a_write_tears_between_sectors_of_the_disk() {
 
 #[test]
 fn overlapping_writes_reach_the_disk_in_any_order() {
-    // In one sector, so that a torn write cannot look like this.
+    // All in one sector, so that a torn write cannot look like this.
     let of = |a: u8, b: u8, c: u8| [[a; 100], [b; 100], [c; 100]].concat();
     let earlier_last = of(1, 1, 2);
 
@@ -203,7 +203,7 @@ fn overlapping_writes_reach_the_disk_in_any_order() {
     ];
     assert_eq!(images(&storage), BTreeSet::from(expected));
 
-    // None passes a sync, be it done or failed, but it does one that is ignored.
+    // No write passes a successful or failed sync, but it can pass an ignored one.
     for (fail_sync_after, ignore_syncs, passes) in [
         (None, false, false),
         (Some(0), false, false),
@@ -249,7 +249,7 @@ fn all_subsets_of_few_writes() {
         sectors(&bits)
     });
     assert_eq!(images(&storage), subsets.collect());
-    // At a cut before, later ones are not there.
+    // At an earlier cut, later writes are not there.
     assert_eq!(images_after(&storage, 2, 1).len(), 4);
     assert_eq!(images_after(&storage, 0, 1).len(), 1);
 }
@@ -273,7 +273,7 @@ fn of_many_writes_the_extremes_and_random_subsets() {
     assert!(images.is_superset(&expected));
     assert_eq!(images.len(), expected.len() + 64);
 
-    // The rest comes from the seed.
+    // The other images depend on the seed.
     assert_eq!(images, images_after(&storage, MANY, 7));
     let others = images_after(&storage, MANY, 8);
     assert_eq!(images.intersection(&others).count(), expected.len());
@@ -364,7 +364,7 @@ fn growth_and_its_write_are_lost_apart() {
         expected[..2].iter().map(|i| i.to_vec()).collect()
     );
 
-    // Among many, each growth with its write alone, and all but these.
+    // With many operations: each growth together with its write alone, and all except these.
     let storage = FaultyStorage::new(Vec::new());
     for k in 0..10 {
         write(&storage, &[k + 1; 512], u64::from(k) * 512);
@@ -376,7 +376,7 @@ fn growth_and_its_write_are_lost_apart() {
     }
     assert!(images.contains(&sectors(&[1, 2, 3, 4, 5, 6, 7, 8, 9])));
 
-    // A torn one alone, which needs its growth.
+    // A torn write alone, which needs its growth.
     write(&storage, &[11; 1024], 5120);
     let images = self::images(&storage);
     for torn in [[11, 0], [0, 11]] {
@@ -405,7 +405,7 @@ fn what_a_failed_sync_gave_up_is_never_durable() {
     storage.sync().unwrap();
     let maybe = BTreeSet::from([sectors(&[1, 0, 3]), sectors(&[1, 2, 3])]);
     assert_eq!(images(&storage), maybe);
-    // Reads see it, and a write in its place is as good as any.
+    // Reads still see it, and a new write in its place becomes durable as usual.
     assert_eq!(storage.to_bytes(), sectors(&[1, 2, 3]));
     write(&storage, &[4; 512], 512);
     storage.sync().unwrap();
@@ -478,7 +478,7 @@ fn a_full_disk_takes_a_part() {
         storage.to_bytes(),
         [vec![0; 30], vec![1; 50], vec![2; 70]].concat()
     );
-    // There is room in what it has.
+    // Writes within the existing length still succeed.
     write(&storage, &[3; 150], 0);
     storage.sync().unwrap();
     assert_eq!(images(&storage), BTreeSet::from([vec![3; 150]]));
@@ -578,7 +578,7 @@ fn a_killed_program_does_nothing_more() {
     killed.read_exact_at(&mut [0], 0).unwrap_err();
     killed.len().unwrap_err();
     killed.sync().unwrap_err();
-    // The next one reads all of it; durable is what was synced.
+    // The next program reads everything; only what was synced is durable.
     assert_eq!(storage.to_bytes(), [copy(2), copy(3)].concat());
     let syncs = storage.operations().into_iter();
     let syncs = syncs.filter(|operation| matches!(operation, Operation::Sync(_)));
