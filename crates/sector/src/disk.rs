@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A volume's plaintext as a disk: reads and writes at any byte.
+//! A volume's plaintext as a disk, with reads and writes at any byte.
 
 mod durability;
 mod error;
@@ -35,50 +35,51 @@ use crate::{
     storage::{ReadAt, Storage, WriteAt, ends_before},
 };
 
-/// What is longer is worked on in pieces, each of which is encrypted while it is in a
-/// core's own cache. A multiple of every sector size.
+/// Longer requests are processed in pieces of this many bytes, each of which is encrypted while it
+/// is in a core's own cache. A multiple of every sector size.
 const PIECE: usize = 1 << 20;
 
-/// Zeros are encrypted in pieces of so many bytes. They take memory that whoever asks for
-/// them does not send and a server does not count, so they take little.
+/// Zeros are encrypted in pieces of this many bytes. Their buffer is memory that the client did not
+/// send and a server does not account for, so it is small.
 const ZEROS: usize = 64 << 10;
 
-/// A stretch of the plaintext, and where its bytes are.
+/// A range of the plaintext, and where its bytes are stored.
 #[derive(Clone)]
 pub struct Part {
     /// Its first byte in the storage.
     pub offset: u64,
-    /// How many bytes of plaintext it has. Only the last part's may be no multiple of
-    /// its sector size; the rest of that sector is in the storage and is not shown.
+    /// The number of bytes of plaintext. Only the last part's may be no multiple of its sector
+    /// size. The rest of that sector is in the storage but not visible.
     pub len: u64,
-    /// The key, and how the bytes are numbered; the part's first is byte 0. `None`: the
-    /// plaintext stands as it is.
+    /// The key and how the sectors are numbered; the part's first byte is byte 0. `None` if the
+    /// plaintext is stored unencrypted.
     pub crypt: Option<(Arc<dyn LoadedKey>, Geometry)>,
 }
 
-/// What a [`Disk`] allows, and how it works.
+/// The permissions and settings of a [`Disk`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DiskOptions {
     /// Refuse all writes.
     pub read_only: bool,
-    /// Pass discards on, which tell who sees the storage which sectors are unused.
+    /// Pass discards on to the storage. They reveal to anyone who can see the storage which sectors
+    /// are unused.
     pub allow_discards: bool,
-    /// How many threads may encrypt one request; `None`: the one that makes it.
+    /// How many threads may encrypt one request. `None` means only the calling thread.
     pub threads: Option<NonZeroUsize>,
-    /// For measuring: the most bytes that one call of the engine gets, as if requests
-    /// ended there. Less than a sector is a sector.
+    /// For measurements: the most bytes that one call of the engine gets, as if requests ended
+    /// there. At least one sector.
     pub request_limit: Option<NonZeroUsize>,
 }
 
-/// A volume's plaintext as a disk: reads and writes of any length at any byte, from any
-/// number of threads.
+/// A volume's plaintext as a disk, with reads and writes of any length at any byte, from any number
+/// of threads.
 ///
-/// Requests that overlap are made one after the other, in the order in which they came;
-/// sectors of which a write covers a part are read, changed and written in one such
-/// step. So nobody sees a sector half written.
+/// Overlapping requests are served one after the other, in the order in which they came. If a write
+/// covers part of a sector, reading, changing and writing that sector is one such step. So no
+/// request sees a half-written sector.
 ///
-/// Every error leaves what the request did not cover as it was; what it did cover may be
-/// written in part.
+/// After an error, the bytes outside of the request are unchanged. Those that the request covers
+/// may be partly written.
 pub struct Disk {
     storage: Arc<dyn Storage>,
     parts: Vec<Placed>,
@@ -95,8 +96,8 @@ struct Placed {
     /// Its first byte in the plaintext.
     begin: u64,
     part: Part,
-    /// The unit in which its bytes are read and written: its own sector, or the
-    /// storage's alignment where that is larger. Both are powers of two.
+    /// The unit in which its bytes are read and written: the larger of its own sector size and the
+    /// storage's alignment. Both are powers of two.
     sector: usize,
 }
 
@@ -120,19 +121,19 @@ struct Counters {
 pub struct EngineTime {
     /// Bytes encrypted and decrypted.
     pub bytes: u64,
-    /// Calls of the engine.
+    /// Calls to the engine.
     pub calls: u64,
-    /// The time they took, summed over threads.
+    /// The time they took, summed over all threads.
     pub nanoseconds: u64,
 }
 
-/// A transfer of whole sectors, and where they lie.
+/// A transfer of whole sectors, and the range that it covers.
 type Together<'a, 't> = (PartRange<'a>, &'a mut Transfer<'t>);
 
-/// Where a stretch of the plaintext lies: never in more than one part.
+/// A range of the plaintext within a single part.
 struct PartRange<'a> {
     placed: &'a Placed,
-    /// Its first byte, counted from the part's.
+    /// Its first byte, relative to the start of the part.
     offset: u64,
     len: usize,
 }
@@ -147,7 +148,7 @@ impl PartRange<'_> {
         self.placed.part.offset + self.offset
     }
 
-    /// An error if the storage ends within it, at byte `end`.
+    /// Returns an error if the storage ends, at byte `end`, before this range does.
     fn check_before(&self, end: u64) -> io::Result<()> {
         let begin = self.in_storage();
         if begin + self.len as u64 <= end {
@@ -159,10 +160,11 @@ impl PartRange<'_> {
 }
 
 impl Disk {
-    /// The plaintext that `parts` of `storage` make up, one after the other.
+    /// Makes a disk of the plaintext in `parts` of `storage`, one after the other.
     ///
     /// # Errors
-    /// [`DiskError`] when they are not all there, or do not fit the storage's alignment.
+    /// [`DiskError`] if the storage is too short for the parts, or they break one of the rules that
+    /// its variants name.
     pub fn new(
         storage: Arc<dyn Storage>,
         parts: Vec<Part>,
@@ -184,7 +186,7 @@ impl Disk {
             if number != last && stored != Some(len) {
                 return Err(DiskError::PartSector { number, len });
             }
-            // All that can be wrong with whole sectors is wrong with none of them too.
+            // An empty run checks the geometry: it fails exactly if whole sectors would fail.
             if let Some((_, geometry)) = &part.crypt {
                 let runs = geometry.runs(0, [].as_mut_slice());
                 runs.map_err(|source| DiskError::Geometry { number, source })?;
@@ -192,7 +194,7 @@ impl Disk {
             if needed > found {
                 return Err(DiskError::Short { needed, found });
             }
-            // What is next to a part is never touched.
+            // Alignment must not make requests touch bytes next to a part.
             if !(offset | needed).is_multiple_of(alignment as u64) {
                 return Err(DiskError::Alignment {
                     begin: offset,
@@ -223,7 +225,7 @@ impl Disk {
         })
     }
 
-    /// The bytes of plaintext. They need be no whole number of sectors.
+    /// The length of the plaintext in bytes. It need not be a whole number of sectors.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.len
@@ -241,14 +243,14 @@ impl Disk {
         self.options.read_only
     }
 
-    /// Whether [`Disk::discard`] passes anything on.
+    /// Whether [`Disk::discard`] passes discards on.
     #[must_use]
     pub fn allows_discards(&self) -> bool {
         self.options.allow_discards && !self.options.read_only
     }
 
-    /// The largest sector size of its parts, or the storage's alignment where that is
-    /// larger: requests of whole such sectors are fastest.
+    /// The largest sector size of all parts, or the storage's alignment if that is larger. Requests
+    /// of whole sectors of this size are fastest.
     #[must_use]
     pub fn sector_size(&self) -> usize {
         self.parts
@@ -272,38 +274,38 @@ impl Disk {
     /// Fills `buf` with the plaintext from byte `offset` on.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] beyond the end; else those of the storage and the
-    /// engine. The content of `buf` is then unspecified.
+    /// [`io::ErrorKind::InvalidInput`] beyond the end of the disk, and the errors of the storage
+    /// and the engine. The content of `buf` is then unspecified.
     pub fn read(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let range = self.check(offset, buf.len() as u64)?;
         let _claimed = self.ranges.claim(self.whole_sectors(range), false);
         with_key_stack(|| self.read_claimed(buf, offset))
     }
 
-    /// Writes `buf` from byte `offset` on. It is durable after the next
-    /// [`Disk::flush`].
+    /// Writes `buf` from byte `offset` on. The bytes are durable after the next [`Disk::flush`].
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] beyond the end,
-    /// [`io::ErrorKind::PermissionDenied`] on a read-only disk,
-    /// [`io::ErrorKind::UnexpectedEof`] where the storage has become shorter; else those of
-    /// the storage and the engine. A part may have been written.
+    /// [`io::ErrorKind::InvalidInput`] beyond the end of the disk,
+    /// [`io::ErrorKind::PermissionDenied`] on a read-only disk, [`io::ErrorKind::UnexpectedEof`] if
+    /// the storage has become shorter, and the errors of the storage and the engine. Some of the
+    /// bytes may have been written.
     pub fn write(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         with_key_stack(|| self.write_from(Plaintext::Bytes(buf), offset, buf.len() as u64))
     }
 
-    /// Writes zeros: encrypted ones, so that the storage does not show them.
+    /// Writes `len` zeros from byte `offset` on. They are encrypted, so the storage does not reveal
+    /// them.
     ///
     /// # Errors
-    /// Those of [`Disk::write`].
+    /// As for [`Disk::write`].
     pub fn write_zeroes(&self, offset: u64, len: u64) -> io::Result<()> {
         with_key_stack(|| self.write_from(Plaintext::Zeros, offset, len))
     }
 
-    /// Makes all of `batch`, in any order, and says of each how it went. Overlapping ones
-    /// among them are made in their order.
+    /// Serves all requests of `batch`, in any order, and sets the `result` of each. Overlapping
+    /// requests are served in their order if one of them writes.
     ///
-    /// This is the way of many small requests: their sectors go through the engine in one
+    /// This is the fast way for many small requests: their sectors go through the engine in one
     /// call, and to the storage together.
     pub fn transfer(&self, batch: &mut [Transfer<'_>]) {
         let mut claims = Vec::with_capacity(batch.len());
@@ -331,27 +333,27 @@ impl Disk {
         }
     }
 
-    /// Returns when all is durable whose write had returned before.
+    /// Returns when all writes that had returned before are durable.
     ///
     /// # Errors
-    /// Those of the storage. What was written since the last success may be lost then,
-    /// and nothing brings it back: all later calls fail too.
+    /// The errors of the storage. What was written since the last success may then be lost, and no
+    /// later sync can restore it, so all later calls fail too.
     pub fn flush(&self) -> io::Result<()> {
         self.durability.flush(&*self.storage)
     }
 
-    /// Whether [`Disk::flush`] has something to do.
+    /// Whether any write is not yet durable.
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         self.durability.is_dirty()
     }
 
-    /// Gives the room of the sectors that lie wholly in the `len` bytes from `offset` on
-    /// back to the storage. What is read there afterwards is unspecified.
+    /// Returns the space of the sectors that lie entirely within the `len` bytes from `offset` on
+    /// to the storage. What is read there afterwards is unspecified.
     ///
     /// # Errors
-    /// [`io::ErrorKind::Unsupported`] unless the options allow it; else as
-    /// [`Disk::write`]. A storage that cannot do it is none: nothing happens then.
+    /// [`io::ErrorKind::Unsupported`] unless the options allow discards, otherwise as for
+    /// [`Disk::write`]. Storage that does not support discards is not an error: nothing happens.
     pub fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
         let range = self.check(offset, len)?;
         if self.options.read_only {
@@ -365,7 +367,7 @@ impl Disk {
         for (placed, part) in self.within(range) {
             let sector = placed.sector as u64;
             let begin = part.start.next_multiple_of(sector);
-            // The last sector of all may show a part of itself only, its whole self here.
+            // The last sector of a part may be only partly visible, and counts as whole here.
             let end = match part.end {
                 end if end == placed.part.len => end.next_multiple_of(sector),
                 end => end - end % sector,
@@ -383,10 +385,10 @@ impl Disk {
         }
     }
 
-    /// A hint that `len` bytes from `offset` on will be read.
+    /// Tells the storage that `len` bytes from `offset` on will be read soon.
     ///
     /// # Errors
-    /// As [`Disk::read`].
+    /// As for [`Disk::read`].
     pub fn will_need(&self, offset: u64, len: u64) -> io::Result<()> {
         let range = self.check(offset, len)?;
         for (placed, part) in self.within(range) {
@@ -409,7 +411,7 @@ impl Disk {
         }
     }
 
-    /// The parts that `range` of the plaintext lies in, each with the bytes of it.
+    /// The parts that contain `range` of the plaintext, each with the range relative to its start.
     fn within(&self, range: Range<u64>) -> impl Iterator<Item = (&Placed, Range<u64>)> {
         let first = self
             .parts
@@ -425,7 +427,7 @@ impl Disk {
             .filter(|(_, part)| !part.is_empty())
     }
 
-    /// The sectors that `range` touches, in bytes of the plaintext.
+    /// Extends `range` of the plaintext to whole sectors.
     fn whole_sectors(&self, range: Range<u64>) -> Range<u64> {
         if range.is_empty() {
             return range;
@@ -441,9 +443,9 @@ impl Disk {
         whole
     }
 
-    /// Those of `batch` that are not refused, which do not exclude each other.
+    /// Serves the requests of `batch` that are not refused. They must not exclude each other.
     fn transfer_claimed(&self, batch: &mut [Transfer<'_>]) {
-        // Whole sectors of one part go together; all else alone.
+        // Whole sectors of one part go through the engine together, everything else alone.
         let mut reads = Vec::new();
         let mut writes = Vec::new();
         for transfer in batch {
@@ -452,7 +454,7 @@ impl Disk {
                 continue;
             }
             let mut parts = self.within(transfer.offset..transfer.offset + len as u64);
-            let (placed, part) = parts.next().expect("it is checked, and not empty");
+            let (placed, part) = parts.next().expect("the range is checked and not empty");
             let piece = PartRange {
                 placed,
                 offset: part.start,
@@ -524,13 +526,15 @@ impl Disk {
         }
     }
 
-    /// What is behind it is not written: a file that was cut off would grow again, and show
-    /// noise as what it had lost. Storage that does not tell says itself what it has not.
+    /// Returns the end of the storage, beyond which no sector is written. Otherwise a file that was
+    /// cut off would grow again, and show noise in place of what it had lost. If the storage does
+    /// not report its length, its own errors must prevent this.
     fn storage_end(&self) -> u64 {
         self.storage.len().unwrap_or(u64::MAX)
     }
 
-    /// Those of `batch` that have not failed, in one call for each part.
+    /// Encrypts or decrypts the transfers of `batch` that have not failed, in one call for each
+    /// part.
     fn crypt_together(&self, direction: Direction, batch: &mut [Together<'_, '_>]) {
         batch.sort_unstable_by_key(|(piece, _)| piece.placed.begin);
         for same in batch.chunk_by_mut(|(a, _), (b, _)| a.placed.begin == b.placed.begin) {
@@ -541,7 +545,7 @@ impl Disk {
             for (piece, transfer) in &mut *same {
                 if transfer.result.is_ok() {
                     let found = geometry.runs(piece.offset, transfer.data.bytes());
-                    runs.extend(found.expect("these are whole sectors"));
+                    runs.extend(found.expect("only whole sectors are batched"));
                 }
             }
             let result = self.crypt(&**key, direction, runs);
@@ -627,12 +631,12 @@ impl Disk {
             }
             piece.check_before(end)?;
             let bytes = match &mut source {
-                Plaintext::Lent(bytes) => bytes.split_off_mut(..piece.len).expect("there is more"),
+                Plaintext::Lent(bytes) => bytes.split_off_mut(..piece.len).expect("enough left"),
                 _ => {
                     if staging.is_none() {
                         staging = Some(self.staging.take(room)?);
                     }
-                    let staging: &mut Buffer = staging.as_mut().expect("it is taken");
+                    let staging: &mut Buffer = staging.as_mut().expect("taken above");
                     source.fill(&mut staging[..piece.len]);
                     &mut staging[..piece.len]
                 }
@@ -646,7 +650,7 @@ impl Disk {
         Ok(())
     }
 
-    /// The plaintext of the sector in which `piece` lies.
+    /// Reads and decrypts the sector that contains `piece`.
     fn read_sector(&self, piece: &PartRange<'_>) -> io::Result<Buffer> {
         let whole = piece.sector();
         let mut sector = Buffer::zeroed(whole.len);
@@ -669,8 +673,8 @@ impl Disk {
         self.crypt(&**key, direction, runs.map_err(io::Error::other)?)
     }
 
-    /// `len` bytes from `offset` on, cut into whole sectors, at most `most` bytes of them,
-    /// and parts of one sector.
+    /// Cuts `len` bytes from `offset` on into whole sectors, at most `most` bytes at a time, and
+    /// parts of a single sector.
     fn pieces(&self, offset: u64, len: u64, most: usize) -> impl Iterator<Item = PartRange<'_>> {
         self.within(offset..offset + len)
             .flat_map(move |(placed, range)| {
@@ -701,7 +705,7 @@ impl Disk {
 }
 
 impl<'a> PartRange<'a> {
-    /// The sector in which it lies.
+    /// The sector that contains this range.
     fn sector(&self) -> PartRange<'a> {
         let len = self.placed.sector;
         PartRange {
@@ -717,7 +721,7 @@ impl<'a> PartRange<'a> {
     }
 }
 
-/// One call for at most `limit` bytes each, or one unit.
+/// Makes one call for every `limit` bytes, and at least one unit in each.
 fn crypt_in_requests(
     key: &dyn LoadedKey,
     direction: Direction,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A disk for programs that read, write and seek.
+//! A disk with the `Read`, `Write` and `Seek` traits of the standard library.
 
 use std::{
     io::{self, Read, Seek, SeekFrom, Write},
@@ -8,9 +8,9 @@ use std::{
 
 use crate::Disk;
 
-/// A place in a [`Disk`], which reads, writes and seeks as a file does. A disk can have many
-/// streams. Nothing is buffered: put a [`BufReader`](io::BufReader) or
-/// [`BufWriter`](io::BufWriter) around it for small pieces.
+/// A position in a [`Disk`], which reads, writes and seeks like a file. A disk can have many
+/// streams. Nothing is buffered: use a [`BufReader`](io::BufReader) or [`BufWriter`](io::BufWriter)
+/// for small pieces.
 #[derive(Clone, Debug)]
 pub struct DiskStream {
     disk: Arc<Disk>,
@@ -18,20 +18,20 @@ pub struct DiskStream {
 }
 
 impl DiskStream {
-    /// At the first byte.
+    /// Makes a stream at the first byte.
     #[must_use]
     pub fn new(disk: Arc<Disk>) -> Self {
         Self { disk, at: 0 }
     }
 
-    /// How many of `len` bytes are left from here to the end.
+    /// Returns how many of `len` bytes remain before the end of the disk.
     fn left(&self, len: usize) -> usize {
         let left = self.disk.len().saturating_sub(self.at);
         usize::try_from(left).map_or(len, |left| left.min(len))
     }
 }
 
-/// At the end of the disk there is nothing to read.
+/// Reads 0 bytes at the end of the disk.
 impl Read for DiskStream {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let len = self.left(buf.len());
@@ -43,8 +43,8 @@ impl Read for DiskStream {
     }
 }
 
-/// At the end of the disk nothing can be written: it does not grow. To flush it makes all that
-/// was written durable.
+/// Writes 0 bytes at the end of the disk, since it does not grow. Flushing makes all that was
+/// written durable.
 impl Write for DiskStream {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         let len = self.left(buf.len());
@@ -60,7 +60,7 @@ impl Write for DiskStream {
     }
 }
 
-/// Places behind the end are allowed, as in a file.
+/// Positions beyond the end are allowed, as in a file.
 impl Seek for DiskStream {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let at = match to {
@@ -96,7 +96,7 @@ mod tests {
         DiskStream::new(Arc::new(disk))
     }
 
-    /// As a cursor on bytes that cannot grow, at and behind the end too.
+    /// Compares with a cursor over bytes that cannot grow, also at and beyond the end.
     #[test]
     fn it_does_what_a_cursor_does() {
         let mut random = Random::for_test("it_does_what_a_cursor_does");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What has been written, and what of it is durable.
+//! Tracks what has been written, and how much of it is durable.
 
 use std::{
     io,
@@ -11,30 +11,31 @@ use std::{
 
 use crate::storage::Storage;
 
-/// Counts writes and syncs, so that a sync that others have made is not made again.
+/// Counts writes and syncs, so that a flush can rely on a sync that another thread has made.
 #[derive(Debug, Default)]
 pub struct Durability {
-    /// How many writes are done.
+    /// The number of finished writes.
     written: AtomicU64,
-    /// So many of them are durable. Held while the storage syncs.
+    /// The number of writes that are durable. Locked while the storage syncs.
     synced: Mutex<u64>,
-    /// A sync has failed: what was written before may be lost, whatever later ones say.
+    /// Whether a sync has failed. What was written before may then be lost, whatever later syncs
+    /// return.
     lost: AtomicBool,
 }
 
 impl Durability {
-    /// To be called when a write is done, and before anybody is told so.
+    /// Must be called after a write is finished, and before its caller is notified.
     pub fn note_write(&self) {
         self.written.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns when all writes are durable that were noted before.
+    /// Returns when all writes that were noted before the call are durable.
     ///
     /// # Errors
-    /// Those of the storage; and after the first of them always.
+    /// The error of the storage. After a failed sync, every later call fails too.
     pub fn flush(&self, storage: &dyn Storage) -> io::Result<()> {
         let wanted = self.written.load(Ordering::Acquire);
-        // Who waits here finds the work done by the one before, as a rule.
+        // A thread that had to wait here usually finds that the one before has done its work.
         let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
         if self.lost.load(Ordering::Relaxed) {
             return Err(io::Error::other(
@@ -57,11 +58,11 @@ impl Durability {
         }
     }
 
-    /// Whether a flush would have something to do.
+    /// Whether a flush would have to sync.
     pub fn is_dirty(&self) -> bool {
         match self.synced.try_lock() {
             Ok(synced) => *synced < self.written.load(Ordering::Acquire),
-            // A sync at work: there is something.
+            // A sync is in progress, so there is something to make durable.
             Err(_) => true,
         }
     }
@@ -71,7 +72,7 @@ impl Durability {
 mod tests {
     use super::*;
 
-    /// While this syncs another write is done.
+    /// Storage that notes another write during every sync.
     #[derive(Default)]
     struct Busy {
         durability: Durability,

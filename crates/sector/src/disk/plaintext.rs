@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where plaintext comes from that is to be written.
+//! The source of plaintext that is to be written.
 
-/// What is written.
+/// The plaintext of a write.
 pub enum Plaintext<'a> {
-    /// Bytes that stay.
+    /// Bytes that must stay unchanged.
     Bytes(&'a [u8]),
-    /// Bytes whose place the ciphertext may take.
+    /// Bytes that the ciphertext may overwrite.
     Lent(&'a mut [u8]),
-    /// As many zeros as it takes.
+    /// Any number of zeros.
     Zeros,
 }
 
 impl Plaintext<'_> {
-    /// Fills `buf` with what comes next.
+    /// Fills `buf` with the next bytes.
     pub fn fill(&mut self, buf: &mut [u8]) {
         match self {
             Self::Bytes(bytes) => {
@@ -21,7 +21,7 @@ impl Plaintext<'_> {
                 *bytes = later;
             }
             Self::Lent(bytes) => {
-                let now = bytes.split_off_mut(..buf.len()).expect("there is more");
+                let now = bytes.split_off_mut(..buf.len()).expect("enough left");
                 buf.copy_from_slice(now);
             }
             Self::Zeros => buf.fill(0),

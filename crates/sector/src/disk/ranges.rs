@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who uses which bytes: what overlaps goes one after the other.
+//! Locks on byte ranges: overlapping requests are served one after the other.
 
 use std::{
     ops::Range,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-/// The ranges in use. Readers share theirs; a writer has its own to itself.
+/// The ranges in use. Several readers can share a range, and a writer excludes all others.
 ///
-/// Claims are served in the order in which they come: each waits for those before it
-/// that it overlaps with, whether they wait too or not. So nobody waits for ever, and
-/// no two for each other.
+/// Claims are served in the order in which they come: each waits for all earlier claims that
+/// exclude it, whether these hold their ranges or still wait. So no claim waits forever, and no two
+/// wait for each other.
 #[derive(Debug, Default)]
 pub struct Ranges {
     state: Mutex<State>,
@@ -21,9 +21,9 @@ pub struct Ranges {
 struct State {
     next: u64,
     claims: Vec<Claim>,
-    /// How many of the claims are writers'.
+    /// The number of claims that are for writing.
     writers: usize,
-    /// How many threads wait.
+    /// The number of waiting threads.
     waiting: usize,
 }
 
@@ -42,7 +42,7 @@ impl Claim {
     }
 }
 
-/// Ranges that are claimed until this is dropped.
+/// Claimed ranges, released when this is dropped.
 #[derive(Debug)]
 pub struct Claimed<'a> {
     ranges: &'a Ranges,
@@ -55,8 +55,7 @@ impl Ranges {
         self.claim_all([(range, write)])
     }
 
-    /// Claims several ranges at once, and waits for all of them. They do not exclude
-    /// each other.
+    /// Claims several ranges at once, and waits for all of them. They must not exclude each other.
     pub fn claim_all(&self, ranges: impl IntoIterator<Item = (Range<u64>, bool)>) -> Claimed<'_> {
         let mut state = self.lock();
         let ticket = state.next;
@@ -71,7 +70,7 @@ impl Ranges {
         let mine = &state.claims[before..];
         let writers = mine.iter().filter(|claim| claim.write).count();
         state.writers += writers;
-        // Where there are only readers nobody waits, and on a quiet disk there is nobody.
+        // Readers alone never wait, and on an idle disk there is no earlier claim.
         if before > 0 && state.writers > 0 {
             let mine = state.claims[before..].to_vec();
             while state.must_wait(ticket, &mine) {
@@ -147,7 +146,7 @@ mod tests {
         assert_eq!(ranges.lock().writers, 0);
     }
 
-    /// One by one each of these waits for the one before, and not for the one after.
+    /// Each of these claims waits for the one before it, and not for the one after.
     #[test]
     fn who_overlaps_waits_in_order() {
         let ranges = Arc::new(Ranges::default());
@@ -170,7 +169,7 @@ mod tests {
                 thread::yield_now();
             }
         }
-        // "late" overlaps only with a writer that waits itself.
+        // "late" overlaps only with a writer that is itself waiting.
         assert!(heard.recv_timeout(Duration::from_millis(20)).is_err());
         drop(first);
         let order: Vec<_> = heard.iter().take(3).collect();

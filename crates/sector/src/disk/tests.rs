@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A disk against a vector of bytes, and its storage against the slow reference.
+//! Compares a disk with a vector of bytes, and its storage with the slow reference.
 
 mod room;
 
@@ -39,8 +39,8 @@ fn part(offset: u64, len: u64, sector_size: SectorSize, number: u8) -> Part {
     }
 }
 
-/// Zeros between and behind what a disk of one part uses: 4096 bytes before it, and as
-/// many behind.
+/// A disk of one part in a storage of zeros, with 4096 unused bytes before it and at least as many
+/// after it.
 fn single(len: u64, sector_size: SectorSize) -> (Arc<FaultyStorage>, Disk) {
     with_faults(len, sector_size, Faults::default())
 }
@@ -53,7 +53,7 @@ fn with_faults(len: u64, sector_size: SectorSize, faults: Faults) -> (Arc<Faulty
     (storage, disk)
 }
 
-/// What the storage has to hold for `plain`, a whole number of sectors.
+/// The ciphertext that the storage must contain for `plain`, a whole number of sectors.
 fn encrypted(plain: &[u8], sector: usize, number: u8) -> Vec<u8> {
     let numbers = (1000..).step_by(sector / 512);
     plain
@@ -63,8 +63,8 @@ fn encrypted(plain: &[u8], sector: usize, number: u8) -> Vec<u8> {
         .collect()
 }
 
-/// The whole sectors of `plain` when the rest of the last one, in a storage that was all
-/// zeros, stayed as it was.
+/// `plain` extended to whole sectors, if the rest of the last sector is unchanged in a storage that
+/// was all zeros.
 fn padded(plain: &[u8], sector: usize, number: u8) -> Vec<u8> {
     let mut padded = plain.to_vec();
     let over = plain.len() % sector;
@@ -76,7 +76,7 @@ fn padded(plain: &[u8], sector: usize, number: u8) -> Vec<u8> {
     padded
 }
 
-/// Storage that takes whole units only.
+/// Storage that accepts only whole units.
 struct Aligned<S> {
     storage: S,
     unit: usize,
@@ -111,7 +111,7 @@ impl<S: Storage> Storage for Aligned<S> {
     }
 }
 
-/// Lengths and offsets about every edge there is: of sectors, of pieces, of parts.
+/// Lengths and offsets around every edge: of sectors, of pieces and of parts.
 #[test]
 fn requests_of_any_kind_do_what_a_vector_does() {
     let mut random = Random::for_test("disk::requests_of_any_kind");
@@ -127,7 +127,7 @@ fn requests_of_any_kind_do_what_a_vector_does() {
     .into_iter()
     .enumerate()
     {
-        // In the storage: the second part, plaintext as it is, the first, the last.
+        // The order in the storage: third part, second part (unencrypted), first part, fourth part.
         let plain = 1000_usize.next_multiple_of(unit);
         let parts = vec![
             part(20480, 8192, SectorSize::B4096, 1),
@@ -217,7 +217,7 @@ fn requests_of_any_kind_do_what_a_vector_does() {
     }
 }
 
-/// A batch of reads and writes, overlapping ones among them, on disk and model.
+/// Runs a batch of reads and writes, some of which overlap, on disk and model.
 fn batch(disk: &Disk, model: &mut [u8], random: &mut Random, edges: &[usize]) {
     let count = random.below(12);
     let mut buffers = Vec::new();
@@ -250,7 +250,7 @@ fn batch(disk: &Disk, model: &mut [u8], random: &mut Random, edges: &[usize]) {
         assert!(transfer.result.is_ok(), "{transfer:?}");
     }
     drop(transfers);
-    // Where they overlap, in their order.
+    // Overlapping requests take effect in their order.
     for ((begin, write, bytes), (_, _, done)) in before.iter_mut().zip(&buffers) {
         let range = *begin..*begin + bytes.len();
         if *write {
@@ -293,7 +293,7 @@ fn long_requests_go_in_pieces() {
     assert!(stored[4096 + padded.len()..].iter().all(|&b| b == 0));
 }
 
-/// Storage that writes one half a while before the other.
+/// Storage that writes the first half of a request a while before the second.
 struct Halves(MemoryStorage);
 
 impl Storage for Halves {
@@ -317,7 +317,7 @@ impl Storage for Halves {
     }
 }
 
-/// Who writes a part of a sector does not undo what another writes into the rest.
+/// A writer of part of a sector does not undo what another writes to the rest.
 #[test]
 fn writers_of_one_sector_do_not_lose_bytes() {
     const LEN: usize = 16 << 10;
@@ -345,7 +345,7 @@ fn writers_of_one_sector_do_not_lose_bytes() {
     }
 }
 
-/// They take little memory however many are asked for: nobody counts it.
+/// Writing zeros takes little memory, whatever the length, because no server accounts for it.
 #[test]
 fn zeros_are_encrypted_in_short_pieces() {
     let len = 2 * PIECE;
@@ -361,7 +361,7 @@ fn zeros_are_encrypted_in_short_pieces() {
     assert_eq!(written, len);
 }
 
-/// A reader sees each request as one writer left it, whether or not it comes in a batch.
+/// A reader sees each request as one writer left it, whether or not it is part of a batch.
 #[test]
 fn readers_see_no_half_written_request() {
     let storage = Halves(MemoryStorage::new(vec![0; 8192]));
@@ -524,7 +524,7 @@ fn parts_without_numbers_are_no_disk() {
     );
 }
 
-/// Nothing next to a part is read or written, so it begins and ends where units do.
+/// Nothing next to a part may be read or written, so parts must begin and end at whole units.
 #[test]
 fn parts_that_storage_cannot_move_are_no_disk() {
     let b512 = SectorSize::B512;
@@ -563,7 +563,7 @@ fn parts_that_storage_cannot_move_are_no_disk() {
     }
 }
 
-/// Writers of sectors that share a unit do not undo each other's.
+/// Writers of sectors within one unit do not undo each other's writes.
 #[test]
 fn writers_of_one_unit_do_not_lose_sectors() {
     let storage = Arc::new(Aligned {
@@ -604,7 +604,7 @@ fn a_flush_makes_durable_what_was_written_before_it() {
             .count()
     };
     disk.flush().unwrap();
-    assert_eq!(syncs(), 0, "there is nothing to make durable");
+    assert_eq!(syncs(), 0, "nothing was written yet");
     for (count, write) in [
         (1, &(|| disk.write(&[1; 100], 3).unwrap()) as &dyn Fn()),
         (2, &|| disk.write_zeroes(0, 512).unwrap()),
@@ -641,16 +641,16 @@ fn after_a_failed_sync_nothing_is_called_durable() {
     disk.flush().unwrap();
     disk.write(&[1], 0).unwrap();
     assert_eq!(disk.flush().unwrap_err().raw_os_error(), Some(5));
-    // The system's next sync succeeds, and means nothing.
+    // The system's next sync succeeds, but means nothing.
     for _ in 0..2 {
         let error = disk.flush().unwrap_err();
         assert!(error.to_string().contains("may be lost"), "{error}");
     }
-    // What is there can still be had.
+    // What is there can still be read.
     disk.read(&mut [0; 512], 0).unwrap();
 }
 
-/// Only what the fault hits fails, in a batch too.
+/// Only the request that meets the fault fails, in a batch too.
 #[test]
 fn one_bad_sector_fails_one_request() {
     for bad in 0..4 {
@@ -662,7 +662,7 @@ fn one_bad_sector_fails_one_request() {
         let (_, disk) = with_faults(8192, SectorSize::B512, faults);
         let mut plain: Vec<Vec<u8>> = (0..4).map(|k| vec![k + 1; 512]).collect();
         for write in [true, false] {
-            // Of the first round of writes all succeed.
+            // In the first round of writes, all succeed.
             for last in if write {
                 [false, true].as_slice()
             } else {
@@ -714,7 +714,7 @@ fn short_transfers_are_completed() {
     }
 }
 
-/// Else what was cut off would be there again, as noise.
+/// Otherwise, what was cut off would appear again, as noise.
 #[test]
 fn a_file_that_was_cut_off_does_not_grow_again() {
     let file = Arc::new(tempfile::tempfile().unwrap());

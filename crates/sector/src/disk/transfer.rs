@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests that are made together.
+//! Requests that are served together.
 
 use std::{io, ops::Range};
 
-/// One of many requests: [`Disk::transfer`](super::Disk::transfer).
+/// One request of a batch, see [`Disk::transfer`](super::Disk::transfer).
 #[derive(Debug)]
 pub struct Transfer<'a> {
-    /// The first byte.
+    /// The first byte on the disk.
     pub offset: u64,
-    /// What is read or written.
+    /// The bytes to read or write.
     pub data: TransferData<'a>,
-    /// How it went.
+    /// The outcome, set by [`Disk::transfer`](super::Disk::transfer).
     pub result: io::Result<()>,
 }
 
 /// The bytes of a [`Transfer`].
 #[derive(Debug)]
 pub enum TransferData<'a> {
-    /// Where plaintext goes. After an error its content is unspecified.
+    /// The buffer for the plaintext. After an error its content is unspecified.
     Read(&'a mut [u8]),
-    /// The plaintext, whose place the ciphertext may take: afterwards the content is
-    /// unspecified.
+    /// The plaintext to write. The ciphertext may overwrite it, so its content is unspecified
+    /// afterwards.
     Write(&'a mut [u8]),
 }
 
@@ -42,14 +42,14 @@ impl TransferData<'_> {
     }
 }
 
-/// Whether two of the claims overlap and one of them writes.
+/// Whether two of the claims overlap and at least one of them writes.
 pub(super) fn exclude_each_other(claims: &[(Range<u64>, bool)]) -> bool {
     if claims.len() < 2 || !claims.iter().any(|(_, write)| *write) {
         return false;
     }
     let mut sorted: Vec<_> = claims.iter().collect();
     sorted.sort_unstable_by_key(|(range, _)| range.start);
-    // The farthest ends so far, of all and of those that write.
+    // The greatest end so far, of all claims and of those that write.
     let (mut end, mut written) = (0, 0);
     for (range, write) in sorted {
         if range.start < written || (*write && range.start < end) {

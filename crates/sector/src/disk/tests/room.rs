@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Room that is given back, and where there is none.
+//! Discards, and storage that does not support them.
 
 use std::{os::unix::fs::MetadataExt, sync::Mutex};
 
 use super::*;
 
-/// Storage that remembers what was discarded.
+/// Storage that records discards.
 #[derive(Default)]
 struct Room {
     discarded: Mutex<Vec<(u64, u64)>>,
@@ -58,7 +58,7 @@ fn discards_are_rounded_inward() {
         (4095, 4098, vec![(8192, 4096)]),
         (0, 8192 + 511, vec![(4096, 8192)]),
         (0, 8192 + 512, vec![(4096, 8192), (65536, 512)]),
-        // The last sector shows 488 bytes only, and these are all of it.
+        // Only 488 bytes of the last sector are visible, and this request covers them all.
         (8192 + 512, 488, vec![(65536 + 512, 512)]),
         (8192 + 512, 487, vec![]),
         (8192 + 513, 487, vec![]),
