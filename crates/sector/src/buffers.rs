@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory for bulk data that is used again and again.
+//! A pool of buffers for bulk data.
 
 use std::{
     collections::VecDeque,
@@ -10,26 +10,26 @@ use std::{
 use luxor_engine::{Buffer, PAGE};
 use memmap2::MmapMut;
 
-/// The lengths of the buffers that are kept are powers of two from this one on,
+/// The length of the shortest kept buffers. Lengths of kept buffers are powers of two.
 const LEAST: usize = 64 << 10;
 
-/// and up to what the most clients send at most.
+/// The length of the longest kept buffers: the largest request of most clients.
 const MOST: usize = 1 << 20;
 
-/// How many bytes are kept.
+/// The most bytes that are kept.
 const KEPT: usize = 8 << 20;
 
-/// Buffers that are kept: a fresh one costs a page fault for every 4 KiB. The one that
-/// was used last is the next that is taken: it is in a cache.
+/// A pool of buffers. A fresh buffer costs a page fault for every 4 KiB, so used ones are kept. The
+/// buffer that was used last is taken first, because it is still in a cache.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    /// The one that was used last is at the end.
+    /// The buffer that was used last is at the end.
     free: Mutex<VecDeque<Buffer>>,
 }
 
 impl Buffers {
-    /// How long a buffer is that is taken for `len` bytes: those who count memory count
-    /// this.
+    /// The length of the buffer that [`take`](Self::take) returns for `len` bytes. Callers that
+    /// account for memory must count this length.
     #[must_use]
     pub const fn rounded(len: usize) -> usize {
         if len <= LEAST {
@@ -41,11 +41,11 @@ impl Buffers {
         }
     }
 
-    /// A buffer of [`rounded`](Self::rounded)`(len)` bytes, whose content is unspecified. A
-    /// fresh one takes no memory before it is written to.
+    /// Returns a buffer of [`rounded`](Self::rounded)`(len)` bytes with unspecified content. A
+    /// fresh buffer takes no memory before it is written to.
     ///
     /// # Errors
-    /// When the system has no more memory.
+    /// The error of mmap, if the system has no more memory.
     pub fn take(&self, len: usize) -> io::Result<Buffer> {
         let len = Self::rounded(len);
         let mut free = self.lock();
@@ -54,11 +54,11 @@ impl Buffers {
             return Ok(buffer);
         }
         drop(free);
-        // Not by the allocator: it would keep what is given back, for each thread.
+        // Not from the allocator, which would keep freed memory for each thread.
         Ok(Buffer::from_owner(MmapMut::map_anon(len)?))
     }
 
-    /// For the next one. What is not kept is wiped.
+    /// Returns a buffer to the pool. A buffer that is not kept is wiped and freed.
     pub fn give_back(&self, buffer: Buffer) {
         if buffer.len() > MOST {
             return;
@@ -66,7 +66,7 @@ impl Buffers {
         let mut free = self.lock();
         free.push_back(buffer);
         let kept: usize = free.iter().map(|buffer| buffer.len()).sum();
-        // Those that were not used for long make room. They are wiped without the lock.
+        // Drop the buffers that were unused for longest. They are wiped after the lock is released.
         let mut excess = kept.saturating_sub(KEPT);
         let mut gone = Vec::new();
         while excess > 0
@@ -78,7 +78,7 @@ impl Buffers {
         drop(free);
     }
 
-    /// Wipes and frees those that are kept.
+    /// Wipes and frees all kept buffers.
     pub fn clear(&self) {
         let gone = mem::take(&mut *self.lock());
         drop(gone);
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(buffers.take(1).unwrap()[0], 7);
     }
 
-    /// That a dropped buffer is wiped is tested where it is defined.
+    /// The test that a dropped buffer is wiped is where `Buffer` is defined.
     #[test]
     fn nothing_is_kept_when_nobody_needs_it() {
         let buffers = Buffers::default();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files and block devices past the system's page cache.
+//! Files and block devices with direct I/O, which bypasses the page cache.
 //!
-//! Measured as at the head of `storage.rs`, on the virtio disk, thousands a second:
+//! Measured as described in `storage.rs`, on the virtio disk, in thousands per second:
 //!
 //! | | reads | writes |
 //! |---|---|---|
 //! | `io_uring` | 17 | 24 |
-//! | eight threads, made for each batch | 21 | 17 |
-//! | one by one | 4 | 7 |
+//! | eight threads, started for each batch | 21 | 17 |
+//! | one at a time | 4 | 7 |
 //!
-//! The disk is the limit, and another time is another disk: an hour earlier, without
-//! encryption, `io_uring` made 23 to 40 and 30 to 47, threads 20 and 19.
+//! The disk is the limit, and its speed varies: an hour earlier, without encryption, `io_uring`
+//! reached 23 to 40 and 30 to 47, threads 20 and 19.
 
 use std::{
     fs::File,
@@ -33,34 +33,33 @@ use crate::{
     storage::{ReadAt, Storage, WriteAt, checked_end, ends_before},
 };
 
-/// So many bytes of a batch are moved at a time; a single transfer may have more.
+/// The most bytes of a batch that are transferred at a time. A single transfer may be larger.
 const ROUND: usize = 8 << 20;
 
-/// Where there is no `io_uring`, so many transfers are under way at a time.
+/// The number of concurrent transfers without `io_uring`.
 const THREADS: usize = 8;
 
 /// A file or block device that is read and written past the page cache (`O_DIRECT`).
 ///
-/// What a disk does with many transfers at a time it does here too: those of a batch are
-/// all under way together, by `io_uring` or, where the system does not have or allow it,
-/// by threads.
+/// The transfers of a batch run concurrently, by `io_uring`, or by threads if the system lacks or
+/// forbids it.
 ///
-/// Memory may lie anywhere: where the system wants it otherwise, bytes go through other
-/// memory.
+/// The caller's memory may have any alignment. If the system requires another one, the bytes are
+/// copied through an aligned buffer.
 #[derive(Debug)]
 pub struct DirectFile {
     file: File,
-    /// What offsets, lengths and addresses are multiples of.
+    /// Offsets, lengths and addresses must be multiples of this.
     alignment: usize,
     rings: Option<Rings>,
     bounce: Buffers,
 }
 
 impl DirectFile {
-    /// Switches `file` over, and so all handles that were cloned from it.
+    /// Switches `file` to direct I/O, and with it all handles that were cloned from it.
     ///
     /// # Errors
-    /// [`DirectError`] where the system cannot do it.
+    /// [`DirectError`] if the system does not support it for this file.
     pub fn new(file: File) -> Result<Self, DirectError> {
         let system = |source: io::Error| DirectError::System { source };
         let found = statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
@@ -73,8 +72,8 @@ impl DirectFile {
                     _ => return Err(DirectError::Alignment { wanted }),
                 }
             }
-            // Before Linux 6.1, and in file systems that do not care. No system of those
-            // has larger blocks.
+            // Linux before 6.1, or a file system that reports no alignment. None of these needs
+            // more than a page.
             _ => PAGE,
         };
         let flags = fcntl(&file, FcntlArg::F_GETFL).map_err(|errno| system(errno.into()))?;
@@ -92,7 +91,7 @@ impl DirectFile {
         })
     }
 
-    /// The same with threads, as where the system has no `io_uring`.
+    /// Uses threads, as on a system without `io_uring`.
     #[must_use]
     pub fn without_io_uring(self) -> Self {
         Self {
@@ -101,12 +100,12 @@ impl DirectFile {
         }
     }
 
-    /// Whether the system takes memory there.
+    /// Whether the memory is aligned as the system requires.
     fn takes(&self, buf: &[u8]) -> bool {
         buf.as_ptr().addr().is_multiple_of(self.alignment)
     }
 
-    /// Memory for all of `lens`, each of which begins where the system takes it.
+    /// Returns aligned memory for all of `lens` together, or `None` if none is needed.
     fn bounce(&self, lens: impl Iterator<Item = usize>) -> io::Result<Option<Buffer>> {
         match lens.map(|len| self.padded(len)).sum() {
             0 => Ok(None),
@@ -118,7 +117,7 @@ impl DirectFile {
         len.next_multiple_of(self.alignment)
     }
 
-    /// What one transfer has left to do.
+    /// Checks the first result of a read, and reads what is missing.
     fn finish_read(&self, read: Read<'_>) -> io::Result<()> {
         let Read {
             buf,
@@ -137,7 +136,8 @@ impl DirectFile {
             if done == buf.len() {
                 return Ok(());
             }
-            // Only at the end: a read that goes on from there would be refused.
+            // An unaligned short read ends at the end of the file, and direct I/O cannot continue
+            // from there.
             if !done.is_multiple_of(self.alignment) {
                 return Err(ends_before(buf.len(), offset));
             }
@@ -240,10 +240,10 @@ impl DirectFile {
         Ok(())
     }
 
-    /// The next `len` bytes of memory for bouncing. What comes then is aligned too.
+    /// Takes the next `len` bytes of the bounce buffer. What follows stays aligned.
     fn room<'a>(&self, room: &mut &'a mut [u8], len: usize) -> &'a mut [u8] {
         let taken = room.split_off_mut(..self.padded(len));
-        &mut taken.expect("there is room for all")[..len]
+        &mut taken.expect("`bounce` summed all lengths")[..len]
     }
 }
 
@@ -284,7 +284,7 @@ impl Storage for DirectFile {
         let mut rest = reads;
         while !rest.is_empty() {
             let count = fitting(rest.iter().map(|read| read.buf.len()));
-            let round = rest.split_off_mut(..count).expect("there are so many");
+            let round = rest.split_off_mut(..count).expect("count <= rest.len()");
             if let Err(error) = self.read_round(round) {
                 for read in round {
                     read.result = Err(error.kind().into());
@@ -297,7 +297,7 @@ impl Storage for DirectFile {
         let mut rest = writes;
         while !rest.is_empty() {
             let count = fitting(rest.iter().map(|write| write.buf.len()));
-            let round = rest.split_off_mut(..count).expect("there are so many");
+            let round = rest.split_off_mut(..count).expect("count <= rest.len()");
             if let Err(error) = self.write_round(round) {
                 for write in round {
                     write.result = Err(error.kind().into());
@@ -315,7 +315,7 @@ impl Storage for DirectFile {
     }
 }
 
-/// How many of the first transfers make a round, at least one.
+/// Returns how many of the first transfers make up a round, at least one.
 fn fitting(lens: impl Iterator<Item = usize>) -> usize {
     let total = lens.take(DEPTH).scan(0_usize, |sum, len| {
         *sum = sum.saturating_add(len);
@@ -324,7 +324,7 @@ fn fitting(lens: impl Iterator<Item = usize>) -> usize {
     total.take_while(|&sum| sum <= ROUND).count().max(1)
 }
 
-/// Does `work` on all of `items`, on as many threads as the system allows.
+/// Calls `work` for all of `items`, on up to [`THREADS`] threads.
 fn on_threads<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Sync) {
     let others = items.len().min(THREADS) - 1;
     let queue = Mutex::new(items.iter_mut());
@@ -344,23 +344,23 @@ fn on_threads<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Sync) {
     });
 }
 
-/// Why a file cannot be read and written past the page cache.
+/// Why direct I/O is not possible for a file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DirectError {
-    /// Its file system or device cannot do it.
+    /// The file system or device does not support it.
     #[error("its file system does not support direct I/O")]
     Unsupported,
-    /// Its blocks are larger than anything known.
+    /// It requires a larger alignment than Luxor supports.
     #[error("direct I/O needs multiples of {wanted} bytes there, which Luxor does not support")]
     Alignment {
-        /// What offsets, lengths or addresses should be multiples of.
+        /// The required multiple for offsets, lengths or addresses.
         wanted: u32,
     },
-    /// The system refuses.
+    /// The system refused it.
     #[error("direct I/O cannot be enabled: {source}")]
     System {
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
 }

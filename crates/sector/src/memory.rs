@@ -8,21 +8,20 @@ use std::{
 
 use crate::storage::{Storage, checked_end, ends_before};
 
-/// Bytes in memory that behave as a file does: a header that came through a
-/// pipe, a volume in a test.
+/// Bytes in memory that behave like a file: a header that came through a pipe, or a volume in a
+/// test.
 ///
-/// It grows when written past its end, with zeros in between, up to
-/// [`MemoryStorage::MAX_LEN`].
+/// It grows when written beyond its end, with zeros in between, up to [`MemoryStorage::MAX_LEN`].
 #[derive(Default)]
 pub struct MemoryStorage {
     bytes: RwLock<Vec<u8>>,
 }
 
 impl MemoryStorage {
-    /// 1 GiB: no offset from a damaged header makes it larger.
+    /// 1 GiB, so that an offset from a damaged header cannot exhaust memory.
     pub const MAX_LEN: u64 = 1 << 30;
 
-    /// Storage that holds `bytes`.
+    /// Makes storage that contains `bytes`.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         Self {
@@ -30,7 +29,7 @@ impl MemoryStorage {
         }
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
@@ -38,7 +37,7 @@ impl MemoryStorage {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A copy of the bytes.
+    /// Returns a copy of the bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.bytes
@@ -70,7 +69,7 @@ impl Storage for MemoryStorage {
 
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         let end = checked_end(buf.len(), offset)?;
-        // A write of nothing leaves a file as it is.
+        // An empty write does not grow a file.
         if buf.is_empty() {
             return Ok(());
         }

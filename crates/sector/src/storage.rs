@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bytes at offsets.
+//! Storage: bytes at offsets.
 //!
-//! Batches of reads of a file: what the page cache has is copied first (`RWF_NOWAIT`), and
-//! all the rest is asked for before any of it is waited for. Writes go one by one. So it is
-//! because of what was measured on 2026-11-22 (2 cores, Intel Xeon, Linux 6.18) by
-//! `examples/storage.rs`: requests of 4 KiB to an encrypted [`crate::Disk`], at random
-//! places, 32 in a batch, in turns, medians of 5, thousands a second. Cold is what the page
-//! cache does not have.
+//! For a batch of reads of a file, what the page cache contains is copied first (`RWF_NOWAIT`), and
+//! all the rest is requested before waiting for any of it. Writes are made one at a time. The
+//! reason is a measurement of 2026-11-22 (2 cores, Intel Xeon, Linux 6.18) with
+//! `examples/storage.rs`: requests of 4 KiB to an encrypted [`crate::Disk`], at random offsets, 32
+//! in a batch, in alternation, medians of 5, in thousands per second. "Cold" is what the page cache
+//! does not contain.
 //!
 //! | | ext4, warm | cold | writes | tmpfs, reads | writes |
 //! |---|---|---|---|---|---|
-//! | as it is here | 793 | 71 | 464 | 687 | 563 |
-//! | one by one | 780 | 10 | 438 | 686 | 568 |
+//! | this implementation | 793 | 71 | 464 | 687 | 563 |
+//! | one at a time | 780 | 10 | 438 | 686 | 568 |
 //! | `io_uring` | 802 | 57 | 193 | 238 | 207 |
 //!
-//! The two that are the same here, writes and all of tmpfs, tell how exact this is. The
-//! ext4 has 1 GiB of requests on a virtio disk, the tmpfs 256 MiB. `io_uring` hands what it
-//! may not wait for to threads of its own, and all these writes: they have one lock.
+//! Writes and everything on tmpfs are the same code in the first two rows, so their difference
+//! shows the precision. The ext4 has 1 GiB of requests on a virtio disk, the tmpfs 256 MiB.
+//! `io_uring` hands work that would block to threads of its own, among it all these writes, which
+//! share one lock.
 
 use std::{
     fs::File,
@@ -33,28 +34,28 @@ use rustix::{
     io::{ReadWriteFlags, preadv2},
 };
 
-/// Bytes at offsets: a file, a block device, memory.
+/// Bytes at offsets: a file, a block device or memory.
 ///
-/// Every call blocks until all its bytes are transferred, or fails; short
-/// transfers are completed inside. Calls from many threads at once are allowed.
-/// Overlapping ones are in no order.
+/// Every call blocks until all its bytes are transferred, or fails; implementations complete short
+/// transfers themselves. Several threads may call at once. The order of overlapping calls is
+/// undefined.
 pub trait Storage: Send + Sync {
-    /// What the offset and the length of every transfer must be a multiple of: a power
-    /// of two, and at most 4096. By default it is 1.
+    /// Offset and length of every transfer must be multiples of this: a power of two, at most 4096.
+    /// By default it is 1.
     fn alignment(&self) -> usize {
         1
     }
 
-    /// The length in bytes, now.
+    /// The current length in bytes.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     fn len(&self) -> io::Result<u64>;
 
     /// Whether there are no bytes.
     ///
     /// # Errors
-    /// Those of [`Storage::len`].
+    /// As for [`Storage::len`].
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -62,88 +63,87 @@ pub trait Storage: Send + Sync {
     /// Fills `buf` with the bytes from `offset` on.
     ///
     /// # Errors
-    /// [`io::ErrorKind::UnexpectedEof`] when the storage ends before; the
-    /// content of `buf` is then unspecified. Else those of the system.
+    /// [`io::ErrorKind::UnexpectedEof`] if the storage ends before; the content of `buf` is then
+    /// unspecified. Otherwise the system's errors.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Writes all of `buf` from `offset` on. Files grow as needed; devices
-    /// cannot.
+    /// Writes all of `buf` from `offset` on. A file grows as needed; a device cannot.
     ///
     /// # Errors
-    /// [`io::ErrorKind::StorageFull`] when there is no room. Else those of the
-    /// system. A part may have been written.
+    /// [`io::ErrorKind::StorageFull`] if there is no space. Otherwise the system's errors. Some of
+    /// the bytes may have been written.
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Returns when everything that was written is durable.
+    /// Returns when all previous writes are durable.
     ///
     /// # Errors
-    /// Those of the system. What was written since the last success may then
-    /// be lost, and another call does not bring it back.
+    /// The system's errors. What was written since the last success may then be lost, and calling
+    /// again does not restore it.
     fn sync(&self) -> io::Result<()>;
 
-    /// Makes each of `reads`, in any order, as many at a time as the system takes.
+    /// Makes each of `reads`, in any order, as many at a time as the system allows.
     fn read_batch(&self, reads: &mut [ReadAt<'_>]) {
         for read in reads {
             read.result = self.read_exact_at(read.buf, read.offset);
         }
     }
 
-    /// Makes each of `writes`, in any order, as many at a time as the system takes.
-    /// They do not overlap.
+    /// Makes each of `writes`, in any order, as many at a time as the system allows. They must not
+    /// overlap.
     fn write_batch(&self, writes: &mut [WriteAt<'_>]) {
         for write in writes {
             write.result = self.write_all_at(write.buf, write.offset);
         }
     }
 
-    /// Gives the room of `len` bytes from `offset` on back, where that can be done: of a
-    /// device, its whole blocks in them. What is read there afterwards is unspecified. The
-    /// length stays.
+    /// Returns the space of `len` bytes from `offset` on to the system, as far as possible; on a
+    /// device, that of its whole blocks in this range. What is read there afterwards is
+    /// unspecified. The length does not change.
     ///
     /// # Errors
-    /// [`io::ErrorKind::Unsupported`] where there is no such thing, which is the
-    /// default. Else those of the system.
+    /// [`io::ErrorKind::Unsupported`] if the storage cannot do this, which is the default.
+    /// Otherwise the system's errors.
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
         let _ = (offset, len);
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// A hint that `len` bytes from `offset` on will be read.
+    /// Tells the system that `len` bytes from `offset` on will be read soon.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's errors.
     fn will_need(&self, offset: u64, len: u64) -> io::Result<()> {
         let _ = (offset, len);
         Ok(())
     }
 }
 
-/// One of many reads: [`Storage::read_exact_at`].
+/// One read of a batch, as [`Storage::read_exact_at`].
 #[derive(Debug)]
 pub struct ReadAt<'a> {
-    /// Where its bytes go.
+    /// The buffer to fill.
     pub buf: &'a mut [u8],
-    /// Where they come from.
+    /// The offset in the storage.
     pub offset: u64,
-    /// How it went.
+    /// The outcome.
     pub result: io::Result<()>,
 }
 
-/// One of many writes: [`Storage::write_all_at`].
+/// One write of a batch, as [`Storage::write_all_at`].
 #[derive(Debug)]
 pub struct WriteAt<'a> {
-    /// The bytes.
+    /// The bytes to write.
     pub buf: &'a [u8],
-    /// Where they go.
+    /// The offset in the storage.
     pub offset: u64,
-    /// How it went.
+    /// The outcome.
     pub result: io::Result<()>,
 }
 
 /// Regular files and block devices.
 ///
-/// [`Storage::len`] of a block device moves the file's position: that is how the system tells. The
-/// other methods neither use the position nor move it.
+/// [`Storage::len`] of a block device changes the file's position, because it seeks to the end. The
+/// other methods neither use nor change the position.
 impl Storage for File {
     fn len(&self) -> io::Result<u64> {
         let metadata = self.metadata()?;
@@ -169,8 +169,8 @@ impl Storage for File {
         self.sync_data()
     }
 
-    /// What the page cache has is copied. All the rest is asked for before the first of
-    /// it is waited for, so that the disk works on it together.
+    /// Copies what the page cache contains. Requests all the rest before waiting for any of it, so
+    /// that the disk can work on all of it at once.
     fn read_batch(&self, reads: &mut [ReadAt<'_>]) {
         let mut missing = Vec::new();
         let mut cached = reads.len() > 1;
@@ -178,11 +178,12 @@ impl Storage for File {
             match cached.then(|| read_cached(self, read.buf, read.offset)) {
                 Some(Ok(true)) => read.result = Ok(()),
                 Some(Ok(false)) => {
-                    // A hint: the read is made in any case.
+                    // Only a hint: the read is made in any case.
                     let _ = self.will_need(read.offset, read.buf.len() as u64);
                     missing.push(read);
                 }
-                // There is none, as in memory, or the read fails and says why.
+                // The file has no page cache to ask, as in memory, or the plain read below reports
+                // the error.
                 Some(Err(_)) | None => {
                     cached = false;
                     read.result = read_exact_at(self, read.buf, read.offset);
@@ -199,7 +200,7 @@ impl Storage for File {
         let Some(end) = end.filter(|&end| i64::try_from(end).is_ok()) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        // A device takes whole blocks of its own only. Files do not tell of any.
+        // A device accepts only whole blocks of its own. A file reports no block size.
         let block = ioctl_blksszget(self).map_or(1, u64::from);
         let (begin, end) = (offset.next_multiple_of(block), end - end % block);
         if begin >= end {
@@ -231,7 +232,7 @@ impl Storage for File {
     }
 }
 
-/// [`Storage::read_exact_at`] by as many of the system's reads as it takes.
+/// Implements [`Storage::read_exact_at`] by as many system calls as needed.
 pub(crate) fn read_exact_at(file: &impl FileExt, buf: &mut [u8], offset: u64) -> io::Result<()> {
     checked_end(buf.len(), offset)?;
     FileExt::read_exact_at(file, buf, offset).map_err(|e| match e.kind() {
@@ -240,13 +241,13 @@ pub(crate) fn read_exact_at(file: &impl FileExt, buf: &mut [u8], offset: u64) ->
     })
 }
 
-/// [`Storage::write_all_at`] by as many of the system's writes as it takes.
+/// Implements [`Storage::write_all_at`] by as many system calls as needed.
 pub(crate) fn write_all_at(file: &impl FileExt, buf: &[u8], offset: u64) -> io::Result<()> {
     checked_end(buf.len(), offset)?;
     FileExt::write_all_at(file, buf, offset)
 }
 
-/// Whether the page cache has all of it, and `buf` too now.
+/// Fills `buf` from the page cache. Returns false if the page cache does not contain all of it.
 fn read_cached(file: &File, buf: &mut [u8], offset: u64) -> io::Result<bool> {
     checked_end(buf.len(), offset)?;
     let len = buf.len();
@@ -258,8 +259,8 @@ fn read_cached(file: &File, buf: &mut [u8], offset: u64) -> io::Result<bool> {
     }
 }
 
-/// Where `len` bytes from `offset` on end. Files end at 2⁶³ − 1 at the latest;
-/// the system calls would take a larger offset for a negative one.
+/// Returns the end of `len` bytes from `offset` on. Files end at 2⁶³ − 1 at most; system calls
+/// would interpret a larger offset as negative.
 pub(crate) fn checked_end(len: usize, offset: u64) -> io::Result<u64> {
     offset
         .checked_add(len as u64)
@@ -287,8 +288,8 @@ pub(crate) mod tests {
         faulty::{Faults, FaultyStorage},
     };
 
-    /// What files do, [`MemoryStorage`] does, [`crate::DirectFile`] with each byte `each` times,
-    /// and [`FaultyStorage`] whether or not its transfers are short.
+    /// Behaviour that is common to files, [`MemoryStorage`], [`crate::DirectFile`] with each byte
+    /// repeated `each` times, and [`FaultyStorage`] with and without short transfers.
     pub(crate) fn behaves_as_a_file(storage: &dyn Storage, each: usize) {
         let at = |offset: u64| offset * each as u64;
         let times = |bytes: &[u8]| {
@@ -335,7 +336,7 @@ pub(crate) mod tests {
         in_batches(storage, each);
     }
 
-    /// The same in batches, each transfer with an outcome of its own.
+    /// The same in batches, where each transfer has its own outcome.
     fn in_batches(storage: &dyn Storage, each: usize) {
         let at = |offset: u64| offset * each as u64;
         let text: Vec<_> = (0..200_u8).map(|k| vec![k; each]).collect();
@@ -413,7 +414,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// What the page cache has, what it has in part, and what it has not.
+    /// Reads of which the page cache contains all, a part, or nothing.
     #[test]
     fn batches_come_from_the_page_cache_and_from_the_disk() {
         const LEN: usize = 9000;
@@ -421,7 +422,7 @@ pub(crate) mod tests {
         let bytes = Random::for_test("storage::batches").bytes(4 << 20);
         Storage::write_all_at(&file, &bytes, 0).unwrap();
         file.sync_all().unwrap();
-        // Nothing is read ahead, so of some there is one page.
+        // Disables readahead, so that some reads have only one cached page.
         posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM).unwrap();
         let offset = |k: usize| 70_001 * k;
         for warm in [
@@ -431,12 +432,12 @@ pub(crate) mod tests {
             offset(5) + LEN - 1..offset(5) + LEN,
             0..bytes.len(),
         ] {
-            // Where files are in memory all is warm.
+            // In a temporary folder on tmpfs everything is cached.
             posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).unwrap();
             Storage::read_exact_at(&file, &mut vec![0; warm.len()], warm.start as u64).unwrap();
             let mut found = vec![vec![0; LEN]; 62];
             let offset = |k| match k {
-                // Across the end and behind it.
+                // One read across the end, and one beyond it.
                 60 => bytes.len() - LEN / 2,
                 61 => bytes.len(),
                 k => offset(k),

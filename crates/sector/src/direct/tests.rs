@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! On a file of the temporary folder's file system. Devices are in `tests/direct.rs`.
+//! Tests with files in the temporary folder. Those with devices are in `tests/direct.rs`.
 
 use luxor_conformance::Random;
 
 use super::*;
 use crate::storage::tests::behaves_as_a_file;
 
-/// By `io_uring`, and by threads.
+/// A file with `io_uring`, and one with threads.
 fn both() -> [DirectFile; 2] {
     let new = || DirectFile::new(tempfile::tempfile().unwrap()).unwrap();
     let by_ring = new();
@@ -29,7 +29,7 @@ fn direct_files_are_storage() {
     }
 }
 
-/// The system itself tells that no page cache is in the way.
+/// The kernel itself reports that the page cache is bypassed.
 #[test]
 fn transfers_are_direct() {
     for file in both() {
@@ -41,7 +41,7 @@ fn transfers_are_direct() {
     assert!(error.to_string().contains("direct I/O"), "{error}");
 }
 
-/// Rounds of all sizes, with memory that the system takes as it is and other memory.
+/// Rounds of all sizes, with aligned memory and other memory.
 #[test]
 fn batches_of_any_kind_do_what_a_vector_does() {
     let mut random = Random::for_test("direct::batches_of_any_kind");
@@ -112,7 +112,7 @@ fn batches_of_any_kind_do_what_a_vector_does() {
     }
 }
 
-/// What is beyond the new end fails, and nothing else; it may be within a unit.
+/// Only reads beyond the new end fail. The new end may lie within a unit.
 #[test]
 fn a_file_that_shrinks_fails_what_is_gone() {
     for file in both() {
@@ -148,9 +148,8 @@ fn a_file_that_shrinks_fails_what_is_gone() {
     }
 }
 
-/// Many threads, each with blocks of its own, whose bytes tell which block they are and
-/// how often it was written. Memory that was lent holds other bytes at once when it is
-/// back, and they stay.
+/// Each thread has its own blocks, filled with bytes that depend on the block and the version. The
+/// test overwrites its memory as soon as a batch returns, and a late transfer would change it.
 #[test]
 fn many_threads_get_what_they_wrote_and_nothing_later() {
     const BLOCKS: usize = 64;
