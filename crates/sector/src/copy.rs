@@ -1,45 +1,43 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A copy on the way of which something is done to the bytes, by workers.
+//! Copies a source to a sink with several workers, which change the bytes on the way.
 //!
-//! Every worker takes the next piece of the source and works on it, all on its
-//! own core, in a buffer that fits into that core's cache. What has offsets is
-//! read by all at once, a pipe by one at a time. Whoever has a piece ready and
-//! finds nobody writing writes it, and goes on with what the others have made
-//! ready meanwhile; these read and work on, in other buffers. So there is always
-//! one that writes, in order, and none that waits for another's turn.
+//! Every worker takes the next piece of the source and changes it, all on its own core, in a buffer
+//! that fits in that core's cache. All workers read a source with offsets at once, but a pipe one
+//! at a time. A worker that has finished a piece while no other worker writes becomes the writer:
+//! it writes that piece, then what the others have finished meanwhile. The others continue to read
+//! and work in other buffers. So one worker always writes, in order, and none waits for its turn.
 //!
-//! Two workers more than do the work in the middle let reading, working and
-//! writing overlap where a core has to wait for a disk or a pipe.
+//! Two workers more than do the work in the middle let reading, working and writing overlap while a
+//! core waits for a disk or a pipe.
 //!
-//! Measured on 2026-11-21 (2 cores, Intel Xeon with AMX, 2 MiB of L2 each,
-//! Linux 6.18, tmpfs): encrypting 1 GiB from one file into another that has its
-//! pages already, in alternation, medians of 11, in seconds.
+//! Measured on 2026-11-21 (2 cores, Intel Xeon with AMX, 2 MiB of L2 each, Linux 6.18, tmpfs):
+//! encrypting 1 GiB from one file into another whose pages already exist. The variants ran in
+//! alternation; medians of 11, in seconds.
 //!
 //! | | |
 //! |---|---|
-//! | `copy_file_range`, what `cp` does | 0.270 |
-//! | `pwrite` alone, by one thread or by two: the file's lock allows no more | 0.199 |
-//! | workers that write where they are, pieces of 256 KiB, 512 KiB, 1 MiB | 0.206, 0.204, 0.207 |
+//! | `copy_file_range`, as `cp` does | 0.270 |
+//! | `pwrite` alone, by one thread or two: the file's lock allows no more | 0.199 |
+//! | workers that each write directly, pieces of 256 KiB, 512 KiB, 1 MiB | 0.206, 0.204, 0.207 |
 //! | workers that wait for their turn to write, 512 KiB, 1 MiB | 0.259, 0.231 |
-//! | a thread that reads, a pool for AES, a thread that writes; 6 × 4 MiB | 0.272 |
+//! | three stages: a thread that reads, a pool for AES, a thread that writes; 6 × 4 MiB | 0.272 |
 //! | input and output mapped into memory, two threads | 0.277 |
 //!
-//! What is done here is not in that table: it was thought of later. `io_uring` would
-//! take the same lock, and does not help a disk. On one of that machine (virtio, ext4),
-//! 2 GiB in pieces of 512 KiB, GB/s by `fio --bs=512k --end_fsync=1` (3.33):
+//! The design used here is not in that table, because it was found later. `io_uring` would take the
+//! same lock, and does not help with a disk. On a disk of that machine (virtio, ext4), 2 GiB in
+//! pieces of 512 KiB, in GB/s by `fio --bs=512k --end_fsync=1` (3.33):
 //!
 //! | | read, `--direct=1` | write | read, `--direct=0` | write |
 //! |---|---|---|---|---|
 //! | `--ioengine=psync --numjobs=2` | 2.4 | 1.9 | 1.9 | 0.8 |
 //! | `--ioengine=io_uring --iodepth=4` | 2.5 | 1.9 | 0.8 | 0.4 |
 //!
-//! Beside programs that used both cores (load 8, so noisy), medians of 25 for
-//! 512 MiB: 0.47 for workers that write where they are, as each sleeps for the lock
-//! and then for a core; 0.40 for what is done here (0.41 with 12 buffers, 0.44 with
-//! 2 or 3 workers); 0.39 for the three stages; 0.25 for `cp`. So there it is no
-//! faster than the three stages; it needs half their memory. Mapped files would
-//! have cost more than time: one that is cut off meanwhile would end the process
-//! with SIGBUS.
+//! Next to programs that used both cores (load 8, so the numbers are noisy), medians of 25 for 512
+//! MiB: 0.47 for workers that each write directly, as each sleeps for the lock and then for a core;
+//! 0.40 for the design used here (0.41 with 12 buffers, 0.44 with 2 or 3 workers); 0.39 for the
+//! three stages; 0.25 for `cp`. Under such load this design is no faster than the three stages, but
+//! needs half their memory. Mapped files would cost more than time: if a file is cut off meanwhile,
+//! SIGBUS ends the process.
 
 use std::{
     collections::BTreeMap,
@@ -57,60 +55,59 @@ use luxor_engine::{Backend, Buffer, with_key_stack};
 
 use crate::storage::Storage;
 
-/// The buffers of all workers together have no more bytes, unless a single one
-/// has.
+/// The most bytes that the buffers of all workers have together, unless a single buffer is larger.
 const MAX_MEMORY: usize = 32 << 20;
 
 /// A part of a storage.
 #[derive(Clone, Copy)]
 pub struct Region<'a> {
-    /// What they are part of.
+    /// The storage that contains the region.
     pub storage: &'a dyn Storage,
-    /// Where in it they begin.
+    /// The first byte of the region in the storage.
     pub offset: u64,
-    /// How many there are.
+    /// The length of the region in bytes.
     pub len: u64,
 }
 
-/// Where the bytes come from.
+/// The source of a copy.
 pub enum Source<'a> {
     /// Bytes at offsets, read in any order.
     At(Region<'a>),
     /// A stream, read to its end.
     ///
-    /// [`io::ErrorKind::Interrupted`] is no error. A source that may wait for
-    /// long should return that now and then, for the end to be noticed that
-    /// another worker or [`Copier::cancel`] wants.
+    /// [`io::ErrorKind::Interrupted`] is not an error. A source that may wait for long should
+    /// return it now and then, so that the copy can end when another worker fails or
+    /// [`Copier::cancel`] is set.
     Stream(&'a mut (dyn Read + Send)),
 }
 
-/// How something is copied.
+/// The settings of a copy.
 #[derive(Clone, Copy)]
 pub struct Copier<'a> {
-    /// Bytes in a piece, but for the last one.
+    /// The number of bytes in every piece except the last.
     pub piece_len: NonZeroUsize,
-    /// How many threads may do the work in the middle at a time. Two more are
-    /// started, to read and write meanwhile, or fewer where the source is short or
-    /// their buffers would have more than 32 MiB.
+    /// How many threads may do the work in the middle at a time. Two more are started to read and
+    /// write meanwhile. Fewer are started if the source is short or the buffers would exceed 32 MiB
+    /// together.
     pub threads: NonZeroUsize,
-    /// Whose memory the buffers are; `None` for what is ordinary.
+    /// The backend that allocates the buffers, or `None` for ordinary memory.
     pub backend: Option<&'a dyn Backend>,
-    /// Set from outside, this ends the copy soon with [`CopyError::Cancelled`].
+    /// When the caller sets this flag, the copy soon ends with [`CopyError::Cancelled`].
     pub cancel: &'a AtomicBool,
 }
 
-/// Consecutive bytes on their way.
+/// Consecutive bytes on their way from source to sink.
 ///
-/// `Debug` shows lengths and not the bytes, which may be plaintext.
+/// `Debug` shows lengths only, since the bytes may be plaintext.
 pub struct Piece<'a> {
-    /// Where they begin, counted from the source's first byte.
+    /// The offset of the first byte from the start of the source.
     pub offset: u64,
-    /// Bytes from the source. Those behind are unspecified.
+    /// The number of bytes from the source. The buffer's bytes after these are unspecified.
     pub len: usize,
-    /// Of [`Copier::piece_len`] bytes, the piece's first.
+    /// A buffer of [`Copier::piece_len`] bytes that begins with the piece.
     pub buffer: &'a mut [u8],
-    /// Whether the source has no more. Not yet known, and `false`, when a
-    /// stream ends with a full piece; an empty one follows then.
+    /// Whether this is the last piece. If a stream ends with a full piece, that is not yet known:
+    /// this is `false`, and an empty piece follows.
     pub at_end: bool,
 }
 
@@ -126,7 +123,7 @@ impl fmt::Debug for Piece<'_> {
 }
 
 impl Source<'_> {
-    /// The same bytes for a shorter time.
+    /// Borrows the same source for a shorter lifetime.
     pub fn reborrow(&mut self) -> Source<'_> {
         match self {
             Self::At(region) => Source::At(*region),
@@ -134,7 +131,7 @@ impl Source<'_> {
         }
     }
 
-    /// How many bytes it has, where that is known.
+    /// The number of bytes, if it is known.
     #[must_use]
     pub fn known_len(&self) -> Option<u64> {
         match self {
@@ -144,56 +141,55 @@ impl Source<'_> {
     }
 }
 
-/// How many bytes went through.
+/// How many bytes were copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
-    /// Bytes from the source.
+    /// Bytes read from the source.
     pub read: u64,
-    /// Bytes to the sink: not as many as were read where the work made pieces
-    /// longer or shorter.
+    /// Bytes written to the sink. This differs from `read` if the work changed the length of the
+    /// last piece.
     pub written: u64,
 }
 
-/// Why a copy did not reach its end.
+/// Why a copy was not finished.
 #[derive(Debug)]
 pub enum CopyError<E> {
     /// The source failed.
     Read {
-        /// Where, counted from its first byte; exact to 512 bytes at offsets.
+        /// The offset from the first byte of the source; exact to 512 bytes for [`Source::At`].
         offset: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The sink failed.
     Write {
-        /// So many bytes had been written.
+        /// The number of bytes written before.
         offset: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The work on a piece failed.
     Work(E),
-    /// There is no memory for a single piece.
+    /// There is not enough memory for a single buffer.
     Memory,
-    /// The flag [`Copier::cancel`] was set.
+    /// [`Copier::cancel`] was set.
     Cancelled,
 }
 
 impl Copier<'_> {
-    /// Copies all of `source` into `sink`. `work` changes each piece in its buffer, and returns
-    /// how many of the buffer's bytes are written: all of them, but for the last
-    /// piece, whose length it may change. A source of no bytes has one empty
-    /// piece.
+    /// Copies all of `source` to `sink`. `work` changes each piece in its buffer, and returns how
+    /// many bytes of the buffer to write: `len`, except for the last piece, whose length `work` may
+    /// change. An empty source consists of one empty piece.
     ///
-    /// `progress` gets the number of bytes that are written, which grows from
-    /// call to call. [`io::ErrorKind::Interrupted`] from `sink` is no error, as
-    /// from a stream; it is flushed at the end.
+    /// `progress` receives the number of bytes written so far, which grows from call to call.
+    /// [`io::ErrorKind::Interrupted`] from `sink` is not an error, as from a stream. The sink is
+    /// flushed at the end.
     ///
     /// All threads have ended when this returns, and the buffers are wiped.
     ///
     /// # Errors
-    /// The [`CopyError`] of the first piece that has one; the sink then has what
-    /// comes before that piece, and perhaps a part of it.
+    /// The [`CopyError`] of the first piece that failed. The sink then contains the output before
+    /// that piece, and possibly part of that piece.
     pub fn run<E: Send>(
         &self,
         mut source: Source<'_>,
@@ -203,7 +199,7 @@ impl Copier<'_> {
     ) -> Result<Copied, CopyError<E>> {
         let piece_len = self.piece_len.get();
         let mut workers = self.threads.get().saturating_add(2);
-        // One that is worked on and one that is ready or to be filled, for each.
+        // Two for each worker: one in work, and one that is ready or about to be filled.
         let buffers = workers.saturating_mul(2).min(MAX_MEMORY / piece_len).max(1);
         workers = workers.min(buffers);
         if let Source::At(region) = &source {
@@ -246,7 +242,7 @@ impl Copier<'_> {
         thread::scope(|scope| {
             for _ in 1..workers {
                 let thread = thread::Builder::new().name("luxor-copy".into());
-                // Where the system has no more threads, fewer will do.
+                // If the system refuses more threads, continue with fewer.
                 if thread.spawn_scoped(scope, worker).is_err() {
                     break;
                 }
@@ -257,20 +253,20 @@ impl Copier<'_> {
     }
 }
 
-/// What the workers share.
+/// The state that all workers share.
 struct Shared<'a, E> {
     piece_len: usize,
     backend: Option<&'a dyn Backend>,
     cancel: &'a AtomicBool,
     source: SharedSource<'a>,
-    /// Locked by the one that writes.
+    /// Locked by the writer.
     sink: Mutex<Stream<&'a mut (dyn Write + Send)>>,
     queue: Mutex<Queue>,
-    /// Told when buffers came back, and when all is over.
+    /// Notified when buffers came back, and when the copy ends.
     freed: Condvar,
     permits: Permits,
-    /// The first piece that failed. Those before it go on, so that which failure
-    /// is told does not depend on who is faster.
+    /// The index of the first piece that failed. Earlier pieces continue, so that the reported
+    /// failure does not depend on which worker is faster.
     failed_at: AtomicU64,
     failure: Mutex<Option<(u64, CopyError<E>)>>,
 }
@@ -282,48 +278,48 @@ enum SharedSource<'a> {
 
 struct Stream<T> {
     inner: T,
-    /// Bytes so far.
+    /// The number of bytes read or written so far.
     position: u64,
     ended: bool,
 }
 
-/// What lies between the work and the sink.
+/// The state between the work and the sink.
 #[derive(Default)]
 struct Queue {
-    /// How many buffers there may be.
+    /// The most buffers that may be allocated.
     buffers: usize,
-    /// How many there are.
+    /// The number of buffers that are allocated.
     allocated: usize,
     free: Vec<Buffer>,
-    /// Workers that wait for one.
+    /// The number of workers that wait for a buffer.
     waiting: usize,
-    /// Pieces by their number.
+    /// Finished pieces by index.
     ready: BTreeMap<u64, Ready>,
-    /// The piece that is written next.
+    /// The index of the piece to write next.
     next: u64,
-    /// Whether somebody writes.
+    /// Whether a worker is writing.
     writing: bool,
     copied: Copied,
 }
 
-/// A piece that can be written.
+/// A finished piece.
 struct Ready {
     buffer: Buffer,
-    /// Bytes that were read.
+    /// The number of bytes read from the source.
     read: usize,
-    /// Bytes to be written.
+    /// The number of bytes to write.
     len: usize,
 }
 
-/// Bytes that were read.
+/// A piece that was read.
 struct Taken {
-    /// Which piece they are.
+    /// The index of the piece.
     index: u64,
     len: usize,
     at_end: bool,
 }
 
-/// Why a worker ends before the source does.
+/// Why a worker ends early.
 enum Stop<E> {
     Failed(CopyError<E>),
     /// An earlier piece has failed.
@@ -337,7 +333,7 @@ impl<E> From<CopyError<E>> for Stop<E> {
 }
 
 impl<E> Shared<'_, E> {
-    /// One worker, until there are no more pieces.
+    /// The loop of one worker, until no pieces are left.
     fn work(&self, work: &dyn Fn(&mut Piece<'_>) -> Result<usize, E>, progress: &dyn Fn(u64)) {
         loop {
             let mut buffer = match self.buffer() {
@@ -362,11 +358,11 @@ impl<E> Shared<'_, E> {
         }
     }
 
-    /// A buffer: one that came back, a new one, or in the end one to wait for.
+    /// Returns a free buffer, allocates a new one, or waits for one to come back.
     fn buffer(&self) -> Result<Buffer, Stop<E>> {
         let mut queue = lock(&self.queue);
         loop {
-            // Every piece that this worker could still take is behind the failure.
+            // Every piece that this worker could still take comes after the failed one.
             if self.failed_at.load(Ordering::Relaxed) < u64::MAX {
                 return Err(Stop::Elsewhere);
             }
@@ -384,7 +380,7 @@ impl<E> Shared<'_, E> {
                         return Ok(buffer);
                     }
                     Err(_) if queue.allocated == 0 => return Err(CopyError::Memory.into()),
-                    // Fewer will do; they come back.
+                    // Continue with the buffers there are.
                     Err(_) => queue.buffers = queue.allocated,
                 }
             }
@@ -402,7 +398,7 @@ impl<E> Shared<'_, E> {
         self.freed.notify_all();
     }
 
-    /// Reads the next piece; `None` when there are no more.
+    /// Reads the next piece. Returns `None` when no pieces are left.
     fn take(&self, buffer: &mut [u8]) -> Result<Option<Taken>, (u64, Stop<E>)> {
         match &self.source {
             SharedSource::At { region, next } => {
@@ -456,7 +452,7 @@ impl<E> Shared<'_, E> {
         }
     }
 
-    /// Works on a piece.
+    /// Does the work on a piece.
     fn change(
         &self,
         mut buffer: Buffer,
@@ -480,8 +476,8 @@ impl<E> Shared<'_, E> {
         })
     }
 
-    /// Leaves a piece to the one that writes; if there is none, this is the one,
-    /// until nothing is ready.
+    /// Passes a finished piece to the writer. If there is none, this worker becomes the writer,
+    /// until no piece is ready.
     fn pass_on(
         &self,
         index: u64,
@@ -509,7 +505,7 @@ impl<E> Shared<'_, E> {
                 queue = lock(&self.queue);
             }
             queue.free.push(ready.buffer);
-            // Not one by one: to wake a thread costs as much as a few pieces.
+            // Wake waiting workers in groups: waking a thread costs as much as a few pieces.
             if queue.waiting > 0 && 2 * queue.free.len() >= queue.allocated {
                 self.freed.notify_all();
             }
@@ -542,8 +538,7 @@ impl<E> Shared<'_, E> {
         Ok(())
     }
 
-    /// Whether to go on with piece `index`; asked before everything that may take
-    /// long.
+    /// Whether to continue with piece `index`. Called before every step that may take long.
     fn check(&self, index: u64) -> Result<(), Stop<E>> {
         if self.failed_at.load(Ordering::Relaxed) <= index {
             return Err(Stop::Elsewhere);
@@ -554,7 +549,7 @@ impl<E> Shared<'_, E> {
         Ok(())
     }
 
-    /// Notes why piece `index` goes no further, and ends those behind it.
+    /// Records why piece `index` failed, and ends the work on later pieces.
     fn stop(&self, index: u64, stop: Stop<E>) {
         let Stop::Failed(error) = stop else {
             return;
@@ -571,10 +566,11 @@ impl<E> Shared<'_, E> {
         self.end(index);
     }
 
-    /// Ends the work on piece `index` and all behind it.
+    /// Ends the work on piece `index` and all later ones.
     fn end(&self, index: u64) {
         self.failed_at.fetch_min(index, Ordering::Relaxed);
-        // Not between the check and the wait of somebody for whom no buffer comes back.
+        // Held so that the notification cannot fall between the check and the wait of a worker for
+        // which no buffer will come back.
         let _queue = lock(&self.queue);
         self.freed.notify_all();
     }
@@ -600,14 +596,14 @@ impl<E> Shared<'_, E> {
     }
 }
 
-/// As many permits as there are threads for the work in the middle: with more
-/// workers than that, some read or write while others have the cores.
+/// Limits the work in the middle to a number of threads. There are more workers, so that some read
+/// or write while others use the cores.
 struct Permits {
     free: Mutex<usize>,
     freed: Condvar,
 }
 
-/// Given back when dropped.
+/// One permit, returned when dropped.
 struct Permit<'a>(&'a Permits);
 
 impl Permits {
@@ -637,7 +633,7 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// Ends the other workers when one panics: they could wait for its buffer for ever.
+/// Ends the other workers if one panics: they could otherwise wait for its buffer forever.
 struct PanicGuard<'a, 'b, E>(&'a Shared<'b, E>);
 
 impl<E> Drop for PanicGuard<'_, '_, E> {
@@ -657,7 +653,7 @@ fn read_at<E>(region: &Region<'_>, buffer: &mut [u8], offset: u64) -> Result<(),
     let Err(source) = region.storage.read_exact_at(buffer, base) else {
         return Ok(());
     };
-    // A piece is large, and whoever has a disk with a bad sector wants to know where.
+    // A piece is large: find the bad sector, so that the error can name it.
     let (mut offset, mut found) = (offset, source);
     for (i, part) in buffer.chunks_mut(512).enumerate() {
         let at = i as u64 * 512;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The copy behind `encrypt` and `decrypt`: whole sectors through a
-//! [`Copier`], padding at the end, and the rules about lengths.
+//! The copy behind `encrypt` and `decrypt`: it passes whole sectors through a [`Copier`], pads the
+//! end, and checks lengths.
 
 use std::{
     io::{self, Write},
@@ -16,20 +16,22 @@ use crate::{
     geometry::{Geometry, GeometryError, SectorSize},
 };
 
-/// A multiple of every sector size. Small enough for a core's own cache, large
-/// enough that calls and batches of units cost nothing beside the work.
+/// The length of a piece in bytes, a multiple of every sector size. It is small enough for a core's
+/// own cache, and large enough that the cost of calls and batches does not matter.
 pub const PIECE_LEN: usize = 512 << 10;
 
-/// Bytes of a piece for a device: its queues share them, in batches of 1 MiB and more.
+/// The least length of a piece for a device, which divides it among its queues in batches of 1 MiB
+/// and more.
 const DEVICE_PIECE_LEN: usize = 4 << 20;
 
-/// Four of these are as many bytes as all buffers may have.
+/// The greatest length of a piece: four of these are as many bytes as all buffers may have
+/// together.
 const MAX_PIECE_LEN: usize = 8 << 20;
 
-/// The bytes of a piece where a source of `len` bytes is given to `key` piece by piece; and
-/// `backend` if the pieces are so long because a device wants them so, whose memory they
-/// are best in then. `None`, as of a pipe, may be a few bytes: for so few `key` would not
-/// use a device.
+/// Returns the length of the pieces in which to pass a source of `len` bytes to `key`. If they are
+/// long because a device needs that, also returns `backend`, whose memory suits them best. A `len`
+/// of `None`, as for a pipe, may turn out to be a few bytes, for which `key` would not use a
+/// device, so it counts as 0.
 #[must_use]
 pub fn pieces<'a>(
     key: &dyn LoadedKey,
@@ -43,44 +45,40 @@ pub fn pieces<'a>(
     (from.next_power_of_two().max(DEVICE_PIECE_LEN), backend)
 }
 
-/// What to do with a stream.
+/// A stream to encrypt or decrypt.
 #[derive(Clone, Copy)]
 pub struct Job<'a> {
-    /// How the stream's bytes are numbered; its first is byte 0 of the segment.
+    /// How the stream's bytes are numbered; its first byte is byte 0 of the segment.
     pub geometry: Geometry,
     /// The key.
     pub key: &'a dyn LoadedKey,
-    /// Where `key` is from, if that may use a device: buffers for one are its own.
+    /// The backend of `key`, if it may use a device: that device's buffers are used then.
     pub backend: Option<&'a dyn Backend>,
-    /// How many threads encrypt or decrypt at a time. Two more may read or write
-    /// meanwhile.
+    /// How many threads encrypt or decrypt at a time. Up to two more read or write meanwhile.
     pub threads: NonZeroUsize,
-    /// Which way.
+    /// Whether to encrypt or decrypt.
     pub direction: Direction,
-    /// The number of plaintext bytes where it is known beforehand.
+    /// The number of plaintext bytes, if it is known beforehand.
     ///
-    /// When encrypting, a source with fewer or more is an error. When
-    /// decrypting, exactly so many bytes are written, and a source that is not
-    /// just the sectors for them (at least one) is an error.
+    /// When encrypting, a source with fewer or more bytes is an error. When decrypting, exactly
+    /// this many bytes are written, and the source must be exactly the sectors that hold them, at
+    /// least one.
     pub plaintext_len: Option<u64>,
-    /// Set from outside, this ends the work soon with
-    /// [`PipelineError::Cancelled`].
+    /// When the caller sets this flag, the work soon ends with [`PipelineError::Cancelled`].
     pub cancel: &'a AtomicBool,
 }
 
 /// Encrypts or decrypts all of `source` into `sink`.
 ///
-/// When encrypting, the last sector is padded with zeros, and an empty source
-/// becomes one sector of zeros. When decrypting, the source has whole sectors.
-/// `progress` gets the number of bytes that are written, which grows from call
-/// to call.
+/// When encrypting, the last sector is padded with zeros, and an empty source becomes one sector of
+/// zeros. When decrypting, the source must be whole sectors. `progress` receives the number of
+/// bytes written so far, which grows from call to call.
 ///
-/// At most 32 MiB of buffers are in use, and wiped at the end. All threads have
-/// ended when this returns.
+/// At most 32 MiB of buffers are used, and they are wiped at the end. All threads have ended when
+/// this returns.
 ///
 /// # Errors
-/// The [`PipelineError`] that comes first in the source; the sink then has a part
-/// of the output.
+/// The [`PipelineError`] that comes first in the source. The sink then contains part of the output.
 pub fn run(
     job: &Job<'_>,
     source: Source<'_>,
@@ -99,7 +97,7 @@ fn run_in_pieces(
     progress: &(dyn Fn(u64) + Sync),
     piece_len: usize,
 ) -> Result<Copied, PipelineError> {
-    // What is known to be wrong is told before anything is written.
+    // Report a wrong length before writing anything, if it is known.
     if let Source::At(region) = &source {
         job.check_len(region.len, true)?;
     }
@@ -113,8 +111,8 @@ fn run_in_pieces(
     Ok(copied?)
 }
 
-/// Copies all of `source` into `sink` as it is: a part of a volume that is not
-/// encrypted. Otherwise as [`run`].
+/// Copies all of `source` into `sink` unchanged, for a part of a volume that is not encrypted.
+/// Otherwise as [`run`].
 ///
 /// # Errors
 /// The [`PipelineError`] that comes first in the source.
@@ -148,8 +146,7 @@ impl From<CopyError<Self>> for PipelineError {
 }
 
 impl Job<'_> {
-    /// Pads a piece and encrypts it, or decrypts it. Returns how many of its
-    /// bytes are written.
+    /// Pads and encrypts a piece, or decrypts it. Returns how many of its bytes to write.
     fn crypt(&self, piece: &mut Piece<'_>) -> Result<usize, PipelineError> {
         let (offset, len) = (piece.offset, piece.len);
         let total = offset + len as u64;
@@ -160,7 +157,7 @@ impl Job<'_> {
             padded = sector;
         }
         let bytes = &mut piece.buffer[..padded];
-        // An earlier use left other bytes there.
+        // The buffer may contain bytes of an earlier piece.
         bytes[len..].fill(0);
 
         let mut runs = self
@@ -185,8 +182,7 @@ impl Job<'_> {
         Ok(usize::try_from(left).map_or(padded, |left| left.min(padded)))
     }
 
-    /// Whether a source may have `total` bytes, or so many and more if not
-    /// `at_end`.
+    /// Checks whether a source may have `total` bytes, or at least `total` if not `at_end`.
     fn check_len(&self, total: u64, at_end: bool) -> Result<(), PipelineError> {
         if let Some(expected) = self.source_len()
             && (total > expected || (at_end && total < expected))
@@ -210,12 +206,12 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// The number of bytes that the source must have.
+    /// The number of bytes that the source must have, if that is known.
     fn source_len(&self) -> Option<u64> {
         let len = self.plaintext_len?;
         match self.direction {
             Direction::Encrypt => Some(len),
-            // More than 2⁶⁴ cannot be read: any source is too short then.
+            // No source has 2⁶⁴ bytes, so every source is too short then.
             Direction::Decrypt => {
                 let payload = self.geometry.sector_size.payload_len(len);
                 Some(payload.unwrap_or(u64::MAX))
@@ -224,68 +220,68 @@ impl Job<'_> {
     }
 }
 
-/// Why a stream was not encrypted or decrypted to its end.
+/// Why a stream was not completely encrypted or decrypted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PipelineError {
     /// The source failed.
     #[error("cannot read at byte {offset}")]
     Read {
-        /// Where, counted from its first byte; exact to 512 bytes.
+        /// The offset from the first byte of the source, exact to 512 bytes.
         offset: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The sink failed.
     #[error("cannot write at byte {offset}")]
     Write {
-        /// So many bytes had been written.
+        /// The number of bytes written before.
         offset: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The engine failed.
     #[error("the sector at byte {offset} could not be processed")]
     Crypt {
-        /// Where the first sector that was not done begins in the segment.
+        /// The start of the first unfinished sector, in the segment.
         offset: u64,
-        /// What the engine said.
+        /// The engine's error.
         source: CryptError,
     },
-    /// The bytes are no data units.
+    /// The bytes cannot be divided into data units.
     #[error("the volume's sectors cannot be numbered")]
     Geometry {
-        /// Why.
+        /// The cause.
         source: GeometryError,
     },
-    /// Ciphertext ends within a sector.
+    /// The ciphertext ends within a sector.
     #[error(
         "the encrypted data end after {len} bytes, within a sector of {sector_size} bytes: a part \
          is missing"
     )]
     PartSector {
-        /// Bytes in the source.
+        /// The number of bytes in the source.
         len: u64,
         /// The segment's sector size.
         sector_size: SectorSize,
     },
-    /// The source is shorter or longer than [`Job::plaintext_len`] says.
+    /// The source is shorter or longer than [`Job::plaintext_len`] requires.
     #[error(
         "the input has {}{found} bytes where {expected} were expected",
         if *at_end { "" } else { "at least " }
     )]
     SourceLen {
-        /// Bytes read.
+        /// The number of bytes read.
         found: u64,
-        /// Bytes that should be there.
+        /// The required number of bytes.
         expected: u64,
-        /// Whether these are all.
+        /// Whether the source ended there.
         at_end: bool,
     },
-    /// There is no memory for a single buffer.
+    /// There is not enough memory for a single buffer.
     #[error("out of memory: {} KiB are needed", PIECE_LEN >> 10)]
     Memory,
-    /// The flag [`Job::cancel`] was set.
+    /// [`Job::cancel`] was set.
     #[error("interrupted")]
     Cancelled,
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A bare mode over a stream of any length: cuts it into runs with the data unit
-//! numbers or counters that belong to them, or goes on with one message from piece to
-//! piece.
+//! A bare mode over a stream of any length. It cuts the stream into runs with the right data unit
+//! numbers or counters, or encrypts one message piece by piece.
 
 use std::{
     io::{self, Read, Write},
@@ -20,37 +19,36 @@ use luxor_engine::{
 
 const BLOCK: usize = 16;
 
-/// Bytes in a piece of a stream, at least. Those of one piece are checked before any
-/// output.
+/// The least number of bytes in a piece of a stream. A stream that ends within the first piece is
+/// checked before any output.
 const STREAM_PIECE: usize = 4 << 20;
 
-/// A message has no more, and more threads would have nothing to do.
-const MAX_CHAINS: NonZeroUsize = NonZeroUsize::new(2).expect("it is not zero");
+/// A message has at most two chains, so more threads would have nothing to do.
+const MAX_CHAINS: NonZeroUsize = NonZeroUsize::new(2).expect("two is not zero");
 
-/// What to do with a stream.
+/// The settings for a stream.
 pub struct RawCipher<'a> {
     /// The mode of `key`.
     pub mode: Mode,
     /// The key.
     pub key: &'a dyn LoadedKey,
-    /// Where `key` is from, if that may use a device.
+    /// The backend of `key`, if it may use a device.
     pub backend: Option<&'a dyn Backend>,
-    /// How many threads do the work. In output feedback no more than two, one a chain.
+    /// How many threads do the work. In output feedback at most two, one for each chain.
     pub threads: NonZeroUsize,
-    /// Which way.
+    /// Whether to encrypt or decrypt.
     pub direction: Direction,
-    /// XTS: the length of a data unit; `None` for one unit of all bytes.
+    /// XTS: the length of a data unit, or `None` if all bytes are one unit.
     pub data_unit: Option<DataUnitLen>,
-    /// XTS: the number of the first data unit. CTR: the first counter. In output
-    /// feedback: the IV.
+    /// XTS: the number of the first data unit. CTR: the first counter. Output feedback: the IV.
     pub first: DataUnitNumber,
     /// XTS: the step of the number per data unit.
     pub stride: u64,
 }
 
 impl RawCipher<'_> {
-    /// Whether `len` bytes can be processed, or with `None` whether any can: to be asked
-    /// before any output.
+    /// Checks whether `len` bytes can be processed, or with `None` whether the engine supports the
+    /// mode for streams. Call it before creating any output.
     ///
     /// # Errors
     /// [`RawError::NoMessages`], [`RawError::ShortUnit`], [`RawError::PartBlock`] and
@@ -73,13 +71,13 @@ impl RawCipher<'_> {
         }
     }
 
-    /// Processes all of `source`. `progress` gets the number of bytes written.
+    /// Processes all of `source`. `progress` receives the number of bytes written.
     ///
-    /// A wrong length is noticed before any output, but for streams of more than
-    /// one piece (4 MiB): of those all but the last piece may have been written.
+    /// A wrong length is detected before any output, except in streams of more than one piece (at
+    /// least 4 MiB): all pieces except the last may then have been written.
     ///
     /// # Errors
-    /// [`RawError`]; `sink` then has a part of the output.
+    /// [`RawError`]. The sink then contains part of the output.
     pub fn run(
         &self,
         mut source: Source<'_>,
@@ -93,16 +91,16 @@ impl RawCipher<'_> {
                 self.check_len(region.len)?;
                 piece_len
             }
-            // Any length will do: there is nothing to check.
+            // A message may have any length, so there is nothing to check first.
             Source::Stream(_) if message.is_some() => piece_len,
             Source::Stream(_) => piece_len.max(STREAM_PIECE),
         };
         let piece_len = match (self.mode, self.data_unit) {
-            // One byte more than a lone unit may have, to see that it is too long.
+            // One byte more than a single unit may have, to detect that it is too long.
             (Mode::Xts, None) => source
                 .known_len()
                 .map_or(DataUnitLen::MAX.get() + 1, |len| {
-                    // 16 MiB at most, as just checked.
+                    // At most 16 MiB, as `check_len` has checked.
                     usize::try_from(len).unwrap_or(usize::MAX)
                 }),
             (_, Some(unit)) => unit.get() * (piece_len / unit.get()).max(1),
@@ -124,7 +122,7 @@ impl RawCipher<'_> {
             piece_len: NonZeroUsize::new(piece_len).unwrap_or(NonZeroUsize::MIN),
             threads,
             backend,
-            // Signals end the process without asking anybody.
+            // Never set: a signal ends the process directly.
             cancel: &AtomicBool::new(false),
         };
         copier
@@ -136,11 +134,11 @@ impl RawCipher<'_> {
                 CopyError::Memory => RawError::Memory {
                     kib: piece_len >> 10,
                 },
-                CopyError::Cancelled => unreachable!("the flag is never set"),
+                CopyError::Cancelled => unreachable!("`cancel` is never set"),
             })
     }
 
-    /// Processes a piece in place: whole units, but for the last one.
+    /// Processes a piece in place. All pieces except the last consist of whole units.
     fn piece(&self, piece: &mut Piece<'_>) -> Result<usize, RawError> {
         let (offset, len) = (piece.offset, piece.len);
         let lone_unit = self.mode == Mode::Xts && self.data_unit.is_none();
@@ -149,7 +147,7 @@ impl RawCipher<'_> {
         }
         let bytes = &mut piece.buffer[..len];
         match self.mode {
-            // The source has done it.
+            // `Feedback`, the source, has already encrypted the bytes.
             mode if mode.is_feedback() => {}
             Mode::Xts => {
                 let unit = self.data_unit.map_or(len, DataUnitLen::get).max(1);
@@ -165,7 +163,7 @@ impl RawCipher<'_> {
         Ok(len)
     }
 
-    /// In output feedback the whole stream, of which nothing is done yet.
+    /// In output feedback, begins the message that is the whole stream.
     fn message(&self) -> Result<Option<Message>, RawError> {
         if !self.mode.is_feedback() {
             return Ok(None);
@@ -175,7 +173,7 @@ impl RawCipher<'_> {
         Ok(Some(messages.begin(self.first)))
     }
 
-    /// Units of `unit` bytes, and a shorter last one.
+    /// Processes units of `unit` bytes, and a shorter last one.
     fn crypt(&self, bytes: &mut [u8], unit: usize, first: DataUnitNumber) -> Result<(), RawError> {
         let (whole, rest) = bytes.split_at_mut(bytes.len() - bytes.len() % unit);
         let after = first.step((whole.len() / unit) as u64, self.stride);
@@ -190,9 +188,8 @@ impl RawCipher<'_> {
     }
 }
 
-/// A source in output feedback: each block needs the one before, so it is processed as it
-/// is read, in order. What a pipe gives at a time, 64 KiB when it is full, is enough for
-/// two threads to be called.
+/// A source that encrypts in output feedback while it is read, in order, since each block needs the
+/// one before. A full pipe delivers 64 KiB at a time, which is enough to use two threads.
 struct Feedback<'a> {
     source: InOrder<'a>,
     message: &'a mut Message,
@@ -209,7 +206,7 @@ impl Read for Feedback<'_> {
     }
 }
 
-/// A source that is read from its beginning to its end.
+/// A source that is read in order.
 enum InOrder<'a> {
     At { region: Region<'a>, position: u64 },
     Stream(&'a mut (dyn Read + Send)),
@@ -243,29 +240,29 @@ impl Read for InOrder<'_> {
     }
 }
 
-/// Why a stream was not processed to its end.
+/// Why a stream was not completely processed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RawError {
-    /// Too few bytes for ciphertext stealing.
+    /// The last data unit is too short for ciphertext stealing.
     #[error("the last data unit has {found} bytes, and xts needs at least 16 in each")]
     ShortUnit {
-        /// Bytes in it.
+        /// The number of bytes in it.
         found: u64,
     },
-    /// A single data unit of more than 2²⁰ blocks.
+    /// The single data unit has more than 2²⁰ blocks.
     #[error(
         "the input is longer than 16777216 bytes, the limit for one data unit (SP 800-38E): give \
          --data-unit"
     )]
     UnitTooLong,
-    /// ECB has whole blocks only.
+    /// ECB accepts whole blocks only.
     #[error("the input has {len} bytes, and ecb needs a multiple of 16")]
     PartBlock {
-        /// Bytes in the input.
+        /// The number of bytes in the input.
         len: u64,
     },
-    /// The engine does no more than whole data units of a mode in output feedback.
+    /// The engine supports this mode only for whole data units, not for messages.
     #[error("the engine cannot process {mode} in pieces: choose another with --engine")]
     NoMessages {
         /// The mode.
@@ -274,20 +271,20 @@ pub enum RawError {
     /// The source failed.
     #[error("cannot read at byte {offset}")]
     Read {
-        /// Where, counted from its first byte.
+        /// The offset from the first byte of the source.
         offset: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The sink failed.
     #[error("cannot write at byte {offset}")]
     Write {
-        /// So many bytes had been written.
+        /// The number of bytes written before.
         offset: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is no memory for a piece.
+    /// There is not enough memory for a piece.
     #[error("out of memory: {kib} KiB are needed")]
     Memory {
         /// The length of a piece in KiB.
@@ -296,7 +293,7 @@ pub enum RawError {
     /// The engine failed.
     #[error(transparent)]
     Crypt(#[from] CryptError),
-    /// Not a run that an engine takes.
+    /// The engine refuses the run.
     #[error(transparent)]
     Run(#[from] luxor_engine::RunError),
 }
@@ -311,7 +308,7 @@ mod tests {
     use super::*;
     use crate::{MemoryStorage, pipeline::PIECE_LEN};
 
-    /// A source that gives few bytes at a time, as pipes do.
+    /// A source that delivers few bytes at a time, as pipes do.
     struct Dribble<'a>(&'a [u8], usize);
 
     impl Read for Dribble<'_> {
@@ -348,7 +345,7 @@ mod tests {
         }
     }
 
-    /// What becomes of a stream, which is the same that becomes of a file.
+    /// Processes `input` as a stream and as a file, and checks that the results are equal.
     fn process(
         mode: Mode,
         data_unit: Option<usize>,
@@ -384,14 +381,14 @@ mod tests {
         let of_file = cipher.run(source, &mut of_file_output, &|_| {});
         match (&result, &of_file) {
             (Ok(_), Ok(_)) => assert!(of_file_output == output),
-            // A file's length is known before.
+            // The length of a file is known beforehand.
             (Err(_), Err(_)) => assert!(of_file_output.is_empty()),
             _ => panic!("{result:?} and {of_file:?}"),
         }
         (output, result.map(|copied| copied.written))
     }
 
-    /// What one run over all bytes gives.
+    /// The result of one run over all bytes.
     fn at_once(mode: Mode, input: &[u8]) -> Vec<u8> {
         let key = Registry::cpu()
             .best(mode)
@@ -439,7 +436,7 @@ mod tests {
         }
     }
 
-    /// Pieces of any length, and each chain on a thread of its own.
+    /// Pieces of any length, also with each chain on its own thread.
     #[test]
     fn a_message_goes_on_wherever_a_piece_ends() {
         let input = input(PIECE_LEN + 4099);
@@ -493,11 +490,11 @@ mod tests {
 
     #[test]
     fn without_messages_nothing_is_put_out() {
-        /// Has whole data units only.
+        /// A key that supports whole data units only.
         struct Units;
         impl LoadedKey for Units {
             fn crypt(&self, _: Direction, _: &mut [Run<'_>]) -> Result<(), CryptError> {
-                panic!("nothing is encrypted")
+                panic!("encrypted without a message")
             }
         }
         for mode in FEEDBACK {

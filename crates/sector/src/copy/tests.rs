@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Workers against storage that fails, is slow, or is asked in another order.
+//! Workers with storage that fails, is slow or finishes out of order.
 
 use std::{
     collections::HashSet,
@@ -19,10 +19,10 @@ fn bytes() -> Vec<u8> {
     (0..LEN).map(|i| (i % 251).to_le_bytes()[0]).collect()
 }
 
-/// Memory that does something before it is read.
+/// Memory that calls `first` before each read.
 struct Double<F> {
     memory: MemoryStorage,
-    /// Gets the offset and the length.
+    /// Called with the offset and the length.
     first: F,
 }
 
@@ -37,7 +37,7 @@ impl<F: Fn(u64, usize) -> io::Result<()> + Send + Sync> Storage for Double<F> {
     }
 
     fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
-        unreachable!("a source is only read")
+        unreachable!("a source is never written")
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -45,10 +45,10 @@ impl<F: Fn(u64, usize) -> io::Result<()> + Send + Sync> Storage for Double<F> {
     }
 }
 
-/// A sink that does something before it is written to.
+/// A sink that calls `first` before each write.
 struct Then<F> {
     bytes: Vec<u8>,
-    /// Gets the offset.
+    /// Called with the offset.
     first: F,
 }
 
@@ -89,7 +89,7 @@ fn invert(piece: &mut Piece<'_>) -> Result<usize, String> {
 fn wait_until(done: impl Fn() -> bool) {
     let begin = Instant::now();
     while !done() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "it never comes");
+        assert!(begin.elapsed() < Duration::from_secs(20), "timed out");
         thread::sleep(Duration::from_micros(100));
     }
 }
@@ -98,7 +98,7 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 
 #[test]
 fn pieces_are_done_in_any_order_and_written_in_one() {
-    // The first one waits until the others have filled all buffers but its own.
+    // The first piece waits until the others have filled all buffers except its own.
     let done = AtomicUsize::new(0);
     let work = |piece: &mut Piece<'_>| {
         if piece.offset == 0 {
@@ -130,7 +130,7 @@ fn work_goes_on_while_something_is_written() {
         done.fetch_add(1, Ordering::Relaxed);
         invert(piece)
     };
-    // Ten buffers, one of which is being written.
+    // There are ten buffers. One is being written.
     let mut sink = Then {
         bytes: Vec::new(),
         first: |at| {
@@ -150,7 +150,7 @@ fn work_goes_on_while_something_is_written() {
 #[test]
 fn the_first_failure_in_the_source_is_told() {
     const BAD: u64 = 5 * PIECE as u64;
-    // Later pieces fail too, and sooner.
+    // Later pieces fail too, and earlier in time.
     let late = |offset: u64| {
         if offset / PIECE as u64 == 5 {
             thread::sleep(Duration::from_millis(20));
@@ -183,7 +183,7 @@ fn the_first_failure_in_the_source_is_told() {
     for _ in 0..5 {
         let mut sink = Vec::new();
         match copier(&NEVER).run(whole(&bad), &mut sink, &invert, &|_| ()) {
-            // In which 512 bytes it is.
+            // The error names the right 512 bytes.
             Err(CopyError::Read { offset, source }) => {
                 assert_eq!(offset, BAD + 512);
                 assert_eq!(source.to_string(), format!("bad at {offset}"));
@@ -199,7 +199,7 @@ fn the_first_failure_in_the_source_is_told() {
         }
         assert!(sink == bytes()[..5 * PIECE]);
 
-        // A sink that fails is before all that is still to be read.
+        // A failure of the sink comes before all later failures of the source.
         let mut sink = Then {
             bytes: Vec::new(),
             first: |at| {
@@ -220,7 +220,7 @@ fn the_first_failure_in_the_source_is_told() {
 #[test]
 fn so_many_threads_work_at_a_time_and_more_read() {
     let (working, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    // Five at a time: with fewer workers nobody would get past it.
+    // Five readers at a time: with fewer workers, none would pass the barrier.
     let barrier = Barrier::new(5);
     let source = Double {
         memory: MemoryStorage::new(bytes()),
@@ -318,8 +318,8 @@ fn the_flag_ends_those_who_wait_for_a_buffer() {
         bytes: Vec::new(),
         first: |at| {
             if at == 3 * PIECE {
-                // There are ten buffers. Three are free again, but that is not told before
-                // there are five, so perhaps nobody has taken them.
+                // There are ten buffers. Three are free again, but waiting workers are notified
+                // only when five are, so perhaps none has taken them.
                 wait_until(|| done.load(Ordering::Relaxed) >= 10);
                 thread::sleep(Duration::from_millis(10));
                 cancel.store(true, Ordering::Relaxed);
@@ -340,10 +340,10 @@ fn a_panic_ends_those_who_wait_for_a_buffer() {
     let done = AtomicUsize::new(0);
     let work = |piece: &mut Piece<'_>| {
         if piece.offset == 3 * PIECE as u64 {
-            // Three are written, and nine fill the other buffers.
+            // Three pieces are written, and nine fill the other buffers.
             wait_until(|| done.load(Ordering::Relaxed) == 12);
             thread::sleep(Duration::from_millis(10));
-            panic!("as the test wants it");
+            panic!("on purpose");
         }
         done.fetch_add(1, Ordering::Relaxed);
         invert(piece)

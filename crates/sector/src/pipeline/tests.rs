@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The pipeline against the same work done at once.
+//! Compares the pipeline with the same work done in one call.
 
 use std::{
     io::Read,
@@ -18,13 +18,13 @@ use crate::{MemoryStorage, geometry::IvMode};
 
 const _: () = assert!(PIECE_LEN.is_multiple_of(4096));
 
-/// Short, so that a small test has many.
+/// The length of a piece: short, so that a small test has many pieces.
 const PIECE: usize = 8192;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 fn geometry(sector_size: SectorSize) -> Geometry {
-    // The numbers start again within the first buffer.
+    // The numbers restart at 0 within the first buffer.
     Geometry {
         sector_size,
         iv_mode: IvMode::Plain64,
@@ -43,7 +43,7 @@ fn key() -> Box<dyn LoadedKey> {
         .unwrap()
 }
 
-/// A key that changes nothing, and fails in the sector of a number.
+/// A key that changes nothing, and fails at the sector with a given number.
 struct Plain {
     fails_at: Option<u128>,
 }
@@ -113,7 +113,7 @@ impl Setup {
         }
     }
 
-    /// The whole of `bytes`, padded and encrypted in one call.
+    /// `bytes`, padded and encrypted in one call.
     fn encrypted(&self, bytes: &[u8]) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         bytes.resize(
@@ -130,13 +130,13 @@ impl Setup {
 }
 
 fn bytes(len: usize) -> Vec<u8> {
-    // Nothing that repeats with a sector or a buffer, and no zeros.
+    // No period that divides a sector or a buffer, and no zeros.
     (0..len)
         .map(|i| u8::try_from(i % 251).unwrap() | 4)
         .collect()
 }
 
-/// From a stream.
+/// Runs a job on a stream.
 fn run(
     job: &Job<'_>,
     source: &mut (dyn Read + Send),
@@ -146,7 +146,7 @@ fn run(
     run_in_pieces(job, Source::Stream(source), sink, progress, PIECE)
 }
 
-/// What the bytes come from.
+/// The kind of source.
 #[derive(Clone, Copy, Debug)]
 enum From {
     Stream,
@@ -155,7 +155,7 @@ enum From {
 
 const BOTH: [From; 2] = [From::Stream, From::Storage];
 
-/// What becomes of `bytes`.
+/// Runs a job on `bytes`, and returns the output.
 fn through(job: &Job<'_>, bytes: &[u8], from: From) -> Result<(Copied, Vec<u8>), PipelineError> {
     let storage = MemoryStorage::new([&[9; 777], bytes, &[9; 50]].concat());
     let (mut stream, mut sink) = (bytes, Vec::new());
@@ -171,7 +171,7 @@ fn through(job: &Job<'_>, bytes: &[u8], from: From) -> Result<(Copied, Vec<u8>),
     Ok((copied, sink))
 }
 
-/// What a slow pipe does: few bytes at a time, and interruptions.
+/// Behaves like a slow pipe: few bytes at a time, and interruptions.
 struct Dribble<T> {
     inner: T,
     calls: usize,
@@ -225,7 +225,7 @@ fn every_length_comes_back() {
         PIECE - 1,
         PIECE,
         PIECE + 1,
-        // Buffers come round again, with the bytes of before in them.
+        // Buffers are reused here, with the bytes of earlier pieces in them.
         40 * PIECE,
         40 * PIECE + 5,
     ];
@@ -291,7 +291,7 @@ fn progress_counts_to_the_end() {
     );
 }
 
-/// Gives zeros up to a place, and then fails or goes on waiting.
+/// Reads or writes `left` bytes, then returns the error `then` forever.
 struct Until {
     left: usize,
     then: io::ErrorKind,
@@ -343,7 +343,7 @@ fn failures_say_what_and_where() {
             }
             other => panic!("{other}"),
         }
-        // The source would go on for ever.
+        // The source would never end.
         let mut sink = Until {
             left: place,
             then: io::ErrorKind::StorageFull,
@@ -455,7 +455,7 @@ fn a_source_has_the_length_that_was_announced() {
             }
         }
     }
-    // No more is read than shows that it is too much.
+    // The pipeline stops reading once the source is known to be too long.
     let job = Job {
         plaintext_len: Some(9),
         ..setup.job(Direction::Encrypt)
@@ -478,7 +478,7 @@ fn the_flag_ends_everything_soon() {
         left: 3 * PIECE + 5,
         then: io::ErrorKind::Interrupted,
     };
-    // At full speed, with a source that has stalled, and with a sink that has.
+    // At full speed, with a source that has stalled, and with a sink that has stalled.
     for (mut source, mut sink) in [
         (forever(), forever()),
         (stalled(), forever()),
@@ -499,7 +499,7 @@ fn the_flag_ends_everything_soon() {
             assert!(matches!(error, PipelineError::Cancelled), "{error}");
             set.join().unwrap()
         });
-        // Without the flag it would go on for ever.
+        // Without the flag the job would never end.
         assert!(
             set.elapsed() < Duration::from_secs(30),
             "{:?}",
@@ -542,7 +542,7 @@ fn a_failing_sink_ends_a_stalled_source() {
 
 #[test]
 fn reading_goes_on_while_something_is_written() {
-    /// Says when each of its bytes' first buffer is asked for.
+    /// Calls a function at each read.
     struct Told<F>(usize, F);
     impl<F: FnMut()> Read for Told<F> {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
@@ -567,7 +567,7 @@ fn reading_goes_on_while_something_is_written() {
     let mut source = Told(3 * PIECE, move || sender.send(()).unwrap());
     let mut first = true;
     let mut sink = Waits(move || {
-        // Three reads happen before the first write is done.
+        // Three reads happen before the first write is finished.
         for _ in 0..if std::mem::take(&mut first) { 3 } else { 0 } {
             receiver
                 .recv_timeout(Duration::from_secs(20))
@@ -589,7 +589,7 @@ fn a_panic_in_any_stage_ends_all() {
     struct Panics;
     impl Read for Panics {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-            panic!("as the test wants it")
+            panic!("on purpose")
         }
     }
     let job = setup.job(Direction::Encrypt);
@@ -599,7 +599,7 @@ fn a_panic_in_any_stage_ends_all() {
     })));
     panics(catch_unwind(AssertUnwindSafe(|| {
         run(&job, &mut io::repeat(1), &mut io::sink(), &|_| {
-            panic!("as the test wants it")
+            panic!("on purpose")
         })
     })));
 }
@@ -623,8 +623,8 @@ fn what_is_not_encrypted_passes_as_it_is() {
     }
 }
 
-/// A key that wants calls of so many bytes whole, and notes how long they are. It is its own
-/// backend, and notes the buffers that it is asked for.
+/// A key that wants calls of at least `from` bytes whole, and records their lengths. It is its own
+/// backend, and records the buffers that it allocates.
 struct Whole {
     from: usize,
     calls: Mutex<Vec<usize>>,
@@ -675,11 +675,11 @@ fn pieces_are_as_long_as_a_device_wants_them() {
     for (from, len, expected) in [
         (usize::MAX, GIB, None),
         (usize::MAX, Some(u64::MAX), None),
-        // A device that was asked for.
+        // A device that was forced.
         (0, GIB, Some(4 * MIB)),
         (0, Some(1), Some(4 * MIB)),
         (0, None, Some(4 * MIB)),
-        // One for long calls.
+        // A device for long calls.
         (MIB, GIB, Some(4 * MIB)),
         (MIB, Some(1 << 20), Some(4 * MIB)),
         (MIB, Some((1 << 20) - 1), None),
