@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How the bytes of a segment become numbered data units.
+//! Maps the bytes of a segment to numbered data units.
 
 use std::fmt;
 
 use luxor_engine::{DataUnitLen, InOut, Run, RunError};
 
-/// The bytes in the unit in which IVs and offsets of volumes are counted,
-/// whatever the sector size.
+/// The unit in bytes in which volumes count IVs and offsets, whatever the sector size.
 const IV_UNIT: u64 = 512;
 
 /// The sector size of a volume: the length of its data units.
@@ -43,8 +42,8 @@ impl SectorSize {
         self.bytes() as u64 / IV_UNIT
     }
 
-    /// The bytes that encrypted data take which hold a file of `len` bytes: whole sectors, and one
-    /// for an empty file. `None` from 2⁶⁴ on.
+    /// The length in bytes of the encrypted data of a file of `len` bytes: whole sectors, and one
+    /// sector for an empty file. `None` from 2⁶⁴ on.
     #[must_use]
     pub fn payload_len(self, len: u64) -> Option<u64> {
         len.max(1).checked_next_multiple_of(self.bytes() as u64)
@@ -71,29 +70,29 @@ impl fmt::Display for SectorSize {
     }
 }
 
-/// A sector size that no volume has.
+/// The error for a sector size that volumes do not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the sector size cannot be {found} bytes: it must be 512, 1024, 2048 or 4096")]
 pub struct SectorSizeError {
-    /// The bytes asked for.
+    /// The requested number of bytes.
     pub found: u32,
 }
 
-/// How a sector's place in the volume becomes its data unit number.
+/// How a sector's position in the volume determines its data unit number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum IvMode {
-    /// A 64-bit count of 512-byte units, little-endian in the tweak's first
-    /// eight bytes (dm-crypt's `plain64`). After 2⁶⁴ − 1 comes 0.
+    /// The number of 512-byte units as a 64-bit integer, little-endian in the first eight bytes of
+    /// the tweak (dm-crypt's `plain64`). After 2⁶⁴ − 1 comes 0.
     #[default]
     Plain64,
-    /// The same count cut to 32 bits (dm-crypt's `plain`): after 2³² − 1 comes 0, so
-    /// that units 2 TiB apart have the same number.
+    /// The same number truncated to 32 bits (dm-crypt's `plain`). After 2³² − 1 comes 0, so units 2
+    /// TiB apart have the same number.
     Plain,
 }
 
 impl IvMode {
-    /// The greatest number, after which it starts again at 0.
+    /// The greatest number, after which it restarts at 0.
     const fn max(self) -> u64 {
         match self {
             Self::Plain64 => u64::MAX,
@@ -111,24 +110,24 @@ impl fmt::Display for IvMode {
     }
 }
 
-/// How bytes of a segment become data units.
+/// How the bytes of a segment are divided into data units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// The length of each data unit.
     pub sector_size: SectorSize,
-    /// How units are numbered.
+    /// How the units are numbered.
     pub iv_mode: IvMode,
-    /// The place of the segment's first data unit for its number, in 512-byte units:
+    /// The position, in 512-byte units, from which the segment's first data unit is numbered:
     /// LUKS2's `iv_tweak`, dm-crypt's `iv_offset`.
     pub iv_offset: u64,
-    /// Whether numbers count sectors instead of 512-byte units (dm-crypt's
-    /// `iv_large_sectors`). The plain type only has that; LUKS never.
+    /// Whether numbers count sectors instead of 512-byte units (dm-crypt's `iv_large_sectors`).
+    /// Only plain dm-crypt volumes can have this, never LUKS.
     pub iv_large_sectors: bool,
 }
 
 impl Geometry {
-    /// By how much the number grows from sector to sector: 1, 2, 4 or 8, the sector size
-    /// in 512-byte units; 1 when sectors are counted.
+    /// The difference between the numbers of two neighbouring sectors. It is the sector size in
+    /// 512-byte units (1, 2, 4 or 8), or 1 if numbers count sectors.
     #[must_use]
     pub const fn stride(&self) -> u64 {
         if self.iv_large_sectors {
@@ -138,33 +137,32 @@ impl Geometry {
         }
     }
 
-    /// How many 512-byte units one step of the number is.
+    /// How many 512-byte units one step of the number covers.
     const fn iv_unit(&self) -> u64 {
         self.sector_size.units() / self.stride()
     }
 
-    /// The greatest number, after which comes 0. All bits below its highest are set.
+    /// The greatest number, after which comes 0. It is one less than a power of two.
     ///
     /// The count of 512-byte units wraps at 2⁶⁴ before it is divided.
     fn max_number(&self) -> u64 {
         self.iv_mode.max().min(u64::MAX / self.iv_unit())
     }
 
-    /// The runs for the whole sectors `buf` that begin at byte `offset` of the
-    /// segment's plaintext: one, or more where the number starts again at 0.
-    /// None for no bytes.
+    /// Returns the runs for `buf`, whole sectors that begin at byte `offset` of the segment's
+    /// plaintext: one run, or more if the number restarts at 0, and none if `buf` is empty.
     ///
     /// # Errors
-    /// [`GeometryError`], when `offset` or `buf` is not aligned to sectors, lies
-    /// beyond 2⁶⁴ bytes, or input and output differ in length; when sectors are counted
-    /// and [`Geometry::iv_offset`] is no whole number of them.
+    /// [`GeometryError`] if `offset` or the length of `buf` is not a multiple of the sector size,
+    /// if `buf` ends beyond 2⁶⁴ bytes, if input and output differ in length, or if numbers count
+    /// sectors and [`Geometry::iv_offset`] is not a whole number of sectors.
     pub fn runs<'a>(
         &self,
         offset: u64,
         buf: impl Into<InOut<'a>>,
     ) -> Result<Vec<Run<'a>>, GeometryError> {
         let buf = buf.into();
-        // Before anything is split, which would panic.
+        // Checked before the buffer is split, which would panic.
         if let InOut::Separate { input, output } = &buf
             && input.len() != output.len()
         {
@@ -204,7 +202,7 @@ impl Geometry {
         let mut runs = Vec::with_capacity(1);
         while !rest.is_empty() {
             let units = rest.len() / sector_size.bytes();
-            // So many units have numbers up to `max`; it fits, as it is at most `units`.
+            // The number of units up to number `max`. It fits in a usize, as it is at most `units`.
             let fitting = ((max - first) / stride).saturating_add(1);
             let fitting = usize::try_from(fitting).map_or(units, |fitting| fitting.min(units));
             let (head, tail) = rest.split_at(fitting * sector_size.bytes());
@@ -216,35 +214,35 @@ impl Geometry {
     }
 }
 
-/// Why bytes are no data units of a segment.
+/// Why bytes are not data units of a segment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GeometryError {
-    /// The first byte is not the first of a sector.
+    /// The first byte is not the start of a sector.
     #[error("byte {offset} is not the beginning of a sector of {sector_size} bytes")]
     Offset {
-        /// Where the bytes begin.
+        /// The first byte.
         offset: u64,
         /// The segment's sector size.
         sector_size: SectorSize,
     },
-    /// The last byte is not the last of a sector.
+    /// The last byte is not the end of a sector.
     #[error("{len} bytes are not a whole number of sectors of {sector_size} bytes")]
     Length {
-        /// How many bytes there are.
+        /// The number of bytes.
         len: usize,
         /// The segment's sector size.
         sector_size: SectorSize,
     },
-    /// Beyond 2⁶⁴ bytes.
+    /// The bytes end beyond 2⁶⁴.
     #[error("{len} bytes at byte {offset} lie beyond the end of any volume")]
     Overflow {
-        /// Where the bytes begin.
+        /// The first byte.
         offset: u64,
-        /// How many bytes there are.
+        /// The number of bytes.
         len: usize,
     },
-    /// Sectors are counted from the midst of one.
+    /// Numbers count sectors, but the IV offset is not a whole number of sectors.
     #[error(
         "an IV offset of {iv_offset} units of 512 bytes is not a whole number of sectors of \
          {sector_size} bytes"
@@ -255,7 +253,7 @@ pub enum GeometryError {
         /// The segment's sector size.
         sector_size: SectorSize,
     },
-    /// The engine accepts no such run.
+    /// The engine refuses the run.
     #[error(transparent)]
     Run(#[from] RunError),
 }
@@ -275,7 +273,7 @@ mod tests {
         }
     }
 
-    /// The number of every unit, in order.
+    /// The numbers of all units, in order.
     fn numbers(geometry: &Geometry, offset: u64, units: usize) -> Vec<u128> {
         let mut bytes = vec![0; units * geometry.sector_size.bytes()];
         let runs = geometry.runs(offset, bytes.as_mut_slice()).unwrap();
@@ -321,7 +319,7 @@ mod tests {
         }
     }
 
-    /// Each mode's numbers by its definition: a count of 512 bytes, cut to its width.
+    /// The numbers by definition: a count of 512-byte units, truncated to the mode's width.
     const MODES: [(IvMode, u64); 2] = [(IvMode::Plain64, u64::MAX), (IvMode::Plain, 0xffff_ffff)];
 
     #[test]
@@ -329,8 +327,8 @@ mod tests {
         for (iv_mode, max) in MODES {
             for size in SectorSize::ALL {
                 let stride = size.units();
-                // Every place of the wrap within five units, and every remainder
-                // of the numbers modulo the stride.
+                // The wrap at every position within five units, and every remainder of the numbers
+                // modulo the stride.
                 for before in 0..=5 * stride {
                     let first = 0_u64.wrapping_sub(before) & max;
                     let expected: Vec<u128> = (0..5)
@@ -339,7 +337,7 @@ mod tests {
                     for (iv_offset, offset) in [
                         (first, 0),
                         (first.wrapping_sub(stride), size.bytes() as u64),
-                        // LUKS1 has no offset: only the place can be so far.
+                        // LUKS1 has no IV offset, so there only `offset` can be that large.
                         (0, first.wrapping_mul(512)),
                     ] {
                         if offset / 512 != first.wrapping_sub(iv_offset) & max
@@ -363,7 +361,7 @@ mod tests {
         }
     }
 
-    /// Four sectors about byte 2 TiB of a volume, where the two modes part.
+    /// Four sectors around byte 2 TiB of a volume, where the two modes begin to differ.
     #[test]
     fn ciphertext_about_the_wrap_is_the_references() {
         let key: Vec<u8> = (0..64).collect();
@@ -399,8 +397,8 @@ mod tests {
         }
     }
 
-    /// As dm-crypt has it: 64 bits of 512-byte units are shifted, then cut to the mode's
-    /// width.
+    /// As dm-crypt does it: the 64-bit count of 512-byte units is shifted, then truncated to the
+    /// mode's width.
     #[test]
     fn large_sectors_are_counted_one_by_one() {
         for (iv_mode, width) in MODES {
@@ -408,7 +406,7 @@ mod tests {
                 let units = size.units();
                 let last = (u64::MAX / units).min(width);
                 for before in 0..=6 {
-                    // The first byte of the volume so many sectors before number 0.
+                    // The volume's first byte lies `before` sectors before number 0.
                     let iv_offset = 0_u64.wrapping_sub(before * units);
                     let geometry = Geometry {
                         iv_mode,
@@ -427,7 +425,7 @@ mod tests {
                     assert_eq!(found, expected, "{words}");
                     assert_eq!(before > 1, expected.contains(&last.into()), "{words}");
                 }
-                // Where 32 bits end and 64 do not.
+                // Where a 32-bit number wraps and a 64-bit number does not.
                 let geometry = Geometry {
                     iv_mode,
                     iv_large_sectors: true,

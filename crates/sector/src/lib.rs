@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What lies between bytes in a file and runs of data units.
+//! The layer between the bytes of a file and runs of data units.
 //!
 //! | to do this | use |
 //! |---|---|
 //! | read and write a file or a block device at offsets | [`Storage`], on [`std::fs::File`] |
-//! | the same past the page cache, many transfers at a time | [`DirectFile`] |
+//! | the same with direct I/O, many transfers at a time | [`DirectFile`] |
 //! | the same in memory | [`MemoryStorage`] |
-//! | have a volume's plaintext as a disk, read and written at any byte | [`Disk`] |
-//! | the same as `std::io` has it, with a place in it | [`DiskStream`] |
-//! | have memory for bulk data that is used again | [`Buffers`] |
+//! | read and write a volume's plaintext at any byte | [`Disk`] |
+//! | the same with the traits of `std::io` | [`DiskStream`] |
+//! | reuse memory for bulk data | [`Buffers`] |
 //! | number the sectors of a volume | [`Geometry::runs`] |
 //! | encrypt or decrypt a file or a stream of any length | [`pipeline::run`] |
 //! | the same in a bare mode, without a volume | [`RawCipher`] |
-//! | do something else to one on its way | [`copy::Copier`] |
-//! | test what a power cut or a failing disk does | the module `faulty`, with the cargo feature of that name |
+//! | change the bytes of one in another way | [`copy::Copier`] |
+//! | test power cuts and failing disks | the module `faulty`, with the cargo feature of that name |
 //!
 //! ```
 //! use luxor_engine::{Direction, KeySpec, Mode, Registry, XtsKey};

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What stands on a storage already, by the offsets and magics that libblkid, `file` and
+//! Recognises what a storage already contains, by the offsets and magics that libblkid, `file` and
 //! `wipefs` look for.
 
 use std::io;
 
 use crate::Storage;
 
-/// Where a magic stands.
+/// The position of a magic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MagicPlace {
-    /// That many bytes behind the beginning.
+    /// This many bytes after the start.
     Start(u64),
-    /// That many bytes before the end.
+    /// This many bytes before the end.
     End(u64),
-    /// That many bytes before the end, and back to a multiple of the second number.
+    /// This many bytes before the end, rounded down to a multiple of the second number.
     EndAligned(u64, u64),
 }
 
 use MagicPlace::{End, EndAligned, Start};
 
 impl MagicPlace {
-    /// `None` where the storage is too short.
+    /// The offset in bytes, or `None` if the storage is too short.
     fn offset(self, storage_len: u64) -> Option<u64> {
         match self {
             Start(offset) => Some(offset),
@@ -32,19 +32,19 @@ impl MagicPlace {
 
 /// An entry of [`SIGNATURES`].
 pub struct KnownMagic {
-    /// Where the magic stands.
+    /// The position of the magic.
     pub place: MagicPlace,
-    /// The bytes that are looked for.
+    /// The bytes to look for.
     pub magic: &'static [u8],
-    /// What they are the sign of, in words.
+    /// What the magic indicates, in words.
     pub name: &'static str,
-    /// Whether a header's copy that is damaged is not made anew while this stands in its
-    /// place. Not LUKS itself, and nothing that the header's own fields and areas could
-    /// have by chance or by choice, as FAT's name in LUKS2's label.
+    /// Whether this magic, in the place of a header copy, stops `repair` from rewriting that copy.
+    /// False for LUKS itself, and for magics that the header's own fields and areas can contain by
+    /// chance or by choice, such as FAT's name in LUKS2's label.
     pub stops_repair: bool,
 }
 
-/// What stands in place of a LUKS header, beside it or behind it.
+/// A magic in the place of a LUKS header, next to it or after it, which does not stop a repair.
 const fn other(place: MagicPlace, magic: &'static [u8], name: &'static str) -> KnownMagic {
     let stops_repair = false;
     KnownMagic {
@@ -55,8 +55,8 @@ const fn other(place: MagicPlace, magic: &'static [u8], name: &'static str) -> K
     }
 }
 
-/// What fits between a volume's beginning and its data, and shows that something else
-/// begins there.
+/// A magic between the start of a volume and its data which shows that something else begins there.
+/// It stops a repair.
 const fn start(offset: u64, magic: &'static [u8], name: &'static str) -> KnownMagic {
     KnownMagic {
         place: Start(offset),
@@ -66,7 +66,7 @@ const fn start(offset: u64, magic: &'static [u8], name: &'static str) -> KnownMa
     }
 }
 
-/// Refined by [`ext`].
+/// [`Looker::ext`] finds out which of the three.
 const EXT: &str = "an ext2, ext3 or ext4 file system";
 const FAT: &str = "a FAT file system";
 const LUKS: &str = "a LUKS volume";
@@ -79,7 +79,7 @@ const ZFS: &str = "a ZFS member";
 const UDF: &str = "a UDF file system";
 const ISO: &str = "an ISO 9660 file system";
 
-/// The order is that of the offsets; repairing names the first.
+/// Ordered by offset, since a repair names the first that it finds.
 pub const SIGNATURES: [KnownMagic; 77] = [
     other(Start(0), b"LUKS\xba\xbe", LUKS),
     start(0, b"XFSB", "an XFS file system"),
@@ -184,13 +184,13 @@ pub const SIGNATURES: [KnownMagic; 77] = [
     other(EndAligned(65536, 65536), b"\xa9\x2b\x4e\xfc", RAID),
 ];
 
-/// Something that is recognised on a storage.
+/// A recognised magic on a storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Signature {
-    /// What it is, in words: `an ext4 file system`.
+    /// What it indicates, in words: `an ext4 file system`.
     pub name: &'static str,
-    /// Where its magic is, in bytes from the beginning.
+    /// The offset of its magic in bytes from the start.
     pub offset: u64,
 }
 
@@ -202,11 +202,10 @@ impl Signature {
     }
 }
 
-/// All that is recognised on `storage`, in the order of its places.
+/// Returns everything that is recognised on `storage`, ordered by offset.
 ///
 /// # Errors
-/// Each place is looked at by itself. The error is the first that could not be read; with
-/// it comes all that stands elsewhere.
+/// If some places cannot be read, returns the first error together with what was found elsewhere.
 pub fn signatures(storage: &dyn Storage) -> (Vec<Signature>, Option<io::Error>) {
     let mut looker = Looker {
         storage,
@@ -232,7 +231,7 @@ pub fn signatures(storage: &dyn Storage) -> (Vec<Signature>, Option<io::Error>) 
     }
     found.extend(looker.zfs());
     found.sort_by_key(|signature| signature.offset);
-    // Two places can be one, as the ends of a small storage.
+    // On a small storage, two entries can have the same offset.
     found.dedup();
     (found, looker.failed)
 }
@@ -269,13 +268,13 @@ impl Looker<'_> {
         self.read_to(&mut bytes, offset).is_some() && bytes == magic
     }
 
-    /// Which of them it is, by the superblock's feature flags as libblkid reads them.
+    /// Tells ext2, ext3 and ext4 apart by the superblock's feature flags, as libblkid does.
     fn ext(&mut self) -> &'static str {
         const JOURNAL: u32 = 4;
         const JOURNAL_DEVICE: u32 = 8;
-        /// Sparse superblocks, large files, hashed directories.
+        /// Sparse superblocks, large files and hashed directories.
         const OLD_READ_ONLY: u32 = 1 | 2 | 4;
-        /// File types in directories, meta block groups; and ext3's recovery.
+        /// File types in directories and meta block groups. ext3 also has the recovery flag.
         const EXT2: u32 = 2 | 0x10;
         const EXT3: u32 = EXT2 | 4;
         let Some(flags) = self.read::<12>(1024 + 0x5c) else {
@@ -295,9 +294,9 @@ impl Looker<'_> {
         }
     }
 
-    /// The first uberblock of the first of ZFS's four labels that has one, in either byte
-    /// order. Which places in a label's ring are used, and how long they are, depends on
-    /// the pool.
+    /// Looks for the first uberblock in the first of ZFS's four labels that has one, in either byte
+    /// order. All places in a label's ring are searched, because the places in use and their length
+    /// depend on the pool.
     fn zfs(&mut self) -> Option<Signature> {
         const LABEL: u64 = 256 << 10;
         const RING: usize = 128 << 10;
@@ -329,11 +328,11 @@ impl Looker<'_> {
     }
 }
 
-/// The first signature in a header's place that shows that something else begins there,
-/// in words.
+/// Returns the first signature in the place of a header which shows that something else begins
+/// there, in words.
 ///
 /// # Errors
-/// The storage's.
+/// The error of the storage.
 pub fn foreign_signature(storage: &dyn Storage) -> io::Result<Option<&'static str>> {
     let len = storage.len()?;
     for entry in SIGNATURES.iter().filter(|entry| entry.stops_repair) {

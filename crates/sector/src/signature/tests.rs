@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Each signature is found where it stands, alone and beside others.
+//! Each signature is found at its offset, alone and next to others.
 
 use std::{fs, process::Command};
 
@@ -26,7 +26,7 @@ fn each_planted_magic_is_named_with_its_offset() {
         let offset = entry.place.offset(LEN).unwrap();
         let mut bytes = vec![0; index(LEN)];
         bytes[index(offset)..][..entry.magic.len()].copy_from_slice(entry.magic);
-        // Without flags it is the oldest of its family.
+        // Without feature flags, the magic counts as the oldest of its family.
         let name = match entry.name {
             EXT => "an ext2 file system",
             name => name,
@@ -47,7 +47,7 @@ fn zfs_is_found_in_each_label_and_byte_order() {
     }
 }
 
-/// The storage fails at one place.
+/// Storage that fails at one sector.
 struct BadSector {
     storage: MemoryStorage,
     at: u64,
@@ -67,11 +67,11 @@ impl Storage for BadSector {
     }
 
     fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
-        unreachable!("looking never writes")
+        unreachable!("`signatures` never writes")
     }
 
     fn sync(&self) -> io::Result<()> {
-        unreachable!("looking never writes")
+        unreachable!("`signatures` never writes")
     }
 }
 
@@ -102,8 +102,8 @@ fn short_storages_have_none() {
     }
 }
 
-/// What the real programs make is what the table says. Those of packages that tests need
-/// anyway must be there; the others are asked where they are.
+/// The output of the real programs agrees with the table. Programs from packages that the tests
+/// need anyway must be installed; the others are tested if they are.
 #[test]
 fn what_mkfs_makes_is_named() {
     let cases: [(&[&str], &str, u64, bool); 16] = [
@@ -200,7 +200,7 @@ fn what_mkfs_makes_is_named() {
     for (command, name, offset, required) in cases {
         let (program, arguments) = command.split_first().unwrap();
         let image = fs::File::create(&path).unwrap();
-        // Sparse. XFS takes no less.
+        // The file is sparse. XFS needs at least this size.
         image.set_len(320 << 20).unwrap();
         let output = Command::new(program)
             .args(arguments)
