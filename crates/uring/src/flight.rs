@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel has been given, and the wait for all of it.
+//! Submits entries to the kernel and waits for all of them.
 
 use std::{io, process, thread};
 
 use io_uring::{IoUring, squeue::Entry};
 
-/// Gives `entries` to the kernel, and returns when it has no more to do with any of them.
-/// The `n`th one's outcome goes to the `n`th of `results`. Whatever else could happen,
-/// a panic on the way included, ends the process.
+/// Submits `entries` to the kernel, and returns when the kernel is finished with all of them. The
+/// outcome of the `n`th entry is stored in the `n`th of `results`. Anything else that prevents
+/// this, a panic included, aborts the process.
 ///
 /// # Errors
-/// Those of the system, when it would not take them all. The outcomes of those that it
-/// did not take are as they were; they are still in `ring`, which is to be dropped.
+/// The system's error, if it did not accept all entries. The results of entries that it did not
+/// accept are unchanged. Those entries are still in `ring`, which the caller must drop.
 ///
 /// # Safety
-/// Memory and descriptors that `entries` name are valid until this returns, and what is
-/// written to is used by nobody else. `ring` is empty.
+/// Until this returns, memory and descriptors that `entries` name must be valid, and no other code
+/// may use memory that the kernel writes to. `ring` must be empty.
 pub unsafe fn fly(
     ring: &mut IoUring,
     entries: impl IntoIterator<Item = Entry>,
@@ -26,11 +26,11 @@ pub unsafe fn fly(
         unfinished: 0,
     };
     for (number, entry) in (0..).zip(entries) {
-        // SAFETY: this returns when the kernel is done with the entry, or never took it
-        // and never will: it looks at the queue when it is told to only. Until then all
-        // is valid, says the caller.
+        // SAFETY: this function returns only when the kernel is finished with the entry, or has not
+        // accepted it and never will, since it reads the queue only in `submit_and_wait`. The
+        // caller guarantees that memory and descriptors are valid until then.
         let pushed = unsafe { flight.ring.submission().push(&entry.user_data(number)) };
-        pushed.expect("a ring is empty, and has room for a batch");
+        pushed.expect("the ring was empty and has DEPTH entries");
         flight.unfinished += 1;
     }
     while flight.unfinished > 0 {
@@ -40,7 +40,7 @@ pub unsafe fn fly(
         if error.kind() == io::ErrorKind::Interrupted {
             continue;
         }
-        // No room, or something that cannot be.
+        // The kernel had no room, or returned an unexpected error.
         if flight.taken() == 0 {
             flight.unfinished = 0;
             return Err(error);
@@ -49,7 +49,7 @@ pub unsafe fn fly(
             error.kind(),
             io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy
         ) {
-            // It cannot be waited for.
+            // The kernel has accepted entries but does not let us wait for them.
             process::abort();
         }
         thread::yield_now();
@@ -59,7 +59,7 @@ pub unsafe fn fly(
 
 struct Flight<'a> {
     ring: &'a mut IoUring,
-    /// Those in the queue, and those that the kernel has.
+    /// The number of entries that are in the queue or accepted by the kernel.
     unfinished: usize,
 }
 
@@ -71,26 +71,26 @@ impl Flight<'_> {
             let place = usize::try_from(done.user_data()).ok();
             *place
                 .and_then(|place| results.get_mut(place))
-                .expect("the number is one that was given") = result;
+                .expect("`fly` numbered the entries") = result;
         }
     }
 
-    /// How many the kernel has.
+    /// The number of entries that the kernel has accepted.
     fn taken(&mut self) -> usize {
         self.unfinished - self.ring.submission().len()
     }
 }
 
-/// Why nothing was transferred.
+/// Why a transfer failed.
 fn outcome(errno: i32) -> io::Error {
     match errno {
-        // What has to wait needs a thread of the kernel's, and none was to be had.
+        // A transfer that must block needs a kernel thread, and the kernel could not start one.
         ECANCELED => io::ErrorKind::Interrupted.into(),
         errno => io::Error::from_raw_os_error(errno),
     }
 }
 
-// The same wherever Linux has the usual numbers.
+// The value on all architectures with Linux's generic error numbers.
 const ECANCELED: i32 = 125;
 
 impl Drop for Flight<'_> {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Many reads or writes at once, by `io_uring`, in one call that borrows its buffers.
+//! Many reads or writes at once by `io_uring`, in one call that borrows its buffers.
 //!
 //! | to do this | use |
 //! |---|---|
-//! | find out whether the system has it and allows it | [`Rings::new`] |
-//! | have many reads, or many writes, under way at a time | [`Rings::read`], [`Rings::write`] |
+//! | find out whether the system supports and permits it | [`Rings::new`] |
+//! | make many reads, or many writes, at a time | [`Rings::read`], [`Rings::write`] |
 //!
-//! What the kernel was given is the kernel's until it says that it is done, whatever
-//! becomes of the borrow. So a call here returns when *everything* is done that it began,
-//! in every case, panics included; where the kernel does not let it wait, it ends the
-//! process. That is the whole proof that buffers can be borrowed, and why nothing here is
-//! asynchronous. Each call has a ring to itself, so that what it waits for is its own.
+//! The kernel may use a submitted buffer until it reports completion, whatever happens to the
+//! borrow. A call here therefore returns only when *everything* that it began is finished, in every
+//! case, panics included. If the kernel does not let it wait, it aborts the process. That is the
+//! whole argument why buffers can be borrowed, and the reason why nothing here is asynchronous.
+//! Each call has a ring to itself, so it waits only for its own transfers.
 //!
-//! The crate `io-uring` alone offers no safe completion-based I/O, and the async runtimes over it
-//! want to own the buffers and need a reactor. Only direct I/O uses this crate: with the page cache
-//! nothing is faster by it, and writes are slower (the head of `crates/sector/src/storage.rs`).
+//! The crate `io-uring` alone offers no safe completion-based I/O, and the async runtimes based on
+//! it own the buffers and need a reactor. Only direct I/O uses this crate: with the page cache it
+//! makes nothing faster, and writes slower (see the head of `crates/sector/src/storage.rs`).
 //!
 //! ```
 //! use luxor_uring::{Read, Rings};
@@ -43,47 +43,46 @@ use std::{
 
 use io_uring::{IoUring, Probe, opcode, squeue::Entry, types::Fd};
 
-/// So many transfers are under way at a time, at most, in one call.
+/// The most transfers that one call has in flight at a time.
 pub const DEPTH: usize = 128;
 
-/// The most bytes that one transfer moves: the kernel moves no more than 2 GiB.
+/// The most bytes that one transfer moves. The kernel moves at most 2 GiB.
 const LONGEST: usize = 1 << 30;
 
-/// So many rings are kept; a call that finds none has one made.
+/// The most idle rings that are kept. A call that finds none makes a new one.
 const KEPT: usize = 16;
 
-/// Rings that are used again and again, one at a time by a call.
+/// A pool of rings, each used by one call at a time.
 pub struct Rings {
     idle: Mutex<Vec<IoUring>>,
 }
 
-/// One of many reads.
+/// One read of a batch.
 #[derive(Debug)]
 pub struct Read<'a> {
-    /// Where the bytes go.
+    /// The buffer to fill.
     pub buf: &'a mut [u8],
-    /// Where they come from.
+    /// The offset in the file.
     pub offset: u64,
-    /// How it went, as `read_at` of [`std::os::unix::fs::FileExt`] tells it: a number of
-    /// bytes that may be smaller than wanted, and is 0 at the end;
-    /// [`io::ErrorKind::Interrupted`] when nothing was done, and it may be tried again in
-    /// another way.
+    /// The outcome, as `read_at` of [`std::os::unix::fs::FileExt`] returns it: the number of bytes,
+    /// which may be less than requested and is 0 at the end. [`io::ErrorKind::Interrupted`] means
+    /// that nothing was done, and the caller may try again in another way.
     pub result: io::Result<usize>,
 }
 
-/// One of many writes.
+/// One write of a batch.
 #[derive(Debug)]
 pub struct Write<'a> {
-    /// The bytes.
+    /// The bytes to write.
     pub buf: &'a [u8],
-    /// Where they go.
+    /// The offset in the file.
     pub offset: u64,
     /// As [`Read::result`].
     pub result: io::Result<usize>,
 }
 
 impl<'a> Read<'a> {
-    /// One that is not made yet.
+    /// Describes a read that is not made yet.
     pub fn new(buf: &'a mut [u8], offset: u64) -> Self {
         let result = not_made();
         Self {
@@ -95,7 +94,7 @@ impl<'a> Read<'a> {
 }
 
 impl<'a> Write<'a> {
-    /// One that is not made yet.
+    /// Describes a write that is not made yet.
     #[must_use]
     pub fn new(buf: &'a [u8], offset: u64) -> Self {
         let result = not_made();
@@ -108,11 +107,11 @@ impl<'a> Write<'a> {
 }
 
 impl Rings {
-    /// Whatever the system wants for it is there afterwards.
+    /// Makes the first ring, and checks that the system supports and permits everything needed.
     ///
     /// # Errors
-    /// Where `io_uring` is not there or too old ([`io::ErrorKind::Unsupported`]), or is
-    /// forbidden, or has no room; the errors are the system's.
+    /// [`io::ErrorKind::Unsupported`] if `io_uring` is too old. Otherwise the system's error, if
+    /// `io_uring` is missing or forbidden, or if there is no room for a ring.
     pub fn new() -> io::Result<Self> {
         let mut ring = new_ring()?;
         let mut probe = Probe::new();
@@ -123,16 +122,16 @@ impl Rings {
         {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        // A filter of system calls may allow all but this.
+        // A filter of system calls may forbid only io_uring_enter: try it.
         let mut result = [not_made()];
-        // SAFETY: there is no memory in it.
+        // SAFETY: the entry names no memory and no descriptor, and `ring` is new, so empty.
         unsafe { flight::fly(&mut ring, [opcode::Nop::new().build()], &mut result) }?;
         Ok(Self {
             idle: Mutex::new(vec![ring]),
         })
     }
 
-    /// Makes each of `batch`, in any order.
+    /// Makes each read of `batch`, in any order.
     pub fn read(&self, file: impl AsFd, batch: &mut [Read<'_>]) {
         let fd = Fd(file.as_fd().as_raw_fd());
         for round in batch.chunks_mut(DEPTH) {
@@ -143,8 +142,8 @@ impl Rings {
             });
             let entries: Vec<_> = entries.collect();
             let mut results: Vec<_> = round.iter().map(|_| not_made()).collect();
-            // SAFETY: the memory is that of buffers that are borrowed, exclusively, for
-            // longer than this call.
+            // SAFETY: `entries` name buffers that `batch` borrows exclusively, and the descriptor
+            // of `file`. Both outlive this call.
             unsafe { self.fly(entries, &mut results) };
             for (read, result) in round.iter_mut().zip(results) {
                 read.result = result;
@@ -152,7 +151,7 @@ impl Rings {
         }
     }
 
-    /// Makes each of `batch`, in any order: they should not overlap.
+    /// Makes each write of `batch`, in any order. They should not overlap.
     pub fn write(&self, file: impl AsFd, batch: &mut [Write<'_>]) {
         let fd = Fd(file.as_fd().as_raw_fd());
         for round in batch.chunks_mut(DEPTH) {
@@ -163,8 +162,8 @@ impl Rings {
             });
             let entries: Vec<_> = entries.collect();
             let mut results: Vec<_> = round.iter().map(|_| not_made()).collect();
-            // SAFETY: the memory is that of buffers that are borrowed for longer than
-            // this call, and the kernel only reads it.
+            // SAFETY: `entries` name buffers that `batch` borrows, and the descriptor of `file`.
+            // Both outlive this call, and the kernel only reads the buffers.
             unsafe { self.fly(entries, &mut results) };
             for (write, result) in round.iter_mut().zip(results) {
                 write.result = result;
@@ -172,17 +171,18 @@ impl Rings {
         }
     }
 
-    /// Those of which `results` says nothing afterwards were not begun.
+    /// Makes the transfers `entries`. If an entry of `results` is unchanged afterwards, that
+    /// transfer was not begun.
     ///
     /// # Safety
-    /// That of [`flight::fly`].
+    /// As for [`flight::fly`].
     unsafe fn fly(&self, entries: Vec<Entry>, results: &mut [io::Result<usize>]) {
         let Some(mut ring) = self.lock().pop().or_else(|| new_ring().ok()) else {
             return;
         };
-        // SAFETY: that of this function.
+        // SAFETY: the caller guarantees the entries; rings in `idle` and new rings are empty.
         let all = unsafe { flight::fly(&mut ring, entries, results) };
-        // What the kernel did not take is still in the ring, and goes with it.
+        // Entries that the kernel did not accept are still in the ring, which is then dropped.
         if all.is_ok() {
             let mut idle = self.lock();
             if idle.len() < KEPT {
@@ -197,11 +197,11 @@ impl Rings {
 }
 
 fn new_ring() -> io::Result<IoUring> {
-    let depth = u32::try_from(DEPTH).expect("a small number");
-    // Without this a completion interrupts whatever the thread is doing; here it waits.
+    let depth = u32::try_from(DEPTH).expect("128 fits");
+    // Without this flag every completion interrupts the thread, which only waits here.
     let quiet = IoUring::builder().setup_coop_taskrun().build(depth);
     match quiet {
-        // Before Linux 5.19.
+        // Linux before 5.19 does not support the flag.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => IoUring::new(depth),
         ring => ring,
     }
@@ -212,11 +212,11 @@ fn not_made() -> io::Result<usize> {
 }
 
 fn length(len: usize) -> u32 {
-    u32::try_from(len.min(LONGEST)).expect("it is made to fit")
+    u32::try_from(len.min(LONGEST)).expect("LONGEST fits")
 }
 
-/// To the kernel, the largest number means the file's own position. The one before it is
-/// as far behind every end, and refused.
+/// The kernel takes `u64::MAX` as the file's own position. The number below it is beyond every end
+/// too, and refused.
 fn position(offset: u64) -> u64 {
     offset.min(u64::MAX - 1)
 }

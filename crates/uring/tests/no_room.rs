@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the system has no ring to give. A program of its own: it lowers its limits.
+//! What happens if the system cannot provide another ring. A separate program, because it lowers
+//! its limits.
 
 use std::{
     io::{self, Write},
@@ -21,7 +22,7 @@ fn what_gets_no_ring_is_not_made_and_says_so() {
     assert_eq!(Rings::new().unwrap_err().raw_os_error(), Some(24));
 
     thread::scope(|scope| {
-        // Until there is something in the pipe this call has the only ring.
+        // Until the pipe contains a byte, this call holds the only ring.
         let waiting = scope.spawn(|| {
             let mut byte = [0];
             let mut batch = [Read::new(&mut byte, 0)];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the kernel can have no threads for what it may not wait for itself. A program of
-//! its own: it gives up its rights and lowers its limits.
+//! What happens if the kernel cannot start threads for transfers that must block. A separate
+//! program, because it drops its privileges and lowers its limits.
 
 use std::{fs::File, io, os::unix::fs::FileExt, thread};
 
@@ -15,11 +15,11 @@ use nix::{
 
 #[test]
 fn what_gets_no_thread_is_not_made_and_says_so() {
-    // Files in memory are read and written by those threads.
+    // For files in memory, the kernel uses such threads.
     let file = File::from(memfd_create("file", MFdFlags::empty()).unwrap());
     file.write_all_at(&[7; 8192], 0).unwrap();
     let rings = Rings::new().expect("this test needs io_uring: see kernel.io_uring_disabled");
-    // The limit does not hold for root.
+    // The limit does not apply to root.
     if Uid::effective().is_root() {
         setuid(Uid::from_raw(65534)).unwrap();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is transferred, what is not, and that the memory is left alone afterwards.
+//! Which transfers are made, and that the kernel does not touch the memory afterwards.
 
 use std::{
     fs::{File, OpenOptions},
@@ -24,19 +24,19 @@ fn rings() -> Rings {
     Rings::new().expect("these tests need io_uring: see kernel.io_uring_disabled")
 }
 
-/// What a block's bytes are after so many writes.
+/// The byte that fills a block after it was written `version` times.
 fn stamp(block: u64, version: u8) -> u8 {
     (block.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8 ^ version
 }
 
 const BLOCK: usize = 512;
 const BLOCKS: usize = 600;
-/// Between the buffers, and in them when a call is over.
+/// Fills the space between the buffers, and the buffers after each call.
 const CANARY: u8 = 0xc5;
 
-/// Threads that write and read their own blocks of one file, while signals interrupt
-/// them. Buffers lie side by side with canaries in between; as soon as a call is over they
-/// are canaries too, and what writes late is seen.
+/// Threads write and read their own blocks of one file, while signals interrupt them. Buffers are
+/// separated by canaries, and are overwritten with canaries as soon as a call returns, so that a
+/// late write is detected.
 #[test]
 fn buffers_are_the_callers_again_when_a_call_is_over() {
     let interrupted = Arc::new(AtomicUsize::new(0));
@@ -68,7 +68,7 @@ fn write_and_read(file: &File, rings: &Rings, worker: u64) {
     let mut versions = vec![0_u8; BLOCKS];
     let offset = |block: usize| (worker * BLOCKS as u64 + block as u64) * BLOCK as u64;
     let number = |block: usize| worker * BLOCKS as u64 + block as u64;
-    // Everything is there from the beginning.
+    // Every block exists from the start.
     for block in 0..BLOCKS {
         let bytes = [stamp(number(block), 0); BLOCK];
         file.write_all_at(&bytes, offset(block)).unwrap();
@@ -80,7 +80,7 @@ fn write_and_read(file: &File, rings: &Rings, worker: u64) {
         rounds += 1;
         let count = 1 + random.below(2 * DEPTH + 10);
         let first = random.below(BLOCKS);
-        // All different, as the second factor has none in common with their number.
+        // All blocks differ, since 7 and `BLOCKS` have no common factor.
         let blocks: Vec<usize> = (0..count).map(|k| (first + k * 7) % BLOCKS).collect();
 
         for (room, &block) in memory.chunks_mut(BLOCK + 64).zip(&blocks) {
@@ -113,11 +113,11 @@ fn write_and_read(file: &File, rings: &Rings, worker: u64) {
             assert!(room[..BLOCK].iter().all(|&byte| byte == expected));
             room[..BLOCK].fill(CANARY);
         }
-        assert!(memory.iter().all(|&byte| byte == CANARY), "written late");
+        assert!(memory.iter().all(|&byte| byte == CANARY), "a late write");
     }
 }
 
-/// Whole, or not made at all and made now.
+/// Checks that the transfer is complete, or repeats it if it was not begun.
 fn finish(result: &mut io::Result<usize>, again: impl FnOnce() -> io::Result<usize>) {
     if matches!(result, Err(error) if error.kind() == io::ErrorKind::Interrupted) {
         *result = again();
