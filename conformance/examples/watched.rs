@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program that `cargo xtask guard` runs under valgrind: forced engines at work, one
-//! case after another.
+//! The program that `cargo xtask guard` runs under valgrind. It runs forced engines, one case after
+//! another.
 //!
-//! **Callgrind** counts instructions. A case is two calls of [`counted`]. The second does
-//! the same work once more, so that the difference of the two counts is that of the work
-//! alone. For each case there is a line of output: the engine, the mode, the direction, the
-//! bits of an AES key, the bytes of a data unit, the blocks of the work.
+//! **Callgrind** counts instructions. A case consists of two calls of [`counted`]. The second does
+//! the same work twice, so the difference of the two counts is the cost of the work alone. For each
+//! case a line is printed with the engine, the mode, the direction, the bits of an AES key, the
+//! bytes of a data unit and the blocks of the work.
 //!
-//! **Memcheck** reports each branch and each address that depends on undefined memory. Here
-//! the bytes of keys and of input are declared undefined, so that it reports what depends on
-//! secrets. The engine "reference" is there to see that it does: its AES has tables.
+//! **Memcheck** reports each branch and each address that depends on undefined memory. This program
+//! declares the bytes of keys and input undefined, so memcheck reports what depends on secrets. The
+//! engine "reference", whose AES uses tables, shows that it does.
 //!
-//! The answers of counted calls are compared with the reference's.
+//! The results of counted calls are compared with the reference's.
 
 use std::{error::Error, process::ExitCode};
 
@@ -21,10 +21,11 @@ use luxor_engine::{
     Mode, Registry, Run, TweakSchedule, XtsKey,
 };
 
-/// Bytes of the work, or a little less: a run of many data units, and no threads.
+/// The length of the work in bytes, rounded down to whole data units: a run of many units, without
+/// threads.
 const BYTES: usize = 64 << 10;
 
-/// The directions of CTR and OFB are one.
+/// In CTR and OFB, encryption and decryption are the same.
 const CASES: [(Mode, Direction); 10] = [
     (Mode::Xts, Direction::Encrypt),
     (Mode::Xts, Direction::Decrypt),
@@ -38,13 +39,13 @@ const CASES: [(Mode, Direction); 10] = [
     (Mode::OfbXe, Direction::Encrypt),
 ];
 
-/// Bytes in a data unit. The second ends with part of a block, for XTS alone: in CTR
-/// the units are pieces of one message.
+/// The lengths of a data unit in bytes. The second ends with part of a block and is used for XTS
+/// alone: in CTR the units are pieces of one message.
 const UNITS: [usize; 3] = [512, 520, 4096];
 
 const FIRST: u128 = 0x1234_5678;
 
-/// What memcheck is asked for (`memcheck.h`): the memory is undefined, or defined.
+/// Requests to memcheck (`memcheck.h`): mark memory as undefined, or as defined.
 const MAKE_MEM_UNDEFINED: u64 = 0x4d43_0001;
 const MAKE_MEM_DEFINED: u64 = 0x4d43_0002;
 
@@ -119,8 +120,8 @@ fn all_cases(engine: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The keys whose bytes are secret. (That the halves of a key are not equal is no secret:
-/// it was looked at before.)
+/// The keys with secret bytes. (Whether the halves of a key are equal is not secret, and was
+/// checked before the bytes are declared undefined.)
 fn keys(spec: &KeySpec) -> Vec<&AesKey> {
     match spec {
         KeySpec::Xts(key) => vec![key.data_key(), key.tweak_key()],
@@ -141,7 +142,7 @@ fn tables() {
     std::hint::black_box(luxor_reference::xts_encrypt(&key, FIRST, &[0; 16]));
 }
 
-/// Asks memcheck for something about `bytes`. Without memcheck nothing happens.
+/// Sends a request about `bytes` to memcheck. Without memcheck this does nothing.
 fn declare(what: u64, bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -153,8 +154,8 @@ fn declare(what: u64, bytes: &[u8]) {
             0,
             0,
         ];
-        // SAFETY: valgrind's client request (`valgrind.h`), which the CPU takes for four
-        // rotations of rdi by 128 bits in all and an exchange of rbx with itself.
+        // SAFETY: this is valgrind's client request (`valgrind.h`). On the CPU, the rotations of
+        // rdi add up to 128 bits and rbx is exchanged with itself, so nothing changes.
         unsafe {
             std::arch::asm!(
                 "rol rdi, 3",
@@ -172,7 +173,7 @@ fn declare(what: u64, bytes: &[u8]) {
     let _ = (what, bytes);
 }
 
-/// Two chains, or with AES-256 one, which is all there is.
+/// The form with two chains, or with one for AES-256, which has no other.
 fn form(size: KeySize) -> Form {
     Form {
         chains: match size {
@@ -183,8 +184,8 @@ fn form(size: KeySize) -> Form {
     }
 }
 
-/// The step from a data unit's number to the next one's: sectors of a disk, or
-/// the pieces of one long message in counter mode.
+/// The step between data unit numbers: 1 for sectors of a disk, or the blocks of a unit in counter
+/// mode, where the units are pieces of one message.
 fn stride(mode: Mode, unit: usize) -> u64 {
     if mode == Mode::Ctr {
         unit as u64 / 16
@@ -193,7 +194,8 @@ fn stride(mode: Mode, unit: usize) -> u64 {
     }
 }
 
-/// What is counted, from its first instruction to its return. Found by its name.
+/// The function whose instructions are counted, from its first to its return. `guard` finds it by
+/// its name.
 #[inline(never)]
 fn counted(
     key: &dyn LoadedKey,
@@ -211,8 +213,7 @@ fn counted(
     Ok(())
 }
 
-/// Compares the first and the last data unit: callgrind is slow, and so is the
-/// reference.
+/// Compares the first and the last data unit only, because callgrind and the reference are slow.
 fn is_right(
     mode: Mode,
     direction: Direction,

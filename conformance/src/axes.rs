@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The axes of the suite. Each goes through its own values in full against a few
-//! of the others, for every mode and key size of the backend, both ways.
+//! The axes of the suite. Each goes through all its own values, combined with a few of the other
+//! axes, for every mode and key size of the backend, in both directions.
 
 use std::{num::NonZeroUsize, thread};
 
@@ -16,12 +16,12 @@ use crate::{
     vectors,
 };
 
-/// How many cases an axis has.
+/// How many cases of an axis run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cases {
-    /// All there are.
+    /// All cases.
     All,
-    /// For what is slow, as an emulator is: of each axis's values some, with its edges,
+    /// A selection for slow backends such as an emulator: some values of each axis, with its edges,
     /// and no call of more than 256 KiB.
     Few,
 }
@@ -34,16 +34,16 @@ impl Cases {
         }
     }
 
-    /// All values, or the first of every so many.
+    /// All values, or with [`Cases::Few`] the first of each group of `every`.
     fn of<T>(self, all: impl IntoIterator<Item = T>, every: usize) -> impl Iterator<Item = T> {
         all.into_iter().step_by(self.pick(1, every))
     }
 }
 
-/// The backend says what it is, has distinct modes and passes its self-test.
+/// The backend describes itself, has distinct modes and passes its self-test.
 ///
 /// # Panics
-/// If it does not conform, as all functions here.
+/// If the backend does not conform, like all functions of this module.
 pub fn identity(backend: &dyn Backend, _: Cases) {
     let info = backend.info();
     println!("{}: {} {:?}", info.name, info.device, info.modes);
@@ -60,12 +60,12 @@ pub fn identity(backend: &dyn Backend, _: Cases) {
     }
 }
 
-/// The published answers in `vectors/`, by rule without AES-192 and without data
-/// units that end within a byte. Prints and asserts how many ran. A backend may refuse
-/// keys of XTS with equal halves, all of them or none.
+/// The published answers in `vectors/`, except those with AES-192 and those with data units that
+/// end within a byte. Prints and checks how many ran. A backend may refuse XTS keys with equal
+/// halves: either all of them or none.
 ///
 /// # Panics
-/// If it does not conform.
+/// If the backend does not conform.
 pub fn known_answers(backend: &dyn Backend, _: Cases) {
     let modes = backend.info().modes;
     for file in vectors::FILES {
@@ -113,10 +113,10 @@ pub fn known_answers(backend: &dyn Backend, _: Cases) {
     }
 }
 
-/// Many keys, each bit of them set once, and all of them loaded at one time.
+/// Many keys, each with a single bit set, all of them loaded at the same time.
 ///
 /// # Panics
-/// If it does not conform.
+/// If the backend does not conform.
 pub fn keys(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("keys");
     for &mode in backend.info().modes {
@@ -142,19 +142,19 @@ pub fn keys(backend: &dyn Backend, cases: Cases) {
     }
 }
 
-/// All unit lengths that the mode has up to 1100 bytes, and around 4096 and
-/// 65536, as one unit and as several.
+/// All unit lengths that the mode accepts up to 1100 bytes, and around 4096 and 65536, as one unit
+/// and as several.
 ///
 /// # Panics
-/// If it does not conform.
+/// If the backend does not conform.
 pub fn lengths(backend: &dyn Backend, cases: Cases) {
     const LONGEST: usize = 65536 + 20;
 
     let random = &mut Random::for_test("lengths");
     for kit in Kit::few(backend, random) {
         let number = random.u128();
-        // The reference is slow. All modes but XTS treat the head of a message
-        // as they would treat it alone.
+        // The reference is slow. All modes except XTS encrypt the head of a message as if it were
+        // the whole message, so one long message is enough for them.
         let longest = kit.piece(
             random,
             Shape::one(LONGEST / 16 * 16, number),
@@ -203,11 +203,11 @@ pub fn lengths(backend: &dyn Backend, cases: Cases) {
     }
 }
 
-/// 1 to 70 units a run, around 128 and 256, and thousands, of lengths on both sides of
-/// everything that a kernel could treat apart.
+/// Runs of 1 to 70 units, of around 128 and 256, and of thousands, with unit lengths on both sides
+/// of everything that a kernel could treat as a special case.
 ///
 /// # Panics
-/// If it does not conform.
+/// If the backend does not conform.
 pub fn units(backend: &dyn Backend, cases: Cases) {
     const MOST: usize = 260;
 
@@ -219,7 +219,7 @@ pub fn units(backend: &dyn Backend, cases: Cases) {
             .into_iter()
             .filter(|&len| kit.mode.accepts_unit_len(len))
         {
-            // The answers of the most units are those of fewer.
+            // The results for fewer units are the head of those for `MOST` units.
             let first = u128::from(u64::MAX) - 30;
             for stride in [1, 8] {
                 let shape = Shape {
@@ -254,7 +254,7 @@ pub fn units(backend: &dyn Backend, cases: Cases) {
             stride: 8,
         };
         kit.check_one(random, shape, Offsets::InPlace(1));
-        // Many, whose numbers begin anew among them.
+        // Many units, in which the numbers wrap.
         let many = [(16, 10_000), (33, 3_333), (520, 1_000)];
         let many = cases.pick(many, [(16, 5_000), (33, 333), (520, 100)]);
         for (unit_len, units) in many
@@ -272,11 +272,11 @@ pub fn units(backend: &dyn Backend, cases: Cases) {
     }
 }
 
-/// Numbers that pass 2⁸, 2³², 2⁶⁴, 2⁹⁶ and 2¹²⁸ at every place of a run; in CTR
-/// the counter does so at every block of a unit too.
+/// Numbers that cross 2⁸, 2³², 2⁶⁴, 2⁹⁶ and 2¹²⁸ at every position of a run. In CTR the counter
+/// does so at every block of a unit too.
 ///
 /// # Panics
-/// If it does not conform.
+/// If the backend does not conform.
 pub fn numbers(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("numbers");
     let edges = [1 << 8, 1 << 32, 1 << 64, 1 << 96, 0_u128];
@@ -329,10 +329,10 @@ pub fn numbers(backend: &dyn Backend, cases: Cases) {
     }
 }
 
-/// Strides of 0 and 1, of 8 as LUKS2 has it, and large ones, from everywhere.
+/// Strides of 0 and 1, of 8 as in LUKS2, and large ones, from various first numbers.
 ///
 /// # Panics
-/// If it does not conform.
+/// If the backend does not conform.
 pub fn strides(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("strides");
     let around = |n: u64| [n - 1, n, n.wrapping_add(1)];
@@ -358,10 +358,10 @@ pub fn strides(backend: &dyn Backend, cases: Cases) {
     }
 }
 
-/// Buffers at every distance from a 64-byte boundary, in place and separate.
+/// Buffers at every offset from a 64-byte boundary, in place and separate.
 ///
 /// # Panics
-/// If it does not conform.
+/// If the backend does not conform.
 pub fn alignment(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("alignment");
     let mut places = Vec::new();
@@ -393,11 +393,11 @@ pub fn alignment(backend: &dyn Backend, cases: Cases) {
     }
 }
 
-/// Calls of several runs: all kinds mixed, empty ones between, many short ones,
-/// none at all.
+/// Calls with several runs: all kinds mixed, empty ones in between, many short ones, and no run at
+/// all.
 ///
 /// # Panics
-/// If it does not conform.
+/// If the backend does not conform.
 pub fn calls(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("calls");
     for kit in Kit::all(backend, random) {
@@ -440,7 +440,7 @@ pub fn calls(backend: &dyn Backend, cases: Cases) {
             kit.check(&pieces);
             kit.check(&pieces[..1]);
         }
-        // A queue of single sectors from all over the disk.
+        // A queue of single sectors from random positions of a disk.
         let queue: Vec<_> = (0..70)
             .map(|_| {
                 let shape = Shape::one(512, random.u128());
@@ -457,7 +457,7 @@ pub fn calls(backend: &dyn Backend, cases: Cases) {
     }
 }
 
-/// Up to `most` runs with units of up to about `unit_len` bytes, up to `units` each.
+/// Makes up to `most` runs with up to `units` units each, of up to about `unit_len` bytes.
 fn mixture(
     kit: &Kit,
     random: &mut Random,
@@ -491,11 +491,11 @@ fn mixture(
         .collect()
 }
 
-/// The longest data unit there is, 2²⁰ blocks: α is multiplied a million times
-/// without a slip. Long ones in the other modes, with stealing in XTS.
+/// The longest data unit of 2²⁰ blocks, in which α is multiplied a million times. Also long units
+/// in the other modes, and with ciphertext stealing in XTS.
 ///
 /// # Panics
-/// If it does not conform.
+/// If the backend does not conform.
 pub fn long_units(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("long_units");
     for kit in Kit::few(backend, random) {
@@ -521,20 +521,20 @@ pub fn long_units(backend: &dyn Backend, cases: Cases) {
     );
 }
 
-/// Runs of many mebibytes, for which a backend may write past the caches or fetch
-/// ahead: they give what small runs in place give.
+/// Runs of many mebibytes, for which a backend may store around the caches or prefetch. The results
+/// must equal those of small runs in place.
 ///
 /// # Panics
-/// If it does not conform.
+/// If the backend does not conform.
 pub fn large_runs(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("large_runs");
     for kit in Kit::few(backend, random) {
-        // One block after the other, OFB has no other ways.
+        // OFB works block by block, so it has no special way for large runs.
         if kit.mode.is_feedback() || kit.size() != KeySize::Aes256 {
             continue;
         }
-        // Numbers far from a carry; counters that follow on one another, with a
-        // carry into the high half at each place in a register.
+        // Numbers far from a carry. In CTR also counters that continue from unit to unit, with a
+        // carry into the high half at each position in a register.
         let mut numbers = vec![(random.u128() >> 1, 8)];
         if kit.mode == Mode::Ctr {
             numbers.extend((1..=4).map(|before| ((7 << 64) - before, 256)));
@@ -556,11 +556,10 @@ pub fn large_runs(backend: &dyn Backend, cases: Cases) {
     }
 }
 
-/// The backend's own memory: aligned to pages, zero, of any length, and good for
-/// runs.
+/// The backend's own memory: aligned to pages, zero, of any length, and usable for runs.
 ///
 /// # Panics
-/// If it does not conform.
+/// If the backend does not conform.
 pub fn memory(backend: &dyn Backend, _: Cases) {
     for len in [0, 1, 16, PAGE - 1, PAGE, PAGE + 1, 1 << 20] {
         let buffer = backend.alloc(len);
@@ -579,7 +578,7 @@ pub fn memory(backend: &dyn Backend, _: Cases) {
         let piece = kit.piece(random, shape, Offsets::InPlace(0));
         let mut buffer = backend.alloc(piece.plaintext.len());
         buffer.copy_from_slice(&piece.plaintext);
-        let unit_len = DataUnitLen::new(shape.unit_len).expect("a lawful length");
+        let unit_len = DataUnitLen::new(shape.unit_len).expect("a valid length");
         for (direction, expected) in Direction::ALL
             .into_iter()
             .zip([&piece.ciphertext, &piece.plaintext])
@@ -587,7 +586,7 @@ pub fn memory(backend: &dyn Backend, _: Cases) {
             let run = Run::new(shape.first.into(), shape.stride, unit_len, &mut *buffer);
             kit.loaded()
                 .crypt(direction, &mut [run.expect("whole units")])
-                .expect("lawful runs");
+                .expect("valid runs");
             assert!(
                 *buffer == **expected,
                 "{}, {direction:?}, memory of the backend",
@@ -597,10 +596,10 @@ pub fn memory(backend: &dyn Backend, _: Cases) {
     }
 }
 
-/// One loaded key under many threads at once, each with work of its own.
+/// One loaded key used by many threads at once, each with its own work.
 ///
 /// # Panics
-/// If it does not conform.
+/// If the backend does not conform.
 pub fn threads(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("threads");
     for kit in Kit::few(backend, random) {
@@ -618,16 +617,16 @@ pub fn threads(backend: &dyn Backend, cases: Cases) {
     }
 }
 
-/// The executor gives what one thread gives, for several numbers of threads and
-/// several ways in which the work falls apart.
+/// The executor gives the same results as one thread, for several numbers of threads and several
+/// ways to cut the work.
 ///
 /// # Panics
-/// If it does not conform.
+/// If the backend does not conform.
 pub fn executor(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("executor");
     let executors = [1, 2, 3, 4, 7].map(|n| Executor::new(NonZeroUsize::new(n).unwrap()));
     for kit in Kit::few(backend, random) {
-        // A stream mode is cut as XTS is, and the slowest ones would take seconds.
+        // Stream modes are cut like XTS, and the slowest of them would take seconds.
         let executors = if kit.mode == Mode::Xts && cases == Cases::All {
             &executors[..]
         } else {
@@ -666,7 +665,7 @@ pub fn executor(backend: &dyn Backend, cases: Cases) {
     }
 }
 
-/// The runs of some calls, on both sides of what an executor splits at all.
+/// Returns calls with runs of lengths on both sides of those that an executor splits.
 fn executor_calls(mode: Mode) -> Vec<Vec<Shape>> {
     let run = |unit_len, units, stride| Shape {
         unit_len,
@@ -697,11 +696,11 @@ fn executor_calls(mode: Mode) -> Vec<Vec<Shape>> {
     ]
 }
 
-/// What no backend may do: unit lengths that the mode has not and modes that the
-/// backend has not are errors that say so, and nothing is touched.
+/// What a backend must refuse: unit lengths that the mode does not accept, and modes that the
+/// backend does not list. Both must be errors of the right kind that leave the buffers unchanged.
 ///
 /// # Panics
-/// If it does not conform.
+/// If the backend does not conform.
 pub fn refusals(backend: &dyn Backend, cases: Cases) {
     let info = backend.info();
     for &mode in Mode::ALL {
@@ -719,8 +718,8 @@ pub fn refusals(backend: &dyn Backend, cases: Cases) {
                 ) => {
                     assert_eq!((backend, named), (info.name, mode));
                 }
-                (has, Ok(_)) => panic!("{mode} loads although has it is {has}"),
-                (has, Err(e)) => panic!("{mode}: {e}, although has it is {has}"),
+                (has, Ok(_)) => panic!("{mode} loads, and `info` lists it: {has}"),
+                (has, Err(e)) => panic!("{mode}: {e}, and `info` lists it: {has}"),
             }
         }
     }
@@ -739,7 +738,7 @@ pub fn refusals(backend: &dyn Backend, cases: Cases) {
     }
 }
 
-/// An executor, too, sees that a run is bad before it begins a good one.
+/// An executor, too, must find a bad run before it begins a good one.
 fn refuses_in_pieces(kit: &Kit, random: &mut Random, units: usize) {
     let executor = Executor::new(NonZeroUsize::new(3).expect("not 0"));
     let crypt = |direction, runs: &mut [Run<'_>]| executor.crypt(kit.loaded(), direction, runs);
@@ -779,7 +778,7 @@ fn refuses_in_pieces(kit: &Kit, random: &mut Random, units: usize) {
     }
 }
 
-/// A run of bad units first, last, in the middle, and alone.
+/// A bad run first, last, in the middle and alone.
 fn refuses(kit: &Kit, random: &mut Random, unit_len: usize) {
     let good = |random: &mut Random, place| {
         let shape = Shape {
@@ -798,7 +797,7 @@ fn refuses(kit: &Kit, random: &mut Random, unit_len: usize) {
             stride: 1,
         };
         let plaintext = random.bytes(unit_len * 2);
-        // There is no right answer.
+        // There is no correct ciphertext.
         let ciphertext = random.bytes(unit_len * 2);
         TestRun {
             shape,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A key on a backend beside the reference's answers, and the comparison of the two.
+//! A key loaded on a backend, and the comparison of its results with the reference's.
 
 use luxor_engine::{
     AesKey, Backend, BackendError, CbcKey, CryptError, DataUnitLen, DataUnitNumber, Direction,
@@ -9,17 +9,17 @@ use luxor_reference as reference;
 
 use crate::{parallel_ofb::Form, random::Random};
 
-/// A kind of key of a mode: what there is to know before its bytes.
+/// What defines a kind of key of a mode, apart from its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyKind {
-    /// Of parallel tweakable OFB alone.
+    /// Only for parallel tweakable OFB.
     pub(crate) form: Option<Form>,
-    /// Bytes.
+    /// The length in bytes.
     pub(crate) len: usize,
 }
 
-/// A mode's keys: those of both sizes, of CBC without ESSIV and with it, of parallel
-/// tweakable OFB in all its forms.
+/// The kinds of keys of a mode: both sizes, for CBC without and with ESSIV, for parallel tweakable
+/// OFB in all forms.
 pub(crate) fn key_kinds(mode: Mode) -> Vec<KeyKind> {
     let sizes = KeySize::ALL.map(KeySize::bytes);
     let kind = |form, len| KeyKind { form, len };
@@ -38,7 +38,7 @@ pub(crate) fn key_kinds(mode: Mode) -> Vec<KeyKind> {
     }
 }
 
-/// Whether data units of a mode have whole blocks only.
+/// Whether data units of a mode must be whole blocks.
 pub(crate) fn has_whole_blocks(mode: Mode) -> bool {
     matches!(mode, Mode::Ecb | Mode::Cbc)
 }
@@ -54,13 +54,13 @@ pub(crate) struct Kit {
 }
 
 impl Kit {
-    /// A random key of every kind for every mode that the backend has.
+    /// Loads a random key of every kind for every mode of the backend.
     pub(crate) fn all(backend: &dyn Backend, random: &mut Random) -> Vec<Self> {
         Self::of_kinds(backend, random, |_| true)
     }
 
-    /// As [`Kit::all`], but of parallel tweakable OFB only the forms in [`Form::FEW`]:
-    /// for axes in which the reference has much to do.
+    /// As [`Kit::all`], but for parallel tweakable OFB only the forms in [`Form::FEW`]. For axes in
+    /// which the reference has much to compute.
     pub(crate) fn few(backend: &dyn Backend, random: &mut Random) -> Vec<Self> {
         Self::of_kinds(backend, random, |kind| {
             kind.form
@@ -74,7 +74,7 @@ impl Kit {
         wanted: fn(&KeyKind) -> bool,
     ) -> Vec<Self> {
         let modes = backend.info().modes;
-        assert!(!modes.is_empty(), "a backend with no mode at all");
+        assert!(!modes.is_empty(), "the backend lists no mode");
         let mut kits = Vec::new();
         for &mode in modes {
             for kind in key_kinds(mode).into_iter().filter(wanted) {
@@ -94,7 +94,7 @@ impl Kit {
             .unwrap_or_else(|e| panic!("{mode} is among the backend's modes, yet {e}"))
     }
 
-    /// As [`Kit::new`], where the backend may refuse the key.
+    /// As [`Kit::new`], for keys that the backend may refuse.
     pub(crate) fn load(
         backend: &dyn Backend,
         mode: Mode,
@@ -121,7 +121,7 @@ impl Kit {
         &*self.loaded
     }
 
-    /// What the reference makes of one data unit of plaintext.
+    /// The reference's ciphertext for one data unit.
     pub(crate) fn reference(&self, number: u128, plaintext: &[u8]) -> Vec<u8> {
         match self.mode {
             Mode::Xts => reference::xts_encrypt(&self.bytes, number, plaintext),
@@ -136,7 +136,7 @@ impl Kit {
         }
     }
 
-    /// A run of random plaintext and the reference's ciphertext.
+    /// Makes a run of random plaintext with the reference's ciphertext.
     pub(crate) fn piece(&self, random: &mut Random, shape: Shape, place: Offsets) -> TestRun {
         let plaintext = random.bytes(shape.unit_len * shape.units);
         let ciphertext = plaintext
@@ -152,8 +152,8 @@ impl Kit {
         }
     }
 
-    /// As [`Kit::piece`], but the ciphertext is what the backend itself makes in
-    /// one call: for what is compared with that, and too long for the reference.
+    /// As [`Kit::piece`], but with the ciphertext that the backend itself makes in one call. For
+    /// comparisons with that ciphertext, at lengths for which the reference is too slow.
     pub(crate) fn piece_by_backend(
         &self,
         random: &mut Random,
@@ -170,12 +170,12 @@ impl Kit {
         let mut stage = Stage::new(&piece, Direction::Encrypt);
         self.loaded
             .crypt(Direction::Encrypt, &mut [stage.run()])
-            .expect("lawful runs");
+            .expect("valid runs");
         piece.ciphertext.copy_from_slice(stage.output.bytes());
         piece
     }
 
-    /// As [`Kit::piece_by_backend`], in runs of `units` units in place.
+    /// As [`Kit::piece_by_backend`], but in several runs of `units` units, in place.
     pub(crate) fn piece_by_small_runs(
         &self,
         random: &mut Random,
@@ -184,14 +184,14 @@ impl Kit {
     ) -> TestRun {
         let plaintext = random.bytes(shape.unit_len * shape.units);
         let mut ciphertext = plaintext.clone();
-        let unit_len = DataUnitLen::new(shape.unit_len).expect("a lawful length");
+        let unit_len = DataUnitLen::new(shape.unit_len).expect("a valid length");
         let mut numbers = shape.numbers().step_by(units);
         for bytes in ciphertext.chunks_mut(units * shape.unit_len) {
             let first = numbers.next().expect("a number for each unit");
             let run = Run::new(first.into(), shape.stride, unit_len, bytes).expect("whole units");
             self.loaded
                 .crypt(Direction::Encrypt, &mut [run])
-                .expect("lawful runs");
+                .expect("valid runs");
         }
         TestRun {
             shape,
@@ -201,17 +201,17 @@ impl Kit {
         }
     }
 
-    /// The comparison at one place, for a random plaintext.
+    /// Checks one random plaintext at one pair of offsets.
     pub(crate) fn check_one(&self, random: &mut Random, shape: Shape, place: Offsets) {
         self.check(&[self.piece(random, shape, place)]);
     }
 
-    /// The same plaintext at several places, a call each.
+    /// Checks one random plaintext at several offsets, with a call for each.
     pub(crate) fn check_places(&self, random: &mut Random, shape: Shape, places: &[Offsets]) {
         self.check_piece_at(self.piece(random, shape, places[0]), places);
     }
 
-    /// A piece at several places, a call each.
+    /// Checks `piece` at several offsets, with a call for each.
     pub(crate) fn check_piece_at(&self, mut piece: TestRun, places: &[Offsets]) {
         for &place in places {
             piece.place = place;
@@ -219,7 +219,7 @@ impl Kit {
         }
     }
 
-    /// All pieces in one call of [`LoadedKey::crypt`], there and back.
+    /// Checks all pieces in one call of [`LoadedKey::crypt`], in both directions.
     pub(crate) fn check(&self, pieces: &[TestRun]) {
         self.check_through(
             &|direction, runs| self.loaded.crypt(direction, runs),
@@ -227,10 +227,9 @@ impl Kit {
         );
     }
 
-    /// All pieces in one call of `crypt`: encryption gives the reference's
-    /// ciphertext, decryption of that the plaintext. (That is what the reference
-    /// decrypts it to: its own tests show that it undoes what it does.) Nothing
-    /// around the output changes, nor a separate input.
+    /// Checks all pieces in one call of `crypt`. Encryption must give the reference's ciphertext,
+    /// and decryption of that the plaintext. (The reference's own tests show that it decrypts what
+    /// it encrypts.) Nothing around the output may change, nor a separate input.
     pub(crate) fn check_through(&self, crypt: &Crypt<'_>, pieces: &[TestRun]) {
         for direction in Direction::ALL {
             let mut stages: Vec<_> = pieces.iter().map(|p| Stage::new(p, direction)).collect();
@@ -246,9 +245,9 @@ impl Kit {
         }
     }
 
-    /// One call that has to fail. What is done holds the results, all else the
-    /// original input. A separate output beyond that may hold anything; the test
-    /// of a call that may not even begin compares it too.
+    /// Checks one call that must fail. Finished units must hold the results, all others the
+    /// original input. A separate output may hold anything in the others, unless nothing is
+    /// finished: then it must be unchanged.
     pub(crate) fn check_error(
         &self,
         crypt: &Crypt<'_>,
@@ -302,10 +301,10 @@ impl Kit {
     }
 }
 
-/// Something that encrypts or decrypts runs with a kit's key.
+/// A function that encrypts or decrypts runs with a kit's key.
 pub(crate) type Crypt<'a> = dyn Fn(Direction, &mut [Run<'_>]) -> Result<(), CryptError> + Sync + 'a;
 
-/// The key for `mode` from its bytes. Equal halves pass in XTS: vector 1 has them.
+/// Makes the key for `mode` from its bytes. Accepts equal halves in XTS, which vector 1 has.
 pub(crate) fn key_spec(mode: Mode, form: Option<Form>, bytes: &[u8]) -> KeySpec {
     let aes = || AesKey::new(bytes).expect("16 or 32 bytes");
     match mode {
@@ -323,7 +322,7 @@ pub(crate) fn key_spec(mode: Mode, form: Option<Form>, bytes: &[u8]) -> KeySpec 
     }
 }
 
-/// With ESSIV where the data key is followed by its hash.
+/// Makes a key with ESSIV if the data key is followed by its hash.
 fn cbc_key(bytes: &[u8]) -> CbcKey {
     let data = |bytes| AesKey::new(bytes).expect("16 or 32 bytes");
     match bytes.split_last_chunk::<32>() {
@@ -351,7 +350,7 @@ impl Shape {
         }
     }
 
-    /// The numbers by their definition: unit k has first + k · stride modulo 2¹²⁸.
+    /// The numbers by definition: unit k has first + k · stride modulo 2¹²⁸.
     fn numbers(self) -> impl Iterator<Item = u128> {
         std::iter::successors(Some(self.first), move |i| {
             Some(i.wrapping_add(u128::from(self.stride)))
@@ -359,14 +358,14 @@ impl Shape {
     }
 }
 
-/// Where a run's bytes are: so many bytes after a 64-byte boundary.
+/// The offsets of a run's buffers from a 64-byte boundary.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Offsets {
     InPlace(usize),
     Separate { input: usize, output: usize },
 }
 
-/// A run, and what it has to become.
+/// A run and its expected results.
 #[derive(Clone, Debug)]
 pub(crate) struct TestRun {
     pub(crate) shape: Shape,
@@ -388,13 +387,13 @@ impl TestRun {
     }
 }
 
-/// What a separate output holds before.
+/// Fills a separate output before the call.
 const FRESH: u8 = 0x5a;
 
-/// A piece laid out in memory.
+/// A piece placed in memory.
 struct Stage {
     shape: Shape,
-    /// Only when the output is separate.
+    /// Present only if the output is separate.
     input: Option<Guarded>,
     output: Guarded,
 }
@@ -423,7 +422,7 @@ impl Stage {
             stride,
             ..
         } = self.shape;
-        let unit_len = DataUnitLen::new(unit_len).expect("lengths of the suite are lawful");
+        let unit_len = DataUnitLen::new(unit_len).expect("lengths of the suite are valid");
         let output = self.output.bytes_mut();
         let buf = match &self.input {
             None => InOut::InPlace(output),
@@ -464,8 +463,7 @@ fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
     }
 }
 
-/// Bytes at a known distance from a 64-byte boundary, with others around them
-/// that nobody may change.
+/// Bytes at a known offset from a 64-byte boundary, surrounded by guard bytes that must not change.
 struct Guarded {
     memory: Vec<u8>,
     start: usize,
@@ -473,7 +471,7 @@ struct Guarded {
 }
 
 impl Guarded {
-    /// On both sides. More than the longest pass of any kernel.
+    /// The number of guard bytes on each side: more than the longest pass of any kernel.
     const GUARD: usize = 1024;
 
     fn new(offset: usize, content: &[u8]) -> Self {

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One test suite that every backend must pass.
+//! A test suite that every backend must pass.
 //!
 //! | to do this | use |
 //! |---|---|
-//! | stamp the suite over a backend | [`conformance_tests!`] |
-//! | run one axis by hand | [`axes`] |
+//! | generate the suite's tests for a backend | [`conformance_tests!`] |
+//! | run a single axis | [`axes`] |
 //! | read the known answers | [`vectors`] |
-//! | make those that nobody has published | [`parallel_ofb::answers`] |
-//! | repeatable test data | [`Random`] |
+//! | make those that are not published | [`parallel_ofb::answers`] |
+//! | make repeatable test data | [`Random`] |
 //!
-//! Expected results come from `luxor-reference`, which shares nothing with the
-//! engine, and from the known answers in `vectors/`. A backend is always forced
-//! by its name, and one that answers to another name fails: a silent fallback
-//! would make every result worthless.
+//! Expected results come from `luxor-reference`, which shares no code with the engine, and from the
+//! known answers in `vectors/`. A backend is always forced by its name, and a backend that reports
+//! another name fails: a silent fallback would make every result worthless.
 //!
 //! Two environment variables matter:
 //!
-//! - `LUXOR_REQUIRE_ENGINES=portable,aesni,…`: these have to be there. The tests
-//!   of a backend that this machine lacks otherwise say so and pass.
-//! - `LUXOR_TEST_SEED=…`: another seed for the test data. It is printed.
+//! - `LUXOR_REQUIRE_ENGINES=portable,aesni,…` lists backends that must be available. The tests of
+//!   any other backend that this machine lacks print that and pass.
+//! - `LUXOR_TEST_SEED=…` sets another seed for the test data. The seed is printed.
 
 #![forbid(unsafe_code)]
 
@@ -35,25 +34,24 @@ pub mod vectors;
 
 pub use random::Random;
 
-/// Every name that the command line's `--engine` takes, `auto` apart.
+/// All names that the command line's `--engine` accepts, except `auto`.
 const ENGINES: [&str; 7] = [
     "portable", "aesni", "vaes256", "vaes512", "opencl", "cuda", "fpga",
 ];
 
-/// The variable that lists the backends that have to be there.
+/// The variable that lists the backends that must be available.
 const REQUIRE: &str = "LUXOR_REQUIRE_ENGINES";
 
-/// Stamps the whole suite over one backend: a module `conformance` with one test
-/// for each axis.
+/// Generates the whole suite for one backend: a module `conformance` with one test for each axis.
 ///
 /// ```
 /// luxor_conformance::conformance_tests!("portable");
 /// # fn main() {}
 /// ```
 ///
-/// A backend of another crate comes with an expression for its registry:
-/// `conformance_tests!("opencl", my_registry())`, and one that is slow with how many
-/// cases it wants, [`axes::Cases`]: `conformance_tests!("cuda", my_registry(), Few)`.
+/// For a backend of another crate, add an expression for its registry:
+/// `conformance_tests!("opencl", my_registry())`. For a slow one, also add the number of cases, one
+/// of [`axes::Cases`]: `conformance_tests!("cuda", my_registry(), Few)`.
 #[macro_export]
 macro_rules! conformance_tests {
     ($name:literal) => {
@@ -84,13 +82,13 @@ macro_rules! conformance_tests {
     };
 }
 
-/// The backend called `name` and no other; `None`, with a printed reason, when
-/// this machine lacks it and nobody requires it.
+/// Returns the backend called `name`. If this machine lacks it and `LUXOR_REQUIRE_ENGINES` does not
+/// list it, prints the reason and returns `None`.
 ///
 /// # Panics
-/// If the registry has no such name, if the backend answers to another one, if
-/// `portable` is not the bitsliced code, if the backend is absent and
-/// `LUXOR_REQUIRE_ENGINES` lists it, and if that variable lists an unknown name.
+/// If the registry has no such name, if the backend reports another name, if `portable` is not the
+/// bitsliced code, if the backend is missing although `LUXOR_REQUIRE_ENGINES` lists it, or if that
+/// variable lists an unknown name.
 #[must_use]
 pub fn forced(registry: &Registry, name: &str) -> Option<Arc<dyn Backend>> {
     let required = env::var(REQUIRE).unwrap_or_default();
@@ -123,10 +121,10 @@ fn forced_when(registry: &Registry, name: &str, required: &str) -> Option<Arc<dy
     }
 }
 
-/// That nothing else stands in for `name`.
+/// Checks that no other backend was returned for `name`.
 fn assert_is(backend: &dyn Backend, name: &str) {
     let info = backend.info();
-    assert_eq!(info.name, name, "a backend that was forced by another name");
+    assert_eq!(info.name, name, "the forced backend has another name");
     let bitsliced = info.device.contains("bitsliced");
     assert_eq!(
         bitsliced,
@@ -144,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// The portable backend, introduced as something else.
+    /// The portable backend under another name and description.
     struct Impostor {
         name: &'static str,
         device: &'static str,
@@ -156,7 +154,7 @@ mod tests {
         }
 
         fn load_key(&self, _: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError> {
-            unreachable!("only its introduction counts")
+            unreachable!("only `info` is called")
         }
 
         fn alloc(&self, len: usize) -> Buffer {
@@ -188,7 +186,7 @@ mod tests {
         assert!(fails(&registry, "vaes512", "portable,vaes512"));
         assert!(
             fails(&registry, "vaes512", "vaes521"),
-            "a misspelt list requires nothing"
+            "a misspelt name must fail"
         );
         assert!(fails(&registry, "unheard-of", ""));
     }
@@ -199,7 +197,7 @@ mod tests {
         assert!(forced_when(&honest, "portable", "portable").is_some());
         assert!(
             fails(&honest, "aesni", ""),
-            "portable behind the name aesni"
+            "portable under the name aesni must fail"
         );
         assert!(fails(
             &registry("portable", "CPU, AES instructions"),

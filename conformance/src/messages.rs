@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The axis of messages: output feedback in pieces, side by side, and by a thread a chain.
+//! The axis of messages: output feedback in pieces, many messages together, and with a thread for
+//! each chain.
 
 use std::num::NonZeroUsize;
 
@@ -9,11 +10,11 @@ use luxor_engine::{
 
 use crate::{axes::Cases, kit::Kit, random::Random};
 
-/// Messages are what the reference makes of them, whatever their pieces, whoever goes on
-/// with them and whatever is beside them.
+/// Messages equal the reference's, however they are cut into pieces, whichever way each piece is
+/// encrypted, and whatever runs together with them.
 ///
 /// # Panics
-/// If it does not conform.
+/// If the backend does not conform.
 pub fn messages(backend: &dyn Backend, _: Cases) {
     let mut random = Random::for_test("messages");
     let kits = Kit::all(backend, &mut random);
@@ -49,7 +50,7 @@ fn begin(kit: &Kit, iv: u128) -> Message {
     messages.begin(DataUnitNumber::new(iv))
 }
 
-/// In one piece, there and back, and with a bit wrong on the way.
+/// Each length in one piece, in both directions, and with a flipped bit in between.
 fn every_length(kit: &Kit, random: &mut Random) {
     for len in 0..=200 {
         let (iv, plaintext) = (random.u128(), random.bytes(len));
@@ -71,7 +72,7 @@ fn every_length(kit: &Kit, random: &mut Random) {
     }
 }
 
-/// Cut anywhere, each piece in another way.
+/// Cut at any byte, with another way for each piece.
 fn pieces(kit: &Kit, executor: &Executor, random: &mut Random) {
     for _ in 0..20 {
         let (iv, plaintext) = (random.u128(), random.bytes(1000));
@@ -103,14 +104,14 @@ fn pieces(kit: &Kit, executor: &Executor, random: &mut Random) {
             assert_eq!(
                 output[place.clone()],
                 ciphertext[place],
-                "from byte {done} on"
+                "wrong from byte {done} on"
             );
             done += len;
         }
     }
 }
 
-/// Lengths around those of arrays, by a thread a chain.
+/// Lengths around those of arrays, with a thread for each chain.
 fn arrays(kit: &Kit, executor: &Executor, random: &mut Random) {
     for array in [16, 160, 8000] {
         let lens = [1, 2].map(|n| n * array);
@@ -132,7 +133,7 @@ fn arrays(kit: &Kit, executor: &Executor, random: &mut Random) {
             }
         }
     }
-    // Where `Auto` could take two threads.
+    // A length for which `Auto` can use two threads.
     let (iv, plaintext) = (random.u128(), random.bytes(100_001));
     let mut output = [vec![0; plaintext.len()], vec![0; plaintext.len()]];
     for (output, chains) in output.iter_mut().zip([Chains::Auto, Chains::Together]) {
@@ -142,16 +143,16 @@ fn arrays(kit: &Kit, executor: &Executor, random: &mut Random) {
     assert!(output[0] == output[1], "{:?}", Chains::Auto);
 }
 
-/// Many messages of many keys, of all lengths, twice: what was left of a block the first
-/// time is used up the second time. One of another engine is among them.
+/// Many messages of many keys and of all lengths, in two calls: the second uses up the block that
+/// the first has left. Some messages belong to another engine.
 fn side_by_side(kits: &[Kit], random: &mut Random) {
-    let portable = Registry::cpu().get("portable").expect("it is always there");
+    let portable = Registry::cpu().get("portable").expect("always available");
     let foreign = Kit::few(&*portable, random);
     let foreign = foreign.iter().filter(|kit| kit.mode.is_feedback());
     for count in [1, 2, 3, 5, 17, 40, 150] {
         let mut plan = Vec::new();
         for i in 0..count {
-            // In some calls many are of one key, as those of one sender are.
+            // In some calls many messages have one key, as those of one sender do.
             let which = if random.below(2) == 0 { 0 } else { i };
             let kit = match foreign.clone().nth(i) {
                 Some(foreign) if i % 5 == 4 => foreign,
@@ -163,15 +164,15 @@ fn side_by_side(kits: &[Kit], random: &mut Random) {
     }
 }
 
-/// Three keys of one kind, whose messages go together: any of them in one register, and
-/// registers each of which has one of them.
+/// Messages of three keys of one kind run together: with keys mixed within a register, and with one
+/// key for each register.
 fn many_keys(kits: [&Kit; 3], random: &mut Random) {
     for count in [2, 5, 17, 40] {
         let mixed = (0..count).map(|_| (kits[random.below(3)], lens(random)));
         let mixed: Vec<_> = mixed.collect();
         go_on_together(&mixed, random);
         for lanes in [1, 2, 4] {
-            // Of one length each, they stay in order.
+            // With equal lengths they stay in order.
             let in_order = (0..count).map(|i| (kits[i / lanes % 3], [70, 45]));
             let in_order: Vec<_> = in_order.collect();
             go_on_together(&in_order, random);
@@ -179,12 +180,12 @@ fn many_keys(kits: [&Kit; 3], random: &mut Random) {
     }
 }
 
-/// The lengths of a message's two pieces.
+/// Random lengths for the two pieces of a message.
 fn lens(random: &mut Random) -> [usize; 2] {
     [0, 1].map(|_| [random.below(40), random.below(600)][random.below(2)])
 }
 
-/// Messages of these keys in two pieces of these lengths.
+/// Encrypts messages of these keys in two pieces of these lengths.
 fn go_on_together(plan: &[(&Kit, [usize; 2])], random: &mut Random) {
     let mut messages = Vec::new();
     for &(kit, lens) in plan {

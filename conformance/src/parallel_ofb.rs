@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parallel tweakable OFB: the forms that its key's bytes do not tell apart, and
-//! known answers of our own, since nobody has published any.
+//! Parallel tweakable OFB: the forms that a key's bytes do not determine, and known answers made by
+//! this project, since none are published.
 
 use std::fmt::Write as _;
 
@@ -9,15 +9,15 @@ use luxor_reference::TweakableOfb;
 
 use crate::random::Random;
 
-/// The modes: Listing 3, and Listing 4.
+/// The modes of Listing 3 and Listing 4.
 const MODES: [Mode; 2] = [Mode::OfbXex, Mode::OfbXe];
 
-/// What the mode does not say.
+/// The form of the mode, which [`Mode`] does not tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
     /// 2, or 1 for the first chain alone.
     pub chains: usize,
-    /// How tweaks follow one another.
+    /// How each tweak follows from the one before.
     pub schedule: TweakSchedule,
 }
 
@@ -30,8 +30,8 @@ impl Form {
         Self::new(1, TweakSchedule::Printed),
     ];
 
-    /// Two forms with their keys' lengths that have everything in them: both numbers of
-    /// chains, both schedules, AES-128 and AES-256.
+    /// Two forms with key lengths that cover everything: both numbers of chains, both schedules,
+    /// AES-128 and AES-256.
     pub(crate) const FEW: [(Self, usize); 2] = [
         (Self::new(2, TweakSchedule::Alpha), 32),
         (Self::new(1, TweakSchedule::Printed), 64),
@@ -41,16 +41,16 @@ impl Form {
         Self { chains, schedule }
     }
 
-    /// The lengths of the keys in bytes: two chains are of AES-128.
+    /// The accepted key lengths in bytes. Two chains require AES-128.
     #[must_use]
     pub fn key_lens(self) -> &'static [usize] {
         if self.chains == 2 { &[32] } else { &[32, 64] }
     }
 
-    /// The key from its bytes.
+    /// Makes the key from its bytes.
     ///
     /// # Panics
-    /// If it is none, and for another mode.
+    /// If the bytes are not a valid key, and for any other mode.
     #[must_use]
     pub fn key(self, mode: Mode, bytes: &[u8]) -> ParallelOfbKey {
         let construction = match mode {
@@ -66,10 +66,10 @@ impl Form {
         key.unwrap_or_else(|e| panic!("{mode}, {self:?}: {e}"))
     }
 
-    /// What the reference makes of a data unit, either way.
+    /// The reference's result for a data unit, in either direction.
     ///
     /// # Panics
-    /// If the key is none, and for another mode.
+    /// If the key is not valid, and for any other mode.
     #[must_use]
     pub fn reference(self, mode: Mode, key: &[u8], iv: u128, input: &[u8]) -> Vec<u8> {
         let xex = match mode {
@@ -87,8 +87,8 @@ impl Form {
     }
 }
 
-/// Bytes in the data units of the answers, four for each form and key length. Each
-/// four have a unit of three blocks, in which the schedules differ.
+/// The lengths in bytes of the answers' data units, four for each form and key length. Each group
+/// has a unit of at least three blocks, in which the schedules differ.
 const LENGTHS: [[usize; 4]; 4] = [
     [1, 17, 47, 200],
     [15, 32, 49, 128],
@@ -96,13 +96,13 @@ const LENGTHS: [[usize; 4]; 4] = [
     [7, 33, 48, 80],
 ];
 
-/// So many blocks that αⁱ is no single bit any more, and a part.
+/// The length of a message so long that αⁱ has more than one bit set, with a partial block.
 const LONG: usize = 16 * 133 + 5;
 
-/// The file `vectors/parallel-ofb/damjanovic-simic-2015.txt` as the reference makes it.
+/// Makes the file `vectors/parallel-ofb/damjanovic-simic-2015.txt` with the reference.
 ///
 /// # Panics
-/// Never, for want of memory apart.
+/// Never.
 #[must_use]
 pub fn answers() -> String {
     let random = &mut Random::new(2015);

@@ -3,45 +3,43 @@
 
 use std::{env, sync::OnceLock};
 
-/// The seed when `LUXOR_TEST_SEED` gives no other.
+/// The seed if `LUXOR_TEST_SEED` is not set.
 const DEFAULT_SEED: u64 = 0x1619_2007_0197_2001;
 
-/// A generator of repeatable bytes: `SplitMix64` (Steele, Lea and Flood, "Fast
-/// Splittable Pseudorandom Number Generators", OOPSLA 2014). No secret comes
-/// from it.
+/// A generator of repeatable bytes: `SplitMix64` (Steele, Lea and Flood, "Fast Splittable
+/// Pseudorandom Number Generators", OOPSLA 2014). Never use it for secrets.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The generator of a test called `name`. All tests share one seed, which is
-    /// printed and which the environment variable `LUXOR_TEST_SEED` (decimal, or
-    /// hexadecimal after `0x`) replaces.
+    /// The generator for a test called `name`. All tests share one seed, which is printed. The
+    /// environment variable `LUXOR_TEST_SEED` (decimal, or hexadecimal after `0x`) replaces it.
     ///
     /// # Panics
-    /// If the variable holds no such number.
+    /// If the variable is not such a number.
     #[must_use]
     pub fn for_test(name: &str) -> Self {
         static SEED: OnceLock<u64> = OnceLock::new();
         let seed = *SEED.get_or_init(|| match env::var("LUXOR_TEST_SEED") {
             Err(_) => DEFAULT_SEED,
             Ok(text) => parse_seed(&text)
-                .unwrap_or_else(|| panic!("LUXOR_TEST_SEED is {text:?}, which is no number")),
+                .unwrap_or_else(|| panic!("LUXOR_TEST_SEED is {text:?}, not a number")),
         });
         println!("{name}: LUXOR_TEST_SEED={seed:#x}");
-        // FNV-1a, so that each test has data of its own.
+        // FNV-1a of the name, so that each test has different data.
         let own = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         Self(seed ^ own)
     }
 
-    /// A generator that starts at `seed`.
+    /// Makes a generator that starts at `seed`.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// 64 bits.
+    /// Returns the next 64 bits.
     pub fn u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -50,21 +48,21 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// 128 bits.
+    /// Returns the next 128 bits.
     pub fn u128(&mut self) -> u128 {
         u128::from(self.u64()) << 64 | u128::from(self.u64())
     }
 
-    /// A number under `bound`, near enough to uniform for tests.
+    /// Returns a number below `bound`, uniform enough for tests.
     ///
     /// # Panics
     /// If `bound` is 0.
-    #[expect(clippy::cast_possible_truncation, reason = "less than a usize")]
+    #[expect(clippy::cast_possible_truncation, reason = "less than `bound`")]
     pub fn below(&mut self, bound: usize) -> usize {
         (self.u64() % bound as u64) as usize
     }
 
-    /// `len` bytes.
+    /// Returns the next `len` bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(len + 8);
         while bytes.len() < len {

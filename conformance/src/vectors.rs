@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files in `vectors/`: known answers in the format of NIST's CAVP response
-//! files. `vectors/SOURCE.md` tells where each comes from.
+//! The files in `vectors/`: known answers in the format of NIST's CAVP response files.
+//! `vectors/SOURCE.md` lists where each comes from.
 //!
-//! A line is empty, a comment (`#`), a section (`[ENCRYPT]`) or `NAME = value`.
-//! An empty line ends a record. Names are compared without regard to case. All
-//! else is an error: a line that nobody understood is a test that nobody ran.
+//! Each line is empty, a comment (`#`), a section (`[ENCRYPT]`) or `NAME = value`. An empty line
+//! ends a record. Names are not case-sensitive. Everything else is an error, because a skipped line
+//! would be a test that never runs.
 
 use std::{
     fs, io,
@@ -15,23 +15,23 @@ use luxor_engine::{Mode, TweakSchedule};
 
 use crate::parallel_ofb::Form;
 
-/// One file of known answers and how many records of it are to be run.
+/// One file of known answers, and how many of its records must run.
 #[derive(Clone, Copy, Debug)]
 pub struct VectorFile {
-    /// Its path under `vectors/`.
+    /// The path below `vectors/`.
     pub path: &'static str,
-    /// The mode that its records are for: of parallel tweakable OFB, those of the
-    /// section that has the mode's name.
+    /// The mode of the records. For parallel tweakable OFB, these are the records in the section
+    /// with the mode's name.
     pub mode: Mode,
-    /// Records of whole bytes under AES-128 or AES-256, which every backend runs.
+    /// The number of records of whole bytes under AES-128 or AES-256, which every backend runs.
     pub run: usize,
-    /// Records under AES-192, which no backend has.
+    /// The number of records under AES-192, which no backend supports.
     pub aes192: usize,
-    /// Records whose data units end within a byte.
+    /// The number of records with data units that end within a byte.
     pub part_bytes: usize,
 }
 
-/// All files, except for the key schedules and the table of `gf128`.
+/// All files, except those with key schedules and the table of `gf128`.
 #[rustfmt::skip]
 pub const FILES: &[VectorFile] = &[
     file("xts/ieee1619-2007-annex-b.txt", Mode::Xts, 19, 0, 0),
@@ -86,26 +86,26 @@ const fn file(
 /// One known answer.
 #[derive(Clone, Debug)]
 pub struct KnownAnswer {
-    /// The line of its file where it begins.
+    /// The line of the file where the record begins.
     pub line: usize,
-    /// The key; for XTS the data key and the tweak key, for ESSIV the key and its hash,
-    /// for parallel tweakable OFB K1 and K2.
+    /// The key: for XTS the data key and the tweak key, for ESSIV the key and its hash, for
+    /// parallel tweakable OFB K1 and K2.
     pub key: Vec<u8>,
-    /// Of parallel tweakable OFB alone.
+    /// Only for parallel tweakable OFB.
     pub form: Option<Form>,
-    /// The data unit number, initial counter or IV; 0 in ECB.
+    /// The data unit number, initial counter or IV; 0 for ECB.
     pub number: u128,
     /// The plaintext of one data unit.
     pub plaintext: Vec<u8>,
-    /// Its ciphertext, as long.
+    /// The ciphertext, of the same length.
     pub ciphertext: Vec<u8>,
 }
 
 impl VectorFile {
-    /// The records that are whole bytes, AES-192 included.
+    /// Reads the records that are whole bytes, AES-192 included.
     ///
     /// # Errors
-    /// [`VectorError`], also when the number of records is not the expected one.
+    /// [`VectorError`], also if the number of records is not the expected one.
     pub fn read(&self) -> Result<Vec<KnownAnswer>, VectorError> {
         let mut answers = Vec::new();
         let mut part_bytes = 0;
@@ -134,15 +134,15 @@ impl VectorFile {
     #[must_use]
     pub fn is_aes192(&self, answer: &KnownAnswer) -> bool {
         match self.mode {
-            // Here 24 bytes are no key.
+            // These modes have no AES-192: 24 bytes are not a valid key.
             Mode::Xts | Mode::OfbXex | Mode::OfbXe => false,
-            // With ESSIV a hash follows.
+            // With ESSIV, a hash of 32 bytes follows the key.
             Mode::Cbc => matches!(answer.key.len(), 24 | 56),
             _ => answer.key.len() == 24,
         }
     }
 
-    /// `None` for a data unit that ends within a byte.
+    /// Returns `None` for a data unit that ends within a byte.
     fn known_answer(&self, record: &Record) -> Result<Option<KnownAnswer>, VectorError> {
         let (number, [plaintext, ciphertext]) = match self.mode {
             Mode::Xts => {
@@ -199,10 +199,11 @@ fn is_parallel(mode: Mode) -> bool {
     matches!(mode, Mode::OfbXex | Mode::OfbXe)
 }
 
-/// The records of the file at `path` under `vectors/`.
+/// Reads the records of the file at `path` below `vectors/`.
 ///
 /// # Errors
-/// [`VectorError`], when the file cannot be read or is no file of vectors.
+/// [`VectorError::Read`] if the file cannot be read, [`VectorError::Syntax`] if a line breaks the
+/// format.
 pub fn read(path: &'static str) -> Result<Vec<Record>, VectorError> {
     let full = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../vectors")
@@ -211,10 +212,10 @@ pub fn read(path: &'static str) -> Result<Vec<Record>, VectorError> {
     parse(path, &text)
 }
 
-/// The records in `text`, which errors call `file`.
+/// Parses the records in `text`. Errors name it `file`.
 ///
 /// # Errors
-/// [`VectorError::Syntax`] at the first line that is no record's.
+/// [`VectorError::Syntax`] at the first line that breaks the format.
 pub fn parse(file: &'static str, text: &str) -> Result<Vec<Record>, VectorError> {
     let mut records = Vec::new();
     let mut section: Option<&str> = None;
@@ -261,7 +262,7 @@ pub fn parse(file: &'static str, text: &str) -> Result<Vec<Record>, VectorError>
     Ok(records)
 }
 
-/// A record: names and their values.
+/// A record: a list of names with values.
 #[derive(Clone, Debug)]
 pub struct Record {
     file: &'static str,
@@ -271,19 +272,19 @@ pub struct Record {
 }
 
 impl Record {
-    /// The line of the file where it begins.
+    /// The line of the file where the record begins.
     #[must_use]
     pub fn line(&self) -> usize {
         self.line
     }
 
-    /// The section it stands in, without the brackets.
+    /// The section that contains the record, without the brackets.
     #[must_use]
     pub fn section(&self) -> &str {
         &self.section
     }
 
-    /// Whether it has a value of that name.
+    /// Whether the record has a value of that name.
     #[must_use]
     pub fn has(&self, name: &'static str) -> bool {
         self.text(name).is_ok()
@@ -292,7 +293,7 @@ impl Record {
     /// The value of that name.
     ///
     /// # Errors
-    /// [`VectorError::Field`] when there is none.
+    /// [`VectorError::Field`] if it is missing.
     pub fn text(&self, name: &'static str) -> Result<&str, VectorError> {
         self.fields
             .iter()
@@ -301,35 +302,35 @@ impl Record {
             .ok_or(self.error(name, "missing"))
     }
 
-    /// A decimal number.
+    /// The value as a decimal number.
     ///
     /// # Errors
-    /// [`VectorError::Field`] when the field is missing or no number.
+    /// [`VectorError::Field`] if it is missing or not a decimal number.
     pub fn number(&self, name: &'static str) -> Result<u128, VectorError> {
         self.text(name)?
             .parse()
             .map_err(|_| self.error(name, "no decimal number"))
     }
 
-    /// Hexadecimal bytes.
+    /// The value as hexadecimal bytes.
     ///
     /// # Errors
-    /// [`VectorError::Field`] when the field is missing or no bytes.
+    /// [`VectorError::Field`] if it is missing or not hexadecimal.
     pub fn bytes(&self, name: &'static str) -> Result<Vec<u8>, VectorError> {
         from_hex(self.text(name)?).ok_or(self.error(name, "no hexadecimal bytes"))
     }
 
-    /// 16 hexadecimal bytes.
+    /// The value as 16 hexadecimal bytes.
     ///
     /// # Errors
-    /// [`VectorError::Field`] when the field is missing or of another length.
+    /// [`VectorError::Field`] if it is missing or not 16 hexadecimal bytes.
     pub fn block(&self, name: &'static str) -> Result<[u8; 16], VectorError> {
         self.bytes(name)?
             .try_into()
             .map_err(|_| self.error(name, "not 16 bytes"))
     }
 
-    /// Which parallel tweakable OFB.
+    /// The form of parallel tweakable OFB.
     fn form(&self) -> Result<Form, VectorError> {
         let chains = match self.text("CHAINS")? {
             "1" => 1,
@@ -369,22 +370,22 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Why a file of known answers cannot be used.
+/// Why a file of known answers was rejected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VectorError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{full}: {source}", full = full.display())]
     Read {
-        /// Its path.
+        /// The path of the file.
         full: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// A line does not follow the format.
     #[error("vectors/{file}, line {line}: {what}")]
     Syntax {
-        /// Its path under `vectors/`.
+        /// The path below `vectors/`.
         file: &'static str,
         /// The line, from 1.
         line: usize,
@@ -394,25 +395,25 @@ pub enum VectorError {
     /// A record lacks a value or has a wrong one.
     #[error("vectors/{file}, record at line {line}: {name} is {what}")]
     Field {
-        /// Its path under `vectors/`.
+        /// The path below `vectors/`.
         file: &'static str,
         /// The record's first line, from 1.
         line: usize,
-        /// The value's name.
+        /// The name of the value.
         name: &'static str,
         /// What is wrong.
         what: &'static str,
     },
-    /// More or fewer records than there should be.
+    /// The file has more or fewer records than expected.
     #[error(
         "vectors/{file} has {found:?} records (whole bytes, part bytes) instead of {expected:?}"
     )]
     Count {
-        /// Its path under `vectors/`.
+        /// The path below `vectors/`.
         file: &'static str,
-        /// Records of whole bytes, and others.
+        /// The number of records of whole bytes, and of the others.
         found: (usize, usize),
-        /// The same as they should be.
+        /// The expected numbers.
         expected: (usize, usize),
     },
 }

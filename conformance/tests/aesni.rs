@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The whole suite over `aesni`, forced.
+//! The whole suite for `aesni`, forced.
 
 luxor_conformance::conformance_tests!("aesni");

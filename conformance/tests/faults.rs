@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The suite itself under test: backends with one fault each, which the axis
-//! that is there for it has to notice.
+//! Tests of the suite itself, with backends that have one fault each. The axis for that fault must
+//! detect it.
 
 use std::{
     panic::{self, AssertUnwindSafe},
@@ -17,61 +17,61 @@ use luxor_engine::{
     TweakSchedule, check_runs,
 };
 
-/// What is wrong with a backend.
+/// The fault of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// Nothing: the proof that the double is not what fails.
+    /// No fault: shows that the test backend itself conforms.
     None,
-    /// All units of a run get the first one's number.
+    /// All units of a run get the number of the first.
     StrideIgnored,
-    /// Units step by one, whatever the stride.
+    /// The number grows by one per unit, whatever the stride.
     StrideOfOne,
-    /// The stride has 32 bits.
+    /// The stride is truncated to 32 bits.
     StrideCut,
-    /// The number in the other byte order.
+    /// The number's bytes are reversed.
     NumberReversed,
-    /// Numbers wrap at 2³², as dm-crypt's `plain`.
+    /// Numbers wrap at 2³², as with dm-crypt's `plain`.
     NumberWrapsAt32,
-    /// Numbers wrap at 2⁶⁴, as dm-crypt's `plain64`.
+    /// Numbers wrap at 2⁶⁴, as with dm-crypt's `plain64`.
     NumberWrapsAt64,
     /// Numbers stop at 2¹²⁸ − 1.
     NumberSaturates,
     /// Unit 64 of a run gets the number of unit 63.
     BatchOffByOne,
-    /// The last byte of a unit is left out when one is stolen for it.
+    /// With ciphertext stealing, the last byte of a unit is not processed.
     StealingTooShort,
-    /// One unit length among many.
+    /// The result is wrong for a single unit length.
     OneLengthWrong,
     /// Decryption encrypts.
     OneWay,
-    /// A separate output is left as it was.
+    /// A separate output is not written.
     SeparateForgotten,
     /// Only the first run of a call is processed.
     FirstRunOnly,
     /// An empty run ends the call.
     StopsAtEmpty,
-    /// All threads share one number.
+    /// All threads share one variable for the number.
     SharedState,
-    /// Bad unit lengths are noticed only when their turn comes, and it says that
-    /// nothing is done.
+    /// A bad unit length is detected only when its run is reached, and the error claims that
+    /// nothing is finished.
     LateRefusal,
-    /// A bad unit length is passed over in silence.
+    /// A bad unit length is silently ignored.
     NoRefusal,
     /// The last bit of a key has no effect.
     KeyBitLost,
     /// ESSIV has no effect.
     EssivIgnored,
-    /// The units of a run in CBC are one chain.
+    /// In CBC, all units of a run form one chain.
     OneChain,
-    /// The printed tweaks of parallel OFB are those of XTS.
+    /// Parallel OFB uses the tweaks of XTS instead of the printed ones.
     TweaksConfused,
-    /// Parallel OFB is its first chain alone.
+    /// Parallel OFB uses its first chain alone.
     SecondChainForgotten,
     /// Parallel OFB adds no tweak after the encryption.
     OuterTweakForgotten,
-    /// A mode is there that the backend does not speak of.
+    /// The backend supports a mode that it does not list.
     SecretMode,
-    /// Memory that is not zero.
+    /// Allocated memory is not zero.
     DirtyMemory,
 }
 
@@ -167,7 +167,7 @@ impl LoadedKey for FaultyKey {
 }
 
 impl FaultyKey {
-    /// Unit by unit, each with the number that the fault gives it.
+    /// Processes the run unit by unit, each with the number that the fault causes.
     fn run(&self, direction: Direction, run: &mut Run<'_>) -> Result<(), CryptError> {
         static SHARED: AtomicU64 = AtomicU64::new(0);
 
@@ -235,7 +235,7 @@ fn last_block(bytes: &[u8]) -> Option<u128> {
 
 type Axis = fn(&dyn Backend, Cases);
 
-/// Which axis has to notice which fault.
+/// Which axis must detect which fault.
 const FAULTS: &[(Fault, Axis)] = &[
     (Fault::StrideIgnored, axes::strides),
     (Fault::StrideIgnored, axes::units),
@@ -295,7 +295,7 @@ fn conforms(fault: Fault, axis: Axis, cases: Cases) -> Result<(), String> {
 
 #[test]
 fn every_fault_is_noticed() {
-    // The panics are the point here.
+    // The panics are expected: do not print them.
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
     let outcomes: Vec<_> = FAULTS
@@ -306,7 +306,7 @@ fn every_fault_is_noticed() {
     panic::set_hook(hook);
     for (fault, cases, outcome) in outcomes {
         match outcome {
-            // That one length and that one bit are not among the few.
+            // Those two faults concern one length and one bit, which are not among the few cases.
             Ok(())
                 if cases == Cases::Few
                     && matches!(fault, Fault::OneLengthWrong | Fault::KeyBitLost) => {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The engine's multiplications by powers of α against each other, against the
-//! reference and against the paper's table.
+//! Compares the engine's multiplications by powers of α with each other, with the reference and
+//! with the paper's table.
 
 use luxor_conformance::{Random, vectors};
 use luxor_engine::gf128::{
@@ -9,7 +9,7 @@ use luxor_engine::gf128::{
 };
 use luxor_reference::multiply_by_alpha;
 
-/// By the definition of IEEE 1619-2007, 5.2, `times` times.
+/// Multiplies by α `times` times, by the definition of IEEE 1619-2007, 5.2.
 fn by_reference(t: u128, times: u32) -> u128 {
     let mut block = t.to_le_bytes();
     for _ in 0..times {
@@ -18,8 +18,8 @@ fn by_reference(t: u128, times: u32) -> u128 {
     u128::from_le_bytes(block)
 }
 
-/// Everything at which a carry could be lost: each bit alone, each pair, runs of
-/// ones from either end, each byte in full at each place; and random values.
+/// All values at which a carry could be lost: each single bit, each pair of bits, runs of ones from
+/// either end, and every byte value at each position. Also random values.
 fn values() -> Vec<u128> {
     let mut values = vec![0, u128::MAX];
     for a in 0..128 {
@@ -135,7 +135,7 @@ fn the_table_is_that_of_the_paper() {
         .filter(|(n, entry)| ALPHA_TABLE[*n] != *entry)
         .collect();
     assert_eq!(different, [&(0xf0, 0x7a70)]);
-    // That one contradicts the paper's own others: the table is linear.
+    // That entry contradicts the paper's other entries, since the table is linear.
     let printed = |n| legible.iter().find(|(at, _)| *at == n).unwrap().1;
     let sum = [0x80, 0x40, 0x20, 0x10]
         .map(printed)
@@ -143,7 +143,7 @@ fn the_table_is_that_of_the_paper() {
         .fold(0, |sum, entry| sum ^ entry);
     assert_eq!((sum, ALPHA_TABLE[0xf0]), (0x7ad0, 0x7ad0));
 
-    // And the table means what the paper says of it.
+    // The table has the meaning that the paper gives it.
     for (n, entry) in (0_u128..).zip(ALPHA_TABLE) {
         assert_eq!(u128::from(entry), by_reference(n << 120, 8));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CBC of every kernel against `openssl`: messages of their own, and the sectors of
-//! dm-crypt's `aes-cbc-plain64` and `aes-cbc-essiv:sha256`. The other modes are
-//! compared through the command line, which has no CBC.
+//! Compares CBC of every kernel with `openssl`: single messages, and the sectors of dm-crypt's
+//! `aes-cbc-plain64` and `aes-cbc-essiv:sha256`. The other modes are compared through the command
+//! line, which has no CBC.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use luxor_engine::{
 
 const SECTOR: usize = 512;
 
-/// A file for a test alone.
+/// A temporary file for one test.
 struct File(PathBuf);
 
 impl File {
@@ -25,14 +25,14 @@ impl File {
         Self(Path::new(env!("CARGO_TARGET_TMPDIR")).join(test))
     }
 
-    /// What `openssl` makes of `input`.
+    /// Runs `openssl` with `input` and returns its output.
     fn openssl(&self, arguments: &str, input: &[u8]) -> Vec<u8> {
         fs::write(&self.0, input).unwrap();
         let output = Command::new("openssl")
             .args(arguments.split(' '))
             .stdin(fs::File::open(&self.0).unwrap())
             .output()
-            .expect("openssl is needed");
+            .expect("this test needs openssl");
         assert!(output.status.success(), "{arguments}: {output:?}");
         output.stdout
     }
@@ -60,7 +60,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The key as each kernel of this machine has it.
+/// Loads the key on each kernel of this machine.
 fn loaded(key: &CbcKey) -> Vec<(&'static str, Box<dyn LoadedKey>)> {
     let registry = Registry::cpu();
     let spec = KeySpec::Cbc(key.clone());
@@ -72,7 +72,7 @@ fn loaded(key: &CbcKey) -> Vec<(&'static str, Box<dyn LoadedKey>)> {
     keys
 }
 
-/// Both ways, from place to place and in place.
+/// Checks both directions, with separate buffers and in place.
 fn check(key: &CbcKey, first: u128, unit_len: usize, plaintext: &[u8], ciphertext: &[u8]) {
     let unit_len = DataUnitLen::new(unit_len).unwrap();
     let first = DataUnitNumber::new(first);
@@ -117,7 +117,7 @@ fn a_message_is_that_of_openssl() {
 fn sectors_are_those_that_openssl_makes_as_dm_crypt_does() {
     let random = &mut Random::for_test("openssl sectors");
     let file = File::new("sectors");
-    // More than the widest kernel takes at a time, and numbers of more than 32 bits.
+    // More sectors than the widest kernel processes at a time, and numbers that exceed 32 bits.
     let sectors = 37;
     let first = (1 << 32) - 5;
     let numbers = || (0..sectors as u128).map(|sector| first + sector);

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The whole suite over `portable`, forced.
+//! The whole suite for `portable`, forced.
 
 luxor_conformance::conformance_tests!("portable");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The reference against all published answers, AES-192 included, and the answers that
-//! come from it.
+//! Compares the reference with all published answers, AES-192 included, and the answers made by the
+//! reference with the file that contains them.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The whole suite over `vaes256`, forced.
+//! The whole suite for `vaes256`, forced.
 
 luxor_conformance::conformance_tests!("vaes256");
