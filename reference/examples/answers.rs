@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The reference for programs in other languages: each line of standard input is a request,
-//! each line of standard output the bytes that it makes.
+//! The reference for programs in other languages. Each line of standard input is a request, and
+//! each line of standard output the resulting bytes.
 //!
 //! ```text
 //! xts|ecb encrypt|decrypt KEY NUMBER STRIDE UNIT_LEN DATA
 //! ```
 //!
-//! KEY and DATA are in hexadecimal, the others decimal. DATA is cut into data units of
-//! `UNIT_LEN` bytes; the first has NUMBER (unsigned, 128 bits), the next STRIDE more, modulo
-//! 2¹²⁸. ECB counts neither. A request that makes no sense ends the program with an error.
+//! KEY and DATA are hexadecimal, the numbers decimal. DATA is cut into data units of `UNIT_LEN`
+//! bytes. The first unit has the number NUMBER (unsigned, 128 bits), and each further unit STRIDE
+//! more, modulo 2¹²⁸. ECB ignores the numbers. A malformed request ends the program with an error.
 
 #![forbid(unsafe_code)]
 
@@ -32,7 +32,7 @@ fn main() -> io::Result<()> {
     out.flush()
 }
 
-/// None for a line that is no request.
+/// Returns `None` for a malformed request.
 fn answer(line: &str) -> Option<Vec<u8>> {
     let words: Vec<&str> = line.split(' ').collect();
     let &[mode, direction, key, number, stride, unit_len, data] = words.as_slice() else {

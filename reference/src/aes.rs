@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! AES as FIPS 197 writes it: the state is an array of bytes, every step is a
-//! function of its own, and every constant is computed from its definition.
-//! (Section numbers are those of the 2001 edition; the 2023 update moved no
-//! definition.)
+//! AES as specified in FIPS 197: the state is an array of bytes, every step is a separate function,
+//! and every constant is computed from its definition. (Section numbers are those of the 2001
+//! edition; the 2023 update moved no definition.)
 //!
-//! Table look-ups by secret bytes and no wiping: for tests, never for data.
+//! It looks up tables by secret bytes and wipes nothing: use it for tests only, never for data.
 
 /// A block of 128 bits, in the order of input and output (3.3).
 pub type Block = [u8; 16];
@@ -111,7 +110,7 @@ impl Aes {
     }
 }
 
-/// Where s[r, c] of the state is in a block: `in[r + 4c]` (3.4).
+/// The index of s[r, c] of the state in a block: `in[r + 4c]` (3.4).
 const fn at(r: usize, c: usize) -> usize {
     r + 4 * c
 }
@@ -158,7 +157,7 @@ fn inverse_mix_columns(state: Block) -> Block {
     multiply_columns(state, [0x0e, 0x0b, 0x0d, 0x09])
 }
 
-/// Each column times the circulant matrix with this first row (4.3).
+/// Multiplies each column by the circulant matrix with this first row (4.3).
 fn multiply_columns(state: Block, row: [u8; 4]) -> Block {
     let mut result = [0; 16];
     for c in 0..4 {
@@ -171,8 +170,8 @@ fn multiply_columns(state: Block, row: [u8; 4]) -> Block {
     result
 }
 
-/// Multiplication in GF(2⁸) modulo x⁸ + x⁴ + x³ + x + 1 (4.2), by repeated
-/// multiplication by x (4.2.1, `xtime`).
+/// Multiplies in GF(2⁸) modulo x⁸ + x⁴ + x³ + x + 1 (4.2), by repeated multiplication by x (4.2.1,
+/// `xtime`).
 #[must_use]
 pub const fn multiply(a: u8, b: u8) -> u8 {
     let mut product = 0;
@@ -190,7 +189,7 @@ pub const fn multiply(a: u8, b: u8) -> u8 {
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "the counters stay under 256"
+    reason = "the counters stay below 256"
 )]
 const fn s_box() -> [u8; 256] {
     let mut table = [0; 256];
@@ -219,7 +218,7 @@ const fn s_box() -> [u8; 256] {
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "the counter stays under 256"
+    reason = "the counter stays below 256"
 )]
 const fn inverse_s_box() -> [u8; 256] {
     let mut table = [0; 256];

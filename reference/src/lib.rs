@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! XTS-AES and its neighbours, slow and plain: what every backend is compared
-//! with.
+//! XTS-AES and other AES modes, slow and simple. Every backend is compared with it.
 //!
-//! Nothing here is clever. Each function follows the text of its standard, in
-//! the standard's words, so that reading the two side by side is a proof. It
-//! shares no code with the engine and depends on nothing, its AES included
-//! ([`aes`]).
+//! Nothing here is optimised. Each function follows the text of its standard, in the standard's
+//! words, so that it can be verified by reading the two next to each other. It shares no code with
+//! the engine and has no dependencies; even AES is its own ([`aes`]).
 //!
 //! | to do this | use |
 //! |---|---|
 //! | one data unit of XTS | [`xts_encrypt`], [`xts_decrypt`] |
-//! | whole blocks, each by itself | [`ecb_encrypt`], [`ecb_decrypt`] |
+//! | whole blocks, each independently | [`ecb_encrypt`], [`ecb_decrypt`] |
 //! | whole blocks, chained | [`cbc_encrypt`], [`cbc_decrypt`] |
-//! | counter mode, output feedback (both directions are one) | [`ctr`], [`ofb`] |
-//! | parallel tweakable output feedback, as a paper has it | [`TweakableOfb`] |
+//! | counter mode, output feedback (one function for both directions) | [`ctr`], [`ofb`] |
+//! | parallel tweakable output feedback, from a paper | [`TweakableOfb`] |
 //! | the tweak of the next block | [`multiply_by_alpha`] |
 //! | one block | [`Aes`] |
 //!
-//! Misuse panics. The code is not constant-time and wipes nothing: for tests
-//! only.
+//! Invalid arguments cause a panic. The code is not constant-time and wipes nothing: use it for
+//! tests only.
 
 #![forbid(unsafe_code)]
 
@@ -30,12 +28,12 @@ pub use parallel_ofb::TweakableOfb;
 
 /// XTS-AES encryption of one data unit (IEEE 1619-2007, 5.3.2).
 ///
-/// `key` is Key1, the data key, followed by Key2, the tweak key: 32 bytes for
-/// XTS-AES-128, 64 for XTS-AES-256 (5.1). `number` is the data unit number i.
-/// A length that is no multiple of 16 means ciphertext stealing.
+/// `key` is Key1, the data key, followed by Key2, the tweak key: 32 bytes for XTS-AES-128, 64 for
+/// XTS-AES-256 (5.1). `number` is the data unit number i. If the length is not a multiple of 16,
+/// ciphertext stealing is used.
 ///
 /// # Panics
-/// If the key has another length, or `plaintext` fewer than 16 bytes.
+/// If the key has another length, or `plaintext` has fewer than 16 bytes.
 #[must_use]
 pub fn xts_encrypt(key: &[u8], number: u128, plaintext: &[u8]) -> Vec<u8> {
     let (key1, key2) = xts_keys(key);
@@ -51,8 +49,8 @@ pub fn xts_encrypt(key: &[u8], number: u128, plaintext: &[u8]) -> Vec<u8> {
     if rest.is_empty() {
         return ciphertext.concat();
     }
-    // P_(m−1) is the last whole block, P_m the rest of b bits. CC is what the
-    // last whole block has just become.
+    // P_(m−1) is the last whole block, P_m the remaining b bits. CC is the result of the last whole
+    // block.
     let m = blocks.len();
     let b = rest.len();
     let cc = ciphertext[m - 1];
@@ -66,7 +64,7 @@ pub fn xts_encrypt(key: &[u8], number: u128, plaintext: &[u8]) -> Vec<u8> {
 /// [`xts_encrypt`].
 ///
 /// # Panics
-/// If the key has another length, or `ciphertext` fewer than 16 bytes.
+/// If the key has another length, or `ciphertext` has fewer than 16 bytes.
 #[must_use]
 pub fn xts_decrypt(key: &[u8], number: u128, ciphertext: &[u8]) -> Vec<u8> {
     let (key1, key2) = xts_keys(key);
@@ -82,8 +80,8 @@ pub fn xts_decrypt(key: &[u8], number: u128, ciphertext: &[u8]) -> Vec<u8> {
     if rest.is_empty() {
         return plaintext.concat();
     }
-    // The last two blocks are encrypted in the other order: C_(m−1) under the
-    // tweak of m, then CC under that of m − 1.
+    // The last two blocks were encrypted in exchanged order: C_(m−1) is decrypted with the tweak of
+    // m, then CC with that of m − 1.
     let m = blocks.len();
     let b = rest.len();
     let pp = block_decrypt(blocks[m - 1], tweaks[m]);
@@ -93,8 +91,8 @@ pub fn xts_decrypt(key: &[u8], number: u128, ciphertext: &[u8]) -> Vec<u8> {
     [&plaintext.concat(), p_m].concat()
 }
 
-/// Multiplication of a tweak by α, a primitive element of GF(2¹²⁸) that is
-/// represented by x (IEEE 1619-2007, 5.2), byte by byte as the standard has it.
+/// Multiplies a tweak by α, a primitive element of GF(2¹²⁸) that is represented by x (IEEE
+/// 1619-2007, 5.2), byte by byte as in the standard.
 #[must_use]
 pub fn multiply_by_alpha(a: Block) -> Block {
     let mut next = [0; 16];
@@ -108,7 +106,8 @@ pub fn multiply_by_alpha(a: Block) -> Block {
 /// Electronic codebook, encryption (SP 800-38A, 6.1).
 ///
 /// # Panics
-/// If the key has not 16, 24 or 32 bytes, or the plaintext is no multiple of 16.
+/// If the key does not have 16, 24 or 32 bytes, or the length of `plaintext` is not a multiple of
+/// 16.
 #[must_use]
 pub fn ecb_encrypt(key: &[u8], plaintext: &[u8]) -> Vec<u8> {
     let aes = Aes::new(key);
@@ -121,7 +120,8 @@ pub fn ecb_encrypt(key: &[u8], plaintext: &[u8]) -> Vec<u8> {
 /// Electronic codebook, decryption (SP 800-38A, 6.1).
 ///
 /// # Panics
-/// If the key has not 16, 24 or 32 bytes, or the ciphertext is no multiple of 16.
+/// If the key does not have 16, 24 or 32 bytes, or the length of `ciphertext` is not a multiple of
+/// 16.
 #[must_use]
 pub fn ecb_decrypt(key: &[u8], ciphertext: &[u8]) -> Vec<u8> {
     let aes = Aes::new(key);
@@ -133,13 +133,13 @@ pub fn ecb_decrypt(key: &[u8], ciphertext: &[u8]) -> Vec<u8> {
 
 /// Cipher block chaining of one data unit, encryption (SP 800-38A, 6.2).
 ///
-/// `key` is the data key, followed with ESSIV by the 32 bytes of its SHA-256. The IV
-/// is the data unit number as dm-crypt makes it: 16 little-endian bytes (`plain`,
-/// `plain64`), with ESSIV encrypted under the hash.
+/// `key` is the data key, and with ESSIV also its SHA-256 of 32 bytes. The IV is the data unit
+/// number as in dm-crypt: 16 little-endian bytes (`plain`, `plain64`), and with ESSIV these bytes
+/// encrypted under the hash.
 ///
 /// # Panics
-/// If the key has not 16, 24 or 32 bytes, or 32 more, or the plaintext is no
-/// multiple of 16.
+/// If the data key does not have 16, 24 or 32 bytes, or the length of `plaintext` is not a multiple
+/// of 16.
 #[must_use]
 pub fn cbc_encrypt(key: &[u8], number: u128, plaintext: &[u8]) -> Vec<u8> {
     let (aes, mut previous) = cbc_key_and_iv(key, number);
@@ -156,7 +156,7 @@ pub fn cbc_encrypt(key: &[u8], number: u128, plaintext: &[u8]) -> Vec<u8> {
 /// [`cbc_encrypt`].
 ///
 /// # Panics
-/// As [`cbc_encrypt`].
+/// As for [`cbc_encrypt`].
 #[must_use]
 pub fn cbc_decrypt(key: &[u8], number: u128, ciphertext: &[u8]) -> Vec<u8> {
     let (aes, mut previous) = cbc_key_and_iv(key, number);
@@ -168,11 +168,11 @@ pub fn cbc_decrypt(key: &[u8], number: u128, ciphertext: &[u8]) -> Vec<u8> {
     plaintext
 }
 
-/// Counter mode (SP 800-38A, 6.5). The counter is the whole block, a big-endian
-/// integer that wraps at 2¹²⁸ (B.1 with m = 128). Encryption is decryption.
+/// Counter mode (SP 800-38A, 6.5). The counter is the whole block, a big-endian integer that wraps
+/// at 2¹²⁸ (B.1 with m = 128). Encryption and decryption are the same operation.
 ///
 /// # Panics
-/// If the key has not 16, 24 or 32 bytes.
+/// If the key does not have 16, 24 or 32 bytes.
 #[must_use]
 pub fn ctr(key: &[u8], initial_counter: u128, input: &[u8]) -> Vec<u8> {
     let aes = Aes::new(key);
@@ -186,10 +186,10 @@ pub fn ctr(key: &[u8], initial_counter: u128, input: &[u8]) -> Vec<u8> {
     output
 }
 
-/// Output feedback (SP 800-38A, 6.4). Encryption is decryption.
+/// Output feedback (SP 800-38A, 6.4). Encryption and decryption are the same operation.
 ///
 /// # Panics
-/// If the key has not 16, 24 or 32 bytes.
+/// If the key does not have 16, 24 or 32 bytes.
 #[must_use]
 pub fn ofb(key: &[u8], iv: u128, input: &[u8]) -> Vec<u8> {
     let aes = Aes::new(key);
@@ -223,8 +223,8 @@ fn cbc_key_and_iv(key: &[u8], number: u128) -> (Aes, Block) {
     }
 }
 
-/// T for j = 0, 1, …: AES-enc(Key2, i) ⊗ αʲ (5.3.1, step 1). The number becomes
-/// a little-endian byte array (5.1).
+/// T for j = 0, 1, …: AES-enc(Key2, i) ⊗ αʲ (5.3.1, step 1). The number is encoded as a
+/// little-endian byte array (5.1).
 fn tweaks(key2: &Aes, number: u128, count: usize) -> Vec<Block> {
     let first = key2.encrypt(number.to_le_bytes());
     core::iter::successors(Some(first), |t| Some(multiply_by_alpha(*t)))
@@ -232,7 +232,7 @@ fn tweaks(key2: &Aes, number: u128, count: usize) -> Vec<Block> {
         .collect()
 }
 
-/// The whole blocks of a data unit, and the bytes after them.
+/// Splits a data unit into its whole blocks and the bytes after them.
 fn xts_blocks(unit: &[u8]) -> (Vec<Block>, &[u8]) {
     assert!(
         unit.len() >= 16,
@@ -263,8 +263,7 @@ fn xor(a: Block, b: Block) -> Block {
     core::array::from_fn(|k| a[k] ^ b[k])
 }
 
-// The known answers of all the standards are compared in the package
-// `luxor-conformance`, which reads them from `vectors/`.
+// The package `luxor-conformance` checks the known answers of all standards, from `vectors/`.
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -300,13 +299,13 @@ mod tests {
         let stolen = xts_encrypt(&key, 7, &pattern(75));
         assert_eq!(stolen[..48], whole[..48]);
         assert_ne!(stolen[48..64], whole[48..64]);
-        // C_m is the head of what block m − 1 alone would have become.
+        // C_m is the head of the result that block m − 1 alone would have.
         assert_eq!(stolen[64..], whole[48..59]);
     }
 
     #[test]
     fn alpha_is_x_modulo_the_polynomial() {
-        // As an integer: twice, and 135 when a bit falls off.
+        // As an integer: doubled, and XORed with 135 if a bit is shifted out.
         let product = |a: u128| u128::from_le_bytes(multiply_by_alpha(a.to_le_bytes()));
         for bit in 0..127 {
             assert_eq!(product(1 << bit), 1 << (bit + 1));
@@ -332,7 +331,7 @@ mod tests {
             let plaintext = pattern(80);
             let ciphertext = cbc_encrypt(key, number, &plaintext);
             assert_eq!(cbc_decrypt(key, number, &ciphertext), plaintext);
-            // A wrong block is wrong by itself, and in one bit of the next.
+            // A damaged block is wrong itself, and flips one bit of the next.
             let mut damaged = ciphertext.clone();
             damaged[16] ^= 1;
             let mut expected = plaintext.clone();

@@ -5,27 +5,27 @@
 
 use crate::{Aes, Block, multiply_by_alpha, xor};
 
-/// One of the modes of the paper. Encryption is decryption.
+/// One of the modes of the paper. Encryption and decryption are the same operation.
 ///
-/// The listings are followed where the prose differs: of the last block's key
-/// stream the head is used (`MSB_u`), nothing is stolen. So the output is as long
-/// as the input, 0 bytes included.
+/// Where the paper's text and listings differ, this follows the listings: the last block uses the
+/// head of the key stream (`MSB_u`), without ciphertext stealing. The output is as long as the
+/// input, which may be empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TweakableOfb {
-    /// The tweak is added after the encryption too (Listing 3). Without, it is added
-    /// before the encryption only (Listing 4, XE).
+    /// If true, the tweak is added before and after the encryption (Listing 3, XEX). Otherwise it
+    /// is added only before (Listing 4, XE).
     pub xex: bool,
-    /// `T_i = αⁱ ⊗ T_(i−1)`, as the listings print it. Without,
-    /// `T_i = α ⊗ T_(i−1)`, as the text around them has it.
+    /// If true, `T_i = αⁱ ⊗ T_(i−1)`, as printed in the listings. Otherwise `T_i = α ⊗ T_(i−1)`, as
+    /// in the text around them.
     pub as_printed: bool,
 }
 
 impl TweakableOfb {
-    /// Two chains, merged: `2x 128` in the tables. `key` is K1, then K2. The IV is
-    /// the 16 big-endian bytes of `iv`, as in [`ofb`](crate::ofb).
+    /// Two chains, merged: `2x 128` in the paper's tables. `key` is K1, then K2. The IV is the 16
+    /// big-endian bytes of `iv`, as in [`ofb`](crate::ofb).
     ///
     /// # Panics
-    /// If the key has not 32 bytes.
+    /// If the key does not have 32 bytes.
     #[must_use]
     pub fn two_chains(self, key: &[u8], iv: u128, input: &[u8]) -> Vec<u8> {
         assert_eq!(key.len(), 32, "the key of two chains has 32 bytes");
@@ -41,8 +41,8 @@ impl TweakableOfb {
         added(input, &merged)
     }
 
-    /// The first chain alone: `1x 128` and `1x 256` in the tables. `key` is K1, then
-    /// K2, 16 or 32 bytes each. The IV is as in [`TweakableOfb::two_chains`].
+    /// The first chain alone: `1x 128` and `1x 256` in the paper's tables. `key` is K1, then K2, 16
+    /// or 32 bytes each. The IV is as in [`TweakableOfb::two_chains`].
     ///
     /// # Panics
     /// If the key has neither 32 nor 64 bytes.
@@ -57,7 +57,7 @@ impl TweakableOfb {
         added(input, &self.chain(&k1, &k2, iv, input.len().div_ceil(16)))
     }
 
-    /// `C'_1, …, C'_n` of a chain, from its primary and its secondary key.
+    /// Returns `C'_1, …, C'_n` of a chain with these primary and secondary keys.
     fn chain(self, primary: &Aes, secondary: &Aes, iv: u128, n: usize) -> Vec<Block> {
         let eiv = secondary.encrypt(iv.to_be_bytes());
         let mut t = eiv;
@@ -83,8 +83,7 @@ impl TweakableOfb {
 /// α itself.
 const ALPHA: Block = [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// The product in the field of XTS (IEEE 1619-2007, 5.2): the sum of `b` ⊗ αᵏ for
-/// each αᵏ in `a`.
+/// The product in the field of XTS (IEEE 1619-2007, 5.2): the sum of `b` ⊗ αᵏ over all αᵏ in `a`.
 fn multiply(a: Block, b: Block) -> Block {
     let mut product = [0; 16];
     let mut b_alpha_k = b;
@@ -97,13 +96,13 @@ fn multiply(a: Block, b: Block) -> Block {
     product
 }
 
-/// K1 and K2.
+/// Expands K1 and K2.
 fn split(key: &[u8]) -> (Aes, Aes) {
     let (k1, k2) = key.split_at(key.len() / 2);
     (Aes::new(k1), Aes::new(k2))
 }
 
-/// The sum of the input and as much of the key stream.
+/// Returns the input XORed with the head of the key stream.
 fn added(input: &[u8], key_stream: &[Block]) -> Vec<u8> {
     input
         .iter()
@@ -146,12 +145,12 @@ mod tests {
             .collect()
     }
 
-    /// αʲ ⊗ `block`, a multiplication by α at a time.
+    /// αʲ ⊗ `block`, with one multiplication by α at a time.
     fn alphas(j: usize, block: Block) -> Block {
         (0..j).fold(block, |product, _| multiply_by_alpha(product))
     }
 
-    /// `Ciph` as the paper has it.
+    /// `Ciph` of the paper.
     fn ciph(block: Block, key: &[u8]) -> Block {
         Aes::new(key).encrypt(block)
     }
@@ -243,7 +242,7 @@ mod tests {
         }
     }
 
-    /// α¹²⁸ is no single bit any more.
+    /// α¹²⁸ has more than one bit set.
     #[test]
     fn the_printed_tweaks_are_powers_of_alpha_beyond_the_first_128() {
         let key = pattern(32);
@@ -289,7 +288,7 @@ mod tests {
         }
     }
 
-    /// What the paper praises in OFB: an error on the channel spreads nowhere.
+    /// A property of OFB that the paper emphasises: a transmission error does not spread.
     #[test]
     fn a_wrong_bit_of_ciphertext_is_a_wrong_bit_of_plaintext() {
         let key = pattern(32);
@@ -306,7 +305,7 @@ mod tests {
         }
     }
 
-    /// Why such keys are refused elsewhere.
+    /// The reason why other code refuses such keys.
     #[test]
     fn chains_under_equal_keys_cancel_each_other_out() {
         for mode in ALL {
