@@ -110,8 +110,8 @@ impl Rings {
     /// Makes the first ring, and checks that the system supports and permits everything needed.
     ///
     /// # Errors
-    /// [`io::ErrorKind::Unsupported`] if `io_uring` is too old. Otherwise the system's error, if
-    /// `io_uring` is missing or forbidden, or if there is no room for a ring.
+    /// [`io::ErrorKind::Unsupported`] if `io_uring` is missing or too old. Otherwise the system's
+    /// error, if it is forbidden or there is no room for a ring.
     pub fn new() -> io::Result<Self> {
         let mut ring = new_ring()?;
         let mut probe = Probe::new();
