@@ -367,7 +367,7 @@ impl Disk {
         for (placed, part) in self.within(range) {
             let sector = placed.sector as u64;
             let begin = part.start.next_multiple_of(sector);
-            // The last sector of a part may be only partly visible, and counts as whole here.
+            // The disk's last sector may be only partly visible, and counts as whole here.
             let end = match part.end {
                 end if end == placed.part.len => end.next_multiple_of(sector),
                 end => end - end % sector,
