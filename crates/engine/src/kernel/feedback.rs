@@ -119,6 +119,7 @@ impl<E> Chains<E> {
         let Some((_, schedule)) = self.form.tweaked else {
             return;
         };
+        // The first tweak is α¹ times the EIV under both schedules, and α as an integer is 2.
         let power = match schedule {
             TweakSchedule::Alpha => 0,
             TweakSchedule::Printed => 2,

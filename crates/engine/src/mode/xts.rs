@@ -320,6 +320,7 @@ impl<'a, P: Permutation> FirstPass<'a, P> {
 impl<P: Permutation> Beside<P::V> for FirstPass<'_, P> {
     #[inline(always)]
     fn step(&mut self, i: usize, next: &mut P::V) {
+        // `spread` makes the exponents below 8; every further register is α⁸ times an earlier one.
         let in_a_byte = 8 / P::V::BLOCKS;
         self.masks[i] = if i < in_a_byte {
             self.t.spread(i).xor(self.p.leave())
@@ -583,8 +584,8 @@ unsafe fn whole_blocks<P: Permutation>(
 /// The last whole block results in a block C. The first bytes of C become the output's partial
 /// block. The rest of C completes the input's partial block, and the result of this completed block
 /// is stored where C would be. When encrypting, C is made like all other blocks, and the completed
-/// block has the next tweak. When decrypting, the two tweaks are exchanged (5.4.2). Blocks that are
-/// left after the loop over whole blocks are collected, and processed for all units together.
+/// block has the next tweak. When decrypting, the two tweaks are exchanged (5.4.2). The block
+/// operations beyond the whole blocks are done for all units together.
 ///
 /// # Safety
 /// The CPU has the instructions of `P`, and `tweaks.len()` units of `unit_len` bytes, not a
