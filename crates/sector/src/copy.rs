@@ -7,8 +7,8 @@
 //! it writes that piece, then what the others have finished meanwhile. The others continue to read
 //! and work in other buffers. So one worker always writes, in order, and none waits for its turn.
 //!
-//! Two workers more than do the work in the middle let reading, working and writing overlap while a
-//! core waits for a disk or a pipe.
+//! There are two more workers than may change pieces at a time, so that reading, changing and
+//! writing overlap while a core waits for a disk or a pipe.
 //!
 //! Measured on 2026-11-21 (2 cores, Intel Xeon with AMX, 2 MiB of L2 each, Linux 6.18, tmpfs):
 //! encrypting 1 GiB from one file into another whose pages already exist. The variants ran in
@@ -86,8 +86,8 @@ pub enum Source<'a> {
 pub struct Copier<'a> {
     /// The number of bytes in every piece except the last.
     pub piece_len: NonZeroUsize,
-    /// How many threads may do the work in the middle at a time. Two more are started to read and
-    /// write meanwhile. Fewer are started if the source is short or the buffers would exceed 32 MiB
+    /// How many threads may change pieces at a time. Two more are started to read and write
+    /// meanwhile. Fewer are started if the source is short or the buffers would exceed 32 MiB
     /// together.
     pub threads: NonZeroUsize,
     /// The backend that allocates the buffers, or `None` for ordinary memory.
@@ -596,8 +596,8 @@ impl<E> Shared<'_, E> {
     }
 }
 
-/// Limits the work in the middle to a number of threads. There are more workers, so that some read
-/// or write while others use the cores.
+/// Limits how many workers change pieces at a time. There are more workers, so that some read or
+/// write while others use the cores.
 struct Permits {
     free: Mutex<usize>,
     freed: Condvar,

@@ -194,7 +194,7 @@ impl Disk {
             if needed > found {
                 return Err(DiskError::Short { needed, found });
             }
-            // Alignment must not make requests touch bytes next to a part.
+            // Transfers of whole aligned units must not touch bytes next to a part.
             if !(offset | needed).is_multiple_of(alignment as u64) {
                 return Err(DiskError::Alignment {
                     begin: offset,
