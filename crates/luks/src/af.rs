@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The anti-forensic splitter (LUKS1 On-Disk Format Specification 1.2.3, section
-//! 2.4): the key becomes many stripes, of which all are needed to get it back.
-//! Who overwrites a keyslot need only succeed with one of its sectors.
+//! The anti-forensic splitter (LUKS1 On-Disk Format Specification 1.2.3, section 2.4). It splits a
+//! key into many stripes, all of which are needed to recover it. To destroy a keyslot it is then
+//! enough that overwriting succeeds on a single sector of its area.
 //!
 //! ```text
 //! split(key):  d = 0
@@ -16,11 +16,10 @@ use luxor_engine::SecretBytes;
 use luxor_volume::HashAlgorithm;
 use zeroize::Zeroize;
 
-/// The only number of stripes that LUKS knows.
+/// The only number of stripes that LUKS allows.
 pub(crate) const STRIPES: u32 = 4000;
 
-/// Fills `stripes`, a whole number of times as long as `key`, with the key's
-/// stripes.
+/// Splits `key` into `stripes`, whose length is a multiple of the key's.
 pub(crate) fn af_split(
     key: &[u8],
     stripes: &mut [u8],
@@ -36,7 +35,7 @@ pub(crate) fn af_split(
     Ok(())
 }
 
-/// The key of `key_len` bytes whose stripes these are.
+/// Recovers the key of `key_len` bytes from its stripes.
 pub(crate) fn af_merge(stripes: &[u8], key_len: usize, hash: HashAlgorithm) -> SecretBytes {
     let (random, last) = stripes.split_at(stripes.len() - key_len);
     let mut key = SecretBytes::zeroed(key_len);
@@ -73,7 +72,7 @@ mod tests {
     #[test]
     fn merging_gives_back_what_was_split() {
         for hash in HashAlgorithm::ALL {
-            // Around the digests' lengths, so that last pieces are cut.
+            // Lengths around those of the digests, so that the last piece is cut.
             for len in [16, 19, 20, 21, 31, 32, 33, 63, 64, 65, 100] {
                 let key: Vec<u8> = (0..len).map(|i| u8::try_from(i).unwrap() ^ 0xa5).collect();
                 let mut stripes = vec![0; len * 50];
@@ -89,9 +88,8 @@ mod tests {
         }
     }
 
-    /// SHA-256 of 00000000 ‖ 32 zero bytes, computed with another program
-    /// (`head -c 36 /dev/zero | sha256sum`): merging three zero stripes hashes
-    /// once more each time.
+    /// SHA-256 of 00000000 ‖ 32 zero bytes, computed with another program (`head -c 36 /dev/zero |
+    /// sha256sum`).
     #[test]
     fn diffusion_is_the_hash_of_number_and_piece() {
         let mut bytes = [0; 32];

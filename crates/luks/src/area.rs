@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The encryption of a keyslot's area: 512-byte data units, numbered from 0 at the
-//! area's first byte.
+//! Encrypts keyslot areas: 512-byte data units, numbered from 0 at the area's first byte.
 
 use luxor_engine::{Backend, BackendError, CryptError, Direction, KeySpec};
 use luxor_sector::{Geometry, GeometryError, SectorSize};
 use luxor_volume::Encryption;
 
-/// Encrypts or decrypts an area in place; `bytes` are whole data units.
+/// Encrypts or decrypts an area in place. `bytes` holds whole data units.
 pub(crate) fn crypt_area(
     backend: &dyn Backend,
     key: &KeySpec,
@@ -29,13 +28,13 @@ pub(crate) fn crypt_area(
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AreaError {
-    /// The area's length is no multiple of 512 bytes.
+    /// The area's length is not a multiple of 512 bytes.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
-    /// The engine does not take the key.
+    /// The engine does not accept the key.
     #[error(transparent)]
     Backend(#[from] BackendError),
-    /// The engine failed.
+    /// The engine failed while it encrypted or decrypted the area.
     #[error(transparent)]
     Crypt(#[from] CryptError),
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Backups of a volume's metadata and keyslots: all bytes before the data, as
-//! `cryptsetup luksHeaderBackup` stores them.
+//! Backups of a volume's metadata and keyslots: all bytes before the data, in the format of
+//! `cryptsetup luksHeaderBackup`.
 
 use std::{borrow::Cow, fmt, io, ops::Range, sync::Arc};
 
@@ -17,19 +17,19 @@ use crate::{
     volume::{VolumeHeader, VolumeReadError, create::LuksVersion},
 };
 
-/// No LUKS2 header is longer (two copies of 4 MiB and 128 MiB of keyslots), and no
-/// LUKS1 header that anybody makes.
+/// No LUKS2 header is longer (two copies of 4 MiB each and 128 MiB of keyslots), nor is any LUKS1
+/// header that existing programs create.
 const MAX_LEN: u64 = 136 << 20;
 
 /// cryptsetup rounds the length of a backup up to whole pages.
 const PAGE: usize = 4096;
 
-/// Where LUKS1's first keyslot area usually begins.
+/// The offset at which LUKS1's first keyslot area usually begins.
 const LUKS1_ALIGNMENT: u32 = 4096;
-/// What cryptsetup takes for the length of the LUKS1 header: whole 512-byte sectors.
+/// The length that cryptsetup assumes for a LUKS1 header: whole 512-byte sectors.
 const LUKS1_LEN: usize = 1024;
 
-/// The bytes of a volume before its data: metadata, checked, and keyslots.
+/// All bytes of a volume before its data: checked metadata, and the keyslots.
 #[derive(Clone)]
 pub struct HeaderBackup {
     bytes: Vec<u8>,
@@ -37,9 +37,8 @@ pub struct HeaderBackup {
 }
 
 impl HeaderBackup {
-    /// Takes a backup of the volume that begins in `storage`: the bytes that
-    /// `cryptsetup luksHeaderBackup` writes. Its metadata must not be changed
-    /// meanwhile.
+    /// Takes a backup of the volume at the beginning of `storage`: the bytes that
+    /// `cryptsetup luksHeaderBackup` writes. The metadata must not be changed meanwhile.
     ///
     /// # Errors
     /// [`BackupError`]: the metadata are not valid, or the storage cannot be read to the
@@ -51,7 +50,8 @@ impl HeaderBackup {
             // The field key-material-offset of keyslot 0, in 512-byte units.
             let first = u32::from_be_bytes(std::array::from_fn(|i| bytes[248 + i]));
             if first == LUKS1_ALIGNMENT / 512 {
-                // What an earlier use of the storage left there is nobody's business.
+                // Clear bytes that an earlier use of the storage may have left between header and
+                // keyslot 0, as cryptsetup does.
                 bytes[LUKS1_LEN..PAGE].fill(0);
             }
         }
@@ -62,7 +62,7 @@ impl HeaderBackup {
     /// Reads a backup from the beginning of `storage`.
     ///
     /// # Errors
-    /// [`BackupError`]: no metadata that are valid, or not all of their keyslots.
+    /// [`BackupError`]: `storage` holds no valid metadata, or ends before the last keyslot does.
     pub fn read(storage: &dyn Storage) -> Result<Self, BackupError> {
         let io = |source: io::Error| BackupError::Io {
             source: Arc::new(source),
@@ -77,7 +77,7 @@ impl HeaderBackup {
         }
         let mut bytes = vec![0; index(len)];
         storage.read_exact_at(&mut bytes, 0).map_err(io)?;
-        // The bytes that are kept are those that count.
+        // Parse the copy in memory again, so that the checked bytes are the ones that are kept.
         let bytes = MemoryStorage::new(bytes);
         let header = VolumeHeader::read(&bytes)?;
         if header.metadata_len() != len {
@@ -87,20 +87,20 @@ impl HeaderBackup {
         Ok(Self { bytes, header })
     }
 
-    /// All of it.
+    /// The bytes of the backup.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The metadata in it.
+    /// The metadata in the backup.
     #[must_use]
     pub fn header(&self) -> &VolumeHeader {
         &self.header
     }
 
-    /// How the backup differs from what there is now, as far as it matters to the
-    /// data: to be shown before [`HeaderBackup::restore`].
+    /// Returns how the backup differs from the present header, as far as it matters to the data.
+    /// Show this to the user before [`HeaderBackup::restore`].
     #[must_use]
     pub fn misfits(&self, present: Result<&VolumeHeader, &VolumeReadError>) -> Vec<Misfit> {
         let mut misfits = self.misfits_by_itself();
@@ -122,7 +122,7 @@ impl HeaderBackup {
         misfits
     }
 
-    /// What matters whatever there is now.
+    /// The misfits that do not depend on the present header.
     fn misfits_by_itself(&self) -> Vec<Misfit> {
         let damaged = damaged_copies(&self.header).into_iter();
         let mut misfits: Vec<Misfit> = damaged
@@ -139,19 +139,19 @@ impl HeaderBackup {
         misfits
     }
 
-    /// Puts the backup at the beginning of `storage`, in place of what is there.
+    /// Writes the backup to the beginning of `storage`, in place of the header there.
     ///
-    /// Of LUKS2's metadata it is the copy that counts: where the other one is damaged or
-    /// differs it is made anew.
+    /// For LUKS2, the copy in use is restored: if the backup's other copy is damaged or differs, it
+    /// is written anew from that one.
     ///
-    /// A crash on the way leaves valid metadata where there were some, and it can be
-    /// done again. The keyslots of the old header open until the new header counts,
-    /// and those of the new one from then on, except those that lie where the other
-    /// header has a part of itself or a keyslot that is not the same.
+    /// A crash on the way leaves valid metadata if there were some before, and the restore can be
+    /// repeated. The old header's keyslots open until the new header takes effect, and the new
+    /// header's from then on. The exceptions are keyslots whose area overlaps the other header's
+    /// copies or a different keyslot in it.
     ///
     /// # Errors
-    /// [`RestoreError`]: without `force` each [misfit](HeaderBackup::misfits) that
-    /// [is serious](Misfit::is_serious), before anything is written.
+    /// [`RestoreError`]. Without `force`, the first [misfit](HeaderBackup::misfits) that
+    /// [is serious](Misfit::is_serious) is returned before anything is written.
     pub fn restore(&self, storage: &dyn Storage, force: bool) -> Result<(), RestoreError> {
         let present = VolumeHeader::read(storage);
         let mut misfits = self.misfits(present.as_ref()).into_iter();
@@ -167,17 +167,18 @@ impl HeaderBackup {
             storage.write_all_at(bytes, range.start).map_err(io)
         };
 
-        // What is there may be what a process wrote that was killed before its sync.
+        // The data of a writer that was killed before its sync may still be only in the page cache.
+        // Make them durable first, because `present` was read from them.
         storage.sync().map_err(io)?;
-        // What the header that counts now does not need.
+        // First the keyslots that lie outside of all ranges that the present header uses.
         for area in areas(&self.header) {
             if !live.iter().any(|range| overlap(range, &area)) {
                 write(area)?;
             }
         }
         storage.sync().map_err(io)?;
-        // One part of the header at a time: the rest keeps the old one valid, or is
-        // valid by itself.
+        // Then one part of the header at a time: either the other parts keep the old header valid,
+        // or the written part is valid by itself.
         for part in parts {
             write(part)?;
             storage.sync().map_err(io)?;
@@ -187,8 +188,8 @@ impl HeaderBackup {
         storage.sync().map_err(io)
     }
 
-    /// The backup's bytes, with nothing in place of a second copy but what the copy
-    /// says that counts: the one that was looked at.
+    /// Returns the backup's bytes, with a second copy that is damaged or differs replaced by one
+    /// made from the copy in use, which is the copy that was checked.
     fn checked_bytes(&self) -> io::Result<Cow<'_, [u8]>> {
         let VolumeHeader::Luks2(header) = &self.header else {
             return Ok(Cow::Borrowed(&self.bytes));
@@ -206,11 +207,15 @@ impl HeaderBackup {
         Ok(Cow::Owned(bytes))
     }
 
-    /// What is written at a time, in order. LUKS2: the secondary copy; the primary's
-    /// first sector, lest LUKS1's magic stand over a part of it; the primary. The secondary
-    /// comes last when the one that is `present` there counts, since the primary is damaged
-    /// or older. LUKS1 has one copy: first its second sector, with nothing but keyslots 6
-    /// and 7, then all else.
+    /// The parts of the header in the order in which they are written, each followed by a sync.
+    ///
+    /// LUKS2: the secondary copy, then the primary's first sector, so that LUKS1's magic never
+    /// precedes a partly written primary copy, then the primary. If the secondary copy of the
+    /// `present` header is in use, because its primary is damaged or older, the secondary is
+    /// written last.
+    ///
+    /// LUKS1, which has one copy: first its second sector, which only holds keyslots 6 and 7, then
+    /// its first.
     fn header_parts(&self, present: Option<&VolumeHeader>) -> Vec<Range<u64>> {
         match &self.header {
             VolumeHeader::Luks1(_) => vec![512..LUKS1_LEN as u64, 0..512],
@@ -234,8 +239,8 @@ impl HeaderBackup {
         }
     }
 
-    /// A secondary copy of an earlier header, behind the backup, would count when the
-    /// new primary copy is damaged one day.
+    /// Wipes secondary copies of an earlier header beyond the backup's end. One of them would take
+    /// effect if the new primary copy was damaged later.
     fn wipe_old_copies(&self, storage: &dyn Storage) -> io::Result<()> {
         let data = match self.header.data_offset() {
             0 => u64::MAX,
@@ -261,7 +266,7 @@ fn index(offset: u64) -> usize {
     usize::try_from(offset).expect("at most 136 MiB")
 }
 
-/// Without the bytes.
+/// Leaves out the bytes.
 impl fmt::Debug for HeaderBackup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HeaderBackup")
@@ -271,7 +276,7 @@ impl fmt::Debug for HeaderBackup {
     }
 }
 
-/// The bytes that a volume needs to be opened.
+/// The ranges that must be intact for the volume to open.
 fn in_use(header: &VolumeHeader) -> Vec<Range<u64>> {
     let copies = match header {
         VolumeHeader::Luks1(_) => 0..LUKS1_LEN as u64,
@@ -280,7 +285,7 @@ fn in_use(header: &VolumeHeader) -> Vec<Range<u64>> {
     [copies].into_iter().chain(areas(header)).collect()
 }
 
-/// Where the secondary copy is, if it is the one that counts.
+/// The range of the secondary copy, if it is the copy in use.
 fn counting_secondary(header: &VolumeHeader) -> Option<Range<u64>> {
     let VolumeHeader::Luks2(header) = header else {
         return None;
@@ -291,7 +296,7 @@ fn counting_secondary(header: &VolumeHeader) -> Option<Range<u64>> {
     is_secondary.then_some(size..2 * size)
 }
 
-/// The areas of all keyslots, those that this version does not open included.
+/// The areas of all keyslots, including those that this version does not open.
 fn areas(header: &VolumeHeader) -> Vec<Range<u64>> {
     let range = |offset, size| offset..offset + size;
     match header {
@@ -326,7 +331,7 @@ fn requirements(owner: &'static str, header: &VolumeHeader) -> Option<Misfit> {
     (!names.is_empty()).then_some(Misfit::Requirements { owner, names })
 }
 
-/// How the header of a backup differs from the one that is `present`.
+/// Returns how the backup's header differs from the `present` one.
 fn differences(backup: &VolumeHeader, present: &VolumeHeader) -> Vec<Misfit> {
     let mut misfits = Vec::new();
     let offsets = (backup.data_offset(), present.data_offset());
@@ -353,7 +358,7 @@ fn differences(backup: &VolumeHeader, present: &VolumeHeader) -> Vec<Misfit> {
             volume: present.uuid().into(),
         });
     }
-    // Another offset has its own words.
+    // A different offset has its own misfit.
     if offsets.0 == offsets.1 && !backup.has_same_segments(present) {
         misfits.push(Misfit::Segments);
     }
@@ -372,7 +377,7 @@ fn differences(backup: &VolumeHeader, present: &VolumeHeader) -> Vec<Misfit> {
     misfits
 }
 
-/// Whether there may well be a header, only none that this version can compare with.
+/// Whether the storage may well hold a header, which this version cannot compare with the backup's.
 fn is_unsupported(error: &VolumeReadError) -> bool {
     match error {
         VolumeReadError::Luks1(error) => matches!(
@@ -388,11 +393,11 @@ fn is_unsupported(error: &VolumeReadError) -> bool {
     }
 }
 
-/// A difference between a backup and the header that is to be replaced.
+/// A difference between a backup and the header that it would replace, or a defect of the backup.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Misfit {
-    /// The backup has one good copy of two.
+    /// One of the two copies in the backup is damaged.
     #[error("the {} copy of the header in the backup is damaged ({error})", kind.name())]
     DamagedCopy {
         /// Which one.
@@ -400,10 +405,11 @@ pub enum Misfit {
         /// What is wrong with it.
         error: CopyError,
     },
-    /// Only one of them was looked at.
+    /// The two copies in the backup differ, and only one of them was checked.
     #[error("the two copies of the header in the backup differ")]
     CopiesDiffer,
-    /// Something is underway that only the volume's present header knows.
+    /// The backup or the volume has requirements, such as a re-encryption underway, which only the
+    /// present header describes correctly.
     #[error(
         "{owner} requires {}, which this version does not support",
         brief_list(names)
@@ -414,13 +420,13 @@ pub enum Misfit {
         /// The names of the requirements.
         names: Vec<String>,
     },
-    /// There is a header, and it cannot be compared with.
+    /// The volume has a header, but this version cannot compare it with the backup's.
     #[error("the present header cannot be compared with the backup: {error}")]
     Unsupported {
         /// Why, in words.
         error: String,
     },
-    /// The data begin elsewhere.
+    /// The data begin at another offset.
     #[error("the data begin at byte {backup} according to the backup, and at byte {volume} now")]
     DataOffset {
         /// In the backup, in bytes.
@@ -442,7 +448,7 @@ pub enum Misfit {
         /// What is wrong with it, in words.
         error: String,
     },
-    /// The other version of LUKS.
+    /// The volume has the other version of LUKS.
     #[error("the backup is of {backup}, and the volume is {volume} now")]
     Version {
         /// Of the backup.
@@ -450,7 +456,7 @@ pub enum Misfit {
         /// Of the present header.
         volume: LuksVersion,
     },
-    /// Another volume's, or the UUID was changed.
+    /// The UUIDs differ: the backup is of another volume, or the UUID was changed.
     #[error(
         "the backup's UUID is {}, and the volume's is {}",
         brief(backup),
@@ -462,16 +468,16 @@ pub enum Misfit {
         /// In the present header.
         volume: String,
     },
-    /// Data that were written with the present key cannot be read with the backup's.
+    /// The volume keys differ: data written under the present key cannot be read with the backup's.
     #[error(
         "the backup has a different volume key: data written under the present one would be lost"
     )]
     VolumeKey,
-    /// A digest is missing or of a type that this version does not have.
+    /// A digest is missing, or of a type that this version does not support.
     #[error("the volume keys of the backup and of the volume cannot be compared")]
     UnknownKey,
-    /// The backup was taken after the keyslots were erased, or of a header whose keys are
-    /// kept elsewhere.
+    /// The backup has no keyslot for the data. It was taken after the keyslots were erased, or the
+    /// keys are not kept in keyslots.
     #[error("the backup has no keyslot that opens the data")]
     NoKeyslot,
     /// The present data would be decrypted to something else.
@@ -502,8 +508,8 @@ fn length(bytes: Option<u64>) -> String {
 }
 
 impl Misfit {
-    /// Whether the volume could most likely not be used any more, or something else than
-    /// the backup's volume would be overwritten: the backup is put there by force only.
+    /// Returns whether a restore would most likely make the volume unusable or overwrite another
+    /// volume. Such a misfit needs `force`.
     #[must_use]
     pub fn is_serious(&self) -> bool {
         match self {
@@ -525,22 +531,22 @@ impl Misfit {
     }
 }
 
-/// Why there is no backup.
+/// Why a backup cannot be taken or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// Nothing valid.
+    /// There are no valid metadata.
     #[error(transparent)]
     Header(#[from] VolumeReadError),
-    /// Not all of the keyslots.
+    /// The storage ends before the last keyslot does.
     #[error("it is cut off: metadata and keyslots have {len} bytes, and only {there} are present")]
     Truncated {
-        /// The bytes that there are.
+        /// The length of the storage in bytes.
         there: u64,
-        /// The bytes that there must be.
+        /// The length of metadata and keyslots in bytes.
         len: u64,
     },
-    /// More than anybody needs.
+    /// The metadata and keyslots are longer than those of any known volume.
     #[error("metadata and keyslots have {len} bytes; a backup has at most {max}")]
     TooLong {
         /// Their length in bytes.
@@ -548,10 +554,10 @@ pub enum BackupError {
         /// The limit in bytes.
         max: u64,
     },
-    /// Not the same at the second look.
+    /// The second read of the header returned another length.
     #[error("the header changed while it was read")]
     Changed,
-    /// It cannot be read.
+    /// The storage cannot be read.
     #[error("it cannot be read: {source}")]
     Io {
         /// The system's reason.
@@ -563,13 +569,13 @@ pub enum BackupError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// It does not fit. Nothing was written.
+    /// A misfit is serious. Nothing was written.
     #[error("{misfit}")]
     Misfit {
-        /// What does not.
+        /// The first serious misfit.
         misfit: Misfit,
     },
-    /// The storage failed. A part may have been written; it can be done again.
+    /// The storage failed. A part may have been written; the restore can be repeated.
     #[error("the header cannot be written: {source}")]
     Io {
         /// The system's reason.

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One number for all that a volume's metadata say.
+//! A digest of a volume's metadata.
 
 use std::{fmt, str::FromStr};
 
 use luxor_volume::HashAlgorithm;
 
-/// The SHA-256 (FIPS 180-4) of the bytes that a volume's metadata were parsed from,
-/// and of no others:
+/// The SHA-256 (FIPS 180-4) of exactly the bytes that a volume's metadata were parsed from:
 ///
-/// - LUKS2: the copy that counts, from its magic on, binary header and JSON area;
-/// - LUKS1: the header's 592 bytes.
+/// - LUKS2: the copy in use, from its magic on: binary header and JSON area;
+/// - LUKS1: the 592 bytes of the header.
 ///
-/// Two headers with one digest say the same. Keyslot areas are not in it: of them the
-/// digest of the volume key tells whether they are right. Each change of the metadata
-/// gives another one, and so does the damage that makes LUKS2's other copy count.
+/// Two headers with equal digests have equal metadata. The keyslot areas are not included: the
+/// digest of the volume key shows whether they are intact. The digest changes with every change of
+/// the metadata, and also when damage makes the other LUKS2 copy the one in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HeaderDigest([u8; 32]);
 
@@ -25,20 +24,20 @@ impl HeaderDigest {
     }
 }
 
-/// 64 hexadecimal digits, lower case.
+/// Prints 64 lowercase hexadecimal digits.
 impl fmt::Display for HeaderDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-/// 64 hexadecimal digits.
+/// Parses 64 hexadecimal digits of either case.
 impl FromStr for HeaderDigest {
     type Err = HeaderDigestError;
 
     fn from_str(text: &str) -> Result<Self, HeaderDigestError> {
         let digits = text.as_bytes();
-        // `from_str_radix` would take a sign.
+        // `u8::from_str_radix` would accept a sign.
         if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
             return Err(HeaderDigestError { len: text.len() });
         }
@@ -48,7 +47,7 @@ impl FromStr for HeaderDigest {
     }
 }
 
-/// Why a text is no digest of metadata.
+/// The text is not a header digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a header digest has 64 hexadecimal digits, as `luxor header digest` prints them")]
 #[non_exhaustive]
@@ -63,7 +62,7 @@ mod tests {
 
     #[test]
     fn it_is_sha_256_in_hexadecimal() {
-        // FIPS 180-4's example.
+        // The example of FIPS 180-4.
         let text = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         let digest = HeaderDigest::of(b"abc");
         assert_eq!(digest.to_string(), text);

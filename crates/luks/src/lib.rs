@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! LUKS volumes: their metadata, keyslots and keys, as in the LUKS1 On-Disk Format
-//! Specification 1.2.3 and the LUKS2 On-Disk Format Specification 1.1. The data are
-//! the business of `luxor_sector` and `luxor_engine`: this crate gives a [`Segment`]
-//! and a volume key.
+//! Reads, creates and changes LUKS volumes: their metadata, keyslots and keys, as in the LUKS1
+//! On-Disk Format Specification 1.2.3 and the LUKS2 On-Disk Format Specification 1.1. This crate
+//! yields a [`Segment`] and a volume key; `luxor_sector` and `luxor_engine` encrypt and decrypt the
+//! data.
 //!
 //! | to do this | use |
 //! |---|---|
-//! | make a volume of either version | [`NewVolumeOptions::create`], then [`NewVolume::write_to`] |
-//! | the same to an output that cannot seek | [`NewVolume::write_stream`] |
-//! | make one of one version | [`NewLuks2Volume::create`], [`NewLuks1Volume::create`] |
+//! | create a volume, either version | [`NewVolumeOptions::create`], then [`NewVolume::write_to`] |
+//! | write it to an output that cannot seek | [`NewVolume::write_stream`] |
+//! | create a volume of one version | [`NewLuks2Volume::create`], [`NewLuks1Volume::create`] |
 //! | read the metadata of a volume of either version | [`VolumeHeader::read`] |
-//! | the same of one version | [`Luks2Header::read`] for LUKS2, [`Luks1Header::read`] |
-//! | see all that they say | [`Luks2Header::describe`], [`Luks1Header::describe`] |
-//! | show them as cryptsetup does | [`Luks2Header::metadata_json`] |
-//! | know where the data are | [`VolumeHeader::extents`] |
+//! | read the metadata of one version | [`Luks2Header::read`], [`Luks1Header::read`] |
+//! | get the metadata as typed values | [`Luks2Header::describe`], [`Luks1Header::describe`] |
+//! | print the metadata as cryptsetup does | [`Luks2Header::metadata_json`] |
+//! | find out where the data are | [`VolumeHeader::extents`] |
 //! | get the volume key | [`VolumeHeader::unlock`] |
-//! | know how long the plaintext is | [`Luks2Header::plaintext_len`], [`Luks1Header::plaintext_len`] |
+//! | get the length of the plaintext | [`Luks2Header::plaintext_len`], [`Luks1Header::plaintext_len`] |
 //! | choose a key derivation and its costs | [`PbkdfOptions`] |
-//! | store the metadata apart, and put them back | [`HeaderBackup`] |
-//! | say what metadata must be, for volumes from strangers | [`HeaderPolicy`] |
+//! | back up and restore the metadata and keyslots | [`HeaderBackup`] |
+//! | state what the metadata of an untrusted volume must be | [`HeaderPolicy`] |
+//! | limit the costs of opening an untrusted volume | [`UnlockOptions`] |
 //! | add a keyslot, or change its secret or its costs | [`Luks2Header::new_keyslot`], then [`Luks2Header::add_keyslot`], [`Luks2Header::replace_keyslot`] |
 //! | remove keyslots | [`Luks2Header::remove_keyslot`], [`Luks2Header::erase`] |
 //! | change tokens | [`Luks2Header::add_token`], [`Luks2Header::replace_token`], [`Luks2Header::remove_token`] |
 //! | change names and flags | [`Luks2Header::set_label`], [`Luks2Header::set_uuid`], [`Luks2Header::set_flags`] and others |
-//! | mend damaged metadata | [`HeaderRepair::plan`] |
-//! | bound the costs of volumes from strangers | [`UnlockOptions`] |
+//! | repair damaged metadata | [`HeaderRepair::plan`] |
 //!
-//! Metadata are read once, treated as hostile, and become typed values; an error
-//! names the rule and the place. What this version does not know is shown, and not
-//! opened. A volume in the midst of an online re-encryption can be read, each part with
-//! its own key. Reading never writes.
+//! Metadata are read once, treated as hostile, and parsed into typed values; an error names the
+//! rule that is broken and where. Types that this version does not know are described but not
+//! opened. A volume in the middle of an online re-encryption can be read, each part with its own
+//! key. Reading never writes.
 //!
 //! ```
 //! use luxor_engine::{Mode, Registry};
@@ -39,7 +39,7 @@
 //! let backend = Registry::cpu().best(Mode::Xts)?;
 //! let storage = MemoryStorage::default();
 //!
-//! // 1000 iterations make a fast example and a weak keyslot; leave out `pbkdf`.
+//! 1000 iterations make the example fast and the keyslot weak; leave out `pbkdf` in real use.
 //! let pbkdf = PbkdfOptions {
 //!     kind: PbkdfKind::Pbkdf2,
 //!     force_iterations: Some(1000),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a LUKS1 header is not accepted. It stands outside of `luks1`, which knows LUKS2, since
-//! a change of either version may fail by it: `ChangeError` is below both.
+//! The errors of reading a LUKS1 header. They are outside of `luks1` to avoid a circle: `luks1`
+//! uses `luks2`, and `ChangeError` of `luks2` contains these errors.
 
 use std::{io, sync::Arc};
 
@@ -12,31 +12,31 @@ use crate::af::STRIPES;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Luks1Error {
-    /// It cannot be read.
+    /// The storage cannot be read.
     #[error("the header cannot be read: {source}")]
     Io {
         /// The system's reason.
         source: Arc<io::Error>,
     },
-    /// Other bytes.
+    /// The bytes do not begin with LUKS1's magic and version.
     #[error("this is not a LUKS1 volume: it has no LUKS1 header")]
     Magic,
-    /// The storage ends first.
+    /// The storage ends before the header does.
     #[error("it is cut off: the header has 592 bytes, and only {len} are present")]
     Truncated {
         /// The storage's length in bytes.
         len: u64,
     },
-    /// No zero byte ends a text.
+    /// A text field has no terminating zero byte.
     #[error("its {field} has no terminating zero byte")]
     Unterminated {
         /// The field's name in the specification.
         field: &'static str,
     },
-    /// No encryption at all.
+    /// The cipher is `cipher_null`: the data are not encrypted.
     #[error("its cipher is null: the data are not encrypted, which is refused")]
     CipherNull,
-    /// A cipher that is not in this version.
+    /// The cipher is not supported by this version.
     #[error(
         "it is encrypted with {}; this version opens {}",
         brief(found),
@@ -46,7 +46,7 @@ pub enum Luks1Error {
         /// Its name and mode.
         found: String,
     },
-    /// A hash that is not in this version.
+    /// The hash is not supported by this version.
     #[error(
         "its hash is {}; this version supports {}",
         brief(found),
@@ -56,7 +56,7 @@ pub enum Luks1Error {
         /// The hash's name.
         found: String,
     },
-    /// A key length that is not in this version.
+    /// The key length does not suit the cipher.
     #[error(
         "its volume key has {found} bytes, not {} or {} as {} needs{}",
         encryption.key_lens()[0],
@@ -70,10 +70,10 @@ pub enum Luks1Error {
         /// The cipher.
         encryption: Encryption,
     },
-    /// The digest would say nothing.
+    /// The digest has no iterations, so it cannot verify a key.
     #[error("mk-digest-iter is 0, and must be at least 1")]
     DigestIterations,
-    /// Neither used nor empty.
+    /// A keyslot is marked neither as used nor as empty.
     #[error("keyslot {keyslot} is marked neither as used nor as empty (0x{found:08x})")]
     KeyslotState {
         /// The keyslot.
@@ -81,7 +81,7 @@ pub enum Luks1Error {
         /// The field `active`.
         found: u32,
     },
-    /// Another number of stripes.
+    /// A keyslot does not have 4000 stripes.
     #[error("keyslot {keyslot}: it has {found} stripes, not {STRIPES}")]
     Stripes {
         /// The keyslot.
@@ -89,13 +89,13 @@ pub enum Luks1Error {
         /// The stripes.
         found: u32,
     },
-    /// A key derivation of no rounds.
+    /// A keyslot's key derivation has no iterations.
     #[error("keyslot {keyslot}: it has 0 iterations, and must have at least 1")]
     KeyslotIterations {
         /// The keyslot.
         keyslot: u32,
     },
-    /// An area begins within the header.
+    /// A keyslot's area begins within the header.
     #[error("keyslot {keyslot}: its area begins at byte {offset}, within the header")]
     AreaOverHeader {
         /// The keyslot.
@@ -103,7 +103,7 @@ pub enum Luks1Error {
         /// Where the area begins, in bytes.
         offset: u64,
     },
-    /// An area reaches into the data.
+    /// A keyslot's area reaches into the data.
     #[error("keyslot {keyslot}: its area ends at byte {end}, and the data begin at byte {data}")]
     AreaOverData {
         /// The keyslot.
@@ -113,7 +113,7 @@ pub enum Luks1Error {
         /// Where the data begin, in bytes.
         data: u64,
     },
-    /// Two areas share bytes.
+    /// The areas of two keyslots overlap.
     #[error("the areas of keyslots {first} and {second} overlap at byte {byte}")]
     Overlap {
         /// The one that begins first.
@@ -125,7 +125,8 @@ pub enum Luks1Error {
     },
 }
 
-/// What helps against a cipher that is lawful, and not in this version.
+/// Returns the end of the message for an AES-192 key, which LUKS allows and this version does not
+/// support.
 fn if_aes_192(key_len: u32, encryption: Encryption) -> &'static str {
     let [aes_128, _] = encryption.key_lens();
     if key_len == aes_128 * 3 / 2 {

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a volume's metadata must be before anything is done with them, for those who
-//! open volumes that others could have changed. Who can write to a volume can put
-//! another header there, and with it a weaker cipher, a keyslot that is cheap to
-//! guess, or a key of their own (CVE-2025-59054 and its kin).
+//! Requirements that a volume's metadata must meet before the volume is used, for callers that open
+//! volumes which others could have changed. An attacker with write access to a volume can replace
+//! its header, and so introduce a weaker cipher, a keyslot that is cheap to guess, or a key of the
+//! attacker's own (CVE-2025-59054 and similar).
 
 use luxor_volume::{Argon2Kind, Encryption, HashAlgorithm, Kdf, PbkdfKind, brief};
 
 use crate::{header_digest::HeaderDigest, luks2::keyslot::Keyslot, volume::VolumeHeader};
 
-// The least costs of a keyslot that [`HeaderPolicy::pbkdfs`] accepts: those that the OWASP
-// Password Storage Cheat Sheet gives for a password that a person remembers. Below them the
-// name of a good function says nothing: argon2id may run one pass over 8 KiB.
+// The least costs of a keyslot that [`HeaderPolicy::pbkdfs`] accepts. They are those of the OWASP
+// Password Storage Cheat Sheet for a memorised password. Below them the name of a good function
+// means nothing: argon2id may run one pass over 8 KiB.
 
-/// Argon2's memory in KiB: the least of OWASP's five choices (7 MiB with 5 passes).
+/// The least memory of Argon2 in KiB: the smallest of OWASP's five choices (7 MiB with 5 passes).
 pub const MIN_REQUIRED_ARGON2_MEMORY_KIB: u32 = 7168;
 
-/// Argon2's memory in KiB times its passes: the least of OWASP's five choices, which it
-/// counts as equal (46 MiB × 1, 19 MiB × 2, 12 MiB × 3, 9 MiB × 4, 7 MiB × 5).
+/// The least product of Argon2's memory in KiB and its passes: the smallest of OWASP's five
+/// choices, which OWASP counts as equal (46 MiB × 1, 19 MiB × 2, 12 MiB × 3, 9 MiB × 4, 7 MiB × 5).
 pub const MIN_REQUIRED_ARGON2_WORK_KIB: u64 = 7168 * 5;
 
-/// The passes of Argon2i, which is the weaker with fewer (RFC 9106, section 7.3: the
-/// attacks on one pass and on two).
+/// The fewest passes of Argon2i. With one or two passes there are attacks on it (RFC 9106, section
+/// 7.3).
 const MIN_REQUIRED_ARGON2I_PASSES: u32 = 3;
 
-/// The iterations of PBKDF2 with HMAC. OWASP has SHA-1, SHA-256 and SHA-512. Each other
-/// hash is held to the one of the same length, which is the cheaper of the two to compute.
+/// Returns the fewest iterations of PBKDF2-HMAC with `hash`. OWASP lists SHA-1, SHA-256 and
+/// SHA-512. Any other hash must meet the number for the listed hash of the same output length,
+/// which is the cheaper of the two to compute.
 const fn min_required_iterations(hash: HashAlgorithm) -> u32 {
     match hash.output_len() {
         ..=20 => 1_300_000,
@@ -33,33 +34,33 @@ const fn min_required_iterations(hash: HashAlgorithm) -> u32 {
     }
 }
 
-/// What a volume's metadata must be; by default anything that can be read.
+/// Requirements for a volume's metadata. The default accepts everything that can be read.
 ///
-/// A [`VolumeHeader`] is read once: the one that [`HeaderPolicy::check`] has accepted
-/// is the one that its other methods use.
+/// The check and the use see the same bytes: a [`VolumeHeader`] is read once, and the value that
+/// [`HeaderPolicy::check`] accepted is the one whose other methods are called afterwards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderPolicy {
-    /// The data and all keyslots must be encrypted with one of these; with anything
-    /// when there are none.
+    /// The data and all keyslots must be encrypted with one of these. Empty: any encryption is
+    /// accepted.
     pub encryptions: Vec<Encryption>,
-    /// All keyslots must derive their keys by one of these, at no less than the costs that
-    /// OWASP recommends; by anything when there are none.
+    /// All keyslots must derive their keys with one of these, at no less than the costs that OWASP
+    /// recommends. Empty: any key derivation is accepted.
     pub pbkdfs: Vec<PbkdfKind>,
     /// The metadata must have this digest.
     pub digest: Option<HeaderDigest>,
 }
 
 impl HeaderPolicy {
-    /// Whether it asks for nothing.
+    /// Returns whether the policy requires nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Compares the metadata with what they must be.
+    /// Checks the metadata against the policy.
     ///
     /// # Errors
-    /// [`PolicyError`]: the first thing that they are and must not be.
+    /// [`PolicyError`] names the first requirement that the metadata do not meet.
     pub fn check(&self, header: &VolumeHeader) -> Result<(), PolicyError> {
         if let Some(expected) = self.digest
             && header.digest() != expected
@@ -71,7 +72,7 @@ impl HeaderPolicy {
         }
         for encryption in header.encryptions() {
             let name = encryption.map(Encryption::name);
-            // What is not encrypted, or in an unknown way, is nothing that was asked for.
+            // Unencrypted data and unknown ciphers match no required encryption.
             if !self.permits_encryption(name.unwrap_or_default()) {
                 return Err(PolicyError::Encryption {
                     found: name.unwrap_or("nothing that is known").into(),
@@ -82,7 +83,8 @@ impl HeaderPolicy {
         for (&number, keyslot) in header.keyslots() {
             self.check_keyslot(number, keyslot)?;
         }
-        // Another program may open what this version does not.
+        // A keyslot that this version cannot open may still open for another program. The keyslot
+        // of a re-encryption holds no key.
         let foreign = header.foreign_keyslots().into_iter().flatten();
         for (&keyslot, foreign) in foreign.filter(|(_, foreign)| foreign.kind != "reencrypt") {
             if !(self.pbkdfs.is_empty() && self.encryptions.is_empty()) {
@@ -130,8 +132,8 @@ impl HeaderPolicy {
     }
 }
 
-/// What a key derivation costs and what it must cost at least, in words, when it costs
-/// less, or when nobody can tell.
+/// Returns, in words, what the key derivation costs and what it must cost, if it costs too little
+/// or its cost is unknown.
 fn too_cheap(kdf: &Kdf) -> Option<(String, String)> {
     match kdf {
         Kdf::Pbkdf2 {
@@ -171,22 +173,22 @@ fn too_cheap(kdf: &Kdf) -> Option<(String, String)> {
     }
 }
 
-/// What metadata are and must not be.
+/// A requirement that the metadata do not meet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// Another header.
+    /// The header is not the expected one.
     #[error(
         "the header's digest is {found}, not {expected}: the header was changed or damaged since \
          that digest was made"
     )]
     Digest {
-        /// What it is.
+        /// The digest of the header.
         found: HeaderDigest,
-        /// What it must be.
+        /// The digest that the policy requires.
         expected: HeaderDigest,
     },
-    /// The data are encrypted otherwise.
+    /// The data are encrypted with another cipher.
     #[error(
         "the data are encrypted with {found}, and {} is required",
         names(required)
@@ -194,10 +196,10 @@ pub enum PolicyError {
     Encryption {
         /// The encryption's name.
         found: String,
-        /// One of these it must be.
+        /// The encryptions that the policy accepts.
         required: Vec<Encryption>,
     },
-    /// A keyslot is encrypted otherwise.
+    /// A keyslot is encrypted with another cipher.
     #[error(
         "keyslot {keyslot} is encrypted with {}, and {} is required",
         brief(found),
@@ -208,10 +210,10 @@ pub enum PolicyError {
         keyslot: u32,
         /// The encryption's name.
         found: String,
-        /// One of these it must be.
+        /// The encryptions that the policy accepts.
         required: Vec<Encryption>,
     },
-    /// A keyslot's key is derived otherwise.
+    /// A keyslot's key is derived by another function.
     #[error(
         "keyslot {keyslot} uses {found}, and {} is required",
         alternatives(required.iter().map(|kind| kind.name()))
@@ -219,12 +221,12 @@ pub enum PolicyError {
     Pbkdf {
         /// The keyslot.
         keyslot: u32,
-        /// How.
+        /// The keyslot's key derivation.
         found: PbkdfKind,
-        /// One of these it must be.
+        /// The key derivations that the policy accepts.
         required: Vec<PbkdfKind>,
     },
-    /// A keyslot's key is derived by the right function at too low a cost.
+    /// A keyslot's key is derived by an accepted function, but at too low a cost.
     #[error(
         "keyslot {keyslot} costs too little to attack ({found}); the required key derivation \
          needs {required}"
@@ -237,12 +239,12 @@ pub enum PolicyError {
         /// What it must cost, in words.
         required: String,
     },
-    /// A keyslot of a type, or with a key derivation, that cannot be judged.
+    /// The keyslot's type or key derivation is unknown to this version, so it cannot be checked.
     #[error("keyslot {keyslot} cannot be checked against the requirement: {what}")]
     ForeignKeyslot {
         /// The keyslot.
         keyslot: u32,
-        /// What is not known, in words.
+        /// What this version does not know, in words.
         what: String,
     },
 }

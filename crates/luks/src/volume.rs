@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A volume of either version: the one place that looks which it is.
+//! A volume of either version. This is the only module that looks at the version.
 
 mod change;
 pub(crate) mod create;
@@ -32,7 +32,7 @@ use crate::{
 #[derive(Clone, Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "there is one of them, and it stays where it is"
+    reason = "only one value exists, and it is not moved around"
 )]
 pub enum VolumeHeader {
     /// LUKS1.
@@ -42,15 +42,15 @@ pub enum VolumeHeader {
 }
 
 impl VolumeHeader {
-    /// Reads the metadata at the beginning of `storage`: those of LUKS1 if it begins
-    /// like that, else those of LUKS2, which has a second copy elsewhere.
+    /// Reads the metadata at the beginning of `storage`. If `storage` begins with LUKS1's magic,
+    /// they are LUKS1's, otherwise LUKS2's, which have a second copy at a higher offset.
     ///
     /// # Errors
-    /// [`VolumeReadError`]: no LUKS volume, nothing valid, or nothing that this
-    /// version opens.
+    /// [`VolumeReadError`]: `storage` holds no LUKS volume, no valid metadata, or a volume that
+    /// this version cannot open.
     pub fn read(storage: &dyn Storage) -> Result<Self, VolumeReadError> {
         let mut magic = [0; luks1::MAGIC.len()];
-        // Who cannot read says so below.
+        // A read error is not returned here: the reader below fails with it.
         let begins_as_luks1 =
             storage.read_exact_at(&mut magic, 0).is_ok() && magic == *luks1::MAGIC;
         if begins_as_luks1 {
@@ -60,12 +60,12 @@ impl VolumeHeader {
         }
     }
 
-    /// Finds a keyslot that `secret` opens, and the volume key in it. `storage` is the
-    /// one that the metadata were read from.
+    /// Finds a keyslot that `secret` opens, and returns its volume key. `storage` must be the one
+    /// that the metadata were read from.
     ///
     /// # Errors
-    /// [`UnlockError`]: no keyslot opens with `secret`, none can be tried, or the data
-    /// cannot be read whatever the secret.
+    /// [`UnlockError`]: no keyslot opens with `secret`, none can be tried, or this version cannot
+    /// read the data with any key.
     pub fn unlock(
         &self,
         storage: &dyn Storage,
@@ -79,7 +79,7 @@ impl VolumeHeader {
         })
     }
 
-    /// Tells whether `secret` opens a keyslot, also when the data cannot be read:
+    /// Tests whether `secret` opens a keyslot, even if this version cannot read the data:
     /// [`Luks2Header::test`].
     ///
     /// # Errors
@@ -97,9 +97,9 @@ impl VolumeHeader {
         })
     }
 
-    /// Whether both say the same of the data: where they are, how they are encrypted and
-    /// with which keys, what is being done with them, and how long a file in them is.
-    /// Keyslots, tokens and labels may differ.
+    /// Returns whether both headers agree on the data: their location, encryption and keys, a
+    /// re-encryption underway, and the length of the file in them. Keyslots, tokens and labels may
+    /// differ.
     #[must_use]
     pub fn has_same_data(&self, other: &Self) -> bool {
         let (ours, theirs) = match (self, other) {
@@ -124,8 +124,8 @@ impl VolumeHeader {
             && ours.file_length() == theirs.file_length()
     }
 
-    /// Whether the data are in the same places and encrypted alike, whatever the keys and
-    /// the versions of LUKS.
+    /// Returns whether the data have the same location and encryption, whatever the keys and the
+    /// versions of LUKS.
     pub(crate) fn has_same_segments(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Luks2(ours), Self::Luks2(theirs)) => {
@@ -135,8 +135,8 @@ impl VolumeHeader {
         }
     }
 
-    /// Whether each key of the data is in a keyslot, also in one that this version does
-    /// not open.
+    /// Returns whether a keyslot exists for each key of the data. A keyslot that this version
+    /// cannot open counts.
     pub(crate) fn has_data_keyslots(&self) -> bool {
         match self {
             Self::Luks1(header) => !header.describe().keyslots.is_empty(),
@@ -144,7 +144,7 @@ impl VolumeHeader {
         }
     }
 
-    /// The metadata, if they are LUKS2's.
+    /// The LUKS2 header, or `None` for LUKS1.
     #[must_use]
     pub fn luks2(&self) -> Option<&Luks2Header> {
         match self {
@@ -153,7 +153,7 @@ impl VolumeHeader {
         }
     }
 
-    /// The version of its format.
+    /// The version of LUKS.
     #[must_use]
     pub fn version(&self) -> LuksVersion {
         match self {
@@ -162,7 +162,7 @@ impl VolumeHeader {
         }
     }
 
-    /// The volume's name for its users; empty where it has none, as in LUKS1.
+    /// The volume's label. Empty if it has none; LUKS1 never has one.
     #[must_use]
     pub fn label(&self) -> &str {
         match self {
@@ -171,7 +171,7 @@ impl VolumeHeader {
         }
     }
 
-    /// The numbers of the keyslots that have a key of the data, and not some other key.
+    /// The numbers of the keyslots that hold a key of the data, not some other key.
     #[must_use]
     pub fn data_keyslots(&self) -> Vec<u32> {
         match self {
@@ -185,11 +185,11 @@ impl VolumeHeader {
         }
     }
 
-    /// Makes a volume of the other version of it, in place and with no key. `force`: what LUKS1
-    /// does not have is lost.
+    /// Converts the volume to the other version in place, without a key. `force` permits the loss
+    /// of what LUKS1 cannot store.
     ///
     /// # Errors
-    /// [`ConvertError`].
+    /// [`ConvertError`]: the other version cannot store the volume, or the storage failed.
     pub fn convert(self, storage: &dyn Storage, force: bool) -> Result<(), ConvertError> {
         match self {
             Self::Luks1(header) => header.convert_to_luks2(storage).map(drop),
@@ -197,7 +197,8 @@ impl VolumeHeader {
         }
     }
 
-    /// Whether the data are being re-encrypted: some parts are done and others are not.
+    /// Returns whether the data are being re-encrypted, so that only a part of them has the new
+    /// key.
     #[must_use]
     pub fn is_reencrypting(&self) -> bool {
         match self {
@@ -206,7 +207,7 @@ impl VolumeHeader {
         }
     }
 
-    /// Whether the volume itself says that discards may reach the storage.
+    /// Returns whether the volume's own flags permit that discards reach the storage.
     #[must_use]
     pub fn allows_discards(&self) -> bool {
         match self {
@@ -218,8 +219,7 @@ impl VolumeHeader {
         }
     }
 
-    /// The one segment of a volume whose data are all encrypted alike:
-    /// [`Luks2Header::segment`].
+    /// The segment of a volume whose data are all encrypted alike: [`Luks2Header::segment`].
     #[must_use]
     pub fn segment(&self) -> Option<&Segment> {
         match self {
@@ -228,8 +228,8 @@ impl VolumeHeader {
         }
     }
 
-    /// How the data are encrypted, part by part; `None` for a part that is not, or in a
-    /// way that this version does not know.
+    /// The encryption of each part of the data. `None` for a part that is not encrypted or has an
+    /// encryption that this version does not know.
     #[must_use]
     pub fn encryptions(&self) -> Vec<Option<Encryption>> {
         match self {
@@ -243,7 +243,7 @@ impl VolumeHeader {
         }
     }
 
-    /// Where the first byte of the data is: [`Luks2Header::data_offset`].
+    /// The offset of the first byte of the data: [`Luks2Header::data_offset`].
     #[must_use]
     pub fn data_offset(&self) -> u64 {
         match self {
@@ -252,12 +252,12 @@ impl VolumeHeader {
         }
     }
 
-    /// The plaintext, part by part, in a storage of `storage_len` bytes that has the
-    /// data: [`Luks2Header::extents`].
+    /// The plaintext, part by part, for a storage of `storage_len` bytes that holds the data:
+    /// [`Luks2Header::extents`].
     ///
     /// # Errors
-    /// [`SegmentError`]: the storage has too few bytes or a part of a sector, or a part
-    /// of the data cannot be read.
+    /// [`SegmentError`]: the storage is too short or ends within a sector, or this version cannot
+    /// read a part of the data.
     pub fn extents(&self, storage_len: u64) -> Result<Vec<Extent>, SegmentError> {
         match self {
             Self::Luks1(header) => Ok(vec![header.extent(storage_len)?]),
@@ -265,8 +265,9 @@ impl VolumeHeader {
         }
     }
 
-    /// All of the plaintext as one extent, for a volume that comes through a pipe. Its length is
-    /// `u64::MAX` where the metadata do not say it. `None` when the data lie in several parts.
+    /// The whole plaintext as one extent, for a volume that is read from a pipe. The extent's
+    /// length is `u64::MAX` if the metadata do not fix it. Returns `None` if the data consist of
+    /// several parts.
     #[must_use]
     pub fn stream_extent(&self) -> Option<Extent> {
         let (digest, segment) = match self {
@@ -288,11 +289,11 @@ impl VolumeHeader {
         })
     }
 
-    /// Whether somebody who has the secret can open the volume:
+    /// Checks that the volume can be opened, given a correct secret:
     /// [`Luks2Header::check_openable`].
     ///
     /// # Errors
-    /// [`UnlockError`]; no secret helps against it.
+    /// [`UnlockError`]: the volume cannot be opened with any secret.
     pub fn check_openable(&self) -> Result<(), UnlockError> {
         match self {
             Self::Luks1(_) => Ok(()),
@@ -300,8 +301,8 @@ impl VolumeHeader {
         }
     }
 
-    /// The exact length in bytes of the file in the volume, where the metadata keep
-    /// it: [`Luks2Header::file_length`]. LUKS1 has no place for it.
+    /// The exact length in bytes of the file in the volume, if the metadata record it:
+    /// [`Luks2Header::file_length`]. LUKS1 cannot record it.
     #[must_use]
     pub fn file_length(&self) -> Option<u64> {
         match self {
@@ -328,7 +329,7 @@ impl VolumeHeader {
         }
     }
 
-    /// The keyslots that this version does not open, by number, and why.
+    /// The keyslots that this version cannot open, by number, with the reason.
     pub(crate) fn foreign_keyslots(&self) -> Option<&BTreeMap<u32, Foreign>> {
         match self {
             Self::Luks1(_) => None,
@@ -336,8 +337,8 @@ impl VolumeHeader {
         }
     }
 
-    /// What a program must be able to do before it opens or changes the volume. LUKS1
-    /// has no such thing.
+    /// The features that a program must support before it opens or changes the volume. LUKS1 has no
+    /// requirements.
     #[must_use]
     pub fn requirements(&self) -> &[String] {
         match self {
@@ -346,7 +347,7 @@ impl VolumeHeader {
         }
     }
 
-    /// The length of the volume key in bytes; `None` when LUKS2 has no keyslot for it.
+    /// The length of the volume key in bytes. `None` if a LUKS2 volume has no keyslot for it.
     #[must_use]
     pub fn key_len(&self) -> Option<u32> {
         match self {
@@ -360,9 +361,8 @@ impl VolumeHeader {
         }
     }
 
-    /// What tells the key of the data from all others: in the midst of a re-encryption
-    /// the key that they will have. `None` when nothing is encrypted, or the digest of a
-    /// type that this version does not have.
+    /// The digest of the data's key. During a re-encryption it is that of the new key. `None` if
+    /// the data are not encrypted, or if this version does not support the digest's type.
     #[must_use]
     pub fn volume_key_digest(&self) -> Option<&Digest> {
         match self {
@@ -371,7 +371,7 @@ impl VolumeHeader {
         }
     }
 
-    /// What tells these metadata from all others.
+    /// The digest of these metadata.
     #[must_use]
     pub fn digest(&self) -> HeaderDigest {
         match self {
@@ -380,7 +380,8 @@ impl VolumeHeader {
         }
     }
 
-    /// What a file's length was padded to: [`Luks2Header::file_sector_size`].
+    /// The sector size to which the length of a file in the volume is padded:
+    /// [`Luks2Header::file_sector_size`].
     #[must_use]
     pub fn file_sector_size(&self) -> SectorSize {
         match self {
@@ -389,7 +390,7 @@ impl VolumeHeader {
         }
     }
 
-    /// The bytes from the storage's beginning to the end of the last keyslot.
+    /// The number of bytes from the beginning of the storage to the end of the last keyslot.
     #[must_use]
     pub fn metadata_len(&self) -> u64 {
         match self {
@@ -398,8 +399,8 @@ impl VolumeHeader {
         }
     }
 
-    /// What is wrong with the metadata's copies, although the volume can be opened.
-    /// LUKS1 has one copy.
+    /// Defects of the metadata's copies that do not prevent opening the volume. Always empty for
+    /// LUKS1, which has one copy.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         match self {
@@ -413,17 +414,17 @@ impl VolumeHeader {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VolumeReadError {
-    /// It begins as LUKS1.
+    /// The storage begins with LUKS1's magic, and the header is not accepted.
     #[error("the LUKS1 header is not accepted: {0}")]
     Luks1(#[from] Luks1Error),
-    /// It does not.
+    /// The storage does not begin with LUKS1's magic, and holds no LUKS2 header that is accepted.
     #[error(transparent)]
     Luks2(#[from] ReadError),
 }
 
 impl VolumeReadError {
-    /// The version of its format, when it is a whole volume all the same, with something that
-    /// this program does not have or refuses.
+    /// The version of LUKS, if the header is intact but uses something that this version of Luxor
+    /// does not support or refuses.
     #[must_use]
     pub fn version(&self) -> Option<LuksVersion> {
         match self {
@@ -438,7 +439,7 @@ impl VolumeReadError {
         }
     }
 
-    /// Whether nothing there begins as a volume does.
+    /// Returns whether the storage holds nothing that looks like a LUKS volume.
     #[must_use]
     pub fn is_not_luks(&self) -> bool {
         matches!(self, Self::Luks2(ReadError::NotLuks))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes of a volume of either version. LUKS1 has keyslots and a UUID; anything else
-//! is [`ChangeError::NotInLuks1`].
+//! Changes of a volume of either version. LUKS1 only has keyslots and a UUID; every other change
+//! fails with [`ChangeError::NotInLuks1`].
 
 use luxor_engine::{Backend, with_key_stack};
 use luxor_sector::Storage;
@@ -18,11 +18,11 @@ use crate::luks2::{
 };
 
 impl VolumeHeader {
-    /// Puts the volume key under `secret`: the slow part of adding or changing a
-    /// keyslot. Reads and writes nothing.
+    /// Encrypts the volume key under `secret`: the slow part of adding or changing a keyslot. Reads
+    /// and writes no storage.
     ///
     /// # Errors
-    /// [`NewKeyslotError`], also for Argon2 in LUKS1.
+    /// [`NewKeyslotError`]; Argon2 is refused for LUKS1.
     pub fn new_keyslot(
         &self,
         unlocked: &Unlocked,
@@ -36,16 +36,15 @@ impl VolumeHeader {
         })
     }
 
-    /// Adds `new` as keyslot `number`, or as the first that is free, and returns its
-    /// number.
+    /// Adds `new` as keyslot `number`, or as the first free keyslot, and returns its number.
     ///
-    /// Like all changes it is fast, and to be made under the lock on the volume's
-    /// metadata; it is refused when they are not what this header has read.
+    /// This is fast, like all changes, and the caller must hold the lock on the volume's metadata.
+    /// The change is refused if the metadata on `storage` are no longer those that were read into
+    /// this header.
     ///
     /// # Errors
-    /// [`ChangeError`]: `number` is taken, there is no room, or `new` holds another key;
-    /// the metadata on `storage` are not those that this header has read, or cannot be
-    /// written.
+    /// [`ChangeError`]: `number` is taken, there is no room, or `new` holds another key; or the
+    /// metadata on `storage` are not those that this header was read from, or cannot be written.
     pub fn add_keyslot(
         &mut self,
         storage: &dyn Storage,
@@ -58,11 +57,12 @@ impl VolumeHeader {
         }
     }
 
-    /// Makes `new` the content of keyslot `number`, which keeps its number. Old or new,
-    /// it can be opened at each instant.
+    /// Replaces keyslot `number` by `new`. At each instant the old or the new keyslot can be
+    /// opened.
     ///
     /// # Errors
-    /// [`ChangeError`], also when there is no room for both.
+    /// [`ChangeError`]: as for [`VolumeHeader::add_keyslot`]. There must be room for the old and
+    /// the new keyslot.
     pub fn replace_keyslot(
         &mut self,
         storage: &dyn Storage,
@@ -75,12 +75,11 @@ impl VolumeHeader {
         }
     }
 
-    /// Removes keyslot `number`, which may be the last one. Its area is overwritten
-    /// first.
+    /// Removes keyslot `number`, which may be the last one. Its area is overwritten first.
     ///
     /// # Errors
-    /// [`ChangeError`]: there is no such keyslot, the metadata on `storage` are not those
-    /// that this header has read, or cannot be written.
+    /// [`ChangeError`]: there is no such keyslot, or the metadata on `storage` are not those that
+    /// this header was read from, or cannot be written.
     pub fn remove_keyslot(
         &mut self,
         storage: &dyn Storage,
@@ -92,11 +91,11 @@ impl VolumeHeader {
         }
     }
 
-    /// Removes all keyslots: nothing opens the volume any more.
+    /// Removes all keyslots. No secret opens the volume any more.
     ///
     /// # Errors
-    /// [`ChangeError`]: the metadata on `storage` are not those that this header has
-    /// read, or cannot be written.
+    /// [`ChangeError`]: the metadata on `storage` are not those that this header was read from, or
+    /// cannot be written.
     pub fn erase(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
         match self {
             Self::Luks1(header) => header.erase(storage),
@@ -107,8 +106,8 @@ impl VolumeHeader {
     /// Sets the UUID.
     ///
     /// # Errors
-    /// [`ChangeError`]: the metadata on `storage` are not those that this header has
-    /// read, or cannot be written.
+    /// [`ChangeError`]: the metadata on `storage` are not those that this header was read from, or
+    /// cannot be written.
     pub fn set_uuid(&mut self, storage: &dyn Storage, uuid: Uuid) -> Result<(), ChangeError> {
         match self {
             Self::Luks1(header) => header.set_uuid(storage, uuid),
@@ -116,11 +115,11 @@ impl VolumeHeader {
         }
     }
 
-    /// Sets when keyslot `number` is tried.
+    /// Sets the priority of keyslot `number`, which determines when it is tried.
     ///
     /// # Errors
-    /// [`ChangeError`]: there is no such keyslot, or it is a LUKS1 volume; the metadata
-    /// on `storage` are not those that this header has read, or cannot be written.
+    /// [`ChangeError`]: there is no such keyslot, or the volume is LUKS1; or the metadata on
+    /// `storage` are not those that this header was read from, or cannot be written.
     pub fn set_priority(
         &mut self,
         storage: &dyn Storage,
@@ -133,11 +132,11 @@ impl VolumeHeader {
         }
     }
 
-    /// Sets the label; an empty one is none.
+    /// Sets the label; an empty one removes it.
     ///
     /// # Errors
-    /// [`ChangeError`]: it is a LUKS1 volume, the metadata on `storage` are not those
-    /// that this header has read, or cannot be written.
+    /// [`ChangeError`]: the volume is LUKS1, or the metadata on `storage` are not those that this
+    /// header was read from, or cannot be written.
     pub fn set_label(&mut self, storage: &dyn Storage, label: &Label) -> Result<(), ChangeError> {
         match self {
             Self::Luks1(_) => not_in_luks1("labels"),
@@ -145,11 +144,11 @@ impl VolumeHeader {
         }
     }
 
-    /// Sets the second label; an empty one is none.
+    /// Sets the second label; an empty one removes it.
     ///
     /// # Errors
-    /// [`ChangeError`]: it is a LUKS1 volume, the metadata on `storage` are not those
-    /// that this header has read, or cannot be written.
+    /// [`ChangeError`]: the volume is LUKS1, or the metadata on `storage` are not those that this
+    /// header was read from, or cannot be written.
     pub fn set_subsystem(
         &mut self,
         storage: &dyn Storage,
@@ -161,11 +160,11 @@ impl VolumeHeader {
         }
     }
 
-    /// Sets the flags for activation to these and no others.
+    /// Replaces the activation flags by `flags`.
     ///
     /// # Errors
-    /// [`ChangeError`]: it is a LUKS1 volume, the metadata on `storage` are not those
-    /// that this header has read, or cannot be written.
+    /// [`ChangeError`]: the volume is LUKS1, or the metadata on `storage` are not those that this
+    /// header was read from, or cannot be written.
     pub fn set_flags(
         &mut self,
         storage: &dyn Storage,
@@ -177,7 +176,7 @@ impl VolumeHeader {
         }
     }
 
-    /// Token `number` as JSON on one line; `None` when there is no such token.
+    /// Returns token `number` as JSON on one line; `None` if there is no such token.
     #[must_use]
     pub fn token_json(&self, number: u32) -> Option<String> {
         match self {
@@ -186,13 +185,12 @@ impl VolumeHeader {
         }
     }
 
-    /// Adds a token as token `number`, or as the first that is free, and returns its
-    /// number.
+    /// Adds a token as token `number`, or as the first free one, and returns its number.
     ///
     /// # Errors
-    /// [`ChangeError`]: it is a LUKS1 volume, `number` is taken, `json` is no token or
-    /// does not fit; the metadata on `storage` are not those that this header has read,
-    /// or cannot be written.
+    /// [`ChangeError`]: the volume is LUKS1, `number` is taken, `json` is not a token or does not
+    /// fit; or the metadata on `storage` are not those that this header was read from, or cannot be
+    /// written.
     pub fn add_token(
         &mut self,
         storage: &dyn Storage,
@@ -205,12 +203,12 @@ impl VolumeHeader {
         }
     }
 
-    /// Puts another token in the place of token `number`.
+    /// Replaces token `number`.
     ///
     /// # Errors
-    /// [`ChangeError`]: it is a LUKS1 volume, there is no such token, `json` is none or
-    /// does not fit; the metadata on `storage` are not those that this header has read,
-    /// or cannot be written.
+    /// [`ChangeError`]: the volume is LUKS1, there is no such token, `json` is not a token or does
+    /// not fit; or the metadata on `storage` are not those that this header was read from, or
+    /// cannot be written.
     pub fn replace_token(
         &mut self,
         storage: &dyn Storage,
@@ -226,8 +224,8 @@ impl VolumeHeader {
     /// Removes token `number`.
     ///
     /// # Errors
-    /// [`ChangeError`]: it is a LUKS1 volume, there is no such token, the metadata on
-    /// `storage` are not those that this header has read, or cannot be written.
+    /// [`ChangeError`]: the volume is LUKS1, there is no such token, or the metadata on `storage`
+    /// are not those that this header was read from, or cannot be written.
     pub fn remove_token(&mut self, storage: &dyn Storage, number: u32) -> Result<(), ChangeError> {
         match self {
             Self::Luks1(_) => not_in_luks1("tokens"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A new volume of either version.
+//! Creates a volume of either version.
 
 use std::{fmt, io};
 
@@ -20,15 +20,15 @@ use crate::{
 /// A version of LUKS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LuksVersion {
-    /// For programs that know no other.
+    /// LUKS1, for programs that support no other.
     Luks1,
-    /// The one to take.
+    /// LUKS2, the default.
     #[default]
     Luks2,
 }
 
 impl fmt::Display for LuksVersion {
-    /// `LUKS2`.
+    /// Prints `LUKS1` or `LUKS2`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Luks1 => "LUKS1",
@@ -38,7 +38,7 @@ impl fmt::Display for LuksVersion {
 }
 
 impl LuksVersion {
-    /// The data of LUKS1 go to a device's end.
+    /// Refuses data that end before the device does: LUKS1's always extend to its end.
     fn check_end(self, end: u64, capacity: Option<u64>) -> Result<(), NotInLuks1> {
         match (self, capacity) {
             (Self::Luks1, Some(capacity)) if end < capacity => {
@@ -48,7 +48,7 @@ impl LuksVersion {
         }
     }
 
-    /// How many keyslots a volume has at most.
+    /// The greatest number of keyslots.
     #[must_use]
     pub fn max_keyslots(self) -> u32 {
         match self {
@@ -57,7 +57,7 @@ impl LuksVersion {
         }
     }
 
-    /// How cryptsetup derives keys for it unless it is told otherwise.
+    /// cryptsetup's default key derivation for this version.
     #[must_use]
     pub fn default_pbkdf(self) -> PbkdfKind {
         match self {
@@ -67,40 +67,40 @@ impl LuksVersion {
     }
 }
 
-/// What a new volume shall be.
+/// The options of a new volume.
 #[derive(Clone, Debug)]
 pub struct NewVolumeOptions {
-    /// The version of its format.
+    /// The version of LUKS.
     pub version: LuksVersion,
-    /// The length of its data units; 512 bytes in LUKS1 and 4096 in LUKS2 if `None`.
+    /// The length of a data unit. `None`: 512 bytes in LUKS1, 4096 in LUKS2.
     pub sector_size: Option<SectorSize>,
     /// AES-128 or AES-256: a volume key of 32 or 64 bytes.
     pub key_size: KeySize,
-    /// The hash of PBKDF2, between the stripes and of the digest.
+    /// The hash for PBKDF2, the anti-forensic splitter and the digest.
     pub hash: HashAlgorithm,
-    /// The costs of its keyslot.
+    /// The key derivation of its keyslot and its costs.
     pub pbkdf: PbkdfOptions,
     /// Its label.
     pub label: Option<Label>,
-    /// Its UUID; a random one (RFC 9562, version 4) when there is none.
+    /// Its UUID. `None`: a random one (RFC 9562, version 4).
     pub uuid: Option<Uuid>,
-    /// Whether the header is kept apart from the data, which then begin at byte 0.
+    /// Whether the header is stored apart from the data, which then begin at byte 0.
     pub detached: bool,
-    /// The exact length in bytes of the file that it will hold, where that is known already.
+    /// The exact length in bytes of the file that the volume will hold, if it is known already.
     pub file_length: Option<u64>,
 }
 
 impl NewVolumeOptions {
-    /// Whether the data may end at byte `end` of a device of `capacity` bytes; `None` is a file,
-    /// which ends with them.
+    /// Checks that the data may end at byte `end` of a device of `capacity` bytes. `None` stands
+    /// for a file, which ends where the data end.
     ///
     /// # Errors
-    /// [`NotInLuks1::End`].
+    /// [`NotInLuks1::End`]: the device is longer, and the version is LUKS1.
     pub fn check_end(&self, end: u64, capacity: Option<u64>) -> Result<(), NotInLuks1> {
         self.version.check_end(end, capacity)
     }
 
-    /// Those of cryptsetup for a file: AES-256 and SHA-256.
+    /// Returns cryptsetup's defaults for a file: AES-256 and SHA-256.
     #[must_use]
     pub fn new(version: LuksVersion) -> Self {
         Self {
@@ -119,10 +119,10 @@ impl NewVolumeOptions {
         }
     }
 
-    /// Whether the version has all this.
+    /// Checks that the version supports all options.
     ///
     /// # Errors
-    /// [`NotInLuks1`].
+    /// [`NotInLuks1`] names the first option that LUKS1 does not support.
     pub fn check(&self) -> Result<(), NotInLuks1> {
         if self.version == LuksVersion::Luks2 {
             return Ok(());
@@ -141,7 +141,7 @@ impl NewVolumeOptions {
         self.file_length.map_or(Ok(()), check_luks1_length)
     }
 
-    /// The length of its data units.
+    /// The length of a data unit.
     #[must_use]
     pub fn sector_size(&self) -> SectorSize {
         match self.version {
@@ -150,7 +150,7 @@ impl NewVolumeOptions {
         }
     }
 
-    /// Where the data will begin, in bytes: behind the header, or at byte 0 of another storage.
+    /// The offset in bytes at which the data will begin: after the header, or 0 if it is detached.
     #[must_use]
     pub fn data_offset(&self) -> u64 {
         match self.version {
@@ -159,18 +159,18 @@ impl NewVolumeOptions {
         }
     }
 
-    /// Where the data of a file of `len` bytes will end: they are whole sectors, and one at least.
-    /// `None` if that is beyond 2⁶⁴ bytes.
+    /// The offset at which the data of a file of `len` bytes will end. They are whole sectors, and
+    /// at least one. `None` if the offset exceeds 64 bits.
     #[must_use]
     pub fn data_end(&self, len: u64) -> Option<u64> {
         let payload = self.sector_size().payload_len(len)?;
         payload.checked_add(self.data_offset())
     }
 
-    /// Draws the volume's key, and makes a keyslot: as slow as the costs say.
+    /// Draws the volume key and creates a keyslot. The time that this takes is set by the costs.
     ///
     /// # Errors
-    /// [`NewVolumeError`].
+    /// [`NewVolumeError`]: the options are not allowed, or memory or random bytes are missing.
     pub fn create(
         &self,
         secret: &[u8],
@@ -211,11 +211,11 @@ impl NewVolumeOptions {
     }
 }
 
-/// A new volume's metadata and key; nothing is written yet.
+/// The metadata and key of a new volume. Nothing has been written yet.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "there is one of them, and it stays where it is"
+    reason = "only one value exists, and it is not moved around"
 )]
 pub enum NewVolume {
     /// A LUKS1 volume.
@@ -225,7 +225,7 @@ pub enum NewVolume {
 }
 
 impl NewVolume {
-    /// Where the data are, and how they are encrypted.
+    /// The location and the encryption of the data.
     #[must_use]
     pub fn segment(&self) -> &Segment {
         match self {
@@ -243,7 +243,7 @@ impl NewVolume {
         }
     }
 
-    /// The bytes that the metadata take.
+    /// The length of the metadata in bytes.
     #[must_use]
     pub fn header_len(&self) -> u64 {
         match self {
@@ -252,11 +252,11 @@ impl NewVolume {
         }
     }
 
-    /// The data are written: a file of `read` bytes has become `written` bytes, in a file or on a
-    /// device of `capacity` bytes.
+    /// Records that the data are written: a file of `read` bytes has become `written` bytes, in a
+    /// file or on a device of `capacity` bytes.
     ///
     /// # Errors
-    /// [`NotInLuks1`]: it cannot keep that length.
+    /// [`NotInLuks1`]: LUKS1 cannot record this length.
     pub fn set_data(
         &mut self,
         read: u64,
@@ -271,7 +271,7 @@ impl NewVolume {
             }
             Self::Luks2(volume) => {
                 volume.set_file_length(read);
-                // What follows on a device is not the volume's.
+                // The rest of the device does not belong to the volume.
                 if capacity.is_some() {
                     self.set_size(written);
                 }
@@ -280,18 +280,19 @@ impl NewVolume {
         }
     }
 
-    /// The data have `size` bytes, and the device is longer. LUKS1's go to its end.
+    /// Records that the data have `size` bytes and the device is longer. Does nothing for LUKS1,
+    /// whose data extend to the end.
     pub fn set_size(&mut self, size: u64) {
         if let Self::Luks2(volume) = self {
             volume.set_segment_size(SegmentSize::Fixed(size));
         }
     }
 
-    /// Writes the metadata to a storage: what begins like a volume comes last, when all else is
-    /// durable.
+    /// Writes the metadata to a storage. The bytes that identify a volume are written last, after
+    /// all others are durable.
     ///
     /// # Errors
-    /// The storage's errors, and when the system gives no random bytes.
+    /// An I/O error of the storage, or of the system's random number generator.
     pub fn write_to(&self, storage: &dyn Storage) -> io::Result<()> {
         match self {
             Self::Luks1(volume) => volume.write_to(storage),
@@ -302,7 +303,7 @@ impl NewVolume {
     /// Writes the metadata in order, for outputs that cannot seek.
     ///
     /// # Errors
-    /// The output's errors, and when the system gives no random bytes.
+    /// An I/O error of the output, or of the system's random number generator.
     pub fn write_stream(&self, out: &mut dyn io::Write) -> io::Result<()> {
         match self {
             Self::Luks1(volume) => volume.write_stream(out),
@@ -311,8 +312,8 @@ impl NewVolume {
     }
 }
 
-/// LUKS1's data are whole sectors to the end, and no field says how many bytes of the last one are
-/// the file's.
+/// Checks that a file of `len` bytes can be stored in LUKS1. Its data are whole sectors up to the
+/// end, and no field records how many bytes of the last sector belong to the file.
 fn check_luks1_length(len: u64) -> Result<(), NotInLuks1> {
     if len > 0 && len.is_multiple_of(512) {
         Ok(())
@@ -321,32 +322,32 @@ fn check_luks1_length(len: u64) -> Result<(), NotInLuks1> {
     }
 }
 
-/// Why no volume was made.
+/// Why a volume could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NewVolumeError {
-    /// Options that the version does not have.
+    /// The version does not support the options.
     #[error(transparent)]
     NotInLuks1(#[from] NotInLuks1),
-    /// Options out of bounds, too little memory for the key derivation, or no random bytes from
-    /// the system.
+    /// The options are out of bounds, memory for the key derivation is missing, or the system
+    /// returned no random bytes.
     #[error(transparent)]
     Create(#[from] CreateError),
 }
 
 impl NewVolumeError {
-    /// Whether more memory would help.
+    /// Returns whether more memory would help.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         matches!(self, Self::Create(error) if error.is_out_of_memory())
     }
 }
 
-/// What LUKS2 has and LUKS1 does not.
+/// An option that LUKS2 supports and LUKS1 does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotInLuks1 {
-    /// Sectors of another length.
+    /// LUKS1 has 512-byte sectors only.
     #[error("the sector size is {bytes} bytes, and LUKS1's is 512")]
     SectorSize {
         /// In bytes.
@@ -355,7 +356,7 @@ pub enum NotInLuks1 {
     /// A label.
     #[error("the volume has a label, which LUKS1 does not have")]
     Label,
-    /// A file of any length.
+    /// LUKS1 holds whole sectors only, and at least one.
     #[error("LUKS1 stores only whole sectors of 512 bytes, and at least one")]
     Length {
         /// Of the file, in bytes.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Metadata of either version that are damaged, and made good again.
+//! Repairs damaged metadata of either version.
 
 use std::fmt;
 
@@ -16,14 +16,14 @@ use crate::{
     },
 };
 
-/// A repair that has been planned: nothing is written yet.
+/// A planned repair. Nothing has been written yet.
 #[derive(Debug)]
 pub struct HeaderRepair(Plan);
 
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "there is one of them, and it stays where it is"
+    reason = "only one value exists, and it is not moved around"
 )]
 enum Plan {
     Luks1(Luks1Repair),
@@ -31,12 +31,12 @@ enum Plan {
 }
 
 impl HeaderRepair {
-    /// Looks at the metadata at the beginning of `storage`, under the lock on them, and finds out
-    /// what they were. Of a LUKS1 header even the beginning may be lost.
+    /// Reads the metadata at the beginning of `storage`, and determines what they were before the
+    /// damage. The caller holds the lock on them. A LUKS1 header may have lost even its magic.
     ///
     /// # Errors
-    /// [`HeaderRepairError`]: what was there cannot be known, or something else may be wanted
-    /// there.
+    /// [`HeaderRepairError`]: the lost bytes cannot be determined, or `storage` holds something
+    /// else that `overwrite` does not permit to overwrite.
     pub fn plan(storage: &dyn Storage, overwrite: Overwrite) -> Result<Self, HeaderRepairError> {
         let error = match VolumeHeader::read(storage) {
             Ok(VolumeHeader::Luks2(header)) => return Ok(Self(Plan::Luks2(header, overwrite))),
@@ -51,7 +51,7 @@ impl HeaderRepair {
         }
     }
 
-    /// The metadata as they will be.
+    /// The metadata after the repair.
     #[must_use]
     pub fn header(&self) -> VolumeHeader {
         match &self.0 {
@@ -60,11 +60,11 @@ impl HeaderRepair {
         }
     }
 
-    /// Writes what was damaged, and returns when it is durable; still under the lock.
+    /// Writes the damaged parts, and returns when they are durable. The caller still holds the
+    /// lock.
     ///
     /// # Errors
-    /// [`ChangeError`]: the metadata are not the ones that were looked at any more, or cannot be
-    /// written.
+    /// [`ChangeError`]: the metadata changed since the repair was planned, or cannot be written.
     pub fn write(self, storage: &dyn Storage) -> Result<Repaired, ChangeError> {
         match self.0 {
             Plan::Luks1(plan) => {
@@ -81,12 +81,12 @@ impl HeaderRepair {
     }
 }
 
-/// What was made good, a line each.
+/// What was repaired. `Display` prints one line for each part.
 #[derive(Clone, Debug)]
 pub enum Repaired {
-    /// The parts of a LUKS1 header; none when it was good.
+    /// The restored parts of a LUKS1 header; empty if it was good.
     Luks1(Vec<Luks1Restored>),
-    /// The copy of LUKS2's metadata that is made anew; `None` when both were good.
+    /// The copy of LUKS2's metadata that was written anew; `None` if both were good.
     Luks2(Option<CopyKind>),
 }
 
@@ -106,11 +106,11 @@ impl fmt::Display for Repaired {
     }
 }
 
-/// Why metadata cannot be made good.
+/// Why metadata cannot be repaired.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeaderRepairError {
-    /// They are no LUKS1 header, and neither copy of LUKS2's can be read.
+    /// There is no LUKS1 header, and neither copy of a LUKS2 header can be read.
     #[error(transparent)]
     Unreadable(#[from] VolumeReadError),
     /// A LUKS1 header cannot be restored.
@@ -119,7 +119,7 @@ pub enum HeaderRepairError {
 }
 
 impl HeaderRepairError {
-    /// Whether nothing but a backup can help, since what was there is not known.
+    /// Returns whether only a backup can help, because the lost bytes cannot be determined.
     #[must_use]
     pub fn wants_backup(&self) -> bool {
         matches!(
