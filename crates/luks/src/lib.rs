@@ -15,7 +15,7 @@
 //! | print the metadata as cryptsetup does | [`Luks2Header::metadata_json`] |
 //! | find out where the data are | [`VolumeHeader::extents`] |
 //! | get the volume key | [`VolumeHeader::unlock`] |
-//! | get the length of the plaintext | [`Luks2Header::plaintext_len`], [`Luks1Header::plaintext_len`] |
+//! | get the plaintext's length | [`Luks2Header::plaintext_len`], [`Luks1Header::plaintext_len`] |
 //! | choose a key derivation and its costs | [`PbkdfOptions`] |
 //! | back up and restore the metadata and keyslots | [`HeaderBackup`] |
 //! | state what the metadata of an untrusted volume must be | [`HeaderPolicy`] |

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changing a LUKS1 volume's header and keyslots. There is one copy of the header and no
-//! checksum, so everything hangs on the order of writes:
+//! Changes a LUKS1 volume's header and keyslots. The header has one copy and no checksum, so that
+//! crash safety depends on the order of writes:
 //!
 //! ```text
-//! a key comes      its area, sync; the header, sync
-//! a key goes       its area overwritten, sync; the header, sync
-//! a key changes    the new one comes into an empty keyslot, then into the old one's
-//!                  place, then the first of the two goes again
+//! add a key        write its area, sync; write the header, sync
+//! remove a key     overwrite its area, sync; write the header, sync
+//! replace a key    add the new key to an empty keyslot, then write it in place of the
+//!                  old one, then remove it from the first keyslot
 //! ```
 //!
-//! A disk writes a sector of 512 bytes whole or not at all. The header has 592: keyslot 7
-//! and half of keyslot 6's salt are in the second sector, and all that marks the others
-//! as used is in the first. When keys come the second sector is written first, when they
-//! go it is written last: a keyslot that is marked as used has its whole salt.
+//! A disk writes a sector of 512 bytes whole or not at all. The header has 592 bytes: keyslot 7 and
+//! most of keyslot 6's salt are in the second sector, and the fields that mark the other keyslots
+//! as used are in the first. The second sector is written first when a key is added, and last when
+//! a key is removed: then a keyslot that is marked as used always has its whole salt.
 
 use std::ops::Range;
 
@@ -33,23 +33,23 @@ use crate::luks2::{
     unlock::Unlocked,
 };
 
-/// Which of the header's two sectors is written first.
+/// The order in which the two sectors of the header are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SectorOrder {
-    /// For what becomes valid.
+    /// For a change that makes a keyslot valid.
     SecondFirst,
-    /// For what becomes invalid.
+    /// For a change that makes a keyslot invalid.
     FirstFirst,
 }
 
 impl Luks1Header {
-    /// Puts the volume key under `secret`: the slow part of adding or changing a
-    /// keyslot, as [`Luks2Header::new_keyslot`](crate::Luks2Header::new_keyslot). The options must
-    /// be of kind [`PbkdfKind::Pbkdf2`]; the hash is the volume's.
+    /// Encrypts the volume key under `secret`: the slow part of adding or changing a keyslot, like
+    /// [`Luks2Header::new_keyslot`](crate::Luks2Header::new_keyslot). The options must be of kind
+    /// [`PbkdfKind::Pbkdf2`]; the hash is the volume's.
     ///
     /// # Errors
-    /// [`NewKeyslotError`]: options that LUKS1 does not have, a key of another volume, too
-    /// little memory, or no random bytes from the system.
+    /// [`NewKeyslotError`]: LUKS1 does not support the options, the key belongs to another volume,
+    /// memory is short, or the system returned no random bytes.
     pub fn new_keyslot(
         &self,
         unlocked: &Unlocked,
@@ -77,15 +77,16 @@ impl Luks1Header {
         })
     }
 
-    /// Adds `new` as keyslot `number`, or as the first that is empty, and returns its
-    /// number. The area is durable before the header refers to it.
+    /// Adds `new` as keyslot `number`, or as the first empty keyslot, and returns its number. The
+    /// area is durable before the header refers to it.
     ///
-    /// Like all changes it is fast, and to be made under the lock on the volume's
-    /// metadata; it is refused when they are not what this header has read.
+    /// This is fast, like all changes, and the caller must hold the lock on the volume's metadata.
+    /// The change is refused if the header on `storage` is no longer the one that was read into
+    /// this value.
     ///
     /// # Errors
-    /// [`ChangeError`]: no keyslot is empty, `number` is used or `new` holds another key;
-    /// the header on `storage` is not the one that was read, or cannot be written.
+    /// [`ChangeError`]: no keyslot is empty, `number` is used, or `new` holds another key; or the
+    /// header on `storage` is not the one that was read, or cannot be written.
     pub fn add_keyslot(
         &mut self,
         storage: &dyn Storage,
@@ -99,13 +100,12 @@ impl Luks1Header {
         Ok(number)
     }
 
-    /// Makes `new` the content of keyslot `number`: another secret, or other costs for
-    /// the same one. Old or new, a keyslot can be opened at each instant; a crash may
-    /// leave both, or the new one twice.
+    /// Replaces keyslot `number` by `new`, which has another secret or other costs. At each instant
+    /// the old or the new keyslot can be opened. A crash may leave both, or the new one twice.
     ///
     /// # Errors
-    /// [`ChangeError`], also when all eight keyslots are used: there is no room for the
-    /// new one beside the old one then.
+    /// [`ChangeError`]: as for [`Luks1Header::add_keyslot`]. If all eight keyslots are used, there
+    /// is no room for the new one beside the old one.
     pub fn replace_keyslot(
         &mut self,
         storage: &dyn Storage,
@@ -128,12 +128,12 @@ impl Luks1Header {
             })
     }
 
-    /// Removes keyslot `number`, which may be the last one. Its area is overwritten
-    /// first: from then on nothing opens it, whatever happens to the header.
+    /// Removes keyslot `number`, which may be the last one. Its area is overwritten first; from
+    /// then on no secret opens it, even if the header is not changed.
     ///
     /// # Errors
-    /// [`ChangeError`]: the keyslot is empty, the header on `storage` is not the one that
-    /// was read, or cannot be written.
+    /// [`ChangeError`]: the keyslot is empty, or the header on `storage` is not the one that was
+    /// read, or cannot be written.
     pub fn remove_keyslot(
         &mut self,
         storage: &dyn Storage,
@@ -144,12 +144,12 @@ impl Luks1Header {
         self.take_key(storage, number)
     }
 
-    /// Removes all keyslots: nothing opens the volume any more. All areas are
-    /// overwritten first, with what changes that were interrupted may have left.
+    /// Removes all keyslots. No secret opens the volume any more. The areas of all keyslots, used
+    /// and empty, are overwritten first, because interrupted changes may have left keys in empty
+    /// ones.
     ///
     /// # Errors
-    /// [`ChangeError`]: the header on `storage` is not the one that was read, or cannot
-    /// be written.
+    /// [`ChangeError`]: the header on `storage` is not the one that was read, or cannot be written.
     pub fn erase(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
         self.begin(storage)?;
         let mut bytes = *self.bytes;
@@ -163,8 +163,7 @@ impl Luks1Header {
     /// Sets the UUID.
     ///
     /// # Errors
-    /// [`ChangeError`]: the header on `storage` is not the one that was read, or cannot
-    /// be written.
+    /// [`ChangeError`]: the header on `storage` is not the one that was read, or cannot be written.
     pub fn set_uuid(&mut self, storage: &dyn Storage, uuid: Uuid) -> Result<(), ChangeError> {
         self.begin(storage)?;
         let mut bytes = *self.bytes;
@@ -172,10 +171,10 @@ impl Luks1Header {
         self.write(storage, bytes, SectorOrder::FirstFirst)
     }
 
-    /// Reads the header again: the caller holds the lock on the volume's metadata, so
-    /// that it is this until it is written. What was read may be in memory only, when a
-    /// program was killed, and is made durable. What an interrupted conversion has left
-    /// goes.
+    /// Begins a change. The caller holds the lock on the volume's metadata until the change is
+    /// written. Fails if the header on `storage` is not this one. Then syncs, because a program
+    /// that was killed may have left the header in the page cache only, and removes what an
+    /// interrupted conversion left.
     pub(super) fn begin(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
         let now = Self::read(storage)?;
         if now.bytes != self.bytes {
@@ -188,8 +187,8 @@ impl Luks1Header {
         self.remove_luks2(storage)
     }
 
-    /// Overwrites the areas of empty keyslots that have a salt: those between which a key
-    /// has moved, or was to move.
+    /// Overwrites the areas of empty keyslots that have a salt, and empties these keyslots. The
+    /// salt marks the source or the destination of an interrupted move of a key.
     pub(super) fn sweep(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
         for slot in 0..KEYSLOTS {
             let keyslot = self.raw(slot);
@@ -204,8 +203,8 @@ impl Luks1Header {
         Ok(())
     }
 
-    /// Overwrites a secondary header of LUKS2, which would be taken for the volume's when
-    /// a change of the first sector goes wrong.
+    /// Overwrites secondary headers of LUKS2. One of them would be taken for the volume's header if
+    /// a write of the first sector failed.
     fn remove_luks2(&self, storage: &dyn Storage) -> Result<(), ChangeError> {
         let failed = |source| ChangeError::ReadBeginning { source };
         let end = match self.segment.offset {
@@ -230,7 +229,7 @@ impl Luks1Header {
         Ok(())
     }
 
-    /// Makes `bytes` the header.
+    /// Writes `bytes` as the header.
     pub(super) fn write(
         &mut self,
         storage: &dyn Storage,
@@ -241,7 +240,7 @@ impl Luks1Header {
         write_sectors(storage, &self.bytes, &bytes, order).map_err(|error| {
             match Self::read(storage) {
                 Ok(now) if now.bytes == self.bytes => error,
-                // Something was written before it failed.
+                // A part was written before the failure, or the header cannot be read any more.
                 _ => ChangeError::Unsettled {
                     error: Box::new(error),
                 },
@@ -308,18 +307,19 @@ impl Luks1Header {
     }
 
     pub(super) fn raw(&self, slot: usize) -> RawKeyslot {
-        let phdr = phdr::Phdr::parse(&self.bytes).expect("it was parsed before");
+        let phdr = phdr::Phdr::parse(&self.bytes).expect("`bytes` was parsed before");
         phdr.keyslots[slot].clone()
     }
 
-    /// Keyslot `slot`'s area, used or empty, in bytes.
+    /// The range of the area of keyslot `slot`, used or empty, in bytes.
     pub(super) fn area(&self, slot: usize) -> Range<u64> {
         let begin = u64::from(self.raw(slot).key_material_offset) * UNIT;
         begin..begin + layout::area_len(self.key_len)
     }
 }
 
-/// Writes what differs of a header, each sector durably before the other.
+/// Writes the sectors that differ between `old` and `new`. The first is durable before the second
+/// is written.
 pub(super) fn write_sectors(
     storage: &dyn Storage,
     old: &phdr::Bytes,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a volume cannot change its version.
+//! The errors of converting a volume to the other version.
 
 use std::io;
 
@@ -7,16 +7,15 @@ use luxor_volume::{Encryption, HashAlgorithm, PbkdfKind};
 
 use crate::luks2::edit::ChangeError;
 
-/// A UUID's field has 40 bytes, and a zero byte ends it.
+/// The UUID field has 40 bytes, the last of which must be zero.
 pub(super) const MAX_UUID_LEN: usize = 39;
 
-/// Why LUKS1 has not become LUKS2, or the other way round. Unless writing failed nothing
-/// was changed; and then the volume still is what it was, or already what it was to
-/// become.
+/// Why a volume was not converted between LUKS1 and LUKS2. Nothing was changed unless a write
+/// failed. After a failed write the volume is still of the old version, or already of the new one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConvertError {
-    /// Reading again, or writing.
+    /// The metadata could not be read again, or a write failed.
     #[error(transparent)]
     Change(#[from] ChangeError),
     /// A keyslot's area cannot be read.
@@ -27,13 +26,13 @@ pub enum ConvertError {
         /// The system's reason.
         source: io::Error,
     },
-    /// There is no place for the areas that are in the way.
+    /// There is no room for the areas that must be moved.
     #[error(
         "there is too little room between the headers and the data to move the keyslots safely: \
          remove a keyslot that you do not need"
     )]
     NoRoom,
-    /// A cipher that LUKS2 does not open with in this version.
+    /// The cipher is not supported by this version for LUKS2.
     #[error(
         "the data are encrypted with {}, and only volumes with aes-xts can be converted",
         encryption.name()
@@ -42,16 +41,16 @@ pub enum ConvertError {
         /// The cipher.
         encryption: Encryption,
     },
-    /// The UUID is no text.
+    /// The UUID is not UTF-8.
     #[error("its UUID is not UTF-8: set another UUID first")]
     Uuid,
-    /// One copy is all that there is.
+    /// Only one copy of the LUKS2 header is intact and current.
     #[error(
         "one of the two copies of the LUKS2 header is damaged or older than the other: repair it \
          first"
     )]
     Damaged,
-    /// Something that LUKS1 cannot say.
+    /// The volume has a property that LUKS1 cannot represent.
     #[error("LUKS1 has only {has}, and this volume has {found}")]
     NotInLuks1 {
         /// What LUKS1 has, in words.
@@ -59,7 +58,7 @@ pub enum ConvertError {
         /// What the volume has, in words.
         found: String,
     },
-    /// A keyslot of a kind that LUKS1 does not have.
+    /// A keyslot has a key derivation that LUKS1 does not support.
     #[error(
         "keyslot {keyslot} uses {kind}, and LUKS1 supports only pbkdf2: convert the keyslot first \
          (luxor key convert --pbkdf pbkdf2)"
@@ -67,10 +66,10 @@ pub enum ConvertError {
     Pbkdf {
         /// The keyslot.
         keyslot: u32,
-        /// Its kind.
+        /// The kind of its key derivation.
         kind: PbkdfKind,
     },
-    /// A keyslot with a number that LUKS1 does not have.
+    /// A keyslot has a number that LUKS1 does not have.
     #[error(
         "keyslot {keyslot}: LUKS1 numbers its keyslots from 0 to 7. Remove this one and add the \
          key again"
@@ -79,7 +78,7 @@ pub enum ConvertError {
         /// The keyslot.
         keyslot: u32,
     },
-    /// More than one hash.
+    /// The keyslots and the digest use more than one hash.
     #[error(
         "keyslot {keyslot} uses the hash {found}, and the digest of the volume key uses {digest}: \
          LUKS1 has one hash for all"
@@ -87,12 +86,12 @@ pub enum ConvertError {
     Hashes {
         /// The keyslot.
         keyslot: u32,
-        /// One of its hashes.
+        /// A hash of the keyslot.
         found: String,
-        /// The digest's.
+        /// The digest's hash.
         digest: HashAlgorithm,
     },
-    /// A keyslot that does not open the data.
+    /// A keyslot holds a key that does not decrypt the data.
     #[error(
         "keyslot {keyslot} holds a key that does not decrypt the data; LUKS1 has no such keyslots"
     )]
@@ -100,10 +99,10 @@ pub enum ConvertError {
         /// The keyslot.
         keyslot: u32,
     },
-    /// What would be gone.
+    /// The conversion would lose data that LUKS1 cannot store, and `force` was not given.
     #[error("LUKS1 cannot store {}, which would be lost", what.join(", "))]
     Loses {
-        /// What, in words.
+        /// What would be lost, in words.
         what: Vec<String>,
     },
 }

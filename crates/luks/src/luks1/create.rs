@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Making a LUKS1 volume: what `cryptsetup luksFormat --type luks1` makes with the same
-//! options, field for field, with one keyslot.
+//! Creates a LUKS1 volume with one keyslot: field for field what
+//! `cryptsetup luksFormat --type luks1` creates with the same options.
 
 use std::{io, ops::Range};
 
@@ -22,27 +22,26 @@ use crate::luks2::{
     segment::{Segment, SegmentSize},
 };
 
-/// Of the data and of the keyslot.
+/// The encryption of the data and of the keyslot areas.
 const ENCRYPTION: Encryption = Encryption::AesXtsPlain64;
 
-/// What a new LUKS1 volume shall be. Its sectors have 512 bytes.
+/// The options of a new LUKS1 volume. Its sectors have 512 bytes.
 #[derive(Clone, Debug)]
 pub struct Luks1Options {
     /// AES-128 or AES-256: a volume key of 32 or 64 bytes.
     pub key_size: KeySize,
-    /// The hash of PBKDF2 and between the stripes.
+    /// The hash for PBKDF2, the anti-forensic splitter and the digest.
     pub hash: HashAlgorithm,
-    /// The costs of its keyslot; of kind [`PbkdfKind::Pbkdf2`], there is no other.
+    /// The key derivation of its keyslot and its costs. Its kind must be [`PbkdfKind::Pbkdf2`].
     pub pbkdf: PbkdfOptions,
-    /// Its UUID; a random one (RFC 9562, version 4) when there is none.
+    /// Its UUID. `None`: a random one (RFC 9562, version 4).
     pub uuid: Option<Uuid>,
-    /// Whether the header is kept apart from the data, which then begin at byte 0.
+    /// Whether the header is stored apart from the data, which then begin at byte 0.
     pub detached: bool,
 }
 
 impl Luks1Options {
-    /// Where the data will begin, in bytes: behind the header, or at byte 0 of another
-    /// storage.
+    /// The offset in bytes at which the data will begin: after the header, or 0 if it is detached.
     #[must_use]
     pub fn data_offset(&self) -> u64 {
         if self.detached {
@@ -52,7 +51,7 @@ impl Luks1Options {
         }
     }
 
-    /// The volume key's length in bytes.
+    /// The length of the volume key in bytes.
     fn key_bytes(&self) -> u32 {
         match self.key_size {
             KeySize::Aes128 => 32,
@@ -62,7 +61,7 @@ impl Luks1Options {
 }
 
 impl Default for Luks1Options {
-    /// cryptsetup's defaults: AES-256, SHA-256.
+    /// Returns cryptsetup's defaults: AES-256 and SHA-256.
     fn default() -> Self {
         Self {
             key_size: KeySize::Aes256,
@@ -77,7 +76,7 @@ impl Default for Luks1Options {
     }
 }
 
-/// A new LUKS1 volume's header, keyslot and key; nothing is written yet.
+/// The header, keyslot and key of a new LUKS1 volume. Nothing has been written yet.
 #[derive(Debug)]
 pub struct NewLuks1Volume {
     bytes: Box<phdr::Bytes>,
@@ -88,12 +87,11 @@ pub struct NewLuks1Volume {
 }
 
 impl NewLuks1Volume {
-    /// Draws a volume key and puts it into a keyslot under `secret`. Takes as long
-    /// as the key derivation's costs say, and a little longer when they are measured.
+    /// Draws a volume key and encrypts it into a keyslot under `secret`. The time that this takes
+    /// is set by the costs of the key derivation; measuring them takes a little longer.
     ///
     /// # Errors
-    /// [`CreateError`]: options that LUKS1 does not have, or no random bytes from the
-    /// system.
+    /// [`CreateError`]: LUKS1 does not support the options, or the system returned no random bytes.
     pub fn create(
         options: &Luks1Options,
         secret: &[u8],
@@ -147,8 +145,8 @@ impl NewLuks1Volume {
         })
     }
 
-    /// The data: from [`NewLuks1Volume::header_len`] on, or from byte 0 of another
-    /// storage, and to the storage's end.
+    /// The segment of the data. It begins at [`NewLuks1Volume::header_len`], or at byte 0 of
+    /// another storage, and extends to the storage's end.
     #[must_use]
     pub fn segment(&self) -> &Segment {
         &self.segment
@@ -166,8 +164,8 @@ impl NewLuks1Volume {
         self.uuid
     }
 
-    /// The bytes that the header and the keyslot areas take: 2 MiB, or a little less or
-    /// half of it when the header is detached.
+    /// The length in bytes of the header and the keyslot areas. It is 2 MiB. If the header is
+    /// detached, it is a little less with AES-256, and about 1 MiB with AES-128.
     #[must_use]
     pub fn header_len(&self) -> u64 {
         match self.segment.offset {
@@ -176,14 +174,14 @@ impl NewLuks1Volume {
         }
     }
 
-    /// Writes the first [`NewLuks1Volume::header_len`] bytes: the header's first sector
-    /// when all else is durable, and returns when that is durable too. Before it is
-    /// there, nothing begins like a volume.
+    /// Writes the first [`NewLuks1Volume::header_len`] bytes. The header's first sector is written
+    /// after all else is durable: until then the storage does not begin like a LUKS volume. Returns
+    /// when the first sector is durable too.
     ///
-    /// An older volume's header is to be wiped first.
+    /// The caller must wipe the header of an older volume first.
     ///
     /// # Errors
-    /// The storage's errors, and when the system gives no random bytes.
+    /// An I/O error of the storage, or of the system's random number generator.
     pub fn write_to(&self, storage: &dyn Storage) -> io::Result<()> {
         let (first, rest) = self.bytes.split_at(phdr::FIRST_SECTOR);
         storage.write_all_at(rest, phdr::FIRST_SECTOR as u64)?;
@@ -197,14 +195,14 @@ impl NewLuks1Volume {
     /// cannot seek.
     ///
     /// # Errors
-    /// The output's errors, and when the system gives no random bytes.
+    /// An I/O error of the output, or of the system's random number generator.
     pub fn write_stream(&self, out: &mut dyn io::Write) -> io::Result<()> {
         out.write_all(&*self.bytes)?;
         self.write_rest(|bytes, _| out.write_all(bytes))
     }
 
-    /// All after the header, in order: the keyslot, random bytes in the areas of the
-    /// others, so that used and unused ones look alike, and zeros between them.
+    /// Writes everything after the header, in order: the keyslot, random bytes in the areas of the
+    /// empty keyslots, so that used and empty ones look alike, and zeros in between.
     fn write_rest(&self, mut write: impl FnMut(&[u8], u64) -> io::Result<()>) -> io::Result<()> {
         let key_len = self.keyslot.key_len;
         let mut at = phdr::LEN as u64;
@@ -222,7 +220,7 @@ impl NewLuks1Volume {
     }
 }
 
-/// The header of a volume with this key, without a used keyslot.
+/// Returns the header of a volume with this key and no used keyslot.
 fn empty_header(
     options: &Luks1Options,
     volume_key: &VolumeKey,
@@ -271,13 +269,13 @@ fn write_zeros(
 }
 
 impl RawKeyslot {
-    /// Makes it a used one with this derivation, PBKDF2.
+    /// Makes this a used keyslot with the derivation `kdf`, which must be PBKDF2.
     pub(super) fn fill(&mut self, kdf: &Kdf) {
         let Kdf::Pbkdf2 {
             iterations, salt, ..
         } = kdf
         else {
-            unreachable!("LUKS1 has no other, which is checked before")
+            unreachable!("callers check that the key derivation is PBKDF2")
         };
         self.active = phdr::ACTIVE;
         self.iterations = *iterations;

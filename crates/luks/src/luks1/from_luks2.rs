@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! LUKS2 becomes LUKS1, in place. Data and keyslot areas stay where they are.
+//! Converts LUKS2 to LUKS1 in place. The data stay where they are. So do the areas of used keyslots,
+//! until `Luks1Header::settle` moves areas to where cryptsetup places them.
 //!
 //! ```text
-//! 512..592        the header's second sector, sync   LUKS2, by its secondary header
-//! 0..512          its first sector, sync             LUKS1
-//! 592..           what is left of LUKS2's headers is overwritten, sync
+//! writes                                                  the volume afterwards
+//! 512..592        the header's second sector, sync        LUKS2, by its secondary header
+//! 0..512          the header's first sector, sync         LUKS1
+//! 592..           overwrite the rest of LUKS2's headers   LUKS1
 //! ```
 
 use luxor_sector::{SectorSize, Storage};
@@ -27,16 +29,15 @@ use crate::luks2::{
 };
 
 impl Luks2Header {
-    /// Makes the volume a LUKS1 volume, with the same keyslots, UUID and data, and no
-    /// secret: to be called under the lock on the volume's metadata.
+    /// Converts the volume to LUKS1, with the same keyslots, UUID and data. No secret is needed.
+    /// The caller must hold the lock on the volume's metadata.
     ///
-    /// What LUKS1 has no place for (tokens, labels, flags, priorities) is lost if
-    /// `lose_rest` allows it. At each instant the volume is one or the other, and opens
-    /// with every key.
+    /// `lose_rest` permits the loss of what LUKS1 cannot store: tokens, labels, flags, priorities.
+    /// At each instant the volume is valid as one version or the other, and every key opens it.
     ///
     /// # Errors
-    /// [`ConvertError`]: the volume has what LUKS1 cannot say, a copy of its header is
-    /// damaged, or the storage fails.
+    /// [`ConvertError`]: LUKS1 cannot represent the volume, a copy of the LUKS2 header is damaged,
+    /// or the storage failed.
     pub fn convert_to_luks1(
         mut self,
         storage: &dyn Storage,
@@ -51,7 +52,7 @@ impl Luks2Header {
         if !what.is_empty() && !lose_rest {
             return Err(ConvertError::Loses { what });
         }
-        // Before anything is written: what would be refused later is not made.
+        // Check the new header before anything is written: it must not be refused afterwards.
         Luks1Header::parse(&bytes).map_err(ChangeError::from)?;
 
         let (first, second) = bytes.split_at(phdr::FIRST_SECTOR);
@@ -65,7 +66,7 @@ impl Luks2Header {
         Ok(header)
     }
 
-    /// The LUKS1 header that says the same.
+    /// Returns the LUKS1 header that describes the same volume.
     fn phdr(&self) -> Result<Phdr, ConvertError> {
         let metadata = self.metadata();
         if let Some((number, foreign)) = metadata.foreign_keyslots.first_key_value() {
@@ -97,14 +98,14 @@ impl Luks2Header {
         let (cipher_name, cipher_mode) = segment.encryption.cipher_and_mode();
 
         let limit = match segment.offset {
-            // Where the file would end if these were all.
+            // A detached header: the file would end here if it held nothing else.
             0 => self.metadata_len(),
             offset => offset,
         };
         let keyslots = raw_keyslots(metadata, digest, hash, segment)?;
         let keyslots = with_empty_ones(keyslots, first.key_len, limit)?;
         let mut mk_digest = [0; 20];
-        // A longer PBKDF2 begins with the shorter one.
+        // The 20 bytes of LUKS1 are a prefix of a longer PBKDF2 output.
         mk_digest.copy_from_slice(&digest.value[..20]);
         Ok(Phdr {
             cipher_name: cipher_name.into(),
@@ -120,12 +121,12 @@ impl Luks2Header {
         })
     }
 
-    /// What LUKS1 has no place for, in words.
+    /// Returns what LUKS1 cannot store, in words.
     fn lost(&self) -> Vec<String> {
         let metadata = self.metadata();
         let mut what = Vec::new();
         for (number, token) in &metadata.tokens {
-            // The length of the data says the same.
+            // LUKS1 derives this length from that of the storage.
             let is_whole = |len: &u64| *len > 0 && len.is_multiple_of(UNIT);
             if token.file_length.as_ref().is_some_and(is_whole) {
                 continue;
@@ -152,7 +153,7 @@ impl Luks2Header {
     }
 }
 
-/// Where the data begin, in LUKS1's unit.
+/// Checks that LUKS1 can represent the segment, and returns the offset of the data in LUKS1's unit.
 fn check_segment(segment: &Segment) -> Result<u32, ConvertError> {
     let geometry = &segment.geometry;
     if geometry.sector_size != SectorSize::B512 {
@@ -175,7 +176,7 @@ fn check_segment(segment: &Segment) -> Result<u32, ConvertError> {
 
 const OFFSETS: &str = "offsets in whole sectors below 2 TiB";
 
-/// The volume's keyslots as LUKS1 has them, each in the place that its number has.
+/// Returns the volume's keyslots in LUKS1's form, indexed by number.
 fn raw_keyslots(
     metadata: &Metadata,
     digest: &Digest,
@@ -197,8 +198,8 @@ fn raw_keyslots(
     Ok(keyslots)
 }
 
-/// `keyslots` with empty ones in the places between, whose areas end at byte `limit` at the
-/// latest.
+/// Fills the gaps in `keyslots` with empty keyslots, the areas of which end at byte `limit` or
+/// before.
 fn with_empty_ones(
     keyslots: [Option<RawKeyslot>; KEYSLOTS],
     key_len: u32,
@@ -220,7 +221,7 @@ fn with_empty_ones(
             }
         });
     }
-    Ok(filled.try_into().map_err(drop).expect("there are eight"))
+    Ok(filled.try_into().map_err(drop).expect("eight were pushed"))
 }
 
 fn raw_keyslot(

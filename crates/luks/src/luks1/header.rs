@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The header as typed values: the keyslots, digest and segment of LUKS2, so that there is one path
-//! from a secret to a volume key.
+//! The header as typed values. They are LUKS2's keyslots, digest and segment, so that one code path
+//! leads from a secret to a volume key.
 
 use std::collections::BTreeMap;
 
@@ -29,13 +29,14 @@ use crate::{
 /// The metadata of a LUKS1 volume, read once and validated.
 #[derive(Clone, Debug)]
 pub struct Luks1Header {
-    /// As they were read: whoever changes them keeps the others.
+    /// The bytes as read. A change starts from them, so all fields that it does not concern keep
+    /// their bytes.
     pub(super) bytes: Box<phdr::Bytes>,
     pub(super) uuid: String,
     pub(super) hash: HashAlgorithm,
     pub(super) key_len: u32,
     pub(super) segment: Segment,
-    /// The used ones.
+    /// The used keyslots.
     pub(super) keyslots: BTreeMap<u32, Keyslot>,
     pub(super) digest: Digest,
     pub(super) metadata_len: u64,
@@ -46,8 +47,8 @@ impl Luks1Header {
     /// Reads the header at the beginning of `storage`, 592 bytes.
     ///
     /// # Errors
-    /// [`Luks1Error`]: no LUKS1 volume, a rule that is broken, or nothing that this
-    /// version opens.
+    /// [`Luks1Error`]: `storage` holds no LUKS1 volume, the header breaks a rule, or it uses
+    /// something that this version does not support.
     pub fn read(storage: &dyn Storage) -> Result<Self, Luks1Error> {
         Self::parse(&Self::read_bytes(storage)?)
     }
@@ -70,7 +71,7 @@ impl Luks1Header {
         let mut keyslots = BTreeMap::new();
         let mut areas = Vec::with_capacity(phdr::KEYSLOTS);
         for (number, raw) in (0..).zip(&phdr.keyslots) {
-            // The rules hold for empty keyslots too: a key may be put there.
+            // The rules apply to empty keyslots too, because a key may be added there later.
             let area = area(number, raw, phdr.key_bytes, &segment)?;
             areas.push((area.offset, area.offset + area.size, number));
             if let Some(keyslot) = used_keyslot(number, raw, area, hash)? {
@@ -98,10 +99,10 @@ impl Luks1Header {
         })
     }
 
-    /// Finds a keyslot that `secret` opens, in the order of their numbers, and the
-    /// volume key in it: as [`Luks2Header::unlock`](crate::Luks2Header::unlock).
+    /// Finds a keyslot that `secret` opens, in the order of their numbers, and returns its volume
+    /// key, like [`Luks2Header::unlock`](crate::Luks2Header::unlock).
     ///
-    /// `storage` is the one that the header was read from.
+    /// `storage` must be the one that the header was read from.
     ///
     /// # Errors
     /// [`UnlockError`]: no keyslot opens with `secret`, or none can be tried.
@@ -123,14 +124,14 @@ impl Luks1Header {
         )
     }
 
-    /// The data.
+    /// The segment of the data.
     #[must_use]
     pub fn segment(&self) -> &Segment {
         &self.segment
     }
 
-    /// All of the plaintext, in a storage of `storage_len` bytes that has the data. Its
-    /// key's digest is number 0.
+    /// The whole plaintext, in a storage of `storage_len` bytes that holds the data. The digest of
+    /// its key has number 0.
     pub(crate) fn extent(&self, storage_len: u64) -> Result<Extent, SegmentError> {
         Ok(Extent {
             offset: self.segment.offset,
@@ -139,29 +140,29 @@ impl Luks1Header {
         })
     }
 
-    /// The length of the plaintext in bytes, in a volume whose data are in a storage
-    /// of `storage_len` bytes.
+    /// The length of the plaintext in bytes, if the storage that holds the data has `storage_len`
+    /// bytes.
     ///
     /// # Errors
-    /// [`SegmentError`] when the storage has too few bytes or a part of a sector.
+    /// [`SegmentError`]: the storage is too short, or ends within a sector.
     pub fn plaintext_len(&self, storage_len: u64) -> Result<u64, SegmentError> {
         self.segment.payload_len(storage_len)
     }
 
-    /// The bytes from the storage's beginning to the end of the last keyslot area:
-    /// what [`Luks1Header::unlock`] reads at most.
+    /// The number of bytes from the beginning of the storage to the end of the last keyslot area.
+    /// [`Luks1Header::unlock`] reads nothing beyond.
     #[must_use]
     pub fn metadata_len(&self) -> u64 {
         self.metadata_len
     }
 
-    /// What tells this header from all others.
+    /// The digest of this header.
     #[must_use]
     pub fn digest(&self) -> HeaderDigest {
         self.header_digest
     }
 
-    /// All that the header says, as typed values.
+    /// Returns the contents of the header as typed values.
     #[must_use]
     pub fn describe(&self) -> Luks1Description<'_> {
         Luks1Description {
@@ -175,9 +176,9 @@ impl Luks1Header {
         }
     }
 
-    /// All that the header says, as JSON: lengths, offsets and key sizes in bytes,
-    /// salts and digest in base64, as LUKS2 has them. `schema` grows when a field
-    /// changes its meaning (no line break at the end).
+    /// Returns the contents of the header as JSON, without a line break at the end. Lengths,
+    /// offsets and key sizes are in bytes; salts and digest are in base64, as in LUKS2. `schema` is
+    /// increased when a field changes its meaning.
     #[must_use]
     pub fn metadata_json(&self) -> String {
         let keyslot = |(number, keyslot): (&u32, &Keyslot)| {
@@ -185,7 +186,7 @@ impl Luks1Header {
                 iterations, salt, ..
             } = &keyslot.kdf
             else {
-                unreachable!("LUKS1 has no other")
+                unreachable!("LUKS1 keyslots use PBKDF2 only")
             };
             let value = json!({
                 "iterations": iterations,
@@ -215,7 +216,7 @@ impl Luks1Header {
     }
 }
 
-/// All that a LUKS1 header says.
+/// The contents of a LUKS1 header.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Luks1Description<'a> {
@@ -223,20 +224,20 @@ pub struct Luks1Description<'a> {
     pub uuid: &'a str,
     /// The encryption of data and keyslot areas.
     pub encryption: Encryption,
-    /// The hash of PBKDF2 and between the stripes.
+    /// The hash for PBKDF2 and the anti-forensic splitter.
     pub hash: HashAlgorithm,
-    /// The volume key's length in bytes.
+    /// The length of the volume key in bytes.
     pub key_len: u32,
-    /// Where the data are.
+    /// The segment of the data.
     pub segment: &'a Segment,
-    /// The used keyslots by number; there is room for 8.
+    /// The used keyslots by number, at most 8.
     pub keyslots: &'a BTreeMap<u32, Keyslot>,
-    /// The volume key's digest.
+    /// The digest of the volume key.
     pub digest: &'a Digest,
 }
 
-/// The encryption of data and areas and the hash, when this version has them and the lengths
-/// of key and digest suit them.
+/// Returns the encryption of data and areas, and the hash. Fails if this version does not support
+/// one of them, or if the key length or the digest's iterations do not suit them.
 fn algorithms(phdr: &Phdr) -> Result<(Encryption, HashAlgorithm), Luks1Error> {
     let name = format!("{}-{}", phdr.cipher_name, phdr.cipher_mode);
     if is_cipher_null(&name) {
@@ -276,7 +277,7 @@ fn segment(phdr: &Phdr, encryption: Encryption) -> Segment {
     }
 }
 
-/// A keyslot's area, used or empty, which lies between header and data.
+/// Returns the area of a keyslot, used or empty. It must lie between header and data.
 fn area(
     number: u32,
     raw: &RawKeyslot,
@@ -289,7 +290,7 @@ fn area(
             found: raw.stripes,
         });
     }
-    // No product or sum of these reaches 2⁴².
+    // Cannot overflow: no product or sum of these values reaches 2⁴².
     let offset = u64::from(raw.key_material_offset) * UNIT;
     if offset < phdr::LEN as u64 {
         return Err(Luks1Error::AreaOverHeader {
@@ -314,7 +315,7 @@ fn area(
     })
 }
 
-/// The keyslot in `area`; `None` when it is empty.
+/// Returns the keyslot in `area`; `None` if it is empty.
 fn used_keyslot(
     number: u32,
     raw: &RawKeyslot,
@@ -348,8 +349,8 @@ fn used_keyslot(
     }))
 }
 
-/// Where the last area ends, when no two of them share bytes. `areas` are beginnings, ends
-/// and numbers.
+/// Returns the end of the last area. Fails if two areas overlap. `areas` are triples of beginning,
+/// end and keyslot number.
 fn end_of_areas(mut areas: Vec<(u64, u64, u32)>) -> Result<u64, Luks1Error> {
     areas.sort_unstable();
     for pair in areas.windows(2) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where cryptsetup puts keyslot areas and data: the first area at 4 KiB, each of the
-//! others at the next multiple of 4 KiB, and the data at the next multiple of 1 MiB.
+//! The layout that cryptsetup uses: the first keyslot area at 4 KiB, each of the others at the next
+//! multiple of 4 KiB, and the data at the next multiple of 1 MiB.
 
 use super::phdr::{self, KEYSLOTS, UNIT};
 use crate::af::STRIPES;
 
-/// What areas are aligned to, in bytes; also where the first one begins.
+/// The alignment of keyslot areas in bytes, and the offset of the first one.
 pub(super) const AREA_ALIGNMENT: u64 = 4096;
 const DATA_ALIGNMENT: u64 = 1 << 20;
 
@@ -14,34 +14,34 @@ pub(super) fn area_len(key_len: u32) -> u64 {
     (u64::from(key_len) * u64::from(STRIPES)).next_multiple_of(UNIT)
 }
 
-/// The bytes from the beginning of an area to that of the next.
+/// The distance in bytes between the beginnings of two consecutive areas.
 pub(super) fn pitch(key_len: u32) -> u64 {
     area_len(key_len).next_multiple_of(AREA_ALIGNMENT)
 }
 
-/// Where keyslot `slot`'s area begins, in bytes.
+/// The offset in bytes of the area of keyslot `slot`.
 pub(super) fn area_offset(key_len: u32, slot: usize) -> u64 {
     AREA_ALIGNMENT + pitch(key_len) * slot as u64
 }
 
-/// Where all areas have ended, in bytes.
+/// The offset in bytes at which the last area ends, rounded up to the alignment.
 pub(super) fn areas_end(key_len: u32) -> u64 {
     area_offset(key_len, KEYSLOTS)
 }
 
-/// Where the data begin, in bytes.
+/// The offset in bytes of the data.
 pub(super) fn data_offset(key_len: u32) -> u64 {
     areas_end(key_len).next_multiple_of(DATA_ALIGNMENT)
 }
 
-/// `bytes` in the header's unit.
+/// Converts `bytes` to the header's unit of 512 bytes.
 ///
 /// # Panics
-/// If they are no multiple of 512, or 2⁴¹ and more.
+/// If `bytes` is not a multiple of 512, or is 2⁴¹ (2 TiB) or more.
 pub(super) fn units(bytes: u64) -> u32 {
     assert!(
         bytes.is_multiple_of(UNIT),
-        "{bytes} bytes are no whole sectors"
+        "{bytes} bytes are not a whole number of sectors"
     );
     u32::try_from(bytes / UNIT).expect("less than 2 TiB")
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! LUKS1 (LUKS1 On-Disk Format Specification 1.2.3), read into the same typed values
-//! as LUKS2: keyslots, one digest, one segment. Opening a keyslot is then the same.
+//! LUKS1 (LUKS1 On-Disk Format Specification 1.2.3). A header is read into the same typed values as
+//! LUKS2's (keyslots, one digest, one segment), so that both versions open keyslots by the same
+//! code.
 //!
 //! ```text
 //!   0            header (592 bytes)

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The partition header: the first 592 bytes of a LUKS1 volume (LUKS1 On-Disk Format
-//! Specification 1.2.3, section 2.3). There is one copy, and no checksum.
+//! The partition header (phdr): the first 592 bytes of a LUKS1 volume (LUKS1 On-Disk Format
+//! Specification 1.2.3, section 2.3). There is one copy and no checksum.
 //!
 //! ```text
 //! offset length
 //!      0      6  magic: "LUKS\xba\xbe"
 //!      6      2  version: 1                                  (integers are big-endian)
-//!      8     32  cipher-name, ended by a zero byte like all text here: "aes"
+//!      8     32  cipher-name: "aes"; all text is terminated by a zero byte
 //!     40     32  cipher-mode: "xts-plain64"
-//!     72     32  hash-spec: the hash of PBKDF2 and between the stripes
-//!    104      4  payload-offset: where the data begin, in 512-byte units; 0 when they
-//!                are elsewhere
-//!    108      4  key-bytes: the volume key's length
+//!     72     32  hash-spec: the hash for PBKDF2 and the anti-forensic splitter
+//!    104      4  payload-offset: the offset of the data in 512-byte units; 0 when they
+//!                are in another storage
+//!    108      4  key-bytes: the length of the volume key
 //!    112     20  mk-digest: PBKDF2 of the volume key
 //!    132     32  mk-digest-salt
 //!    164      4  mk-digest-iter
 //!    168     40  uuid, text
 //!    208  8 × 48 keyslots:
-//!             4  active: 0x00AC71F3, or 0x0000DEAD when it is empty
+//!             4  active: 0x00AC71F3 if used, 0x0000DEAD if empty
 //!             4  iterations of PBKDF2
 //!            32  salt
-//!             4  key-material-offset: where its area begins, in 512-byte units
+//!             4  key-material-offset: the offset of its area in 512-byte units
 //!             4  stripes: 4000
 //! ```
 
@@ -36,27 +36,27 @@ pub(super) const UNIT: u64 = 512;
 
 /// The length of the header in bytes.
 pub(super) const LEN: usize = 592;
-/// The part that a disk writes whole or not at all, with all but the end of keyslot 6
-/// and keyslot 7.
+/// The length of the first sector, which a disk writes whole or not at all. It contains the whole
+/// header except keyslot 7 and the end of keyslot 6.
 pub(super) const FIRST_SECTOR: usize = 512;
-/// The number of keyslots, used and empty ones.
+/// The number of keyslots, both used and empty.
 pub(super) const KEYSLOTS: usize = 8;
-/// What `active` is in a used keyslot.
+/// The value of `active` in a used keyslot.
 pub(super) const ACTIVE: u32 = 0x00ac_71f3;
-/// And in an empty one.
+/// The value of `active` in an empty keyslot.
 pub(super) const DISABLED: u32 = 0x0000_dead;
 
 const KEYSLOTS_AT: usize = 208;
 const KEYSLOT_LEN: usize = 48;
-/// Where the name of the hash is.
+/// The range of the hash's name.
 pub(super) const HASH_SPEC: Range<usize> = 72..104;
-/// Where the UUID is.
+/// The range of the UUID.
 pub(super) const UUID: Range<usize> = 168..208;
 
-/// The header's bytes.
+/// The bytes of a header.
 pub(super) type Bytes = [u8; LEN];
 
-/// The fields of the header; what they say is not looked at.
+/// The fields of the header. Parsing does not check their values.
 #[derive(Clone, Debug)]
 pub(super) struct Phdr {
     pub cipher_name: String,
@@ -74,7 +74,7 @@ pub(super) struct Phdr {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RawKeyslot {
-    /// [`ACTIVE`], [`DISABLED`], or damaged.
+    /// [`ACTIVE`] or [`DISABLED`]; any other value is damage.
     pub active: u32,
     pub iterations: u32,
     pub salt: [u8; 32],
@@ -115,7 +115,7 @@ impl Phdr {
         })
     }
 
-    /// The header. The texts must fit.
+    /// Returns the header's bytes. Each text must fit its field.
     pub(super) fn serialise(&self) -> Bytes {
         let mut bytes = [0; LEN];
         put(&mut bytes, 0, MAGIC);
@@ -131,7 +131,7 @@ impl Phdr {
         bytes
     }
 
-    /// Replaces the key's length and the keyslots of a header.
+    /// Writes the key length and the keyslots into a header.
     pub(super) fn put_numbers(&self, bytes: &mut Bytes) {
         put(bytes, 108, &self.key_bytes.to_be_bytes());
         for (slot, keyslot) in self.keyslots.iter().enumerate() {
@@ -141,7 +141,7 @@ impl Phdr {
 }
 
 impl RawKeyslot {
-    /// An empty one.
+    /// Returns an empty keyslot.
     pub(super) fn empty(key_material_offset: u32) -> Self {
         Self {
             active: DISABLED,
@@ -152,7 +152,7 @@ impl RawKeyslot {
         }
     }
 
-    /// Replaces keyslot `slot` of a header.
+    /// Writes this keyslot into a header as keyslot `slot`.
     pub(super) fn put(&self, bytes: &mut Bytes, slot: usize) {
         let begin = KEYSLOTS_AT + KEYSLOT_LEN * slot;
         put(bytes, begin, &self.active.to_be_bytes());
@@ -163,7 +163,7 @@ impl RawKeyslot {
     }
 }
 
-/// Replaces the UUID of a header. It has less than 40 bytes.
+/// Writes the UUID into a header. It must have less than 40 bytes.
 pub(super) fn put_uuid(bytes: &mut Bytes, uuid: &str) {
     bytes[UUID].fill(0);
     put(bytes, UUID.start, uuid.as_bytes());
@@ -177,8 +177,8 @@ fn field<const N: usize>(bytes: &Bytes, offset: usize) -> [u8; N] {
     std::array::from_fn(|i| bytes[offset + i])
 }
 
-/// The text before the first zero byte, which there must be. Bytes that are no UTF-8
-/// are replaced: no name that is known has them.
+/// Returns the text before the first zero byte, which must exist. Bytes that are not UTF-8 are
+/// replaced; no supported name contains any.
 fn text(bytes: &[u8], field: &'static str) -> Result<String, Luks1Error> {
     let end = bytes
         .iter()

@@ -1,54 +1,54 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How the keyslot areas of a LUKS1 volume make room for LUKS2's headers, which cover
-//! 32 KiB at its beginning, without one moment in which a key is lost.
+//! Plans how the keyslot areas of a LUKS1 volume make room for LUKS2's headers, which cover its
+//! first 32 KiB, so that no key is lost at any instant.
+//!
+//! The plans, in the order in which they are tried:
 //!
 //! ```text
-//! shift      all areas go 28 KiB up, the last one first, to where cryptsetup shifts
-//!            them, so that it can shift them back: where so much is free behind the
-//!            areas. A key leaves its keyslot for an empty one before its own area, which
-//!            would be copied over itself, is shifted
-//! stay       an area that lies farther behind stays, and one that does not is copied
-//!            to a place that no keyslot has: where no keyslot is empty
-//! move       a key whose area is in the way goes to an empty keyslot: where nothing is
-//!            free
+//! shift      if 28 KiB are free after the last area: all areas move up by 28 KiB, the last
+//!            one first. cryptsetup does the same, and so can shift them back. An area
+//!            cannot be copied over itself, so its key first moves to an empty keyslot
+//! stay       if no keyslot is empty: areas behind the headers stay, and the others are
+//!            copied to free places
+//! move       if no place is free: a key with an area in the way moves to an empty keyslot
 //! ```
 //!
-//! After the first two there is room for eight keyslots in LUKS2, so that the volume can
-//! become LUKS1 again, also by cryptsetup.
+//! After `shift` and `stay` there is room for eight keyslots in LUKS2, so that Luxor or cryptsetup
+//! can convert the volume back to LUKS1.
 
 use super::{layout::AREA_ALIGNMENT, phdr::KEYSLOTS};
 
-/// What is changed, in this order.
+/// The steps of a relocation, in order, and their result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RelocationPlan {
     pub steps: Vec<RelocationStep>,
     pub end: KeyslotAreas,
-    /// For each used keyslot at the end the number that its key had.
+    /// For each keyslot that is used at the end: the number that its key had before.
     pub numbers: [usize; KEYSLOTS],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RelocationStep {
-    /// The keyslot's area is to begin at this byte. Both places share bytes only if the
+    /// Moves the keyslot's area to `offset`. The old and the new range may overlap only if the
     /// keyslot is empty.
     Place { slot: usize, offset: u64 },
-    /// The key goes to another keyslot, which is empty.
+    /// Moves the key of keyslot `from` to keyslot `to`, which is empty.
     Move { from: usize, to: usize },
 }
 
-/// Where the areas are, and which are used.
+/// The offsets of the areas, and which of them are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeyslotAreas {
     pub offsets: [u64; KEYSLOTS],
     pub used: [bool; KEYSLOTS],
-    /// The length of each.
+    /// The length of each area.
     pub len: u64,
-    /// Where they must have ended.
+    /// The offset at which all areas must have ended.
     pub limit: u64,
 }
 
-/// What it takes that all used areas begin at byte `begin` or behind; `None` when there
-/// is no room.
+/// Plans a relocation after which all used areas begin at byte `begin` or later. Returns `None` if
+/// there is no room.
 pub(super) fn plan(areas: &KeyslotAreas, begin: u64) -> Option<RelocationPlan> {
     shift(areas, begin)
         .or_else(|| stay(areas, begin))
@@ -87,7 +87,8 @@ fn shift(areas: &KeyslotAreas, begin: u64) -> Option<RelocationPlan> {
     slots.sort_by_key(|&slot| areas.offsets[slot]);
     for &slot in slots.iter().rev() {
         if plan.end.used[slot] {
-            // Those that are shifted already are the better ones: who goes there stays.
+            // Prefer the highest empty area: those that are shifted already come last in `slots`,
+            // and a key that moves there need not move again.
             let to = slots.iter().rev().find(|&&to| !plan.end.used[to])?;
             plan.take(RelocationStep::Move {
                 from: slot,
@@ -112,12 +113,13 @@ fn move_only(areas: &KeyslotAreas, begin: u64) -> Option<RelocationPlan> {
     Some(plan)
 }
 
-/// What it takes that the first area begins right behind the header, where cryptsetup
-/// wants it before it makes the volume LUKS2; keys keep their numbers. `None` when there
-/// is neither an empty keyslot that could hold a key meanwhile nor room behind the areas.
+/// Plans a relocation after which the first area begins right after the header, as cryptsetup
+/// requires before it converts the volume to LUKS2. Keys keep their numbers. Returns `None` if
+/// there is neither an empty keyslot that could hold a key in the meantime nor room after the
+/// areas.
 ///
-/// An area that is not used goes there if it has room; otherwise all go so far down, the
-/// first one first.
+/// If there is room, the area of an empty keyslot moves there. Otherwise all areas move down by the
+/// same distance, the first one first.
 pub(super) fn settle(areas: &KeyslotAreas) -> Option<RelocationPlan> {
     let mut plan = RelocationPlan::new(areas);
     let lowest = *areas.offsets.iter().min()?;
@@ -189,15 +191,15 @@ impl RelocationPlan {
 }
 
 impl KeyslotAreas {
-    /// The used or the empty keyslots.
+    /// The used keyslots, or the empty ones.
     fn of(&self, used: bool) -> impl Iterator<Item = usize> {
         let all = self.used;
         (0..KEYSLOTS).filter(move |&slot| all[slot] == used)
     }
 }
 
-/// The places for areas of `len` bytes between the `taken` ones, which are as long, from
-/// `begin` to `limit`: first to last, none of them sharing bytes with another.
+/// Returns the free places for areas of `len` bytes between `begin` and `limit`, in ascending
+/// order. They overlap neither one another nor the areas at `taken`, which also have `len` bytes.
 pub(super) fn places(
     mut taken: Vec<u64>,
     len: u64,
@@ -223,7 +225,7 @@ mod tests {
 
     const BEGIN: u64 = 32 << 10;
 
-    /// As cryptsetup places them, every set of used ones.
+    /// Returns the areas as cryptsetup places them, with each non-empty set of used keyslots.
     fn every(key_len: u32, limit: u64) -> impl Iterator<Item = KeyslotAreas> {
         (1_u32..256).map(move |set| KeyslotAreas {
             offsets: std::array::from_fn(|slot| layout::area_offset(key_len, slot)),
@@ -238,11 +240,11 @@ mod tests {
         offsets.windows(2).all(|pair| pair[0] + len <= pair[1])
     }
 
-    /// Every header on the way is lawful, no key is written over, and at the end each
-    /// one is behind the headers under its old number.
+    /// Checks that each header on the way is valid, that no key is overwritten, and that at the end
+    /// each key is behind the headers under its old number.
     fn check(areas: &KeyslotAreas, plan: &RelocationPlan, begin: u64) {
         let mut now = *areas;
-        // Whose key each keyslot has.
+        // The former number of the key in each keyslot.
         let mut keys: [Option<usize>; KEYSLOTS] =
             std::array::from_fn(|slot| areas.used[slot].then_some(slot));
         for step in &plan.steps {
@@ -276,7 +278,7 @@ mod tests {
         }
     }
 
-    /// With the room that cryptsetup leaves behind the areas.
+    /// With the room that cryptsetup leaves after the areas.
     #[test]
     fn seven_keyslots_always_make_room_and_eight_with_short_keys() {
         for key_len in [16, 32, 64] {
@@ -339,7 +341,7 @@ mod tests {
         assert!(found(&[], 4096 + 3 * 8192).eq([4096, 12288, 20480]));
         assert!(found(&[], 4096 + 2 * 8192 + 5000).eq([4096, 12288, 20480]));
         assert!(found(&[], 4096 + 2 * 8192 + 4999).eq([4096, 12288]));
-        // Not aligned, out of order, before the beginning.
+        // Unaligned, unsorted, or before `begin`.
         assert!(found(&[20000, 0, 9096], 40000).eq([28672]));
         assert!(found(&[20000, 0, 9097], 40000).eq([28672]));
         assert!(found(&[20000, 13384], 40000).eq([4096, 28672]));

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A damaged LUKS1 header, as far as it can be known for certain what it was. There is
-//! one copy and no checksum, but much of it is said twice:
+//! Repairs a damaged LUKS1 header, as far as its former contents are certain. There is one copy and
+//! no checksum, but many fields can be derived from others:
 //!
 //! ```text
-//! magic, version       all else is a header's, field by field
-//! hash-spec            small letters, where there are capital ones
-//! key-bytes            the distance of the areas
-//! uuid                 36 characters, and then its end
-//! a keyslot's area     most others lie where cryptsetup puts them; one of an empty
-//!                      keyslot can be wherever there is room
-//! its stripes          4000
-//! its state            the word that it is near to, if the rest of the keyslot is of
-//!                      that kind; empty too if only the word is damaged
+//! field                  derived from
+//! magic, version         all other fields, which must form a valid header
+//! hash-spec              its own letters, if some are capital
+//! key-bytes              the distance between the areas
+//! uuid                   its first 36 characters, after which it must end
+//! key-material-offset    the other areas, most of which lie where cryptsetup places them;
+//!                        the area of an empty keyslot may lie wherever there is room
+//! stripes                always 4000
+//! active                 the word that it is close to, if the rest of the keyslot agrees;
+//!                        empty also if all the rest is intact and blank
 //! ```
 //!
-//! Salts, digest and iterations are said once, and so is where the data begin.
+//! Salts, digest, iterations and the offset of the data are stored once and cannot be derived.
 //!
-//! What writes over a header by mistake writes over its end: a partition table lies upon
-//! keyslots 4 to 6, from byte 440 to 512.
+//! A program that overwrites a header by mistake usually overwrites its end: a partition table
+//! covers bytes 440 to 512, which are in keyslots 4 to 6.
 
 use std::{fmt, ops::Range};
 
@@ -38,19 +39,20 @@ use crate::{
     luks2::edit::{ChangeError, Overwrite},
 };
 
-/// So many of the eight areas must be where cryptsetup puts them, before others are put
-/// there too.
+/// The number of areas, of eight, that must lie where cryptsetup places them before others are
+/// moved to their places.
 const MOST: usize = 5;
 
-/// Of empty keyslots.
+/// The salt of an empty keyslot.
 const NO_SALT: [u8; 32] = [0; 32];
 
-/// What ends a boot sector, and the keyslot in whose salt that is, with the place.
+/// The last two bytes of a boot sector, at byte 510. They fall into the salt of [`MARKED_KEYSLOT`],
+/// at [`MARK_IN_SALT`].
 const PARTITION_MARK: [u8; 2] = [0x55, 0xaa];
 const MARKED_KEYSLOT: usize = 6;
 const MARK_IN_SALT: usize = 6;
 
-/// What is to be restored in a LUKS1 header. Nothing is written yet.
+/// A planned repair of a LUKS1 header. Nothing has been written yet.
 #[derive(Clone, Debug)]
 pub struct Luks1Repair {
     damaged: Box<phdr::Bytes>,
@@ -59,15 +61,15 @@ pub struct Luks1Repair {
 }
 
 impl Luks1Repair {
-    /// Looks for what is damaged in the header at the beginning of `storage`, under the
-    /// lock on the volume's metadata. A header that is good is not looked at further.
+    /// Looks for damage in the header at the beginning of `storage`. The caller holds the lock on
+    /// the volume's metadata. A valid header is not examined further.
     ///
-    /// With [`Overwrite::Anything`] also the signature of something else does not
-    /// hinder, and keyslots of which it cannot be known what they were become empty.
+    /// [`Overwrite::Anything`] permits overwriting the signature of another format, and empties
+    /// keyslots with an unknown former state.
     ///
     /// # Errors
-    /// [`Luks1RepairError`]: what was there cannot be known, or something else may be
-    /// wanted there.
+    /// [`Luks1RepairError`]: the former contents cannot be determined, or `storage` has the
+    /// signature of another format, which may be wanted.
     pub fn plan(storage: &dyn Storage, overwrite: Overwrite) -> Result<Self, Luks1RepairError> {
         let damaged = Luks1Header::read_bytes(storage)?;
         let (header, restored) = restore(&damaged, overwrite)?;
@@ -85,24 +87,23 @@ impl Luks1Repair {
         })
     }
 
-    /// The header as it will be.
+    /// The header after the repair.
     #[must_use]
     pub fn header(&self) -> &Luks1Header {
         &self.header
     }
 
-    /// What will be restored: nothing when the header is good.
+    /// What will be restored. Empty if the header is valid.
     #[must_use]
     pub fn restored(&self) -> &[Luks1Restored] {
         &self.restored
     }
 
-    /// Writes what differs, and returns when it is durable; still under the lock. After
-    /// a crash on the way the rest can be restored as before.
+    /// Writes the bytes that differ, and returns when they are durable. The caller still holds the
+    /// lock. If a crash interrupts this, the rest can be repaired in the same way.
     ///
     /// # Errors
-    /// [`ChangeError`]: the header is not the one that was looked at any more, or cannot
-    /// be written.
+    /// [`ChangeError`]: the header changed since the repair was planned, or cannot be written.
     pub fn write(self, storage: &dyn Storage) -> Result<Luks1Header, ChangeError> {
         if Luks1Header::read_bytes(storage)? != *self.damaged {
             return Err(ChangeError::ChangedMeanwhile);
@@ -123,7 +124,7 @@ fn restore(
     let mut bytes = *damaged;
     if !damaged.starts_with(MAGIC) {
         bytes[..MAGIC.len()].copy_from_slice(MAGIC);
-        // It takes a whole header to know that it was one.
+        // Only a header that is otherwise whole shows that it was one.
         let header = Luks1Header::parse(&bytes).map_err(|_| Luks1Error::Magic)?;
         return Ok((header, vec![Luks1Restored::Magic]));
     }
@@ -145,7 +146,7 @@ fn restore(
         }
     }
     phdr.put_numbers(&mut bytes);
-    // All else that is wrong cannot be known.
+    // Any other damage cannot be repaired, and is an error here.
     let header = Luks1Header::parse(&bytes)?;
     if !lost.is_empty() && overwrite == Overwrite::Damaged {
         return Err(Luks1RepairError::Unknown { keyslots: lost });
@@ -163,7 +164,7 @@ fn restore_uuid(bytes: &mut phdr::Bytes) -> Option<Luks1Restored> {
     Some(Luks1Restored::Uuid)
 }
 
-/// Programs that took any letters have written capital ones.
+/// Restores the hash's name in lowercase. Programs that accept either case wrote capital letters.
 fn restore_hash(bytes: &mut phdr::Bytes, phdr: &Phdr) -> Option<Luks1Restored> {
     let from = phdr.hash_spec.clone();
     let hash = HashAlgorithm::by_name(&from.to_ascii_lowercase())?;
@@ -174,8 +175,9 @@ fn restore_hash(bytes: &mut phdr::Bytes, phdr: &Phdr) -> Option<Luks1Restored> {
     Some(Luks1Restored::Hash { from, hash })
 }
 
-/// The areas lie apart as far as their length needs: another length is wrong when it is
-/// none, or when they would overlap.
+/// Restores the key length for which the areas lie where cryptsetup places them. The present length
+/// is replaced if the cipher does not allow it, or if it is greater, so that the areas would
+/// overlap.
 fn restore_key_len(phdr: &mut Phdr, encryption: Encryption) -> Option<Luks1Restored> {
     let from = phdr.key_bytes;
     let lens = encryption.key_lens();
@@ -187,7 +189,7 @@ fn restore_key_len(phdr: &mut Phdr, encryption: Encryption) -> Option<Luks1Resto
     Some(Luks1Restored::KeyLen { from, to })
 }
 
-/// The keyslots whose areas begin where cryptsetup puts them.
+/// The keyslots with areas that begin where cryptsetup places them.
 fn standard(phdr: &Phdr, key_len: u32) -> impl Iterator<Item = usize> {
     let is_standard = move |(slot, keyslot): (usize, &RawKeyslot)| {
         (offset(keyslot) == layout::area_offset(key_len, slot)).then_some(slot)
@@ -199,15 +201,15 @@ fn offset(keyslot: &RawKeyslot) -> u64 {
     u64::from(keyslot.key_material_offset) * UNIT
 }
 
-/// What the keyslots say, whose key length is known.
+/// What the keyslots say, given the key length.
 struct KeyslotClaims {
     states: [KeyslotState; KEYSLOTS],
     offsets: [u64; KEYSLOTS],
-    /// Where cryptsetup puts the areas.
+    /// The offsets at which cryptsetup places the areas.
     standard: [u64; KEYSLOTS],
-    /// The length of each.
+    /// The length of each area.
     len: u64,
-    /// Where they must have ended.
+    /// The offset at which all areas must have ended.
     limit: u64,
 }
 
@@ -242,8 +244,8 @@ impl KeyslotClaims {
         (0..).zip(&self.states).filter_map(is_unknown).collect()
     }
 
-    /// Where the areas are: the used ones, then places for the others, which go where
-    /// cryptsetup puts them if nothing is there.
+    /// Returns the offset of each area. The used keyslots come first. The areas of the others go
+    /// where cryptsetup places them if that is free.
     fn places(&self) -> [u64; KEYSLOTS] {
         let is_standard = |slot: usize| self.offsets[slot] == self.standard[slot];
         let is_known = (0..KEYSLOTS).filter(|&slot| is_standard(slot)).count() >= MOST;
@@ -269,7 +271,7 @@ impl KeyslotClaims {
             let mut wanted = [self.standard[slot], *place].into_iter();
             let other = || places(taken.clone(), self.len, AREA_ALIGNMENT, self.limit).next();
             let free = wanted.find(|&place| self.is_free(place, &taken));
-            // Without one it stays wrong, and is refused.
+            // If no place is free, the wrong offset stays and parsing refuses it.
             *place = free.or_else(other).unwrap_or(*place);
             taken.push(*place);
         }
@@ -342,11 +344,12 @@ fn differences(number: u32, before: &RawKeyslot, after: &RawKeyslot) -> Vec<Luks
 }
 
 impl RawKeyslot {
-    /// What it is. Once it is said to be used and once to be empty, its key is lost: of
-    /// two guesses the wrong one gives the area to another key.
+    /// Returns the keyslot's state. A wrong guess could lose a key: if a used keyslot is taken for
+    /// empty, another key may be written to its area.
     ///
-    /// Iterations and salt alone say little: garbage has them too. Nothing at all says
-    /// nothing either: a used keyslot may have been written over with zeros.
+    /// Iterations and a salt alone prove little, because garbage has them too. A blank keyslot
+    /// alone does not prove that it is empty, because a used one may have been overwritten with
+    /// zeros.
     fn state(&self, is_in_place: bool, is_marked: bool) -> KeyslotState {
         let is_whole = is_in_place && self.stripes == STRIPES && !is_marked;
         let is_blank = self.iterations == 0 && self.salt == NO_SALT;
@@ -362,14 +365,16 @@ impl RawKeyslot {
     }
 }
 
-/// Whether one byte or a few bits are damaged, of 15 bits in which the two words differ.
+/// Returns whether `found` is `word` with one damaged byte or at most 4 damaged bits.
+/// [`phdr::ACTIVE`] and [`phdr::DISABLED`] differ in 15 bits.
 fn is_near(found: u32, word: u32) -> bool {
     let difference = found ^ word;
     let bytes = difference.to_be_bytes();
     difference.count_ones() <= 4 || bytes.iter().filter(|&&byte| byte != 0).count() == 1
 }
 
-/// No salt has eight times the same byte in a row.
+/// Returns whether the salt was overwritten. A random salt does not repeat a byte eight times in a
+/// row.
 fn is_overwritten(salt: &[u8]) -> bool {
     salt.windows(8)
         .any(|run| run.iter().all(|&byte| byte == run[0]))
@@ -387,55 +392,55 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Luks1Restored {
-    /// What the header begins with, which was all that was missing.
+    /// The magic and version, if all the rest is valid.
     Magic,
-    /// The end of the UUID.
+    /// The terminating zero bytes of the UUID.
     Uuid,
-    /// The name of the hash, in small letters.
+    /// The name of the hash, in lowercase.
     Hash {
-        /// The name that was there.
+        /// The damaged name.
         from: String,
         /// The hash.
         hash: HashAlgorithm,
     },
-    /// The volume key's length in bytes.
+    /// The length of the volume key in bytes.
     KeyLen {
-        /// The length that was there.
+        /// The damaged length.
         from: u32,
-        /// The length by which the keyslots lie where they do.
+        /// The length that the offsets of the areas imply.
         to: u32,
     },
-    /// Whether a keyslot is used.
+    /// The state of a keyslot.
     State {
         /// The keyslot.
         keyslot: u32,
-        /// The word that was there.
+        /// The damaged word.
         from: u32,
-        /// What it is.
+        /// Whether the keyslot is used.
         is_used: bool,
     },
-    /// Where a keyslot's area begins, in bytes.
+    /// The offset of a keyslot's area in bytes.
     Offset {
         /// The keyslot.
         keyslot: u32,
-        /// The place that was there.
+        /// The damaged offset.
         from: u64,
-        /// The place that it has.
+        /// The restored offset.
         to: u64,
     },
-    /// A keyslot's stripes.
+    /// The number of stripes of a keyslot.
     Stripes {
         /// The keyslot.
         keyslot: u32,
-        /// The number that was there.
+        /// The damaged number.
         from: u32,
     },
-    /// The salt of an empty keyslot, where a partition table's signature was.
+    /// The salt of an empty keyslot, which contained the signature of a partition table.
     PartitionMark {
         /// The keyslot.
         keyslot: u32,
     },
-    /// A keyslot that is empty now, since it could not be known what it was.
+    /// A keyslot that was emptied because its former state could not be determined.
     Lost {
         /// The keyslot.
         keyslot: u32,
@@ -486,10 +491,10 @@ impl fmt::Display for Luks1Restored {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Luks1RepairError {
-    /// What should be there cannot be known.
+    /// The header has damage that cannot be repaired.
     #[error("{0}")]
     Damaged(#[from] Luks1Error),
-    /// The same of some keyslots only.
+    /// Only the states of some keyslots cannot be determined.
     #[error(
         "the state of keyslots {} cannot be recovered; nothing was written. `luxor header repair \
          --force` empties them, which loses their keys, and repairs the rest",
@@ -499,16 +504,16 @@ pub enum Luks1RepairError {
         /// The keyslots.
         keyslots: Vec<u32>,
     },
-    /// Something else may be wanted there now.
+    /// The header's place has the signature of another format, which may be wanted.
     #[error(
         "the signature of {found} is in the place of the header; nothing was written. To keep the \
          LUKS volume, overwrite that with `luxor header repair --force`"
     )]
     ForeignSignature {
-        /// Whose signature, in words.
+        /// The name of the format, in words.
         found: &'static str,
     },
-    /// It cannot be read again or written.
+    /// The header cannot be read again or written.
     #[error(transparent)]
     Change(#[from] ChangeError),
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! LUKS1 becomes LUKS2, in place. The data stay where they are, and so do the keyslot
-//! areas but those that LUKS2's headers will cover.
+//! Converts LUKS1 to LUKS2 in place. The data stay where they are. So do the keyslot areas, except
+//! those that LUKS2's headers will cover.
 //!
 //! ```text
-//! the areas make room, key by key                        it is LUKS1 at each instant
-//! 16 KiB..32 KiB   the secondary header, sync            still
-//! 0..512           the primary header's beginning, sync  LUKS2, by its secondary header
-//! 512..16 KiB      the rest of it, sync                  LUKS2
+//! writes                                                  the volume afterwards
+//! the keyslot areas are moved, key by key                 LUKS1 at each instant
+//! 16 KiB..32 KiB   the secondary header, sync             LUKS1
+//! 0..512           the primary header's beginning, sync   LUKS2, by its secondary header
+//! 512..16 KiB      the rest of the primary header, sync   LUKS2
 //! ```
 
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -34,34 +35,34 @@ use crate::{
     },
 };
 
-/// The length of each of LUKS2's headers in bytes: what every volume begins with.
+/// The length in bytes of each LUKS2 header: the smallest and usual one.
 const HEADER_SIZE: u64 = 16 << 10;
 const HEADERS_END: u64 = 2 * HEADER_SIZE;
 /// The longest keyslots area that cryptsetup accepts, in bytes.
 const MAX_KEYSLOTS_SIZE: u64 = 128 << 20;
-/// What the keyslots area's length is a multiple of, in bytes.
+/// The length of the keyslots area is a multiple of this number of bytes.
 const PAGE: u64 = 4096;
 const HEADERS_AND_PAGE: u64 = HEADERS_END + PAGE;
 /// The keyslot whose state is in the header's second sector.
 const LAST: usize = KEYSLOTS - 1;
 
 impl Luks1Header {
-    /// Makes the volume a LUKS2 volume, with the same keyslots, UUID and data, and no
-    /// secret: to be called under the lock on the volume's metadata.
+    /// Converts the volume to LUKS2, with the same keyslots, UUID and data. No secret is needed.
+    /// The caller must hold the lock on the volume's metadata.
     ///
-    /// At each instant it is one or the other, and opens with every key. What a crash
-    /// leaves may have a key twice, or under another number.
+    /// At each instant the volume is valid as one version or the other, and every key opens it. A
+    /// crash may leave a key in two keyslots, or under another number.
     ///
     /// # Errors
-    /// [`ConvertError`]: the cipher or the UUID does not suit, there is no room for the
-    /// headers, or the storage fails.
+    /// [`ConvertError`]: the cipher or the UUID is not suitable, there is no room for the headers,
+    /// or the storage failed.
     pub fn convert_to_luks2(mut self, storage: &dyn Storage) -> Result<Luks2Header, ConvertError> {
         self.begin(storage)?;
         let encryption = self.segment.encryption;
         if encryption.mode() != Mode::Xts {
             return Err(ConvertError::Cipher { encryption });
         }
-        // Bytes that are no UTF-8 were replaced.
+        // Parsing replaced bytes that are not UTF-8.
         if self.uuid.len() > MAX_UUID_LEN || self.uuid.contains(char::REPLACEMENT_CHARACTER) {
             return Err(ConvertError::Uuid);
         }
@@ -74,7 +75,7 @@ impl Luks1Header {
         let plan = self.make_room(len)?;
         let end = self.keyslots_end(&plan.end, len);
         let text = self.luks2_metadata(&plan, end).to_string();
-        // Before anything is written: what would be refused later is not made.
+        // Check the new metadata before anything is written: they must not be refused afterwards.
         Metadata::parse(&text, HEADER_SIZE).map_err(ChangeError::from)?;
         let primary = self.binary_header(CopyKind::Primary)?;
         let secondary = self.binary_header(CopyKind::Secondary)?;
@@ -90,7 +91,7 @@ impl Luks1Header {
                 .map_err(|source| ChangeError::WriteCopy { kind, source })
         };
         if end > len {
-            // A detached header: there must be as many bytes as its keyslots area has.
+            // A detached header: extend the file to the end of the keyslots area.
             storage
                 .write_all_at(&[0], end - 1)
                 .map_err(|source| ChangeError::WriteArea {
@@ -107,17 +108,18 @@ impl Luks1Header {
 
     fn make_room(&self, len: u64) -> Result<RelocationPlan, ConvertError> {
         let limit = match self.segment.offset {
-            // A file grows.
+            // A detached header can grow.
             0 => len.max(self.metadata_len + HEADERS_END),
             offset => offset,
         };
         relocate::plan(&self.areas(limit), HEADERS_END).ok_or(ConvertError::NoRoom)
     }
 
-    /// Has the first area begin where cryptsetup's does, if there is an empty keyslot for
-    /// that: `cryptsetup convert` wants it so.
+    /// Moves the first area to where cryptsetup places it, because `cryptsetup convert` requires
+    /// that. Does nothing if there is neither an empty keyslot nor room for this.
     pub(super) fn settle(&mut self, storage: &dyn Storage) -> Result<(), ConvertError> {
-        // A detached header does not grow, and where it ends is not known here.
+        // Without room for a detached header to grow: `limit` is 0, because its end is not known
+        // here.
         let limit = self.segment.offset;
         let plan = relocate::settle(&self.areas(limit));
         for step in plan.into_iter().flat_map(|plan| plan.steps) {
@@ -135,7 +137,7 @@ impl Luks1Header {
         }
     }
 
-    /// Where the keyslots area ends: before the data or, as cryptsetup has it, at the
+    /// Returns the end of the keyslots area: the beginning of the data or, as in cryptsetup, the
     /// end of a detached header.
     fn keyslots_end(&self, areas: &KeyslotAreas, len: u64) -> u64 {
         let end = match self.segment.offset {
@@ -178,15 +180,16 @@ impl Luks1Header {
                     key_material_offset,
                     ..key.clone()
                 };
-                // An empty one with a salt: until the key is there, and of the other from
-                // then on.
+                // An empty keyslot with a salt is marked for `sweep`. Until the key has moved this
+                // is `to`, afterwards it is `from`.
                 let mut bytes = *self.bytes;
                 at(phdr::DISABLED, offset).put(&mut bytes, to);
                 self.write(storage, bytes, SectorOrder::FirstFirst)?;
                 copy(storage, self.area(from), self.area(to).start)?;
                 at(phdr::ACTIVE, offset).put(&mut bytes, to);
                 at(phdr::DISABLED, key.key_material_offset).put(&mut bytes, from);
-                // What becomes valid comes first; the states are in one sector otherwise.
+                // Write the sector that makes `to` valid first. If neither keyslot is `LAST`, both
+                // states are in the first sector.
                 let order = match to {
                     LAST => SectorOrder::SecondFirst,
                     _ => SectorOrder::FirstFirst,
@@ -198,7 +201,8 @@ impl Luks1Header {
         Ok(())
     }
 
-    /// Where an area was that an interrupted conversion has copied: behind the headers.
+    /// Overwrites the bytes right after the headers, from which an interrupted conversion may have
+    /// copied an area.
     fn overwrite_old_place(&self, storage: &dyn Storage) -> Result<(), ChangeError> {
         let data = match self.segment.offset {
             0 => u64::MAX,
@@ -232,7 +236,7 @@ impl Luks1Header {
         })
     }
 
-    /// LUKS2's metadata for what the plan leads to; keys in cryptsetup's order.
+    /// Returns LUKS2's metadata for the end of the plan, with JSON keys in cryptsetup's order.
     fn luks2_metadata(&self, plan: &RelocationPlan, end: u64) -> Value {
         let areas = &plan.end;
         let mut used: Vec<usize> = (0..KEYSLOTS).filter(|&slot| areas.used[slot]).collect();
@@ -246,7 +250,7 @@ impl Luks1Header {
             let number = u32::try_from(plan.numbers[slot]).expect("below 8");
             let offset = areas.offsets[slot];
             let room = ends_before(offset).unwrap_or(end) - offset;
-            // Whole pages, where the next one does not begin within.
+            // Whole pages, unless the next area or the end comes first.
             let size = layout::pitch(self.key_len).min(room);
             let keyslot = luks2_keyslot(&self.keyslots[&number], offset, size);
             keyslots.insert(number.to_string(), keyslot);
@@ -313,9 +317,9 @@ fn luks2_keyslot(keyslot: &Keyslot, offset: u64, size: u64) -> Value {
     })
 }
 
-/// Copies an area to where it shares no bytes with itself; durable on return.
+/// Copies an area to a range that does not overlap it. The copy is durable on return.
 fn copy(storage: &dyn Storage, from: std::ops::Range<u64>, to: u64) -> Result<(), ConvertError> {
-    let len = usize::try_from(from.end - from.start).expect("at most 256 KB");
+    let len = usize::try_from(from.end - from.start).expect("an area has at most 64 × 4000 bytes");
     let mut area = vec![0; len];
     storage
         .read_exact_at(&mut area, from.start)
