@@ -13,18 +13,18 @@ use super::{binary_header, field::Object, metadata_error::MetadataError};
 pub struct Config {
     /// The length of the JSON area in bytes.
     pub json_size: u64,
-    /// The length of the keyslots area, which begins after both headers, in bytes.
+    /// The length in bytes of the keyslots area, which begins after both headers.
     pub keyslots_size: u64,
-    /// Flags for activation, such as `allow-discards`; unknown ones are ignored.
+    /// The activation flags, such as `allow-discards`. Unknown ones are ignored.
     pub flags: Vec<String>,
-    /// What a program must be able to do before it opens the volume.
+    /// The features that a program must support before it opens the volume.
     pub requirements: Vec<String>,
 }
 
-/// cryptsetup's limit on the keyslots area, in bytes.
+/// cryptsetup's limit on the length of the keyslots area, in bytes.
 const MAX_KEYSLOTS_SIZE: u64 = 128 << 20;
 
-/// The requirements of an online re-encryption, by its version.
+/// The requirements of an online re-encryption, each with its version.
 const REENCRYPT: [(&str, u8); 3] = [
     ("online-reencrypt", 1),
     ("online-reencrypt-v2", 2),
@@ -32,7 +32,7 @@ const REENCRYPT: [(&str, u8); 3] = [
 ];
 
 impl Config {
-    /// The requirements that this version does not know: it then only shows the
+    /// The requirements that this version does not support. If there are any, Luxor only shows the
     /// metadata.
     pub fn unknown_requirements(&self) -> impl Iterator<Item = &str> {
         self.requirements
@@ -41,8 +41,7 @@ impl Config {
             .filter(|name| REENCRYPT.iter().all(|(known, _)| known != name))
     }
 
-    /// The version of the online re-encryption that is under way, 1 to 3; `None` when
-    /// there is none.
+    /// The version (1 to 3) of the online re-encryption that is under way; `None` if there is none.
     #[must_use]
     pub fn reencrypt_version(&self) -> Option<u8> {
         reencryptions(&self.requirements)
@@ -50,7 +49,7 @@ impl Config {
             .map(|(_, version)| version)
     }
 
-    /// `header_size` is the binary header's `hdr_size`.
+    /// Parses the config object. `header_size` is `hdr_size` of the binary header.
     pub(crate) fn parse(object: &Object<'_>, header_size: u64) -> Result<Self, MetadataError> {
         let requirements = match object.optional("requirements") {
             None => Vec::new(),
@@ -91,7 +90,7 @@ impl Config {
     }
 }
 
-/// Those of an online re-encryption.
+/// Returns the requirements among `requirements` that stand for an online re-encryption.
 fn reencryptions(requirements: &[String]) -> impl Iterator<Item = (&'static str, u8)> {
     requirements
         .iter()
@@ -102,27 +101,27 @@ fn owned(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|&text| text.into()).collect()
 }
 
-/// A flag for activation that is kept in the volume (LUKS2 specification, section 3.6).
-/// They are for dm-crypt.
+/// An activation flag that is stored in the volume, for dm-crypt (LUKS2 specification, section
+/// 3.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ActivationFlag {
-    /// Discards reach the storage.
+    /// Discards are passed on to the storage.
     AllowDiscards,
-    /// Encryption on the CPU that asked for the I/O.
+    /// Data are encrypted on the CPU that issued the I/O.
     SameCpuCrypt,
-    /// Writes are submitted by the thread that encrypts.
+    /// Writes are submitted by the thread that encrypted them.
     SubmitFromCryptCpus,
-    /// No journal for integrity tags.
+    /// There is no journal for integrity tags.
     NoJournal,
-    /// Reads without a work queue.
+    /// Reads use no work queue.
     NoReadWorkqueue,
-    /// Writes without a work queue.
+    /// Writes use no work queue.
     NoWriteWorkqueue,
 }
 
 impl ActivationFlag {
-    /// All, in cryptsetup's order.
+    /// All flags, in cryptsetup's order.
     pub const ALL: [Self; 6] = [
         Self::AllowDiscards,
         Self::SameCpuCrypt,
@@ -132,7 +131,7 @@ impl ActivationFlag {
         Self::NoWriteWorkqueue,
     ];
 
-    /// The name in the metadata: `allow-discards`.
+    /// The name in the metadata, such as `allow-discards`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -163,7 +162,7 @@ impl FromStr for ActivationFlag {
     }
 }
 
-/// No flag for activation that this version knows.
+/// A name that is not an activation flag of this version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{} is not a flag; the flags are {}",

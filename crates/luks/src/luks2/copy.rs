@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One of the two copies of the metadata, read and held to its rules by itself.
+//! One of the two copies of the metadata: read and validated independently of the other.
 
 use std::{io, sync::Arc};
 
@@ -13,31 +13,31 @@ use super::{
 };
 use crate::header_digest::HeaderDigest;
 
-/// A copy's state.
+/// The state of one of the two copies.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CopyStatus {
     /// Which one.
     pub kind: CopyKind,
-    /// Whether the metadata are from this copy.
+    /// Whether the metadata were read from this copy.
     pub used: bool,
-    /// What it is, or what is wrong with it.
+    /// Facts about a valid copy, or what is wrong with it.
     pub found: Result<CopyFacts, CopyError>,
 }
 
-/// What a valid copy is.
+/// Facts about a valid copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CopyFacts {
-    /// Where it stands, in bytes.
+    /// Its offset in bytes.
     pub offset: u64,
-    /// How often it was changed.
+    /// Its sequence number, which grows with each change.
     pub seqid: u64,
-    /// The hash of its checksum.
+    /// The hash algorithm of its checksum.
     pub checksum: HashAlgorithm,
 }
 
-/// One copy, valid by itself.
+/// A copy that is valid by itself.
 #[derive(Clone, Debug)]
 pub(super) struct HeaderCopy {
     pub(super) binary: BinaryHeader,
@@ -55,7 +55,7 @@ impl HeaderCopy {
         }
     }
 
-    /// Whether only salts and places differ.
+    /// Returns whether the copies differ in salt and offset only.
     pub(super) fn says_the_same(&self, other: &Self) -> bool {
         let binary = BinaryHeader {
             salt: self.binary.salt,
@@ -77,13 +77,14 @@ impl HeaderCopy {
         if end > len {
             return Err(BinaryHeaderError::Truncated { end, len }.into());
         }
-        let size = usize::try_from(binary.size).expect("at most 4 MiB");
+        let size = usize::try_from(binary.size).expect("a header has at most 4 MiB");
         let mut area = vec![0; size];
         storage.read_exact_at(&mut area, offset)?;
-        // The head was read before, and storage can change: only these bytes count.
+        // `head` was read separately, and the storage may have changed since. Only the bytes of
+        // `area` are used from here on.
         let (head, json) = area
             .split_first_chunk()
-            .expect("each of the nine sizes is longer");
+            .expect("each of the nine sizes is more than 4096");
         if BinaryHeader::parse(head, kind, offset)? != binary {
             return Err(io::Error::other("it changed while it was read").into());
         }
@@ -106,7 +107,7 @@ impl HeaderCopy {
     }
 }
 
-/// The binary header's bytes at byte `offset`, with zeros where a storage of `len` bytes ends.
+/// Reads the binary header at byte `offset`. Bytes beyond the storage's end at `len` are zero.
 pub(super) fn read_head(
     storage: &dyn Storage,
     offset: u64,
@@ -114,7 +115,7 @@ pub(super) fn read_head(
 ) -> Result<Box<[u8; binary_header::LEN]>, CopyError> {
     let end = offset + binary_header::LEN as u64;
     let mut head = Box::new([0; binary_header::LEN]);
-    // Whether there is a magic is worth knowing of a file that ends early, too.
+    // Read what exists even if the file ends early: a magic in it makes the error more exact.
     let there = usize::try_from(len.saturating_sub(offset)).unwrap_or(usize::MAX);
     let there = there.min(binary_header::LEN);
     storage.read_exact_at(&mut head[..there], offset)?;
@@ -124,9 +125,10 @@ pub(super) fn read_head(
     Ok(head)
 }
 
-/// The first whole secondary copy among `places`, or what is wrong with the one that is
-/// most like a header. No other one counts: all places before the right one are the
-/// primary copy's, and those behind it may have kept an older volume's, of whatever seqid.
+/// Returns the first whole secondary copy at one of the offsets `places`, or else the error of the
+/// candidate that is most like a header. The copies after the first whole one are not considered:
+/// offsets below the right one lie within the primary copy, and those above it may still hold a
+/// secondary copy of an older volume, with any seqid.
 pub(super) fn find_secondary(
     storage: &dyn Storage,
     places: &[u64],
@@ -144,7 +146,7 @@ pub(super) fn find_secondary(
             read_head(storage, offset, len)
                 .and_then(|head| HeaderCopy::read(storage, &head, CopyKind::Secondary, offset, len))
         };
-        // Its checksum is right then.
+        // With any other error the checksum was right.
         let is_whole = !matches!(found, Err(CopyError::Io { .. } | CopyError::Binary(_)));
         if is_whole {
             return found;
@@ -154,31 +156,31 @@ pub(super) fn find_secondary(
             best = Some(found);
         }
     }
-    best.unwrap_or_else(|| unreachable!("there is at least one place"))
+    best.unwrap_or_else(|| unreachable!("the caller passes at least one place"))
 }
 
-/// What is wrong with a copy.
+/// Why a copy is not valid.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {
-    /// It cannot be read.
+    /// The copy cannot be read.
     #[error("it cannot be read: {source}")]
     Io {
         /// The system's reason.
         source: Arc<io::Error>,
     },
-    /// Its binary header breaks a rule.
+    /// The binary header breaks a rule.
     #[error(transparent)]
     Binary(#[from] BinaryHeaderError),
-    /// Its JSON area breaks a rule.
+    /// The JSON area breaks a rule.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
-    /// It is whole, and not for this version.
+    /// The copy is intact, but this version does not support or refuses it.
     #[error("{error}")]
     Unsupported {
-        /// How often it was changed.
+        /// Its sequence number.
         seqid: u64,
-        /// What is not known or refused.
+        /// What is not supported or refused.
         error: MetadataError,
     },
 }
@@ -192,7 +194,7 @@ impl From<io::Error> for CopyError {
 }
 
 impl CopyError {
-    /// Whether there is at least a header's magic.
+    /// Returns whether at least the magic of a header was found.
     pub(super) fn has_magic(&self) -> bool {
         !matches!(
             self,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Digests: they tell the right volume key (LUKS2 specification, section 3.4).
+//! Digests, which identify the right volume key (LUKS2 specification, section 3.4).
 
 use luxor_engine::SecretBytes;
 use luxor_volume::{DigestWork, HashAlgorithm, brief};
@@ -11,17 +11,17 @@ use super::{field::Object, kdf::SALT_LEN, metadata_error::MetadataError};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Digest {
-    /// The keyslots that hold the key, by number.
+    /// The numbers of the keyslots that hold the key.
     pub keyslots: Vec<u32>,
-    /// The segments that are encrypted with it, by number.
+    /// The numbers of the segments that the key encrypts.
     pub segments: Vec<u32>,
-    /// The hash by its name in the metadata.
+    /// The name of the hash in the metadata.
     pub hash: String,
-    /// PBKDF2's iterations, at least 1.
+    /// The iterations of PBKDF2, at least 1.
     pub iterations: u32,
-    /// PBKDF2's salt.
+    /// The salt of PBKDF2.
     pub salt: Vec<u8>,
-    /// The result to compare with, 20 to 64 bytes. (A volume that was LUKS1 once has 20.)
+    /// The expected result, 20 to 64 bytes. (A volume that was converted from LUKS1 has 20.)
     pub value: Vec<u8>,
 }
 
@@ -44,7 +44,8 @@ impl Digest {
         })
     }
 
-    /// Whether both are of one key: the same digest of it, whatever it is for.
+    /// Returns whether both are digests of the same key, judged by equal parameters and value.
+    /// Keyslots and segments may differ.
     pub(crate) fn is_of_same_key(&self, other: &Self) -> bool {
         self.hash == other.hash
             && self.iterations == other.iterations
@@ -52,7 +53,7 @@ impl Digest {
             && self.value == other.value
     }
 
-    /// What it takes to compare a key with it.
+    /// The work that it takes to compare a key with this digest.
     pub(crate) fn work(&self) -> DigestWork<'_> {
         DigestWork {
             hash: &self.hash,
@@ -61,8 +62,8 @@ impl Digest {
         }
     }
 
-    /// Whether `key` is the one that the digest is of, in constant time.
-    /// `None` when this version does not have the hash.
+    /// Returns whether `key` is the key of this digest, in constant time. `None` if this version
+    /// does not support the hash.
     pub(crate) fn verify(&self, key: &[u8]) -> Option<bool> {
         let hash = HashAlgorithm::by_name(&self.hash)?;
         let mut value = SecretBytes::zeroed(self.value.len());

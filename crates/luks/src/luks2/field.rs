@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A JSON value together with its place, so that every error names it.
+//! A JSON value together with its location, which every error names.
 
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
 
@@ -7,7 +7,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 
 use super::{json::Node, metadata_error::MetadataError};
 
-/// Where in the metadata: `keyslot 3: area.offset`.
+/// A location in the metadata, such as `keyslot 3: area.offset`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FieldPath {
     head: String,
@@ -42,7 +42,7 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// A value and its place.
+/// A value and its location.
 #[derive(Clone, Debug)]
 pub(crate) struct Field<'a> {
     node: &'a Node,
@@ -71,8 +71,8 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A text that names something: not empty, not even in C, where a zero character ends
-    /// it.
+    /// Returns a non-empty text. A text that begins with a zero character counts as empty, because
+    /// it is empty in C.
     pub(crate) fn name(self) -> Result<&'a str, MetadataError> {
         match self.node {
             Node::Text(text) if !text.is_empty() && !text.starts_with('\0') => Ok(text),
@@ -80,7 +80,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A JSON number in `range`.
+    /// Returns a JSON number in `range`.
     pub(crate) fn number(self, range: RangeInclusive<u32>) -> Result<u32, MetadataError> {
         match self.node {
             Node::Unsigned(value) => u32::try_from(*value)
@@ -97,7 +97,7 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// What one of these texts stands for.
+    /// Returns the value in `choices` that the text stands for.
     pub(crate) fn one_of<T, const N: usize>(
         self,
         choices: [(&str, T); N],
@@ -114,7 +114,7 @@ impl<'a> Field<'a> {
             .ok_or_else(|| self.wrong(names.join(" or ")))
     }
 
-    /// A 64-bit number, which LUKS2 writes as a decimal string.
+    /// Returns a 64-bit number, which LUKS2 writes as a decimal string.
     pub(crate) fn decimal(self) -> Result<u64, MetadataError> {
         match self.node {
             Node::Text(text) => parse_decimal(text),
@@ -123,9 +123,11 @@ impl<'a> Field<'a> {
         .ok_or_else(|| self.wrong("a text of decimal digits, below 2^64"))
     }
 
-    /// Base64 (RFC 4648, section 4, with padding) of `range` bytes.
+    /// Decodes base64 (RFC 4648, section 4, with padding); the result must have a length in
+    /// `range`.
     pub(crate) fn base64(self, range: RangeInclusive<usize>) -> Result<Vec<u8>, MetadataError> {
-        // Checked before anything is allocated: base64 is a third longer.
+        // The length is checked before anything is allocated. Base64 is a third longer than its
+        // bytes.
         let expected = || format!("{} to {} bytes in base64", range.start(), range.end());
         match self.node {
             Node::Text(text) if text.len() <= range.end().div_ceil(3) * 4 => BASE64_STANDARD
@@ -141,7 +143,7 @@ impl<'a> Field<'a> {
         self.items()?.into_iter().map(Field::text).collect()
     }
 
-    /// An array of object numbers, which LUKS2 writes as strings. None is there
+    /// Returns an array of object numbers, which LUKS2 writes as strings. No number may occur
     /// twice.
     pub(crate) fn references(self) -> Result<Vec<u32>, MetadataError> {
         let mut numbers = Vec::new();
@@ -158,7 +160,7 @@ impl<'a> Field<'a> {
         Ok(numbers)
     }
 
-    /// The same where one may be there twice, as in the tokens that cryptsetup takes.
+    /// Like [`Field::references`], but a number may be repeated, as cryptsetup accepts in tokens.
     pub(crate) fn repeated_references(self) -> Result<Vec<u32>, MetadataError> {
         let mut numbers = Vec::new();
         for item in self.items()? {
@@ -206,10 +208,10 @@ impl<'a> Field<'a> {
     }
 }
 
-/// More than any array of references, flags or requirements has.
+/// More items than any array of references, flags or requirements has.
 const MAX_ITEMS: usize = 64;
 
-/// An object and its place.
+/// An object and its location.
 #[derive(Clone, Debug)]
 pub(crate) struct Object<'a> {
     entries: &'a [(String, Node)],
@@ -231,8 +233,8 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// The members of an object whose keys are object numbers, at most `max`;
-    /// `head` names one of them.
+    /// Returns the members of an object that has object numbers as keys and at most `max` members.
+    /// `head` is the name of one of them in error messages.
     pub(crate) fn numbered(
         &self,
         head: &str,
@@ -265,7 +267,8 @@ fn parse_decimal(text: &str) -> Option<u64> {
     text.parse().ok()
 }
 
-/// Object numbers have one spelling each, so that two keys cannot mean the same.
+/// Accepts one spelling for each object number, so that two different keys cannot mean the same
+/// number.
 fn parse_object_number(text: &str) -> Option<u32> {
     let number = u32::try_from(parse_decimal(text)?).ok()?;
     (number.to_string() == text).then_some(number)

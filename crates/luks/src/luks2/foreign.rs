@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What this version does not know.
+//! Objects that this version does not know.
 //!
-//! A keyslot, segment, digest or token of unknown type is kept by name and is no error. Its area and
-//! its number count in every rule, `dump` shows it, and only opening the volume asks whether it is
-//! needed. So volumes of a newer cryptsetup can be examined, and an older copy of a header is never
-//! preferred only because the newer one is not understood.
+//! A keyslot, segment, digest or token of unknown type is no error: it is kept with its type. Its
+//! area and its number count in every rule, and `dump` shows it. Only when a volume is opened does
+//! it matter whether the object is needed. So volumes of a newer cryptsetup can be examined, and an
+//! older copy of a header is never preferred just because the newer one is not understood.
 
 use super::{field::FieldPath, metadata_error::MetadataError};
 
-/// An object that this version does not know: shown and kept, never used.
+/// An object that this version does not know. It is shown and kept, but never used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Foreign {
@@ -19,10 +19,10 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// What `error` finds unknown in the object of type `kind` at `place`.
+    /// Describes what `error` finds unknown in the object of type `kind` at `place`.
     ///
     /// # Errors
-    /// `error`, when it is about a rule that the object breaks.
+    /// `error` itself, if it is about a rule that the object breaks.
     pub(crate) fn new(
         kind: &str,
         place: &FieldPath,

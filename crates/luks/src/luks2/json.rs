@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! JSON text as a tree, and as text for people.
+//! Parses JSON text into a tree, and prints it for people.
 //!
-//! The tree is this crate's own, smaller than `serde_json::Value` (a header may
-//! hold 4 MiB of hostile JSON), and refuses what parsers disagree about: a key
-//! that an object has twice or that has a zero character in it (C ends a text there),
-//! and what json-c, and so cryptsetup, finds nested too deep.
+//! The tree type is this crate's own. It is smaller than `serde_json::Value`, because a header may
+//! hold 4 MiB of hostile JSON. It also refuses what parsers disagree about: a key that occurs twice
+//! in an object, a key with a zero character (which ends a string in C), and nesting that is too
+//! deep for json-c, and so for cryptsetup.
 
 use std::{collections::HashSet, fmt, io};
 
 use luxor_volume::brief;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// The most levels that json-c reads, the outermost object and the innermost value
-/// included.
+/// The greatest nesting depth that json-c reads. The outermost object and the innermost value
+/// count.
 const MAX_LEVELS: u32 = 32;
 
 /// A JSON value. Objects keep the order of their keys.
@@ -38,7 +38,7 @@ impl Node {
         Ok(node)
     }
 
-    /// The value in a few words, for error messages.
+    /// Returns the value in a few words, for error messages.
     pub(crate) fn brief(&self) -> String {
         match self {
             Self::Null => "null".into(),
@@ -52,7 +52,7 @@ impl Node {
     }
 }
 
-/// The level of a value: 1 for the outermost.
+/// The nesting depth of a value: 1 for the outermost.
 #[derive(Clone, Copy)]
 struct Level(u32);
 
@@ -89,8 +89,8 @@ impl<'de> Visitor<'de> for Level {
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<Node, E> {
-        // Negative: the positive ones go to `visit_u64`. Only messages show it.
-        #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+        // A negative number; `visit_u64` gets the others. It is used in messages only.
+        #[expect(clippy::cast_precision_loss, reason = "it is only printed")]
         Ok(Node::Number(value as f64))
     }
 
@@ -130,24 +130,25 @@ impl<'de> Visitor<'de> for Level {
     }
 }
 
-/// The text of valid JSON with line breaks and two spaces a level, byte for byte
-/// as `cryptsetup luksDump --dump-json-metadata` prints it.
+/// Formats valid JSON text with line breaks and two spaces per level, byte for byte as
+/// `cryptsetup luksDump --dump-json-metadata` prints it.
 ///
-/// That program prints what json-c has read: keys in order, no space after a
-/// colon, a line break even in empty arrays and objects, slashes and non-ASCII
-/// characters as they are, fractions as written, and whole numbers cut to 64 bits.
+/// cryptsetup prints what json-c has read: keys in order, no space after a colon, a line break even
+/// in empty arrays and objects, slashes and non-ASCII characters unescaped, fractions as written,
+/// and integers clamped to 64 bits.
 pub(crate) fn pretty(text: &str) -> String {
     let mut all = String::new();
     write_pretty(text, &mut |piece| {
         all.push_str(piece);
         Ok(())
     })
-    .expect("a text takes any piece");
+    .expect("appending to a `String` does not fail");
     all
 }
 
-/// The same in pieces, none of which is longer than a page and the longest token:
-/// indentation makes a hostile text some hundred times as long.
+/// Formats like [`pretty`], but passes the text to `sink` in pieces. Indentation makes a hostile
+/// text some hundred times as long, so it is never held in memory as a whole: a piece is at most a
+/// page and the longest token.
 pub(crate) fn write_pretty(
     text: &str,
     sink: &mut dyn FnMut(&str) -> io::Result<()>,
@@ -155,19 +156,19 @@ pub(crate) fn write_pretty(
     rewrite(text, push_line, sink)
 }
 
-/// The text of valid JSON on one line without spaces, as cryptsetup writes it to disk.
+/// Formats valid JSON text on one line without spaces, as cryptsetup writes it to disk.
 pub(crate) fn plain(text: &str) -> String {
     let mut all = String::with_capacity(text.len());
     rewrite(text, |_, _| {}, &mut |piece| {
         all.push_str(piece);
         Ok(())
     })
-    .expect("a text takes any piece");
+    .expect("appending to a `String` does not fail");
     all
 }
 
-/// Writes the text anew as json-c does, piece by piece. `push_line` begins a line of a
-/// given depth.
+/// Formats the text as json-c does, and passes it to `sink` in pieces. `push_line` begins a line at
+/// the given depth.
 fn rewrite(
     text: &str,
     push_line: impl Fn(&mut String, usize),
@@ -192,7 +193,7 @@ fn rewrite(
             '{' | '[' => {
                 depth += 1;
                 out.push(first);
-                // A closing bracket makes its own line.
+                // A closing bracket begins a line of its own.
                 if !rest.trim_start().starts_with(['}', ']']) {
                     push_line(&mut out, depth);
                 }
@@ -217,10 +218,10 @@ fn rewrite(
     sink(&out)
 }
 
-/// How much text is gathered before it is passed on, in bytes.
+/// The number of bytes that are collected before they are passed on.
 const PIECE: usize = 4096;
 
-/// The length of the string literal at the beginning of `text`, quotes included.
+/// The length of the string literal at the beginning of `text`, including the quotes.
 fn string_len(text: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {
@@ -265,7 +266,8 @@ fn push_scalar(out: &mut String, literal: &str) {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return out.push_str(literal);
     }
-    // More than 38 digits do not fit 128 bits either.
+    // Parsing fails for more than 38 digits, which may not fit 128 bits; such a number is clamped
+    // too.
     let limit = if digits.len() < literal.len() {
         i64::MIN.into()
     } else {
@@ -296,7 +298,7 @@ mod tests {
         assert!(Node::parse(r#"{"a":"\u0000"}"#).is_ok());
     }
 
-    /// As json-c counts: `cryptsetup` reads what has 32 levels.
+    /// json-c counts in this way: `cryptsetup` reads 32 levels.
     #[test]
     fn deep_nesting_is_an_error() {
         for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
@@ -334,7 +336,7 @@ mod tests {
         assert_eq!(Node::parse(text).unwrap(), Node::parse(expected).unwrap());
     }
 
-    /// A line a number, each indented by 120 levels: 4 MiB of it would be 500.
+    /// One number per line, each indented by 120 levels: 4 MiB of it would become 500 MiB.
     #[test]
     fn a_text_that_grows_a_hundredfold_is_never_whole_in_memory() {
         let text = format!(

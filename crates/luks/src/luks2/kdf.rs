@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A keyslot's kdf object: its key derivation as LUKS2 writes it (LUKS2 specification,
-//! section 3.2).
+//! The kdf object of a keyslot: its key derivation in LUKS2's form (LUKS2 specification, section
+//! 3.2).
 
 use std::ops::RangeInclusive;
 
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use super::{field::Object, metadata_error::MetadataError};
 
-/// The lengths that a salt can have, in bytes. Written are always 32.
+/// The lengths in bytes of a salt that is accepted. New salts always have 32 bytes.
 pub(crate) const SALT_LEN: RangeInclusive<usize> = 8..=1024;
 
-/// The key derivation in a kdf object.
+/// Parses a kdf object.
 ///
 /// # Errors
-/// [`MetadataError`]: a rule that it breaks.
+/// [`MetadataError`] names the rule that the object breaks.
 pub(crate) fn parse(object: &Object<'_>) -> Result<Kdf, MetadataError> {
     let kind_field = object.required("type")?;
     let place = kind_field.place.to_string();
@@ -48,7 +48,7 @@ pub(crate) fn parse(object: &Object<'_>) -> Result<Kdf, MetadataError> {
     })
 }
 
-/// LUKS2's object for it. Keys in cryptsetup's order.
+/// Returns the kdf object for `kdf`, with JSON keys in cryptsetup's order.
 pub(crate) fn json(kdf: &Kdf) -> Value {
     match kdf {
         Kdf::Pbkdf2 {

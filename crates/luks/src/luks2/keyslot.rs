@@ -1,51 +1,51 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keyslots: the volume key under a passphrase (LUKS2 specification, section 3.2).
+//! Keyslots: the volume key, encrypted under a passphrase (LUKS2 specification, section 3.2).
 
 use luxor_volume::{Kdf, brief, is_cipher_null};
 
 use super::{field::Object, kdf, metadata_error::MetadataError};
 use crate::af::STRIPES;
 
-/// A keyslot of type `luks2`: a derived key decrypts the area, whose stripes
-/// give the volume key.
+/// A keyslot of type `luks2`. A key that is derived from the secret decrypts the area; its stripes
+/// are merged into the volume key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Keyslot {
-    /// The length of the key in it, in bytes.
+    /// The length in bytes of the key that the keyslot holds.
     pub key_len: u32,
-    /// When it is tried.
+    /// The priority, which determines when the keyslot is tried.
     pub priority: Priority,
-    /// Where its bytes are, and how they are encrypted.
+    /// The location of the area and its encryption.
     pub area: KeyslotArea,
-    /// How a secret becomes the area's key.
+    /// The derivation of the area's key from a secret.
     pub kdf: Kdf,
-    /// How many stripes the key is split into.
+    /// The number of stripes into which the key is split.
     pub stripes: u32,
-    /// The hash between the stripes, by its name in the metadata.
+    /// The hash of the anti-forensic splitter, by its name in the metadata.
     pub af_hash: String,
 }
 
-/// When a keyslot is tried.
+/// The priority of a keyslot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
-    /// Only when it is asked for by number.
+    /// Tried only if it is requested by number.
     Ignore,
-    /// In the order of numbers.
+    /// Tried after the preferred keyslots, in the order of numbers.
     #[default]
     Normal,
-    /// Before the others.
+    /// Tried before the others.
     Prefer,
 }
 
-/// A keyslot's bytes in the keyslots area.
+/// The area of a keyslot: its bytes in the keyslots area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyslotArea {
-    /// The first byte, counted from the storage's beginning.
+    /// The offset of its first byte from the beginning of the storage.
     pub offset: u64,
     /// The length in bytes.
     pub size: u64,
-    /// The cipher by its name in the metadata: `aes-xts-plain64`.
+    /// The name of the encryption in the metadata, such as `aes-xts-plain64`.
     pub encryption: String,
     /// The length of the area's key in bytes.
     pub key_len: u32,
@@ -61,7 +61,7 @@ impl Keyslot {
             });
         }
         let priority = Priority::parse(object)?;
-        // Held to its rule also where what follows is unknown.
+        // Checked first, so that this rule applies even if a later field is unknown.
         let key_len = object.required("key_size")?.number(1..=MAX_KEY_LEN)?;
         let area = KeyslotArea::parse(&object.required("area")?.object()?)?;
         let af = af_object(object)?;
@@ -83,7 +83,7 @@ impl Keyslot {
         Ok(keyslot)
     }
 
-    /// The length of the split key in bytes, in whole 512-byte data units.
+    /// The length of the split key in bytes, rounded up to whole 512-byte data units.
     pub(crate) fn split_len(&self) -> u64 {
         (u64::from(self.key_len) * u64::from(self.stripes)).next_multiple_of(512)
     }
@@ -128,7 +128,7 @@ impl KeyslotArea {
     }
 }
 
-/// How the key is split: the one way that there is.
+/// Returns the `af` object. Its type must be `luks1`, the only one that exists.
 fn af_object<'a>(keyslot: &Object<'a>) -> Result<Object<'a>, MetadataError> {
     let af = keyslot.required("af")?.object()?;
     let kind = af.required("type")?;
@@ -143,5 +143,6 @@ fn af_object<'a>(keyslot: &Object<'a>) -> Result<Object<'a>, MetadataError> {
     Ok(af)
 }
 
-/// cryptsetup's limit on keys; bounds every allocation that depends on one.
+/// cryptsetup's limit on the length of keys. It bounds every allocation that depends on a key
+/// length.
 const MAX_KEY_LEN: u32 = 512;

@@ -3,8 +3,8 @@
 
 use std::{fmt, str::FromStr};
 
-/// A volume's label: at most 47 bytes of UTF-8 without a zero byte, so that it
-/// and its terminator fill the binary header's 48-byte field at most.
+/// A volume's label: at most 47 bytes of UTF-8 without a zero byte, so that it fits the binary
+/// header's 48-byte field together with its terminator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Label(String);
 
@@ -39,17 +39,17 @@ impl fmt::Display for Label {
     }
 }
 
-/// Why a text is no label.
+/// Why a text is not a valid label.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabelError {
-    /// Too long.
+    /// The text is too long.
     #[error("the label has {found} bytes, and at most {} fit", Label::MAX_LEN)]
     Length {
-        /// Its length in bytes.
+        /// The length of the text in bytes.
         found: usize,
     },
-    /// A zero byte would end it early.
+    /// The text contains a zero byte, which would end the label early.
     #[error("the label contains a zero byte")]
     ZeroByte,
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! LUKS2 (LUKS2 On-Disk Format Specification 1.1): one module for each object on the disk,
-//! what they make up together, and what is done with it.
+//! LUKS2 (LUKS2 On-Disk Format Specification 1.1). There is one module for each object on the disk,
+//! and further ones for the whole metadata and for the operations on them.
 //!
 //! ```text
-//! binary_header   the 4096 bytes that each of the two copies begins with
-//! json, field     the JSON area's text, and a value in it together with its place
+//! binary_header   the first 4096 bytes of each of the two copies
+//! json, field     the text of the JSON area; a value in it together with its location
 //! config, digest, kdf, keyslot, reencrypt_keyslot, segment, token     the objects
 //! segments        all segments and the rules between them
 //! metadata        all objects and the rules between them
 //! copy            one of the two copies: binary header and JSON area
-//! header          both copies, and which one counts
+//! header          both copies, and the choice between them
 //! unlock          from a secret to the volume key
-//! create, edit    a new volume, and changes of one
+//! create, edit    creating and changing a volume
 //! reencrypt       the state of a re-encryption
 //! ```
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A keyslot in the making: what takes time, apart from what changes a volume.
+//! A new keyslot. Making it is slow and changes no volume; adding it to a volume is fast.
 
 use luxor_engine::{Backend, Direction, KeyError, SecretBytes};
 use luxor_volume::{DeriveError, Encryption, HashAlgorithm, Kdf, PbkdfOptionsError, VolumeKey};
@@ -11,7 +11,7 @@ use crate::{
     area::{AreaError, crypt_area},
 };
 
-/// A volume key under a secret, split and encrypted; nothing is written yet.
+/// A volume key that was split and encrypted under a secret. Nothing has been written yet.
 #[derive(Debug)]
 pub struct NewKeyslot {
     pub(crate) kdf: Kdf,
@@ -21,16 +21,16 @@ pub struct NewKeyslot {
     pub(crate) area_key_len: u32,
     pub(crate) af_hash: HashAlgorithm,
     pub(crate) encryption: Encryption,
-    /// The area's content, in whole 512-byte units.
+    /// The contents of the area, in whole 512-byte units.
     pub(crate) encrypted: Vec<u8>,
-    /// The number and value of the digest that confirmed the volume key; none in a
-    /// volume that is yet to be made.
+    /// The number and value of the digest that confirmed the volume key. `None` for a volume that
+    /// does not exist yet.
     pub(crate) digest: Option<(u32, Vec<u8>)>,
 }
 
 impl NewKeyslot {
-    /// Derives the area's key of `area_key_len` bytes from `secret`, splits
-    /// `volume_key` and encrypts the stripes. Takes as long as `kdf` costs.
+    /// Derives the area's key of `area_key_len` bytes from `secret`, splits `volume_key` and
+    /// encrypts the stripes. The time that this takes is set by `kdf`.
     pub(crate) fn make(
         volume_key: &VolumeKey,
         secret: &[u8],
@@ -42,7 +42,7 @@ impl NewKeyslot {
         let key = volume_key.expose();
         let mut area_key = SecretBytes::zeroed(area_key_len as usize);
         kdf.derive(secret, area_key.expose_mut())?;
-        // What a secret derives is no choice of anybody's: equal halves do not matter.
+        // Equal halves are permitted: nobody chose this key, it is derived from the secret.
         let area_key = encryption.key_spec_permitting_equal_halves(area_key.expose())?;
         let split_len = key.len() * STRIPES as usize;
         let mut stripes = SecretBytes::zeroed(split_len.next_multiple_of(512));
@@ -56,7 +56,7 @@ impl NewKeyslot {
         )?;
         Ok(Self {
             kdf,
-            key_len: u32::try_from(key.len()).expect("at most 512 bytes"),
+            key_len: u32::try_from(key.len()).expect("a volume key has at most 512 bytes"),
             area_key_len,
             af_hash,
             encryption,
@@ -65,13 +65,13 @@ impl NewKeyslot {
         })
     }
 
-    /// The length of its area in bytes: whole pages, as cryptsetup allots them.
+    /// The length of its area in bytes: whole pages, as cryptsetup allocates them.
     pub(crate) fn area_size(&self) -> u64 {
         (self.encrypted.len() as u64).next_multiple_of(4096)
     }
 
-    /// LUKS2's object for it, with its area at byte `offset`. Keys in cryptsetup's
-    /// order; 64-bit numbers are texts.
+    /// Returns the keyslot object for an area at byte `offset`. JSON keys are in cryptsetup's
+    /// order; 64-bit numbers are strings.
     pub(crate) fn json(&self, offset: u64) -> Value {
         json!({
             "type": "luks2",
@@ -93,26 +93,26 @@ impl NewKeyslot {
     }
 }
 
-/// Why no keyslot was made.
+/// Why a keyslot could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NewKeyslotError {
-    /// Options for the key derivation that cannot be.
+    /// The options of the key derivation are not valid.
     #[error(transparent)]
     Options(#[from] PbkdfOptionsError),
-    /// The key is another volume's.
+    /// The key belongs to another volume.
     #[error("the unlocked volume is a different one")]
     OtherVolume,
-    /// The key derivation failed: most likely for want of memory.
+    /// The key derivation failed, most likely because memory is short.
     #[error("{0}{advice}", advice = advice(.0))]
     Derive(#[from] DeriveError),
-    /// The system gives no random bytes.
+    /// The system returned no random bytes.
     #[error("the system provides no random bytes: {0}")]
     Random(#[from] getrandom::Error),
-    /// A key that the engine's types refuse.
+    /// The engine does not accept the key.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The engine failed.
+    /// The area could not be encrypted.
     #[error("the keyslot cannot be encrypted: {0}")]
     Area(#[from] AreaError),
 }
@@ -126,7 +126,7 @@ fn advice(error: &DeriveError) -> &'static str {
 }
 
 impl NewKeyslotError {
-    /// Whether more memory would help: the program's exit code 3.
+    /// Returns whether more memory would help. The command then exits with code 3.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         matches!(self, Self::Derive(error) if error.is_out_of_memory())

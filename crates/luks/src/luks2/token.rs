@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tokens: notes in the metadata (LUKS2 specification, section 3.5). Luxor's own
-//! one keeps a file's exact length; all others are kept and ignored.
+//! Tokens: notes in the metadata (LUKS2 specification, section 3.5). Luxor's own token records the
+//! exact length of a file; all others are kept and ignored.
 
 use luxor_sector::SectorSize;
 use serde_json::json;
 
 use super::{field::Object, metadata_error::MetadataError};
 
-/// The type of the token that keeps a file's length.
+/// The type of the token that records a file's length.
 pub(crate) const LUXOR_FILE: &str = "luxor-file";
 
 /// A token.
@@ -16,10 +16,9 @@ pub(crate) const LUXOR_FILE: &str = "luxor-file";
 pub struct Token {
     /// Its type.
     pub kind: String,
-    /// The keyslots it is for, by number.
+    /// The numbers of the keyslots that it refers to.
     pub keyslots: Vec<u32>,
-    /// In a token of type `luxor-file`: the exact length in bytes of the file
-    /// that the volume holds.
+    /// The exact length in bytes of the file in the volume, if the type is `luxor-file`.
     pub file_length: Option<u64>,
 }
 
@@ -39,9 +38,9 @@ impl Token {
     }
 }
 
-/// A token as cryptsetup makes it and uses it: the key called `description` in the kernel's
-/// keyring is the passphrase of these keyslots (LUKS2 specification, section 3.5.1). As JSON, for
-/// [`Luks2Header::add_token`](crate::Luks2Header::add_token).
+/// Returns a token of the type that cryptsetup makes and uses for the kernel's keyring (LUKS2
+/// specification, section 3.5.1): the passphrase of `keyslots` is the key named `description`. The
+/// result is JSON for [`Luks2Header::add_token`](crate::Luks2Header::add_token).
 #[must_use]
 pub fn keyring_token(description: &str, keyslots: &[u32]) -> String {
     let keyslots: Vec<_> = keyslots.iter().map(u32::to_string).collect();
@@ -53,11 +52,11 @@ pub fn keyring_token(description: &str, keyslots: &[u32]) -> String {
     .to_string()
 }
 
-/// Checks a file's length against the payload that holds it: the file with
-/// zeros up to a whole sector, and one sector when the file is empty.
+/// Checks that a file of `length` bytes fits a payload of `payload` bytes exactly: the payload is
+/// the file, padded with zeros to a whole sector. For an empty file it is one sector.
 ///
 /// # Errors
-/// [`FileLengthError`] when the payload is of another length.
+/// [`FileLengthError`] if the payload has another length.
 pub fn check_file_length(
     length: u64,
     payload: u64,
@@ -73,7 +72,7 @@ pub fn check_file_length(
     Ok(())
 }
 
-/// The `luxor-file` token's length and the payload do not fit each other.
+/// The length in the `luxor-file` token does not fit the payload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the luxor-file token gives the file {length} bytes, which does not fit {payload} bytes of \
@@ -81,9 +80,9 @@ pub fn check_file_length(
 )]
 #[non_exhaustive]
 pub struct FileLengthError {
-    /// The file's length in bytes, as the token says.
+    /// The length of the file in bytes, according to the token.
     pub length: u64,
-    /// The payload's length in bytes.
+    /// The length of the payload in bytes.
     pub payload: u64,
     /// The sector size in bytes.
     pub sector: u64,
