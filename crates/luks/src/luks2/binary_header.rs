@@ -7,13 +7,13 @@
 //!      0      6  magic: "LUKS\xba\xbe" in the primary copy, "SKUL\xba\xbe" in the secondary
 //!      6      2  version: 2                                  (integers are big-endian)
 //!      8      8  hdr_size: this header and the JSON area after it, in bytes
-//!     16      8  seqid: grows by one with each change
-//!     24     48  label, ended by a zero byte
+//!     16      8  seqid: increased by one with each change
+//!     24     48  label, terminated by a zero byte
 //!     72     32  csum_alg: the name of the checksum's hash
 //!    104     64  salt: random, different in each copy, so that the copies differ everywhere
 //!    168     40  uuid, text
 //!    208     48  subsystem: a second label
-//!    256      8  hdr_offset: where this copy stands, in bytes
+//!    256      8  hdr_offset: the offset of this copy in bytes
 //!    264    184  zeros
 //!    448     64  csum: over hdr_size bytes from the magic on, with this field zero
 //!    512   3584  zeros
@@ -24,19 +24,19 @@ use luxor_volume::HashAlgorithm;
 /// The length of the binary header in bytes.
 pub(crate) const LEN: usize = 4096;
 
-/// What `hdr_size` may be, and, being the primary copy's length, where the
-/// secondary copy can stand.
+/// The valid values of `hdr_size`. Since the primary copy has that length, these are also the
+/// offsets at which the secondary copy can be.
 pub(crate) const SIZES: [u64; 9] = [
     0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000,
 ];
 
-/// The JSON area's room for text in a header of `header_size` bytes.
+/// The length of the JSON area in a header of `header_size` bytes.
 pub(crate) fn json_size(header_size: u64) -> u64 {
     header_size - LEN as u64
 }
 
-/// Whether a storage that begins with `head` has a LUKS1 header: it has the primary copy's
-/// magic, and version 1.
+/// Returns whether a storage that begins with `head` has a LUKS1 header: the magic of LUKS2's
+/// primary copy, and version 1.
 pub(crate) fn is_luks1(head: &[u8]) -> bool {
     let magic = CopyKind::Primary.magic();
     head.starts_with(magic) && head[magic.len()..].starts_with(&1_u16.to_be_bytes())
@@ -47,9 +47,9 @@ const CHECKSUM: std::ops::Range<usize> = 448..512;
 /// One of the two copies of the metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CopyKind {
-    /// At byte 0.
+    /// The copy at byte 0.
     Primary,
-    /// Right after the primary one.
+    /// The copy right after the primary one.
     Secondary,
 }
 
@@ -61,7 +61,7 @@ impl CopyKind {
         }
     }
 
-    /// `primary` or `secondary`.
+    /// The name in messages: `primary` or `secondary`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -84,8 +84,8 @@ pub(crate) struct BinaryHeader {
     pub offset: u64,
 }
 
-/// A text and the bytes of its field, which are kept as they are: they need be no
-/// UTF-8.
+/// A text together with the bytes of its field. The bytes are kept unchanged, because they need not
+/// be UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TextField<const N: usize> {
     bytes: [u8; N],
@@ -93,7 +93,7 @@ pub(crate) struct TextField<const N: usize> {
 }
 
 impl<const N: usize> TextField<N> {
-    /// The caller makes sure that the text fits, with a zero byte after it.
+    /// Makes a field of `text`, which must leave room for a zero byte.
     pub(crate) fn new(text: &str) -> Self {
         assert!(text.len() < N, "a text of {} bytes in {N}", text.len());
         let mut bytes = [0; N];
@@ -115,8 +115,8 @@ impl<const N: usize> TextField<N> {
 }
 
 impl BinaryHeader {
-    /// Reads the fields of the copy that stands at byte `offset`. The checksum
-    /// is not looked at: it covers the JSON area too ([`BinaryHeader::verify`]).
+    /// Parses the fields of the copy at byte `offset`. Does not check the checksum, because that
+    /// covers the JSON area too ([`BinaryHeader::verify`]).
     pub(crate) fn parse(
         bytes: &[u8; LEN],
         kind: CopyKind,
@@ -159,7 +159,7 @@ impl BinaryHeader {
         })
     }
 
-    /// Compares the checksum with that of `area`: the copy's `size` bytes.
+    /// Checks the checksum of `area`, which is the whole copy of `size` bytes.
     pub(crate) fn verify(&self, area: &[u8]) -> Result<(), BinaryHeaderError> {
         let expected = checksum(self.checksum, area);
         if area[CHECKSUM][..self.checksum.output_len()] != expected[..self.checksum.output_len()] {
@@ -170,7 +170,7 @@ impl BinaryHeader {
         Ok(())
     }
 
-    /// Where the copy `kind` of this header begins, in bytes.
+    /// The offset in bytes of the copy `kind` of this header.
     pub(crate) fn place(&self, kind: CopyKind) -> u64 {
         match kind {
             CopyKind::Primary => 0,
@@ -178,7 +178,7 @@ impl BinaryHeader {
         }
     }
 
-    /// The whole copy `kind` in its place and with a new salt.
+    /// Returns the whole copy `kind` with its offset and a new salt.
     pub(crate) fn copy(&self, kind: CopyKind, json: &str) -> Result<Vec<u8>, getrandom::Error> {
         let mut salt = [0; 64];
         getrandom::fill(&mut salt)?;
@@ -191,12 +191,12 @@ impl BinaryHeader {
         Ok(header.serialise(kind, json))
     }
 
-    /// The whole copy, `size` bytes: header, JSON text, zeros, and the checksum
-    /// over them.
+    /// Returns the whole copy, `size` bytes: binary header, JSON text, zeros, and the checksum over
+    /// all of it.
     ///
-    /// The caller makes sure that the text leaves room for a zero byte.
+    /// The JSON text must leave room for a zero byte.
     pub(crate) fn serialise(&self, kind: CopyKind, json: &str) -> Vec<u8> {
-        let size = usize::try_from(self.size).expect("one of the nine sizes");
+        let size = usize::try_from(self.size).expect("`size` is one of the nine sizes");
         assert!(json.len() < size - LEN);
         let mut area = vec![0; size];
         let mut put = |offset: usize, bytes: &[u8]| {
@@ -234,48 +234,48 @@ fn field<const N: usize>(bytes: &[u8; LEN], offset: usize) -> [u8; N] {
     std::array::from_fn(|i| bytes[offset + i])
 }
 
-/// The text before the first zero byte. Bytes that are no UTF-8 are replaced:
-/// names in a header are shown, never compared.
+/// Returns the text before the first zero byte. Bytes that are not UTF-8 are replaced: the text is
+/// for display, and no supported name contains a replacement character.
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// Why 4096 bytes are no LUKS2 binary header, or do not fit what follows them.
+/// Why a copy's binary header is not valid, or does not fit the bytes after it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BinaryHeaderError {
-    /// Another magic.
+    /// The magic is not that of this copy.
     #[error("the magic of the {} LUKS header is missing at byte {offset}", kind.name())]
     Magic {
-        /// The copy looked for.
+        /// The copy that was expected.
         kind: CopyKind,
-        /// Where, in bytes.
+        /// The offset in bytes.
         offset: u64,
     },
-    /// Neither LUKS1 nor LUKS2.
+    /// The version is not 2.
     #[error("its version is {found}, and only version 2 is supported")]
     Version {
         /// The version.
         found: u16,
     },
-    /// `hdr_size` is none of the nine, or another than where the secondary stands.
+    /// `hdr_size` is not one of the nine sizes, or not the offset of this secondary copy.
     #[error("hdr_size is {found}, which a header at byte {offset} cannot have")]
     Size {
         /// The value, in bytes.
         found: u64,
-        /// Where the copy stands, in bytes.
+        /// The offset of the copy in bytes.
         offset: u64,
     },
-    /// `hdr_offset` names another place.
+    /// `hdr_offset` is not the offset of this copy.
     #[error("hdr_offset is {found}, but the header is at byte {offset}")]
     Offset {
         /// The value, in bytes.
         found: u64,
-        /// Where the copy stands, in bytes.
+        /// The offset of the copy in bytes.
         offset: u64,
     },
-    /// A hash that headers are not checked with.
+    /// The checksum's hash is not supported by this version.
     #[error(
         "csum_alg is {found:?}, and only {} are supported",
         HashAlgorithm::NAMES
@@ -284,18 +284,18 @@ pub enum BinaryHeaderError {
         /// The name.
         found: String,
     },
-    /// The bytes are not those that were written.
+    /// The checksum does not match.
     #[error("its {algorithm} checksum does not match its contents")]
     Checksum {
         /// The hash.
         algorithm: HashAlgorithm,
     },
-    /// The storage ends first.
+    /// The storage ends before the copy does.
     #[error("it is cut off: it should end at byte {end}, and there are {len} bytes")]
     Truncated {
-        /// Where the copy should end, in bytes.
+        /// The offset in bytes at which the copy should end.
         end: u64,
-        /// The storage's length in bytes.
+        /// The length of the storage in bytes.
         len: u64,
     },
 }
@@ -312,7 +312,7 @@ mod tests {
             checksum: HashAlgorithm::Sha256,
             salt: std::array::from_fn(|i| u8::try_from(i).unwrap()),
             uuid: TextField::new("f23c789c-834f-4e4a-82a0-1bb1c4f5ebb4"),
-            // No UTF-8, and no zero byte either.
+            // Neither UTF-8 nor terminated by a zero byte.
             subsystem: TextField::of([0xff; 48]),
             offset: 0,
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reading: which of the two copies counts, and what it says. Reading never
-//! writes; a damaged copy is told of, not repaired.
+//! Reads both copies of the metadata and chooses the one to use. Reading never writes: a damaged
+//! copy is reported, not repaired.
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::header_digest::HeaderDigest;
 
-/// A volume's metadata, read once and validated, from the copy that counts.
+/// The metadata of a LUKS2 volume, read once and validated, from the copy in use.
 #[derive(Clone, Debug)]
 pub struct Luks2Header {
     binary: BinaryHeader,
@@ -35,15 +35,14 @@ pub struct Luks2Header {
 }
 
 impl Luks2Header {
-    /// Reads the metadata at the beginning of `storage`: from the valid copy with
-    /// the higher seqid.
+    /// Reads the metadata at the beginning of `storage`, from the valid copy with the higher seqid.
     ///
-    /// At most 8 MiB are read, and no more than 32 KiB of a volume with the usual
-    /// sizes, so `storage` may be just a volume's beginning.
+    /// Reads at most 8 MiB, and at most 32 KiB of a volume with the usual sizes, so `storage` may
+    /// hold just the beginning of a volume.
     ///
     /// # Errors
-    /// [`ReadError`]: no LUKS2 volume, nothing valid, or nothing that this version
-    /// opens.
+    /// [`ReadError`]: `storage` holds no LUKS2 volume, no valid copy, or metadata that this version
+    /// does not support.
     pub fn read(storage: &dyn Storage) -> Result<Self, ReadError> {
         let len = storage.len().map_err(|source| ReadError::Io {
             source: Arc::new(source),
@@ -56,7 +55,7 @@ impl Luks2Header {
         }
         let primary =
             head.and_then(|head| HeaderCopy::read(storage, &head, CopyKind::Primary, 0, len));
-        // The primary copy tells where the secondary stands, if it can be trusted.
+        // A valid primary copy determines the offset of the secondary.
         let places = match &primary {
             Ok(copy) => vec![copy.binary.size],
             Err(_) => binary_header::SIZES.to_vec(),
@@ -71,13 +70,13 @@ impl Luks2Header {
         }
     }
 
-    /// The header by the copy that counts; at least one is valid.
+    /// Makes the header from the copy to use. At least one copy must be valid.
     fn choose(
         primary: Result<HeaderCopy, CopyError>,
         secondary: Result<HeaderCopy, CopyError>,
     ) -> Self {
         let warnings = warnings(&primary, &secondary);
-        // `None` is less than any seqid; the primary counts when both are equal.
+        // `None` is less than any seqid. If both are equal, the primary copy is used.
         let used = if seqid(&secondary) > seqid(&primary) {
             CopyKind::Secondary
         } else {
@@ -115,14 +114,14 @@ impl Luks2Header {
         }
     }
 
-    /// What is wrong with the copies, although the volume can be opened.
+    /// Defects of the copies that do not prevent opening the volume.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// The one segment of a volume whose data are all encrypted alike; `None` when they
-    /// are not, as in the midst of a re-encryption: [`Luks2Header::extents`].
+    /// The segment of a volume whose data are all encrypted alike. `None` if they are not, as
+    /// during a re-encryption; use [`Luks2Header::extents`] then.
     #[must_use]
     pub fn segment(&self) -> Option<&Segment> {
         self.metadata.segments.single().map(|(_, segment)| segment)
@@ -134,41 +133,40 @@ impl Luks2Header {
         self.metadata.segments.all()
     }
 
-    /// Where the first byte of the data is, or will be when a re-encryption is through:
-    /// 0 when the header is detached.
+    /// The offset of the first byte of the data, now or after a re-encryption that is under way. It
+    /// is 0 if the header is detached.
     #[must_use]
     pub fn data_offset(&self) -> u64 {
         self.metadata.segments.data_offset()
     }
 
-    /// The plaintext, part by part, in a storage of `storage_len` bytes that has the
-    /// data.
+    /// The plaintext, part by part, in a storage of `storage_len` bytes that holds the data.
     ///
     /// # Errors
-    /// [`SegmentError`]: the storage has too few bytes or a part of a sector, or a part
-    /// of the data cannot be read.
+    /// [`SegmentError`]: the storage is too short or ends within a sector, or this version cannot
+    /// read a part of the data.
     pub fn extents(&self, storage_len: u64) -> Result<Vec<Extent>, SegmentError> {
         let digest = |segment| self.metadata.digest_of_segment(segment);
         self.metadata.segments.extents(storage_len, digest)
     }
 
-    /// The exact length in bytes of the file in the volume, where a `luxor-file`
-    /// token keeps it. To be checked against the payload:
-    /// [`Luks2Header::plaintext_len`].
+    /// The exact length in bytes of the file in the volume, if a `luxor-file` token records it. It
+    /// is not yet checked against the payload: [`Luks2Header::plaintext_len`] does that.
     #[must_use]
     pub fn file_length(&self) -> Option<u64> {
         self.metadata.file_length()
     }
 
-    /// The length of the plaintext in bytes, in a volume whose data are in a storage
-    /// of `storage_len` bytes: that of the file in it, or else the payload's.
+    /// The length of the plaintext in bytes, if the storage that holds the data has `storage_len`
+    /// bytes. It is the length of the file in the volume if that is recorded, otherwise that of the
+    /// payload.
     ///
     /// # Errors
-    /// [`PlaintextError`] when the storage has too few bytes or a part of a sector,
-    /// or the file's length does not fit it.
+    /// [`PlaintextError`]: the storage is too short or ends within a sector, or the length of the
+    /// file does not fit the payload.
     pub fn plaintext_len(&self, storage_len: u64) -> Result<u64, PlaintextError> {
         let extents = self.extents(storage_len)?;
-        // They do not overlap, and lie below 2⁶⁴.
+        // The sum cannot overflow: the extents do not overlap, and end below 2⁶⁴.
         let payload = extents.iter().map(|extent| extent.len).sum();
         let Some(length) = self.file_length() else {
             return Ok(payload);
@@ -177,8 +175,8 @@ impl Luks2Header {
         Ok(length)
     }
 
-    /// What a file's length was padded to: before or in a re-encryption the largest
-    /// sector size there is.
+    /// The sector size to which the length of a file in the volume is padded: the largest sector
+    /// size of any segment, including those of a re-encryption.
     #[must_use]
     pub fn file_sector_size(&self) -> SectorSize {
         let sizes = self.segments().values().filter_map(SegmentEntry::crypt);
@@ -188,36 +186,36 @@ impl Luks2Header {
             .unwrap_or(SectorSize::B512)
     }
 
-    /// The bytes from the storage's beginning to the end of the keyslots area: what
-    /// [`Luks2Header::unlock`] reads at most.
+    /// The number of bytes from the beginning of the storage to the end of the keyslots area.
+    /// [`Luks2Header::unlock`] reads nothing beyond.
     #[must_use]
     pub fn metadata_len(&self) -> u64 {
         2 * self.binary.size + self.metadata.config.keyslots_size
     }
 
-    /// What tells these metadata from all others.
+    /// The digest of these metadata.
     #[must_use]
     pub fn digest(&self) -> HeaderDigest {
         self.digest
     }
 
-    /// The JSON metadata, byte for byte as `cryptsetup luksDump
-    /// --dump-json-metadata` prints them (no line break at the end).
+    /// Returns the JSON metadata, byte for byte as `cryptsetup luksDump --dump-json-metadata`
+    /// prints them, without a line break at the end.
     #[must_use]
     pub fn metadata_json(&self) -> String {
         json::pretty(&self.text)
     }
 
-    /// Writes what [`Luks2Header::metadata_json`] returns, which may be some hundred times as
-    /// long as the header, without ever having all of it.
+    /// Writes what [`Luks2Header::metadata_json`] returns, without ever holding all of it in
+    /// memory. It may be some hundred times as long as the header.
     ///
     /// # Errors
-    /// What writing to `out` returns.
+    /// An I/O error of `out`.
     pub fn write_metadata_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         json::write_pretty(&self.text, &mut |piece| out.write_all(piece.as_bytes()))
     }
 
-    /// All that the metadata say, as typed values.
+    /// Returns the contents of the metadata as typed values.
     #[must_use]
     pub fn describe(&self) -> Description<'_> {
         Description {
@@ -244,12 +242,12 @@ impl Luks2Header {
         &self.metadata
     }
 
-    /// The binary header of the copy that counts.
+    /// The binary header of the copy in use.
     pub(crate) fn binary(&self) -> &BinaryHeader {
         &self.binary
     }
 
-    /// The JSON text as it stands on disk.
+    /// The JSON text as stored.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -259,19 +257,19 @@ impl Luks2Header {
     }
 }
 
-/// All that a volume's metadata say.
+/// The contents of a volume's metadata.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Description<'a> {
-    /// 2.
+    /// The version of LUKS: 2.
     pub version: u32,
-    /// How often the metadata were changed.
+    /// The sequence number, which is increased by one with each change.
     pub seqid: u64,
-    /// The length of each copy in bytes, JSON area included.
+    /// The length of each copy in bytes, including the JSON area.
     pub header_size: u64,
-    /// The label; empty when there is none.
+    /// The label; empty if there is none.
     pub label: &'a str,
-    /// The second label; empty when there is none.
+    /// The second label; empty if there is none.
     pub subsystem: &'a str,
     /// The UUID as text.
     pub uuid: &'a str,
@@ -279,21 +277,21 @@ pub struct Description<'a> {
     pub checksum: HashAlgorithm,
     /// The segments by number.
     pub segments: &'a BTreeMap<u32, SegmentEntry>,
-    /// The keyslots with keys, by number.
+    /// The keyslots that hold keys, by number.
     pub keyslots: &'a BTreeMap<u32, Keyslot>,
-    /// The keyslot that has the state of a re-encryption, and its number.
+    /// The keyslot with the state of a re-encryption, and its number.
     pub reencrypt: Option<&'a (u32, ReencryptKeyslot)>,
-    /// The keyslots that this version does not open, by number.
+    /// The keyslots that this version cannot open, by number.
     pub foreign_keyslots: &'a BTreeMap<u32, Foreign>,
     /// The digests by number.
     pub digests: &'a BTreeMap<u32, Digest>,
-    /// The digests that this version does not have, by number.
+    /// The digests that this version does not support, by number.
     pub foreign_digests: &'a BTreeMap<u32, Foreign>,
     /// The tokens by number.
     pub tokens: &'a BTreeMap<u32, Token>,
     /// Sizes, flags and requirements.
     pub config: &'a Config,
-    /// Both copies: the primary, the secondary.
+    /// Both copies: first the primary, then the secondary.
     pub copies: &'a [CopyStatus; 2],
 }
 
@@ -301,7 +299,7 @@ fn seqid(copy: &Result<HeaderCopy, CopyError>) -> Option<u64> {
     copy.as_ref().ok().map(|copy| copy.binary.seqid)
 }
 
-/// What is wrong with the copies, one of which is valid at least.
+/// Returns the defects of the copies, at least one of which must be valid.
 fn warnings(
     primary: &Result<HeaderCopy, CopyError>,
     secondary: &Result<HeaderCopy, CopyError>,
@@ -332,8 +330,8 @@ fn warnings(
     warnings
 }
 
-/// Why the newest copy that is whole is not used: an older one is not what its owner
-/// has left there.
+/// Returns why this version does not support the newest intact copy, if that is so. An older copy
+/// is not used in its place, because it does not hold what the owner last wrote.
 fn unsupported(
     primary: &Result<HeaderCopy, CopyError>,
     secondary: &Result<HeaderCopy, CopyError>,
@@ -364,7 +362,7 @@ fn neither(primary: CopyError, secondary: CopyError) -> ReadError {
     }
 }
 
-/// Something wrong that does not hinder opening the volume.
+/// A defect that does not prevent opening the volume.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
@@ -380,7 +378,7 @@ pub enum Warning {
         /// What is wrong with it.
         error: CopyError,
     },
-    /// The copies are not of one time.
+    /// The copies have different seqids.
     #[error(
         "the copies of the LUKS2 header differ in age (seqid {primary} and {secondary}): a change \
          was interrupted. The newer one is used"
@@ -391,14 +389,14 @@ pub enum Warning {
         /// The secondary copy's seqid.
         secondary: u64,
     },
-    /// The copies are of one time, and one of them was replaced.
+    /// The copies have equal seqids and different contents, so one of them was replaced.
     #[error(
         "both copies of the LUKS2 header are valid and have seqid {seqid}, but they differ, which \
          no interrupted change explains. The primary copy is used; `luxor header repair` rewrites \
          the secondary copy from it"
     )]
     Contents {
-        /// Of both.
+        /// The seqid of both copies.
         seqid: u64,
     },
 }
@@ -413,13 +411,13 @@ pub enum ReadError {
         /// The system's reason.
         source: Arc<io::Error>,
     },
-    /// Neither copy begins as a header does.
+    /// Neither copy has the magic of a LUKS header.
     #[error("this is not a LUKS volume: it has no LUKS header")]
     NotLuks,
-    /// LUKS1: [`Luks1Header`](crate::Luks1Header) reads it.
+    /// The volume is LUKS1; [`Luks1Header`](crate::Luks1Header) reads it.
     #[error("this is a LUKS1 volume, not a LUKS2 one")]
     Luks1,
-    /// Nothing valid.
+    /// There is no valid copy.
     #[error(
         "both copies of the LUKS2 header are damaged; the primary: {primary}; the secondary: \
          {secondary}"
@@ -430,22 +428,22 @@ pub enum ReadError {
         /// What is wrong with the secondary copy.
         secondary: Box<CopyError>,
     },
-    /// Lawful or not, nothing that this version opens.
+    /// The metadata are intact, but this version does not support or refuses them.
     #[error("the volume cannot be opened: {error}")]
     Unsupported {
-        /// What it is.
+        /// What is not supported or refused.
         error: MetadataError,
     },
 }
 
-/// Why a volume's data have no length.
+/// Why the length of a volume's plaintext is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlaintextError {
     /// The storage does not hold the segment.
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    /// The file's length does not fit it.
+    /// The length of the file does not fit the payload.
     #[error(transparent)]
     FileLength(#[from] FileLengthError),
 }

@@ -148,7 +148,7 @@ pub(crate) fn pretty(text: &str) -> String {
 
 /// Formats like [`pretty`], but passes the text to `sink` in pieces. Indentation makes a hostile
 /// text some hundred times as long, so it is never held in memory as a whole: a piece is at most a
-/// page and the longest token.
+/// page plus the longest token.
 pub(crate) fn write_pretty(
     text: &str,
     sink: &mut dyn FnMut(&str) -> io::Result<()>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The JSON area: parsed once into typed values, with every rule of the LUKS2
-//! specification, chapter 3, checked on the way.
+//! The JSON area, parsed once into typed values. Parsing checks every rule of the LUKS2
+//! specification, chapter 3.
 
 use std::collections::BTreeMap;
 
@@ -20,49 +20,49 @@ use super::{
     token::Token,
 };
 
-/// The most keyslots, segments and tokens that there can be.
+/// The greatest number of keyslots, of segments, and of tokens.
 const MAX_OBJECTS: usize = 32;
-/// The most digests that there can be.
+/// The greatest number of digests.
 const MAX_DIGESTS: usize = 8;
 
-/// A volume's metadata.
+/// The metadata of a volume.
 #[derive(Clone, Debug)]
 pub(crate) struct Metadata {
-    /// Those of type `luks2`.
+    /// The keyslots of type `luks2`.
     pub keyslots: BTreeMap<u32, Keyslot>,
-    /// The one of type `reencrypt`, and its number.
+    /// The keyslot of type `reencrypt`, and its number.
     pub reencrypt: Option<(u32, ReencryptKeyslot)>,
-    /// All others.
+    /// The other keyslots.
     pub foreign_keyslots: BTreeMap<u32, Foreign>,
-    /// The areas of all keyslots, whatever their types.
+    /// The areas of all keyslots of any type.
     pub areas: BTreeMap<u32, AreaRange>,
     pub tokens: BTreeMap<u32, Token>,
     pub segments: Segments,
-    /// Those of type `pbkdf2`.
+    /// The digests of type `pbkdf2`.
     pub digests: BTreeMap<u32, Digest>,
-    /// All others.
+    /// The other digests.
     pub foreign_digests: BTreeMap<u32, Foreign>,
-    /// What each digest is for, whatever its type.
+    /// The bindings of all digests of any type.
     pub bindings: BTreeMap<u32, DigestBinding>,
     pub config: Config,
 }
 
-/// The bytes of a keyslot in the keyslots area.
+/// The area of a keyslot: its bytes in the keyslots area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AreaRange {
     pub offset: u64,
     pub size: u64,
 }
 
-/// What a digest is for, by number.
+/// The keyslots and segments of a digest, by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DigestBinding {
     pub keyslots: Vec<u32>,
     pub segments: Vec<u32>,
 }
 
-/// The text in a JSON area: up to the first zero byte, with nothing but zeros
-/// from there on.
+/// Returns the text in a JSON area. It ends at the first zero byte, after which only zeros may
+/// follow.
 pub(crate) fn area_text(area: &[u8]) -> Result<&str, MetadataError> {
     match area.first() {
         Some(b'{') => {}
@@ -97,7 +97,7 @@ impl Metadata {
         let config = Config::parse(&root.required("config")?.object()?, header_size)?;
         let unknown = config.unknown_requirements().next().is_some();
         match Self::parse_objects(&root, config.clone(), header_size) {
-            // What a requirement stands for may well be what is not understood here.
+            // The unknown requirement may well be the cause of this error.
             Err(error) if unknown => Err(MetadataError::Requirements {
                 names: config.unknown_requirements().map(str::to_owned).collect(),
                 error: error.to_string(),
@@ -150,8 +150,8 @@ impl Metadata {
         Ok(metadata)
     }
 
-    /// What belongs to a re-encryption is there only while one is required: else nobody
-    /// would look at the digest of its state. While one is, all of its state is there.
+    /// Checks that a re-encryption that is required has all of its state, and that no part of such
+    /// a state exists otherwise. In the latter case the digest of the state would not be checked.
     fn check_reencryption(&self) -> Result<(), MetadataError> {
         let known = self.reencrypt.as_ref().map(|(number, _)| *number);
         let foreign = || {
@@ -222,7 +222,7 @@ impl Metadata {
     fn check_areas(&self, header_size: u64) -> Result<(), MetadataError> {
         let begin = 2 * header_size;
         let end = begin + self.config.keyslots_size;
-        // Where the data are, and where they will be.
+        // The present data, and those after a re-encryption.
         let last = self.segments.of_role(SegmentRole::BackupFinal);
         for (segment, entry) in self.segments.data().chain(last) {
             let offset = entry.offset();
@@ -308,7 +308,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// Each key has its digest.
+    /// Checks that each key has its digest.
     fn check_bindings(&self) -> Result<(), MetadataError> {
         for &keyslot in self.areas.keys() {
             let found = self
@@ -319,7 +319,7 @@ impl Metadata {
             }
         }
         for (&segment, entry) in self.segments.all() {
-            // What is not encrypted needs none; of what is not known nothing is known.
+            // Unencrypted segments need no digest; segments of an unknown kind are not checked.
             if entry.crypt().is_none() {
                 continue;
             }
@@ -345,22 +345,22 @@ impl Metadata {
             .map(|(&digest, _)| digest)
     }
 
-    /// The digest of a keyslot that exists.
+    /// Returns the digest of a keyslot, which must exist.
     pub(crate) fn digest_of_keyslot(&self, keyslot: u32) -> u32 {
         self.digests_of(|binding| &binding.keyslots, keyslot)
             .next()
-            .expect("checked when the metadata were parsed")
+            .expect("parsing checks that each keyslot has a digest")
     }
 
-    /// The digest of an encrypted segment that exists; in a hot zone one of two.
+    /// Returns the digest of an encrypted segment, which must exist; in a hot zone, one of two.
     pub(crate) fn digest_of_segment(&self, segment: u32) -> u32 {
         self.digests_of(|binding| &binding.segments, segment)
             .next()
-            .expect("checked when the metadata were parsed")
+            .expect("parsing checks that each one has a digest")
     }
 
-    /// The digest of the data's key, and its number: in the midst of a re-encryption of
-    /// the key that they will have, or had.
+    /// Returns the digest of the data's key, and its number. During a re-encryption it is that of
+    /// the new key, or of the old one if the data are being decrypted.
     pub(crate) fn data_digest(&self) -> Option<(u32, &Digest)> {
         let backups = [SegmentRole::BackupFinal, SegmentRole::BackupPrevious];
         let number = backups
@@ -371,8 +371,8 @@ impl Metadata {
         Some((number, self.digests.get(&number)?))
     }
 
-    /// Whether each key of the data is in a keyslot, also in one that this version does
-    /// not open.
+    /// Returns whether a keyslot exists for each key of the data. A keyslot that this version
+    /// cannot open counts.
     pub(crate) fn has_data_keyslots(&self) -> bool {
         let is_data = |number: &u32| self.segments.data().any(|(data, _)| data == *number);
         self.bindings
@@ -381,7 +381,7 @@ impl Metadata {
             .all(|binding| !binding.keyslots.is_empty())
     }
 
-    /// The exact length of the file in the volume, in bytes, where a token keeps it.
+    /// The exact length in bytes of the file in the volume, if a token records it.
     pub(crate) fn file_length(&self) -> Option<u64> {
         self.tokens.values().find_map(|token| token.file_length)
     }
@@ -400,7 +400,7 @@ fn parse_each<T>(
 impl AreaRange {
     fn parse(keyslot: &Object<'_>) -> Result<Self, MetadataError> {
         let area = keyslot.required("area")?.object()?;
-        // Of any type of keyslot.
+        // Required of keyslots of any type.
         area.required("type")?.name()?;
         Ok(Self {
             offset: area.required("offset")?.decimal()?,

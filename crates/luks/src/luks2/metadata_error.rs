@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rules of the JSON area, each by the error that tells it is broken.
+//! The rules of the JSON area. There is one error for each.
 
 use luxor_volume::brief_list;
 
@@ -7,52 +7,52 @@ use luxor_volume::brief_list;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MetadataError {
-    /// The first byte is no brace.
+    /// The first byte is not an opening brace.
     #[error("the JSON area must begin with '{{', and begins with the byte {found:#04x}")]
     Opening {
-        /// The byte.
+        /// The first byte.
         found: u8,
     },
-    /// No zero byte.
+    /// No zero byte ends the text.
     #[error("the JSON text is not ended by a zero byte within its area")]
     Unterminated,
-    /// Something after the JSON text.
+    /// Other bytes than zeros follow the JSON text.
     #[error(
         "byte {position} of the JSON area: only zero bytes may follow the object's closing brace"
     )]
     Trailing {
-        /// Where, in bytes from the area's beginning.
+        /// The offset in the JSON area.
         position: usize,
     },
-    /// Not UTF-8.
+    /// The text is not UTF-8.
     #[error("byte {position} of the JSON area is not UTF-8")]
     Utf8 {
-        /// Where, in bytes from the area's beginning.
+        /// The offset in the JSON area.
         position: usize,
     },
-    /// Not JSON.
+    /// The text is not JSON.
     #[error("the JSON area is not valid JSON: {message}")]
     Syntax {
-        /// What and where, in words.
+        /// The error and its position, in words.
         message: String,
     },
-    /// A mandatory field is not there.
+    /// A mandatory field is missing.
     #[error("{place} is missing")]
     Missing {
         /// The field.
         place: String,
     },
-    /// A field has a value that it cannot have.
+    /// A field has a value that is not allowed.
     #[error("{place} must be {expected}, and is {found}")]
     Type {
         /// The field.
         place: String,
-        /// What it can be, in words.
+        /// The allowed values, in words.
         expected: String,
-        /// What it is, in words.
+        /// The value, in words.
         found: String,
     },
-    /// A key is no number.
+    /// A key is not an object number.
     #[error("{place}: the key {found} is not an object number")]
     Key {
         /// The object.
@@ -60,33 +60,33 @@ pub enum MetadataError {
         /// The key.
         found: String,
     },
-    /// More objects than there may be.
+    /// There are more objects than allowed.
     #[error("{what}: there are {found}, and at most {max} are allowed")]
     TooMany {
-        /// Of what.
+        /// The kind of object.
         what: String,
-        /// How many there are.
+        /// Their number.
         found: usize,
-        /// How many there may be.
+        /// The greatest allowed number.
         max: usize,
     },
-    /// `json_size` is not the JSON area's.
+    /// `json_size` is not the length of the JSON area.
     #[error("config: json_size is {found}, but the JSON area has {expected} bytes")]
     JsonSize {
         /// The value.
         found: u64,
-        /// What the binary header says.
+        /// The length according to the binary header.
         expected: u64,
     },
-    /// `keyslots_size` is no size of a keyslots area.
+    /// `keyslots_size` is not an allowed length of the keyslots area.
     #[error("config: keyslots_size is {found}; it must be a multiple of 4096 and at most {max}")]
     KeyslotsSize {
         /// The value.
         found: u64,
-        /// The greatest in bytes.
+        /// The greatest allowed value in bytes.
         max: u64,
     },
-    /// A position or length is not in whole units.
+    /// A position or length is not a multiple of its unit.
     #[error("{place} is {found}; it must be a multiple of {unit}, and a size more than 0")]
     Unaligned {
         /// The field.
@@ -102,7 +102,7 @@ pub enum MetadataError {
         /// The object.
         place: String,
     },
-    /// No sector size.
+    /// The sector size is not allowed.
     #[error("{place} is {found}; it must be 512, 1024, 2048 or 4096")]
     SectorSize {
         /// The field.
@@ -110,7 +110,7 @@ pub enum MetadataError {
         /// Its value in bytes.
         found: u32,
     },
-    /// No unit of checksums.
+    /// The unit of checksums is not allowed.
     #[error("{place} is {found}; it must be a power of two, and at least 512")]
     ChecksumUnit {
         /// The field.
@@ -118,23 +118,23 @@ pub enum MetadataError {
         /// Its value in bytes.
         found: u32,
     },
-    /// The area cannot hold the stripes.
+    /// The area is too short for the stripes.
     #[error("{place}: the area has {size} bytes, and the split key needs {needed}")]
     AreaSize {
         /// The keyslot.
         place: String,
         /// The area's size in bytes.
         size: u64,
-        /// What it must have at least, in bytes.
+        /// The least length in bytes.
         needed: u64,
     },
-    /// An area without bytes.
+    /// An area has no bytes.
     #[error("keyslot {keyslot}: the area has no bytes")]
     EmptyArea {
         /// The keyslot.
         keyslot: u32,
     },
-    /// An area in the headers.
+    /// An area begins before the end of the headers.
     #[error(
         "keyslot {keyslot}: the area begins at byte {offset}, before the end of the two headers \
          ({begin})"
@@ -142,34 +142,34 @@ pub enum MetadataError {
     AreaOverHeaders {
         /// The keyslot.
         keyslot: u32,
-        /// Where the area begins, in bytes.
+        /// The offset of the area in bytes.
         offset: u64,
-        /// Where the keyslots area begins, in bytes.
+        /// The offset of the keyslots area in bytes.
         begin: u64,
     },
-    /// An area past the keyslots area.
+    /// An area ends after the keyslots area.
     #[error(
         "keyslot {keyslot}: the area ends at byte {area_end}, past the keyslots area's end ({end})"
     )]
     AreaPastEnd {
         /// The keyslot.
         keyslot: u32,
-        /// Where the area ends, in bytes.
+        /// The end of the area in bytes.
         area_end: u64,
-        /// Where the keyslots area ends, in bytes.
+        /// The end of the keyslots area in bytes.
         end: u64,
     },
-    /// Two areas share bytes.
+    /// Two areas overlap.
     #[error("the areas of keyslots {first} and {second} overlap at byte {byte}")]
     Overlap {
         /// A keyslot.
         first: u32,
         /// The other one.
         second: u32,
-        /// A byte in both.
+        /// The first byte that both have.
         byte: u64,
     },
-    /// The data begins in the keyslots area.
+    /// The data begin before the end of the keyslots area.
     #[error(
         "segment {segment}: the data begins at byte {offset}, before the keyslots area's end \
          ({end})"
@@ -177,21 +177,21 @@ pub enum MetadataError {
     SegmentOverKeyslots {
         /// The segment.
         segment: u32,
-        /// Where its data begins, in bytes.
+        /// The offset of its data in bytes.
         offset: u64,
-        /// Where the keyslots area ends, in bytes.
+        /// The end of the keyslots area in bytes.
         end: u64,
     },
-    /// Nothing to read.
+    /// There is no segment of the data.
     #[error("segments: there are only backup segments, and none with the data")]
     NoSegment,
-    /// Numbers that are left out.
+    /// The numbers of the segments have a gap.
     #[error("segments: {number} is missing; they must be numbered from 0 without gaps")]
     SegmentGap {
-        /// The first number that is not there.
+        /// The first number that is missing.
         number: u32,
     },
-    /// Backup segments have the last numbers.
+    /// A backup segment precedes a segment that is none. Backup segments must come last.
     #[error("segment {backup} is a backup segment and precedes segment {regular}, which is not")]
     BackupFirst {
         /// The backup segment.
@@ -199,23 +199,23 @@ pub enum MetadataError {
         /// A segment after it.
         regular: u32,
     },
-    /// Something after what has no end.
+    /// A segment of dynamic size is not the last one.
     #[error("segment {segment}: its size is dynamic, which only the last segment's may be")]
     DynamicSegment {
         /// The segment.
         segment: u32,
     },
-    /// Two segments share bytes.
+    /// Two segments overlap.
     #[error("segments {first} and {second} overlap at byte {byte}")]
     SegmentOverlap {
         /// A segment.
         first: u32,
         /// The other one.
         second: u32,
-        /// A byte in both.
+        /// The first byte that both have.
         byte: u64,
     },
-    /// A segment is marked for two purposes.
+    /// A segment has flags of two different roles.
     #[error("segment {segment} has both the flags {first} and {second}")]
     SegmentFlags {
         /// The segment.
@@ -225,7 +225,7 @@ pub enum MetadataError {
         /// The other one.
         second: &'static str,
     },
-    /// Two segments are marked for one purpose.
+    /// Two segments have the same role, which only one may have.
     #[error("segments {first} and {second} both have the flag {flag}, which only one may have")]
     DoubleSegmentFlag {
         /// A segment.
@@ -235,7 +235,7 @@ pub enum MetadataError {
         /// The flag.
         flag: &'static str,
     },
-    /// Two keyslots for the state of a re-encryption.
+    /// Two keyslots hold the state of a re-encryption.
     #[error("keyslots {first} and {second} are both of type reencrypt, and only one may be")]
     TwoReencryptKeyslots {
         /// A keyslot.
@@ -243,17 +243,17 @@ pub enum MetadataError {
         /// The other one.
         second: u32,
     },
-    /// A reference to something that is not there.
+    /// A reference to an object that does not exist.
     #[error("{place} refers to {what} {number}, which does not exist")]
     Reference {
-        /// What refers.
+        /// The object that refers to it.
         place: String,
-        /// To what.
+        /// The kind of the missing object.
         what: &'static str,
-        /// Its number.
+        /// The number of the missing object.
         number: u32,
     },
-    /// The same reference twice.
+    /// An array holds the same reference twice.
     #[error("{place} refers to {number} twice")]
     DoubleReference {
         /// The reference.
@@ -261,7 +261,7 @@ pub enum MetadataError {
         /// The number.
         number: u32,
     },
-    /// A keyslot belongs to exactly one digest.
+    /// A keyslot does not belong to exactly one digest.
     #[error("keyslot {keyslot} belongs to {found} digests, and must belong to exactly one")]
     KeyslotDigests {
         /// The keyslot.
@@ -269,7 +269,7 @@ pub enum MetadataError {
         /// The number of its digests.
         found: usize,
     },
-    /// An encrypted segment belongs to one digest, or to two in a hot zone.
+    /// An encrypted segment does not belong to exactly one digest (or to two, in a hot zone).
     #[error("segment {segment} belongs to {found} digests, and must belong to exactly one")]
     SegmentDigests {
         /// The segment.
@@ -277,13 +277,13 @@ pub enum MetadataError {
         /// The number of its digests.
         found: usize,
     },
-    /// Part of a re-encryption that is not required.
+    /// A part of a re-encryption's state exists, but no re-encryption is required.
     #[error("{place} belongs to a re-encryption, and config.requirements names none")]
     NoReencryption {
         /// The keyslot or segment.
         place: String,
     },
-    /// Two re-encryptions, or one that is there twice.
+    /// Two re-encryptions are required, or one is listed twice.
     #[error("config.requirements names two re-encryptions, {first} and {second}")]
     TwoReencryptions {
         /// A requirement.
@@ -291,16 +291,16 @@ pub enum MetadataError {
         /// The other one.
         second: &'static str,
     },
-    /// A re-encryption without its state.
+    /// A re-encryption is required, but its keyslot is missing.
     #[error("config.requirements names a re-encryption, and there is no keyslot of type reencrypt")]
     NoReencryptKeyslot,
-    /// A re-encryption without a part of its state.
+    /// A re-encryption is required, but a backup segment is missing.
     #[error("config.requirements names a re-encryption, and no segment has the flag {flag}")]
     NoBackupSegment {
         /// The flag.
         flag: &'static str,
     },
-    /// Two lengths for one file.
+    /// Two tokens record the length of the file.
     #[error("tokens {first} and {second} are both of type luxor-file, and only one may be")]
     TwoFileTokens {
         /// A token.
@@ -308,13 +308,13 @@ pub enum MetadataError {
         /// The other one.
         second: u32,
     },
-    /// No encryption at all.
+    /// The cipher is `cipher_null`: the data or the keyslot are not encrypted.
     #[error("{place} is cipher_null, which encrypts nothing: such a volume is refused")]
     CipherNull {
         /// The field.
         place: String,
     },
-    /// Lawful, but not in this version.
+    /// The object or field is valid, but this version does not support it.
     #[error("{place}: {what}, which this version does not open")]
     Unsupported {
         /// The object or field.
@@ -322,7 +322,8 @@ pub enum MetadataError {
         /// What it is, in words.
         what: String,
     },
-    /// The metadata asks for something unknown, and could not be read without it.
+    /// The metadata could not be parsed, and the reason may be a requirement that this version does
+    /// not support.
     #[error(
         "the volume requires {}, which this version does not support ({error})",
         brief_list(names)
@@ -330,13 +331,13 @@ pub enum MetadataError {
     Requirements {
         /// The names of the requirements.
         names: Vec<String>,
-        /// What was not understood.
+        /// The error of parsing.
         error: String,
     },
 }
 
 impl MetadataError {
-    /// Whether the metadata may be in order and only this version too old: then an
+    /// Returns whether the metadata may be valid, and only this version too old for them. Then an
     /// older copy is no better.
     pub(crate) fn is_unsupported(&self) -> bool {
         matches!(
