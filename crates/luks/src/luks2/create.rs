@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Making a volume: what `cryptsetup luksFormat` makes with the same options,
-//! field for field, with one keyslot.
+//! Creates a volume with one keyslot: field for field what `cryptsetup luksFormat` creates with the
+//! same options.
 //!
 //! ```text
 //!        0  primary header   (16 KiB: 4 KiB binary, 12 KiB JSON)
@@ -35,33 +35,32 @@ const HEADER_SIZE: u64 = 16 << 10;
 const DATA_OFFSET: u64 = 16 << 20;
 const KEYSLOTS_SIZE: u64 = DATA_OFFSET - 2 * HEADER_SIZE;
 
-/// Of the data and of the keyslot.
+/// The encryption of the data and of the keyslot area.
 const ENCRYPTION: Encryption = Encryption::AesXtsPlain64;
 
-/// What a new LUKS2 volume shall be.
+/// The options of a new LUKS2 volume.
 #[derive(Clone, Debug)]
 pub struct Luks2Options {
-    /// The length of its data units.
+    /// The length of a data unit.
     pub sector_size: SectorSize,
     /// AES-128 or AES-256: a volume key of 32 or 64 bytes.
     pub key_size: KeySize,
-    /// The hash of PBKDF2, between the stripes and of the digest.
+    /// The hash for PBKDF2, the anti-forensic splitter and the digest.
     pub hash: HashAlgorithm,
-    /// The costs of its keyslot.
+    /// The key derivation of its keyslot and its costs.
     pub pbkdf: PbkdfOptions,
     /// Its label.
     pub label: Option<Label>,
-    /// Its UUID; a random one (RFC 9562, version 4) when there is none.
+    /// Its UUID. `None`: a random one (RFC 9562, version 4).
     pub uuid: Option<Uuid>,
-    /// Whether the header is kept apart from the data, which then begin at byte 0.
+    /// Whether the header is stored apart from the data, which then begin at byte 0.
     pub detached: bool,
-    /// The exact length in bytes of the file that it will hold.
+    /// The exact length in bytes of the file that the volume will hold.
     pub file_length: Option<u64>,
 }
 
 impl Luks2Options {
-    /// Where the data will begin, in bytes: behind the header, or at byte 0 of another
-    /// storage.
+    /// The offset in bytes at which the data will begin: after the header, or 0 if it is detached.
     #[must_use]
     pub fn data_offset(&self) -> u64 {
         if self.detached { 0 } else { DATA_OFFSET }
@@ -69,7 +68,7 @@ impl Luks2Options {
 }
 
 impl Default for Luks2Options {
-    /// cryptsetup's defaults for a file: 4096-byte sectors, AES-256, SHA-256, Argon2id.
+    /// Returns cryptsetup's defaults for a file: 4096-byte sectors, AES-256, SHA-256, Argon2id.
     fn default() -> Self {
         Self {
             sector_size: SectorSize::B4096,
@@ -84,7 +83,7 @@ impl Default for Luks2Options {
     }
 }
 
-/// A new volume's metadata, keyslot and key; nothing is written yet.
+/// The metadata, keyslot and key of a new volume. Nothing has been written yet.
 #[derive(Debug)]
 pub struct NewLuks2Volume {
     uuid: Uuid,
@@ -126,13 +125,12 @@ impl NewDigest {
 }
 
 impl NewLuks2Volume {
-    /// Draws a volume key and puts it into a keyslot under `secret`. Takes as long
-    /// as the key derivation's costs say, and several times that when they are
-    /// measured.
+    /// Draws a volume key and encrypts it into a keyslot under `secret`. The time that this takes
+    /// is set by the costs of the key derivation; measuring them takes several times as long.
     ///
     /// # Errors
-    /// [`CreateError`]: options out of bounds, too little memory for the key derivation,
-    /// or no random bytes from the system.
+    /// [`CreateError`]: the options are out of bounds, memory for the key derivation is short, or
+    /// the system returned no random bytes.
     pub fn create(
         options: &Luks2Options,
         secret: &[u8],
@@ -194,7 +192,7 @@ impl NewLuks2Volume {
         })
     }
 
-    /// The data segment.
+    /// The segment of the data.
     #[must_use]
     pub fn segment(&self) -> &Segment {
         &self.segment
@@ -212,34 +210,32 @@ impl NewLuks2Volume {
         self.uuid
     }
 
-    /// The exact length in bytes of the file in the volume, to be kept in a
-    /// `luxor-file` token: for when it is known only after the data.
+    /// Sets the exact length in bytes of the file in the volume, which a `luxor-file` token
+    /// records, for a length that is known only after the data were written.
     pub fn set_file_length(&mut self, length: u64) {
         self.file_length = Some(length);
     }
 
-    /// How far the data go, in whole sectors. To the storage's end unless this says
-    /// otherwise, as it must where the storage is longer than the data and stays so:
-    /// a block device.
+    /// Sets the length of the data, in whole sectors. By default they extend to the end of the
+    /// storage. A block device that is longer than the data needs a fixed length.
     pub fn set_segment_size(&mut self, size: SegmentSize) {
         self.segment.size = size;
     }
 
-    /// The bytes that the headers and the keyslots area take: 16 MiB.
+    /// The length in bytes of the headers and the keyslots area: 16 MiB.
     #[must_use]
     pub fn header_len(&self) -> u64 {
         DATA_OFFSET
     }
 
-    /// Writes the first [`NewLuks2Volume::header_len`] bytes: the keyslots area and the
-    /// secondary header first, then, when they are durable, the primary header,
-    /// and returns when that is durable too. Before the primary header is there,
-    /// nothing begins like a volume.
+    /// Writes the first [`NewLuks2Volume::header_len`] bytes. The primary header is written after
+    /// the keyslots area and the secondary header are durable: until then the storage does not
+    /// begin like a LUKS volume. Returns when the primary header is durable too.
     ///
-    /// An older volume's primary header is to be wiped first.
+    /// The caller must wipe the primary header of an older volume first.
     ///
     /// # Errors
-    /// The storage's errors, and when the system gives no random bytes.
+    /// An I/O error of the storage, or of the system's random number generator.
     pub fn write_to(&self, storage: &dyn Storage) -> io::Result<()> {
         let [primary, secondary] = self.headers();
         self.write_keyslots(|bytes, offset| storage.write_all_at(bytes, offset))?;
@@ -253,7 +249,7 @@ impl NewLuks2Volume {
     /// cannot seek.
     ///
     /// # Errors
-    /// The output's errors, and when the system gives no random bytes.
+    /// An I/O error of the output, or of the system's random number generator.
     pub fn write_stream(&self, out: &mut dyn io::Write) -> io::Result<()> {
         for header in self.headers() {
             out.write_all(&header)?;
@@ -261,8 +257,8 @@ impl NewLuks2Volume {
         self.write_keyslots(|bytes, _| out.write_all(bytes))
     }
 
-    /// The keyslots area in order: the keyslot, and random bytes in all the rest, so
-    /// that used and unused places look alike.
+    /// Writes the keyslots area in order: the keyslot, then random bytes, so that used and unused
+    /// places look alike.
     fn write_keyslots(
         &self,
         mut write: impl FnMut(&[u8], u64) -> io::Result<()>,
@@ -296,7 +292,7 @@ impl NewLuks2Volume {
         })
     }
 
-    /// Keys in cryptsetup's order; 64-bit numbers are texts.
+    /// Returns the JSON metadata, with keys in cryptsetup's order. 64-bit numbers are strings.
     fn metadata(&self) -> Value {
         let mut tokens = Map::new();
         if let Some(length) = self.file_length {
@@ -334,20 +330,20 @@ impl NewLuks2Volume {
     }
 }
 
-/// Why no volume was made.
+/// Why a volume could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateError {
-    /// Options for the key derivation that cannot be.
+    /// The options of the key derivation are not valid.
     #[error(transparent)]
     Options(#[from] PbkdfOptionsError),
-    /// The keyslot cannot be made: most likely for want of memory.
+    /// The keyslot could not be made, most likely because memory is short.
     #[error(transparent)]
     Keyslot(#[from] NewKeyslotError),
-    /// The system gives no random bytes.
+    /// The system returned no random bytes.
     #[error("the system provides no random bytes: {0}")]
     Random(#[from] getrandom::Error),
-    /// A key that the engine's types refuse.
+    /// The engine does not accept the key.
     #[error(transparent)]
     Key(#[from] KeyError),
 }
@@ -362,7 +358,7 @@ impl From<DrawError> for CreateError {
 }
 
 impl CreateError {
-    /// Whether more memory would help.
+    /// Returns whether more memory would help.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         matches!(self, Self::Keyslot(error) if error.is_out_of_memory())
@@ -379,7 +375,7 @@ mod tests {
     use super::*;
     use luxor_volume::PbkdfKind;
 
-    /// Notes what is done to it: writes by place, and `None` for a sync.
+    /// Records the calls: the offset of a write, or `None` for a sync.
     #[derive(Default)]
     struct Recorder {
         bytes: MemoryStorage,
@@ -439,11 +435,11 @@ mod tests {
         let (_, bytes) = written();
         assert_eq!(bytes.len() as u64, DATA_OFFSET);
         let header = usize::try_from(HEADER_SIZE).unwrap();
-        // The salts of the copies.
+        // The salts of the two copies differ.
         assert_ne!(bytes[104..168], bytes[header + 104..][..64]);
         let mut seen = std::collections::HashSet::new();
         for (i, piece) in bytes[2 * header..].chunks(64).enumerate() {
-            assert!(seen.insert(piece), "64-byte piece {i} was there before");
+            assert!(seen.insert(piece), "64-byte piece {i} occurred before");
         }
     }
 }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The keyslot of type `reencrypt`: it holds no key, but what a re-encryption does and how
-//! it survives a crash.
+//! The keyslot of type `reencrypt`. It holds no key, but describes a re-encryption and how it
+//! survives a crash.
 
 use luxor_volume::brief;
 
 use super::{field::Object, metadata_error::MetadataError};
 
-/// What a re-encryption does.
+/// The kind of a re-encryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReencryptMode {
-    /// Encrypts what was not.
+    /// Encrypts data that were not encrypted.
     Encrypt,
-    /// Encrypts otherwise: with another key, cipher or sector size.
+    /// Changes the key, cipher or sector size.
     Reencrypt,
-    /// Decrypts for good.
+    /// Decrypts the data permanently.
     Decrypt,
 }
 
-/// From where it goes to where.
+/// The direction in which a re-encryption proceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReencryptDirection {
     /// From the first byte to the last.
@@ -26,55 +26,55 @@ pub enum ReencryptDirection {
     Backward,
 }
 
-/// How it survives a crash.
+/// How a re-encryption survives a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Resilience {
-    /// Not at all.
+    /// It does not survive a crash.
     None,
-    /// By a copy of what it works on.
+    /// It copies the data of the hot zone first.
     Journal,
-    /// By checksums of what it works on.
+    /// It stores checksums of the hot zone first.
     Checksum {
-        /// The checksums' hash, by its name in the metadata.
+        /// The hash of the checksums, by its name in the metadata.
         hash: String,
-        /// The bytes that each of them is of.
+        /// The number of bytes that each checksum covers.
         sector_size: u32,
     },
-    /// By a gap between what is read and what is written.
+    /// It writes at a distance from where it reads.
     DataShift {
-        /// The gap, in bytes.
+        /// The distance in bytes.
         shift: u64,
     },
-    /// By both.
+    /// Data shift together with a journal.
     DataShiftJournal {
-        /// The gap, in bytes.
+        /// The distance in bytes.
         shift: u64,
     },
-    /// By both.
+    /// Data shift together with checksums.
     DataShiftChecksum {
-        /// The checksums' hash, by its name in the metadata.
+        /// The hash of the checksums, by its name in the metadata.
         hash: String,
-        /// The bytes that each of them is of.
+        /// The number of bytes that each checksum covers.
         sector_size: u32,
-        /// The gap, in bytes.
+        /// The distance in bytes.
         shift: u64,
     },
 }
 
-/// A keyslot of type `reencrypt`: no key, but the state of a re-encryption.
+/// A keyslot of type `reencrypt`, which holds the state of a re-encryption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReencryptKeyslot {
-    /// What is done.
+    /// The kind of re-encryption.
     pub mode: ReencryptMode,
-    /// From where to where.
+    /// The direction in which it proceeds.
     pub direction: ReencryptDirection,
     /// How it survives a crash.
     pub resilience: Resilience,
-    /// The first byte of its area, counted from the storage's beginning.
+    /// The offset of its area from the beginning of the storage.
     pub offset: u64,
-    /// The area's length in bytes.
+    /// The length of the area in bytes.
     pub size: u64,
 }
 
@@ -119,8 +119,8 @@ impl Resilience {
         }
     }
 
-    /// The hash of its checksums by its name in the metadata, and how many bytes each is
-    /// of.
+    /// The hash of the checksums by its name in the metadata, and the number of bytes that each
+    /// checksum covers.
     #[must_use]
     pub fn checksum(&self) -> Option<(&str, u32)> {
         match self {
@@ -132,7 +132,7 @@ impl Resilience {
         }
     }
 
-    /// Its gap, in bytes.
+    /// The distance of a data shift in bytes.
     #[must_use]
     pub fn shift(&self) -> Option<u64> {
         match *self {
@@ -195,7 +195,7 @@ impl Resilience {
 
 impl ReencryptKeyslot {
     pub(crate) fn parse(object: &Object<'_>) -> Result<Self, MetadataError> {
-        // It holds no key, and says so by the least length that a keyslot can have.
+        // The keyslot holds no key. By convention its `key_size` is 1.
         object.required("key_size")?.number(1..=1)?;
         let mode = object.required("mode")?;
         let mode = mode.one_of(ReencryptMode::ALL.map(|mode| (mode.name(), mode)))?;
@@ -212,7 +212,7 @@ impl ReencryptKeyslot {
         })
     }
 
-    /// Its part of what the digest of the re-encryption covers.
+    /// Appends this keyslot's part of the bytes that the digest of the re-encryption covers.
     pub(super) fn push_bytes(&self, out: &mut Vec<u8>) {
         out.extend(self.mode.name().as_bytes());
         out.extend(self.direction.name().as_bytes());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Segments: where the encrypted data is (LUKS2 specification, section 3.3).
+//! Segments: the location and encryption of the data (LUKS2 specification, section 3.3).
 
 use luxor_sector::{Geometry, SectorSize};
 use luxor_volume::{Encryption, ExtentCipher, brief, is_cipher_null};
@@ -10,23 +10,23 @@ use super::{
     metadata_error::MetadataError,
 };
 
-/// The data segment: of type `crypt`.
+/// A data segment of type `crypt`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Segment {
-    /// The first byte of the data, counted from the beginning of the storage that
-    /// has it. 0 when the header is detached.
+    /// The offset of the first byte of the data in the storage that holds them. 0 if the header is
+    /// detached.
     pub offset: u64,
-    /// How far it goes.
+    /// The length of the segment.
     pub size: SegmentSize,
-    /// How it is encrypted.
+    /// The encryption of the data.
     pub encryption: Encryption,
-    /// How its bytes become data units.
+    /// The division of the data into data units.
     pub geometry: Geometry,
 }
 
 impl Segment {
-    /// How its bytes are encrypted, with the key of a digest.
+    /// Returns the encryption of the segment, with the key of the digest with this number.
     pub(crate) fn cipher(&self, digest: u32) -> ExtentCipher {
         ExtentCipher {
             key: digest,
@@ -36,17 +36,17 @@ impl Segment {
     }
 }
 
-/// How far a segment goes.
+/// The length of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentSize {
-    /// To the storage's end.
+    /// The segment extends to the end of the storage.
     Dynamic,
-    /// So many bytes.
+    /// The segment has this many bytes.
     Fixed(u64),
 }
 
 impl SegmentSize {
-    /// Whether the byte `position`, counted from the beginning, is in it.
+    /// Returns whether the segment contains its byte `position`, counted from its beginning.
     pub(crate) fn reaches(self, position: u64) -> bool {
         match self {
             Self::Dynamic => true,
@@ -62,61 +62,61 @@ impl SegmentSize {
     }
 }
 
-/// One of a LUKS2 volume's segments, of whatever type.
+/// A segment of any type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SegmentEntry {
-    /// What it is for.
+    /// The role of the segment.
     pub role: SegmentRole,
-    /// What is in it.
+    /// The contents of the segment.
     pub kind: SegmentKind,
 }
 
-/// What a segment is for.
+/// The role of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SegmentRole {
-    /// A part of the data; with all others in the order of their numbers it is the
-    /// plaintext.
+    /// A part of the data. All parts in the order of their numbers make up the plaintext.
     Regular,
-    /// The same, and a re-encryption works on it: a hot zone.
+    /// A part of the data on which a re-encryption works: a hot zone.
     InReencryption,
-    /// What all the data were before the re-encryption.
+    /// Describes all the data as they were before the re-encryption.
     BackupPrevious,
-    /// What all the data will be after it.
+    /// Describes all the data as they will be after the re-encryption.
     BackupFinal,
-    /// A part of the data that was moved out of the way.
+    /// A part of the data that was moved to make room.
     BackupMoved,
-    /// What this version does not know: not a part of the data.
+    /// A backup segment with a flag that this version does not know. Not a part of the data.
     OtherBackup,
 }
 
-/// What is in a segment.
+/// The contents of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SegmentKind {
     /// Encrypted data.
     Crypt(Segment),
-    /// Data that are not encrypted: not yet, or no more.
+    /// Data that are not encrypted, because a re-encryption has not reached them yet or has
+    /// decrypted them.
     Linear {
-        /// The first byte, as in [`Segment::offset`].
+        /// The offset of the first byte, as in [`Segment::offset`].
         offset: u64,
-        /// How far it goes.
+        /// The length of the segment.
         size: SegmentSize,
     },
-    /// What this version does not open.
+    /// A segment that this version does not support.
     Foreign {
-        /// The first byte, as in [`Segment::offset`].
+        /// The offset of the first byte, as in [`Segment::offset`].
         offset: u64,
-        /// How far it goes.
+        /// The length of the segment.
         size: SegmentSize,
-        /// What it is.
+        /// What is not supported.
         what: Foreign,
     },
 }
 
 impl SegmentRole {
-    /// The flag in the metadata.
+    /// The flag for this role in the metadata.
     pub(crate) const fn flag(self) -> Option<&'static str> {
         match self {
             Self::Regular | Self::OtherBackup => None,
@@ -134,7 +134,7 @@ impl SegmentRole {
         Self::BackupMoved,
     ];
 
-    /// Whether it is a part of the data.
+    /// Returns whether the segment is a part of the data.
     #[must_use]
     pub const fn is_data(self) -> bool {
         matches!(self, Self::Regular | Self::InReencryption)
@@ -142,7 +142,7 @@ impl SegmentRole {
 }
 
 impl SegmentEntry {
-    /// `number` is the segment's.
+    /// Parses segment `number`.
     pub(crate) fn parse(number: u32, object: &Object<'_>) -> Result<Self, MetadataError> {
         let (role, unknown) = parse_flags(number, object)?;
         let offset_field = object.required("offset")?;
@@ -169,7 +169,8 @@ impl SegmentEntry {
                     unit,
                 });
             }
-            // No storage has it. cryptsetup shows such a volume, and so it is shown here.
+            // No storage can hold such a segment. It is shown, not refused, because cryptsetup
+            // shows it too.
             if offset.checked_add(bytes).is_none() {
                 let what = Foreign {
                     kind: "segment".into(),
@@ -181,7 +182,7 @@ impl SegmentEntry {
         Ok(entry)
     }
 
-    /// The first byte, as in [`Segment::offset`].
+    /// The offset of the first byte, as in [`Segment::offset`].
     #[must_use]
     pub fn offset(&self) -> u64 {
         match self.kind {
@@ -191,7 +192,7 @@ impl SegmentEntry {
         }
     }
 
-    /// How far it goes.
+    /// The length of the segment.
     #[must_use]
     pub fn size(&self) -> SegmentSize {
         match self.kind {
@@ -201,7 +202,7 @@ impl SegmentEntry {
         }
     }
 
-    /// The encrypted data, if that is what is in it.
+    /// The encrypted data, if the segment contains any.
     #[must_use]
     pub fn crypt(&self) -> Option<&Segment> {
         match &self.kind {
@@ -210,20 +211,20 @@ impl SegmentEntry {
         }
     }
 
-    /// What its length is a multiple of, in bytes.
+    /// The length of the segment is a multiple of this number of bytes.
     fn unit(&self) -> u64 {
         self.crypt()
             .map_or(UNIT, |segment| segment.geometry.sector_size.bytes() as u64)
     }
 
-    /// As [`Segment::payload_len`].
+    /// Like [`Segment::payload_len`].
     pub(crate) fn payload_len(&self, storage_len: u64) -> Result<u64, SegmentError> {
         payload_len(self.offset(), self.size(), self.unit(), storage_len)
     }
 }
 
-/// What the flags of segment `number` say that it is for, and one of them that this version
-/// does not know.
+/// Returns the role that the flags of segment `number` give it, and a flag that this version does
+/// not know, if there is one.
 fn parse_flags(
     number: u32,
     object: &Object<'_>,
@@ -260,7 +261,8 @@ fn parse_flags(
 }
 
 impl SegmentKind {
-    /// `unknown` is what the segment's flags have that this version does not know.
+    /// Parses the contents of a segment. `unknown` is a flag of the segment that this version does
+    /// not know.
     fn parse(
         object: &Object<'_>,
         offset: u64,
@@ -284,7 +286,7 @@ impl SegmentKind {
     }
 }
 
-/// What offsets and lengths are counted in, in bytes.
+/// The unit of offsets and lengths in bytes.
 const UNIT: u64 = 512;
 
 impl Segment {
@@ -292,13 +294,13 @@ impl Segment {
         let encryption = object.required("encryption")?;
         let encryption_place = encryption.place.to_string();
         let name = encryption.name()?;
-        // Said before anything else that may be unknown.
+        // Checked first, so that a null cipher is reported rather than an unknown field.
         if is_cipher_null(name) {
             return Err(MetadataError::CipherNull {
                 place: encryption_place,
             });
         }
-        // All fields are held to their rules, also where an unknown one comes first.
+        // Check each field's rule before any field is reported as unknown.
         let sector_field = object.required("sector_size")?;
         let sector_place = sector_field.place.to_string();
         let sector_bytes = sector_field.number(1..=u32::MAX)?;
@@ -340,11 +342,10 @@ impl Segment {
         })
     }
 
-    /// The length of the data in bytes, in a storage of `storage_len` bytes.
+    /// The length of the data in bytes, if the storage has `storage_len` bytes.
     ///
     /// # Errors
-    /// [`SegmentError`] when the storage is too short, or does not end with a
-    /// whole sector.
+    /// [`SegmentError`]: the storage is too short, or does not end with a whole sector.
     pub fn payload_len(&self, storage_len: u64) -> Result<u64, SegmentError> {
         let sector = self.geometry.sector_size.bytes() as u64;
         payload_len(self.offset, self.size, sector, storage_len)
@@ -373,27 +374,27 @@ fn payload_len(
     }
 }
 
-/// Why a storage cannot hold the segment's data.
+/// Why the data of a segment cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SegmentError {
-    /// The storage ends before the first sector.
+    /// The storage ends before the first sector does.
     #[error(
         "the encrypted data begins at byte {offset}, and there are {storage_len} bytes: is the \
          file cut off?"
     )]
     NoData {
-        /// Where the data begins, in bytes.
+        /// The offset of the data in bytes.
         offset: u64,
-        /// The storage's length in bytes.
+        /// The length of the storage in bytes.
         storage_len: u64,
     },
-    /// Less data than the metadata says.
+    /// The storage ends before the segment does.
     #[error("the encrypted data has {there} of {size} bytes: is the file cut off?")]
     CutOff {
-        /// The segment's length in bytes.
+        /// The length of the segment in bytes.
         size: u64,
-        /// The bytes that are there.
+        /// The bytes of it that the storage holds.
         there: u64,
     },
     /// The last sector is not whole.
@@ -402,12 +403,12 @@ pub enum SegmentError {
          is the file cut off?"
     )]
     PartSector {
-        /// The bytes that are there.
+        /// The bytes of the segment that the storage holds.
         there: u64,
         /// The sector size in bytes.
         sector: u64,
     },
-    /// A re-encryption did not come to the end of what it worked on.
+    /// A re-encryption was interrupted in this segment.
     #[error(
         "segment {segment}: a re-encryption was interrupted in this part, which may be partly old \
          and partly new. Let cryptsetup recover it: cryptsetup repair, or cryptsetup reencrypt \
@@ -417,7 +418,7 @@ pub enum SegmentError {
         /// The segment.
         segment: u32,
     },
-    /// Lawful, but not in this version.
+    /// The segment is valid, but this version does not support it.
     #[error("segment {segment}: {what}, which this version does not open")]
     Foreign {
         /// The segment.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All segments of a LUKS2 volume together: the rules that hold between them, and the
-//! plaintext that they make up.
+//! The segments of a LUKS2 volume together: the rules between them, and the plaintext that they
+//! make up.
 //!
 //! ```text
 //! 0 … n−1   the data, in this order (their bytes may lie in any order)
-//! n …       backup segments: what a re-encryption began with and will end with
+//! n …       backup segments: the state before and after a re-encryption
 //! ```
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use super::{
 pub(crate) struct Segments(BTreeMap<u32, SegmentEntry>);
 
 impl Segments {
-    /// Checks the rules between segments.
+    /// Checks the rules between the segments.
     pub(crate) fn new(segments: BTreeMap<u32, SegmentEntry>) -> Result<Self, MetadataError> {
         let mut numbers = segments.keys().zip(0..);
         if let Some((_, number)) = numbers.find(|(found, expected)| *found != expected) {
@@ -63,7 +63,7 @@ impl Segments {
         }
     }
 
-    /// Only the last part of the data may have no end, and no two share bytes.
+    /// Checks that only the last part of the data has no fixed end, and that no two parts overlap.
     fn check_order(&self) -> Result<(), MetadataError> {
         let mut parts = Vec::new();
         let mut endless = None;
@@ -94,12 +94,12 @@ impl Segments {
         Ok(())
     }
 
-    /// All of them.
+    /// All segments by number.
     pub(crate) fn all(&self) -> &BTreeMap<u32, SegmentEntry> {
         &self.0
     }
 
-    /// The data, part by part.
+    /// The parts of the data, in order.
     pub(crate) fn data(&self) -> impl Iterator<Item = (u32, &SegmentEntry)> {
         self.0
             .iter()
@@ -107,7 +107,7 @@ impl Segments {
             .map(|(&number, entry)| (number, entry))
     }
 
-    /// The one that is there for that purpose. There is at most one with a flag.
+    /// Returns the segment with this role. At most one segment has a role with a flag.
     pub(crate) fn of_role(&self, role: SegmentRole) -> Option<(u32, &SegmentEntry)> {
         self.0
             .iter()
@@ -115,25 +115,26 @@ impl Segments {
             .map(|(&number, entry)| (number, entry))
     }
 
-    /// The one that has all the data, when they are encrypted and there are no backups.
+    /// Returns the segment that holds all the data, if they are encrypted and there are no backup
+    /// segments.
     pub(crate) fn single(&self) -> Option<(u32, &Segment)> {
         let (&number, entry) = self.0.first_key_value()?;
         let segment = entry.crypt()?;
         (self.0.len() == 1 && entry.role == SegmentRole::Regular).then_some((number, segment))
     }
 
-    /// Where the first byte of the data is, or will be after a re-encryption: 0 when
-    /// the header is detached.
+    /// The offset of the first byte of the data, now or after a re-encryption that is under way. It
+    /// is 0 if the header is detached.
     pub(crate) fn data_offset(&self) -> u64 {
         let backup = self.of_role(SegmentRole::BackupFinal);
         self.data()
             .chain(backup)
             .map(|(_, entry)| entry.offset())
             .min()
-            .expect("there is at least one segment")
+            .expect("`new` checks that there is a segment of the data")
     }
 
-    /// Whether each part of the data is of a kind that this version knows.
+    /// Checks that this version supports each part of the data.
     pub(crate) fn check_known(&self) -> Result<(), SegmentError> {
         let mut foreign = self
             .data()
@@ -147,7 +148,7 @@ impl Segments {
         }
     }
 
-    /// Whether all of the data can be read, given the keys.
+    /// Checks that all of the data can be read, given the keys.
     pub(crate) fn check_readable(&self) -> Result<(), SegmentError> {
         self.check_known()?;
         match self.of_role(SegmentRole::InReencryption) {
@@ -156,8 +157,8 @@ impl Segments {
         }
     }
 
-    /// The plaintext, part by part, in a storage of `storage_len` bytes. `digest` knows
-    /// a segment's.
+    /// The plaintext, part by part, in a storage of `storage_len` bytes. `digest` returns the
+    /// number of a segment's digest.
     pub(crate) fn extents(
         &self,
         storage_len: u64,
