@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changing a volume's metadata.
+//! Changes a volume's metadata.
 //!
-//! Every change is an edit of the JSON text, or of the binary header's fields, that is
-//! written in one way ([`draft`]):
+//! Every change edits the JSON text or the binary header's fields, and is written in the same way
+//! ([`draft`]):
 //!
 //! ```text
-//! read the metadata again           refused if they are not what the caller has seen, or
-//!                                   if what stands in a copy's place is better kept
+//! read the metadata again           refuse if they are not what the caller has seen, or if
+//!                                   something else in the place of a copy must not be lost
 //! sync                              a program that was killed may not have done it
-//! edit                              all that is not edited keeps its bytes
+//! edit                              everything that is not edited keeps its bytes
 //! parse and validate the result     by the rules for reading
-//! write one copy, sync              the damaged or older one, else the secondary
+//! write one copy, sync              the damaged or older one, otherwise the secondary
 //! write the other copy, sync
-//! read both again                   an error if they are not what was written
+//! read both again                   fail if they are not what was written
 //! ```
 //!
-//! At each instant one valid copy stands. Each has a new salt and the next seqid, so
-//! that the newer one counts when the power fails between them. A keyslot's area is
-//! written and synced before metadata refer to it, and overwritten when none do any
-//! more; only what is to be destroyed is destroyed first.
+//! At each instant one copy is valid. Each copy gets a new salt and the next seqid, so that the
+//! newer one takes effect if the power fails between the two writes. A keyslot's area is written
+//! and synced before metadata refer to it, and overwritten after no metadata refer to it any more.
+//! Only the area of a keyslot that is being removed is overwritten first.
 //!
-//! Because a change is refused when the metadata are not what the caller has seen, the slow
-//! derivation of a key needs no lock.
+//! The slow derivation of a key needs no lock, because a change is refused if the metadata are not
+//! what the caller has seen.
 //!
-//! Another program that takes no lock may write at the same time. What was written is read
-//! again before an old area is overwritten, so that the volume is not left without either.
+//! A program that takes no lock may write at the same time. So what was written is read again
+//! before an old area is overwritten: the volume is never left with neither the old keyslot nor the
+//! new one.
 
 mod draft;
 pub(crate) mod durable;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of an online re-encryption: a keyslot of type `reencrypt`, segments that
-//! say which part is how, and a digest over all of that under the volume keys, so that
-//! nobody else can change it (CVE-2021-4122).
+//! The state of an online re-encryption: a keyslot of type `reencrypt`, segments that describe each
+//! part of the data, and a digest over that state. The digest covers the volume keys too, so only a
+//! holder of the keys can change the state (CVE-2021-4122).
 
 mod error;
 mod parts;
@@ -13,9 +13,9 @@ pub(crate) use state::Reencryption;
 use super::metadata::Metadata;
 
 impl<'a> Reencryption<'a> {
-    /// `None` when the metadata ask for nothing of the kind.
+    /// Returns the re-encryption that is under way; `None` if the metadata require none.
     ///
-    /// The parts of the data have been checked: each is where the state puts it.
+    /// The parts of the data are checked: each is where the state requires it.
     pub(crate) fn of(metadata: &'a Metadata) -> Result<Option<Self>, ReencryptionError> {
         let state = Self::find(metadata)?;
         if let Some(state) = &state {

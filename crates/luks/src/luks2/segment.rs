@@ -96,8 +96,7 @@ pub enum SegmentRole {
 pub enum SegmentKind {
     /// Encrypted data.
     Crypt(Segment),
-    /// Data that are not encrypted, because a re-encryption has not reached them yet or has
-    /// decrypted them.
+    /// Data that are not encrypted yet, or no longer encrypted.
     Linear {
         /// The offset of the first byte, as in [`Segment::offset`].
         offset: u64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From a secret to the volume key, also in the midst of a re-encryption, when the data have
-//! two keys and the digest of its state has to agree.
+//! Finds the volume key with a secret. During a re-encryption the data have two keys, and the
+//! digest of the re-encryption's state must match.
 
 mod attempt;
 mod error;
@@ -23,18 +23,18 @@ use super::{
 };
 
 impl Luks2Header {
-    /// Finds a keyslot that `secret` opens, and the volume key in it. Keyslots are
-    /// tried in the order of priority, then of number. One that asks for too much
-    /// does not keep the others from being tried.
+    /// Finds a keyslot that `secret` opens, and returns its volume key. Keyslots are tried in the
+    /// order of priority, then of number. A keyslot that exceeds a limit on costs is skipped, and
+    /// the others are still tried.
     ///
-    /// In the midst of a re-encryption the data may have two keys: `secret` must open a
-    /// keyslot of each, and the state of the re-encryption agree with its digest.
+    /// During a re-encryption the data may have two keys. `secret` must open a keyslot of each, and
+    /// the state of the re-encryption must match its digest.
     ///
-    /// `storage` is the one that the header was read from.
+    /// `storage` must be the one that the header was read from.
     ///
     /// # Errors
-    /// [`UnlockError`]: no keyslot opens with `secret`, none can be tried, or the data
-    /// cannot be read whatever the secret.
+    /// [`UnlockError`]: no keyslot opens with `secret`, none can be tried, or this version cannot
+    /// read the data with any key.
     pub fn unlock(
         &self,
         storage: &dyn Storage,
@@ -46,9 +46,8 @@ impl Luks2Header {
         self.open_keys(reencryption.as_ref(), storage, secret, backend, options)
     }
 
-    /// Finds a keyslot that `secret` opens, as [`Luks2Header::unlock`] does, also when the data
-    /// cannot be read because a re-encryption was interrupted while it worked on a part of
-    /// them.
+    /// Finds a keyslot that `secret` opens, like [`Luks2Header::unlock`], even if a part of the
+    /// data cannot be read because a re-encryption was interrupted in it.
     ///
     /// # Errors
     /// [`UnlockError`]: no keyslot opens with `secret`, or none can be tried.
@@ -83,7 +82,8 @@ impl Luks2Header {
             budget: Budget::new(options.limits()),
         };
         if let Some(reencryption) = reencryption {
-            // Paid for before the keyslots, which would be opened in vain otherwise.
+            // Charge the digest to the budget before the keyslots, which otherwise might be opened
+            // in vain.
             let number = reencryption.digest;
             let digest = known_digest(metadata, number)?;
             check_digest(number, digest, options)?;
@@ -101,12 +101,12 @@ impl Luks2Header {
         Unlocked::of(keys)
     }
 
-    /// Whether the volume can be opened by somebody who has the secret: nothing is
-    /// required that this version does not know, no part of the data is of an unknown
-    /// kind or half re-encrypted, and what is not encrypted is so for a reason.
+    /// Checks that the volume can be opened, given a correct secret: it has no requirement that
+    /// this version does not support, no part of the data is of an unknown kind or half
+    /// re-encrypted, and unencrypted parts are due to a re-encryption.
     ///
     /// # Errors
-    /// [`UnlockError`]; no secret helps against it.
+    /// [`UnlockError`]: the volume cannot be opened with any secret.
     pub fn check_openable(&self) -> Result<(), UnlockError> {
         self.openable().map(drop)
     }
@@ -117,7 +117,8 @@ impl Luks2Header {
         Ok(reencryption)
     }
 
-    /// The re-encryption that there may be. A part of the data may be half re-encrypted.
+    /// Returns the re-encryption that is under way, if any. A part of the data may be half
+    /// re-encrypted.
     fn state(&self) -> Result<Option<Reencryption<'_>>, UnlockError> {
         let metadata = self.metadata();
         let unknown: Vec<_> = metadata.config.unknown_requirements().collect();
@@ -131,14 +132,16 @@ impl Luks2Header {
         if reencryption.is_none()
             && let Some((segment, _)) = data.find(|(_, entry)| entry.crypt().is_none())
         {
-            // Who could write it could have had us take their bytes for the owner's.
+            // An attacker with write access could otherwise pass off bytes of their own as the
+            // owner's data.
             return Err(UnlockError::Linear { segment });
         }
         Ok(reencryption)
     }
 }
 
-/// The keys of the data and of the re-encryption, the data's first one first.
+/// Returns the keys of the data and of the re-encryption. The key of the data's first part comes
+/// first.
 fn needed_keys<'a>(
     metadata: &'a Metadata,
     reencryption: Option<&Reencryption<'_>>,
@@ -169,7 +172,7 @@ fn known_digest(metadata: &Metadata, number: u32) -> Result<&Digest, UnlockError
     metadata.digests.get(&number).ok_or_else(foreign)
 }
 
-/// Compares the state of a re-encryption with its digest, which has been paid for.
+/// Checks the state of a re-encryption against its digest, which the budget has been charged for.
 fn verify(
     reencryption: &Reencryption<'_>,
     metadata: &Metadata,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How every change is written: a draft of the metadata, begun and committed.
+//! Begins and commits a draft of the metadata: the way in which every change is written.
 
 use luxor_sector::Storage;
 
@@ -16,17 +16,17 @@ use crate::luks2::{
     metadata::Metadata,
 };
 
-/// What the metadata shall be. Seqid and salts are set when it is written.
+/// The metadata as they will be. Seqid and salts are set when they are written.
 pub(super) struct MetadataDraft {
     pub(super) binary: BinaryHeader,
     pub(super) root: JsonMembers,
 }
 
 impl Luks2Header {
-    /// Reads the metadata again, and begins a change of them.
+    /// Reads the metadata again, and begins a change.
     ///
-    /// The caller holds the lock on the volume's metadata: what is read here must not
-    /// change until it is written.
+    /// The caller holds the lock on the volume's metadata, so that they do not change until the
+    /// draft is written.
     pub(super) fn begin(&mut self, storage: &dyn Storage) -> Result<MetadataDraft, ChangeError> {
         self.begin_over(storage, Overwrite::Damaged)
     }
@@ -43,8 +43,8 @@ impl Luks2Header {
         })
     }
 
-    /// Reads the metadata again, and makes sure that they are what was read before, are
-    /// durable, and may be changed by this version.
+    /// Reads the metadata again. Checks that they are those that were read before, and that this
+    /// version may change them, and makes them durable.
     pub(crate) fn read_again(
         &mut self,
         storage: &dyn Storage,
@@ -62,7 +62,8 @@ impl Luks2Header {
             let names = requirements.clone();
             return Err(ChangeError::Requirements { names });
         }
-        // What was read may be in memory only, and be lost after the first writes.
+        // The metadata may have been read from the page cache only, and could be lost after the
+        // first write.
         storage
             .sync()
             .map_err(|source| ChangeError::Sync { source })?;
@@ -70,7 +71,7 @@ impl Luks2Header {
         Ok(())
     }
 
-    /// Validates and writes what `draft` has become, and reads it again.
+    /// Validates and writes the draft, and reads it again.
     pub(super) fn commit(
         &mut self,
         storage: &dyn Storage,
@@ -79,7 +80,7 @@ impl Luks2Header {
         let MetadataDraft { mut binary, root } = draft;
         let text = root.text();
         let room = json_size(binary.size);
-        // A zero byte ends the text.
+        // The text is terminated by a zero byte.
         let needed = text.len() as u64 + 1;
         if needed > room {
             return Err(ChangeError::NoRoom { needed, room });
@@ -92,7 +93,7 @@ impl Luks2Header {
         let [first, second] = write_order(self.copies());
         write_copy(storage, first, &binary, &text).map_err(|error| match Self::read(storage) {
             Ok(now) if now.binary().seqid < binary.seqid => error,
-            // It was written before it failed.
+            // A part was written before the failure, or the metadata cannot be read any more.
             _ => ChangeError::Unsettled {
                 error: Box::new(error),
             },
@@ -104,7 +105,7 @@ impl Luks2Header {
         let now = finish().map_err(|error| ChangeError::Unfinished {
             error: Box::new(error),
         })?;
-        // These are each copy's own.
+        // These fields differ between the copies.
         let BinaryHeader { salt, offset, .. } = *now.binary();
         let written = BinaryHeader {
             salt,
@@ -119,9 +120,10 @@ impl Luks2Header {
     }
 }
 
-/// The copy that is worth less comes first: while it is written, the other one stands.
+/// Returns the order of writing: the less useful copy first, so that the other one stays valid in
+/// the meantime.
 fn write_order(copies: &[CopyStatus; 2]) -> [CopyKind; 2] {
-    // `None`, a damaged copy's, is less than any.
+    // `None`, for a damaged copy, is less than any seqid.
     let [primary, secondary] = copies
         .each_ref()
         .map(|copy| copy.found.as_ref().ok().map(|facts| facts.seqid));
@@ -132,7 +134,7 @@ fn write_order(copies: &[CopyStatus; 2]) -> [CopyKind; 2] {
     }
 }
 
-/// Writes one copy with a new salt, and returns when it is durable.
+/// Writes one copy with a new salt. It is durable on return.
 pub(super) fn write_copy(
     storage: &dyn Storage,
     kind: CopyKind,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes that are durable when they return: the steps of every change.
+//! Writes that are durable on return: the steps of every change.
 
 use std::{io, ops::Range};
 
@@ -8,13 +8,13 @@ use luxor_volume::rng;
 
 use super::error::ChangeError;
 
-/// Writes `bytes` from byte `offset` on.
+/// Writes `bytes` at byte `offset`.
 pub(crate) fn write(storage: &dyn Storage, bytes: &[u8], offset: u64) -> io::Result<()> {
     storage.write_all_at(bytes, offset)?;
     storage.sync()
 }
 
-/// Writes a keyslot's area, or a part of one, from byte `offset` on.
+/// Writes a keyslot's area, or a part of it, at byte `offset`.
 pub(crate) fn write_area(
     storage: &dyn Storage,
     bytes: &[u8],
@@ -23,10 +23,11 @@ pub(crate) fn write_area(
     write(storage, bytes, offset).map_err(|source| ChangeError::WriteArea { offset, source })
 }
 
-/// Makes sure that what [`write_area`] has written is still there.
+/// Checks that the bytes that [`write_area`] has written are still there.
 ///
 /// # Errors
-/// [`ChangeError::WrittenOver`], and [`ChangeError::ReadArea`].
+/// [`ChangeError::WrittenOver`] if they are not, and [`ChangeError::ReadArea`] if they cannot be
+/// read.
 pub(crate) fn check_area(
     storage: &dyn Storage,
     bytes: &[u8],
@@ -43,8 +44,8 @@ pub(crate) fn check_area(
     }
 }
 
-/// Puts random bytes over what is there of `range`: a storage that ends within it, as a
-/// detached header may, does not grow.
+/// Overwrites `range` with random bytes, up to the end of the storage. The storage may end within
+/// `range`, as a detached header may, and does not grow.
 pub(crate) fn overwrite(storage: &dyn Storage, range: Range<u64>) -> Result<(), ChangeError> {
     let write = || -> io::Result<()> {
         let end = range.end.min(storage.len()?);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why metadata were not changed.
+//! The errors of changing metadata.
 
 use std::io;
 
@@ -12,32 +12,31 @@ use crate::{
     },
 };
 
-/// Why metadata were not changed, or not wholly. At each instant one valid copy stands:
-/// after an error in writing, the volume is what it was before or what it was to become.
+/// Why metadata were not changed, or not completely. At each instant one valid copy exists: after a
+/// failed write the volume is in the state before or after the change.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
     /// The metadata cannot be read again.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// Those of a LUKS1 volume cannot be read again, or what would be written breaks a
-    /// rule.
+    /// The header of a LUKS1 volume cannot be read again, or the new header would break a rule.
     #[error("the LUKS1 header is not accepted: {0}")]
     Luks1(#[from] Luks1Error),
-    /// They are not those that the change was made for.
+    /// The metadata are not those that the change was made for.
     #[error(
         "another program changed the volume's header in the meantime; nothing was written. Run \
          the command again"
     )]
     ChangedMeanwhile,
-    /// Another program wrote at the same time.
+    /// Another program wrote to the metadata at the same time.
     #[error(
         "another program wrote to the volume's header at the same time, without a lock. No old \
          keyslot was overwritten. When that program has ended, check the volume (`luxor dump`, \
          `luxor key test`) and make the change again"
     )]
     WrittenOver,
-    /// The metadata ask for something that this version cannot do.
+    /// The volume has requirements that this version does not support for changes.
     #[error(
         "the volume requires {}, so this version does not change it; if that is an unfinished \
          re-encryption, let cryptsetup finish it",
@@ -47,58 +46,58 @@ pub enum ChangeError {
         /// The names of the requirements.
         names: Vec<String>,
     },
-    /// What would be written breaks a rule.
+    /// The new metadata would break a rule.
     #[error("the changed metadata would be invalid: {0}")]
     Invalid(#[from] MetadataError),
-    /// The JSON area is full.
+    /// The JSON area is too short for the new metadata.
     #[error(
         "the metadata would need {needed} bytes, and there is room for {room}: remove tokens or \
          keyslots that are not needed"
     )]
     NoRoom {
-        /// What they would need, in bytes.
+        /// The length in bytes that they would need.
         needed: u64,
-        /// The JSON area's length in bytes.
+        /// The length of the JSON area in bytes.
         room: u64,
     },
-    /// Nobody changed a volume so often.
+    /// The seqid is the greatest 64-bit number.
     #[error("the header's seqid has its greatest value and cannot grow")]
     SeqidExhausted,
-    /// There are numbers for so many only.
+    /// The number is greater than any that a keyslot or token can have.
     #[error("there is no {what} {number}: the numbers go from 0 to {max}")]
     Number {
         /// `keyslot` or `token`.
         what: &'static str,
-        /// The number asked for.
+        /// The requested number.
         number: u32,
-        /// The greatest.
+        /// The greatest number.
         max: u32,
     },
-    /// It is there already.
+    /// The number is taken.
     #[error("{what} {number} exists; choose another number, or remove it first")]
     Taken {
         /// `keyslot` or `token`.
         what: &'static str,
-        /// Its number.
+        /// The number.
         number: u32,
     },
-    /// It is not there.
+    /// There is no keyslot or token with that number.
     #[error("there is no {what} {number}")]
     Missing {
         /// `keyslot` or `token`.
         what: &'static str,
-        /// The number asked for.
+        /// The requested number.
         number: u32,
     },
-    /// All are used.
+    /// All numbers are taken.
     #[error("all {max} {what}s are in use: remove one first")]
     AllTaken {
         /// `keyslot` or `token`.
         what: &'static str,
-        /// How many there can be.
+        /// The greatest count.
         max: u32,
     },
-    /// The keyslots area is full.
+    /// The keyslots area has no room for the new keyslot.
     #[error(
         "the keyslots area has no room for {needed} more bytes: remove a keyslot that you do not \
          need"
@@ -107,7 +106,7 @@ pub enum ChangeError {
         /// The new area's length in bytes.
         needed: u64,
     },
-    /// The keyslot was made for another key.
+    /// The new keyslot holds a key that is not this volume's.
     #[error("the new keyslot holds a key that is not this volume's; nothing was written")]
     OtherKey,
     /// The keyslot that is to be replaced holds another key.
@@ -116,22 +115,22 @@ pub enum ChangeError {
         /// The keyslot.
         keyslot: u32,
     },
-    /// The token is no JSON.
+    /// The token is not JSON.
     #[error("the token is not valid JSON: {message}")]
     TokenSyntax {
-        /// What is wrong, and where.
+        /// The error and its position.
         message: String,
     },
-    /// A header copy that begins like something else is left alone.
+    /// The place of the primary header has the signature of another format, which may be wanted.
     #[error(
         "the signature of {found} is in the place of the primary header; nothing was written. To \
          keep the LUKS volume, overwrite that with `luxor header repair --force`"
     )]
     ForeignSignature {
-        /// Whose signature, in words.
+        /// The name of the format, in words.
         found: &'static str,
     },
-    /// A copy of the header cannot be read: it may be the newer one.
+    /// A copy of the header cannot be read. It may be the newer one.
     #[error(
         "the {} copy of the header cannot be read: {error}; nothing was written. If that \
          persists, `luxor header repair --force` rewrites it from the other copy, which may be \
@@ -144,13 +143,13 @@ pub enum ChangeError {
         /// Why.
         error: CopyError,
     },
-    /// What is there was not made durable.
+    /// Earlier writes cannot be made durable.
     #[error("earlier writes to the volume cannot be made durable: {source}; nothing was written")]
     Sync {
         /// The system's reason.
         source: io::Error,
     },
-    /// A copy of the header was not written.
+    /// A copy of the header cannot be written.
     #[error("the {} copy of the header cannot be written: {source}", kind.name())]
     WriteCopy {
         /// Which one.
@@ -158,8 +157,7 @@ pub enum ChangeError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The header was not written as it should have been, and yet what is read now is the
-    /// new one, or nothing.
+    /// Writing the header failed, but reading it returns the new header, or fails too.
     #[error(
         "{error}. The change may have taken effect, or may be lost when the computer restarts. \
          When writing works again, check the volume (`luxor dump`, `luxor key test`) and make the \
@@ -169,7 +167,7 @@ pub enum ChangeError {
         /// What failed.
         error: Box<ChangeError>,
     },
-    /// The change is made, in one copy of the header at least.
+    /// The change is made in at least one copy of the header, and then a step failed.
     #[error(
         "the change was made, but then this failed: {error}. `luxor header repair` makes both \
          copies of the header equal again"
@@ -178,7 +176,7 @@ pub enum ChangeError {
         /// What failed.
         error: Box<ChangeError>,
     },
-    /// A keyslot was replaced, and the old one is not destroyed.
+    /// A keyslot was replaced, but the old one could not be destroyed.
     #[error(
         "keyslot {keyslot} was changed, but then this failed: {error}. The old keyslot may still \
          be at byte {offset}: change the key once more when writing works again, and do not rely \
@@ -187,12 +185,12 @@ pub enum ChangeError {
     OldKeyLeft {
         /// The keyslot.
         keyslot: u32,
-        /// Where the old area begins, in bytes.
+        /// The offset of the old area in bytes.
         offset: u64,
         /// What failed.
         error: Box<ChangeError>,
     },
-    /// In a LUKS1 volume the new key is in another keyslot too.
+    /// In a LUKS1 volume the new key is in another keyslot, and replacing the old one failed.
     #[error(
         "the new key is in keyslot {other}, but then this failed: {error}. Keyslot {keyslot}, at \
          byte {offset}, may hold the old key, the new one or neither: when writing works again, \
@@ -201,48 +199,48 @@ pub enum ChangeError {
     NewKeyElsewhere {
         /// The keyslot that was to be replaced.
         keyslot: u32,
-        /// Where its area begins, in bytes.
+        /// The offset of its area in bytes.
         offset: u64,
-        /// The one that has the new key.
+        /// The keyslot that has the new key.
         other: u32,
         /// What failed.
         error: Box<ChangeError>,
     },
-    /// LUKS1's header was not written.
+    /// The header of a LUKS1 volume cannot be written.
     #[error("the header cannot be written: {source}")]
     WriteHeader {
         /// The system's reason.
         source: io::Error,
     },
-    /// LUKS1 has no such thing.
+    /// LUKS1 does not have the feature.
     #[error("LUKS1 has no {what}; LUKS2 has")]
     NotInLuks1 {
-        /// What it has not: `tokens`.
+        /// The name of the feature, such as `tokens`.
         what: &'static str,
     },
-    /// An area was not written.
+    /// A keyslot's area cannot be written.
     #[error("the keyslots area cannot be written at byte {offset}: {source}")]
     WriteArea {
-        /// Where the area begins, in bytes.
+        /// The offset of the area in bytes.
         offset: u64,
         /// The system's reason.
         source: io::Error,
     },
-    /// An area cannot be read again.
+    /// A keyslot's area cannot be read again.
     #[error("the keyslots area cannot be read at byte {offset}: {source}")]
     ReadArea {
-        /// Where the area begins, in bytes.
+        /// The offset of the area in bytes.
         offset: u64,
         /// The system's reason.
         source: io::Error,
     },
-    /// Something that is to be written over cannot be read.
+    /// Bytes that are to be overwritten cannot be read first.
     #[error("the volume's beginning cannot be read: {source}")]
     ReadBeginning {
         /// The system's reason.
         source: io::Error,
     },
-    /// The system gives no random bytes.
+    /// The system returned no random bytes.
     #[error("the system provides no random bytes: {0}")]
     Random(#[from] getrandom::Error),
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keyslots that come, change and go.
+//! Adds, replaces and removes keyslots.
 
 use std::ops::Range;
 
@@ -21,18 +21,18 @@ use crate::luks2::{
     unlock::Unlocked,
 };
 
-/// Of every area that is written.
+/// The encryption of new areas.
 const ENCRYPTION: Encryption = Encryption::AesXtsPlain64;
-/// Between the stripes.
+/// The hash for the anti-forensic splitter of new keyslots.
 const HASH: HashAlgorithm = HashAlgorithm::Sha256;
 impl Luks2Header {
-    /// Puts the volume key under `secret`: the slow part of adding or changing a
-    /// keyslot. Takes as long as the key derivation's costs say, and several times
-    /// that when they are measured. Reads and writes nothing.
+    /// Encrypts the volume key under `secret`: the slow part of adding or changing a keyslot. The
+    /// time that this takes is set by the costs of the key derivation; measuring them takes several
+    /// times as long. Reads and writes no storage.
     ///
     /// # Errors
-    /// [`NewKeyslotError`]: options out of bounds, a key of another volume, too little
-    /// memory, or no random bytes from the system.
+    /// [`NewKeyslotError`]: the options are out of bounds, the key belongs to another volume,
+    /// memory is short, or the system returned no random bytes.
     pub fn new_keyslot(
         &self,
         unlocked: &Unlocked,
@@ -58,16 +58,16 @@ impl Luks2Header {
         })
     }
 
-    /// Adds `new` as keyslot `number`, or as the first that is free, and returns its
-    /// number. The area is durable before the metadata refer to it.
+    /// Adds `new` as keyslot `number`, or as the first free keyslot, and returns its number. The
+    /// area is durable before the metadata refer to it.
     ///
-    /// Like all changes it is fast, and to be made under the lock on the volume's
-    /// metadata; it is refused when they are not what this header has read.
+    /// This is fast, like all changes, and the caller must hold the lock on the volume's metadata.
+    /// The change is refused if the metadata on `storage` are no longer those that were read into
+    /// this header.
     ///
     /// # Errors
-    /// [`ChangeError`]: `number` is taken, there is no room, or `new` holds another key;
-    /// the metadata on `storage` are not those that this header has read, or cannot be
-    /// written.
+    /// [`ChangeError`]: `number` is taken, there is no room, or `new` holds another key; or the
+    /// metadata on `storage` are not those that this header was read from, or cannot be written.
     pub fn add_keyslot(
         &mut self,
         storage: &dyn Storage,
@@ -76,7 +76,7 @@ impl Luks2Header {
     ) -> Result<u32, ChangeError> {
         let mut draft = self.begin(storage)?;
         let digest = self.digest_of(new)?;
-        // Also those of types that this version does not open.
+        // Keyslots of types that this version does not support count too.
         let taken = &self.metadata().areas;
         let number = free_number("keyslot", number, MAX_NUMBERS, |number| {
             taken.contains_key(&number)
@@ -105,16 +105,17 @@ impl Luks2Header {
         Ok(number)
     }
 
-    /// Makes `new` the content of keyslot `number`, which keeps its number, its
-    /// priority and its tokens: another secret, or other costs for the same one. Old or
-    /// new, the keyslot can be opened at each instant: the new area is a free one, and
-    /// the old one is overwritten when no copy of the metadata refers to it any more.
-    /// When just that is interrupted, the old bytes stay in a place that nothing refers to
-    /// until another keyslot is put there: the old secret could be tried on them.
+    /// Replaces keyslot `number` by `new`, which has another secret or other costs. The number,
+    /// priority and tokens stay.
+    ///
+    /// At each instant the old or the new keyslot can be opened: the new area is written to a free
+    /// place, and the old one is overwritten after no copy of the metadata refers to it any more.
+    /// If a crash prevents that, the old area stays until another keyslot takes its place, and the
+    /// old secret can still be tried on it.
     ///
     /// # Errors
-    /// [`ChangeError`], also when there is no room for a second area, and when the
-    /// keyslot is for another key.
+    /// [`ChangeError`]: as for [`Luks2Header::add_keyslot`], or the keyslot holds another key.
+    /// There must be room for a second area.
     pub fn replace_keyslot(
         &mut self,
         storage: &dyn Storage,
@@ -151,7 +152,7 @@ impl Luks2Header {
         let checked = durable::check_area(storage, &new.encrypted, place);
         checked.map_err(|error| match error {
             ChangeError::WrittenOver => {
-                // The old area is whole, and the metadata can refer to it again.
+                // The old area is intact, so the metadata can refer to it again.
                 let draft = self.begin(storage);
                 let restored = draft.and_then(|draft| {
                     let root = before;
@@ -164,12 +165,12 @@ impl Luks2Header {
         durable::overwrite(storage, old).map_err(left)
     }
 
-    /// Removes keyslot `number`, which may be the last one. Its area is overwritten
-    /// first: from then on nothing opens it, whatever happens to the metadata.
+    /// Removes keyslot `number`, which may be the last one. Its area is overwritten first; from
+    /// then on no secret opens it, even if the metadata are not changed.
     ///
     /// # Errors
-    /// [`ChangeError`]: there is no such keyslot, the metadata on `storage` are not those
-    /// that this header has read, or cannot be written.
+    /// [`ChangeError`]: there is no such keyslot, or the metadata on `storage` are not those that
+    /// this header was read from, or cannot be written.
     pub fn remove_keyslot(
         &mut self,
         storage: &dyn Storage,
@@ -186,12 +187,12 @@ impl Luks2Header {
         self.commit(storage, draft)
     }
 
-    /// Removes all keyslots: nothing opens the volume any more. The whole keyslots area
-    /// is overwritten first, with what changes that were interrupted may have left.
+    /// Removes all keyslots. No secret opens the volume any more. The whole keyslots area is
+    /// overwritten first, because interrupted changes may have left keys in unused places.
     ///
     /// # Errors
-    /// [`ChangeError`]: the metadata on `storage` are not those that this header has
-    /// read, or cannot be written.
+    /// [`ChangeError`]: the metadata on `storage` are not those that this header was read from, or
+    /// cannot be written.
     pub fn erase(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
         let mut draft = self.begin(storage)?;
         let begin = 2 * self.binary().size;
@@ -201,11 +202,11 @@ impl Luks2Header {
         self.commit(storage, draft)
     }
 
-    /// Sets when keyslot `number` is tried.
+    /// Sets the priority of keyslot `number`, which determines when it is tried.
     ///
     /// # Errors
-    /// [`ChangeError`]: there is no such keyslot, the metadata on `storage` are not those
-    /// that this header has read, or cannot be written.
+    /// [`ChangeError`]: there is no such keyslot, or the metadata on `storage` are not those that
+    /// this header was read from, or cannot be written.
     pub fn set_priority(
         &mut self,
         storage: &dyn Storage,
@@ -223,7 +224,7 @@ impl Luks2Header {
         self.commit(storage, draft)
     }
 
-    /// The digest of the key in `new`, if that is one of this volume's.
+    /// Returns the digest of the key in `new`, if it is a key of this volume.
     fn digest_of(&self, new: &NewKeyslot) -> Result<u32, ChangeError> {
         let (number, value) = new.digest.as_ref().ok_or(ChangeError::OtherKey)?;
         match self.metadata().digests.get(number) {
@@ -241,16 +242,16 @@ impl Luks2Header {
         Ok(keyslot.area.offset..keyslot.area.offset + keyslot.area.size)
     }
 
-    /// Writes a new keyslot's area to a free place, and returns where that is when it is
-    /// durable.
+    /// Writes a new keyslot's area to a free place, and returns its offset. The area is durable on
+    /// return.
     fn write_area(&self, storage: &dyn Storage, new: &NewKeyslot) -> Result<u64, ChangeError> {
         let offset = self.free_area(new.area_size())?;
         durable::write_area(storage, &new.encrypted, offset)?;
         Ok(offset)
     }
 
-    /// The first gap between areas with room for `size` bytes, as cryptsetup takes it,
-    /// in whole pages.
+    /// Returns the offset of the first gap between areas that has room for `size` bytes, in whole
+    /// pages, as cryptsetup chooses it.
     pub(super) fn free_area(&self, size: u64) -> Result<u64, ChangeError> {
         let mut areas: Vec<_> = self
             .metadata()
@@ -274,8 +275,8 @@ impl Luks2Header {
 }
 
 impl MetadataDraft {
-    /// Takes the keyslots for which `gone` is true out of tokens and digests. A digest
-    /// of nothing goes too.
+    /// Removes the keyslots for which `gone` returns true from tokens and digests. Also removes a
+    /// digest that then has neither keyslots nor segments.
     pub(super) fn forget_keyslots(&mut self, gone: impl Fn(&str) -> bool) {
         let forget = |object: &mut JsonMembers| {
             let mut references = object.references("keyslots");
@@ -298,9 +299,9 @@ impl MetadataDraft {
     }
 }
 
-/// How an area is encrypted: its key is as long as the volume key, as in what cryptsetup
-/// makes.
+/// Returns the encryption of the area and the length of its key. As in cryptsetup, that key is as
+/// long as the volume key.
 fn area_encryption(key: &VolumeKey) -> (Encryption, u32) {
-    let len = u32::try_from(key.expose().len()).expect("at most 512 bytes");
+    let len = u32::try_from(key.expose().len()).expect("a volume key has at most 512 bytes");
     (ENCRYPTION, len)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A JSON object as the texts of its members. What is not edited keeps its bytes:
-//! unknown objects, the order of keys, numbers however they are spelled.
+//! A JSON object as the texts of its members. Everything that is not edited keeps its bytes:
+//! unknown objects, the order of keys, the spelling of numbers.
 
 use std::fmt;
 
@@ -10,19 +10,19 @@ use serde::{
 };
 use serde_json::value::{RawValue, to_raw_value};
 
-/// A JSON object's members in order.
+/// The members of a JSON object, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JsonMembers(Vec<(String, Box<RawValue>)>);
 
 impl JsonMembers {
-    /// `text` is of metadata that have been parsed: where an object is expected, there
-    /// is one.
+    /// Parses a text that was parsed as metadata before, so that there is an object wherever one is
+    /// expected.
     pub(super) fn parse(text: &str) -> Self {
-        serde_json::from_str(text).expect("an object, as it was when the metadata were parsed")
+        serde_json::from_str(text).expect("parsing the metadata checked that this is an object")
     }
 
     pub(super) fn text(&self) -> String {
-        serde_json::to_string(self).expect("texts become text")
+        serde_json::to_string(self).expect("valid JSON members serialise")
     }
 
     pub(super) fn raw(&self, name: &str) -> Option<&str> {
@@ -30,9 +30,9 @@ impl JsonMembers {
         Some(value.get())
     }
 
-    /// Sets a member: in its place, or else at the end, as json-c does.
+    /// Sets a member in place, or appends it at the end as json-c does.
     pub(super) fn set(&mut self, name: &str, value: &impl Serialize) {
-        let value = to_raw_value(value).expect("texts become text");
+        let value = to_raw_value(value).expect("the value is valid JSON");
         match self.0.iter_mut().find(|(key, _)| key == name) {
             Some((_, old)) => *old = value,
             None => self.0.push((name.into(), value)),
@@ -43,23 +43,24 @@ impl JsonMembers {
         self.0.retain(|(key, _)| key != name);
     }
 
-    /// Edits the object at `path`, from member to member.
+    /// Edits the object at `path`.
     pub(super) fn edit(&mut self, path: &[&str], edit: impl FnOnce(&mut Self)) {
         let Some((first, rest)) = path.split_first() else {
             return edit(self);
         };
-        let mut object = Self::parse(self.raw(first).expect("it was there when parsed"));
+        let mut object = Self::parse(self.raw(first).expect("parsing the metadata checked it"));
         object.edit(rest, edit);
         self.set(first, &object);
     }
 
-    /// The numbers in an array of references; an empty one when there is none.
+    /// Returns the numbers in an array of references. Empty if there is no such array.
     pub(super) fn references(&self, name: &str) -> Vec<String> {
-        let parse = |text| serde_json::from_str(text).expect("references are texts");
+        let parse = |text| serde_json::from_str(text).expect("references are strings");
         self.raw(name).map(parse).unwrap_or_default()
     }
 
-    /// Edits every member, which is an object; those for which `edit` is false go.
+    /// Edits every member, each of which must be an object. Members for which `edit` returns false
+    /// are removed.
     pub(super) fn retain(&mut self, mut edit: impl FnMut(&mut Self) -> bool) {
         self.0.retain_mut(|(_, value)| {
             let mut object = Self::parse(value.get());
@@ -67,7 +68,7 @@ impl JsonMembers {
             let keep = edit(&mut object);
             let after = object.text();
             if after != before {
-                *value = RawValue::from_string(after).expect("texts become text");
+                *value = RawValue::from_string(after).expect("valid JSON members serialise");
             }
             keep
         });

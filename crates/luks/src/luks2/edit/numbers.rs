@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The numbers of keyslots and tokens.
+//! Chooses numbers for keyslots and tokens.
 
 use super::error::ChangeError;
 
-/// There can be 32 keyslots and 32 tokens.
+/// The greatest number of keyslots, and of tokens.
 pub(super) const MAX_NUMBERS: u32 = 32;
 
-/// `wanted`, if it is one of the `count` numbers and free, or else the first that is free.
+/// Returns `wanted` if it is less than `count` and free. If it is `None`, returns the first free
+/// number.
 pub(crate) fn free_number(
     what: &'static str,
     wanted: Option<u32>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a change may write over.
+//! What a change may overwrite.
 
 use luxor_sector::{Storage, foreign_signature};
 
@@ -12,15 +12,15 @@ use crate::luks2::{
 /// What [`Luks2Header::repair`](crate::Luks2Header::repair) may overwrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
-    /// A copy of the metadata that was read and is damaged or older. All other changes
-    /// overwrite no more either.
+    /// A copy of the metadata that can be read and is damaged or older. Other changes than a repair
+    /// overwrite nothing else either.
     Damaged,
-    /// Also one that cannot be read, although it may be the newer one, and what begins
-    /// like something else.
+    /// Also a copy that cannot be read, although it may be the newer one, and a place with the
+    /// signature of another format.
     Anything,
 }
 
-/// That nothing is lost when both copies are written.
+/// Checks that nothing is lost when both copies are written.
 pub(super) fn check_places(
     storage: &dyn Storage,
     copies: &[CopyStatus; 2],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A damaged or older copy of the metadata, made anew from the other one.
+//! Rewrites a damaged or older copy of the metadata from the other one.
 
 use luxor_sector::Storage;
 
@@ -10,20 +10,21 @@ use crate::luks2::{
 };
 
 impl Luks2Header {
-    /// Makes the copy of the metadata anew that is damaged or older than the other one,
-    /// with a new salt, and returns which one that was; `None` when both are in order.
-    /// Of two that are of one time and differ, the primary counts.
+    /// Rewrites the copy of the metadata that is damaged or older than the other one, with a new
+    /// salt, and returns which one it was. Returns `None` if both are good. If they have equal
+    /// seqids and differ, the secondary is rewritten from the primary.
     ///
     /// # Errors
-    /// [`ChangeError`], also when `overwrite` does not permit it: where the primary copy
-    /// was, something else may be wanted now.
+    /// [`ChangeError`]: the metadata changed, cannot be read again or cannot be written; or
+    /// `overwrite` does not permit the repair, because the place of the primary copy may hold
+    /// something that is wanted now.
     pub fn repair(
         &mut self,
         storage: &dyn Storage,
         overwrite: Overwrite,
     ) -> Result<Option<CopyKind>, ChangeError> {
         let draft = self.begin_over(storage, overwrite)?;
-        // There is at most one: the copy that counts is good.
+        // At most one copy is bad, because the copy in use is good.
         let mut bad = self.warnings().iter().map(|warning| match *warning {
             Warning::Damaged { kind, .. } => kind,
             Warning::Seqids { primary, secondary } if primary < secondary => CopyKind::Primary,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names and flags.
+//! Sets labels, the UUID and flags.
 
 use luxor_sector::Storage;
 use uuid::Uuid;
@@ -10,22 +10,22 @@ use crate::luks2::{
 };
 
 impl Luks2Header {
-    /// Sets the label; an empty one is none.
+    /// Sets the label; an empty one removes it.
     ///
     /// # Errors
-    /// [`ChangeError`]: the metadata on `storage` are not those that this header has
-    /// read, or cannot be written.
+    /// [`ChangeError`]: the metadata on `storage` are not those that this header was read from, or
+    /// cannot be written.
     pub fn set_label(&mut self, storage: &dyn Storage, label: &Label) -> Result<(), ChangeError> {
         let mut draft = self.begin(storage)?;
         draft.binary.label = TextField::new(label.as_str());
         self.commit(storage, draft)
     }
 
-    /// Sets the second label; an empty one is none.
+    /// Sets the second label; an empty one removes it.
     ///
     /// # Errors
-    /// [`ChangeError`]: the metadata on `storage` are not those that this header has
-    /// read, or cannot be written.
+    /// [`ChangeError`]: the metadata on `storage` are not those that this header was read from, or
+    /// cannot be written.
     pub fn set_subsystem(
         &mut self,
         storage: &dyn Storage,
@@ -39,20 +39,19 @@ impl Luks2Header {
     /// Sets the UUID.
     ///
     /// # Errors
-    /// [`ChangeError`]: the metadata on `storage` are not those that this header has
-    /// read, or cannot be written.
+    /// [`ChangeError`]: the metadata on `storage` are not those that this header was read from, or
+    /// cannot be written.
     pub fn set_uuid(&mut self, storage: &dyn Storage, uuid: Uuid) -> Result<(), ChangeError> {
         let mut draft = self.begin(storage)?;
         draft.binary.uuid = TextField::new(&uuid.to_string());
         self.commit(storage, draft)
     }
 
-    /// Sets the flags for activation to these and no others. Flags that this version
-    /// does not know stay.
+    /// Replaces the activation flags by `flags`. Flags that this version does not know are kept.
     ///
     /// # Errors
-    /// [`ChangeError`]: the JSON area is full, the metadata on `storage` are not those
-    /// that this header has read, or cannot be written.
+    /// [`ChangeError`]: the JSON area is full, or the metadata on `storage` are not those that this
+    /// header was read from, or cannot be written.
     pub fn set_flags(
         &mut self,
         storage: &dyn Storage,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What changes do to the metadata, and each reason not to make them.
+//! The effect of each change on the metadata, and each reason to refuse a change.
 
 mod repair;
 
@@ -20,7 +20,7 @@ use crate::{
 };
 
 const HEADER: usize = 16 << 10;
-/// Of a keyslot with a key of 32 bytes, in whole pages.
+/// The length of the area of a keyslot with a key of 32 bytes, in whole pages.
 const AREA: usize = 128 << 10;
 const SECRET: &[u8] = b"secret";
 
@@ -64,7 +64,7 @@ fn new_keyslot(storage: &MemoryStorage, header: &Luks2Header, secret: &[u8]) -> 
         .unwrap()
 }
 
-/// Writes metadata that no method makes.
+/// Writes metadata that no public method can write.
 fn edited(
     storage: &MemoryStorage,
     header: &mut Luks2Header,
@@ -84,7 +84,7 @@ type Change = (
     Box<dyn Fn(&mut Luks2Header, &dyn Storage) -> Result<(), ChangeError>>,
 );
 
-/// One of each, for a volume with keyslots 0 and 1 and token 0.
+/// One change of each kind, for a volume with keyslots 0 and 1 and token 0.
 fn all_changes(new: NewKeyslot) -> Vec<Change> {
     let new = Arc::new(new);
     let replacement = new.clone();
@@ -138,7 +138,7 @@ fn all_changes(new: NewKeyslot) -> Vec<Change> {
     ]
 }
 
-/// A volume for `all_changes`, and them.
+/// A volume for `all_changes`, and these changes.
 fn changeable() -> (MemoryStorage, Luks2Header, Vec<Change>) {
     let (storage, mut header) = volume();
     let new = new_keyslot(&storage, &header, b"second");
@@ -177,7 +177,7 @@ fn what_a_change_is_not_about_stays_to_the_byte() {
             assert!(text.contains(r#","note":"n/o""#), "{name}: {text}");
         }
         if name != "set_subsystem" {
-            // Which is no UTF-8.
+            // The subsystem is not UTF-8.
             let field = &storage.to_bytes()[208..256];
             assert_eq!(field, [0xf0; 48], "{name}");
         }
@@ -189,7 +189,7 @@ fn what_a_change_is_not_about_stays_to_the_byte() {
         let grown = u64::from(name != "repair");
         assert_eq!(now.binary().seqid, header.binary().seqid + grown, "{name}");
         assert!(now.warnings().is_empty(), "{name}");
-        // Both copies say the same, under salts of their own.
+        // Both copies have the same JSON text, and salts of their own.
         let bytes = storage.into_bytes();
         let [primary, secondary] = [0, HEADER].map(|at| &bytes[at..at + HEADER]);
         assert_eq!(primary[4096..], secondary[4096..], "{name}");
@@ -277,7 +277,7 @@ fn keyslots_come_and_go() {
         "{error}"
     );
 
-    // The first gap and the first number.
+    // The first gap and the first free number.
     header.remove_keyslot(&storage, 1).unwrap();
     assert!(unlock(&storage, &header, b"one").is_none());
     assert_eq!(add(&mut header, b"again", None).unwrap(), 1);
@@ -288,7 +288,7 @@ fn keyslots_come_and_go() {
         "{error}"
     );
 
-    // A gap that is too small is passed over, and places are whole pages.
+    // A gap that is too small is skipped, and areas begin at whole pages.
     edited(&storage, &mut header, |draft| {
         draft.root.edit(&["keyslots", "1", "area"], |area| {
             let begin = 2 * HEADER + AREA + 4096 + 512;
@@ -330,7 +330,7 @@ fn a_replaced_keyslot_keeps_all_but_its_key() {
     );
 }
 
-/// Once the metadata have changed, an error says so, and where the old bytes may be.
+/// After the metadata have changed, an error must say so, and where the old bytes may be.
 #[test]
 fn what_fails_after_the_key_has_changed_says_so() {
     let (storage, header) = volume();
@@ -362,11 +362,11 @@ fn what_fails_after_the_key_has_changed_says_so() {
         assert_eq!(is_said, is_changed, "{writes}: {error}");
         seen[usize::from(is_said)] += 1;
     }
-    // The area and one copy; the other copy and the old area.
+    // Failures of the area and of the first copy; failures of the other copy and of the old area.
     assert!(seen[0] >= 2 && seen[1] >= 2, "{seen:?}");
 }
 
-/// No sector of `range` is as it was.
+/// Checks that every sector of `range` has changed.
 fn overwritten(before: &[u8], after: &[u8], range: Range<usize>) {
     let sectors = before[range.clone()]
         .chunks(512)
@@ -383,7 +383,7 @@ fn what_is_removed_is_overwritten_and_nobody_refers_to_it() {
     header.add_keyslot(&storage, &new, None).unwrap();
     let token = r#"{"type":"t","keyslots":["1","0"]}"#;
     header.add_token(&storage, token, None).unwrap();
-    // A digest of a key that is in keyslot 1 only.
+    // A digest of a key that only keyslot 1 holds.
     edited(&storage, &mut header, |draft| {
         let digest = json!({
             "type": "pbkdf2", "keyslots": ["1"], "segments": [], "hash": "sha256",
@@ -414,7 +414,7 @@ fn what_is_removed_is_overwritten_and_nobody_refers_to_it() {
 
     header.erase(&storage).unwrap();
     overwritten(&after, &storage.to_bytes(), 2 * HEADER..after.len());
-    assert_eq!(storage.to_bytes().len(), after.len(), "it does not grow");
+    assert_eq!(storage.to_bytes().len(), after.len(), "it must not grow");
     let described = header.describe();
     assert!(described.keyslots.is_empty() && described.tokens[&0].keyslots.is_empty());
     // The digest of the data stays.
@@ -434,7 +434,7 @@ fn keyslots_of_other_volumes_are_refused() {
         assert!(matches!(error, ChangeError::OtherKey), "{error}");
     }
     let unlocked = unlock(&storage, &header, SECRET).unwrap();
-    // A digest of the same number that is of another key.
+    // A digest with the same number, of another key.
     let error = other
         .new_keyslot(&unlocked, b"x", &cheap(), &*backend())
         .unwrap_err();
@@ -487,7 +487,7 @@ fn there_is_room_for_so_much() {
     );
     assert_eq!(storage.to_bytes(), before);
 
-    // To the last byte before the zero that ends the text.
+    // Up to the last byte before the zero that ends the text.
     let left = 12288 - 1 - header.text().len() - token(0).len() - r#""0":"#.len();
     let error = header
         .add_token(&storage, &token(left + 1), None)
@@ -573,7 +573,7 @@ fn tokens_are_kept_as_they_are() {
             .to_string();
         assert!(error.contains(words), "{json}: {error}");
     }
-    // `cryptsetup token import` takes that.
+    // `cryptsetup token import` accepts this.
     header
         .replace_token(&storage, r#"{"type":"u","keyslots":["0","0"]}"#, 5)
         .unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tokens that come and go.
+//! Adds, replaces and removes tokens.
 
 use luxor_sector::Storage;
 
@@ -14,7 +14,7 @@ use crate::luks2::{
 };
 
 impl Luks2Header {
-    /// Token `number` as JSON on one line; `None` when there is no such token.
+    /// Returns token `number` as JSON on one line; `None` if there is no such token.
     #[must_use]
     pub fn token_json(&self, number: u32) -> Option<String> {
         self.metadata().tokens.get(&number)?;
@@ -23,13 +23,12 @@ impl Luks2Header {
         tokens.raw(&number.to_string()).map(plain)
     }
 
-    /// Adds a token, which is a JSON object with `type` and `keyslots`, as token
-    /// `number` or as the first that is free, and returns its number.
+    /// Adds a token as token `number`, or as the first free one, and returns its number. `json`
+    /// must be an object with `type` and `keyslots`.
     ///
     /// # Errors
-    /// [`ChangeError`]: `number` is taken, `json` is no token or does not fit; the
-    /// metadata on `storage` are not those that this header has read, or cannot be
-    /// written.
+    /// [`ChangeError`]: `number` is taken, `json` is not a token or does not fit; or the metadata
+    /// on `storage` are not those that this header was read from, or cannot be written.
     pub fn add_token(
         &mut self,
         storage: &dyn Storage,
@@ -44,12 +43,11 @@ impl Luks2Header {
         Ok(number)
     }
 
-    /// Puts another token in the place of token `number`.
+    /// Replaces token `number`.
     ///
     /// # Errors
-    /// [`ChangeError`]: there is no such token, `json` is none or does not fit; the
-    /// metadata on `storage` are not those that this header has read, or cannot be
-    /// written.
+    /// [`ChangeError`]: there is no such token, `json` is not a token or does not fit; or the
+    /// metadata on `storage` are not those that this header was read from, or cannot be written.
     pub fn replace_token(
         &mut self,
         storage: &dyn Storage,
@@ -60,11 +58,11 @@ impl Luks2Header {
         self.write_token(storage, json, number)
     }
 
-    /// Removes token `number`. Keyslots stay as they are.
+    /// Removes token `number`. Keyslots are not changed.
     ///
     /// # Errors
-    /// [`ChangeError`]: there is no such token, the metadata on `storage` are not those
-    /// that this header has read, or cannot be written.
+    /// [`ChangeError`]: there is no such token, or the metadata on `storage` are not those that
+    /// this header was read from, or cannot be written.
     pub fn remove_token(&mut self, storage: &dyn Storage, number: u32) -> Result<(), ChangeError> {
         let mut draft = self.begin(storage)?;
         self.require_token(number)?;
@@ -95,7 +93,8 @@ impl Luks2Header {
         let syntax = |error: serde_json::Error| ChangeError::TokenSyntax {
             message: error.to_string(),
         };
-        // By the rules of the metadata, with a better place in the error.
+        // Parse the token by the rules of the metadata first: the error then has a position in
+        // `json`.
         Node::parse(json).map_err(syntax)?;
         let token: JsonMembers = serde_json::from_str(&plain(json)).map_err(syntax)?;
         draft.root.edit(&["tokens"], |tokens| {

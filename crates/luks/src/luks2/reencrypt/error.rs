@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why the state of a re-encryption is not relied on.
+//! The errors of a re-encryption's state.
 
 use crate::luks2::segment::SegmentSize;
 
 const FORGED: &str = "a program other than cryptsetup changed the metadata";
 
-/// The length of all the data, in words.
+/// Returns the length of all the data, in words.
 fn all(size: SegmentSize) -> String {
     match size {
         SegmentSize::Dynamic => "all that there are".into(),
@@ -13,33 +13,33 @@ fn all(size: SegmentSize) -> String {
     }
 }
 
-/// Why a volume in the midst of re-encryption is not opened.
+/// Why a volume is not opened during a re-encryption.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReencryptionError {
-    /// Made by a cryptsetup before 2.4.3.
+    /// The state has no digest, because a cryptsetup before 2.4.3 made it.
     #[error(
         "its state has no digest (requirement online-reencrypt), so an attacker could have \
          changed it. If you trust it, `cryptsetup repair` adds a digest"
     )]
     NoDigest,
-    /// Lawful, but not in this version.
+    /// A segment is valid, but this version does not support it.
     #[error("segment {segment}: {what}, which this version does not open")]
     Foreign {
         /// The segment.
         segment: u32,
-        /// What it is, in words.
+        /// What is not supported, in words.
         what: String,
     },
-    /// The keyslot with the state is of a kind that is not in this version.
+    /// The keyslot with the state is valid, but this version does not support it.
     #[error("its state is in keyslot {keyslot}: {what}, which this version does not open")]
     ForeignKeyslot {
         /// The keyslot.
         keyslot: u32,
-        /// What it is, in words.
+        /// What is not supported, in words.
         what: String,
     },
-    /// A part of the data is as nothing says that it could be.
+    /// A part of the data has neither the old nor the new encryption.
     #[error(
         "segment {segment} is encrypted neither as the data were before nor as they will be after: \
          {FORGED}"
@@ -48,7 +48,7 @@ pub enum ReencryptionError {
         /// The segment.
         segment: u32,
     },
-    /// A part of the data is not where its place in the plaintext has it.
+    /// A part of the data is not where its position in the plaintext requires it.
     #[error(
         "segment {segment} has the data from byte {position} on and must begin at byte {expected} \
          of the storage, but begins at byte {found}: {FORGED}"
@@ -56,14 +56,14 @@ pub enum ReencryptionError {
     Offset {
         /// The segment.
         segment: u32,
-        /// Where it begins in the plaintext, in bytes.
+        /// The position in the plaintext at which it begins, in bytes.
         position: u64,
-        /// Where it begins in the storage, in bytes.
+        /// Its offset in the storage, in bytes.
         found: u64,
-        /// Where it must begin, in bytes.
+        /// The offset that is required, in bytes.
         expected: u64,
     },
-    /// A part of the data counts its IVs from somewhere else.
+    /// A part of the data does not have the first IV that its position requires.
     #[error(
         "segment {segment} has the data from byte {position} on, so its iv_tweak must be \
          {expected}, but is {found}: {FORGED}"
@@ -71,14 +71,14 @@ pub enum ReencryptionError {
     IvTweak {
         /// The segment.
         segment: u32,
-        /// Where it begins in the plaintext, in bytes.
+        /// The position in the plaintext at which it begins, in bytes.
         position: u64,
-        /// Its first IV's number.
+        /// The number of its first IV.
         found: u64,
-        /// What that must be.
+        /// The number that is required.
         expected: u64,
     },
-    /// A part of the data goes further than what was moved there.
+    /// A part of the data extends beyond the part that was moved.
     #[error(
         "segment {segment} has the data from byte {position} on and extends beyond the part that \
          was moved there: {FORGED}"
@@ -86,27 +86,28 @@ pub enum ReencryptionError {
     TooLong {
         /// The segment.
         segment: u32,
-        /// Where it begins in the plaintext, in bytes.
+        /// The position in the plaintext at which it begins, in bytes.
         position: u64,
     },
-    /// A part of the data stands where the re-encryption has not come to, or was before.
+    /// A part of the data contradicts the direction: it has the new encryption ahead of the
+    /// re-encryption's position, or the old one behind it.
     #[error("segment {segment} is on the wrong side of the re-encryption's position: {FORGED}")]
     Order {
         /// The segment.
         segment: u32,
     },
-    /// The data have become shorter, or longer.
+    /// The length of the data has changed.
     #[error(
         "the segments have {found} bytes of data in all, and must have {}: {FORGED}",
         all(*expected)
     )]
     Len {
-        /// Their length in bytes.
+        /// The present length in bytes.
         found: u64,
-        /// The length that they must have.
+        /// The length that is required.
         expected: SegmentSize,
     },
-    /// Not the state that cryptsetup left.
+    /// The state does not match its digest, so cryptsetup did not write it.
     #[error(
         "its state does not agree with its digest ({digest}): {FORGED}. Restore the header from a \
          backup made during the re-encryption"
@@ -118,8 +119,8 @@ pub enum ReencryptionError {
 }
 
 impl ReencryptionError {
-    /// Whether cryptsetup could have left the metadata so: then nothing is damaged, and
-    /// only this version does not open them.
+    /// Returns whether cryptsetup could have written the metadata. Then nothing is damaged, and
+    /// only this version does not support them.
     #[must_use]
     pub fn is_unsupported(&self) -> bool {
         matches!(

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether the parts of the data are where the state of a re-encryption has them.
+//! Checks that the parts of the data are where the state of a re-encryption requires them.
 //!
-//! The digest of the state does not cover the data's segments, which change all the
-//! time. But each of them is a stretch of a backup segment: it lies and counts its IVs as
-//! that one does so far along the plaintext. And they come in the order of the direction:
+//! The digest of the state does not cover the segments of the data, which change all the time. But
+//! each of them must be a stretch of a backup segment: its offset and first IV must be those that
+//! the backup segment has at the same position in the plaintext. And they must come in the order
+//! that the direction sets:
 //!
 //! ```text
 //! forward    moved  final     previous
 //! backward   moved  previous  final
 //! ```
 //!
-//! `moved` is there only when data are shifted: the plaintext's first bytes, which the
-//! rest would have overwritten. A hot zone lies as in `final`, wherever that has come to.
-//! How far it has come nothing tells but the segments themselves.
+//! `moved` exists only with a data shift: it is the first part of the plaintext, which the rest
+//! would have overwritten. A hot zone lies where `final` has it, at any position. Only the segments
+//! themselves show how far the re-encryption has come.
 
 use super::{
     error::ReencryptionError,
@@ -28,13 +29,13 @@ use crate::luks2::{
 struct DataPart<'a> {
     segment: u32,
     entry: &'a SegmentEntry,
-    /// Its key's digest, if it is encrypted.
+    /// The digest of its key, if it is encrypted.
     digest: Option<u32>,
-    /// The byte of the plaintext that it begins with.
+    /// The position in the plaintext at which it begins, in bytes.
     position: u64,
 }
 
-/// What keeps a part from being a stretch of a backup segment; the last is the nearest.
+/// Why a part is not a stretch of a backup segment. Ordered from the worst match to the closest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum StretchMisfit {
     Encryption,
@@ -45,8 +46,8 @@ enum StretchMisfit {
 }
 
 impl Reencryption<'_> {
-    /// Checks that each part of the data is a stretch of a backup segment, and that
-    /// together they are as long as the data were, where that is known.
+    /// Checks that each part of the data is a stretch of a backup segment, and that all parts
+    /// together have the length of the original data, if that is known.
     pub(super) fn check_parts(&self, metadata: &Metadata) -> Result<(), ReencryptionError> {
         let order = match self.keyslot.direction {
             ReencryptDirection::Forward => [self.moved, Some(self.last), Some(self.previous)],
@@ -84,14 +85,14 @@ impl Reencryption<'_> {
             }
             match entry.size() {
                 SegmentSize::Fixed(size) => position += size,
-                // The last one; the storage tells how long it is.
+                // This is the last part, and its length depends on the storage.
                 SegmentSize::Dynamic => return Ok(()),
             }
         }
         self.check_len(position, &roles)
     }
 
-    /// What keeps `part` from being a stretch of `backup`.
+    /// Returns why `part` is not a stretch of `backup`; `None` if it is.
     fn misfit(&self, part: &DataPart<'_>, backup: BackupSegment<'_>) -> Option<StretchMisfit> {
         let hot = part.entry.role == SegmentRole::InReencryption;
         let how = |entry: &SegmentEntry, digest: Option<u32>| {
@@ -108,7 +109,7 @@ impl Reencryption<'_> {
         let lies = |backup: BackupSegment<'_>| StretchMisfit::Offset {
             expected: backup.entry.offset().saturating_add(position),
         };
-        // What was moved is no more where it was before.
+        // Data that were moved are no longer at their previous offset.
         if let Some(moved) = self.moved
             && backup.entry.role == SegmentRole::BackupPrevious
             && moved.entry.size().reaches(position)
@@ -120,14 +121,14 @@ impl Reencryption<'_> {
             return Some(lies(backup));
         }
         if let (Some(segment), Some(whole)) = (part.entry.crypt(), backup.entry.crypt()) {
-            // Always in units of 512 bytes.
+            // IVs are counted in units of 512 bytes, whatever the sector size.
             let expected = whole.geometry.iv_offset.wrapping_add(position / 512);
             if segment.geometry.iv_offset != expected {
                 return Some(StretchMisfit::IvTweak { expected });
             }
         }
-        // What was moved ends where it did. Of all others cryptsetup forgets the size that
-        // they had, and goes on to the storage's end.
+        // Only the moved segment limits the length. cryptsetup does not keep the size of the
+        // others, and extends them to the end of the storage.
         let is_moved = backup.entry.role == SegmentRole::BackupMoved;
         let ends_within = match (part.entry.size(), backup.entry.size()) {
             (_, SegmentSize::Dynamic) => true,
@@ -139,17 +140,17 @@ impl Reencryption<'_> {
         (is_moved && !ends_within).then_some(StretchMisfit::Len)
     }
 
-    /// `found` is the length of the data, which all have fixed sizes, and `roles` those
-    /// of the backup segments that they are stretches of.
+    /// Checks the length of the data. `found` is their length, if all parts have fixed sizes;
+    /// `roles` are those of the backup segments that the parts are stretches of.
     fn check_len(&self, found: u64, roles: &[SegmentRole]) -> Result<(), ReencryptionError> {
         let all_moved = roles.iter().all(|&role| role == SegmentRole::BackupMoved);
         let expected = match (self.previous.entry.size(), self.moved) {
-            // So few data that all of them were moved.
+            // The moved segment holds all the data.
             (SegmentSize::Dynamic, Some(moved)) if all_moved => moved.entry.size(),
             (size, _) => size,
         };
-        // `cryptsetup reencrypt --device-size` gives data of any length a fixed one, but
-        // not before it has begun.
+        // `cryptsetup reencrypt --device-size` gives data of dynamic size a fixed one, but only
+        // once the re-encryption has begun.
         let has = |role| roles.contains(&role);
         let begun = has(SegmentRole::BackupPrevious) && has(SegmentRole::BackupFinal);
         match expected {

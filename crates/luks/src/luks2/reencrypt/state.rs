@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state that the digest of a re-encryption covers. It is the digest of the keyslot of
-//! type `reencrypt`, over these bytes (integers big-endian, lengths
-//! not written):
+//! The state that the digest of a re-encryption covers. That digest belongs to the keyslot of type
+//! `reencrypt`, and is computed over these bytes (integers are big-endian; lengths of texts are not
+//! included):
 //!
 //! ```text
-//! "v2" or "v3"           the requirement's version
-//! the keys               of backup-previous, then of backup-final if it is another one
+//! "v2" or "v3"           the version of the requirement
+//! the keys               of backup-previous, then of backup-final if it has another key
 //! the keyslot            mode, direction, the area's type, offset, size,
-//!                        and, where the type has them, hash, sector_size (32 bits), shift_size
+//!                        and, if the type has them, hash, sector_size (32 bits), shift_size
 //! the backup segments    previous, final, and moved if there is one, each:
 //!                        type, offset, size (or "dynamic"),
 //!                        and, if it is encrypted, iv_tweak, encryption, sector_size (32 bits)
 //! ```
 //!
-//! Read from what cryptsetup does: the specification leaves it open.
+//! This follows cryptsetup's implementation; the specification leaves it open.
 
 use luxor_engine::SecretBytes;
 use luxor_volume::Encryption;
@@ -25,11 +25,11 @@ use crate::luks2::{
     segment::{SegmentEntry, SegmentKind, SegmentRole, SegmentSize},
 };
 
-/// A re-encryption's state, whole, and which keys it is about.
+/// The complete state of a re-encryption, and the digests of the keys that it covers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reencryption<'a> {
     pub(super) keyslot: &'a ReencryptKeyslot,
-    /// The keyslot's digest, which is over all of this.
+    /// The number of the keyslot's digest, which covers all of this.
     pub digest: u32,
     version: u8,
     pub(super) previous: BackupSegment<'a>,
@@ -37,7 +37,7 @@ pub(crate) struct Reencryption<'a> {
     pub(super) moved: Option<BackupSegment<'a>>,
 }
 
-/// A backup segment, and its key's digest if it is encrypted.
+/// A backup segment, and the number of its key's digest if it is encrypted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BackupSegment<'a> {
     pub(super) entry: &'a SegmentEntry,
@@ -45,8 +45,8 @@ pub(super) struct BackupSegment<'a> {
 }
 
 impl<'a> Reencryption<'a> {
-    /// `None` when the metadata ask for nothing of the kind. Where the parts of the data
-    /// are is not looked at.
+    /// Finds the state of a re-encryption; `None` if the metadata require none. Does not check the
+    /// parts of the data.
     pub(super) fn find(metadata: &'a Metadata) -> Result<Option<Self>, ReencryptionError> {
         let Some(version) = metadata.config.reencrypt_version() else {
             return Ok(None);
@@ -58,7 +58,7 @@ impl<'a> Reencryption<'a> {
             let mut foreign = metadata.foreign_keyslots.iter();
             let (&keyslot, found) = foreign
                 .find(|(_, found)| found.kind == "reencrypt")
-                .expect("checked when the metadata were parsed");
+                .expect("parsing checks that there is one");
             return Err(ReencryptionError::ForeignKeyslot {
                 keyslot,
                 what: found.what.clone(),
@@ -79,7 +79,7 @@ impl<'a> Reencryption<'a> {
         };
         let find_required = |role: SegmentRole| {
             let found = find(role)?;
-            Ok(found.expect("checked when the metadata were parsed"))
+            Ok(found.expect("parsing checks that there is one"))
         };
         let state = Self {
             keyslot,
@@ -92,8 +92,8 @@ impl<'a> Reencryption<'a> {
         Ok(Some(state))
     }
 
-    /// The keys that the state's digest covers, by their digests and in its order, and
-    /// what they encrypt.
+    /// Returns the keys that the state's digest covers, in its order: the number of each key's
+    /// digest, and the encryption that the key is for.
     pub(crate) fn keys(&self) -> Vec<(u32, Encryption)> {
         let mut keys: Vec<_> = [self.previous, self.last]
             .iter()
@@ -103,7 +103,7 @@ impl<'a> Reencryption<'a> {
         keys
     }
 
-    /// What the digest is of. `keys` are those of [`Reencryption::keys`].
+    /// Returns the bytes that the digest covers. `keys` are those of [`Reencryption::keys`].
     pub(crate) fn bytes(&self, keys: &[&[u8]]) -> SecretBytes {
         let mut state = Vec::new();
         self.keyslot.push_bytes(&mut state);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One secret is tried on the keyslots, in turn and within what that may cost: a keyslot's
-//! area is decrypted with a key derived from the secret, its stripes are merged, and a
-//! digest tells whether the result is the key.
+//! Tries a secret on the keyslots in turn, within a budget. A key derived from the secret decrypts
+//! a keyslot's area, its stripes are merged, and a digest decides whether the result is the key.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -22,32 +21,32 @@ use crate::{
     },
 };
 
-/// How a volume is to be unlocked.
+/// Options for unlocking a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnlockOptions {
-    /// Only these keyslots, whatever their priority; when none is named, all but those
-    /// of priority "ignore".
+    /// The keyslots to try, whatever their priority. Empty: all except those of priority "ignore".
     pub keyslots: Vec<u32>,
-    /// The most KiB of memory that a keyslot may ask for;
-    /// [`DEFAULT_MEMORY_LIMIT_KIB`](crate::DEFAULT_MEMORY_LIMIT_KIB) when not given.
+    /// The most memory in KiB that a keyslot may ask for. `None`:
+    /// [`DEFAULT_MEMORY_LIMIT_KIB`](crate::DEFAULT_MEMORY_LIMIT_KIB).
     pub memory_limit_kib: Option<u64>,
-    /// The most iterations that a keyslot or digest may ask for; when not given as many
-    /// as cost what [`DEFAULT_ITERATIONS_LIMIT`](crate::DEFAULT_ITERATIONS_LIMIT)
-    /// iterations of SHA-256 for 64 bytes do, and for Argon2
-    /// as many passes as make
-    /// [`DEFAULT_ARGON2_WORK_KIB`](crate::DEFAULT_ARGON2_WORK_KIB) with its memory, at
-    /// least 4.
-    /// Never less than the default for a digest.
+    /// The most iterations that a keyslot or digest may ask for. For digests, a value below the
+    /// default has no effect.
     ///
-    /// All keyslots that are tried and all digests that are computed may together cost
-    /// one and a half times what a keyslot at the limits does.
+    /// `None`: for PBKDF2 as many as cost the same as
+    /// [`DEFAULT_ITERATIONS_LIMIT`](crate::DEFAULT_ITERATIONS_LIMIT) iterations of SHA-256 for 64
+    /// bytes; for Argon2 as many passes as amount to
+    /// [`DEFAULT_ARGON2_WORK_KIB`](crate::DEFAULT_ARGON2_WORK_KIB) with the keyslot's memory, and
+    /// at least 4.
+    ///
+    /// All keyslots that are tried and all digests that are computed may together cost one and a
+    /// half times as much as one keyslot at the limits.
     pub iterations_limit: Option<u64>,
     /// Whether a volume key with equal halves is accepted.
     pub allow_weak_key: bool,
 }
 
 impl UnlockOptions {
-    /// What each key derivation is held to.
+    /// The limits for each key derivation.
     pub(super) fn limits(&self) -> CostLimits {
         CostLimits {
             memory_kib: self.memory_limit_kib,
@@ -64,14 +63,14 @@ pub struct Unlocked {
     pub keyslot: u32,
     /// The digest that confirmed the key.
     pub digest: u32,
-    /// The key that encrypts the data; in the midst of a re-encryption the first part of
-    /// them that is encrypted.
+    /// The key that encrypts the data. During a re-encryption it is the key of the first encrypted
+    /// part of them.
     pub volume_key: VolumeKey,
-    /// The other key that there is in the midst of a re-encryption.
+    /// The other keys that the volume has during a re-encryption.
     pub others: Vec<OpenedKey>,
 }
 
-/// A key of a volume that has several.
+/// A key of a volume with several keys.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct OpenedKey {
@@ -84,7 +83,8 @@ pub struct OpenedKey {
 }
 
 impl Unlocked {
-    /// The key that a digest is of: [`ExtentCipher::key`](crate::ExtentCipher::key).
+    /// Returns the key of the digest with this number:
+    /// [`ExtentCipher::key`](crate::ExtentCipher::key).
     #[must_use]
     pub fn key(&self, digest: u32) -> Option<&VolumeKey> {
         let others = self.others.iter().map(|key| (key.digest, &key.volume_key));
@@ -95,7 +95,7 @@ impl Unlocked {
             .map(|(_, key)| key)
     }
 
-    /// All keys, by their digests.
+    /// Returns all keys by the numbers of their digests.
     #[must_use]
     pub fn into_keys(self) -> BTreeMap<u32, VolumeKey> {
         let others = self
@@ -122,16 +122,16 @@ impl Unlocked {
     }
 }
 
-/// A key that has to be found: the one that a digest is of.
+/// A key that must be found, identified by its digest.
 pub(crate) struct NeededKey<'a> {
-    /// The digest's number.
+    /// The number of the digest.
     pub number: u32,
     pub digest: &'a Digest,
-    /// What it encrypts.
+    /// The encryption that the key is for.
     pub encryption: Encryption,
 }
 
-/// Whether a digest's hash is known and its cost allowed.
+/// Checks that the digest's hash is supported and its cost allowed.
 pub(super) fn check_digest(
     number: u32,
     digest: &Digest,
@@ -151,7 +151,7 @@ pub(super) fn check_digest(
     })
 }
 
-/// Tries the keyslots that hold the key that `digest`, here with its number, is of.
+/// Tries the keyslots that hold the key of `digest`, which has the number `number`.
 pub(crate) fn unlock(
     keyslots: &BTreeMap<u32, Keyslot>,
     (number, digest): (u32, &Digest),
@@ -178,11 +178,11 @@ pub(crate) fn unlock(
     Unlocked::of(attempt.open_all(&[key])?)
 }
 
-/// The attempt to open a volume with one secret.
+/// An attempt to open a volume with one secret.
 pub(super) struct UnlockAttempt<'a> {
     pub(super) keyslots: &'a BTreeMap<u32, Keyslot>,
     pub(super) foreign: &'a BTreeMap<u32, Foreign>,
-    /// Has the areas.
+    /// The storage that holds the areas.
     pub(super) storage: &'a dyn Storage,
     pub(super) secret: &'a [u8],
     pub(super) backend: &'a dyn Backend,
@@ -191,7 +191,7 @@ pub(super) struct UnlockAttempt<'a> {
 }
 
 impl<'a> UnlockAttempt<'a> {
-    /// The keys that are needed, in their order.
+    /// Opens the needed keys and returns them in the same order.
     pub(super) fn open_all(
         &mut self,
         needed: &[NeededKey<'_>],
@@ -258,7 +258,7 @@ impl<'a> UnlockAttempt<'a> {
             }
         }
         if tried.is_empty() {
-            // The one that its owner can do most about.
+            // Report the error that the owner can resolve most easily.
             skipped.sort_by_key(|skipped| (skipped.error.rank(), skipped.keyslot));
             let Some(Skipped { keyslot, error }) = skipped.into_iter().next() else {
                 return Err(UnlockError::NoKeyslots);
@@ -268,10 +268,10 @@ impl<'a> UnlockAttempt<'a> {
         Err(UnlockError::WrongSecret { tried, skipped })
     }
 
-    /// The keyslots to try for a digest's key, in order. Those that this version does
-    /// not open come last.
+    /// Returns the keyslots to try for the digest's key, in order. Those that this version does not
+    /// support come last: they are skipped, and reported.
     fn candidates(&self, digest: &Digest) -> Vec<(u32, KeyslotCandidate<'a>)> {
-        // Of a digest that none of the wanted ones has the key of, any will do.
+        // If none of the requested keyslots holds this digest's key, try all keyslots that do.
         let wanted = self.options.keyslots.iter().copied();
         let only: Vec<u32> = wanted
             .filter(|number| digest.keyslots.contains(number))
@@ -303,7 +303,7 @@ impl<'a> UnlockAttempt<'a> {
             .collect()
     }
 
-    /// The volume key, or `None` when the secret does not open the keyslot.
+    /// Returns the volume key, or `None` if the secret does not open the keyslot.
     fn try_keyslot(
         &mut self,
         keyslot: &Keyslot,
@@ -314,9 +314,9 @@ impl<'a> UnlockAttempt<'a> {
         self.budget
             .take(&keyslot.kdf, area_key_len, digest.work())?;
 
-        // Read before the key is derived: that it cannot be read is worth knowing early.
-        // The lengths are bounded by those of the keys that are supported.
-        let len = |bytes: u64| usize::try_from(bytes).expect("a split key has at most 256 KB");
+        // Read the area before the slow derivation, so that a read error is reported early. The
+        // lengths are bounded, because `supported` bounds the lengths of the keys.
+        let len = |bytes: u64| usize::try_from(bytes).expect("at most 64 × 4000 bytes");
         let mut area = SecretBytes::zeroed(len(keyslot.split_len()));
         self.storage
             .read_exact_at(area.expose_mut(), keyslot.area.offset)
@@ -327,7 +327,7 @@ impl<'a> UnlockAttempt<'a> {
 
         let mut area_key = SecretBytes::zeroed(len(keyslot.area.key_len.into()));
         keyslot.kdf.derive(self.secret, area_key.expose_mut())?;
-        // What a secret derives is no choice of anybody's: equal halves do not matter.
+        // Equal halves are permitted: nobody chose this key, it is derived from the secret.
         let area_key = encryption.key_spec_permitting_equal_halves(area_key.expose())?;
         crypt_area(
             self.backend,
@@ -344,14 +344,14 @@ impl<'a> UnlockAttempt<'a> {
     }
 }
 
-/// A keyslot to try, or why it cannot be.
+/// A keyslot to try, or one that this version does not support.
 enum KeyslotCandidate<'a> {
     Known(&'a Keyslot),
     Foreign(&'a Foreign),
 }
 
-/// The area's encryption and the hash between the stripes, when this version can open
-/// the keyslot at all.
+/// Returns the area's encryption and the hash of the anti-forensic splitter, if this version
+/// supports the keyslot.
 fn supported(keyslot: &Keyslot) -> Result<(Encryption, HashAlgorithm), KeyslotError> {
     let unsupported = |what: String| Err(KeyslotError::Unsupported { what });
     let Some(encryption) = Encryption::by_name(&keyslot.area.encryption) else {

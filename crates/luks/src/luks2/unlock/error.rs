@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a volume was not unlocked.
+//! The errors of unlocking a volume.
 
 use std::{fmt, io};
 
@@ -11,13 +11,13 @@ use crate::{
     luks2::{reencrypt::ReencryptionError, segment::SegmentError},
 };
 
-/// A keyslot that could not be tried, and why.
+/// A keyslot that could not be tried, and the reason.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Skipped {
     /// The keyslot.
     pub keyslot: u32,
-    /// Why.
+    /// The reason.
     pub error: KeyslotError,
 }
 
@@ -31,40 +31,40 @@ impl fmt::Display for Skipped {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyslotError {
-    /// It costs more than is allowed.
+    /// The keyslot costs more than is allowed.
     #[error(transparent)]
     Limit(#[from] CostError),
-    /// Its key cannot be derived: most likely for want of memory.
+    /// The key of the area cannot be derived, most likely because memory is short.
     #[error(transparent)]
     Derive(#[from] DeriveError),
-    /// Its area cannot be read.
+    /// The area cannot be read.
     #[error("its area at byte {offset} cannot be read: {source}")]
     Io {
-        /// Where the area begins, in bytes.
+        /// The offset of the area in bytes.
         offset: u64,
         /// The system's reason.
         source: io::Error,
     },
-    /// Lawful, but not in this version.
+    /// The keyslot is valid, but this version does not support it.
     #[error("{what}, which this version does not open")]
     Unsupported {
-        /// What it is, in words.
+        /// What is not supported, in words.
         what: String,
     },
-    /// The engine does not take the area's key.
+    /// The engine does not accept the area's key.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The engine failed.
+    /// The area cannot be decrypted.
     #[error("its area cannot be decrypted: {0}")]
     Area(#[from] AreaError),
 }
 
 impl KeyslotError {
-    /// How much the owner can do about it: the least is what can be had with least effort.
+    /// Ranks the error by the effort that it takes the owner to resolve it, the least first.
     pub(super) fn rank(&self) -> u8 {
         match self {
             Self::Derive(error) if error.is_out_of_memory() => 0,
-            // What comes before it has a reason of its own.
+            // The keyslots that used up the budget have errors of their own, which say more.
             Self::Limit(CostError::Total { .. }) => 4,
             Self::Limit(_) => 1,
             Self::Io { .. } => 2,
@@ -86,10 +86,10 @@ pub enum UnlockError {
     WrongSecret {
         /// The keyslots that were tried.
         tried: Vec<u32>,
-        /// Those that could not be.
+        /// The keyslots that could not be tried.
         skipped: Vec<Skipped>,
     },
-    /// None of the keyslots can be tried; this one could be had with least effort.
+    /// None of the keyslots can be tried. This one's error is the easiest to resolve.
     #[error("keyslot {keyslot}: {error}")]
     Keyslot {
         /// The keyslot.
@@ -97,24 +97,24 @@ pub enum UnlockError {
         /// Why it cannot be tried.
         error: KeyslotError,
     },
-    /// The keyslot asked for is not there.
+    /// The requested keyslot does not exist.
     #[error("there is no keyslot {keyslot}; the volume has {}", keyslots(existing))]
     NoSuchKeyslot {
-        /// The keyslot asked for.
+        /// The requested keyslot.
         keyslot: u32,
-        /// Those that exist.
+        /// The keyslots that exist.
         existing: Vec<u32>,
     },
-    /// The keyslot asked for holds another key.
+    /// The requested keyslot holds a key that is not the data's.
     #[error("keyslot {keyslot} holds a key that does not decrypt the data")]
     Unbound {
-        /// The keyslot asked for.
+        /// The requested keyslot.
         keyslot: u32,
     },
-    /// There is nothing to try.
+    /// There is no keyslot to try.
     #[error("the volume has no keyslot that could open its data")]
     NoKeyslots,
-    /// The volume asks for something unknown.
+    /// The volume has requirements that this version does not support.
     #[error(
         "the volume requires {}, which this version does not support: it neither opens nor \
          changes the volume",
@@ -127,7 +127,7 @@ pub enum UnlockError {
     /// A part of the data cannot be read.
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    /// A part of the data is not encrypted, and nothing says why.
+    /// A part of the data is not encrypted, and no re-encryption explains it.
     #[error(
         "segment {segment} is not encrypted, although no re-encryption is under way, so an \
          attacker could have written it. (If the volume was decrypted permanently, its data are \
@@ -137,13 +137,13 @@ pub enum UnlockError {
         /// The segment.
         segment: u32,
     },
-    /// The state of a re-encryption cannot be relied on.
+    /// The state of a re-encryption cannot be trusted.
     #[error("a re-encryption of the volume is under way, and {0}")]
     Reencryption(#[from] ReencryptionError),
     /// Nothing in the volume is encrypted.
     #[error("nothing in the volume is encrypted")]
     NotEncrypted,
-    /// The data have two keys, and the secret gives one of them.
+    /// The data have two keys, and the secret opens only one of them.
     #[error(
         "a re-encryption of the volume is under way, and it has two keys: keyslot {keyslot} holds \
          one of them; for the other (digest {digest}): {error}"
@@ -153,18 +153,18 @@ pub enum UnlockError {
         keyslot: u32,
         /// The digest of the other key.
         digest: u32,
-        /// Why there is no other key.
+        /// Why the other key could not be opened.
         error: Box<UnlockError>,
     },
-    /// The digest is of a type that is not in this version.
+    /// The digest's type is not supported by this version.
     #[error("digest {digest}: {what}, which this version does not support")]
     ForeignDigest {
         /// The digest.
         digest: u32,
-        /// What it is, in words.
+        /// What is not supported, in words.
         what: String,
     },
-    /// The digest's hash is not in this version.
+    /// The digest's hash is not supported by this version.
     #[error(
         "digest {digest}: its hash is {}; this version supports {}",
         brief(hash),
@@ -173,7 +173,7 @@ pub enum UnlockError {
     DigestHash {
         /// The digest.
         digest: u32,
-        /// The hash's name.
+        /// The name of the hash.
         hash: String,
     },
     /// The digest costs more than is allowed.
@@ -181,10 +181,10 @@ pub enum UnlockError {
     DigestLimit {
         /// The digest.
         digest: u32,
-        /// Its cost and the limit.
+        /// The cost and the limit.
         error: CostError,
     },
-    /// The volume key is weak.
+    /// The volume key is weak, or its length is wrong.
     #[error(
         "keyslot {keyslot}: the volume key is refused: {error}. To read the data all the same, use \
          --allow-weak-key"
@@ -192,13 +192,13 @@ pub enum UnlockError {
     VolumeKey {
         /// The keyslot.
         keyslot: u32,
-        /// Why.
+        /// The reason.
         error: KeyError,
     },
 }
 
 impl UnlockError {
-    /// Whether another secret may help: the program's exit code 2.
+    /// Returns whether another secret may help. The command then exits with code 2.
     #[must_use]
     pub fn is_wrong_secret(&self) -> bool {
         match self {
@@ -208,7 +208,7 @@ impl UnlockError {
         }
     }
 
-    /// Whether more memory would help: the program's exit code 3.
+    /// Returns whether more memory would help. The command then exits with code 3.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         match self {
@@ -222,7 +222,7 @@ impl UnlockError {
     }
 }
 
-/// Keyslots by their numbers.
+/// Lists keyslots by their numbers.
 fn keyslots(numbers: &[u32]) -> String {
     let what = match numbers {
         [] => return "no keyslot".into(),

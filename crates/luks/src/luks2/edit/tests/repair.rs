@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Copies that are damaged, older, something else, or cannot be read.
+//! Repairs of copies that are damaged or older, cannot be read, or have been replaced by something
+//! else.
 
 use std::{collections::HashSet, io};
 
@@ -94,7 +95,7 @@ fn what_begins_like_something_else_is_left_alone() {
         assert_eq!(Luks2Header::read(&storage).unwrap().text(), header.text());
     }
     assert_eq!(refused, entries().count() * changes.len());
-    // Names may say what they like.
+    // A label with the bytes of a FAT signature is not taken for one.
     let storage = MemoryStorage::new(good.clone());
     let mut header = Luks2Header::read(&storage).unwrap();
     let label = format!("{:x<30}FAT16", "").parse().unwrap();
@@ -106,14 +107,14 @@ fn what_begins_like_something_else_is_left_alone() {
     let mut header = Luks2Header::read(&storage).unwrap();
     let repaired = header.repair(&storage, Overwrite::Damaged).unwrap();
     assert_eq!(repaired, Some(CopyKind::Primary));
-    // LUKS1 there, too: it is read as what it begins like.
+    // The place has a LUKS1 header: the volume is read as LUKS1.
     let mut bytes = good;
     bytes[7] = 1;
     let error = Luks2Header::read(&MemoryStorage::new(bytes)).unwrap_err();
     assert!(matches!(error, ReadError::Luks1), "{error}");
 }
 
-/// One copy cannot be read.
+/// A storage in which one copy cannot be read.
 struct Unreadable {
     storage: MemoryStorage,
     at: u64,
@@ -150,7 +151,7 @@ fn a_copy_that_cannot_be_read_is_not_overwritten() {
             at: at as u64,
         };
         let header = Luks2Header::read(&storage).unwrap();
-        // What was read before, and what is read now.
+        // The header as read before the error, and the header as read now.
         for header in [&header, &good] {
             for (what, change) in &changes {
                 let error = change(&mut header.clone(), &storage).unwrap_err();
