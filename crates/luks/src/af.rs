@@ -19,7 +19,7 @@ use zeroize::Zeroize;
 /// The only number of stripes that LUKS allows.
 pub(crate) const STRIPES: u32 = 4000;
 
-/// Splits `key` into `stripes`, whose length is a multiple of the key's.
+/// Splits `key` into `stripes`. The length of `stripes` must be a multiple of the key's.
 pub(crate) fn af_split(
     key: &[u8],
     stripes: &mut [u8],

@@ -37,7 +37,7 @@ const fn min_required_iterations(hash: HashAlgorithm) -> u32 {
 /// Requirements for a volume's metadata. The default accepts everything that can be read.
 ///
 /// The check and the use see the same bytes: a [`VolumeHeader`] is read once, and the value that
-/// [`HeaderPolicy::check`] accepted is the one whose other methods are called afterwards.
+/// [`HeaderPolicy::check`] accepted is the one that is used afterwards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderPolicy {
     /// The data and all keyslots must be encrypted with one of these. Empty: any encryption is

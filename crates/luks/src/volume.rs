@@ -219,7 +219,7 @@ impl VolumeHeader {
         }
     }
 
-    /// The segment of a volume whose data are all encrypted alike: [`Luks2Header::segment`].
+    /// The only segment of a volume with uniformly encrypted data: [`Luks2Header::segment`].
     #[must_use]
     pub fn segment(&self) -> Option<&Segment> {
         match self {

@@ -42,7 +42,7 @@ impl NewKeyslot {
         let key = volume_key.expose();
         let mut area_key = SecretBytes::zeroed(area_key_len as usize);
         kdf.derive(secret, area_key.expose_mut())?;
-        // Equal halves are permitted: nobody chose this key, it is derived from the secret.
+        // Equal halves are permitted: this key is derived from the secret, not chosen by a user.
         let area_key = encryption.key_spec_permitting_equal_halves(area_key.expose())?;
         let split_len = key.len() * STRIPES as usize;
         let mut stripes = SecretBytes::zeroed(split_len.next_multiple_of(512));

@@ -280,8 +280,8 @@ impl NewVolume {
         }
     }
 
-    /// Records that the data have `size` bytes and the device is longer. Does nothing for LUKS1,
-    /// whose data extend to the end.
+    /// Records that the data have `size` bytes and the device is longer. Does nothing for LUKS1:
+    /// its data extend to the end.
     pub fn set_size(&mut self, size: u64) {
         if let Self::Luks2(volume) = self {
             volume.set_segment_size(SegmentSize::Fixed(size));

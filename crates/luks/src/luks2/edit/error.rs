@@ -103,7 +103,7 @@ pub enum ChangeError {
          need"
     )]
     NoArea {
-        /// The new area's length in bytes.
+        /// The length of the new area in bytes.
         needed: u64,
     },
     /// The new keyslot holds a key that is not this volume's.

@@ -327,7 +327,7 @@ impl<'a> UnlockAttempt<'a> {
 
         let mut area_key = SecretBytes::zeroed(len(keyslot.area.key_len.into()));
         keyslot.kdf.derive(self.secret, area_key.expose_mut())?;
-        // Equal halves are permitted: nobody chose this key, it is derived from the secret.
+        // Equal halves are permitted: this key is derived from the secret, not chosen by a user.
         let area_key = encryption.key_spec_permitting_equal_halves(area_key.expose())?;
         crypt_area(
             self.backend,
