@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Texts from a volume's metadata in messages. Whoever wrote the volume chose them, so they
-//! are quoted and cut short.
+//! Shows texts from a volume's metadata in messages. The author of the volume chose them, so they
+//! are quoted and shortened.
 
-/// A text from the metadata in a message: in quotes, without control characters,
-/// and not endless.
+/// Returns a text from the metadata for a message: in quotes, without control characters, and with
+/// at most 40 characters of the text.
 pub fn brief(text: &str) -> String {
     match text.char_indices().nth(40) {
         Some((end, _)) => format!("{:?}…", &text[..end]),
@@ -11,7 +11,7 @@ pub fn brief(text: &str) -> String {
     }
 }
 
-/// Names from the metadata in a message.
+/// Returns names from the metadata for a message.
 pub fn brief_list(names: &[String]) -> String {
     names
         .iter()

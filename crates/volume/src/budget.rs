@@ -1,37 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an attempt to open a volume may cost in all: 32 keyslots, each at the limit for
-//! one, would take a quarter of an hour.
+//! Limits the total cost of an attempt to open a volume. Without such a limit 32 keyslots, each at
+//! the limit for one, would take a quarter of an hour.
 //!
-//! Keyslots by PBKDF2 and by Argon2, their digests and the digest of a re-encryption are
-//! paid for from one purse. Its coin is a share of the most that one keyslot may cost:
-//! PBKDF2's iterations count by the hash and by the blocks of output, Argon2's passes by
-//! the memory.
+//! Keyslots with PBKDF2 or Argon2, their digests and the digest of a re-encryption are charged to
+//! one budget. Its unit is a fraction of the most that one keyslot may cost. PBKDF2 is charged by
+//! its iterations, relative to the limit for the hash and the number of output blocks; Argon2 is
+//! charged by its passes times its memory.
 
 use crate::pbkdf::{
     CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_MEMORY_LIMIT_KIB, Kdf, MIN_ARGON2_PASSES,
     default_iterations_limit,
 };
 
-/// What the dearest keyslot costs that is computed unasked.
+/// The cost of a keyslot at the limits.
 const KEYSLOT: u64 = 1 << 40;
 
-/// What all may cost: such a keyslot, and for its digest as many iterations of SHA-256
-/// as for the keyslot's 64 bytes, which are two blocks.
+/// The most that everything together may cost: one keyslot at the limits, and half as much for its
+/// digest. A digest of 32 bytes is one block of SHA-256, and the keyslot's 64 bytes are two.
 const ALL: u64 = KEYSLOT / 2 * 3;
 
-/// What each key derivation is held to; the default where there is `None`.
+/// The limits for each key derivation. `None` is the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CostLimits {
-    /// Argon2's memory in KiB.
+    /// The most memory of Argon2 in KiB.
     pub memory_kib: Option<u64>,
-    /// PBKDF2's iterations, Argon2's passes.
+    /// The most iterations of PBKDF2, and the most passes of Argon2.
     pub iterations: Option<u64>,
 }
 
 impl CostLimits {
-    /// The most iterations of PBKDF2 for `len` bytes: the default, or more where these
-    /// limits allow them. What lower limits allow is for Argon2, whose passes are far
-    /// fewer.
+    /// Returns the most iterations of PBKDF2 for `len` bytes: the default, or `iterations` if that
+    /// is greater. A lower value of `iterations` is meant for Argon2, which has far fewer passes.
     #[must_use]
     pub fn pbkdf2_iterations(self, hash: &str, len: usize) -> u64 {
         let default = default_iterations_limit(hash, len);
@@ -39,51 +38,50 @@ impl CostLimits {
     }
 }
 
-/// What it takes to compare a key with a digest: PBKDF2 of the key.
+/// The work of comparing a key with a digest: PBKDF2 of the key.
 #[derive(Clone, Copy, Debug)]
 pub struct DigestWork<'a> {
-    /// The hash by its name in the metadata.
+    /// The name of the hash in the metadata.
     pub hash: &'a str,
-    /// Of PBKDF2.
+    /// The iterations of PBKDF2.
     pub iterations: u32,
-    /// The bytes that are compared.
+    /// The number of bytes that are compared.
     pub len: usize,
 }
 
-/// What is left of what an attempt may cost.
+/// The remaining budget of an attempt.
 pub struct Budget {
     limits: CostLimits,
     left: u64,
 }
 
 impl Budget {
-    /// A full purse. Each derivation is held to `limits`, too.
+    /// Returns a full budget. Each derivation must also meet `limits`.
     #[must_use]
     pub fn new(limits: CostLimits) -> Self {
         Self { limits, left: ALL }
     }
 
-    /// Pays for deriving a key of `len` bytes, and for the digest that tells whether it
-    /// was the right one.
+    /// Charges the derivation of a key of `len` bytes, and the digest that verifies it.
     ///
     /// # Errors
-    /// [`CostError`]: the derivation alone is above the limits, or too much has been spent.
+    /// [`CostError`]: the derivation exceeds the limits, or the remaining budget is too small.
     pub fn take(&mut self, kdf: &Kdf, len: usize, digest: DigestWork<'_>) -> Result<(), CostError> {
         kdf.check_limits(len, self.limits.memory_kib, self.limits.iterations)?;
         let cost = self.cost_of_kdf(kdf, len);
         self.spend(cost.saturating_add(self.cost_of_digest(digest)))
     }
 
-    /// Pays for a digest alone.
+    /// Charges a digest alone.
     ///
     /// # Errors
-    /// [`CostError::Total`]: too much has been spent.
+    /// [`CostError::Total`]: the remaining budget is too small.
     pub fn take_digest(&mut self, digest: DigestWork<'_>) -> Result<(), CostError> {
         self.spend(self.cost_of_digest(digest))
     }
 
     fn spend(&mut self, cost: u64) -> Result<(), CostError> {
-        // In hundredths of a keyslot's cost; all that is dear is more than nothing.
+        // Percent of `KEYSLOT`, rounded up, so that no cost is shown as 0.
         let percent = |cost: u64| cost.div_ceil(KEYSLOT / 100);
         self.left = self.left.checked_sub(cost).ok_or(CostError::Total {
             cost: percent(cost),
@@ -122,7 +120,7 @@ impl Budget {
     }
 }
 
-/// What `work` costs where `limit` is what one keyslot may do.
+/// Returns the cost of `work`, if one keyslot may do `limit` of it.
 fn share(work: u64, limit: u64) -> u64 {
     let share = u128::from(work) * u128::from(KEYSLOT) / u128::from(limit.max(1));
     u64::try_from(share).unwrap_or(u64::MAX)
@@ -136,7 +134,7 @@ mod tests {
         pbkdf::{Argon2Kind, DEFAULT_ITERATIONS_LIMIT},
     };
 
-    /// A key derivation, and the length of the key.
+    /// A key derivation, and the length of the derived key.
     type Derivation = (Kdf, usize);
 
     fn hashed(hash: HashAlgorithm, iterations: u64, len: usize) -> Derivation {
@@ -183,7 +181,7 @@ mod tests {
         budget.take(kdf, *len, digest)
     }
 
-    /// How many of 32 such keyslots are tried.
+    /// Returns how many of 32 such keyslots are tried.
     fn tried(limits: CostLimits, derivation: &Derivation, digest: DigestWork<'_>) -> usize {
         let mut budget = Budget::new(limits);
         (0..32)
@@ -193,8 +191,8 @@ mod tests {
 
     const LIMIT: u64 = DEFAULT_ITERATIONS_LIMIT;
 
-    /// What `luxor` measures is what counts: one keyslot at the limit of its hash and
-    /// length costs as much as another.
+    /// The budget agrees with measured times: a keyslot at the limit of its hash and length costs
+    /// the same for each of them.
     #[test]
     fn each_hash_at_its_limit_costs_the_same() {
         let limits = CostLimits::default();
@@ -236,13 +234,13 @@ mod tests {
         let default = CostLimits::default();
         let dear = |iterations| digest(HashAlgorithm::Sha256, iterations, 32);
         assert_eq!(tried(default, &pbkdf2(LIMIT), cheap()), 1);
-        // The dearest keyslot, and a digest of as many iterations.
+        // The most expensive keyslot, and a digest with as many iterations.
         assert_eq!(tried(default, &pbkdf2(LIMIT), dear(LIMIT)), 1);
         assert_eq!(tried(default, &pbkdf2(LIMIT), dear(LIMIT * 11 / 10)), 0);
         assert_eq!(tried(default, &pbkdf2(LIMIT / 5), cheap()), 7);
         assert_eq!(tried(default, &pbkdf2(1000), dear(LIMIT)), 2);
         assert_eq!(tried(default, &pbkdf2(LIMIT + 1), cheap()), 0);
-        // What cryptsetup makes, on a fast machine and 23 times.
+        // What cryptsetup creates on a fast machine, up to 23 times.
         assert_eq!(tried(default, &argon2(4, 1 << 20), cheap()), 23);
         assert_eq!(tried(default, &argon2(16, 4 << 20), cheap()), 1);
         assert_eq!(tried(default, &argon2(4, 65536), dear(100_000)), 32);
@@ -262,7 +260,7 @@ mod tests {
         assert_eq!(tried(iterations, &pbkdf2(2_000_000_000), cheap()), 2);
         let whirlpool = hashed(HashAlgorithm::Whirlpool, 4_000_000_000, 64);
         assert_eq!(tried(iterations, &whirlpool, cheap()), 1);
-        // Limits that were lowered are those of each keyslot.
+        // Limits that were lowered apply to each keyslot, not to the total.
         let low = CostLimits {
             iterations: Some(1000),
             ..CostLimits::default()
@@ -297,7 +295,7 @@ mod tests {
         ] {
             assert!(words.contains(word), "{words}");
         }
-        // What was refused is not paid for.
+        // A refused cost is not charged.
         take(&mut budget, &pbkdf2(LIMIT / 10), cheap()).unwrap();
         assert!(budget.take_digest(half).is_err());
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a segment or a keyslot's area is encrypted, by dm-crypt's names.
+//! The encryption of a segment or of a keyslot's area, by dm-crypt's names.
 
 use luxor_engine::{AesKey, CbcKey, KeyError, KeySpec, Mode, XtsKey};
 use luxor_sector::IvMode;
@@ -7,24 +7,24 @@ use zeroize::Zeroize;
 
 use crate::hash::HashAlgorithm;
 
-/// A cipher, its mode and its IVs.
+/// A cipher, its mode and its IV mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Encryption {
-    /// XTS-AES: what everything new is encrypted with.
+    /// XTS-AES, the encryption of all new volumes.
     AesXtsPlain64,
-    /// XTS-AES with numbers of 32 bits.
+    /// XTS-AES with 32-bit sector numbers.
     AesXtsPlain,
-    /// AES-CBC with numbers of 32 bits as IVs: old LUKS1 volumes.
+    /// AES-CBC with 32-bit sector numbers as IVs: old LUKS1 volumes.
     AesCbcPlain,
-    /// AES-CBC with numbers as IVs: old LUKS1 volumes.
+    /// AES-CBC with 64-bit sector numbers as IVs: old LUKS1 volumes.
     AesCbcPlain64,
-    /// AES-CBC with encrypted numbers as IVs: LUKS1's default before XTS.
+    /// AES-CBC with encrypted sector numbers as IVs: LUKS1's default before XTS.
     AesCbcEssivSha256,
 }
 
 impl Encryption {
-    /// All, for tests and tables.
+    /// All encryptions, for tests and tables.
     pub const ALL: [Self; 5] = [
         Self::AesXtsPlain64,
         Self::AesXtsPlain,
@@ -33,8 +33,8 @@ impl Encryption {
         Self::AesCbcEssivSha256,
     ];
 
-    /// The encryption of that name in LUKS metadata; `None` when this version does
-    /// not have it.
+    /// Returns the encryption with this name in LUKS metadata; `None` if this version does not
+    /// support it.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL
@@ -42,7 +42,7 @@ impl Encryption {
             .find(|encryption| encryption.name() == name)
     }
 
-    /// The name in LUKS metadata: `aes-xts-plain64`.
+    /// The name in LUKS metadata, such as `aes-xts-plain64`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,12 +54,12 @@ impl Encryption {
         }
     }
 
-    /// The cipher's name and its mode's apart, as LUKS1 has them.
+    /// The names of cipher and mode separately, as LUKS1 stores them.
     pub fn cipher_and_mode(self) -> (&'static str, &'static str) {
         self.name().split_once('-').unwrap_or_default()
     }
 
-    /// How sectors are numbered.
+    /// The numbering of sectors.
     #[must_use]
     pub const fn iv_mode(self) -> IvMode {
         match self {
@@ -77,7 +77,7 @@ impl Encryption {
         }
     }
 
-    /// The lengths that a key can have, in bytes: two AES keys for XTS, one for CBC.
+    /// The allowed lengths of a key in bytes: two AES keys for XTS, one for CBC.
     #[must_use]
     pub const fn key_lens(self) -> [u32; 2] {
         match self.mode() {
@@ -86,10 +86,10 @@ impl Encryption {
         }
     }
 
-    /// The key as the engine takes it.
+    /// Returns the key in the engine's form.
     ///
     /// # Errors
-    /// [`KeyError`]: none of [`Encryption::key_lens`], or equal halves.
+    /// [`KeyError`]: the length is not one of [`Encryption::key_lens`], or the halves are equal.
     pub fn key_spec(self, key: &[u8]) -> Result<KeySpec, KeyError> {
         match self.mode() {
             Mode::Xts => XtsKey::new(key).map(KeySpec::Xts),
@@ -97,10 +97,10 @@ impl Encryption {
         }
     }
 
-    /// As [`Encryption::key_spec`], but equal halves pass.
+    /// Like [`Encryption::key_spec`], but permits equal halves.
     ///
     /// # Errors
-    /// [`KeyError`]: none of [`Encryption::key_lens`].
+    /// [`KeyError`]: the length is not one of [`Encryption::key_lens`].
     pub fn key_spec_permitting_equal_halves(self, key: &[u8]) -> Result<KeySpec, KeyError> {
         if self.mode() == Mode::Xts {
             return XtsKey::new_permitting_equal_halves(key).map(KeySpec::Xts);
@@ -120,7 +120,7 @@ impl Encryption {
     }
 }
 
-/// Whether an encryption's name means that there is none.
+/// Returns whether the name stands for a null cipher, which does not encrypt.
 pub fn is_cipher_null(encryption: &str) -> bool {
     encryption.starts_with("cipher_null") || encryption.split('-').any(|word| word == "null")
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The hash functions of LUKS metadata that this version knows. New volumes are
-//! made with SHA-256, unless another one is asked for.
+//! The hash functions of LUKS metadata that this version supports. New volumes use SHA-256 unless
+//! another one is requested.
 
 use std::fmt;
 
@@ -13,7 +13,8 @@ use whirlpool::Whirlpool;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HashAlgorithm {
-    /// SHA-1 (FIPS 180-4): LUKS1's first, good enough for PBKDF2 and the stripes.
+    /// SHA-1 (FIPS 180-4): the original hash of LUKS1. It is good enough for PBKDF2 and the
+    /// anti-forensic splitter.
     Sha1,
     /// SHA-256 (FIPS 180-4).
     Sha256,
@@ -21,13 +22,13 @@ pub enum HashAlgorithm {
     Sha512,
     /// RIPEMD-160 (ISO/IEC 10118-3).
     Ripemd160,
-    /// Whirlpool (ISO/IEC 10118-3). Volumes that cryptsetup made with a libgcrypt
-    /// before 1.6.0, whose Whirlpool was another, do not open.
+    /// Whirlpool (ISO/IEC 10118-3). libgcrypt before 1.6.0 had a different Whirlpool; volumes that
+    /// cryptsetup created with it do not open.
     Whirlpool,
 }
 
 impl HashAlgorithm {
-    /// All, for tests and tables.
+    /// All hashes, for tests and tables.
     pub const ALL: [Self; 5] = [
         Self::Sha1,
         Self::Sha256,
@@ -36,11 +37,11 @@ impl HashAlgorithm {
         Self::Whirlpool,
     ];
 
-    /// The names of all, for messages.
+    /// The names of all hashes, for messages.
     pub const NAMES: &str = "sha1, sha256, sha512, ripemd160 and whirlpool";
 
-    /// The hash of that name in LUKS metadata; `None` when this version does
-    /// not have it.
+    /// Returns the hash with this name in LUKS metadata; `None` if this version does not support
+    /// it.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|hash| hash.name() == name)
@@ -68,12 +69,11 @@ impl HashAlgorithm {
         }
     }
 
-    /// What one PBKDF2 iteration for one block of output costs, in hundredths of
-    /// SHA-256's.
+    /// The cost of one PBKDF2 iteration for one block of output, in percent of SHA-256's.
     ///
-    /// Measured on a CPU with SHA extensions, which SHA-1 and SHA-256 use, by the
-    /// implementations that derive keys here. Without these extensions SHA-256 takes
-    /// about four times as long, and the others cost less by comparison.
+    /// Measured on a CPU with SHA extensions, which SHA-1 and SHA-256 use, with the implementations
+    /// that derive keys here. Without these extensions SHA-256 takes about four times as long, and
+    /// the others cost less in comparison.
     ///
     /// ```text
     /// LUXOR_TEST_LONG=1 cargo test -p luxor-volume --lib -- --nocapture iteration_costs
@@ -96,9 +96,10 @@ impl HashAlgorithm {
             for part in parts {
                 hash.update(part);
             }
-            // In place: what is hashed may be a key, and a copy would have to be wiped.
+            // Finalise in place: the input may be a key, and a copy of its hash would have to be
+            // wiped.
             let out = &mut out[..<D as Digest>::output_size()];
-            hash.finalize_into(out.try_into().expect("of that size"));
+            hash.finalize_into(out.try_into().expect("`out` has that size"));
         }
         match self {
             Self::Sha1 => run::<Sha1>(parts, out),
@@ -109,7 +110,7 @@ impl HashAlgorithm {
         }
     }
 
-    /// PBKDF2 with HMAC (RFC 8018, 5.2); fills all of `out`.
+    /// Computes PBKDF2 with HMAC (RFC 8018, 5.2), and fills all of `out`.
     pub fn pbkdf2(self, secret: &[u8], salt: &[u8], iterations: u32, out: &mut [u8]) {
         match self {
             Self::Sha1 => pbkdf2::pbkdf2_hmac::<Sha1>(secret, salt, iterations, out),
@@ -131,7 +132,7 @@ impl fmt::Display for HashAlgorithm {
 mod tests {
     use super::*;
 
-    /// The hash of "abc" by `openssl dgst`; those of the standards.
+    /// The hashes of "abc" as `openssl dgst` prints them; they agree with the standards.
     const OF_ABC: [&str; 5] = [
         "a9993e364706816aba3e25717850c26c9cd0d89d",
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
@@ -157,9 +158,8 @@ mod tests {
         assert_eq!(HashAlgorithm::by_name("SHA256"), None);
     }
 
-    /// The measurement behind [`HashAlgorithm::iteration_cost`]: the best of many short
-    /// runs, in hundredths of SHA-256's. The short form is one run, and its numbers mean
-    /// nothing.
+    /// The measurement for [`HashAlgorithm::iteration_cost`]: the best of many short runs, in
+    /// percent of SHA-256's. By default there is only one run, and its numbers mean nothing.
     #[test]
     fn iteration_costs() {
         const ITERATIONS: u32 = 4000;

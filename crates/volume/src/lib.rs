@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What all formats of encrypted volumes have in common. A format reads and writes metadata of
-//! its own kind; what it takes from them and gives to others are the values of this crate.
+//! The values that all formats of encrypted volumes have in common. Each format reads and writes
+//! metadata of its own, and uses the types of this crate for what it reads from them and passes on.
 //!
 //! | to … | use |
 //! |---|---|
-//! | name how data are encrypted, and make the engine's key | [`Encryption`], [`VolumeKey`] |
+//! | name an encryption, and make the engine's key | [`Encryption`], [`VolumeKey`] |
 //! | derive a key from a secret | [`Kdf`], [`HashAlgorithm`] |
 //! | choose the costs of a derivation | [`PbkdfOptions`] |
-//! | bound the costs that a stranger's volume asks for | [`Budget`], [`CostLimits`] |
-//! | say where the plaintext is and by which keys it is encrypted | [`Plaintext`], [`Extent`] |
-//! | draw salts, UUIDs and what unused places hold | [`rng`] |
+//! | limit the costs of opening an untrusted volume | [`Budget`], [`CostLimits`] |
+//! | describe the plaintext: location, encryption and keys | [`Plaintext`], [`Extent`] |
+//! | draw salts, UUIDs and random filling | [`rng`] |
 //! | show a text from metadata in a message | [`brief`](fn@brief) |
 //!
-//! A format ends where it has made a [`Plaintext`]: from there on all volumes are alike.
+//! The result of every format is a [`Plaintext`]: from there on all volumes are alike.
 //!
 //! ```
 //! use luxor_engine::SecretBytes;

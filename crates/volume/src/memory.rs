@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much memory there is, asked before Argon2 takes its part: a process that
-//! takes too much is killed without a word.
+//! Finds out how much memory is available before Argon2 allocates it. The kernel may kill a process
+//! that uses too much, without any error.
 
 use std::{
     fmt, fs,
@@ -9,13 +9,13 @@ use std::{
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
-/// What bounds the memory that there is.
+/// The limit that bounds the available memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemoryBound {
     /// `MemAvailable` in `/proc/meminfo`.
     System,
-    /// The limit of the process's control group, or of one above it.
+    /// The limit of the process's control group, or of one of its parents.
     ControlGroup,
     /// `RLIMIT_AS`, the limit of the process's address space.
     AddressSpace,
@@ -31,22 +31,22 @@ impl fmt::Display for MemoryBound {
     }
 }
 
-/// Memory that can be had.
+/// The memory that the process can allocate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AvailableMemory {
     pub kib: u64,
     pub bound: MemoryBound,
 }
 
-/// The least of what machine, control group and address space leave; `None`
-/// where the system tells none of them.
+/// Returns the least of what machine, control group and address space allow. `None` if the system
+/// reports none of them.
 pub(crate) fn available() -> Option<AvailableMemory> {
     let limit = getrlimit(Resource::RLIMIT_AS).map_or(RLIM_INFINITY, |(soft, _)| soft);
     let limit_kib = (limit != RLIM_INFINITY).then_some(limit / 1024);
     available_in(Path::new("/"), limit_kib)
 }
 
-/// The machine's physical memory in KiB.
+/// Returns the physical memory of the machine in KiB.
 pub(crate) fn physical_kib() -> Option<u64> {
     kib_line(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
 }
@@ -68,10 +68,10 @@ fn available_in(root: &Path, address_space_kib: Option<u64>) -> Option<Available
     .min_by_key(|available| available.kib)
 }
 
-/// What the process's control group and all those above it leave.
+/// Returns how much memory the process's control group and all its parents allow.
 fn control_group_kib(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
-    // Lines are "hierarchy:controllers:path"; version 2 has no controllers.
+    // Each line is "hierarchy:controllers:path". Version 2 has an empty list of controllers.
     let bytes = groups.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?, parts.next()?);
@@ -91,10 +91,10 @@ enum CgroupVersion {
     V2,
 }
 
-/// The least that the group at `path` and its parents up to `mount` leave, in bytes.
+/// Returns the least that the group at `path` and its parents up to `mount` allow, in bytes.
 fn least_along(mount: &Path, path: &str, version: &CgroupVersion) -> Option<u64> {
-    // Seen from inside a container the path can lead outside of what is mounted;
-    // what is mounted then is the container's own group.
+    // In a container the path may lead outside of the mount. The mount is then the container's own
+    // group.
     let inside: PathBuf = Path::new(path.trim_start_matches('/'))
         .components()
         .filter(|part| matches!(part, std::path::Component::Normal(_)))
@@ -107,8 +107,8 @@ fn least_along(mount: &Path, path: &str, version: &CgroupVersion) -> Option<u64>
         .min()
 }
 
-/// What one group leaves: its limit less its usage, where the page cache does
-/// not count as used, as it gives way.
+/// Returns how much one group allows: its limit less its usage. The page cache does not count as
+/// used, because the kernel reclaims it.
 fn left_in(group: &Path, version: &CgroupVersion) -> Option<u64> {
     let (limit, usage, cache) = match version {
         CgroupVersion::V1 => (
@@ -129,7 +129,7 @@ fn left_in(group: &Path, version: &CgroupVersion) -> Option<u64> {
             .parse()
             .ok()
     };
-    // "max", where there is no limit, is no number.
+    // Without a limit the text is "max", which does not parse.
     let limit = number(limit)?;
     let usage = number(usage)?;
     let statistics = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
@@ -142,7 +142,7 @@ fn left_in(group: &Path, version: &CgroupVersion) -> Option<u64> {
     Some(limit.saturating_sub(usage.saturating_sub(cached)))
 }
 
-/// The number in a line such as `MemTotal:   24111000 kB`.
+/// Returns the number in a line such as `MemTotal:   24111000 kB`.
 fn kib_line(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()
@@ -220,7 +220,7 @@ mod tests {
             available_in(files("5242880\n", "max\n").path(), None),
             group(4096)
         );
-        // 9 MiB less 3 used, 2 of which are page cache.
+        // 9 MiB less 3 MiB used, 2 MiB of which are page cache.
         assert_eq!(
             available_in(files("max\n", "9437184\n").path(), None),
             group(8192)

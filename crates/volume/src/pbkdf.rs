@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Key derivation: PBKDF2 (RFC 8018) and Argon2 (RFC 9106), and the bounds that
-//! a keyslot's costs are held to before anything is computed or allocated.
+//! Key derivation: PBKDF2 (RFC 8018) and Argon2 (RFC 9106), and the limits that a keyslot's costs
+//! must meet before anything is computed or allocated.
 //!
-//! Argon2 runs on threads made for it, not on the pool that its crate would use: that pool panics
-//! where the system cannot start threads, which is the first sign of little memory.
+//! Argon2 runs on threads of its own, not on the global pool of its crate. That pool panics if the
+//! system cannot start threads, which is the first thing to fail when memory is short.
 
 use std::{fmt, num::NonZeroUsize, thread};
 
@@ -18,40 +18,39 @@ use crate::{
     memory::{self, AvailableMemory, MemoryBound},
 };
 
-/// The Argon2 memory in KiB up to which a keyslot is computed unasked: the most
-/// that cryptsetup makes, 4 GiB.
+/// The default limit on the memory of Argon2 in KiB: 4 GiB, the most that cryptsetup creates.
 pub const DEFAULT_MEMORY_LIMIT_KIB: u64 = 4 << 20;
 
-/// The PBKDF2 iterations up to which a keyslot or digest is computed unasked, with
-/// SHA-256 and for 64 bytes of output; with another hash or length, as many as cost the
-/// same. About 20 seconds on a core with SHA extensions, a minute on one without; ten times
-/// what cryptsetup makes for two seconds.
+/// The default limit on the iterations of PBKDF2, with SHA-256 and for 64 bytes of output. With
+/// another hash or length the limit is as many iterations as cost the same. They take about 20
+/// seconds on a core with SHA extensions and a minute on one without: ten times what cryptsetup
+/// creates for two seconds.
 pub const DEFAULT_ITERATIONS_LIMIT: u64 = 50_000_000;
 
-/// The Argon2 work (memory times iterations) in KiB up to which a keyslot is
-/// computed unasked: 64 GiB, about half a minute on two cores.
+/// The default limit on the work of Argon2 (memory times passes) in KiB: 64 GiB, about half a
+/// minute on two cores.
 pub const DEFAULT_ARGON2_WORK_KIB: u64 = 64 << 20;
 
-/// The passes over its memory that every Argon2 keyslot may ask for.
+/// The number of passes that every Argon2 keyslot may ask for, whatever its memory.
 pub const MIN_ARGON2_PASSES: u64 = 4;
 
-/// The most lanes that Argon2 has.
+/// The greatest number of lanes that Argon2 supports.
 pub const MAX_LANES: u32 = Params::MAX_P_COST;
 
 /// A kind of key derivation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PbkdfKind {
-    /// Argon2id: cryptsetup's default.
+    /// Argon2id, cryptsetup's default.
     #[default]
     Argon2id,
     /// Argon2i.
     Argon2i,
-    /// PBKDF2 with HMAC-SHA-256: needs no memory, and is weak against special hardware.
+    /// PBKDF2 with HMAC. It needs no memory, and is weak against special hardware.
     Pbkdf2,
 }
 
 impl PbkdfKind {
-    /// All, for tests and tables.
+    /// All kinds, for tests and tables.
     pub const ALL: [Self; 3] = [Self::Argon2id, Self::Argon2i, Self::Pbkdf2];
 
     /// The name in LUKS2 metadata and on the command line.
@@ -71,12 +70,12 @@ impl fmt::Display for PbkdfKind {
     }
 }
 
-/// Which Argon2.
+/// A variant of Argon2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Argon2Kind {
-    /// Argon2i: reads memory independently of the secret.
+    /// Argon2i: its memory accesses do not depend on the secret.
     I,
-    /// Argon2id: so for half a pass, then depending on it.
+    /// Argon2id: like Argon2i for half of the first pass, then dependent on the secret.
     Id,
 }
 
@@ -89,27 +88,27 @@ impl Argon2Kind {
     }
 }
 
-/// How a keyslot derives its area's key from a secret.
+/// The derivation of an area's key from a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kdf {
     /// PBKDF2 with HMAC.
     Pbkdf2 {
-        /// The hash by its name in the metadata.
+        /// The name of the hash in the metadata.
         hash: String,
-        /// The iterations, at least 1.
+        /// The number of iterations, at least 1.
         iterations: u32,
         /// The salt.
         salt: Vec<u8>,
     },
     /// Argon2, version 1.3.
     Argon2 {
-        /// Which one.
+        /// The variant.
         kind: Argon2Kind,
-        /// The passes over the memory, at least 1.
+        /// The number of passes over the memory, at least 1.
         time: u32,
         /// The memory in KiB, at least 8 times `parallel`.
         memory_kib: u32,
-        /// The lanes, at least 1.
+        /// The number of lanes, at least 1.
         parallel: u32,
         /// The salt.
         salt: Vec<u8>,
@@ -117,7 +116,7 @@ pub enum Kdf {
 }
 
 impl Kdf {
-    /// Which kind it is.
+    /// The kind of key derivation.
     #[must_use]
     pub fn kind(&self) -> PbkdfKind {
         match self {
@@ -133,10 +132,10 @@ impl Kdf {
         }
     }
 
-    /// Holds the costs of deriving `len` bytes to the limits; `None` is the default.
+    /// Checks the costs of deriving `len` bytes against the limits. `None` is the default limit.
     ///
     /// # Errors
-    /// [`CostError`]: one of them is above its limit.
+    /// [`CostError`]: a cost exceeds its limit.
     pub fn check_limits(
         &self,
         len: usize,
@@ -157,8 +156,8 @@ impl Kdf {
                         limit_kib,
                     });
                 }
-                // At least the passes that every keyslot has: who allowed more memory
-                // need not allow those too.
+                // Every keyslot may have `MIN_ARGON2_PASSES`, so raising the memory limit alone is
+                // enough.
                 let passes = DEFAULT_ARGON2_WORK_KIB / u64::from(memory_kib).max(1);
                 let passes = passes.max(MIN_ARGON2_PASSES);
                 let limit = iterations_limit.unwrap_or(passes);
@@ -174,10 +173,11 @@ impl Kdf {
         }
     }
 
-    /// Fills `out` with the key that the secret gives. Slow on purpose.
+    /// Derives a key from the secret and fills `out` with it. Slow on purpose.
     ///
     /// # Errors
-    /// [`DeriveError`]: an unknown hash, costs that Argon2 does not have, or too little memory.
+    /// [`DeriveError`]: the hash is not supported, Argon2 does not accept the costs, or memory is
+    /// short.
     pub fn derive(&self, secret: &[u8], out: &mut [u8]) -> Result<(), DeriveError> {
         match self {
             Self::Pbkdf2 {
@@ -217,10 +217,10 @@ impl Kdf {
     }
 }
 
-/// Holds PBKDF2's iterations for `len` bytes to a limit, or to the default.
+/// Checks the iterations of PBKDF2 for `len` bytes against `limit`; `None` is the default limit.
 ///
 /// # Errors
-/// [`CostError::Iterations`]: there are more.
+/// [`CostError::Iterations`]: they exceed the limit.
 pub fn check_iterations(
     hash: &str,
     len: usize,
@@ -239,10 +239,10 @@ pub fn check_iterations(
     Ok(())
 }
 
-/// The iterations with `hash` for `len` bytes that cost as much as
-/// [`DEFAULT_ITERATIONS_LIMIT`] with SHA-256 for 64 bytes. PBKDF2 runs them once for
-/// each block of output. A hash that this version does not have derives nothing, and
-/// is held to what SHA-256 is.
+/// Returns the iterations with `hash` for `len` bytes that cost as much as
+/// [`DEFAULT_ITERATIONS_LIMIT`] with SHA-256 for 64 bytes. PBKDF2 runs all iterations once for each
+/// block of output. A hash that is not supported gets the limit of SHA-256; nothing can be derived
+/// with it.
 pub fn default_iterations_limit(hash: &str, len: usize) -> u64 {
     let cost = |hash: HashAlgorithm, len: usize| {
         hash.iteration_cost() * len.div_ceil(hash.output_len()).max(1) as u64
@@ -263,13 +263,13 @@ fn require_memory(needed_kib: u64, available: Option<AvailableMemory>) -> Result
     }
 }
 
-/// Threads for Argon2's lanes, at most one a CPU. Rayon's own pool, which would be
-/// used otherwise, panics when the system has no room for its threads.
+/// Makes threads for Argon2's lanes, at most one per CPU. Rayon's global pool, which Argon2 would
+/// use otherwise, panics if the system cannot start its threads.
 fn threads(lanes: u32) -> Result<ThreadPool, DeriveError> {
     let cpus = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     ThreadPoolBuilder::new()
         .num_threads(usize::try_from(lanes).map_or(cpus, |lanes| lanes.min(cpus)))
-        // Their stacks are locked when they begin, and wiped when they end.
+        // The stack of each thread is locked when it starts and wiped when it ends.
         .start_handler(|_| with_key_stack(|| ()))
         .exit_handler(|_| with_key_stack(|| ()))
         .build()
@@ -278,7 +278,7 @@ fn threads(lanes: u32) -> Result<ThreadPool, DeriveError> {
         })
 }
 
-/// Argon2's memory. Wiped when dropped: it is derived from the secret.
+/// The memory of Argon2. It is wiped on drop, because it is derived from the secret.
 struct WorkMemory(Vec<Block>);
 
 impl WorkMemory {
@@ -300,122 +300,122 @@ impl Drop for WorkMemory {
     }
 }
 
-/// A cost above the limit for volumes that nobody vouched for.
+/// A cost exceeds the limit for untrusted volumes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CostError {
-    /// Argon2's memory.
+    /// The memory of Argon2.
     #[error(
         "it asks for {kib} KiB of memory, more than the limit of {limit_kib} KiB; if you trust the \
          volume, allow it with --pbkdf-memory-limit {kib}"
     )]
     Memory {
-        /// What the keyslot asks for, in KiB.
+        /// The memory of the keyslot in KiB.
         kib: u64,
         /// The limit in KiB.
         limit_kib: u64,
     },
-    /// Argon2's passes.
+    /// The passes of Argon2.
     #[error(
         "it asks for {time} passes over {memory_kib} KiB of memory, and the limit for that much \
          is {limit}; if you trust the volume, allow it with --pbkdf-iterations-limit {time}"
     )]
     Passes {
-        /// What the keyslot asks for.
+        /// The passes of the keyslot.
         time: u32,
-        /// Its memory in KiB.
+        /// The memory of the keyslot in KiB.
         memory_kib: u32,
         /// The limit.
         limit: u64,
     },
-    /// PBKDF2's iterations.
+    /// The iterations of PBKDF2.
     #[error(
         "it asks for {iterations} iterations of {} for {len} bytes, more than the limit of {limit} \
          for these; if you trust the volume, allow it with --pbkdf-iterations-limit {iterations}",
         brief(hash)
     )]
     Iterations {
-        /// What the keyslot or digest asks for.
+        /// The iterations of the keyslot or digest.
         iterations: u32,
-        /// The hash by its name in the metadata.
+        /// The name of the hash in the metadata.
         hash: String,
-        /// The bytes that are derived.
+        /// The number of bytes that are derived.
         len: usize,
         /// The limit.
         limit: u64,
     },
-    /// All keyslots and digests together.
+    /// The total of all keyslots and digests.
     #[error(
         "it costs {cost}% of the limit for one keyslot, and {spent}% of the {limit}% for all \
          keyslots and digests together are spent; try one keyslot alone with --key-slot, or, if \
          you trust the volume, raise the limit with --pbkdf-iterations-limit"
     )]
     Total {
-        /// What this keyslot with its digest, or this digest, costs: in hundredths of
-        /// the most that one keyslot may cost.
+        /// The cost of this keyslot with its digest, or of this digest, in percent of the most that
+        /// one keyslot may cost.
         cost: u64,
-        /// What has been spent before, in the same unit.
+        /// The costs before, in the same unit.
         spent: u64,
         /// The limit, in the same unit.
         limit: u64,
     },
 }
 
-/// Why no key was derived.
+/// Why no key could be derived.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeriveError {
-    /// Argon2 needs more memory than there is.
+    /// Argon2 needs more memory than is available.
     #[error(
         "Argon2 needs {needed_kib} KiB of memory, and there are {available_kib} KiB: {bound} is \
          the bound. Free memory or raise that limit, or use a machine with more"
     )]
     Memory {
-        /// What it needs, in KiB.
+        /// The needed memory in KiB.
         needed_kib: u64,
-        /// What there is, in KiB.
+        /// The available memory in KiB.
         available_kib: u64,
-        /// Which bound is the least.
+        /// The bound that limits it.
         bound: MemoryBound,
     },
-    /// The system gave no memory, although it seemed to have enough.
+    /// The system refused the memory, although enough seemed available.
     #[error(
         "Argon2 needs {needed_kib} KiB of memory, and the system refused them. Free memory, or use \
          a machine with more"
     )]
     Allocation {
-        /// What it needs, in KiB.
+        /// The needed memory in KiB.
         needed_kib: u64,
     },
-    /// The system gave no threads: their stacks are memory, too.
+    /// The system cannot start threads. Their stacks need memory too.
     #[error(
         "Argon2 needs threads, and the system cannot start any: {message}. Raise the limit on \
          memory"
     )]
     Threads {
-        /// What the system said.
+        /// The system's message.
         message: String,
     },
-    /// A hash that this version does not have.
+    /// The hash is not supported by this version.
     #[error(
         "its hash is {}; this version supports {}",
         brief(name),
         HashAlgorithm::NAMES
     )]
     Hash {
-        /// The name.
+        /// The name of the hash.
         name: String,
     },
-    /// Argon2 does not take the costs.
+    /// Argon2 does not accept the costs.
     #[error("Argon2 cannot work with its parameters: {message}")]
     Argon2 {
-        /// The library's words.
+        /// The library's message.
         message: String,
     },
 }
 
 impl DeriveError {
-    /// Whether more memory would help.
+    /// Returns whether more memory would help.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         matches!(
@@ -473,7 +473,8 @@ mod tests {
         }
         let mut out = [0; 32];
         let error = argon2(1, u32::MAX).derive(b"x", &mut out).unwrap_err();
-        // Told before the attempt, which the system might have let begin.
+        // The check comes before the allocation, which the system might permit and then fail to
+        // back.
         assert!(matches!(error, DeriveError::Memory { .. }), "{error}");
     }
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a new keyslot's key derivation shall cost: measured on this machine, so
-//! that unlocking takes the time asked for, 2 seconds by default.
+//! Chooses the costs of a new keyslot's key derivation. They are measured on this machine, so that
+//! unlocking takes the requested time, 2 seconds by default.
 //!
-//! The kinds, defaults and bounds are cryptsetup's: Argon2id with at least 4
-//! passes over at most 1 GiB and at most half of the memory that there is, in as
-//! many lanes as there are CPUs, at most 4.
+//! The kinds, defaults and bounds are cryptsetup's: Argon2id with at least 4 passes over at most 1
+//! GiB and at most half of the memory, in as many lanes as there are CPUs, at most 4.
 //!
-//! Argon2 is measured with 4 passes over 64 MiB first. Its time is nearly
-//! proportional to memory times passes, but not quite (caches, page faults), so
-//! more is measured, at most 8 times as much in a step, until a measurement is
-//! near: two fifths to twice the target. That one is scaled to the target: memory
-//! up to its maximum, then passes. Measuring so takes about one target time, and
-//! ends in any case when three are spent. PBKDF2 is proportional to its
-//! iterations: they double until an eighth of the target is measured, and are then
-//! scaled.
+//! The first measurement of Argon2 has 4 passes over 64 MiB. The time is nearly proportional to
+//! memory times passes, but not quite, because of caches and page faults. So larger costs are
+//! measured, at most 8 times as much in a step, until a measurement takes two fifths to twice the
+//! target time. That one is scaled to the target: memory up to its maximum, then passes. All
+//! measurements together take about the target time; they end in any case after three times the
+//! target.
+//!
+//! The time of PBKDF2 is proportional to its iterations. They are doubled until a measurement takes
+//! an eighth of the target time, which is then scaled.
 
 use std::{
     num::NonZeroUsize,
@@ -27,39 +27,39 @@ use crate::{
     pbkdf::{Argon2Kind, DEFAULT_MEMORY_LIMIT_KIB, DeriveError, Kdf, PbkdfKind},
 };
 
-/// The length of every salt that is written, in bytes.
+/// The length in bytes of new salts.
 pub const SALT_BYTES: usize = 32;
 
-/// The least PBKDF2 iterations of keyslots and digests (SP 800-132, 5.2).
+/// The least iterations of PBKDF2 for keyslots and digests (SP 800-132, 5.2).
 const MIN_ITERATIONS: u32 = 1000;
 const MIN_PASSES: u32 = 4;
 const MIN_MEMORY_KIB: u32 = 32;
 const MAX_PARALLEL: u32 = 4;
 const DEFAULT_MAX_MEMORY_KIB: u32 = 1 << 20;
-/// Where measuring begins: less says little about more.
+/// The memory of the first measurement. A measurement with less memory predicts little about more.
 const FIRST_MEMORY_KIB: u32 = 64 << 10;
-/// What checking a volume key against its digest shall take.
+/// The target time for checking a volume key against its digest.
 const DIGEST_TIME: Duration = Duration::from_millis(125);
 
-/// What a new keyslot's key derivation shall cost.
+/// The costs of a new keyslot's key derivation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PbkdfOptions {
-    /// Which one.
+    /// The kind of key derivation.
     pub kind: PbkdfKind,
-    /// Argon2's memory in KiB: 32 to 4194304. Without `force_iterations` the most
-    /// that it may be.
+    /// The memory of Argon2 in KiB: 32 to 4194304. It is an upper bound if the costs are measured,
+    /// and exact with `force_iterations`.
     pub memory_kib: Option<u32>,
-    /// Argon2's lanes: 1 to 4.
+    /// The lanes of Argon2: 1 to 4.
     pub parallel: Option<u32>,
-    /// So many iterations (PBKDF2: at least 1000; Argon2: at least 4), and nothing
-    /// is measured.
+    /// The number of iterations (PBKDF2: at least 1000; Argon2: at least 4). Nothing is measured
+    /// then.
     pub force_iterations: Option<u32>,
-    /// What unlocking shall take on this machine.
+    /// The time that unlocking should take on this machine.
     pub iter_time: Duration,
 }
 
 impl Default for PbkdfOptions {
-    /// Argon2id, 2 seconds, measured.
+    /// Argon2id, measured for 2 seconds.
     fn default() -> Self {
         Self {
             kind: PbkdfKind::default(),
@@ -72,11 +72,10 @@ impl Default for PbkdfOptions {
 }
 
 impl PbkdfOptions {
-    /// Checks the options by themselves, before anything is measured.
+    /// Checks the options before anything is measured.
     ///
     /// # Errors
-    /// [`PbkdfOptionsError`] for values out of bounds and for options that the
-    /// kind does not have.
+    /// [`PbkdfOptionsError`]: a value is out of bounds, or the kind does not have an option.
     pub fn check(&self) -> Result<(), PbkdfOptionsError> {
         let (name, min_iterations) = match self.kind {
             PbkdfKind::Pbkdf2 => ("pbkdf2", MIN_ITERATIONS),
@@ -111,11 +110,11 @@ impl PbkdfOptions {
         Ok(())
     }
 
-    /// The derivation with costs by these options and this salt, for a key of
-    /// `key_len` bytes. The hash is PBKDF2's; Argon2 has its own.
+    /// Returns the derivation with this salt and with costs according to these options, for a key
+    /// of `key_len` bytes. `hash` is for PBKDF2; Argon2 has its own.
     ///
     /// # Errors
-    /// [`DeriveError`]: there is too little memory to measure Argon2.
+    /// [`DeriveError`]: Argon2 could not be measured, because memory is short.
     pub fn choose(
         &self,
         hash: HashAlgorithm,
@@ -161,7 +160,7 @@ impl PbkdfOptions {
         Ok(argon2(costs))
     }
 
-    /// The iterations of a digest.
+    /// Returns the iterations of a digest.
     pub fn digest_iterations(&self, hash: HashAlgorithm) -> u32 {
         match self.force_iterations {
             Some(_) => MIN_ITERATIONS,
@@ -170,7 +169,7 @@ impl PbkdfOptions {
     }
 }
 
-/// What of Argon2's costs is measured.
+/// The costs of Argon2 that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Argon2Costs {
     time: u32,
@@ -205,7 +204,7 @@ fn argon2_costs(
     }
 }
 
-/// `factor` times as much work: memory first, then passes.
+/// Scales the work by `factor`: memory first, then passes.
 fn scaled(costs: Argon2Costs, factor: f64, max_memory_kib: u32) -> Argon2Costs {
     let work = f64::from(costs.time) * f64::from(costs.memory_kib) * factor;
     let least = f64::from(MIN_MEMORY_KIB);
@@ -234,11 +233,11 @@ fn pbkdf2_iterations(hash: HashAlgorithm, out_len: usize, target: Duration) -> u
     }
 }
 
-/// The nearest `u32`; the conversion saturates.
+/// Converts to `u32`, and saturates.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a float to integer conversion saturates, which is what is wanted"
+    reason = "the conversion saturates, as intended"
 )]
 fn to_u32(value: f64) -> u32 {
     value as u32
@@ -251,7 +250,7 @@ fn cpus() -> u32 {
         .min(MAX_PARALLEL)
 }
 
-/// 1 GiB, or half of the physical memory, or half of what is available.
+/// Returns the least of 1 GiB, half of the physical memory and half of the available memory.
 fn default_memory_kib() -> u32 {
     default_memory_of(
         memory::physical_kib(),
@@ -259,8 +258,8 @@ fn default_memory_kib() -> u32 {
     )
 }
 
-/// Half of what is available, and not all: the rest of the program needs some too,
-/// and whoever unlocks the volume shall not find a few KiB missing.
+/// Returns half of the memory, not all: the rest of the program needs some too, and a later unlock
+/// must not fail because a few KiB are missing.
 fn default_memory_of(physical_kib: Option<u64>, available_kib: Option<u64>) -> u32 {
     let least = [physical_kib, available_kib].into_iter().flatten().min();
     let half = least.map_or(u64::MAX, |kib| kib / 2);
@@ -269,42 +268,42 @@ fn default_memory_of(physical_kib: Option<u64>, available_kib: Option<u64>) -> u
         .clamp(MIN_MEMORY_KIB, DEFAULT_MAX_MEMORY_KIB)
 }
 
-/// Options for a key derivation that cannot be.
+/// An invalid option for a key derivation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PbkdfOptionsError {
-    /// Too few iterations.
+    /// The iterations are too few.
     #[error("{found} iterations are too few for {name}: it needs {min} at least")]
     Iterations {
         /// The kind's name.
         name: &'static str,
-        /// The iterations asked for.
+        /// The requested iterations.
         found: u32,
-        /// The least.
+        /// The least allowed.
         min: u32,
     },
-    /// Argon2's memory.
+    /// The memory of Argon2 is out of bounds.
     #[error("Argon2 cannot use {found} KiB of memory: it must be 32 to 4194304 (4 GiB)")]
     Memory {
-        /// The KiB asked for.
+        /// The requested memory in KiB.
         found: u32,
     },
-    /// Argon2's lanes.
+    /// The lanes of Argon2 are out of bounds.
     #[error("Argon2 cannot use {found} parallel lanes: it must be 1 to 4")]
     Parallel {
-        /// The lanes asked for.
+        /// The requested lanes.
         found: u32,
     },
-    /// Costs that PBKDF2 does not have.
+    /// PBKDF2 has neither memory nor lanes.
     #[error("pbkdf2 has neither memory nor parallel costs: leave them out, or use argon2id")]
     NotForPbkdf2,
-    /// Argon2 where there is only PBKDF2.
+    /// LUKS1 supports PBKDF2 only.
     #[error("LUKS1 supports only pbkdf2, not {name}: use pbkdf2, or LUKS2")]
     NotForLuks1 {
         /// The kind's name.
         name: &'static str,
     },
-    /// No time at all.
+    /// The iteration time is zero.
     #[error("the iteration time must be more than 0")]
     IterTime,
 }
@@ -313,7 +312,7 @@ pub enum PbkdfOptionsError {
 mod tests {
     use super::*;
 
-    /// A machine that takes `nanos` a KiB and pass, and `fixed` besides.
+    /// Simulates a machine that takes `nanos` per KiB and pass, and `fixed_us` in addition.
     fn simulate(
         max_memory_kib: u32,
         target_ms: u64,
@@ -348,26 +347,26 @@ mod tests {
 
     #[test]
     fn argon2_costs_meet_the_target_memory_first() {
-        // Fast enough for a gigabyte: passes grow.
+        // Fast enough for 1 GiB: more passes.
         let (costs, ms) = simulate(1 << 20, 2000, 100, 300);
         assert_eq!(costs.memory_kib, 1 << 20);
         assert!(
             costs.time > 4 && (1800..=2200).contains(&ms),
             "{costs:?} {ms} ms"
         );
-        // Not fast enough: less memory, 4 passes.
+        // Too slow for 1 GiB: less memory, and 4 passes.
         let (costs, ms) = simulate(1 << 20, 2000, 1500, 300);
         assert_eq!(costs.time, 4);
         assert!((1900..=2100).contains(&ms), "{costs:?} {ms} ms");
-        // Little memory allowed: many passes.
+        // Little memory is allowed: many passes.
         let (costs, ms) = simulate(32, 500, 500, 5);
         assert_eq!(costs.memory_kib, 32);
         assert!((475..=525).contains(&ms), "{costs:?} {ms} ms");
-        // So slow that the first measurement is too much.
+        // The first measurement already takes longer than the target.
         let (costs, ms) = simulate(1 << 20, 100, 5000, 300);
         assert_eq!(costs.time, 4);
         assert!((90..=110).contains(&ms), "{costs:?} {ms} ms");
-        // Even the least is too much.
+        // Even the least costs take longer than the target.
         assert_eq!(
             simulate(1 << 20, 1, 1_000_000, 0).0,
             Argon2Costs {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every format comes to: a plaintext whose parts lie somewhere in a storage, each
-//! encrypted with a key or not at all. Each part has its own place, geometry and key: in the middle
-//! of a re-encryption the parts lie in any order.
+//! The result of every format: a plaintext in parts. Each part has its own offset in a storage,
+//! geometry and key, or is not encrypted. During a re-encryption the parts can lie in any order.
 
 use std::collections::BTreeMap;
 
@@ -9,43 +8,43 @@ use luxor_sector::Geometry;
 
 use crate::{cipher::Encryption, volume_key::VolumeKey};
 
-/// A stretch of a volume's plaintext, and where its bytes are.
+/// A stretch of a volume's plaintext, and the location of its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// The first byte, counted from the beginning of the storage that has the data.
+    /// The offset of the first byte in the storage that holds the data.
     pub offset: u64,
-    /// The length in bytes; `u64::MAX` in a pipe of unknown length.
+    /// The length in bytes; `u64::MAX` for a pipe of unknown length.
     pub len: u64,
-    /// How it is encrypted; `None` where the plaintext stands as it is.
+    /// The encryption; `None` if the bytes are stored in plaintext.
     pub cipher: Option<ExtentCipher>,
 }
 
-/// How an extent is encrypted.
+/// The encryption of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtentCipher {
-    /// The number of its key: [`Plaintext::keys`]. A format counts as it likes.
+    /// The number of its key in [`Plaintext::keys`]. Each format numbers keys in its own way.
     pub key: u32,
     /// The encryption.
     pub encryption: Encryption,
-    /// How its bytes become data units.
+    /// The division of its bytes into data units.
     pub geometry: Geometry,
 }
 
 /// The plaintext of an unlocked volume.
 #[derive(Clone, Debug)]
 pub struct Plaintext {
-    /// Its parts, in order.
+    /// The parts, in order.
     pub extents: Vec<Extent>,
-    /// The length in bytes of what they hold, without what pads a file at the end; `None` when
-    /// nothing does.
+    /// The length in bytes of the contents, without the padding at the end of a file. `None` if
+    /// there is no padding.
     pub len: Option<u64>,
     /// The keys by number.
     pub keys: BTreeMap<u32, VolumeKey>,
 }
 
 impl Plaintext {
-    /// The extents that have plaintext, and how many bytes of it: all of them, but for what
-    /// pads the file at the end. There is always one.
+    /// Returns the extents that hold contents, and the number of bytes in each, without the padding
+    /// at the end of a file. There is always at least one.
     #[must_use]
     pub fn parts(&self) -> Vec<(&Extent, u64)> {
         let mut left = self.len.unwrap_or(u64::MAX);
@@ -60,7 +59,7 @@ impl Plaintext {
         parts
     }
 
-    /// How many bytes of it are not encrypted.
+    /// Returns the number of bytes that are not encrypted.
     #[must_use]
     pub fn linear_len(&self) -> u64 {
         let parts = self.parts().into_iter();
@@ -75,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// Three extents of 4096 bytes, the second one without encryption.
+    /// Returns three extents of 4096 bytes. The second one is not encrypted.
     fn plaintext(len: Option<u64>) -> Plaintext {
         let cipher = ExtentCipher {
             key: 0,

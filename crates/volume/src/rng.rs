@@ -1,35 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random bytes: salts, UUIDs, and what unused places hold, so that they look like used ones.
+//! Random bytes: for salts and UUIDs, and to fill unused places, so that they look like used ones.
 
 use std::{io, ops::Range};
 
 use uuid::Uuid;
 
-/// `len` random bytes.
+/// Returns `len` random bytes.
 ///
 /// # Errors
-/// When the system gives none.
+/// The error of the system's random number generator.
 pub fn random(len: usize) -> Result<Vec<u8>, getrandom::Error> {
     let mut bytes = vec![0; len];
     getrandom::fill(&mut bytes)?;
     Ok(bytes)
 }
 
-/// A UUID of version 4 (RFC 9562).
+/// Returns a random UUID of version 4 (RFC 9562).
 ///
 /// # Errors
-/// When the system gives no random bytes.
+/// The error of the system's random number generator.
 pub fn uuid() -> Result<Uuid, getrandom::Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
     Ok(uuid::Builder::from_random_bytes(bytes).into_uuid())
 }
 
-/// Gives random bytes for all of `range` to `write`, piece after piece with the place
-/// of each.
+/// Passes random bytes for all of `range` to `write`, in pieces, with the offset of each.
 ///
 /// # Errors
-/// Those of `write`, and when the system gives no random bytes.
+/// An error of `write`, or of the system's random number generator.
 pub fn write(
     range: Range<u64>,
     mut write: impl FnMut(&[u8], u64) -> io::Result<()>,

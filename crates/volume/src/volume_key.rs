@@ -5,7 +5,7 @@ use luxor_engine::{KeyError, KeySpec, SecretBytes};
 
 use crate::cipher::Encryption;
 
-/// The key that encrypts a segment, as a keyslot holds it. Wiped when dropped.
+/// The key of a segment, as stored in a keyslot. It is wiped on drop.
 #[derive(Clone, Debug)]
 pub struct VolumeKey {
     bytes: SecretBytes,
@@ -13,11 +13,11 @@ pub struct VolumeKey {
 }
 
 impl VolumeKey {
-    /// The key `bytes`, which must suit `encryption`. Equal halves make a weak XTS key,
-    /// and need `allow_weak_key`.
+    /// Makes a key of `bytes`, which must be suitable for `encryption`. Equal halves are a weak XTS
+    /// key, and need `allow_weak_key`.
     ///
     /// # Errors
-    /// [`KeyError`]: the length does not suit, or the halves are equal.
+    /// [`KeyError`]: the length is wrong, or the halves are equal.
     pub fn new(
         bytes: SecretBytes,
         encryption: Encryption,
@@ -31,10 +31,10 @@ impl VolumeKey {
         Ok(key)
     }
 
-    /// A random key of `len` bytes. One with equal halves is drawn again.
+    /// Draws a random key of `len` bytes. A key with equal halves is drawn again.
     ///
     /// # Errors
-    /// [`DrawError`]: the encryption has no keys of that length, or the system gives no random
+    /// [`DrawError`]: the encryption has no keys of that length, or the system returned no random
     /// bytes.
     pub fn random(len: usize, encryption: Encryption) -> Result<Self, DrawError> {
         let mut bytes = SecretBytes::zeroed(len);
@@ -52,16 +52,16 @@ impl VolumeKey {
         })
     }
 
-    /// The bytes. Whoever copies them takes over the duty to wipe the copy.
+    /// Returns the bytes. A caller that copies them must wipe the copy.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         self.bytes.expose()
     }
 
-    /// The key as the engine takes it, for what is encrypted so.
+    /// Returns the key in the engine's form, for data with this encryption.
     ///
     /// # Errors
-    /// [`KeyError`] when the key's length does not suit.
+    /// [`KeyError`]: the length of the key is not suitable.
     pub fn key_spec(&self, encryption: Encryption) -> Result<KeySpec, KeyError> {
         if self.permits_equal_halves {
             encryption.key_spec_permitting_equal_halves(self.expose())
@@ -71,10 +71,10 @@ impl VolumeKey {
     }
 }
 
-/// Why there is no random key.
+/// Why no random key could be drawn.
 #[derive(Debug, thiserror::Error)]
 pub enum DrawError {
-    /// The system gives no random bytes.
+    /// The system returned no random bytes.
     #[error(transparent)]
     Random(#[from] getrandom::Error),
     /// The encryption has no keys of that length.
