@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the system knows about block devices: what they lie upon, and who uses
-//! them. All of it comes from `/sys` and `/proc`; where these are missing,
-//! nothing is known and `O_EXCL` has to do.
+//! What the system reports about block devices: the devices and files below them, and their users.
+//! All of it comes from `/sys` and `/proc`. Without these nothing is known, and only `O_EXCL`
+//! protects a device.
 
 use std::{
     ffi::OsString,
@@ -16,26 +16,26 @@ use std::{
 
 use nix::sys::stat::{major, makedev, minor};
 
-/// What makes two names the same file: hard links, symbolic links and several
-/// nodes of one device included.
+/// The identity of a file. It is the same for hard links, symbolic links and all nodes of one
+/// device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileIdentity {
     /// A regular file.
     File {
         /// The file system.
         dev: u64,
-        /// The file in it.
+        /// The inode number.
         ino: u64,
     },
     /// A block device.
     Device {
-        /// Its number.
+        /// The device number.
         rdev: u64,
     },
 }
 
 impl FileIdentity {
-    /// None for what is no storage: pipes, terminals, folders.
+    /// Returns the identity; `None` for anything but regular files and block devices.
     #[must_use]
     pub fn of(metadata: &Metadata) -> Option<Self> {
         if metadata.is_file() {
@@ -52,10 +52,10 @@ impl FileIdentity {
         }
     }
 
-    /// Whether writing to one of them changes the other: they are the same, or
-    /// one is the disk of which the other is a partition, the backing file of
-    /// a loop device, or a device below a mapped one; or two loop devices lie upon one
-    /// file. Two partitions of one disk are two files.
+    /// Returns whether a write to one of them changes the other. That is so if they are the same,
+    /// or if one is the disk of the partition, the backing file of the loop device, or a device
+    /// below the mapped device, that the other is; or if two loop devices have the same backing
+    /// file. Two partitions of one disk do not overlap.
     #[must_use]
     pub fn overlaps(self, other: Self) -> bool {
         let (own, others) = (self.foundations(), other.foundations());
@@ -65,12 +65,12 @@ impl FileIdentity {
             || shows_through_loop(&others, &own)
     }
 
-    /// Who uses it, and would not see what is written there, in words: `mounted at /srv`,
-    /// `in use by /dev/loop0`. That is also who uses another device that shows some of its bytes:
-    /// a partition, or a loop device over the same part of a file.
+    /// Returns what uses the file or device and would not notice writes to it, in words:
+    /// `mounted at /srv`, `in use by /dev/loop0`. Uses of another device that shows some of its
+    /// bytes count too: a partition, or a loop device over the same part of a file.
     #[must_use]
     pub fn user(self) -> Option<String> {
-        // What shows a file is a loop device, or lies upon one.
+        // Only loop devices, or devices upon one, can show a file; `loop_device` finds those.
         if let Self::Device { .. } = self {
             let is_this = |rdev| self.shares_bytes(Self::Device { rdev });
             if let Ok(mounts) = fs::read("/proc/self/mountinfo")
@@ -90,8 +90,8 @@ impl FileIdentity {
         Some(format!("in use by {}", self.loop_device()?))
     }
 
-    /// A loop device that shows some of its bytes, over it or beside it, but does not lie below
-    /// it: `/dev/loop0`.
+    /// Returns a loop device that shows some of its bytes, such as `/dev/loop0`. That device lies
+    /// over it or over the same file, but not below it.
     #[must_use]
     pub fn loop_device(self) -> Option<String> {
         let own = self.foundations();
@@ -105,17 +105,19 @@ impl FileIdentity {
         Some(format!("/dev/{}", device.file_name()?.display()))
     }
 
-    /// Whether both show a byte of one file or device. What lies upon a mapped device is only
-    /// followed down to that.
+    /// Returns whether both show a byte of the same file or device. What lies below a mapped device
+    /// is not considered.
     fn shares_bytes(self, other: Self) -> bool {
         let ((below, own), (other, others)) = (self.part(), other.part());
         below == other && own.start < others.end && others.start < own.end
     }
 
-    /// What is at the bottom of partitions and loop devices, and which of its bytes this shows.
+    /// Returns the file or device below all partitions and loop devices, and the range of its bytes
+    /// that this one shows.
     fn part(self) -> (Self, Range<u64>) {
         let (mut below, mut begin, mut len) = (self, 0_u64, u64::MAX);
-        // No further, since the path of a loop device may name another file by now: itself.
+        // Limited, because the path of a backing file may by now name another file, even this
+        // device.
         for _ in 0..64 {
             let Self::Device { rdev } = below else { break };
             let folder = sysfs(rdev);
@@ -123,7 +125,7 @@ impl FileIdentity {
                 let text = fs::read_to_string(folder.join(name)).ok()?;
                 text.trim().parse().ok()
             };
-            // In sectors of 512 bytes, whatever the device's own are.
+            // `/sys` counts in sectors of 512 bytes, whatever the device's sector size.
             let next = if folder.join("partition").exists() {
                 let disk = device_number(&folder.join("../dev"));
                 let start = number("start").map(|start| start.saturating_mul(512));
@@ -132,7 +134,7 @@ impl FileIdentity {
                 backing_file(&folder).zip(number("loop/offset"))
             };
             if let Some(size) = number("size") {
-                // An empty loop device is one whose file may grow.
+                // Treat an empty loop device as one byte, because its file may grow.
                 len = len.min(size.saturating_mul(512)).max(1);
             }
             let Some((next, offset)) = next else { break };
@@ -141,7 +143,7 @@ impl FileIdentity {
         (below, begin..begin.saturating_add(len))
     }
 
-    /// Itself and everything it lies upon.
+    /// Returns itself and everything below it.
     fn foundations(self) -> Vec<Self> {
         let mut found = vec![self];
         let mut next = 0;
@@ -160,7 +162,7 @@ impl FileIdentity {
     }
 }
 
-/// Whether a loop device in `one` shows what is in `other` too, where that device is not.
+/// Returns whether a loop device in `one`, which is not in `other`, has a backing file in `other`.
 fn shows_through_loop(one: &[FileIdentity], other: &[FileIdentity]) -> bool {
     one.iter().any(|identity| match *identity {
         FileIdentity::Device { rdev } => {
@@ -188,13 +190,14 @@ fn directly_below(rdev: u64) -> Vec<FileIdentity> {
     below
 }
 
-/// Where a device is mounted that `is_meant`, from the lines of proc(5)'s `mountinfo`.
+/// Returns where a device is mounted for which `is_meant` returns true. `mounts` is proc(5)'s
+/// `mountinfo`.
 fn mounted_at(mounts: &[u8], is_meant: impl Fn(u64) -> bool) -> Option<PathBuf> {
     mounts.split(|&b| b == b'\n').find_map(|line| {
         let fields: Vec<&[u8]> = line.split(|&b| b == b' ').collect();
         let number = parse_number(std::str::from_utf8(fields.get(2)?).ok()?);
         let separator = fields.iter().position(|&field| field == b"-")?;
-        // btrfs has numbers of its own, so that the source tells the device.
+        // btrfs has device numbers of its own, so the mount source is checked too.
         let source = || {
             let source = fs::metadata(unescaped(fields.get(separator + 2)?)).ok()?;
             source.file_type().is_block_device().then(|| source.rdev())
@@ -204,7 +207,7 @@ fn mounted_at(mounts: &[u8], is_meant: impl Fn(u64) -> bool) -> Option<PathBuf> 
     })
 }
 
-/// Space, tab, newline and backslash are written as `\040` and so on.
+/// `mountinfo` writes space, tab, newline and backslash as `\040` and so on.
 fn unescaped(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -321,7 +324,7 @@ mod tests {
         assert_eq!(beside(&behind), None);
         drop(across);
 
-        // Of its 512 KiB, which are the file's from 512 KiB on.
+        // The last 512 KiB of `first`, which begin at 512 KiB in the file.
         let above = Loop::with(&first.0, &["--offset", "524288"]);
         assert_eq!(beside(&above), None);
         assert_eq!(beside(&first), name(&above));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What stands on a file or a device that is to be overwritten, in words.
+//! Describes the contents of a file or device that is to be overwritten.
 
 use luxor_sector::{Signature, Storage, signatures};
 
 use crate::io_words;
 
-/// Whether there may be LUKS2 metadata on `storage`, be it one copy of two.
+/// Returns whether `storage` may hold LUKS2 metadata, even if only one of the two copies.
 pub(crate) fn may_be_luks2(storage: &dyn Storage) -> bool {
     let mut begin = [0; 8];
     let is_luks1 =
@@ -14,7 +14,8 @@ pub(crate) fn may_be_luks2(storage: &dyn Storage) -> bool {
     !is_luks1 && (failed.is_some() || found.iter().any(Signature::is_luks))
 }
 
-/// Each thing that is recognised on `storage`, with its place; then what could not be read.
+/// Returns each signature that is recognised on `storage`, with its offset, and then what could not
+/// be read, in words.
 #[must_use]
 pub fn recognised(storage: &dyn Storage) -> Vec<String> {
     let (found, failed) = signatures(storage);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file or block device whose data are in use for as long as it is open.
+//! A file or block device that is the storage of a disk, and is in use as long as it is open.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -19,10 +19,11 @@ use crate::{
     locks::{Access, lock_data},
 };
 
-/// The storage with a volume's data, open for reading or for writing too.
+/// The storage with a volume's data, open for reading or for reading and writing.
 ///
-/// Its data are locked until the last handle is closed: who reads allows other readers,
-/// who writes allows nobody. A device that is written is nobody else's meanwhile.
+/// Its data are locked until the last handle is closed. A reader permits other readers; a writer
+/// permits no other program. A block device that is open for writing is also open exclusively
+/// (`O_EXCL`).
 #[derive(Debug)]
 pub struct DataFile {
     path: PathBuf,
@@ -33,7 +34,7 @@ impl DataFile {
     /// Opens `path` and locks its data.
     ///
     /// # Errors
-    /// [`DataFileError`].
+    /// [`DataFileError`]: the path is not usable storage, it is in use, or the system failed.
     pub fn open(path: &Path, access: Access) -> Result<Self, DataFileError> {
         let path_of = || path.to_owned();
         let failed = |source| DataFileError::Open {
@@ -48,7 +49,7 @@ impl DataFile {
         if path == Path::new("-") {
             return Err(DataFileError::StandardInput);
         }
-        // Before it is opened: a pipe would wait for its other end.
+        // Check before opening: opening a pipe would wait for its other end.
         let metadata = fs::metadata(path).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
                 DataFileError::Missing { path: path_of() }
@@ -79,7 +80,7 @@ impl DataFile {
                 io::ErrorKind::ResourceBusy => in_use("in use".into()),
                 _ => failed(source),
             })?;
-        // The name may have been given to something else in between.
+        // In the meantime the name may have been given to another file.
         if FileIdentity::of(&file.metadata().map_err(failed)?) != Some(identity) {
             return Err(failed(io::Error::other("it changed while it was opened")));
         }
@@ -95,31 +96,31 @@ impl DataFile {
         })
     }
 
-    /// As it was named.
+    /// The path as the user gave it.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its length in bytes.
+    /// The length in bytes.
     ///
     /// # Errors
     /// [`DataFileError::Read`].
     #[expect(
         clippy::len_without_is_empty,
-        reason = "an empty one is like any other"
+        reason = "emptiness has no meaning of its own here"
     )]
     pub fn len(&self) -> Result<u64, DataFileError> {
         Storage::len(&self.file).map_err(|error| self.unreadable(error))
     }
 
-    /// What reads it as any input, from its beginning.
+    /// Returns an input that reads it from the beginning.
     ///
     /// # Errors
     /// [`DataFileError::Read`] and [`DataFileError::Input`].
     pub fn input(&self) -> Result<Input, DataFileError> {
         let file = self.file.try_clone().and_then(|mut file| {
-            // All handles have one position, which asking for the length has moved.
+            // All handles share one position, which asking for the length has moved.
             file.rewind()?;
             Ok(file)
         });
@@ -127,7 +128,7 @@ impl DataFile {
         Ok(Input::of_file(file, &self.path, Role::Metadata)?)
     }
 
-    /// The bytes, to be read and, when it was opened so, written.
+    /// Returns the storage, which can be read, and written if it was opened for writing.
     #[must_use]
     pub fn into_storage(self) -> File {
         self.file
@@ -143,62 +144,62 @@ impl DataFile {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataFileError {
-    /// Standard input was named.
+    /// The path is `-`, standard input.
     #[error("standard input cannot be used as a disk: name a file or a block device")]
     StandardInput,
-    /// There is nothing of that name.
+    /// The path does not exist.
     #[error("{} does not exist", path_name(path))]
     Missing {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
     },
-    /// It is a folder.
+    /// The path is a folder.
     #[error("{} is a folder, not a file", path_name(path))]
     Folder {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
     },
-    /// It is a pipe, a terminal or the like.
+    /// The path is a pipe, a terminal or the like.
     #[error(
         "{} cannot be used as a disk: it is neither a file nor a block device",
         path_name(path)
     )]
     NoStorage {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
     },
-    /// It is mounted, or something lies upon it, and it would be written.
+    /// It was to be opened for writing, and is mounted or in use by another device.
     #[error("{} is {user}", path_name(path))]
     InUse {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
-        /// By whom, in words.
+        /// The use, in words, such as `mounted at /srv`.
         user: String,
     },
-    /// Another program uses its data.
+    /// Another program has locked its data.
     #[error("{} is locked: another program is {}", path_name(path), user_words(*access))]
     Locked {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
-        /// What it would be opened for.
+        /// The access that was requested.
         access: Access,
     },
     /// The system refused to open it.
     #[error("cannot open {}: {}", path_name(path), io_words(source))]
     Open {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
-        /// What it would be opened for.
+        /// The access that was requested.
         access: Access,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The system refused to read it.
+    /// The system failed to read it.
     #[error("cannot read {}: {}", path_name(path), io_words(source))]
     Read {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// It cannot be read as an input.
@@ -222,7 +223,7 @@ impl DataFileError {
     }
 }
 
-/// What the program that holds the data is doing, seen by one that wants `access`.
+/// Returns what the program that holds the data may be doing, given that `access` was refused.
 fn user_words(access: Access) -> &'static str {
     match access {
         Access::Read => "writing to it",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Paths and the system's errors as a terminal can show them.
+//! Prepares paths and the system's errors for display on a terminal.
 
 use std::{
     fmt::{self, Write},
@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// The system's words for an error, without Rust's "(os error 2)".
+/// Returns the system's message for an error, without Rust's "(os error 2)".
 #[must_use]
 pub fn io_words(error: &io::Error) -> String {
     let words = error.to_string();
@@ -17,8 +17,8 @@ pub fn io_words(error: &io::Error) -> String {
     }
 }
 
-/// A path as it can be shown: escaped when it is not plain text, so that no name
-/// can play tricks on a terminal.
+/// Returns a path for display. It is quoted and escaped if it is not plain text, so that a name
+/// cannot send control sequences to a terminal.
 #[must_use]
 pub fn path_name(path: &Path) -> String {
     match path.to_str() {
@@ -27,8 +27,8 @@ pub fn path_name(path: &Path) -> String {
     }
 }
 
-/// Text from a volume or a file as a terminal can show it, with control characters escaped.
-/// `none` when it is empty.
+/// Displays text from a volume or a file with control characters escaped. An empty text is
+/// displayed as `none`.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<'a>(pub &'a str);
 
@@ -48,14 +48,14 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Whether a terminal shows it as it is: no control character, and none that is
-/// invisible or turns the direction of writing round.
+/// Returns whether a terminal can show `c` unchanged: `c` is no control character, is not
+/// invisible, and does not change the direction of writing.
 fn is_shown(c: char) -> bool {
-    // A letter before it, since what combines with one is escaped only where none is.
+    // `escape_debug` escapes a combining character only if no letter precedes it.
     matches!(c, '"' | '\'' | '\\') || format!("x{c}").escape_debug().count() == 2
 }
 
-/// A path of the command line, where `-` stands for the stream `standard`.
+/// Returns the name of a path from the command line, where `-` stands for the stream `standard`.
 pub(crate) fn name_or(path: &Path, standard: &str) -> String {
     if path == Path::new("-") {
         standard.to_owned()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What kind of failure an error is, for programs that answer kinds and not single errors.
+//! The kind of a failure, for callers that do not distinguish single errors.
 
 use std::io;
 
@@ -7,13 +7,13 @@ use std::io;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileErrorClass {
-    /// There is nothing of that name, or no such folder.
+    /// The file or its folder does not exist.
     Missing,
-    /// It exists already, is locked, mounted or in use.
+    /// The file exists already, or is locked, mounted or in use.
     Busy,
-    /// The system has no memory left.
+    /// The system is out of memory.
     OutOfMemory,
-    /// Anything else.
+    /// Any other failure.
     Failure,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is read: a file, a block device, a pipe, standard input. And what has metadata
-//! that are changed in place, by [`MetadataChange`](crate::MetadataChange).
+//! Opens what is read: a file, a block device, a pipe or standard input. Also opens what has
+//! metadata to be changed in place by [`MetadataChange`](crate::MetadataChange).
 
 mod announced;
 #[cfg(test)]
@@ -30,24 +30,23 @@ use crate::{
     standard_streams,
 };
 
-/// What an input is opened for.
+/// The purpose for which an input is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// All its bytes: nobody may change them meanwhile.
+    /// To read all of its bytes, which no other program may change meanwhile.
     Data,
-    /// A volume's metadata, which may be looked at while the volume is in use.
+    /// To read a volume's metadata, which is allowed while the volume is in use.
     Metadata,
-    /// A volume's metadata, to be changed in place. That, too, may be done while the
-    /// volume is in use: its data stay as they are.
+    /// To change a volume's metadata in place. This too is allowed while the volume is in use,
+    /// because the data are not changed.
     Change,
 }
 
-/// An input that is open.
+/// An open input.
 ///
-/// As a [`Read`] it gives its bytes in order. Seekable ones are also a
-/// [`Storage`]. Either way, large holes are zeros without being read, and that a
-/// regular file became shorter or longer meanwhile is an error, at the latest
-/// when its last byte is read: its length was announced.
+/// As a [`Read`] it returns its bytes in order. Seekable inputs are also a [`Storage`]. Either way,
+/// large holes are returned as zeros without being read. The length of a regular file is announced
+/// when it is opened; if it changes, reading fails, at the latest when the last byte is read.
 #[derive(Debug)]
 pub struct Input {
     path: PathBuf,
@@ -59,9 +58,9 @@ pub struct Input {
 #[derive(Debug)]
 enum Kind {
     Seekable(AnnouncedLength),
-    /// A pipe, a terminal, a socket: read in order, to an end that nobody knows.
+    /// A pipe, a terminal or a socket. It is read in order, and its length is unknown.
     Stream {
-        /// Bytes read.
+        /// The number of bytes that were read.
         position: u64,
     },
 }
@@ -72,7 +71,8 @@ impl Input {
     /// With [`Role::Data`] it is locked against programs that write to it.
     ///
     /// # Errors
-    /// [`InputError`].
+    /// [`InputError`]: `path` does not exist, cannot be opened, is locked or is not suitable for
+    /// `role`.
     pub fn open(path: &Path, role: Role) -> Result<Self, InputError> {
         let path_of = || path.to_owned();
         let failed = |source| InputError::Open {
@@ -101,10 +101,10 @@ impl Input {
         Self::of_file(file, path, role)
     }
 
-    /// What is left of `file` from its position on, as [`Input::open`] with its errors.
+    /// Makes an input of `file` from its position on. `path` is its name for messages.
     ///
     /// # Errors
-    /// [`InputError`].
+    /// [`InputError`], as for [`Input::open`].
     pub fn of_file(file: File, path: &Path, role: Role) -> Result<Self, InputError> {
         let path_of = || path.to_owned();
         let failed = |source| InputError::Open {
@@ -120,7 +120,7 @@ impl Input {
         let kind = if seekable {
             let position = (&file).stream_position().map_err(failed)?;
             let end = Storage::len(&file).map_err(failed)?;
-            // Files in /proc say that they are empty and are not.
+            // Files in /proc have length 0 but are not empty.
             if regular && end == 0 && file.read_at(&mut [0], 0).map_err(failed)? > 0 {
                 Kind::Stream { position: 0 }
             } else {
@@ -151,12 +151,12 @@ impl Input {
         })
     }
 
-    /// The number of bytes from its beginning to its end, as it was when the
-    /// input was opened. None for pipes and the like.
+    /// The number of bytes from its beginning to its end when it was opened. `None` for pipes and
+    /// the like.
     #[must_use]
     #[expect(
         clippy::len_without_is_empty,
-        reason = "an empty one is like any other"
+        reason = "emptiness has no meaning of its own here"
     )]
     pub fn len(&self) -> Option<u64> {
         match &self.kind {
@@ -165,7 +165,7 @@ impl Input {
         }
     }
 
-    /// As it was named on the command line.
+    /// The path as the user gave it.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -177,14 +177,14 @@ impl Input {
         shown(&self.path)
     }
 
-    /// The file itself, for [`MetadataLock`](crate::locks::MetadataLock) and for writing
-    /// what [`Role::Change`] has opened.
+    /// The open file, for [`MetadataLock`](crate::locks::MetadataLock), and for writing if it was
+    /// opened with [`Role::Change`].
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Its bytes at offsets, for reading only. None for pipes and the like.
+    /// The input as read-only storage. `None` for pipes and the like.
     #[must_use]
     pub fn as_storage(&self) -> Option<&dyn Storage> {
         match self.kind {
@@ -193,7 +193,7 @@ impl Input {
         }
     }
 
-    /// What is left of it.
+    /// The bytes that have not been read yet.
     pub fn source(&mut self) -> Source<'_> {
         match &self.kind {
             Kind::Seekable(place) => Source::At(Region {
@@ -205,7 +205,7 @@ impl Input {
         }
     }
 
-    /// Which file or device it is. None for pipes and the like.
+    /// The identity of the file or device. `None` for pipes and the like.
     #[must_use]
     pub fn identity(&self) -> Option<FileIdentity> {
         match self.kind {
@@ -214,13 +214,12 @@ impl Input {
         }
     }
 
-    /// Goes on reading at byte `offset`: a jump, or in a stream, where it
-    /// cannot go back, by reading up to there.
+    /// Continues reading at byte `offset`. A stream is read up to there, and cannot go back.
     ///
     /// # Errors
-    /// [`io::ErrorKind::UnexpectedEof`] when it ends before, and
-    /// [`io::ErrorKind::InvalidInput`] for the way back in a stream. Else those
-    /// of the system.
+    /// [`io::ErrorKind::UnexpectedEof`] if the input ends before `offset`,
+    /// [`io::ErrorKind::InvalidInput`] if a stream would have to go back, or an error of the
+    /// system.
     pub fn skip_to(&mut self, offset: u64) -> io::Result<()> {
         let ends = |end| {
             let message = format!("it ends after {end} bytes, before byte {offset}");
@@ -258,8 +257,8 @@ impl Read for Input {
                     *position += read as u64;
                     Ok(read)
                 }
-                // Another process has made the pipe so: wait, without a loop
-                // that takes a whole processor.
+                // Another process has made the pipe non-blocking. Wait a little, so that the
+                // retries do not use a whole CPU.
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     thread::sleep(Duration::from_millis(2));
                     Err(io::ErrorKind::Interrupted.into())
@@ -310,39 +309,39 @@ fn shown(path: &Path) -> String {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {
-    /// There is nothing of that name.
+    /// The path does not exist.
     #[error("{} does not exist", shown(path))]
     Missing {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
     },
-    /// It is a folder.
+    /// The path is a folder.
     #[error("{} is a folder, not a file", shown(path))]
     Folder {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
     },
-    /// It has no place that could be written again.
+    /// It was to be opened for changes, and is neither a file nor a block device.
     #[error(
         "{} cannot be changed in place: it is neither a file nor a block device",
         shown(path)
     )]
     Unchangeable {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
     },
-    /// Somebody writes to it.
+    /// Another program writes to it.
     #[error("{} is locked: another program is writing to it", shown(path))]
     Locked {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
     },
-    /// The system refused.
+    /// The system refused to open it.
     #[error("cannot open {}: {}", shown(path), io_words(source))]
     Open {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

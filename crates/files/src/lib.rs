@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What Linux knows about files, for programs that read and write volumes.
+//! Access to files, block devices and pipes on Linux, for programs that read and write volumes.
 //!
 //! | to … | use |
 //! |---|---|
@@ -7,12 +7,11 @@
 //! | write a file that appears whole or not at all, a block device or a pipe | [`Output`] |
 //! | keep a file or block device open as the storage of a disk | [`DataFile`] |
 //! | change metadata in place, under the locks that cryptsetup and Luxor share | [`MetadataChange`] |
-//! | read a header that comes through a pipe | [`PipedHeader`] |
-//! | find out whether two names are one file, or who uses a block device | [`is_same_file`], [`FileIdentity`] |
+//! | read a header from a pipe | [`PipedHeader`] |
+//! | check whether two names are one file, or what uses a device | [`is_same_file`], [`FileIdentity`] |
 //! | have files removed when a signal ends the program | [`temporary`] |
 //!
-//! Data are locked where qemu has its locks, metadata where cryptsetup has its own:
-//! [`locks`].
+//! Data are locked with qemu's locks, metadata with cryptsetup's: [`locks`].
 
 #![deny(unsafe_code)]
 

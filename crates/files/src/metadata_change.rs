@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A volume whose metadata are changed in place.
+//! Changes a volume's metadata in place.
 
 use std::{
     fs::{File, OpenOptions},
@@ -22,10 +22,10 @@ use crate::{
     locks::{Access, Lock, LockError, MetadataLock, lock_data},
 };
 
-/// A volume, or a detached header, whose metadata no other program reads or changes until
-/// this is dropped.
+/// A volume or a detached header, locked for a change: no other program that takes the locks reads
+/// or changes the metadata until this is dropped.
 ///
-/// The data may be in use: they stay where they are.
+/// The data may be in use, because they are not moved.
 #[derive(Debug)]
 pub struct MetadataChange<'a> {
     input: &'a Input,
@@ -33,14 +33,13 @@ pub struct MetadataChange<'a> {
 }
 
 impl<'a> MetadataChange<'a> {
-    /// Waits for the locks on `input`, which was opened with
-    /// [`Role::Change`](crate::Role::Change). Of the locks for which `is_needed` is false,
-    /// those that cannot be had are done without. It is asked under the lock of the node.
+    /// Waits for the locks on `input`, which must have been opened with
+    /// [`Role::Change`](crate::Role::Change). A lock that cannot be had is left out if `is_needed`
+    /// returns false for it. `is_needed` is called while the lock of the node is held.
     ///
     /// # Errors
-    /// [`NotLocked`], when another program holds a lock for 30 seconds, when a needed one
-    /// cannot be taken, or when a loop device shows bytes of `input` too
-    /// ([`FileIdentity::loop_device`]).
+    /// [`NotLocked`]: another program has held a lock for 30 seconds, a needed lock cannot be had,
+    /// or a loop device shows bytes of `input` too ([`FileIdentity::loop_device`]).
     pub fn begin(input: &'a Input, is_needed: impl Fn(Lock) -> bool) -> Result<Self, NotLocked> {
         let not_locked = |source| NotLocked::new(input.path(), source);
         let lock = MetadataLock::to_change(input.file(), is_needed).map_err(not_locked)?;
@@ -57,24 +56,24 @@ impl<'a> MetadataChange<'a> {
         Ok(Self { input, _lock: lock })
     }
 
-    /// As it was named.
+    /// The path as the user gave it.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.input.path()
     }
 
-    /// Its bytes.
+    /// The storage with the metadata.
     #[must_use]
     pub fn storage(&self) -> &dyn Storage {
         self.input.file()
     }
 
-    /// Keeps others from mounting a block device, and from using the data of it or of a file, until
-    /// what is returned is dropped: for changes after which it begins otherwise than the system and
-    /// its users know.
+    /// Prevents other programs from mounting a block device and from using the data of a device or
+    /// file, until the returned file is dropped. Needed for changes that move or reinterpret the
+    /// beginning of the volume, which the system and running programs would not notice.
     ///
     /// # Errors
-    /// [`Unusable::InUse`] when something uses the file or device already.
+    /// [`Unusable::InUse`] if something already uses the file or device.
     pub fn exclusive(&self) -> Result<File, Unusable> {
         let file = self.input.file();
         let metadata = file.metadata().map_err(Unusable::Io)?;
@@ -86,7 +85,7 @@ impl<'a> MetadataChange<'a> {
         } else {
             0
         };
-        // The same file or device, whatever has its name by now.
+        // Reopens the same file or device, even if its name now belongs to another one.
         let opened = OpenOptions::new()
             .read(true)
             .custom_flags(excluding)
@@ -104,33 +103,33 @@ impl<'a> MetadataChange<'a> {
     }
 }
 
-/// Why nothing else may be made of a file or device now.
+/// Why a file or device cannot be used exclusively now.
 #[derive(Debug)]
 pub enum Unusable {
-    /// By whom it is used, in words: `mounted at /srv`.
+    /// The use, in words, such as `mounted at /srv`.
     InUse(String),
-    /// What the system said.
+    /// The system's error.
     Io(io::Error),
 }
 
-/// Waits for the lock under which the metadata of `input` are read whole. Standard input's
-/// open file is its caller's too and gets none.
+/// Waits for the lock under which metadata of `input` are read consistently. Standard input gets no
+/// lock of the node: its open file is shared with the caller's process.
 ///
 /// # Errors
-/// [`NotLocked`], when another program holds it for 30 seconds.
+/// [`NotLocked`]: another program has held a lock for 30 seconds.
 pub fn lock_to_read(input: &Input) -> Result<MetadataLock, NotLocked> {
     let is_shared = input.path() == Path::new("-");
     MetadataLock::to_read(input.file(), is_shared)
         .map_err(|source| NotLocked::new(input.path(), source))
 }
 
-/// Why metadata are not locked.
+/// Why metadata could not be locked.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot lock {}: {source}", name_or(path, "standard input"))]
 pub struct NotLocked {
-    /// As it was named.
+    /// The path as the user gave it.
     pub path: PathBuf,
-    /// What is in the way.
+    /// The reason.
     pub source: LockError,
 }
 

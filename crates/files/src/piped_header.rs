@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A volume that comes through a pipe: its header is kept in memory as far as
-//! it was asked for, and the data follow.
+//! The header of a volume that is read from a pipe. The part that was read is kept in memory, and
+//! the data follow.
 
 use std::{
     io::{self, Read},
@@ -9,10 +9,10 @@ use std::{
 
 use luxor_sector::Storage;
 
-/// More cannot be a header: two copies of at most 4 MiB and 128 MiB of keyslots.
+/// No header is longer: two copies of at most 4 MiB each and 128 MiB of keyslots.
 const MAX_LEN: u64 = 136 << 20;
 
-/// The beginning of a stream as storage that is read on demand.
+/// The beginning of a stream, as storage that is read on demand.
 pub struct PipedHeader {
     state: Mutex<State>,
 }
@@ -23,7 +23,7 @@ struct State {
 }
 
 impl PipedHeader {
-    /// Of a stream of which nothing has been read.
+    /// Begins with a stream from which nothing has been read.
     #[must_use]
     pub fn of(stream: Box<dyn Read + Send>) -> Self {
         Self {
@@ -34,11 +34,10 @@ impl PipedHeader {
         }
     }
 
-    /// The stream from byte `offset` on.
+    /// Returns the stream from byte `offset` on.
     ///
     /// # Errors
-    /// Those of the stream, and [`io::ErrorKind::UnexpectedEof`] when it ends
-    /// before.
+    /// An error of the stream. [`io::ErrorKind::UnexpectedEof`] if it ends before `offset`.
     pub fn into_stream_at(self, offset: u64) -> io::Result<impl Read + Send> {
         let State {
             mut stream,
@@ -63,10 +62,10 @@ impl PipedHeader {
 }
 
 impl State {
-    /// Has the first `end` bytes in memory, or all that there are.
+    /// Reads until `bytes` holds the first `end` bytes, or all bytes of the stream.
     fn read_to(&mut self, end: u64) -> io::Result<()> {
         let missing = end.saturating_sub(self.bytes.len() as u64);
-        // Grows with what is really there, not with what was asked for.
+        // Grows with the bytes that really arrive, whatever `end` is.
         (&mut self.stream)
             .take(missing)
             .read_to_end(&mut self.bytes)?;
@@ -75,8 +74,8 @@ impl State {
 }
 
 impl Storage for PipedHeader {
-    /// That of a stream that ends within its first page; of any other it is not
-    /// known, and as much as any file may have.
+    /// Returns the length of a stream that ends within its first page. Any other length is unknown;
+    /// then the greatest length of a file is returned.
     fn len(&self) -> io::Result<u64> {
         const PAGE: u64 = 4096;
         let state = &mut *self.lock();

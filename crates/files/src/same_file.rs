@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether two paths name one file.
+//! Checks whether two paths name the same file.
 
 use std::{fs, io, path::Path};
 
 use crate::{FileIdentity, output::DirectoryEntry, standard_streams};
 
-/// Whether `output` names the file `other`, which may be `-` for standard input, or lies
-/// on the same device. Neither has to exist.
+/// Returns whether `output` names the file `other` or lies on the same device. `other` may be `-`
+/// for standard input. Neither needs to exist.
 #[must_use]
 pub fn is_same_file(output: &Path, other: &Path) -> bool {
     let metadata = if other == Path::new("-") {
@@ -21,7 +21,7 @@ pub fn is_same_file(output: &Path, other: &Path) -> bool {
     }
 }
 
-/// Whether both have or would get one name in one folder.
+/// Returns whether both have, or would get, the same name in the same folder.
 fn is_same_entry(a: &Path, b: &Path) -> Option<bool> {
     let [a, b] = [DirectoryEntry::of(a).ok()?, DirectoryEntry::of(b).ok()?];
     Some(a.place().ok()? == b.place().ok()?)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Standard input and output, and whether the program was given them.
+//! Standard input and output, with a check whether the parent process provided them.
 //!
-//! Rust's runtime opens `/dev/null` in place of a standard stream that is closed. What is
-//! written there is lost without an error, so that this looks before the runtime does.
+//! Rust's runtime opens `/dev/null` in place of a closed standard stream. Data written there are
+//! lost without an error. Therefore this module looks before the runtime starts.
 
 use std::{
     fs::File,
@@ -19,13 +19,12 @@ use nix::{
     unistd::{dup2_stderr, dup2_stdin, dup2_stdout},
 };
 
-/// For standard input, output and error.
+/// Whether standard input, output and error were closed when the program started.
 static WAS_CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
-/// Called before `main` and before Rust's runtime: by glibc and musl, and by what else
-/// loads ELF programs.
-#[expect(unsafe_code, reason = "nothing else runs before the runtime")]
-// SAFETY: the section has pointers to functions of this type.
+/// `look` runs before `main` and before Rust's runtime. glibc, musl and other ELF loaders call it.
+#[expect(unsafe_code, reason = "only `.init_array` runs before the runtime")]
+// SAFETY: `.init_array` holds pointers to `extern "C"` functions, and `LOOK` is one.
 #[unsafe(link_section = ".init_array")]
 #[used]
 static LOOK: extern "C" fn() = look;
@@ -36,50 +35,50 @@ static LOOK: extern "C" fn() = look;
 )]
 extern "C" fn look() {
     for (stream, was_closed) in (0..).zip(&WAS_CLOSED) {
-        // SAFETY: the call takes no pointer, and knows any number.
+        // SAFETY: `F_GETFD` takes no pointer, and for a closed `stream` it only returns an error.
         was_closed.store(unsafe { libc::fcntl(stream, libc::F_GETFD) } == -1, Relaxed);
     }
 }
 
-/// Standard input, for reading without a buffer.
+/// Returns standard input for unbuffered reading.
 ///
 /// # Errors
-/// When it is closed or open for writing only, and those of the system.
+/// An error if it was closed or is open for writing only, or an error of the system.
 pub fn stdin() -> io::Result<File> {
     check(STDIN_FILENO)?;
     Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
 }
 
-/// Standard output, for writing without a buffer.
+/// Returns standard output for unbuffered writing.
 ///
 /// # Errors
-/// When it is closed or open for reading only, and those of the system.
+/// An error if it was closed or is open for reading only, or an error of the system.
 pub fn stdout() -> io::Result<File> {
     check_stdout()?;
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
-/// For those who write to it by themselves: Rust's [`io::stdout`] takes what cannot be written
-/// there for written.
+/// Checks standard output for callers that write to it themselves. Rust's [`io::stdout`] reports
+/// success if standard output is closed.
 ///
 /// # Errors
-/// When it is closed, or open for reading only.
+/// An error if it was closed or is open for reading only.
 pub fn check_stdout() -> io::Result<()> {
     check(STDOUT_FILENO)
 }
 
-/// Puts what cannot be read, written or opened again in the place of each standard stream that
-/// was closed, so that no name leads to the runtime's `/dev/null`, in children neither. For a
-/// program to call before anything else.
+/// Replaces each standard stream that was closed by a socket that cannot be read, written or
+/// reopened. Without this, names such as `/dev/stdout` would lead to the runtime's `/dev/null`, in
+/// child processes too. A program calls this before anything else.
 ///
 /// # Errors
-/// Those of the system.
+/// An error of the system.
 pub fn keep_closed() -> io::Result<()> {
     for (stream, was_closed) in (0..).zip(&WAS_CLOSED) {
         if !was_closed.load(Relaxed) {
             continue;
         }
-        // A socket has no file that could be opened, and this one has no peer.
+        // A socket cannot be reopened through `/proc`, and this one has no peer.
         let nothing = socket(
             AddressFamily::Unix,
             SockType::SeqPacket,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files that have a name before they are whole, and that must not outlive the program
-//! when a signal ends it.
+//! Files that have a name before they are complete. They must not remain when a signal ends the
+//! program.
 //!
-//! The library installs no signal handlers. A program that ends at a signal calls
-//! [`remove_all`] first.
+//! The library installs no signal handlers. A program that ends on a signal calls [`remove_all`]
+//! first.
 
 use std::{
     fs,
@@ -17,14 +17,14 @@ fn temporaries() -> MutexGuard<'static, Vec<PathBuf>> {
     TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file that [`remove_all`] removes while this lives.
+/// A file that [`remove_all`] removes, as long as this value exists.
 #[derive(Debug)]
 pub struct Temporary {
     path: PathBuf,
 }
 
 impl Temporary {
-    /// To be called before the file is made. No other program may use `path`.
+    /// Registers `path`, before the file is created. No other program may use `path`.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         temporaries().push(path.clone());
@@ -38,20 +38,20 @@ impl Drop for Temporary {
     }
 }
 
-/// Does `work` while [`remove_all`] waits, so that no signal ends the program in between.
+/// Does `work` while [`remove_all`] waits, so that no signal ends the program halfway.
 pub fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
     let _held = temporaries();
     work()
 }
 
-/// Keeps every [`Temporary::new`] and [`uninterrupted`] waiting. A program that is about to
-/// end holds it until then.
+/// Blocks every [`Temporary::new`] and [`uninterrupted`]. A program that is about to end holds it
+/// until then.
 #[derive(Debug)]
 pub struct NoMoreTemporaries(
-    #[expect(dead_code, reason = "held, never read")] MutexGuard<'static, Vec<PathBuf>>,
+    #[expect(dead_code, reason = "it is held, never read")] MutexGuard<'static, Vec<PathBuf>>,
 );
 
-/// Removes every file that a [`Temporary`] stands for.
+/// Removes the file of every [`Temporary`].
 #[must_use]
 pub fn remove_all() -> NoMoreTemporaries {
     let temporaries = temporaries();

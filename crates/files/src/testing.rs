@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! For tests: loop devices, and a lock among the tests of one program.
+//! Test support: loop devices, and a lock between the tests of one program.
 
 use std::{
     fs,
@@ -10,40 +10,39 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Held by tests that start processes, and by those that lock a file or a
-/// device and release it: a process that is just being started has all open
-/// files for a moment, and with them what was locked.
+/// A lock for tests that start processes, and for tests that lock a file or device and release it.
+/// A process that is being started has all open files for a moment, and with them their locks.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A loop device over a file, until dropped. For root only.
+/// A loop device over a file, which is detached on drop. Needs root.
 pub struct Loop(pub PathBuf);
 
 impl Loop {
-    /// With sectors of 512 bytes.
+    /// Attaches a loop device with sectors of 512 bytes.
     ///
     /// # Panics
-    /// When `losetup` fails.
+    /// If `losetup` fails.
     #[must_use]
     pub fn over(file: &Path) -> Self {
         Self::with_sectors(file, 512)
     }
 
-    /// With sectors of `bytes`.
+    /// Attaches a loop device with sectors of `bytes`.
     ///
     /// # Panics
-    /// When `losetup` fails.
+    /// If `losetup` fails.
     #[must_use]
     pub fn with_sectors(file: &Path, bytes: u32) -> Self {
         Self::with(file, &["--sector-size", &bytes.to_string()])
     }
 
-    /// With these options of `losetup`.
+    /// Attaches a loop device with these options of `losetup`.
     ///
     /// # Panics
-    /// When `losetup` fails.
+    /// If `losetup` fails.
     #[must_use]
     pub fn with(file: &Path, options: &[&str]) -> Self {
         let output = Command::new("losetup")
@@ -60,7 +59,7 @@ impl Loop {
         Self(String::from_utf8(output.stdout).unwrap().trim().into())
     }
 
-    /// `/dev/loop0`.
+    /// The path of the device, such as `/dev/loop0`.
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.to_str().unwrap_or_default()
@@ -68,7 +67,8 @@ impl Loop {
 }
 
 impl Drop for Loop {
-    /// Waits until it is gone: a process that is just being started has it for a moment.
+    /// Detaches the device, and waits until it is gone: a process that is being started has it open
+    /// for a moment.
     fn drop(&mut self) {
         let name = self.name().trim_start_matches("/dev/");
         let file = format!("/sys/block/{name}/loop/backing_file");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reading a file or device whose length was announced: holes without reading them, and
-//! an error when it has another length by now.
+//! Reads a file or device with a length that was announced. Holes are not read, and it is an error
+//! if the length has changed.
 
 use std::{fs::File, io};
 
@@ -10,26 +10,26 @@ use nix::{
     unistd::{Whence, lseek},
 };
 
-/// Where in a file or device.
+/// The announced length of a file or device, and the position in it.
 #[derive(Debug)]
 pub(super) struct AnnouncedLength {
-    /// Where the input's first byte is. Not 0 only where standard input is a
-    /// file of which something else has read a part.
+    /// The offset of the input's first byte. It is 0 unless the input is standard input, and
+    /// another program has read a part of that file.
     pub(super) base: u64,
-    /// Bytes from `base` to the end, as it was when the input was opened.
+    /// The number of bytes from `base` to the end when the input was opened.
     pub(super) len: u64,
-    /// The next byte to be read, from `base` on.
+    /// The next byte to read, counted from `base`.
     pub(super) position: u64,
     pub(super) regular: bool,
 }
 
 impl AnnouncedLength {
-    /// Goes on reading.
+    /// Reads at the position, and advances it.
     pub(super) fn read(&mut self, file: &File, buf: &mut [u8]) -> io::Result<usize> {
         let left = self.len - self.position;
         let wanted = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
         if left == 0 {
-            // An empty file, too, may have grown.
+            // Check here too: an empty file may have grown.
             self.check_len(file)?;
         }
         self.read_exact_at(file, &mut buf[..wanted], self.position)?;
@@ -37,7 +37,7 @@ impl AnnouncedLength {
         Ok(wanted)
     }
 
-    /// Fills `buf` with what begins at byte `offset`, counted from `base` on.
+    /// Fills `buf` with the bytes at `offset`, counted from `base`.
     pub(super) fn read_exact_at(&self, file: &File, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let end = offset.saturating_add(buf.len() as u64);
         if end > self.len {
@@ -53,7 +53,7 @@ impl AnnouncedLength {
         zeros.fill(0);
         Storage::read_exact_at(file, rest, at + hole as u64).map_err(|error| {
             match error.kind() {
-                // A device has no other length, but may have other words for it.
+                // The length of a device does not change, so its own error is returned.
                 io::ErrorKind::UnexpectedEof if self.regular => self
                     .check_len(file)
                     .err()
@@ -67,10 +67,10 @@ impl AnnouncedLength {
         Ok(())
     }
 
-    /// How many of `len` bytes from byte `at` of the file on are in a hole.
+    /// Returns how many of the `len` bytes from byte `at` of the file lie in a hole.
     ///
-    /// Holes further on are read: to find the end of the data takes some file
-    /// systems a look at every page.
+    /// Looks only for a hole at `at`. Holes after data are read, because on some file systems
+    /// finding the end of the data looks at every page.
     fn hole_at(&self, file: &File, at: u64, len: usize) -> io::Result<usize> {
         let Some(offset) = i64::try_from(at).ok().filter(|_| self.regular) else {
             return Ok(0);
@@ -80,9 +80,9 @@ impl AnnouncedLength {
                 let hole = u64::try_from(data).map_or(0, |data| data.saturating_sub(at));
                 Ok(usize::try_from(hole).map_or(len, |hole| hole.min(len)))
             }
-            // No data up to the end, wherever that is now.
+            // There are no data up to the end, wherever that is now.
             Err(Errno::ENXIO) => self.check_len(file).map(|()| len),
-            // Some file systems do not know holes.
+            // Some file systems do not support this.
             Err(_) => Ok(0),
         }
     }
