@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks that other programs know: qemu's on the data, cryptsetup's on the
-//! metadata.
+//! The locks that other programs respect: qemu's on data, cryptsetup's on metadata.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -23,9 +22,9 @@ use crate::{block_device::FileIdentity, io_words};
 /// What is done with a file's data while it is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It is read, and nobody may change it meanwhile.
+    /// The data are read, and no other program may change them meanwhile.
     Read,
-    /// It is written, and nobody may use it meanwhile.
+    /// The data are written, and no other program may use them meanwhile.
     Write,
 }
 
@@ -58,25 +57,24 @@ impl Access {
     }
 }
 
-/// Locks the data of `file`, which must be open for reading, until it is
-/// closed or [`unlock_data`] is called. `false`: another program holds it.
+/// Locks the data of `file`, which must be open for reading, until it is closed or [`unlock_data`]
+/// is called. Returns `false` if another program holds a conflicting lock.
 ///
-/// The locks are open file description locks at the bytes where qemu has its
-/// own. All of them are shared; who wants something asks whether anybody holds
-/// the byte that stands against it. File systems without such locks are used
-/// without.
+/// The locks are open file description locks at the bytes that qemu uses. All of them are shared.
+/// Each program first locks its own bytes, and then tests whether another program has locked a byte
+/// that conflicts. On a file system without such locks nothing is locked, and `true` is returned.
 ///
 /// # Errors
-/// Those of the system.
+/// An error of the system.
 pub fn lock_data(file: &File, access: Access) -> io::Result<bool> {
     let ours = access.uses().iter().map(|n| USED + n);
     let ours = ours.chain(access.refuses().iter().map(|n| REFUSED + n));
-    // What others hold against this.
+    // The bytes that others lock if they conflict with this access.
     let theirs = access.refuses().iter().map(|n| USED + n);
     let theirs = theirs.chain(access.uses().iter().map(|n| REFUSED + n));
 
-    // First the own locks, then the question: of two programs that come at the
-    // same time at least one sees the other.
+    // Lock first, then test: of two programs that do this at the same time, at least one sees the
+    // other.
     let result = (|| {
         for byte in ours {
             match fcntl(file, FcntlArg::F_OFD_SETLK(&range(libc::F_RDLCK, byte, 1))) {
@@ -105,11 +103,11 @@ pub fn lock_data(file: &File, access: Access) -> io::Result<bool> {
     }
 }
 
-/// Takes back what [`lock_data`] did. Needed where the open file is shared with
-/// another process, as standard input is; else closing does it.
+/// Releases the locks of [`lock_data`]. Needed if another process shares the open file, as for
+/// standard input; otherwise closing the file releases them.
 pub fn unlock_data(file: &File) {
     for base in [USED, REFUSED] {
-        // Unlocking cannot fail where locking did not, and otherwise does not matter.
+        // Ignored: unlocking fails only where locking was not possible either.
         let _ = fcntl(
             file,
             FcntlArg::F_OFD_SETLK(&range(libc::F_UNLCK, base, RESIZE + 1)),
@@ -128,43 +126,43 @@ fn range(kind: i32, start: i64, len: i64) -> libc::flock {
     }
 }
 
-/// The locks around metadata I/O, held until dropped.
+/// The locks for reading or changing metadata, held until dropped.
 ///
-/// A `flock` of the file or of the device's node is the lock among Luxor's own processes.
-/// On a file it is cryptsetup's lock too. For a block device cryptsetup locks
-/// `/run/cryptsetup/L_<major>:<minor>`, in a folder that is root's.
+/// Luxor's own processes exclude one another by a `flock` of the file or of the device's node. For
+/// a file that is also cryptsetup's lock. For a block device cryptsetup locks
+/// `/run/cryptsetup/L_<major>:<minor>` instead, in a folder that belongs to root.
 #[derive(Debug)]
 pub struct MetadataLock {
     _node: Option<Flock<File>>,
     _named: Option<NamedLock>,
 }
 
-/// Why metadata are not locked.
+/// Why metadata could not be locked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Another program has had the lock all this time.
+    /// Another program has held the lock for the whole wait.
     #[error("another program has held the lock for {} seconds", .0.as_secs())]
     Held(Duration),
-    /// The lock that other programs would see cannot be had.
+    /// The lock that other programs respect cannot be had.
     #[error("{what}: {}", io_words(source))]
     Missing {
-        /// What would be locked.
+        /// The file that would be locked.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A loop device lies over the file, whose users take other locks, and read and write through
+    /// A loop device lies over the file. Its users take other locks, and read and write through
     /// another cache.
     #[error("it is in use by {device}, which has a lock and a cache of its own")]
     UnderLoop {
-        /// Its name: `/dev/loop0`.
+        /// Its path, such as `/dev/loop0`.
         device: String,
     },
     /// A loop device shows bytes of the device too, through another cache.
     #[error("{device} contains the same bytes, with a cache of its own")]
     BesideLoop {
-        /// Its name: `/dev/loop0`.
+        /// Its path, such as `/dev/loop0`.
         device: String,
     },
     /// Any other error of the system.
@@ -173,13 +171,15 @@ pub enum LockError {
 }
 
 impl MetadataLock {
-    /// Waits for a shared lock, for 30 seconds at most. A lock that cannot be had is done
-    /// without: LUKS2 metadata have checksums. So is the lock of the node when `is_shared`,
-    /// which says that another program has the same open file, as that of standard input: a
-    /// lock that it has there would be converted, and released in the end.
+    /// Waits for a shared lock, for at most 30 seconds. A lock that cannot be had is left out,
+    /// because checksums of LUKS2 metadata reveal a change during the read.
+    ///
+    /// `is_shared` says that another process has the same open file, as for standard input. Then
+    /// the lock of the node is left out too: it would convert a lock that the other process has on
+    /// that open file, and release it in the end.
     ///
     /// # Errors
-    /// All but [`LockError::Missing`].
+    /// All of [`LockError`] except [`LockError::Missing`].
     pub fn to_read(file: &File, is_shared: bool) -> Result<Self, LockError> {
         let how = FlockArg::LockSharedNonblock;
         Ok(Self {
@@ -198,9 +198,9 @@ impl MetadataLock {
         })
     }
 
-    /// Waits for an exclusive lock, for 30 seconds at most. Of what `is_needed` does not
-    /// name, a lock that cannot be had is done without. It is asked under the lock of the
-    /// node.
+    /// Waits for an exclusive lock, for at most 30 seconds. A lock that cannot be had is left out
+    /// if `is_needed` returns false for it. `is_needed` is called while the lock of the node is
+    /// held.
     ///
     /// # Errors
     /// All of [`LockError`].
@@ -219,7 +219,7 @@ impl MetadataLock {
     }
 }
 
-/// A lock that cannot be had is done without, unless it is needed.
+/// Returns `None` for a lock that cannot be had, unless it is needed.
 fn optional<T>(
     lock: Result<T, LockError>,
     is_needed: impl FnOnce() -> bool,
@@ -239,11 +239,10 @@ pub enum Lock {
     Named,
 }
 
-/// How long a lock is waited for. No program has one while it derives keys or asks for
-/// something.
+/// How long to wait for a lock. No program holds one while it derives keys or waits for input.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The name of cryptsetup's lock, if `file` is a block device.
+/// Returns the name of cryptsetup's lock file, if `file` is a block device.
 fn lock_name(file: &File) -> io::Result<Option<String>> {
     let metadata = file.metadata()?;
     let device = metadata.rdev();
@@ -279,7 +278,7 @@ fn lock_stand_in(
     patiently(|| lock_named(folder, name, how), patience, missing)
 }
 
-/// Tries again while another program has the lock, for `patience` at most.
+/// Retries while another program has the lock, for at most `patience`.
 fn patiently<T>(
     lock: impl Fn() -> io::Result<T>,
     patience: Duration,
@@ -299,29 +298,29 @@ fn patiently<T>(
     }
 }
 
-/// How long the lock on a re-encryption is waited for: a reader that releases it has it
-/// exclusively for a moment.
+/// How long to wait for the lock on a re-encryption. A reader that releases it holds it exclusively
+/// for a moment.
 const MOMENT: Duration = Duration::from_millis(200);
 
-/// cryptsetup's lock on the re-encryption of a volume, shared with other readers and held
-/// until dropped. cryptsetup has it exclusively while it re-encrypts, and does not wait.
+/// cryptsetup's lock on the re-encryption of a volume, shared with other readers and held until
+/// dropped. cryptsetup holds it exclusively while it re-encrypts, and does not wait for it.
 #[derive(Debug)]
 pub struct ReencryptionLock {
     _held: Option<NamedLock>,
 }
 
 impl ReencryptionLock {
-    /// The lock for the volume with this UUID. Without an effect for users other than root, who
-    /// cannot have it.
+    /// Locks the volume with this UUID. Has no effect for users other than root, who cannot take
+    /// the lock.
     ///
     /// # Errors
-    /// [`LockError::Held`] when a re-encryption has it, and those of the system.
+    /// [`LockError::Held`] if a re-encryption holds it, or an error of the system.
     pub fn acquire(uuid: &str) -> Result<Self, LockError> {
         Self::within(Path::new(FOLDER), uuid)
     }
 
     fn within(folder: &Path, uuid: &str) -> Result<Self, LockError> {
-        // It becomes the name of a file.
+        // The UUID becomes a part of a file name.
         if !uuid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
             return Ok(Self { _held: None });
         }
@@ -333,11 +332,11 @@ impl ReencryptionLock {
     }
 }
 
-/// Where cryptsetup has the files that stand for what is locked.
+/// The folder with cryptsetup's lock files.
 const FOLDER: &str = "/run/cryptsetup";
 
-/// Others than root may not lock, a container can lack the folder, and a file system can
-/// be without locks.
+/// Returns whether the error means that the lock cannot be had: the user is not root, the folder is
+/// missing (as in a container), or the file system has no locks.
 fn is_missing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -353,8 +352,7 @@ fn is_missing(error: &io::Error) -> bool {
     )
 }
 
-/// A locked file that stands for something else. It is removed with the last lock, as cryptsetup
-/// does it.
+/// A locked file that stands for something else. The last lock on it removes it, as in cryptsetup.
 #[derive(Debug)]
 struct NamedLock {
     held: Flock<File>,
@@ -370,13 +368,13 @@ impl Drop for NamedLock {
     }
 }
 
-/// Whether the open file is the one that has this name.
+/// Returns whether the open file is the one with this name.
 fn is_named(file: &File, path: &Path) -> io::Result<bool> {
     let (named, file) = (fs::metadata(path)?, file.metadata()?);
     Ok(FileIdentity::of(&named) == FileIdentity::of(&file))
 }
 
-/// Locks a file that stands for something else.
+/// Locks the file `name` in `folder`, which stands for something else.
 fn lock_named(folder: &Path, name: &str, how: FlockArg) -> io::Result<NamedLock> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
@@ -392,8 +390,8 @@ fn lock_named(folder: &Path, name: &str, how: FlockArg) -> io::Result<NamedLock>
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW)
             .open(&path)?;
-        // The program that releases the last lock removes the file: what was locked here
-        // may be one that no other program will see.
+        // The program that released the last lock may have removed the file before it was locked
+        // here. Then no other program would see this lock.
         let held = flock(file, how)?;
         if matches!(is_named(&held, &path), Ok(true)) {
             return Ok(NamedLock { held, path });
@@ -461,7 +459,7 @@ mod tests {
             );
             unlock_data(&b);
         }
-        // A refused lock leaves nothing locked either.
+        // A refused lock leaves nothing locked.
         assert!(lock_data(&a, Access::Read).unwrap());
         assert!(!lock_data(&b, Access::Write).unwrap());
         let c = File::open(path.path()).unwrap();
@@ -520,7 +518,7 @@ mod tests {
                 .stdout(Stdio::piped())
                 .spawn()
                 .unwrap();
-            // Once it tells the length, it has the file.
+            // qemu-io has opened the file once it prints the length.
             let mut line = String::new();
             BufReader::new(qemu.stdout.as_mut().unwrap())
                 .read_line(&mut line)
@@ -577,9 +575,9 @@ mod tests {
         let error = attempt().unwrap_err();
         assert!(
             matches!(error, LockError::Held(MOMENT)),
-            "no end of the wait: {error}"
+            "the wait must end: {error}"
         );
-        assert!(begun.elapsed() >= MOMENT, "it is waited for");
+        assert!(begun.elapsed() >= MOMENT, "it must wait for the lock");
         drop(held);
         attempt().unwrap();
     }
@@ -597,18 +595,18 @@ mod tests {
         drop(first);
         assert!(file.try_lock().is_err());
         drop(second);
-        assert!(!path.exists(), "the last lock takes the file with it");
+        assert!(!path.exists(), "the last lock removes the file");
         let file = opened_new(&path);
         file.try_lock().unwrap();
         assert!(matches!(lock(), Err(LockError::Held(MOMENT))));
         file.unlock().unwrap();
         lock().unwrap();
-        // No name of a file elsewhere.
+        // This is not the name of a file elsewhere.
         ReencryptionLock::within(folder.path(), "../../elsewhere").unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
-    /// A reader that releases it has it exclusively for a moment.
+    /// A reader that releases the lock holds it exclusively for a moment.
     #[test]
     fn a_reencryption_lock_that_is_held_for_a_moment_is_waited_for() {
         let _alone = alone();
@@ -646,9 +644,9 @@ mod tests {
             });
             assert!(
                 receiver.recv_timeout(Duration::from_millis(100)).is_err(),
-                "it has to wait"
+                "the second lock must wait"
             );
-            // As cryptsetup does it.
+            // cryptsetup does the same.
             fs::remove_file(&path).unwrap();
             fs::write(&path, "").unwrap();
             drop(first);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is written: a regular file, whole or not at all; a block device; a pipe
-//! or standard output.
+//! Writes a regular file, which appears whole or not at all, or a block device, a pipe or standard
+//! output.
 //!
-//! A symbolic link is followed: the file it names is the output, in that file's
-//! folder, and the link stays as it is.
+//! A symbolic link is followed: the output is the file that it names, in the folder of that file.
+//! The link itself is not changed.
 
 mod device;
 mod entry;
@@ -41,28 +41,28 @@ use crate::{
     standard_streams,
 };
 
-/// How an output is made.
+/// Options of an output.
 #[derive(Clone, Copy, Debug)]
 pub struct OutputOptions<'a> {
-    /// Whether an existing file is replaced and a block device overwritten.
+    /// Whether an existing file is replaced or a block device overwritten.
     pub force: bool,
-    /// Whether another output is made with this one: then neither replaces a file, since
-    /// two files cannot be replaced at once.
+    /// Whether another output is written together with this one. Then neither may replace a file,
+    /// because two files cannot be replaced at once.
     pub is_one_of_two: bool,
-    /// The permissions of a new file, whatever those of one that it replaces:
-    /// 0600, and 0400 for backups of headers.
+    /// The permissions of a new file, whatever those of a file that it replaces: 0600, or 0400 for
+    /// header backups.
     pub mode: u32,
-    /// What is read meanwhile: the output must be something else.
+    /// The input of the same command. The output must not be the same file or device.
     pub known_input: Option<&'a Input>,
-    /// Other files that the command reads, if it reads them, each with what it is in words: the
-    /// output must be none of them.
+    /// Other files that the command reads, each with its description. The output must be none of
+    /// them.
     pub needed: Needed<'a>,
-    /// Whether runs of zeros of 64 KiB and more become holes in a regular file.
+    /// Whether runs of at least 64 KiB of zeros become holes in a regular file.
     pub sparse: bool,
-    /// Whether LUKS2 metadata are written, in place of which a block device may have others.
+    /// Whether LUKS2 metadata are written. A block device may have other metadata before.
     pub becomes_luks2: bool,
-    /// Whether a block device is overwritten also where its LUKS2 metadata, old or new,
-    /// cannot be locked.
+    /// Whether a block device is overwritten even if its old or new LUKS2 metadata cannot be
+    /// locked.
     pub disable_locks: bool,
 }
 
@@ -81,12 +81,11 @@ impl Default for OutputOptions<'_> {
     }
 }
 
-/// An output that is open.
+/// An open output.
 ///
-/// As a [`Write`] it takes bytes in order from where [`Output::begin`] said.
-/// Seekable ones are also a [`Storage`], for a header that is written last.
-/// Nothing of a regular file can be seen before [`Output::finish`]; dropped
-/// without it, nothing is left.
+/// As a [`Write`] it takes bytes in order, from the offset given to [`Output::begin`]. Seekable
+/// outputs are also a [`Storage`], for a header that is written last. A regular file is not visible
+/// before [`Output::finish`], and if it is dropped before, nothing remains.
 #[derive(Debug)]
 pub struct Output {
     path: PathBuf,
@@ -107,12 +106,12 @@ enum Kind {
 }
 
 impl Output {
-    /// Opens `path`, or standard output for `-`. Nothing is changed yet, and
-    /// everything that can be wrong already is told here: to be called before
-    /// any work, and before a secret is asked for.
+    /// Opens `path`, or standard output for `-`. Changes nothing yet, and reports every problem
+    /// that can be known already. Call this before any work, and before asking for a secret.
     ///
     /// # Errors
-    /// [`OutputError`].
+    /// [`OutputError`]: the output exists, is in use, is locked, is also an input, or cannot be
+    /// opened.
     pub fn create(path: &Path, options: &OutputOptions<'_>) -> Result<Self, OutputError> {
         let path_of = || path.to_owned();
         let failed = |source| OutputError::Create {
@@ -169,7 +168,7 @@ impl Output {
                         check_replaceable(path, &entry, found, options)?
                     }
                     None => {
-                        // A link to nothing has a name that is taken, too.
+                        // The name of a dangling link is taken too.
                         if !options.force && entry.is_linked {
                             return Err(OutputError::Exists { path: path_of() });
                         }
@@ -195,13 +194,13 @@ impl Output {
         shown(&self.path)
     }
 
-    /// Whether something can be written out of order. Not in pipes and the like.
+    /// Returns whether bytes can be written out of order. False for pipes and the like.
     #[must_use]
     pub fn is_seekable(&self) -> bool {
         self.as_storage().is_some()
     }
 
-    /// What is recognised on a block device that will be overwritten, in words.
+    /// The signatures on a block device that will be overwritten, in words.
     #[must_use]
     pub fn contents(&self) -> Vec<String> {
         match &self.kind {
@@ -210,7 +209,7 @@ impl Output {
         }
     }
 
-    /// Its bytes at offsets. None for pipes and the like.
+    /// The output as storage. `None` for pipes and the like.
     #[must_use]
     pub fn as_storage(&self) -> Option<&dyn Storage> {
         match &self.kind {
@@ -221,10 +220,10 @@ impl Output {
     }
 
     /// Waits for the locks on the metadata of a block device, under which its new header is
-    /// written. None for everything else, which no other program knows yet.
+    /// written. Returns `None` for all other outputs, because no other program knows them yet.
     ///
     /// # Errors
-    /// [`OutputError::NotLocked`].
+    /// [`OutputError::NotLocked`]: another program holds a lock, or a needed lock cannot be had.
     pub fn lock_metadata(&self) -> Result<Option<MetadataLock>, OutputError> {
         match &self.kind {
             Kind::Device { device, .. } => {
@@ -237,7 +236,7 @@ impl Output {
         }
     }
 
-    /// The size of a block device in bytes; None for everything that grows.
+    /// The length of a block device in bytes. `None` for outputs that can grow.
     #[must_use]
     pub fn capacity(&self) -> Option<u64> {
         match &self.kind {
@@ -246,18 +245,19 @@ impl Output {
         }
     }
 
-    /// Says that the data begin at byte `offset` (behind a header that comes
-    /// last; 0 in a stream, where the header comes first) and that the output
-    /// has `total` bytes altogether, where that is known. The first that
-    /// changes something: on a block device, all that an earlier use left there
-    /// for programs to recognise is overwritten with zeros, under the locks on its metadata.
+    /// Begins writing. The data begin at byte `offset`: after a header that is written last, or 0
+    /// in a stream, where the header comes first. The whole output will have `total` bytes, if that
+    /// is known.
+    ///
+    /// This is the first call that changes something: on a block device it overwrites all
+    /// signatures of an earlier use with zeros, under the locks on its metadata.
     ///
     /// # Errors
     /// [`OutputError::TooSmall`] and [`OutputError::NotLocked`], before anything is written.
-    /// [`OutputError::Finish`].
+    /// [`OutputError::Finish`] if the device cannot be overwritten.
     ///
     /// # Panics
-    /// If `offset` is not 0 and the output is a stream.
+    /// If the output is a stream and `offset` is not 0.
     pub fn begin(&mut self, offset: u64, total: Option<u64>) -> Result<(), OutputError> {
         match &mut self.kind {
             Kind::File { writer, .. } => writer.start_at(offset),
@@ -280,27 +280,27 @@ impl Output {
                     error => NotLocked::new(&self.path, error).into(),
                 })?;
             }
-            Kind::Stream(_) => assert_eq!(offset, 0, "a stream begins at its beginning"),
+            Kind::Stream(_) => assert_eq!(offset, 0, "the data of a stream begin at offset 0"),
         }
         Ok(())
     }
 
-    /// Makes what was written durable, and a regular file appear.
+    /// Makes all written bytes durable, and makes a regular file visible.
     ///
     /// # Errors
-    /// [`OutputError::Exists`] when somebody else has made a file of that name
-    /// meanwhile, which then stays as it is. [`OutputError::Finish`]; a regular
-    /// file then does not appear.
+    /// [`OutputError::Exists`] if another program has created a file of that name in the meantime;
+    /// that file is not changed. [`OutputError::Finish`] if the system failed; a regular file does
+    /// not appear then.
     pub fn finish(self) -> Result<(), OutputError> {
         Self::finish_all(vec![self])
     }
 
-    /// As [`Output::finish`] of several outputs of [`OutputOptions::is_one_of_two`]. Their files
-    /// appear in this order, and none of them when one cannot.
+    /// Like [`Output::finish`], for several outputs with [`OutputOptions::is_one_of_two`]. The
+    /// files appear in this order; if one of them cannot appear, none does.
     ///
     /// # Errors
-    /// Those of [`Output::finish`], and [`OutputError::OneOfTwo`] when somebody else has made a
-    /// file of one of the names meanwhile.
+    /// Those of [`Output::finish`], and [`OutputError::OneOfTwo`] if another program has created a
+    /// file of one of the names in the meantime.
     pub fn finish_all(mut outputs: Vec<Self>) -> Result<(), OutputError> {
         let is_one = outputs.len() == 1;
         let failed = |path: &PathBuf, source: io::Error| {
@@ -340,8 +340,8 @@ impl Write for Output {
                 Ok(bytes.len())
             }
             Kind::Stream(file) => match file.write(bytes) {
-                // Another process has made the pipe so: wait, without a loop
-                // that takes a whole processor.
+                // Another process has made the pipe non-blocking. Wait a little, so that the
+                // retries do not use a whole CPU.
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     thread::sleep(Duration::from_millis(2));
                     Err(io::ErrorKind::Interrupted.into())
@@ -356,13 +356,13 @@ impl Write for Output {
     }
 }
 
-/// Files that a command reads, each with what it is in words, such as "the key file".
+/// Files that a command reads, each with its description, such as "the key file".
 pub type Needed<'a> = &'a [(&'static str, Option<&'a Path>)];
 
-/// Refuses an `output` that is one of the `needed` files.
+/// Checks that `output` is none of the `needed` files.
 ///
 /// # Errors
-/// [`OutputError::IsNeeded`].
+/// [`OutputError::IsNeeded`] if it is one of them.
 pub fn check_not_needed(output: &Path, needed: Needed<'_>) -> Result<(), OutputError> {
     if output == Path::new("-") {
         return Ok(());
@@ -377,11 +377,11 @@ pub fn check_not_needed(output: &Path, needed: Needed<'_>) -> Result<(), OutputE
     }
 }
 
-/// The files that the command reads, which are not left over from another run: those that this
-/// process has open, standard input included, and those that it opens later.
+/// Returns the files that the command reads and that must not be removed as left-overs of another
+/// run: those that this process has open, standard input included, and those that it will open.
 ///
 /// # Errors
-/// When the open files are not known.
+/// An I/O error if the open files cannot be listed.
 fn kept(needed: Needed<'_>) -> io::Result<Vec<FileIdentity>> {
     let open = fs::read_dir("/proc/self/fd")?.flatten();
     let needed = needed
@@ -393,7 +393,7 @@ fn kept(needed: Needed<'_>) -> io::Result<Vec<FileIdentity>> {
         .collect())
 }
 
-/// Refuses the file or device that is read at the same time.
+/// Checks that the output is not the file or device that is read at the same time.
 fn check_not_input(
     path: &Path,
     identity: Option<FileIdentity>,
@@ -408,8 +408,8 @@ fn check_not_input(
     }
 }
 
-/// Whether the existing regular file `path` may be replaced. The file is locked
-/// as long as what is returned is open.
+/// Checks whether the existing regular file `path` may be replaced. It is locked as long as the
+/// returned file is open.
 fn check_replaceable(
     path: &Path,
     entry: &DirectoryEntry,
@@ -432,7 +432,7 @@ fn check_replaceable(
             user,
         });
     }
-    // Who cannot read it cannot lock it, and may replace it all the same.
+    // A file that the caller cannot read cannot be locked, but the caller may replace it.
     let Ok(old) = entry.open(found, OFlag::O_RDONLY | OFlag::O_NONBLOCK) else {
         return Ok(None);
     };
@@ -459,132 +459,132 @@ fn on_it(found: &[String]) -> String {
     }
 }
 
-/// Why an output cannot be made.
+/// Why an output cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputError {
-    /// There is a file of that name.
+    /// A file of that name exists.
     #[error("{} exists already", shown(path))]
     Exists {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
     },
-    /// It would have to be replaced at once with another one.
+    /// The file exists, and would have to be replaced at once with another one.
     #[error(
         "{} exists already, and two files cannot be replaced at once",
         shown(path)
     )]
     OneOfTwo {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
     },
-    /// It belongs to another user, who would get what is written.
+    /// It belongs to another user, who could read the output.
     #[error(
         "{} is a {kind} of another user (uid {uid}), who could read the output",
         shown(path)
     )]
     Foreign {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
         /// `FIFO`, `socket` or `device`.
         kind: &'static str,
-        /// The user's number.
+        /// The number of that user.
         uid: u32,
     },
-    /// A link of another user in a folder that all may write.
+    /// It is a symbolic link of another user in a sticky folder.
     #[error(
         "{} is a symbolic link that another user made in a folder where all users can write: name \
          the file that it points to",
         shown(path)
     )]
     ForeignLink {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
     },
-    /// An open file without a name, which nothing can replace.
+    /// It is an open file without a name, which cannot be replaced.
     #[error(
         "{} is an open file without a name, which cannot be replaced",
         shown(path)
     )]
     Nameless {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
     },
-    /// It is a block device, and force was not asked for.
+    /// It is a block device, and `force` was not given.
     #[error("{} is a block device{}", shown(path), on_it(found))]
     IsDevice {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
-        /// What is recognised on it, in words.
+        /// The signatures on it, in words.
         found: Vec<String>,
     },
-    /// It is mounted, or something lies upon it.
+    /// It is mounted, or in use by another device.
     #[error("{} is {user}", shown(path))]
     InUse {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
-        /// By whom, in words.
+        /// The use, in words, such as `mounted at /srv`.
         user: String,
     },
-    /// Another program uses its data.
+    /// Another program has locked its data.
     #[error("{} is locked: another program is using it", shown(path))]
     Locked {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
     },
     /// Its metadata cannot be locked.
     #[error(transparent)]
     NotLocked(#[from] NotLocked),
-    /// There is no such folder.
+    /// Its folder does not exist.
     #[error("the folder of {} does not exist", shown(path))]
     MissingFolder {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
     },
-    /// It is a folder.
+    /// The path is a folder.
     #[error("{} is a folder, not a file", shown(path))]
     Folder {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
     },
-    /// It is what is read.
+    /// It is also the input.
     #[error("{} is also the input: the output must be another file", shown(path))]
     IsInput {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
     },
-    /// It is something else that the command reads.
+    /// It is also another file that the command reads.
     #[error("{} is also {what}: the output must be another file", shown(path))]
     IsNeeded {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
-        /// What it is, in words.
+        /// The description of that file, in words.
         what: &'static str,
     },
-    /// A device has fewer bytes.
+    /// The device is too small.
     #[error("{} has {capacity} bytes, but {needed} are needed", shown(path))]
     TooSmall {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
-        /// Bytes to be written.
+        /// The number of bytes to be written.
         needed: u64,
-        /// Bytes of the device.
+        /// The length of the device in bytes.
         capacity: u64,
     },
     /// The system refused to open it.
     #[error("cannot create {}: {}", shown(path), io_words(source))]
     Create {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The system failed to make it durable or visible.
     #[error("cannot write {}: {}", shown(path), io_words(source))]
     Finish {
-        /// As it was named.
+        /// The path as the user gave it.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

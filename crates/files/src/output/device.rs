@@ -17,15 +17,14 @@ use crate::{
     metadata_change::NotLocked,
 };
 
-/// Where file systems, volume managers and partition tables have their
-/// signatures at the beginning. LUKS2's secondary header begins at 4 MiB at the
-/// latest and has 4 MiB at most.
+/// The length at the beginning that may contain signatures of file systems, volume managers and
+/// partition tables. LUKS2's secondary header begins at 4 MiB or before and has at most 4 MiB.
 const HEAD: u64 = 8 << 20;
 
-/// And at the end: GPT's second copy, RAID's and ZFS's labels.
+/// The length at the end that may contain signatures: GPT's second copy, RAID's and ZFS's labels.
 const TAIL: u64 = 1 << 20;
 
-/// A block device that nobody else uses.
+/// A block device that is open exclusively.
 #[derive(Debug)]
 pub struct Device {
     file: File,
@@ -36,8 +35,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// Opens `path` so that nobody can mount it meanwhile. Its metadata are locked once, so
-    /// that a lock that cannot be had is told before any work.
+    /// Opens `path` exclusively, so that it cannot be mounted meanwhile. Locks its metadata once,
+    /// so that a lock that cannot be had is reported before any work.
     pub fn open(
         path: &Path,
         entry: &DirectoryEntry,
@@ -54,12 +53,12 @@ impl Device {
             user,
         };
 
-        // First who uses it, as the system only says that it is busy.
+        // Look for the user first, because the system would only report that the device is busy.
         if let Some(user) = found.identity().and_then(FileIdentity::user) {
             return Err(in_use(user));
         }
         if !options.force {
-            // Not to name anything is better than to refuse in other words.
+            // If the device cannot be read, refuse without naming its contents.
             let file = entry.open(found, OFlag::O_RDONLY);
             let found = file.map_or_else(|_| Vec::new(), |file| recognised(&file));
             return Err(OutputError::IsDevice {
@@ -90,8 +89,8 @@ impl Device {
         Ok(device)
     }
 
-    /// Waits for the locks under which metadata there are written or destroyed. That of
-    /// cryptsetup is needed where LUKS2 metadata are, or will be.
+    /// Waits for the locks under which metadata on the device are written or destroyed.
+    /// cryptsetup's lock is needed if there are, or will be, LUKS2 metadata.
     pub fn lock_metadata(&self) -> Result<MetadataLock, LockError> {
         MetadataLock::to_change(&self.file, |lock| {
             !self.disable_locks
@@ -106,15 +105,14 @@ impl Device {
         &self.file
     }
 
-    /// Its size in bytes.
+    /// The length in bytes.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Overwrites with zeros what an earlier use left at both ends, and
-    /// everything before byte `data`: a crash from here on leaves a device that
-    /// is nothing, and not one with an old header over new data. The metadata are
-    /// locked meanwhile.
+    /// Overwrites with zeros the signatures of an earlier use at both ends, and everything before
+    /// byte `data`. After a crash from here on the device has no recognisable contents, rather than
+    /// an old header over new data. The metadata are locked meanwhile.
     pub fn wipe(&mut self, data: u64) -> Result<(), LockError> {
         let _lock = self.lock_metadata()?;
         self.overwrite_ends(data).map_err(LockError::Io)

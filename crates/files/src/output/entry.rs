@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where an output is: a name in an opened folder.
+//! The location of an output: a name in an open folder.
 //!
-//! Another user may put links, FIFOs and files of his own into a folder that both may
-//! write, at any time. So each step is made in a folder that is open, and what is found
-//! there is opened without an effect (`O_PATH`) before it is looked at.
+//! In a folder that other users may write to, they can create links, FIFOs and files at any time.
+//! So each step is made relative to an open folder, and what is found there is opened with
+//! `O_PATH`, which has no side effect, before it is examined.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -29,17 +29,17 @@ use nix::{
 
 use crate::block_device::FileIdentity;
 
-/// A name in a folder that exists, and no symbolic link.
+/// A name in a folder that exists. It is not a symbolic link.
 #[derive(Debug)]
 pub struct DirectoryEntry {
-    /// Open for looking up names only.
+    /// Open for looking up names only (`O_PATH`).
     pub folder: File,
-    /// The folder's path, for messages and for removing files at a signal.
+    /// The path of the folder, for messages and for removing files on a signal.
     pub folder_path: PathBuf,
     pub name: OsString,
-    /// Whether a symbolic link has led here.
+    /// Whether a symbolic link led here.
     pub is_linked: bool,
-    /// What has the name.
+    /// The file with this name, if there is one.
     pub found: Option<Found>,
 }
 
@@ -47,19 +47,19 @@ pub struct DirectoryEntry {
 #[derive(Debug)]
 pub struct Found {
     pub metadata: Metadata,
-    /// The entry is a link of /proc to a file that some process has open.
+    /// Whether the entry is a link in /proc to a file that a process has open.
     is_open_file: bool,
-    /// And that process is this one.
+    /// Whether that process is this one.
     is_inherited: bool,
 }
 
-/// Why there is no entry.
+/// Why a path leads to no entry.
 #[derive(Debug)]
 pub enum EntryError {
     MissingFolder,
-    /// The path names a folder.
+    /// The path can only name a folder.
     Folder,
-    /// A link in a sticky folder that belongs to another user.
+    /// A link of another user in a sticky folder.
     ForeignLink,
     /// An open file that has lost its name, or never had one.
     Nameless,
@@ -73,16 +73,16 @@ impl From<Errno> for EntryError {
 }
 
 impl DirectoryEntry {
-    /// Follows `path`, by the kernel's rule for links in folders that all may write
-    /// (`protected_symlinks` in proc(5)): such a link counts if it belongs to the caller
-    /// or to the folder's owner.
+    /// Follows `path`. For links in a sticky folder that all users may write to, the kernel's rule
+    /// applies (`protected_symlinks` in proc(5)): such a link is followed if it belongs to the
+    /// caller or to the folder's owner.
     pub fn of(path: &Path) -> Result<Self, EntryError> {
         let (mut base, mut base_path) = (None, PathBuf::new());
         let mut path = path.to_owned();
         if path.as_os_str().is_empty() {
             return Err(Errno::ENOENT.into());
         }
-        // As many links as the system itself follows (path_resolution(7)).
+        // The system itself follows as many links (path_resolution(7)).
         for links in 0..=40 {
             let Some((parent, name)) = split(&path) else {
                 return Err(EntryError::Folder);
@@ -119,7 +119,7 @@ impl DirectoryEntry {
             }
             let target = PathBuf::from(readlinkat(&file, "")?);
             if fstatfs(&entry.folder)?.filesystem_type() == PROC_SUPER_MAGIC {
-                // What such a link says is not always a path.
+                // The target of such a link is not always a path.
                 let open = File::from(entry.open_at(OFlag::O_PATH)?);
                 let metadata = open.metadata().map_err(EntryError::Io)?;
                 if metadata.is_file() {
@@ -150,7 +150,7 @@ impl DirectoryEntry {
         openat(&self.folder, &*self.name, flags, Mode::empty())
     }
 
-    /// Opens what was found, and nothing that has taken its name meanwhile.
+    /// Opens the file that was found. Fails if another file has its name now.
     pub fn open(&self, found: &Found, flags: OFlag) -> io::Result<File> {
         let follow = if found.is_open_file {
             OFlag::empty()
@@ -159,7 +159,7 @@ impl DirectoryEntry {
         };
         let file = File::from(self.open_at(flags | OFlag::O_NOCTTY | follow)?);
         let metadata = file.metadata()?;
-        // The owner too: a file that was removed leaves its number to the next one.
+        // Compare the owner too: a new file may get the inode number of a removed one.
         let what = |metadata: &Metadata| {
             let owner = metadata.uid();
             (metadata.dev(), metadata.ino(), metadata.rdev(), owner)
@@ -171,7 +171,7 @@ impl DirectoryEntry {
         }
     }
 
-    /// The place in the file system, which is the same by whatever path.
+    /// The place in the file system, which does not depend on the path.
     pub fn place(&self) -> io::Result<(u64, u64, &OsStr)> {
         let folder = self.folder.metadata()?;
         Ok((folder.dev(), folder.ino(), &self.name))
@@ -179,7 +179,8 @@ impl DirectoryEntry {
 }
 
 impl Found {
-    /// The FIFO, socket or device of another user, who is not root: what kind that is.
+    /// Returns the kind of a FIFO, socket or device that belongs to another user than root and the
+    /// caller.
     pub fn foreign_kind(&self) -> Option<&'static str> {
         let uid = self.metadata.uid();
         if self.is_inherited || uid == 0 || uid == geteuid().as_raw() {
@@ -199,7 +200,7 @@ impl Found {
     }
 }
 
-/// The folder and the name; `None` if the path can name a folder only.
+/// Splits a path into folder and name. `None` if it can only name a folder.
 fn split(path: &Path) -> Option<(&Path, &OsStr)> {
     let bytes = path.as_os_str().as_bytes();
     let name = path.file_name()?;
@@ -210,8 +211,8 @@ fn split(path: &Path) -> Option<(&Path, &OsStr)> {
     Some((parent.unwrap_or(Path::new(".")), name))
 }
 
-/// Whether `folder`, which is open, is where /proc shows this process's open files. A link in
-/// another process's folder leads to what another user may have opened.
+/// Returns whether the open `folder` is the one in which /proc lists this process's open files. A
+/// link in the folder of another process may lead to a file that another user opened.
 fn has_own_files(folder: &Metadata) -> bool {
     ["/proc/self/fd", "/proc/thread-self/fd"]
         .iter()

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bytes in order into a regular file, with holes for long runs of zeros.
+//! Writes bytes in order into a regular file, with holes for long runs of zeros.
 
 use std::{fs::File, io};
 
 use luxor_sector::Storage;
 
-/// Shorter runs of zeros are written.
+/// The shortest run of zeros that becomes a hole.
 const HOLE: usize = 64 << 10;
 
-/// Where zeros are looked for. Shorter than a hole by so much that every run
-/// of that length has a whole one in it.
+/// The length of the pieces that are checked for zeros. It is so much shorter than a hole that
+/// every run of `HOLE` zeros contains a whole piece.
 const PROBE: usize = 4 << 10;
 
 static ZEROS: [u8; HOLE] = [0; HOLE];
 
-/// Writes to a file that has nothing yet from the place on where it starts.
+/// Writes to a file that has no bytes yet from the start position on.
 #[derive(Debug)]
 pub struct SparseWriter {
     sparse: bool,
-    /// The bytes before are in the file.
+    /// The file contains all bytes before this offset.
     position: u64,
-    /// So many zeros come next: a hole if they are enough.
+    /// The number of zeros that follow, which become a hole if there are enough.
     zeros: u64,
 }
 
@@ -33,7 +33,7 @@ impl SparseWriter {
         }
     }
 
-    /// The first byte that comes is byte `offset` of the file.
+    /// Sets the offset of the first byte.
     pub fn start_at(&mut self, offset: u64) {
         self.position = offset;
     }
@@ -59,7 +59,7 @@ impl SparseWriter {
         }
     }
 
-    /// Makes the file as long as everything that came.
+    /// Extends the file to the end of all bytes.
     pub fn finish(&mut self, file: &File) -> io::Result<()> {
         if self.zeros < HOLE as u64 {
             self.settle(file)?;
@@ -72,14 +72,14 @@ impl SparseWriter {
         }
     }
 
-    /// The zeros are all that come: makes a hole of them or writes them.
+    /// Ends a run of zeros: leaves a hole for it or writes it.
     fn settle(&mut self, file: &File) -> io::Result<()> {
         let zeros = std::mem::take(&mut self.zeros);
         if zeros >= HOLE as u64 {
             self.position += zeros;
             return Ok(());
         }
-        let zeros = usize::try_from(zeros).expect("less than a hole");
+        let zeros = usize::try_from(zeros).expect("`zeros` is less than `HOLE`");
         self.put(file, &ZEROS[..zeros])
     }
 
@@ -90,8 +90,8 @@ impl SparseWriter {
     }
 }
 
-/// How many bytes come before zeros that are or may become a hole: a run of
-/// that length, or those at the end, which may go on with the next bytes.
+/// Returns how many bytes precede the first run of zeros that is or may become a hole: a run of at
+/// least `HOLE`, or a run at the end, which the next bytes may continue.
 fn data_len(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(probe) = bytes.get(at..at + PROBE) {
@@ -110,7 +110,7 @@ fn data_len(bytes: &[u8]) -> usize {
 }
 
 fn leading_zeros(bytes: &[u8]) -> usize {
-    // Most data show in a few bytes that they are none.
+    // For most data the first few bytes show that they are not zeros.
     let (words, _) = bytes.as_chunks::<64>();
     let whole = words
         .iter()
@@ -130,11 +130,11 @@ mod tests {
 
     use super::*;
 
-    /// What shows where nothing was written.
+    /// The byte that marks places where nothing was written.
     const UNTOUCHED: u8 = 0xAA;
 
-    /// Writes `bytes` in `pieces`, and compares what is written and what is left
-    /// out with the rule, applied to all bytes at once.
+    /// Writes `bytes` in pieces of the lengths `pieces`, and compares the result with the rule,
+    /// applied to all bytes at once.
     fn check(bytes: &[u8], pieces: &[usize], start: u64) {
         let file = tempfile::tempfile().unwrap();
         let whole = usize::try_from(start).unwrap() + bytes.len();
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn any_mixture_is_written_as_the_rule_says() {
-        // xorshift64, so that a failure repeats.
+        // xorshift64, so that a failure can be reproduced.
         let mut state = 0x9E37_79B9_7F4A_7C15_u64;
         let mut random = move |below: usize| {
             state ^= state << 13;

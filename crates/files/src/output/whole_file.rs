@@ -29,8 +29,8 @@ use crate::{
     temporary::{Temporary, uninterrupted},
 };
 
-/// A file that is being written and has no name yet, or a random one where the
-/// file system knows no files without names.
+/// A file that is being written. It has no name yet, or a random one on file systems that do not
+/// support files without names.
 #[derive(Debug)]
 pub struct WholeFile {
     file: File,
@@ -38,25 +38,25 @@ pub struct WholeFile {
     name: OsString,
     temporary: Option<TemporaryName>,
     force: bool,
-    /// What is to be replaced, locked.
+    /// The file that will be replaced, locked.
     _old: Option<File>,
 }
 
 #[derive(Debug)]
 struct Folder {
     file: File,
-    /// Not where it may be searched and written but not read.
+    /// False if the folder may be searched and written to but not read.
     can_sync: bool,
 }
 
-/// Removed by a signal as long as this lives.
+/// The name of a temporary file. A signal removes the file as long as this value exists.
 #[derive(Debug)]
 struct TemporaryName {
     name: OsString,
     _registered: Temporary,
 }
 
-/// Whether to look for a file system's ability to have files without names.
+/// Whether to use files without names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nameless {
     IfSupported,
@@ -65,8 +65,8 @@ enum Nameless {
 }
 
 impl WholeFile {
-    /// The file that is going to be `entry`; `path` is how the user calls it. `old` is
-    /// kept until the end.
+    /// Creates the file that will become `entry`. `path` is the path as the user gave it. `old` is
+    /// kept open, and so locked, until the end.
     pub fn create(
         path: &Path,
         entry: DirectoryEntry,
@@ -107,11 +107,12 @@ impl WholeFile {
             folder,
             name,
             temporary,
-            // Two files cannot be replaced at once, whatever appears meanwhile.
+            // Never replace one of two files, even if it appears later.
             force: options.force && !options.is_one_of_two,
             _old: old,
         };
-        // Not held by others: nobody knows the file, or it has its lock already.
+        // This lock cannot be held by another program: the file has no name yet, or was locked when
+        // it was created.
         lock_data(&whole.file, Access::Write).map_err(failed)?;
         Ok(whole)
     }
@@ -120,7 +121,7 @@ impl WholeFile {
         &self.file
     }
 
-    /// As [`publish_all`] of this one file.
+    /// Publishes this one file with [`publish_all`].
     #[cfg(test)]
     fn publish(&mut self) -> io::Result<()> {
         publish_all(&mut [self]).map_err(|(_, error)| error)
@@ -140,11 +141,11 @@ impl WholeFile {
             Err(Errno::EEXIST) if self.force => {}
             result => return Ok(result?),
         }
-        // A link never replaces: link to another name, and rename that.
+        // A link never replaces a file: link to another name, and rename that.
         let link = |name: &OsStr| self.folder.link(&self.file, name).map_err(io::Error::from);
         let other = left_over_name(&self.name);
         let other = match link(&other) {
-            // Another run is just here, or the name is that of something else.
+            // Another run is at this step, or the name belongs to something else.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 with_random_name(&self.name, link)?
             }
@@ -159,7 +160,7 @@ impl WholeFile {
         Ok(renameat(folder, from, folder, &*self.name)?)
     }
 
-    /// Takes the name away again, if it is still this file's.
+    /// Removes the name again, if it still belongs to this file.
     fn disappear(&self) {
         let found = fstatat(&self.folder.file, &*self.name, AtFlags::AT_SYMLINK_NOFOLLOW);
         if let (Ok(found), Ok(own)) = (found, self.file.metadata())
@@ -170,15 +171,15 @@ impl WholeFile {
     }
 }
 
-/// Makes the content of all files durable, then their names, which appear at once, or none of
-/// them if one is taken, which an error of the kind [`io::ErrorKind::AlreadyExists`] says. The
-/// number is that of the file that failed.
+/// Makes the contents of all files durable, then gives the files their names, then makes the names
+/// durable. If a name is taken, none of the files appears and the error is of the kind
+/// [`io::ErrorKind::AlreadyExists`]. The error's number is the index of the file that failed.
 pub fn publish_all(files: &mut [&mut WholeFile]) -> Result<(), (usize, io::Error)> {
     for (index, whole) in files.iter().enumerate() {
         whole.file.sync_all().map_err(|error| (index, error))?;
     }
-    // A signal waits: it would leave one file of two, or the whole plaintext under a name that
-    // no one looks for.
+    // Signals wait: a signal here could leave one file of two, or the whole plaintext under a name
+    // that the user does not know.
     uninterrupted(|| {
         for (index, whole) in files.iter().enumerate() {
             if let Err(error) = whole.appear() {
@@ -207,19 +208,20 @@ fn left_over_name(name: &OsStr) -> OsString {
     left_over
 }
 
-/// How such a name ends, unless 16 digits follow.
+/// The end of such a name, unless a hyphen and 16 digits follow.
 const LEFT_OVER: &str = ".luxor-new";
 
-/// Removes what runs left that were killed while they wrote or replaced `name` in `folder`:
-/// files of this user and for him only. A run that goes on has a lock on its file. What is in
-/// `kept`, which the command reads, is never removed, nor what a loop device shows.
+/// Removes files of killed runs that wrote or replaced `name` in `folder`. Only files that belong
+/// to this user, and are accessible to this user only, are removed. A run that is still active has
+/// a lock on its file. A file in `kept`, which the command reads, is never removed, nor one that a
+/// loop device shows.
 pub fn remove_left_overs(folder: &File, name: &OsStr, kept: &[FileIdentity]) {
     let Ok(folder) = folder.try_clone().and_then(Folder::open) else {
         return;
     };
     let left_over = left_over_name(name);
     folder.remove_left_over(&left_over, kept);
-    // Where the folder cannot be read, that is all.
+    // If the folder cannot be read, only that name is tried.
     let Ok(entries) = fs::read_dir(proc_name(&folder.file)) else {
         return;
     };
@@ -244,7 +246,7 @@ impl Drop for WholeFile {
 }
 
 impl Folder {
-    /// Once more, to make durable what is in it.
+    /// Opens the folder again, for reading, so that its entries can be made durable.
     fn open(folder: File) -> io::Result<Self> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         match openat(&folder, ".", flags, Mode::empty()) {
@@ -260,8 +262,8 @@ impl Folder {
         }
     }
 
-    /// A file without a name; None where that is not supported, or where it
-    /// could not be given one later.
+    /// Creates a file without a name. `None` if the file system does not support that, or if the
+    /// file could not be given a name later.
     fn unnamed_file(&self, mode: Mode) -> io::Result<Option<File>> {
         let flags = OFlag::O_TMPFILE | OFlag::O_RDWR | OFlag::O_CLOEXEC;
         match openat(&self.file, ".", flags, mode) {
@@ -270,14 +272,14 @@ impl Folder {
                 let visible = Path::new(&proc_name(&file)).exists();
                 Ok(visible.then_some(file))
             }
-            // EISDIR and ENOENT are what kernels and file systems say that take
-            // the flags for those of an ordinary open.
+            // EISDIR and ENOENT come from kernels and file systems that do not know the flag and
+            // treat the call as an ordinary open.
             Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::ENOENT | Errno::EINVAL) => Ok(None),
             Err(e) => Err(e.into()),
         }
     }
 
-    /// A file with a random name for now, locked.
+    /// Creates a file with a random name, and locks it.
     fn named_file(
         &self,
         path: &Path,
@@ -289,14 +291,14 @@ impl Folder {
         let name = with_random_name(name, |name| {
             let registered = Temporary::new(path.join(name));
             let file = File::from(openat(&self.file, name, flags, mode)?);
-            // Another run may have taken it for a left-over before it had its lock.
+            // Another run may have removed it as a left-over before it was locked.
             if !lock_data(&file, Access::Write)? || file.metadata()?.nlink() == 0 {
                 return Err(Errno::EEXIST.into());
             }
             made = Some((file, registered));
             Ok(())
         })?;
-        let (file, registered) = made.expect("a name was found, so a file was made");
+        let (file, registered) = made.expect("with_random_name returned a name, so it made a file");
         Ok((
             file,
             TemporaryName {
@@ -317,7 +319,7 @@ impl Folder {
         )
     }
 
-    /// Renames, and never over something that exists.
+    /// Renames a file, but never over an existing one.
     fn rename_to_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         match renameat2(
             &self.file,
@@ -329,7 +331,7 @@ impl Folder {
             Err(Errno::EINVAL | Errno::ENOSYS) => {}
             result => return Ok(result?),
         }
-        // Network file systems do not have that, and do have links.
+        // Network file systems do not support that, but they support links.
         match self.relink_to_new(from, to) {
             Err(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS) => {}
             result => return Ok(result?),
@@ -343,7 +345,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Takes the name with an empty file, so that what is replaced is one's own.
+    /// Claims the name with an empty file, so that the rename replaces only that.
     fn claim_and_rename(&self, from: &OsStr, to: &OsStr) -> nix::Result<()> {
         let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_CLOEXEC;
         openat(&self.file, to, flags, Mode::S_IRUSR | Mode::S_IWUSR)?;
@@ -357,14 +359,14 @@ impl Folder {
         };
         let file = File::from(file);
         let is_ours = |metadata: Metadata| {
-            // A loop device may have the bytes of what is read, or a file system with it.
+            // A loop device over the file may be mounted, or may be what the command reads.
             metadata.is_file()
                 && !FileIdentity::of(&metadata)
                     .is_some_and(|file| kept.contains(&file) || file.loop_device().is_some())
                 && metadata.uid() == geteuid().as_raw()
                 && metadata.mode() & 0o077 == 0
         };
-        // Others remove it under this lock only, so that the name is still this file's.
+        // Other runs remove the file only under this lock, so the name still belongs to this file.
         if file.metadata().is_ok_and(is_ours) && matches!(lock_data(&file, Access::Write), Ok(true))
         {
             self.remove(name);
@@ -372,7 +374,7 @@ impl Folder {
     }
 
     fn remove(&self, name: &OsStr) {
-        // There is nobody to tell, and the cause is being told already.
+        // The error is ignored, because its cause is being reported already.
         let _ = unlinkat(&self.file, name, UnlinkatFlags::NoRemoveDir);
     }
 
@@ -381,20 +383,19 @@ impl Folder {
             return Ok(());
         }
         match self.file.sync_all() {
-            // Some file systems have no such thing for folders.
+            // Some file systems do not support sync for folders.
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Ok(()),
             result => result,
         }
     }
 }
 
-/// Tries names for what is to be `name` until `make` finds one that is not taken, and returns
-/// that.
+/// Tries random names derived from `name` until `make` finds one that is not taken, and returns it.
 fn with_random_name(
     name: &OsStr,
     mut make: impl FnMut(&OsStr) -> io::Result<()>,
 ) -> io::Result<OsString> {
-    // Whoever guesses a name only makes it another one.
+    // The names need not be secret: if one is taken, the next is tried.
     let random = RandomState::new();
     for attempt in 0..100 {
         let mut name = left_over_name(name);
@@ -524,12 +525,12 @@ mod tests {
             assert_eq!(fs::read(&path).unwrap(), b"new");
             assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
             assert_eq!(names(folder.path()), [Path::new("file")]);
-            // Whoever has the old file open keeps it.
+            // A program that has the old file open keeps it.
             let mut bytes = [0; 3];
             Storage::read_exact_at(&old, &mut bytes, 0).unwrap();
             assert_eq!(&bytes, b"old");
 
-            // Without one there it is as any other.
+            // Without an existing file `force` makes no difference.
             let path = folder.path().join("second");
             create(&path, true, nameless).publish().unwrap();
             assert_eq!(fs::read(&path).unwrap(), b"new");
@@ -606,7 +607,7 @@ mod tests {
             let permissions = fs::Permissions::from_mode(mode);
             fs::set_permissions(folder.path().join(name), permissions).unwrap();
         };
-        // One that another run is writing, which has its lock.
+        // A file that another run is writing, and has locked.
         let mut running = create(&path, false, Nameless::Never);
         let temporary = running.temporary.as_ref().unwrap().name.clone();
         assert!(temporary.as_bytes().starts_with(b".file.luxor-new-"));
@@ -661,7 +662,7 @@ mod tests {
             assert_eq!(names(dir.path()), [Path::new("to")]);
             assert_eq!(fs::read(dir.path().join("to")).unwrap(), b"new");
 
-            // What fails leaves no empty file.
+            // A failed rename leaves no empty file.
             assert!(rename(&folder, from, OsStr::new("other")).is_err());
             assert_eq!(names(dir.path()), [Path::new("to")]);
         }
