@@ -56,7 +56,7 @@ fn only_what_is_opened_for_changes_is_written() {
     change.storage().write_all_at(b"xy", 8).unwrap();
     change.storage().sync().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"01234567xy");
-    // The data may be in use.
+    // No data lock: the data may be in use.
     assert!(lock_data(&File::open(&path).unwrap(), Access::Read).unwrap());
     drop(change);
     for role in [Role::Change, Role::Metadata] {
@@ -139,7 +139,7 @@ fn a_file_that_changes_its_length_is_an_error() {
         file.set_len(before as u64).unwrap();
         let mut input = data(&path);
         file.set_len(now).unwrap();
-        // Also for somebody who stops at the length that was announced.
+        // Also for a reader that stops at the announced length.
         for limit in [before as u64, u64::MAX] {
             if limit == 0 {
                 continue;
@@ -194,7 +194,7 @@ fn a_change_is_seen_by_who_reads_at_offsets() {
             file.set_len(now).unwrap();
             assert!(read(last).contains(word), "{sparse}, {now}: {}", read(last));
         }
-        // What is missing is nothing but missing, also before the end.
+        // Missing bytes before the end are reported as such too.
         file.set_len(50_000).unwrap();
         for offset in [50_000, 48_000, 500_000] {
             assert!(read(offset).contains("shorter"), "{}", read(offset));
@@ -202,7 +202,7 @@ fn a_change_is_seen_by_who_reads_at_offsets() {
     }
 }
 
-/// As standard input is after a header was read from it.
+/// Like standard input after a header was read from it.
 #[test]
 fn an_open_file_is_read_from_its_position_on() {
     let _alone = alone();
@@ -225,7 +225,7 @@ fn an_open_file_is_read_from_its_position_on() {
             input.skip_to(5).unwrap();
             assert_eq!(all(&mut input), b"9");
         }
-        // Another process has it open still, and no locks with it.
+        // Another process still has the file open; no lock must remain on it.
         drop(input);
         let writer = OpenOptions::new()
             .read(true)
@@ -268,7 +268,7 @@ fn streams_have_no_length() {
     );
     writer.join().unwrap().unwrap();
 
-    // A file that says it is empty, and is not.
+    // A file with length 0 that is not empty.
     let mut version = data(Path::new("/proc/version"));
     assert_eq!(version.len(), None);
     assert!(all(&mut version).starts_with(b"Linux"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Outputs of every kind. Most of these need root, for loop devices and mounts.
+//! Outputs of every kind. Most tests need root, for loop devices and mounts.
 
 use std::{
     env,
@@ -48,7 +48,7 @@ fn run(program: &str, args: &[&dyn AsRef<std::ffi::OsStr>]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A file system of 1 MiB, until dropped.
+/// A file system of 1 MiB, unmounted on drop.
 struct SmallFileSystem(tempfile::TempDir);
 
 impl SmallFileSystem {
@@ -233,7 +233,7 @@ fn a_full_disk_leaves_nothing() {
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     drop(output);
     assert_eq!(count(folder), 0);
-    // And the room is free again.
+    // The space is free again.
     let mut output = create(&folder.join("file")).unwrap();
     output.write_all(&vec![1; 1 << 19]).unwrap();
     output.finish().unwrap();
@@ -268,7 +268,7 @@ fn streams_are_written_straight() {
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
 }
 
-/// Such as another file that has got its number.
+/// The same happens if another file gets the inode number.
 #[test]
 fn what_changes_its_owner_is_not_opened() {
     let folder = tempfile::tempdir().unwrap();
@@ -281,7 +281,7 @@ fn what_changes_its_owner_is_not_opened() {
     entry.open(found, OFlag::O_RDWR).unwrap_err();
 }
 
-/// The parent starts this very test again, as the writer that it kills.
+/// The parent starts this same test again, as the writer that it kills.
 #[test]
 fn a_killed_writer_leaves_nothing() {
     let _alone = alone();
@@ -332,7 +332,7 @@ fn a_killed_writer_leaves_nothing() {
     }
 }
 
-/// A loop device over a new file of `len` bytes, all 0xEE.
+/// Returns a loop device over a new file of `len` bytes, all 0xEE.
 fn device(len: usize) -> (tempfile::NamedTempFile, Loop) {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), vec![0xEE; len]).unwrap();
@@ -350,7 +350,7 @@ fn a_device_is_overwritten_when_forced() {
 
     let mut output = Output::create(&device.0, &FORCE).unwrap();
     assert_eq!(output.capacity(), Some(32 << 20));
-    // Nobody else may have it meanwhile, in either way.
+    // No other program may write or read it meanwhile.
     let error = Output::create(&device.0, &FORCE).unwrap_err();
     assert!(matches!(error, OutputError::InUse { .. }), "{error}");
     let error = Input::open(&device.0, Role::Data).unwrap_err();
@@ -425,7 +425,7 @@ fn old_signatures_are_gone_before_the_first_data() {
         run(&program.as_ref().to_string_lossy(), &args);
         assert!(seen() > 0);
         let mut output = Output::create(&device.0, &FORCE).unwrap();
-        assert!(seen() > 0, "opening changes nothing");
+        assert!(seen() > 0, "opening must change nothing");
         output.begin(16 << 20, None).unwrap();
         drop(output);
         assert_eq!(seen(), 0);
