@@ -69,8 +69,8 @@ impl<'a> MetadataChange<'a> {
     }
 
     /// Prevents other programs from mounting a block device and from using the data of a device or
-    /// file, until the returned file is dropped. Needed for changes that move or reinterpret the
-    /// beginning of the volume, which the system and running programs would not notice.
+    /// file, until the returned file is dropped. Needed for changes after which the file or device
+    /// no longer begins as the system and other programs know it.
     ///
     /// # Errors
     /// [`Unusable::InUse`] if something already uses the file or device.
