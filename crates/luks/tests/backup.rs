@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Backups of headers: those of `cryptsetup`, to the byte, and putting them back
-//! while the power fails.
+//! Header backups: byte-identical to those of `cryptsetup`, and restored while the power fails.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -43,7 +42,7 @@ impl Scratch {
         self.0.path().join(name)
     }
 
-    /// In the folder, with the cheapest key derivation.
+    /// Runs cryptsetup in the folder, with the cheapest key derivation.
     fn cryptsetup(&self, line: &str) {
         let output = Command::new("cryptsetup")
             .args(line.split_whitespace())
@@ -55,7 +54,7 @@ impl Scratch {
         assert!(output.status.success(), "cryptsetup {line}: {errors}");
     }
 
-    /// A file of `len` bytes formatted by cryptsetup, one keyslot with [`KEY`].
+    /// Makes a file of `len` bytes that cryptsetup formats, with one keyslot for [`KEY`].
     fn format(&self, name: &str, len: u64, options: &str) {
         let file = File::create(self.path(name)).unwrap();
         file.set_len(len).unwrap();
@@ -74,7 +73,7 @@ impl Scratch {
         options.open(self.path(name)).unwrap()
     }
 
-    /// What `cryptsetup luksHeaderBackup` makes.
+    /// Returns the backup that `cryptsetup luksHeaderBackup` makes.
     fn their_backup(&self, name: &str) -> Vec<u8> {
         let file = format!("{name}.backup");
         let _ = fs::remove_file(self.path(&file));
@@ -86,10 +85,10 @@ impl Scratch {
 }
 
 const CHEAP: &str = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
-/// Room for two keyslots: the whole metadata have 288 KiB.
+/// Options with room for two keyslots: the whole metadata have 288 KiB.
 const SMALL: &str = "--type luks2 --key-size 256 --luks2-keyslots-size 256k --offset 2048";
 const SMALL_LEN: usize = 288 << 10;
-/// The data begin where they begin in [`SAME_PLACE_LUKS1`].
+/// Options with the same data offset as [`SAME_PLACE_LUKS1`].
 const SAME_PLACE_LUKS2: &str =
     "--type luks2 --key-size 256 --luks2-keyslots-size 256k --offset 4096";
 const SAME_PLACE_LUKS1: &str = "--type luks1 --key-size 256 --offset 4096";
@@ -107,7 +106,7 @@ fn misfits(backup: &HeaderBackup, volume: &[u8]) -> Vec<Misfit> {
     backup.misfits(present.as_ref())
 }
 
-/// The keyslot that `secret` opens.
+/// Returns the keyslot that `secret` opens.
 fn opened(storage: &dyn Storage, secret: &[u8]) -> Option<u32> {
     let header = VolumeHeader::read(storage).unwrap();
     let options = UnlockOptions::default();
@@ -118,7 +117,7 @@ fn opened(storage: &dyn Storage, secret: &[u8]) -> Option<u32> {
     }
 }
 
-/// All that cryptsetup lays out differently.
+/// All variants that cryptsetup lays out differently.
 const SHAPES: [&str; 8] = [
     "--type luks1 --key-size 256",
     "--type luks1 --key-size 512 --hash sha1",
@@ -135,7 +134,7 @@ fn a_backup_is_cryptsetups_to_the_byte() {
     let scratch = Scratch::new();
     for shape in SHAPES {
         scratch.format("volume", 20 << 20, shape);
-        // Of an earlier use, between header and keyslots.
+        // Bytes of an earlier use, between header and keyslots.
         if shape.contains("luks1") {
             let file = scratch.open("volume");
             file.write_all_at(&[7; 4096 - 592], 592).unwrap();
@@ -183,7 +182,8 @@ fn each_restores_what_the_other_has_backed_up() {
     }
 }
 
-/// A header that is gone is what backups are for. It takes force: something else may be there.
+/// Backups are made for the case that the header is lost. Restoring then needs `force`, because
+/// something else may be there.
 #[test]
 fn a_header_comes_back_where_there_is_none() {
     let scratch = Scratch::new();
@@ -195,7 +195,7 @@ fn a_header_comes_back_where_there_is_none() {
         for lost in [len, 4096] {
             let mut bytes = before.clone();
             bytes[..lost].fill(0x55);
-            // LUKS2's secondary copy is the rest that would do.
+            // LUKS2's secondary copy would be enough to read the header, so it is lost too.
             bytes[0x4000..0x4000 + 8].fill(0);
             bytes[0x1_0000..0x1_0000 + 8].fill(0);
             let storage = MemoryStorage::new(bytes);
@@ -209,7 +209,7 @@ fn a_header_comes_back_where_there_is_none() {
     }
 }
 
-/// The old keyslot and the new one are apart: one of them opens at each instant.
+/// The old and the new keyslot do not overlap, so one of them opens at each instant.
 #[test]
 fn the_power_fails_while_another_keyslot_comes_back() {
     for shape in [SMALL, "--type luks1 --key-size 256"] {
@@ -222,7 +222,7 @@ fn the_power_fails_while_another_keyslot_comes_back() {
         scratch.cryptsetup("luksRemoveKey --key-file key volume");
         let whole = scratch.read("volume");
         let mut images = vec![whole.clone()];
-        // One copy is damaged, and the other one stands until it has a successor.
+        // One copy is damaged, and the other must stay valid until it has a successor.
         for at in [100, 0x4000 + 100].into_iter().filter(|_| shape == SMALL) {
             let mut damaged = whole.clone();
             damaged[at] ^= 1;
@@ -246,7 +246,7 @@ fn the_power_fails_while_another_keyslot_comes_back() {
             let restore = |storage: &FaultyStorage| ours.restore(storage, false).unwrap();
             let seen = cuts.check(restore, check).unwrap();
             assert!(seen > 20, "{seen}");
-            // Without syncs this would be noticed.
+            // The test would notice missing syncs.
             let faults = Faults {
                 ignore_syncs: true,
                 ..Faults::default()
@@ -257,17 +257,17 @@ fn the_power_fails_while_another_keyslot_comes_back() {
     }
 }
 
-/// Both have a keyslot at one place. The header is valid at each instant, and the
-/// backup can be put back again without force.
+/// Both headers have a keyslot in the same place. The header is valid at each instant, and the
+/// restore can be repeated.
 #[test]
 fn the_power_fails_while_a_keyslot_comes_back_over_another() {
     for (shape, now) in [
         (SMALL, SMALL),
         ("--type luks1 --key-size 256", "--type luks1 --key-size 256"),
-        // A change of version, and the copies lie where LUKS1 has keyslots.
+        // The version changes, and the copies lie where LUKS1 has keyslots.
         (SAME_PLACE_LUKS2, SAME_PLACE_LUKS1),
         (SAME_PLACE_LUKS1, SAME_PLACE_LUKS2),
-        // The copies have another length, so that they lie over each other.
+        // The copies have different lengths, so they overlap.
         (
             "--type luks2 --key-size 256 --luks2-metadata-size 16k --luks2-keyslots-size 256k --offset 2048",
             "--type luks2 --key-size 256 --luks2-metadata-size 64k --luks2-keyslots-size 256k --offset 2048",
@@ -295,9 +295,9 @@ fn the_power_fails_while_a_keyslot_comes_back_over_another() {
     }
 }
 
-/// The durable header's keyslot lies where the backup's does. A program that changed its key
-/// was killed: in memory the new header counts, which leaves that place free, and on the
-/// disk may be that one.
+/// The keyslot of the durable header lies in the same place as the backup's. A program that was
+/// killed had replaced that keyslot: the new header, which leaves the place free, is in the page
+/// cache, and the disk may still have the old one.
 #[test]
 fn the_power_fails_after_a_change_that_was_killed() {
     let scratch = Scratch::new();
@@ -316,12 +316,12 @@ fn the_power_fails_after_a_change_that_was_killed() {
         let new = header.new_keyslot(&unlocked, new, &cheap, &*backend());
         header.replace_keyslot(target, unlocked.keyslot, &new.unwrap())
     };
-    // There and back.
+    // Replace the key twice, so that the keyslot is back in its first place.
     change(&storage, &storage, KEY, b"elsewhere").unwrap();
     change(&storage, &storage, b"elsewhere", OTHER).unwrap();
     let image = storage.into_bytes();
 
-    // From the first that comes after a copy of the new header.
+    // Kill the change at every sync from the first one that follows a written copy.
     for syncs in 2..5 {
         let restored = |storage: &FaultyStorage| {
             let killed = Killed::after_syncs(storage, syncs);
@@ -385,7 +385,7 @@ fn errors_are_told_and_it_can_be_done_again() {
             }
             succeeded = false;
             failures += 1;
-            // A fault comes once.
+            // A fault occurs only once.
             ours.restore(&storage, true).unwrap();
             assert_eq!(storage.to_bytes()[..SMALL_LEN], ours.bytes()[..SMALL_LEN]);
         }
@@ -413,7 +413,7 @@ fn what_does_not_fit_is_named() {
         misfits(&same, &other)[..],
         [Misfit::Uuid { .. }, Misfit::VolumeKey]
     ));
-    // Another volume's place, and none's, is taken by force only.
+    // Overwriting another volume, or something that is not one, needs `force`.
     for bytes in [other, vec![7; 17 << 20]] {
         let storage = MemoryStorage::new(bytes.clone());
         let error = same.restore(&storage, false).unwrap_err();
@@ -452,7 +452,7 @@ fn what_does_not_fit_is_named() {
             Misfit::VolumeKey
         ]
     ));
-    // It is kept as it is.
+    // The volume is not changed.
     let storage = MemoryStorage::new(other.clone());
     let error = same.restore(&storage, false).unwrap_err();
     assert!(matches!(
@@ -479,7 +479,7 @@ fn what_does_not_fit_is_named() {
         ]
     ));
     let mut other = of("--type luks1 --key-size 512");
-    // The cipher's name.
+    // The name of the cipher.
     other[8..16].copy_from_slice(b"serpent\0");
     let misfits_of_unknown = misfits(&same, &other);
     assert!(
@@ -506,8 +506,8 @@ fn what_does_not_fit_is_named() {
     assert_eq!(opened(&storage, KEY), Some(0));
 }
 
-/// Both copies of LUKS2's metadata with these values in place of what `paths` name; null takes
-/// a member away.
+/// Returns the volume with the values at these paths replaced in both copies of LUKS2's metadata. A
+/// value of null removes the member.
 fn with_json(volume: &[u8], changes: &[(&str, Value)]) -> Vec<u8> {
     let mut bytes = volume.to_vec();
     let size = 16 << 10;
@@ -530,7 +530,7 @@ fn with_json(volume: &[u8], changes: &[(&str, Value)]) -> Vec<u8> {
     bytes
 }
 
-/// The one misfit, which keeps the volume as it is unless by force.
+/// Returns the only misfit, which must be serious and prevent a restore without `force`.
 fn the_serious_misfit(backup: &HeaderBackup, volume: &[u8]) -> Misfit {
     let mut found = misfits(backup, volume);
     assert_eq!(found.len(), 1, "{found:?}");
@@ -603,8 +603,8 @@ fn a_backup_with_another_file_length_takes_force() {
     }
 }
 
-/// A digest is of the same key when all of it is the same, and nothing is known of one of
-/// another type.
+/// Two digests are of the same key only if they are equal in every field. A digest of an unknown
+/// type cannot be compared.
 #[test]
 fn a_backup_whose_key_cannot_be_compared_takes_force() {
     let scratch = Scratch::new();
@@ -626,13 +626,13 @@ fn a_backup_whose_key_cannot_be_compared_takes_force() {
         let misfit = the_serious_misfit(&backup(ours), present);
         assert!(matches!(misfit, Misfit::UnknownKey), "{misfit}");
     }
-    // The key of data that are encrypted in an unknown way is known all the same.
+    // The key can be compared even if the cipher of the data is unknown.
     let cipher = ("/segments/0/encryption", "serpent-xts-plain64".into());
     let serpent = with_json(&volume, &[cipher]);
     assert!(misfits(&backup(&serpent), &serpent).is_empty());
 }
 
-/// Of the two copies one is looked at. What the other one says is never written.
+/// Only one of the two copies is checked. The contents of the other one are never written.
 #[test]
 fn a_replaced_copy_is_not_restored() {
     let scratch = Scratch::new();
@@ -673,7 +673,7 @@ fn a_backup_is_whole_or_none() {
         ("--type luks1 --key-size 256", 4096 + 7 * 131_072 + 128_000),
     ] {
         scratch.format("volume", 2 << 20, shape);
-        // Keyslot 7 ends LUKS1's backup.
+        // LUKS1's backup ends with keyslot 7.
         if shape.contains("luks1") {
             scratch.cryptsetup(&format!(
                 "luksAddKey --key-file key --key-slot 7 {CHEAP} volume other"
@@ -698,13 +698,13 @@ fn a_backup_is_whole_or_none() {
     ));
 }
 
-/// Nobody can have a backup of 2 TiB made.
+/// An attacker cannot make Luxor take a backup of 2 TiB.
 #[test]
 fn absurd_lengths_are_refused() {
     let scratch = Scratch::new();
     scratch.format("volume", 2 << 20, "--type luks1 --key-size 256");
     let file = scratch.open("volume");
-    // Keyslot 0's key-material-offset, and no payload-offset.
+    // Set keyslot 0's key-material-offset, and clear payload-offset.
     file.write_all_at(&(1_u32 << 30).to_be_bytes(), 248)
         .unwrap();
     file.write_all_at(&[0; 4], 104).unwrap();
@@ -713,7 +713,7 @@ fn absurd_lengths_are_refused() {
     assert!(matches!(result, Err(BackupError::TooLong { .. })));
 }
 
-/// A larger header's secondary copy lies behind the smaller header that is put back.
+/// The secondary copy of a larger header lies beyond the smaller header that is restored.
 #[test]
 fn no_old_copy_survives() {
     let scratch = Scratch::new();
@@ -726,7 +726,7 @@ fn no_old_copy_survives() {
     scratch.format("volume", 5 << 20, &shape("16k"));
     let ours = HeaderBackup::take(&scratch.open("volume")).unwrap();
     scratch.format("volume", 5 << 20, &shape("1m"));
-    // Behind all headers it is data, whatever it looks like.
+    // Beyond all possible headers these bytes are data, even though they look like a header.
     let file = scratch.open("volume");
     file.write_all_at(b"SKUL\xba\xbe", 4 << 20).unwrap();
     ours.restore(&file, true).unwrap();
@@ -739,7 +739,7 @@ fn no_old_copy_survives() {
     assert_eq!(header.describe().uuid, ours.header().uuid());
 }
 
-/// Says something else each time that it is read.
+/// A storage that returns other contents on every second read.
 struct Fickle {
     versions: [Vec<u8>; 2],
     reads: AtomicUsize,
@@ -766,7 +766,7 @@ impl Storage for Fickle {
     }
 }
 
-/// The bytes that the digest is of are those that were parsed.
+/// The digest must be of the bytes that were parsed.
 #[test]
 fn a_header_that_changes_while_it_is_read_is_none() {
     let scratch = Scratch::new();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes of LUKS2 metadata beside the real `cryptsetup`: what one changes, the other
-//! opens and changes back, and the same change by both leaves the same metadata, byte for
-//! byte but for what is random. A missing `cryptsetup` is a failure.
+//! Changes of LUKS2 metadata, compared with the real `cryptsetup`. Each program opens what the
+//! other has changed, and changes it back. The same change by both leaves the same metadata, byte
+//! for byte except for random fields. A missing `cryptsetup` is a failure.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -72,7 +72,7 @@ impl Scratch {
         fs::read(self.folder.path().join(volume)).unwrap()
     }
 
-    /// The two JSON texts, which must be one.
+    /// Returns the JSON text, which must be the same in both copies.
     fn text(&self, volume: &str) -> String {
         let bytes = self.bytes(volume);
         let [primary, secondary] = [0, HEADER].map(|at| {
@@ -132,7 +132,7 @@ fn new_keyslot(
         .unwrap()
 }
 
-/// The least costs, as options of ours and of cryptsetup's.
+/// Returns the least costs, as our options and as cryptsetup's.
 fn cheap(kind: PbkdfKind) -> (PbkdfOptions, String) {
     let argon2 = kind != PbkdfKind::Pbkdf2;
     let iterations = if argon2 { 4 } else { 1000 };
@@ -160,7 +160,7 @@ fn every_cell() -> impl Iterator<Item = (PbkdfKind, u32, u32)> {
     })
 }
 
-/// The text with salts masked, whose lengths stay.
+/// Masks the salts in the text, but keeps their lengths.
 fn masked(text: &str) -> String {
     let mut parts = text.split("\"salt\":\"");
     let mut masked = String::from(parts.next().unwrap());
@@ -233,7 +233,7 @@ fn what_one_changes_the_other_changes_back() {
         assert!(unlock(&header, &file, NEW).is_none());
         assert_eq!(header.describe().keyslots[&0].kdf.kind(), kind);
 
-        // The same secret under other costs, there and back.
+        // The same secret with other costs, and back again.
         for other in PbkdfKind::ALL {
             let (ours, _) = cheap(other);
             scratch.change("volume", |header, storage| {
@@ -310,7 +310,7 @@ fn the_same_change_leaves_the_same_metadata() {
             "luksKillSlot -q volume 5",
             Box::new(|h, s| h.remove_keyslot(s, 5).unwrap()),
         ),
-        // Into the gap that this has left.
+        // Into the gap that the removed keyslot has left.
         (
             &again,
             Box::new(move |h, s| {
@@ -343,7 +343,8 @@ fn the_same_change_leaves_the_same_metadata() {
         ("luksErase -q volume", Box::new(|h, s| h.erase(s).unwrap())),
     ];
     for (command, ours) in &changes {
-        // Each by both, from where the last one by cryptsetup led.
+        // Make each change with both programs, starting from cryptsetup's result of the change
+        // before.
         scratch.copy("volume", "ours");
         let (file, mut header) = scratch.open("ours");
         ours(&mut header, &file);
@@ -359,7 +360,7 @@ fn the_same_change_leaves_the_same_metadata() {
             [described.label, described.subsystem, described.uuid].map(String::from)
         });
         assert_eq!(ours, theirs, "{command}");
-        // What cryptsetup says of ours: nothing that it would have to mend.
+        // cryptsetup must accept our result without having to repair it.
         scratch.cryptsetup("luksDump ours");
         println!("{command}: ok");
     }
@@ -428,8 +429,8 @@ fn repaired_headers_are_those_of_the_other() {
                 assert_eq!(unlock(&header, &file, OLD).unwrap().keyslot, 0);
                 assert!(scratch.opens(name, "old"));
             }
-            // A salt of its own, and nothing else: what is random is in bytes 104 to 168,
-            // and the checksum of it in 448 to 480.
+            // Everything but the salt (bytes 104 to 168) and the checksum (448 to 480) must be
+            // equal.
             let ours = scratch.bytes("ours");
             for (i, (ours, good)) in ours.iter().zip(&good).enumerate() {
                 let is_free = matches!(i.wrapping_sub(at), 104..168 | 448..480);

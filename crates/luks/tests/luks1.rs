@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! LUKS1 headers that `cryptsetup` made, as they are, damaged, and hostile.
+//! LUKS1 headers that `cryptsetup` created: unchanged, damaged, and hostile.
 
 use std::{
     fs::{self, File},
@@ -16,7 +16,7 @@ use luxor_luks::{
 use luxor_sector::{IvMode, MemoryStorage, SectorSize};
 
 const SECRET: &[u8] = b"secret";
-/// Of a keyslot with a key of 32 bytes.
+/// The length of the area of a keyslot with a key of 32 bytes.
 const AREA: usize = 32 * 4000;
 const LEN: usize = 592;
 
@@ -35,7 +35,7 @@ fn cryptsetup(folder: &Path, arguments: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A header with one keyslot and a key of 32 bytes, the keyslot's area, and the key.
+/// Returns a header with one keyslot and a key of 32 bytes, the keyslot's area, and the key.
 fn volume() -> (Vec<u8>, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("secret"), SECRET).unwrap();
@@ -65,7 +65,7 @@ fn read(bytes: &[u8]) -> Result<Luks1Header, Luks1Error> {
 }
 
 fn unlock(header: &Luks1Header, bytes: &[u8]) -> Result<Unlocked, UnlockError> {
-    // A damaged count may ask for years.
+    // A damaged number of iterations could take years.
     let options = UnlockOptions {
         iterations_limit: Some(2000),
         ..UnlockOptions::default()
@@ -76,7 +76,7 @@ fn unlock(header: &Luks1Header, bytes: &[u8]) -> Result<Unlocked, UnlockError> {
     unlocked
 }
 
-/// With `value` at byte `offset`.
+/// Returns `bytes` with `value` at byte `offset`.
 fn patched(bytes: &[u8], offset: usize, value: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     bytes[offset..][..value.len()].copy_from_slice(value);
@@ -115,7 +115,7 @@ fn every_field_is_read() {
     assert_eq!(header.plaintext_len(3 << 20), Ok(1 << 20));
     let cut_off = header.plaintext_len((3 << 20) - 1);
     assert!(matches!(cut_off, Err(SegmentError::PartSector { .. })));
-    // Seven more areas, each at the next page.
+    // The areas of the other seven keyslots, each at the next page.
     assert_eq!(header.metadata_len(), 4096 + 7 * 131_072 + 128_000);
 
     let unlocked = unlock(&header, &bytes).unwrap();
@@ -163,7 +163,7 @@ fn versions_are_told_apart() {
     assert!(read(bytes[..LEN].to_vec()).is_ok());
 }
 
-/// What a damaged byte says is refused, or changes nothing that the key depends on.
+/// A damaged byte is refused, or has no effect on the key.
 #[test]
 fn no_flipped_byte_panics_or_gives_another_key() {
     let (bytes, key) = volume();
@@ -184,8 +184,8 @@ fn no_flipped_byte_panics_or_gives_another_key() {
                 Ok(unlocked) => {
                     opened += 1;
                     assert_eq!(unlocked.volume_key.expose(), key);
-                    // Magic, names, key length, digest, keyslot 0, the others' states
-                    // and stripes: no other value is accepted.
+                    // No other value is accepted for magic, names, key length, digest, keyslot 0,
+                    // and the state and stripes of the other keyslots.
                     let matters = match place {
                         0..11 | 40..51 | 72..78 | 108..168 | 208..256 => true,
                         256.. => matches!((place - 208) % 48, 0..4 | 44..48),
@@ -243,7 +243,7 @@ fn each_rule_has_its_error() {
         number(208 + 4, 0),
         Luks1Error::KeyslotIterations { keyslot: 0 }
     ));
-    // Those of an empty keyslot say nothing; cryptsetup leaves 0.
+    // The iterations of an empty keyslot do not matter; cryptsetup writes 0.
     assert_eq!(bytes[256 + 4..256 + 8], [0; 4]);
 
     for keyslot in 0..8_u32 {
@@ -270,7 +270,7 @@ fn each_rule_has_its_error() {
                 Luks1Error::AreaOverHeader { keyslot: k, .. } if k == keyslot
             ));
         }
-        // The data begin at sector 4096; an area has 250 of them.
+        // The data begin at sector 4096, and an area has 250 sectors.
         for offset in [4096 - 249, 4096, u32::MAX] {
             assert!(matches!(
                 number(at + 40, offset),
@@ -297,7 +297,7 @@ fn each_rule_has_its_error() {
     }
 }
 
-/// The data may be anywhere in another file, and then the areas too.
+/// The data may be anywhere in another file, so the areas may be anywhere in this one.
 #[test]
 fn a_detached_header_has_no_data() {
     let (bytes, key) = volume();
@@ -306,7 +306,7 @@ fn a_detached_header_has_no_data() {
     assert_eq!(header.segment().offset, 0);
     assert!(header.segment().offset < header.metadata_len());
     assert_eq!(unlock(&header, &detached).unwrap().volume_key.expose(), key);
-    // As far away as a header can say: nothing is there.
+    // The greatest offset that a header can contain, where there is nothing.
     let far = patched(&detached, 208 + 40, &u32::MAX.to_be_bytes());
     let error = unlock(&read(&far).unwrap(), &far).unwrap_err();
     assert!(
@@ -321,7 +321,7 @@ fn a_detached_header_has_no_data() {
     );
 }
 
-/// Counts from strangers are held to a limit before anything is computed.
+/// The iterations of an untrusted volume are checked before anything is computed.
 #[test]
 fn costs_are_bounded() {
     let (bytes, _) = volume();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! LUKS1 volumes that are made: beside those that `cryptsetup` makes, and when the power
-//! is cut.
+//! New LUKS1 volumes: compared with those that `cryptsetup` creates, and when the power is cut.
 
 use std::{fs, fs::File, path::Path, process::Command, sync::Arc};
 
@@ -38,7 +37,7 @@ fn made(options: &Luks1Options) -> NewLuks1Volume {
     NewLuks1Volume::create(options, SECRET, &*backend()).unwrap()
 }
 
-/// What `cryptsetup` makes with the same options: its first `len` bytes.
+/// Returns the first `len` bytes of the volume that `cryptsetup` creates with the same options.
 fn made_by_cryptsetup(options: &Luks1Options, len: u64) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
@@ -76,7 +75,7 @@ fn cryptsetup(folder: &Path, line: &str) {
     assert!(output.status.success(), "cryptsetup {line}: {errors}");
 }
 
-/// All but what is random: the digest with its salt, keyslot 0's salt.
+/// Returns the header without its random fields: the digest with its salt, and keyslot 0's salt.
 fn without_random_fields(bytes: &[u8]) -> Vec<u8> {
     let mut header = bytes[..592].to_vec();
     header[112..164].fill(0);
@@ -84,7 +83,7 @@ fn without_random_fields(bytes: &[u8]) -> Vec<u8> {
     header
 }
 
-/// Whether each 512-byte sector has more than zeros.
+/// Returns for each 512-byte sector whether it contains anything but zeros.
 fn used_sectors(bytes: &[u8]) -> Vec<bool> {
     let is_used = |sector: &[u8]| sector.iter().any(|&byte| byte != 0);
     bytes.chunks(512).map(is_used).collect()
@@ -122,14 +121,15 @@ fn nothing_repeats_and_the_stream_is_the_same() {
     let storage = MemoryStorage::default();
     volume.write_to(&storage).unwrap();
     let written = storage.into_bytes();
-    // The header and the keyslot; the other areas are random each time.
+    // Compares the header and the keyslot; the other areas are filled with new random bytes each
+    // time.
     assert_eq!(stream[..4096 + 256_000], written[..4096 + 256_000]);
     assert_ne!(stream[516 * 512..], written[516 * 512..]);
     assert_eq!(used_sectors(&stream), used_sectors(&written));
     let mut seen = std::collections::HashSet::new();
     for (i, piece) in written[4096..].chunks(64).enumerate() {
         let is_new = seen.insert(piece) || piece == [0; 64];
-        assert!(is_new, "64-byte piece {i} was there before");
+        assert!(is_new, "64-byte piece {i} occurred before");
     }
 }
 
@@ -151,7 +151,7 @@ fn what_luks1_does_not_have_is_refused() {
     }
 }
 
-/// Nothing looks like a volume before it is one.
+/// The storage must not look like a volume before the volume is complete.
 #[test]
 fn a_power_cut_leaves_a_volume_or_none() {
     let volume = made(&options(HashAlgorithm::Sha256, KeySize::Aes128, true));
@@ -170,7 +170,7 @@ fn a_power_cut_leaves_a_volume_or_none() {
             };
         }
         let bytes = after.into_bytes();
-        // The other areas hold other random bytes.
+        // The other areas hold different random bytes.
         if bytes[..4096 + 128_000] == whole[..4096 + 128_000] {
             Ok(())
         } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program without a lock writes the header while a key is changed: an old keyslot is not
-//! overwritten when the header refers to it again.
+//! Another program without a lock writes the header while a key is changed. An old keyslot must not
+//! be overwritten if the header refers to it again.
 
 use std::{
     io,
@@ -32,14 +32,14 @@ fn cheap() -> PbkdfOptions {
     }
 }
 
-/// What another program writes while a sync is under way.
+/// A storage to which another program writes while a sync is under way.
 struct Interrupted {
     storage: MemoryStorage,
     bytes: Vec<u8>,
     offset: u64,
-    /// So many syncs are left before it does.
+    /// The number of syncs before the other program writes.
     syncs: AtomicUsize,
-    /// Where something was written.
+    /// The offsets of all writes of the change.
     offsets: Mutex<Vec<u64>>,
 }
 
@@ -80,18 +80,18 @@ enum Change {
     Replace,
 }
 
-/// How a change ended that another program has come between.
+/// The result of a change during which another program has written.
 struct Ended {
     result: Result<(), ChangeError>,
-    /// Whether these open the volume.
+    /// Whether the old and the new secret open the volume.
     old: bool,
     new: bool,
-    /// Where it has written, without another program's writes.
+    /// The offsets that the change has written, without the other program's writes.
     offsets: Vec<u64>,
     syncs: usize,
 }
 
-/// Changes the volume `image`, in which another program writes `bytes` at `offset` during
+/// Makes `change` on the volume `image`, while another program writes `bytes` at `offset` during
 /// sync `at`.
 fn interrupted(image: &[u8], change: Change, bytes: &[u8], offset: u64, at: usize) -> Ended {
     let storage = Interrupted {
@@ -124,8 +124,8 @@ fn interrupted(image: &[u8], change: Change, bytes: &[u8], offset: u64, at: usiz
 
 const NEVER: usize = usize::MAX;
 
-/// Changes the key of a volume whose first `header` bytes another program writes once more
-/// during sync `at`, with a change of its own. Returns what the change says.
+/// Changes the key of a volume, while another program rewrites its first `header` bytes with a
+/// change of its own during sync `at`. Returns the result of the key change.
 fn changed(image: &[u8], header: usize, at: usize) -> Result<(), ChangeError> {
     let storage = MemoryStorage::new(image.to_vec());
     let mut stale = VolumeHeader::read(&storage).unwrap();
@@ -148,9 +148,9 @@ fn changed(image: &[u8], header: usize, at: usize) -> Result<(), ChangeError> {
     ended.result
 }
 
-/// Another program puts something of its own into each area behind the first `header` bytes
-/// that `change` writes, at each of its syncs but the last `unguarded` ones, after which the
-/// old key is gone. Returns how often that was noticed.
+/// Lets another program overwrite each area after the first `header` bytes that `change` writes,
+/// during each sync except the last `unguarded` ones, after which the old key is gone. Returns how
+/// often `change` noticed it.
 fn areas_written_over(image: &[u8], header: u64, change: Change, unguarded: usize) -> usize {
     let Ended {
         mut offsets, syncs, ..
@@ -209,7 +209,7 @@ fn luks1() -> Vec<u8> {
     storage.into_bytes()
 }
 
-/// Syncs: what is there, the new area, each copy of the header, the old area.
+/// The syncs: the old contents, the new area, each copy of the header, the old area.
 #[test]
 fn a_luks2_header_that_is_written_over_keeps_its_keyslot() {
     let image = luks2();
@@ -217,7 +217,7 @@ fn a_luks2_header_that_is_written_over_keeps_its_keyslot() {
     assert!(matches!(results[3], Err(ChangeError::WrittenOver)));
 }
 
-/// Syncs: what is there, the new area, the header.
+/// The syncs: the old contents, the new area, the header.
 #[test]
 fn a_luks1_header_that_is_written_over_keeps_its_keyslot() {
     let image = luks1();
@@ -225,8 +225,8 @@ fn a_luks1_header_that_is_written_over_keeps_its_keyslot() {
     assert!(matches!(results[2], Err(ChangeError::WrittenOver)));
 }
 
-/// That of the new key is read again before the old one goes, and the old one is referred to
-/// again.
+/// The area of the new key is read again before the old area is overwritten. If it is damaged, the
+/// header refers to the old area again.
 #[test]
 fn a_luks2_area_that_is_written_over_is_no_new_keyslot() {
     let image = luks2();
@@ -235,8 +235,8 @@ fn a_luks2_area_that_is_written_over_is_no_new_keyslot() {
     assert_eq!(areas_written_over(&image, header, Change::Replace, 1), 3);
 }
 
-/// The old key's place gets the new one too, and then the first copy of that goes: its area is
-/// overwritten, and the header written.
+/// The new key is also written in place of the old one, and then its first copy is removed: its
+/// area is overwritten, and the header is written.
 #[test]
 fn a_luks1_area_that_is_written_over_is_no_new_keyslot() {
     let image = luks1();
