@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Against the real `cryptsetup`, both ways. A missing `cryptsetup` is a failure.
+//! Tests with the real `cryptsetup`, in both directions. A missing `cryptsetup` is a failure.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -91,7 +91,7 @@ fn unlock(storage: &dyn Storage, secret: &[u8]) -> Result<u32, UnlockError> {
     Ok(unlocked.keyslot)
 }
 
-/// The least costs, as options of ours and of cryptsetup's.
+/// Returns the least costs, as our options and as cryptsetup's.
 fn cheap(kind: PbkdfKind) -> (PbkdfOptions, &'static str) {
     let options = PbkdfOptions {
         kind,
@@ -134,7 +134,7 @@ fn every_cell() -> impl Iterator<Item = (PbkdfKind, KeySize, SectorSize)> {
     })
 }
 
-/// The dump with all that is random or counts writes masked.
+/// Masks everything in the dump that is random or counts writes.
 fn masked(dump: &str) -> String {
     let mut masked = String::new();
     for line in dump.lines() {
@@ -156,7 +156,7 @@ fn masked_json(json: &str) -> String {
     json.lines()
         .map(|line| match line.split_once("\":") {
             Some((key, value)) if key.contains("\"salt") || key.contains("\"digest") => {
-                // The length stays: it is part of what is compared.
+                // Keep the length, because it is compared.
                 let len = if value.ends_with('{') {
                     value.into()
                 } else {
@@ -296,7 +296,7 @@ fn a_stream_is_the_same_volume() {
     for wrong in [storage.len().unwrap() - 4096, storage.len().unwrap() + 4096] {
         assert!(header.plaintext_len(wrong).is_err());
     }
-    // cryptsetup keeps the token when it changes the metadata.
+    // cryptsetup must keep the token when it changes the metadata.
     let (_, costs) = cheap(PbkdfKind::Pbkdf2);
     scratch.succeed(&format!(
         "luksAddKey -q --key-file secret {costs} stream wrong"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keys of LUKS1 volumes that come, change and go, beside `cryptsetup`.
+//! Adding, changing and removing keys of LUKS1 volumes, compared with `cryptsetup`.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -42,7 +42,7 @@ fn volume(secret: &[u8]) -> MemoryStorage {
     storage
 }
 
-/// A keyslot for what `secret` opens, under `new`.
+/// Returns a keyslot under `new`, for the volume that `secret` opens.
 fn new_keyslot(storage: &dyn Storage, secret: &[u8], new: &[u8]) -> NewKeyslot {
     let header = Luks1Header::read(storage).unwrap();
     let options = UnlockOptions::default();
@@ -52,7 +52,7 @@ fn new_keyslot(storage: &dyn Storage, secret: &[u8], new: &[u8]) -> NewKeyslot {
         .unwrap()
 }
 
-/// The keyslot that a secret opens.
+/// Returns the keyslot that a secret opens.
 fn opens(storage: &dyn Storage, secret: &[u8]) -> Option<u32> {
     let header = Luks1Header::read(storage).unwrap();
     match header.unlock(storage, secret, &*backend(), &UnlockOptions::default()) {
@@ -66,7 +66,7 @@ fn area(storage: &MemoryStorage, number: usize) -> Vec<u8> {
     storage.to_bytes()[4096 + 131_072 * number..][..AREA].to_vec()
 }
 
-/// Whether no sector of `old` is anywhere.
+/// Returns whether no sector of `old` is left anywhere.
 fn is_gone(storage: &MemoryStorage, old: &[u8]) -> bool {
     let bytes = storage.to_bytes();
     let there: std::collections::HashSet<_> = bytes.chunks(512).collect();
@@ -105,7 +105,7 @@ fn keys_come_change_and_go() {
             .skip(4)
             .all(|&byte| byte == 0)
     );
-    // Keyslot 7 has the same area.
+    // Keyslot 7 has the old area's contents.
     assert_ne!(area(&storage, 1), old);
     header.remove_keyslot(&storage, 7).unwrap();
     assert!(is_gone(&storage, &old));
@@ -180,7 +180,7 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
     }
     assert!(storage.to_bytes() == before);
 
-    // Another program was faster.
+    // Another program changed the header first.
     let mut late = header.clone();
     header.set_uuid(&storage, Uuid::from_u128(5)).unwrap();
     let before = storage.to_bytes();
@@ -264,7 +264,7 @@ fn either_version_changes_by_the_same_names() {
 
 type Change<'a> = dyn Fn(&mut Luks1Header) -> Result<(), ChangeError> + 'a;
 
-/// A file that cryptsetup and Luxor work on in turn.
+/// A volume that cryptsetup and Luxor change in turn.
 struct Shared {
     folder: tempfile::TempDir,
 }
@@ -318,7 +318,7 @@ impl Shared {
         assert!(output.status.success(), "cryptsetup {line}: {errors}");
     }
 
-    /// The keyslot that a secret opens, by both programs.
+    /// Returns the keyslot that a secret opens, which must be the same for both programs.
     fn opens(&self, secret: &str) -> Option<u32> {
         let ours = opens(&self.storage(), secret.as_bytes());
         let output = Command::new("cryptsetup")
@@ -364,12 +364,12 @@ fn what_one_program_does_the_other_undoes() {
             let mut header = Luks1Header::read(&storage).unwrap();
             header.add_keyslot(&storage, &new, number).unwrap()
         };
-        // Added by Luxor, removed by cryptsetup.
+        // Luxor adds the key, and cryptsetup removes it.
         assert_eq!(add(b"b", None), 1);
         assert_eq!(shared.opens("b"), Some(1), "{options}");
         shared.cryptsetup("luksKillSlot volume 1");
         assert_eq!(shared.opens("b"), None);
-        // The other way round.
+        // cryptsetup adds the key, and Luxor removes it.
         shared.cryptsetup("luksAddKey --key-slot 6 volume b");
         assert_eq!(shared.opens("b"), Some(6), "{options}");
         Luks1Header::read(&storage)
@@ -377,7 +377,8 @@ fn what_one_program_does_the_other_undoes() {
             .remove_keyslot(&storage, 6)
             .unwrap();
         assert_eq!(shared.opens("b"), None);
-        // Changed by Luxor, and back by cryptsetup, which takes an empty keyslot for it.
+        // Luxor changes the key, and cryptsetup changes it back, for which it uses an empty
+        // keyslot.
         let new = new_keyslot(&storage, b"a", b"c");
         let mut header = Luks1Header::read(&storage).unwrap();
         header.replace_keyslot(&storage, 0, &new).unwrap();
@@ -390,7 +391,7 @@ fn what_one_program_does_the_other_undoes() {
             .unwrap();
         assert!(output.status.success(), "{output:?}");
         assert_eq!((shared.opens("a"), shared.opens("c")), (Some(1), None));
-        // The UUID.
+        // Both change the UUID.
         shared.cryptsetup("luksUUID --uuid 01234567-89ab-4def-8123-456789abcdef volume");
         let mut header = Luks1Header::read(&storage).unwrap();
         assert_eq!(
@@ -403,7 +404,7 @@ fn what_one_program_does_the_other_undoes() {
             String::from_utf8_lossy(&uuid).trim(),
             Uuid::from_u128(77).to_string()
         );
-        // All of them.
+        // Fill all keyslots, and erase them.
         for number in [0, 2, 3, 4, 5, 6, 7] {
             assert_eq!(add(b"d", None), number);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! LUKS1 to LUKS2 and back: beside `cryptsetup`, when the power is cut, and what is
-//! refused.
+//! Conversions between LUKS1 and LUKS2: compared with `cryptsetup`, when the power is cut, and
+//! those that are refused.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -54,7 +54,7 @@ fn luks1(key_size: KeySize, numbers: &[u32]) -> MemoryStorage {
     storage
 }
 
-/// Keyslots with these numbers and no others, each under [`secret`] of its number.
+/// Makes these keyslots the only ones, each under [`secret`] of its number.
 fn with_keyslots(storage: &dyn Storage, numbers: &[u32]) {
     let mut header = VolumeHeader::read(storage).unwrap();
     let options = UnlockOptions::default();
@@ -72,7 +72,7 @@ fn with_keyslots(storage: &dyn Storage, numbers: &[u32]) {
             header.add_keyslot(storage, &new, Some(number)).unwrap();
         }
     };
-    // While there is an empty one, of which changing needs one.
+    // Replacing keyslot 0 needs an empty keyslot, so do it first.
     let (zero, others): (Vec<u32>, _) = numbers.iter().partition(|&&number| number == 0);
     zero.into_iter().for_each(&mut put);
     others.iter().for_each(|&number| put(number));
@@ -107,7 +107,7 @@ fn opens(storage: &dyn Storage, number: u32) -> Option<u32> {
     unlocked.ok().map(|unlocked| unlocked.keyslot)
 }
 
-/// What opens an image, found once for all that have the same keyslots.
+/// Whether all keys open an image, computed once for all images with the same keyslots.
 struct Opened<'a> {
     numbers: &'a [u32],
     found: HashMap<u64, bool>,
@@ -133,7 +133,7 @@ impl Opened<'_> {
     }
 }
 
-/// Converts, with the power cut everywhere; returns what it is then.
+/// Converts with the power cut at every point, and returns the converted volume.
 fn cut(storage: &MemoryStorage, numbers: &[u32]) -> MemoryStorage {
     let image = storage.to_bytes();
     let target = !is_luks2(storage);
@@ -166,13 +166,13 @@ fn cut(storage: &MemoryStorage, numbers: &[u32]) -> MemoryStorage {
         PowerCuts { faults, ..cuts }.check(|storage| convert(storage).unwrap(), &mut check);
     assert!(noticed.is_err(), "missing syncs pass");
 
-    // Errors, until there is none.
+    // Inject errors until a conversion succeeds.
     for after in 0.. {
         let mut failed = false;
         for (fail_write_after, fail_sync_after, fail_read_after) in [
             (Some(after), None, None),
             (None, Some(after), None),
-            // The first two read what it is.
+            // The first two reads only determine the version.
             (None, None, Some(after + 2)),
         ] {
             let faults = Faults {
@@ -194,8 +194,8 @@ fn cut(storage: &MemoryStorage, numbers: &[u32]) -> MemoryStorage {
     MemoryStorage::new(storage.to_bytes())
 }
 
-/// The areas make room in each of the three ways: with short keys one is copied, with
-/// long ones all are shifted, or a key moves to another keyslot.
+/// The areas make room in each of the three ways: with short keys one area is copied; with long
+/// keys all areas are shifted, or a key moves to another keyslot.
 #[test]
 fn no_power_cut_loses_a_key_on_either_way() {
     for (key_size, numbers) in [
@@ -213,7 +213,7 @@ fn no_power_cut_loses_a_key_on_either_way() {
             assert_eq!(opens(&back, number), Some(number));
         }
     }
-    // Up to the last area, as in volumes of old.
+    // The data begin right after the last area, as in old volumes.
     let numbers = [0, 5];
     let bytes = luks1(KeySize::Aes256, &numbers).into_bytes();
     let end = 4096 + 8 * 258_048;
@@ -236,7 +236,7 @@ fn nothing_of_a_key_stays_where_it_was() {
     let is_header = |at: usize| at < 32 << 10;
     for number in 0..3 {
         let area = &before[4096 + 258_048 * number..][..256_000];
-        // Each sector is somewhere, once.
+        // Each sector occurs exactly once.
         for sector in area.chunks(512) {
             let found = after.chunks(512).filter(|other| *other == sector).count();
             assert_eq!(found, 1, "{number}");
@@ -254,7 +254,7 @@ fn nothing_of_a_key_stays_where_it_was() {
     assert!(!is_there(b"SKUL\xba\xbe") && !is_there(b"keyslots"));
 }
 
-/// A file that both programs work on.
+/// A volume that both programs work on.
 struct Shared {
     folder: tempfile::TempDir,
     header: &'static str,
@@ -278,7 +278,7 @@ impl Shared {
         };
         sparse("volume", 17 << 20);
         if detached {
-            // The least that cryptsetup takes for a key of 64 bytes.
+            // The least length that cryptsetup accepts with a key of 64 bytes.
             sparse("header", 2_068_480);
         }
         shared
@@ -340,7 +340,8 @@ impl Shared {
         self.cryptsetup(&format!("convert --type {to} {}", self.header));
     }
 
-    /// It is of that type and every key opens it, for both programs; returns the key.
+    /// Checks with both programs that the volume is of type `to` and that every key opens it.
+    /// Returns the volume key.
     fn check(&self, to: &str, numbers: &[u32], words: &str) -> Vec<u8> {
         let storage = self.storage();
         assert_eq!(is_luks2(&storage), to == "luks2", "{words}");
@@ -384,7 +385,7 @@ fn either_program_converts_and_the_other_converts_back() {
                     let key = shared.check("luks1", numbers, &words);
                     for (i, to) in ["luks2", "luks1", "luks2", "luks1"].into_iter().enumerate() {
                         let words = format!("{words}, {ours_first}, {i}");
-                        // Twice by each, and each after each.
+                        // Each program converts twice, and each follows itself and the other.
                         if ours_first == matches!(i, 0 | 3) {
                             convert(&shared.storage()).unwrap_or_else(|e| panic!("{words}: {e}"));
                         } else {
@@ -400,7 +401,7 @@ fn either_program_converts_and_the_other_converts_back() {
     assert_eq!(cells, 32);
 }
 
-/// What never was LUKS1 has a header and a keyslots area of LUKS2's own sizes.
+/// A volume that never was LUKS1 has header and keyslots area of LUKS2's own sizes.
 #[test]
 fn a_luks2_volume_of_cryptsetup_becomes_luks1_and_luks2_again() {
     for key_size in [256, 512] {
@@ -419,7 +420,7 @@ fn a_luks2_volume_of_cryptsetup_becomes_luks1_and_luks2_again() {
                 convert(&shared.storage()).unwrap();
                 convert(&shared.storage()).unwrap();
                 assert_eq!(shared.check("luks2", numbers, &words), key);
-                // There is room for more.
+                // There is room for another keyslot.
                 let file = shared.header;
                 shared.cryptsetup(&format!("luksAddKey --key-file 0 --key-slot 9 {file} 6"));
                 assert!(opens(&shared.storage(), 6).is_some());
@@ -449,7 +450,7 @@ fn sectors_of_512() -> Luks2Options {
     }
 }
 
-/// The error, when nothing was written.
+/// Returns the error of the conversion, which must not write anything.
 fn refused(storage: &MemoryStorage) -> ConvertError {
     let before = storage.to_bytes();
     let error = convert(storage).unwrap_err();
@@ -544,7 +545,7 @@ fn what_luks1_cannot_take_over_is_refused() {
         ConvertError::Number { keyslot: 8 }
     ));
 
-    // New keyslots are hashed with SHA-256, whatever the others are.
+    // New keyslots use SHA-256, whatever the others use.
     let hashes = luks2(Luks2Options {
         hash: HashAlgorithm::Sha512,
         ..options()
@@ -614,7 +615,7 @@ fn what_would_be_lost_is_named_and_lost_only_if_allowed() {
             .is_ok()
     );
 
-    // A length of whole sectors is the data's own.
+    // A length of whole sectors is equal to that of the data.
     let whole = luks2(Luks2Options {
         file_length: Some(1024),
         ..sectors_of_512()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Conversions between LUKS1 and LUKS2 that a crash has interrupted, and what is done
-//! next: nothing of theirs stays that could open anything, or be taken for the header.
+//! Conversions between LUKS1 and LUKS2 that a crash has interrupted, and the operations after it.
+//! They must leave nothing that could open the volume or be taken for its header.
 
 use std::{
     collections::HashSet,
@@ -52,7 +52,7 @@ fn opens(storage: &dyn Storage, secret: &[u8]) -> bool {
         .is_ok()
 }
 
-/// With `old` in keyslots to be replaced by `new` in the first free one; `old` goes.
+/// Adds `new` in the first free keyslot, and removes `old`.
 fn change_key(storage: &dyn Storage, old: &[u8], new: &[u8]) {
     let mut header = VolumeHeader::read(storage).unwrap();
     let options = UnlockOptions::default();
@@ -64,7 +64,7 @@ fn change_key(storage: &dyn Storage, old: &[u8], new: &[u8]) {
     header.remove_keyslot(storage, unlocked.keyslot).unwrap();
 }
 
-/// With keys under `0`, `1` and so on in these keyslots.
+/// Returns a volume with these keyslots, each with its number as the secret.
 fn luks1(key_size: KeySize, numbers: &[u32]) -> Vec<u8> {
     let options = Luks1Options {
         key_size,
@@ -90,7 +90,7 @@ fn luks1(key_size: KeySize, numbers: &[u32]) -> Vec<u8> {
     storage.into_bytes()
 }
 
-/// The sectors of all used areas.
+/// Returns the sectors of all used areas.
 fn used_sectors(image: &[u8]) -> HashSet<Vec<u8>> {
     let header = VolumeHeader::read(&MemoryStorage::new(image.to_vec())).unwrap();
     let areas = header.keyslots().values().flat_map(|keyslot| {
@@ -101,8 +101,8 @@ fn used_sectors(image: &[u8]) -> HashSet<Vec<u8>> {
     areas.map(<[u8]>::to_vec).collect()
 }
 
-/// How many sectors of an image have a part of a key and are in no used keyslot, or in
-/// two.
+/// Returns how many sectors of an image contain a part of a key but belong to no used keyslot, or
+/// duplicate one.
 fn left_over(image: &[u8], of_keys: &HashSet<Vec<u8>>) -> usize {
     let sectors = image.chunks(SECTOR);
     let found = sectors.filter(|&sector| of_keys.contains(sector)).count();
@@ -111,7 +111,7 @@ fn left_over(image: &[u8], of_keys: &HashSet<Vec<u8>>) -> usize {
     found - in_use as usize / SECTOR
 }
 
-/// Whatever moved: in each way in which the areas make room.
+/// Covers every way in which the areas make room.
 #[test]
 fn nothing_of_a_key_is_left_in_an_empty_keyslot() {
     for (key_size, numbers) in [
@@ -153,11 +153,12 @@ fn nothing_of_a_key_is_left_in_an_empty_keyslot() {
     }
 }
 
-/// The length of each of LUKS2's headers before: farther than where the areas of LUKS1
-/// make room.
+/// The length of each LUKS2 header before: greater than the range in which the areas of LUKS1 make
+/// room.
 const OLD_LEN: usize = 256 << 10;
 
-/// LUKS2 with such headers that have changed some times, under `old`, in 2 MiB.
+/// Returns a LUKS2 volume of 2 MiB with headers of that length, changed several times, with the
+/// secret `old`.
 fn luks2_with_longer_headers() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("old"), "old").unwrap();
@@ -177,7 +178,7 @@ fn luks2_with_longer_headers() -> Vec<u8> {
     bytes.truncate((2 << 20) + SECTOR);
     let storage = MemoryStorage::new(bytes);
     let VolumeHeader::Luks2(mut header) = VolumeHeader::read(&storage).unwrap() else {
-        panic!("it is LUKS2")
+        panic!("it must be LUKS2")
     };
     for i in 0..5 {
         header.set_uuid(&storage, Uuid::from_u128(i)).unwrap();
@@ -186,7 +187,8 @@ fn luks2_with_longer_headers() -> Vec<u8> {
     storage.into_bytes()
 }
 
-/// LUKS1 by its header, when the power fails before the rest of LUKS2's is overwritten.
+/// Returns the volume as LUKS1, when the power failed before the rest of LUKS2's headers was
+/// overwritten.
 fn interrupted(image: &[u8]) -> MemoryStorage {
     let faults = Faults {
         fail_write_after: Some(2),
@@ -210,7 +212,7 @@ fn has_secondary(image: &[u8]) -> bool {
 #[test]
 fn an_old_secondary_header_is_not_taken_for_the_new_one() {
     let image = luks2_with_longer_headers();
-    // As changes by other programs leave it: the old header stays.
+    // Also as other programs' changes leave it: with the old header.
     let storage = interrupted(&image);
     let old_header = storage.to_bytes()[OLD_LEN..2 * OLD_LEN].to_vec();
     change_key(&storage, b"old", b"new");
@@ -251,13 +253,13 @@ fn has_old_header(storage: &MemoryStorage) -> bool {
 fn the_next_change_removes_an_old_secondary_header() {
     let storage = interrupted(&luks2_with_longer_headers());
     let VolumeHeader::Luks1(mut header) = VolumeHeader::read(&storage).unwrap() else {
-        panic!("it is LUKS1")
+        panic!("it must be LUKS1")
     };
     header.set_uuid(&storage, Uuid::from_u128(7)).unwrap();
     let mut bytes = storage.to_bytes();
     assert!(!has_secondary(&bytes));
     assert!(opens(&storage, b"old"));
-    // Damage to LUKS1's header does not bring it back.
+    // Damage to LUKS1's header must not make it valid again.
     bytes[0] ^= 1;
     VolumeHeader::read(&MemoryStorage::new(bytes)).unwrap_err();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Damaged LUKS1 headers, restored beside `cryptsetup repair`, when the power is cut and
+//! Repair of damaged LUKS1 headers: compared with `cryptsetup repair`, when the power is cut, and
 //! when writing fails.
 
 use std::{
@@ -20,12 +20,12 @@ use luxor_sector::{
 };
 
 const LEN: usize = 592;
-/// The keyslots in use, each under its number as text.
+/// The keyslots in use. The secret of each is its number as text.
 const USED: [usize; 3] = [0, 3, 7];
 const KEY_BYTES: usize = 108;
 const HASH_SPEC: usize = 72;
 const UUID: usize = 168;
-/// Of a keyslot's record.
+/// Offsets in a keyslot's record.
 const ITERATIONS: usize = 4;
 const SALT: usize = 8;
 const OFFSET: usize = 40;
@@ -37,7 +37,7 @@ fn keyslot(number: usize) -> usize {
 
 struct Scratch {
     folder: tempfile::TempDir,
-    /// Header and areas, as `cryptsetup` made them.
+    /// The header and the areas as `cryptsetup` created them.
     good: Vec<u8>,
 }
 
@@ -81,7 +81,7 @@ impl Scratch {
         assert!(self.cryptsetup(line), "cryptsetup {line}");
     }
 
-    /// With the damage.
+    /// Returns the good volume with this damage.
     fn damaged(&self, damage: &[(usize, &[u8])]) -> Vec<u8> {
         let mut bytes = self.good.clone();
         for (at, value) in damage {
@@ -90,18 +90,18 @@ impl Scratch {
         bytes
     }
 
-    /// What `cryptsetup repair` makes of it, if it succeeds.
+    /// Returns the result of `cryptsetup repair`, if it succeeds.
     fn repaired_by_cryptsetup(&self, damaged: &[u8]) -> Option<Vec<u8>> {
         fs::write(self.folder.path().join("theirs"), damaged).unwrap();
         let succeeds = self.cryptsetup("repair theirs");
         let bytes = fs::read(self.folder.path().join("theirs")).unwrap();
         if !succeeds {
-            assert!(bytes == damaged, "cryptsetup has failed, and written");
+            assert!(bytes == damaged, "cryptsetup wrote although it failed");
         }
         succeeds.then_some(bytes)
     }
 
-    /// Whether each of these keyslots opens, for both programs.
+    /// Checks with both programs that each of these keyslots opens.
     fn check_keys(&self, image: &[u8], numbers: &[usize]) {
         fs::write(self.folder.path().join("ours"), image).unwrap();
         let storage = MemoryStorage::new(image.to_vec());
@@ -133,18 +133,18 @@ fn repair(
     Ok((storage.into_bytes(), restored))
 }
 
-/// What becomes of a damaged header.
+/// The outcome for a damaged header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// All is as it was.
+    /// Everything is restored.
     Whole,
-    /// The same, and only when asked for by force.
+    /// Everything is restored, but only with force.
     WholeByForce,
-    /// By force there is a header, without a key.
+    /// With force the header is restored, but a key is lost.
     LostByForce,
-    /// Nothing is done.
+    /// Nothing is changed.
     Refused,
-    /// No fault is found.
+    /// The damage is not noticed.
     Unnoticed,
 }
 use Outcome::{LostByForce, Refused, Unnoticed, Whole, WholeByForce};
@@ -153,19 +153,19 @@ const ONES: &[u8] = &[0xff; 4];
 const ZEROS: &[u8] = &[0; 48];
 const GARBAGE: &[u8] = &[0xa5; 48];
 
-/// Bytes, and where they are.
+/// Damaged bytes and their offsets.
 type Damage<'a> = &'a [(usize, &'a [u8])];
 
-/// Its name, and what becomes of it by Luxor and by `cryptsetup`.
+/// The name, the damage, and the outcomes with Luxor and with `cryptsetup`.
 type Case<'a> = (&'a str, Damage<'a>, Outcome, Outcome);
 
-/// The damage, what Luxor does and what `cryptsetup` does. Where they differ,
-/// `cryptsetup` does not touch the keyslots in use, and loses the key of one whose state
-/// and place are both damaged; and what is no keyslot's it does not restore.
+/// Each kind of damage, with the outcomes. The programs differ where `cryptsetup` does not touch
+/// the keyslots in use, or loses the key of a used keyslot with both state and offset damaged.
+/// `cryptsetup` restores no fields outside of the keyslots.
 #[test]
 fn what_is_restored_is_what_cryptsetup_restores_or_what_was_there() {
     let scratch = Scratch::new("--key-size 256 --cipher aes-xts-plain64 --hash sha256");
-    // A partition from sector 2048 on, with the disk's signature before.
+    // A partition table with one partition from sector 2048 on, and the disk signature before it.
     let mut table = [0; 72];
     table[..4].copy_from_slice(&0x1234_5678_u32.to_le_bytes());
     table[6..22]
@@ -363,7 +363,7 @@ fn what_is_restored_is_what_cryptsetup_restores_or_what_was_there() {
     }
 }
 
-/// With keys of each length and each cipher: where the areas are depends on it.
+/// Every key length and every cipher, because the offsets of the areas depend on them.
 #[test]
 fn each_key_length_and_cipher_is_restored() {
     for options in [
@@ -398,7 +398,7 @@ fn what_cannot_be_known_is_refused_by_name() {
         ),
         (&[(104, &[0, 0, 0, 9])], "data begin at byte 4608"),
         (&[(164, &ZEROS[..4])], "mk-digest-iter"),
-        // Two used ones, each in the place of no other, over each other.
+        // Two used keyslots that overlap, both away from the standard offsets.
         (
             &[
                 (keyslot(0) + OFFSET, &[0, 0, 0x20, 0]),
@@ -407,7 +407,7 @@ fn what_cannot_be_known_is_refused_by_name() {
             ],
             "overlap",
         ),
-        // Most are elsewhere.
+        // Most areas are not at the standard offsets.
         (
             &[
                 (keyslot(1) + OFFSET, ONES),
@@ -439,7 +439,8 @@ fn what_cannot_be_known_is_refused_by_name() {
     assert!(error.to_string().contains("--force"), "{error}");
 }
 
-/// Whatever is damaged, the rest is as it was; and all of it when that is one bit.
+/// Whatever is damaged, all other bytes keep their contents. A single damaged bit is restored
+/// completely or not at all.
 #[test]
 fn nothing_good_is_lost_by_any_damage() {
     let scratch = Scratch::new("--key-size 256");
@@ -466,7 +467,7 @@ fn nothing_good_is_lost_by_any_damage() {
             whole += 1;
         }
     }
-    // Magic and version, the words of state, the stripes, and some.
+    // Magic and version, the states, the stripes, and some others.
     assert!(whole >= 64 + 8 * 32 + 8 * 32, "{whole}");
 
     let mut random = Random(7);
@@ -492,7 +493,8 @@ fn nothing_good_is_lost_by_any_damage() {
     assert!(restored > 4000, "{restored}");
 }
 
-/// All but the texts and numbers of which nothing else tells, which hide the rest.
+/// All fields except texts and numbers that cannot be derived, because damage to those prevents the
+/// repair of the rest.
 fn fields() -> Vec<Range<usize>> {
     let of_keyslots = (0..8).flat_map(|number| {
         let begin = keyslot(number);
@@ -518,12 +520,12 @@ impl Random {
     }
 }
 
-/// An area that is not where cryptsetup puts it is left there, and an empty one goes
-/// where there is room.
+/// An area that is not where cryptsetup places it stays there, and the area of an empty keyslot is
+/// placed where there is room.
 #[test]
 fn areas_in_other_places_stay() {
     let scratch = Scratch::new("--key-size 256");
-    // As after a conversion from LUKS2: keyslot 0 in the places of 5 and 6.
+    // Like after a conversion from LUKS2: keyslot 0 occupies the places of 5 and 6.
     let place = &[0, 0, 5, 200];
     let last = &[0, 0, 8, 8];
     let moved = [
@@ -569,14 +571,14 @@ fn what_is_something_else_by_now_is_left_alone() {
         let (bytes, _) = repair(&damaged, Overwrite::Anything).unwrap();
         assert!(bytes[..LEN] == scratch.good[..LEN], "{words}");
         assert!(bytes[LEN..] == damaged[LEN..], "{words}");
-        // A good header is good beside it.
+        // A valid header is accepted in spite of the foreign signature.
         let beside = scratch.damaged(&damage[1..]);
         let (bytes, restored) = repair(&beside, Overwrite::Damaged).unwrap();
         assert!(bytes == beside && restored.is_empty());
     }
 }
 
-/// In both sectors.
+/// Damage in both sectors.
 fn damaged_twice(scratch: &Scratch) -> Vec<u8> {
     let damage = [
         (keyslot(1) + OFFSET, ONES),
@@ -651,7 +653,8 @@ fn after_an_error_the_rest_is_restored() {
             assert!(storage.into_bytes() == scratch.good[..8192], "{faults:?}");
         }
     }
-    // Reads of header and signatures, two writes, and a sync before and after each.
+    // Two reads, of header and signatures; two writes; and three syncs, one before the writes and
+    // one after each.
     assert!(failed >= 2 + 2 + 3, "{failed}");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Digests of headers, and what may be asked of them.
+//! Header digests, and requirements for headers.
 
 use std::{fs, process::Command};
 
@@ -8,12 +8,12 @@ use luxor_sector::MemoryStorage;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// A volume by cryptsetup with one keyslot.
+/// Returns a volume that cryptsetup created, with one keyslot.
 fn formatted(options: &str) -> Vec<u8> {
     changed(options, &[])
 }
 
-/// The same with more keyslots, by the options of each.
+/// Returns such a volume with more keyslots, each added with its own options.
 fn changed(options: &str, keyslots: &[&str]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
@@ -42,7 +42,7 @@ fn changed(options: &str, keyslots: &[&str]) -> Vec<u8> {
 const PBKDF2: &str = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
 const ARGON2: &str =
     "--pbkdf argon2id --pbkdf-memory 32 --pbkdf-parallel 1 --pbkdf-force-iterations 4";
-/// The least that a requirement accepts.
+/// The least costs that a requirement accepts.
 const STRONG_PBKDF2: &str = "--pbkdf pbkdf2 --hash sha256 --pbkdf-force-iterations 600000";
 const STRONG_ARGON2: &str =
     "--pbkdf argon2id --pbkdf-memory 9216 --pbkdf-parallel 1 --pbkdf-force-iterations 4";
@@ -65,13 +65,13 @@ fn the_digest_is_of_the_bytes_that_are_parsed() {
     let of_primary = sha256(&luks2[..0x4000]);
     assert_eq!(read(&luks2).digest().to_string(), of_primary);
 
-    // Each byte of them counts, and none behind.
+    // Every byte of them matters, and no byte after them.
     for (bytes, end) in [(&luks1, 592), (&luks2, 0x4000)] {
         let before = read(bytes).digest();
         for at in (0..end).step_by(13) {
             let mut bytes = bytes.clone();
             bytes[at] ^= 0x20;
-            // Damaged, it is no header or the other copy counts.
+            // A damaged header is not accepted, or the other copy is used.
             let header = VolumeHeader::read(&MemoryStorage::new(bytes));
             assert!(
                 header.is_err() || header.unwrap().digest() != before,
@@ -146,7 +146,7 @@ fn each_requirement_holds_for_all_keyslots() {
     essiv.check(&volume).unwrap_err();
 }
 
-/// `bytes`, a volume with one keyslot, with other values in the metadata.
+/// Returns `bytes`, a volume with one keyslot, with these values in the metadata.
 fn with(bytes: &[u8], changes: &[(&str, Value)]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for begin in [0, 0x4000] {
@@ -166,7 +166,7 @@ fn with(bytes: &[u8], changes: &[(&str, Value)]) -> Vec<u8> {
     bytes
 }
 
-/// The name of a good function says nothing: what it costs counts.
+/// The name of a good function is not enough: its costs must be high enough too.
 #[test]
 fn a_required_key_derivation_has_a_least_cost() {
     let check = |bytes: &[u8], kind: PbkdfKind| {
@@ -190,8 +190,8 @@ fn a_required_key_derivation_has_a_least_cost() {
         check(&argon2, id),
         Err(PolicyError::Cheap { keyslot: 0, .. })
     ));
-    // OWASP's five rows, what cryptsetup and luxor make at least when they measure on a
-    // slow machine, and RFC 9106's second choice.
+    // OWASP's five choices, the least that cryptsetup and luxor choose when they measure on a slow
+    // machine, and RFC 9106's second choice.
     for (time, memory) in [
         (1, 47104),
         (2, 19456),
@@ -242,7 +242,7 @@ fn a_required_key_derivation_has_a_least_cost() {
         }
     }
 
-    // What cannot be judged.
+    // Key derivations that cannot be checked.
     let unknown = [
         ("/keyslots/0/kdf/hash", json!("blake2b-512")),
         ("/keyslots/0/kdf/iterations", json!(u32::MAX)),

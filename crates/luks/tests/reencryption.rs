@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Volumes that `cryptsetup reencrypt` left in the midst of its work: every byte reads
-//! right, or the volume is refused in words. A missing `cryptsetup` is a failure.
+//! Volumes that `cryptsetup reencrypt` left unfinished. Every byte must read correctly, or the
+//! volume must be refused with a message. A missing `cryptsetup` is a failure.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 const SECRET: &[u8] = b"correct horse";
 const CHEAP: &str = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
 const MIB: usize = 1 << 20;
-/// The plaintext in a test.
+/// The length of the plaintext in a test.
 const LEN: usize = 12 * MIB;
 
 struct Scratch {
@@ -61,8 +61,8 @@ impl Scratch {
         assert!(output.status.success(), "cryptsetup {arguments}: {errors}");
     }
 
-    /// Runs a re-encryption until the header `name` is as it should be, and then sends
-    /// it a signal, more than once: early ones it forgets.
+    /// Runs a re-encryption until `until` returns true for the header `name`, and then sends it a
+    /// signal, repeatedly, because cryptsetup ignores early ones.
     fn interrupt(
         &self,
         arguments: &str,
@@ -79,7 +79,7 @@ impl Scratch {
             if let Some(status) = child.0.try_wait().unwrap() {
                 return status;
             }
-            // What it is writing just now may be in pieces.
+            // cryptsetup may be writing the header just now, so that it cannot be read.
             let header = File::open(self.path(name)).ok();
             let header = header.and_then(|file| Luks2Header::read(&file).ok());
             reached = reached || header.is_some_and(|header| until(&header));
@@ -113,7 +113,7 @@ fn open(path: &Path) -> File {
         .unwrap()
 }
 
-/// Bytes that are nowhere the same.
+/// Returns bytes in which no block repeats.
 fn plaintext(len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     for (i, block) in bytes.chunks_mut(8).enumerate() {
@@ -131,7 +131,7 @@ fn unlock(
     header.unlock(storage, secret, &*backend(), &UnlockOptions::default())
 }
 
-/// En- or decrypts all the data in place, and returns them.
+/// Encrypts or decrypts all the data in place, and returns them.
 fn crypt(header: &dyn Storage, data: &dyn Storage, direction: Direction) -> Vec<u8> {
     let metadata = Luks2Header::read(header).unwrap();
     let unlocked = unlock(&metadata, header, SECRET).unwrap();
@@ -154,7 +154,7 @@ fn crypt(header: &dyn Storage, data: &dyn Storage, direction: Direction) -> Vec<
     all
 }
 
-/// A volume with [`LEN`] bytes of plaintext, in one file with its header or in two.
+/// Makes a volume with [`LEN`] bytes of plaintext, in one file with its header or in two.
 fn volume(scratch: &Scratch, arguments: &str, offset: usize, detached: bool) {
     let data = File::create(scratch.path("data")).unwrap();
     data.set_len((offset + LEN) as u64).unwrap();
@@ -180,7 +180,7 @@ fn volume(scratch: &Scratch, arguments: &str, offset: usize, detached: bool) {
     fs::write(scratch.path("data"), data.into_bytes()).unwrap();
 }
 
-/// So many parts of the data are there.
+/// Returns whether the data consist of `parts` parts.
 fn in_parts(parts: usize) -> impl Fn(&Luks2Header) -> bool {
     move |header| {
         let data = header.segments().values();
@@ -189,7 +189,7 @@ fn in_parts(parts: usize) -> impl Fn(&Luks2Header) -> bool {
     }
 }
 
-/// Makes a volume, interrupts a re-encryption, and reads what there is.
+/// Makes a volume, interrupts a re-encryption, and checks that the data read correctly.
 fn half_way(make: &dyn Fn(&Scratch), arguments: &str, header: &str, parts: usize) -> Scratch {
     for _ in 0..10 {
         let scratch = Scratch::new();
@@ -197,7 +197,7 @@ fn half_way(make: &dyn Fn(&Scratch), arguments: &str, header: &str, parts: usize
         scratch.interrupt(arguments, header, "INT", &in_parts(parts));
         let storage = open(&scratch.path(header));
         let metadata = Luks2Header::read(&storage).unwrap();
-        // It may have been faster than the signal.
+        // cryptsetup may have finished before the signal arrived.
         if !in_parts(2)(&metadata) {
             continue;
         }
@@ -218,16 +218,16 @@ fn half_way(make: &dyn Fn(&Scratch), arguments: &str, header: &str, parts: usize
         println!("{arguments}: ok");
         return scratch;
     }
-    panic!("cryptsetup was never interrupted in the midst of it");
+    panic!("cryptsetup was never interrupted before it finished");
 }
 
-/// The metadata as JSON.
+/// Returns the metadata as JSON.
 fn metadata_of(storage: &dyn Storage) -> Value {
     let header = Luks2Header::read(storage).unwrap();
     serde_json::from_str(&header.metadata_json()).unwrap()
 }
 
-/// The metadata area of `storage`, with this JSON in the first copy.
+/// Returns the metadata area of `storage`, with this JSON in the first copy.
 fn with_json(storage: &dyn Storage, json: &Value) -> MemoryStorage {
     let header = Luks2Header::read(storage).unwrap();
     let size = usize::try_from(header.describe().header_size).unwrap();
@@ -246,9 +246,9 @@ fn with_json(storage: &dyn Storage, json: &Value) -> MemoryStorage {
     MemoryStorage::new(bytes)
 }
 
-/// Each change of the state that its digest covers is noticed.
+/// Checks that each change of the state that its digest covers is noticed.
 fn is_held_to_its_digest(storage: &dyn Storage) {
-    // Data that fit, whatever the state is.
+    // Data that are valid with any state.
     let through: &[Stretch] = &[(FINAL, 0, 0)];
     is_accepted(storage, through);
     let storage = &with_data(storage, through, None);
@@ -303,8 +303,8 @@ fn is_held_to_its_digest(storage: &dyn Storage) {
     }
 }
 
-/// The digest of the state costs as keyslots and their digests do, from the same purse,
-/// and is paid for first.
+/// Checks that the digest of the state is charged to the same budget as the keyslots and their
+/// digests, and before them.
 fn its_digest_is_held_to_the_costs(storage: &dyn Storage) {
     let header = Luks2Header::read(storage).unwrap();
     let (keyslot, _) = header.describe().reencrypt.unwrap();
@@ -332,7 +332,7 @@ fn its_digest_is_held_to_the_costs(storage: &dyn Storage) {
         matches!(&error, UnlockError::DigestLimit { digest, .. } if digest == state),
         "{error}"
     );
-    // Each within its limit.
+    // Each derivation is within its own limit.
     let error = refused(90_000_000, Some(80_000_000));
     assert!(
         matches!(
@@ -346,12 +346,12 @@ fn its_digest_is_held_to_the_costs(storage: &dyn Storage) {
     );
 }
 
-/// Like which backup segment a part of the data is, from which byte of the plaintext on,
-/// and how long; 0 is to the end.
+/// A part of the data: the backup segment that it is a stretch of, the first byte in the plaintext,
+/// and the length. A length of 0 extends to the end.
 type Stretch = (SegmentRole, u64, u64);
 
-/// The volume with other data: stretches of its backup segments. What is changed
-/// besides is a member of a segment's, and how much it grows.
+/// Returns the volume with other data, which are stretches of its backup segments. `change`
+/// increases a member of one of the segments.
 fn with_data(
     storage: &dyn Storage,
     stretches: &[Stretch],
@@ -368,7 +368,7 @@ fn with_data(
         let value: u64 = value.as_str().unwrap().parse().unwrap();
         json!((value + by).to_string())
     };
-    // What they are made of, then what keeps them.
+    // First the segments of the data, then the backup segments.
     let mut parts: Vec<(String, Value)> = Vec::new();
     for &(role, from, len) in stretches {
         let number = of_role(role).unwrap();
@@ -446,7 +446,7 @@ fn is_refused(
     );
 }
 
-/// The digest of the state says nothing of the parts that the data are in.
+/// The digest of the state does not cover the segments of the data.
 #[test]
 fn parts_of_the_data_lie_where_the_state_has_them() {
     let (mib, all) = (MIB as u64, LEN as u64);
@@ -460,12 +460,12 @@ fn parts_of_the_data_lie_where_the_state_has_them() {
         &[(PREVIOUS, 0, 0)][..],
         &[(FINAL, 0, mib), (PREVIOUS, mib, 0)],
         &[(FINAL, 0, 0)],
-        // As `--device-size` has it.
+        // The result of `--device-size`.
         &[(FINAL, 0, mib), (PREVIOUS, mib, mib)],
     ] {
         is_accepted(&storage, good);
     }
-    // A kind of state that this version does not know is told as that.
+    // A state of an unknown kind is reported as such.
     let mut json = metadata_of(&storage);
     let header = Luks2Header::read(&storage).unwrap();
     let (keyslot, _) = header.describe().reencrypt.unwrap();
@@ -475,7 +475,7 @@ fn parts_of_the_data_lie_where_the_state_has_them() {
     let words = format!("its state is in keyslot {keyslot}: area.type: it is \"magic\", which");
     assert!(error.to_string().contains(&words), "{error}");
 
-    // Exchanged, left out, from before the beginning of another.
+    // Parts that are exchanged, missing, or begin before another one's beginning.
     let half = all / 2;
     let exchanged = [(PREVIOUS, half, half), (PREVIOUS, 0, half)];
     let place = "must begin at byte";
@@ -498,7 +498,7 @@ fn parts_of_the_data_lie_where_the_state_has_them() {
         Some((0, "offset", 4096)),
         place,
     );
-    // Another IV in either part.
+    // A different IV in either part.
     let good = [(FINAL, 0, mib), (PREVIOUS, mib, 0)];
     for part in [0, 1] {
         is_refused(
@@ -508,7 +508,7 @@ fn parts_of_the_data_lie_where_the_state_has_them() {
             "its iv_tweak must be",
         );
     }
-    // What is new where the re-encryption has not been.
+    // Data with the new encryption, ahead of the re-encryption.
     is_refused(
         &storage,
         &[(PREVIOUS, 0, mib), (FINAL, mib, 0)],
@@ -517,19 +517,19 @@ fn parts_of_the_data_lie_where_the_state_has_them() {
     );
     let both = [(FINAL, 0, mib), (PREVIOUS, mib, mib), (FINAL, 2 * mib, 0)];
     is_refused(&storage, &both, None, "wrong side");
-    // Where the data will be is behind the keyslots, too.
+    // The future data must begin after the keyslots too.
     let mut json = metadata_of(&storage);
     let mut segments = json["segments"].as_object_mut().unwrap().values_mut();
     let last = segments.find(|segment| segment["flags"] == json!(["backup-final"]));
     last.unwrap()["offset"] = "65536".into();
-    // Of the two copies this one is refused.
+    // Only the first of the two copies has this defect.
     let header = Luks2Header::read(&with_json(&storage, &json)).unwrap();
     let [warning] = header.warnings() else {
         panic!("{:?}", header.warnings())
     };
     let words = "before the keyslots area's end";
     assert!(warning.to_string().contains(words), "{warning}");
-    // Cut off, before anything is done and after all is.
+    // Data that were cut off, before the re-encryption began and after it finished.
     is_refused(
         &storage,
         &[(PREVIOUS, 0, mib)],
@@ -593,7 +593,7 @@ fn data_that_are_shifted_lie_where_they_were_moved() {
         None,
         "bytes of data",
     );
-    // Where the header is now.
+    // The header is there now.
     is_refused(&storage, &[(PREVIOUS, 0, all)], None, "must begin at byte");
 }
 
@@ -626,7 +626,7 @@ fn another_key_or_sector_size_or_cipher() {
         ),
     ] {
         let make = |scratch: &Scratch| volume(scratch, before, 4 * MIB, false);
-        // Without resilience the metadata tell of no progress before the end.
+        // Without resilience the metadata do not record any progress before the end.
         let parts = if after.contains("none") { 1 } else { 2 };
         let scratch = half_way(&make, &format!("{after} data"), "data", parts);
         let storage = open(&scratch.path("data"));
@@ -640,7 +640,7 @@ fn another_key_or_sector_size_or_cipher() {
             unlocked.others[0].volume_key.expose()
         );
 
-        // Each keyslot can be asked for; the other is found.
+        // Each of the two keyslots can be requested; the other is found.
         for keyslot in [unlocked.keyslot, unlocked.others[0].keyslot] {
             let options = UnlockOptions {
                 keyslots: vec![keyslot],
@@ -720,7 +720,7 @@ fn decryption_under_a_detached_header() {
 #[test]
 fn decryption_that_shifts_the_data() {
     let make = |scratch: &Scratch| volume(scratch, "", 4 * MIB, false);
-    // cryptsetup makes the header file.
+    // cryptsetup creates the header file.
     let arguments = "--decrypt --hotzone-size 64k --header header data";
     let scratch = half_way(&make, arguments, "header", 3);
     let header = Luks2Header::read(&open(&scratch.path("header"))).unwrap();
@@ -730,7 +730,7 @@ fn decryption_that_shifts_the_data() {
     assert_eq!(keyslot.resilience.shift(), Some(4 * MIB as u64));
 }
 
-/// Killed in a hot zone, it is refused with what to do, and after that it opens.
+/// A volume that was killed in a hot zone is refused with advice, and opens after following it.
 #[test]
 fn a_hot_zone_that_a_crash_left_is_refused() {
     let is_hot = |header: &Luks2Header| {
@@ -757,7 +757,7 @@ fn a_hot_zone_that_a_crash_left_is_refused() {
             );
             assert!(error.to_string().contains("cryptsetup repair"), "{error}");
             assert!(header.extents(Storage::len(&storage).unwrap()).is_err());
-            // The keys can be told all the same, and the state is held to its digest.
+            // The secret can still be tested, and the state is still checked against its digest.
             let options = UnlockOptions::default();
             let test = |secret| header.test(&storage, secret, &*backend(), &options);
             assert_eq!(test(SECRET).unwrap().others.len(), 1);
@@ -803,8 +803,8 @@ fn a_secret_of_one_key_only_is_told() {
     }
 }
 
-/// What is left of a volume that was decrypted for good: nobody opens it, and it is
-/// shown.
+/// The header that remains after a volume was decrypted permanently. It is shown, but cannot be
+/// opened.
 #[test]
 fn a_header_of_decrypted_data_is_shown_only() {
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which of the two copies counts.
+//! The choice between the two copies.
 
 use luxor_luks::{CopyKind, Luks2Header, PbkdfKind, ReadError, Warning};
 use luxor_sector::{MemoryStorage, Storage};
@@ -78,7 +78,7 @@ fn a_flipped_bit_in_any_byte_leaves_the_other_copy() {
             unlock(&header, &storage).unwrap();
         }
         if at < SIZE {
-            // The same byte of the other copy too: nothing valid is left.
+            // Flip the same bit of the other copy too: no valid copy is left.
             flip(at + SIZE);
             let error = Luks2Header::read(&storage).unwrap_err();
             match (at, &error) {
@@ -92,7 +92,8 @@ fn a_flipped_bit_in_any_byte_leaves_the_other_copy() {
     assert_eq!(storage.into_bytes(), volume);
 }
 
-/// What no checksum tells, in both copies: refused, or the key is the one that it was.
+/// Both copies are changed, with correct checksums. The volume must be refused, or have the same
+/// key as before.
 #[test]
 fn a_flipped_bit_under_true_checksums_gives_no_other_key() {
     let volume = volume(PbkdfKind::Pbkdf2);
@@ -115,7 +116,7 @@ fn a_flipped_bit_under_true_checksums_gives_no_other_key() {
         }
     }
     println!("{opened} opened, {refused} refused");
-    // Labels, salts of copies, padding; most of the text matters.
+    // Labels, the copies' salts and padding do not matter; most of the JSON text does.
     assert!(opened > 3000 && refused > 500, "{opened}, {refused}");
 }
 
@@ -156,8 +157,8 @@ fn a_secondary_copy_is_found_at_each_of_its_nine_places() {
     }
 }
 
-/// An older volume's may have stayed in the keyslots area or the data, and have changed
-/// more often.
+/// A secondary copy of an older volume may still be in the keyslots area or the data, and have a
+/// higher seqid.
 #[test]
 fn of_two_secondary_copies_the_first_one_counts() {
     let volume = volume(PbkdfKind::Pbkdf2);
@@ -177,7 +178,7 @@ fn of_two_secondary_copies_the_first_one_counts() {
         let is_intact = header.metadata_json() == intact.metadata_json();
         assert_eq!(is_intact, damaged == 0);
     }
-    // Nor is one that is read instead of one that this version does not understand.
+    // It is also not used in place of a copy that this version does not support.
     let mut refused = changed(
         &volume,
         &[("keyslots/0/area/encryption", Some(json!("cipher_null")))],
@@ -189,7 +190,7 @@ fn of_two_secondary_copies_the_first_one_counts() {
     assert!(matches!(error, ReadError::Unsupported { .. }), "{error}");
 }
 
-/// A secondary copy of another size.
+/// Returns a secondary copy of another size.
 fn secondary(volume: &[u8], size: usize, seqid: u64) -> Vec<u8> {
     let json = json_text(volume)
         .replace("\"12288\"", &format!("\"{}\"", size - 4096))
@@ -211,8 +212,8 @@ fn secondary(volume: &[u8], size: usize, seqid: u64) -> Vec<u8> {
     bytes
 }
 
-/// A copy that this version does not understand is newer, or older, than one that it
-/// does: in both cases the newer one is what the owner has left there.
+/// One copy is not supported by this version, and is newer or older than the other one. In both
+/// cases the newer one is used, because it is what the owner last wrote.
 #[test]
 fn the_newer_copy_counts_even_if_it_is_not_understood() {
     let volume = volume(PbkdfKind::Pbkdf2);
@@ -243,7 +244,7 @@ fn the_newer_copy_counts_even_if_it_is_not_understood() {
                     assert_eq!(header.warnings().len(), 1, "{words}");
                 }
             }
-            // Whatever its age, when the other one is damaged.
+            // If the other copy is damaged, its age does not matter.
             for copy in [CopyKind::Primary, CopyKind::Secondary] {
                 if copy != kind {
                     bytes[of(copy)][600] ^= 1;

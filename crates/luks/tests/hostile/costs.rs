@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Metadata that would cost much: memory, or time.
+//! Metadata that would cost much memory or time.
 
 use std::time::Duration;
 
@@ -92,7 +92,7 @@ fn hostile_costs_are_refused_at_once_and_named_overrides_lift_them() {
         "{error}"
     );
 
-    // Within the limit of another hash.
+    // More than the limit of each of these hashes, but within SHA-256's.
     for hash in ["sha1", "sha512", "ripemd160", "whirlpool"] {
         let dear = Some(json!(49_000_000));
         let value = Some(json!(hash));
@@ -114,7 +114,7 @@ fn hostile_costs_are_refused_at_once_and_named_overrides_lift_them() {
             &pbkdf2,
             &[("digests/0/hash", value), ("digests/0/iterations", dear)],
         );
-        // A digest of 32 bytes is two blocks of SHA-1 and half the cost of the keyslot's.
+        // A digest of 32 bytes is two blocks with SHA-1, and half as expensive as the keyslot.
         if hash != "sha1" {
             let error = unlock(&digest, None, None);
             assert!(
@@ -143,13 +143,13 @@ fn hostile_costs_are_refused_at_once_and_named_overrides_lift_them() {
         "{error}"
     );
     assert!(!error.is_out_of_memory());
-    // With the overrides it is the machine that decides, before anything is allocated.
+    // With the overrides the memory of the machine decides, before anything is allocated.
     let error = unlock(&memory, Some(100 << 20), None);
     assert!(error.is_out_of_memory(), "{error}");
     assert!(error.to_string().contains("104857600 KiB"), "{error}");
 }
 
-/// Each keyslot is within the limits; all together would take eight times as long as all may.
+/// Each keyslot is within the limits. All together would take eight times the total limit.
 #[test]
 fn many_keyslots_cost_no_more_than_all_may() {
     let volume = volume(PbkdfKind::Pbkdf2);
@@ -160,7 +160,7 @@ fn many_keyslots_cost_no_more_than_all_may() {
         keyslot["area"]["offset"] = json!((32768 + 258_048 * number).to_string());
         match number {
             0 => {}
-            // Too much by itself, and not known: that costs nothing.
+            // Too expensive by itself, and unsupported: neither is charged.
             1 => keyslot["kdf"]["iterations"] = json!(60_000_000),
             2 => keyslot["af"]["hash"] = json!("sha3-256"),
             _ => keyslot["kdf"]["iterations"] = json!(20_000_000),
@@ -175,7 +175,7 @@ fn many_keyslots_cost_no_more_than_all_may() {
             ("digests/0/keyslots", Some(json!(numbers))),
         ],
     );
-    // Only the first has an area, so that nothing is derived from the dear ones.
+    // Only the first keyslot has an area, so the expensive ones derive nothing.
     let storage = MemoryStorage::new(bytes);
     let header = Luks2Header::read(&storage).unwrap();
     let unlock = |options| header.unlock(&storage, b"wrong", &*backend(), &options);
@@ -194,7 +194,7 @@ fn many_keyslots_cost_no_more_than_all_may() {
         };
         assert!(expected, "{keyslot}: {error}");
     }
-    // A choice of them costs no more.
+    // Requesting some keyslots by number does not raise the total limit.
     let error = unlock(UnlockOptions {
         keyslots: (1..32).collect(),
         ..UnlockOptions::default()
@@ -217,7 +217,7 @@ fn many_keyslots_cost_no_more_than_all_may() {
         .iter()
         .filter(|skipped| matches!(skipped.error, KeyslotError::Limit(CostError::Total { .. })));
     assert_eq!(of_total.count(), 26);
-    // As the message says.
+    // The message recommends this.
     let error = unlock(UnlockOptions {
         keyslots: vec![31],
         ..UnlockOptions::default()

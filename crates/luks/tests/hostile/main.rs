@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Damaged and hostile headers: an error in words or the volume, in under a second
-//! and never a panic.
+//! Damaged and hostile headers. Each must result in an error message or in a volume, in under a
+//! second and without a panic.
 
 mod copies;
 mod costs;
@@ -70,8 +70,8 @@ fn json_of_every_wrong_type_is_an_error_or_a_volume() {
         }
     }
     println!("{errors} errors, {volumes} volumes");
-    // Some values are right all the same: 1 iteration more or less is another key,
-    // but an iv_tweak of 1 is a volume.
+    // Some changed values are still valid. One iteration more or less gives another key, but an
+    // iv_tweak of 1 is a valid volume.
     assert!(
         errors > 10 * volumes && volumes > 0,
         "{errors} errors, {volumes} volumes"

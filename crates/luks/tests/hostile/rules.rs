@@ -34,7 +34,7 @@ fn each_rule_is_named_with_its_place() {
             ("digests/0/keyslots", Some(json!(["0", "1"]))),
         ]
     };
-    // Each a MiB after the one before it.
+    // Each segment begins 1 MiB after the one before.
     let segments = |parts: &[(u64, &str, &[&str])]| {
         let mut all = Map::new();
         let mut numbers = Vec::new();
@@ -328,7 +328,7 @@ fn each_rule_is_named_with_its_place() {
             ],
             "requires \"new-thing\", which this version does not support (keyslot 0: area.size is missing)",
         ),
-        // What a volume says plays no tricks on a terminal, and fills none.
+        // Texts from a volume must not send control sequences to a terminal, nor fill it.
         (
             one(
                 "config/requirements",
@@ -368,7 +368,7 @@ fn each_rule_is_named_with_its_place() {
             "expected {words:?}, and got {error:?}"
         );
     }
-    // What is lawful stays lawful.
+    // Unusual but valid values are accepted.
     for changes in [
         one("segments/0/iv_tweak", json!("18446744073709551615")),
         one("keyslots/0/priority", json!(2)),
@@ -435,7 +435,7 @@ fn the_json_area_holds_one_object_and_zeros() {
     }
 }
 
-/// Metadata of tomorrow can be looked at; nothing is opened.
+/// Metadata of future versions can be examined, but the volume is not opened.
 #[test]
 fn what_is_not_known_is_shown_and_not_opened() {
     let volume = volume(PbkdfKind::Pbkdf2);
@@ -469,7 +469,7 @@ fn what_is_not_known_is_shown_and_not_opened() {
         assert!(error.contains(unknown), "{changes:?}: {error}");
     }
 
-    // One that is of no use hinders nobody, but its area and its number count.
+    // An unneeded object does not prevent opening the volume, but its area and its number count.
     let beside = |area: &str| {
         let mut foreign = keyslot(unknown);
         foreign["area"]["offset"] = json!(area);
@@ -482,7 +482,7 @@ fn what_is_not_known_is_shown_and_not_opened() {
         )
     };
     assert_eq!(attempt(beside("290816")).unwrap().keyslot, 0);
-    // Like that of any keyslot, its area says of what type it is.
+    // Its area must have a type, like that of any keyslot.
     let mut untyped = keyslot(unknown);
     untyped["area"].as_object_mut().unwrap().remove("type");
     let error = attempt(changed(&volume, &[("keyslots/3", Some(untyped))])).unwrap_err();
@@ -514,7 +514,7 @@ fn what_is_not_known_is_shown_and_not_opened() {
     );
 }
 
-/// The keyslot of a re-encryption.
+/// Rules for the keyslot of a re-encryption.
 #[test]
 fn the_state_of_a_re_encryption_has_rules() {
     let volume = volume(PbkdfKind::Pbkdf2);
@@ -558,7 +558,7 @@ fn the_state_of_a_re_encryption_has_rules() {
     };
     let read =
         |kind: &str, member: &str, value: Value| read_required(kind, member, value, required());
-    // Nobody would look at the digest of the state then.
+    // The digest of the state would not be checked then.
     for kind in ["checksum", "new-kind"] {
         let error = read_required(kind, "unknown", json!(1), Some(json!({}))).unwrap_err();
         assert!(
@@ -583,7 +583,7 @@ fn the_state_of_a_re_encryption_has_rules() {
             kind.contains("sum")
         );
     }
-    // Of a kind that is not known, it is no state at all.
+    // A keyslot of an unknown kind holds no state that this version knows.
     let header = read("new-kind", "unknown", json!(1)).unwrap();
     assert!(header.describe().reencrypt.is_none());
     assert_eq!(
@@ -686,8 +686,8 @@ fn the_state_of_a_re_encryption_has_rules() {
     );
 }
 
-/// `cryptsetup token import` takes the first two. Nobody makes the third, and removing it
-/// is what helps.
+/// `cryptsetup token import` accepts the first two. No known program creates the third; it must not
+/// prevent opening the volume, so that it can be removed.
 #[test]
 fn tokens_that_nobody_uses_do_no_harm() {
     let volume = volume(PbkdfKind::Pbkdf2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Volumes, and what is changed in them.
+//! Volumes for the tests, and ways to change them.
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -13,19 +13,19 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 pub const SECRET: &[u8] = b"secret";
-/// The length of a header.
+/// The length of a copy of the header.
 pub const SIZE: usize = 16 << 10;
-/// Where keyslot 0's split key ends.
+/// The end of keyslot 0's split key.
 pub const AREA_END: usize = 32768 + 256_000;
 
-/// Members at paths such as `keyslots/0/area/offset`, and what becomes of them.
+/// Paths of members, such as `keyslots/0/area/offset`, and their new values.
 pub type Changes<'a> = Vec<(&'a str, Option<Value>)>;
 
 pub fn backend() -> Arc<dyn Backend> {
     Registry::cpu().best(Mode::Xts).unwrap()
 }
 
-/// A volume up to the end of its one keyslot.
+/// Returns a volume up to the end of its only keyslot.
 pub fn volume(kind: PbkdfKind) -> Vec<u8> {
     let argon2 = kind != PbkdfKind::Pbkdf2;
     let options = Luks2Options {
@@ -56,8 +56,8 @@ pub fn json_text(volume: &[u8]) -> &str {
     std::str::from_utf8(&area[..end]).unwrap()
 }
 
-/// Both headers with this JSON area and true checksums, and the keyslots area of
-/// `volume` after them.
+/// Returns both headers with this JSON area and correct checksums, and `volume`'s keyslots area
+/// after them.
 pub fn with_json(volume: &[u8], json: &[u8]) -> Vec<u8> {
     let size = [SIZE, 64 << 10, 256 << 10, 4 << 20]
         .into_iter()
@@ -83,20 +83,22 @@ pub fn seal(copy: &mut [u8]) {
     copy[448..480].copy_from_slice(&sum);
 }
 
-/// The time that this thread has had on a CPU: tests share it with others.
+/// Returns the CPU time of this thread. Tests share CPUs with others, so wall-clock time says
+/// little.
 pub fn cpu_time() -> Duration {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
 }
 
-/// Reads and, if that succeeds, unlocks; both fast, and neither writes.
+/// Reads the metadata and, if that succeeds, unlocks the volume. Both must be fast, and neither may
+/// write.
 pub fn attempt(bytes: Vec<u8>) -> Result<Unlocked, String> {
     let before = bytes.clone();
     let begin = cpu_time();
     let storage = MemoryStorage::new(bytes);
     let result = match Luks2Header::read(&storage) {
         Ok(header) => {
-            // None of these may panic either.
+            // These must not panic either.
             let _ = (
                 header.metadata_json(),
                 header.describe(),

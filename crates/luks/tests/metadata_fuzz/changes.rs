@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random changes of metadata, each of one seed.
+//! Random changes of metadata. A seed determines each of them.
 
 use serde_json::{Value, json};
 
-/// A generator of random numbers, `SplitMix64`.
+/// A random number generator, `SplitMix64`.
 struct Random(u64);
 
 impl Random {
@@ -24,7 +24,7 @@ impl Random {
     }
 }
 
-/// The paths of all values, as `/keyslots/0/area`.
+/// Collects the paths of all values, such as `/keyslots/0/area`.
 fn paths(value: &Value, path: &str, found: &mut Vec<String>) {
     let mut visit = |name: &str, value: &Value| {
         let path = format!("{path}/{name}");
@@ -42,7 +42,7 @@ fn paths(value: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Values that are right somewhere, at an edge, or nowhere.
+/// Returns a value that is valid somewhere, at the edge of a range, or nowhere.
 fn value(random: &mut Random) -> Value {
     let texts = [
         "",
@@ -156,7 +156,7 @@ fn value(random: &mut Random) -> Value {
     }
 }
 
-/// One to three changes, which know what JSON is and what stands where.
+/// Makes one to three changes that know JSON and the structure of the metadata.
 pub fn mutated(original: &Value, seed: u64) -> Value {
     let mut random = Random(seed);
     let mut json = original.clone();
@@ -174,7 +174,7 @@ pub fn mutated(original: &Value, seed: u64) -> Value {
                     members.shift_remove(name);
                 }
             }
-            // Another name for it, or a second one.
+            // Rename the member, or add a copy under another name.
             1 | 2 => {
                 let copy = json.pointer(&path).unwrap().clone();
                 let other = *random.of(&[
@@ -201,7 +201,7 @@ pub fn mutated(original: &Value, seed: u64) -> Value {
                     }
                 }
             }
-            // What stands elsewhere.
+            // Use the value of another member.
             3 => {
                 let from = random.of(&all).clone();
                 let copy = json.pointer(&from).unwrap().clone();
@@ -209,7 +209,7 @@ pub fn mutated(original: &Value, seed: u64) -> Value {
                     *json.pointer_mut(&path).unwrap() = copy;
                 }
             }
-            // A member that it may have.
+            // Set a member that the object may have.
             4 => {
                 let names = [
                     "flags",
@@ -226,7 +226,7 @@ pub fn mutated(original: &Value, seed: u64) -> Value {
                     members.insert(name.into(), new);
                 }
             }
-            // Near to what it is.
+            // Add a typical amount to the number.
             5 | 6 => {
                 let target = json.pointer_mut(&path).unwrap();
                 let by = *random.of(&[-4096_i64, -512, -1, 1, 512, 4096, 1 << 20, 1 << 40]);
@@ -244,8 +244,8 @@ pub fn mutated(original: &Value, seed: u64) -> Value {
     json
 }
 
-/// One or two changes of the text itself: its bytes, its tokens, and what only some parsers
-/// take for JSON.
+/// Makes one or two changes of the text itself: of its bytes, of its tokens, or to what only some
+/// parsers accept as JSON.
 pub fn mutated_text(original: &[u8], seed: u64) -> Vec<u8> {
     const TOKENS: &[&[u8]] = &[
         b"\"",
@@ -346,14 +346,14 @@ pub fn mutated_text(original: &[u8], seed: u64) -> Vec<u8> {
                     text.splice(brace + 1..=brace, member);
                 }
             }
-            // A text in other quotes.
+            // Use other quotes for a string.
             6 => {
                 if let Some((first, second)) = next(&text, b'"') {
                     text[first] = b'\'';
                     text[second] = b'\'';
                 }
             }
-            // A number with something before or behind it.
+            // Put something before or after a number.
             7 => {
                 if let Some(digit) = (at..text.len()).find(|&place| text[place].is_ascii_digit()) {
                     let end = (digit..text.len()).find(|&place| !text[place].is_ascii_digit());
@@ -376,7 +376,7 @@ pub fn mutated_text(original: &[u8], seed: u64) -> Vec<u8> {
     text
 }
 
-/// One or two fields of the phdr, and what became of them.
+/// Changes one or two fields of the phdr. Returns the header and a description of the changes.
 pub fn mutated_luks1(original: &[u8], seed: u64) -> (Vec<u8>, String) {
     let mut random = Random(seed);
     let mut bytes = original.to_vec();
@@ -446,7 +446,7 @@ pub fn mutated_luks1(original: &[u8], seed: u64) -> (Vec<u8>, String) {
                 let start = *random.of(&[104, 108, 164]);
                 (start, 4, random.of(&numbers).to_be_bytes().to_vec())
             }
-            // State, iterations, place, stripes.
+            // The state, iterations, offset or stripes.
             2 => {
                 let start = slot + *random.of(&[0, 4, 40, 44]);
                 let there = u32::from_be_bytes(bytes[start..][..4].try_into().unwrap());

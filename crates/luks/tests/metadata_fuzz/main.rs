@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Metadata with random changes, read by `cryptsetup luksDump` and here: both accept them,
-//! both refuse them, or the difference is in a table with its reason.
+//! Metadata with random changes, read by `cryptsetup luksDump` and by Luxor. Both must accept them,
+//! or both refuse them, or a table must contain the difference and its reason.
 //!
-//! The changes are of LUKS2's JSON values, of its text, which no JSON library would write, and
-//! of LUKS1's fields; the LUKS2 volumes are one at rest and one in the midst of a
-//! re-encryption.
+//! The changes concern the JSON values of LUKS2, its text (changed as no JSON library would write
+//! it) and the fields of LUKS1. One of the LUKS2 volumes is at rest, the other one in the middle of
+//! a re-encryption.
 //!
-//! An ordinary run takes a few hundred. `LUXOR_FUZZ_METADATA=100000` takes more, and
-//! `LUXOR_FUZZ_SEED` begins with another seed; one that is reported is the seed of a single
-//! change, to be given with a count of 1.
+//! By default a few hundred changes are tried. `LUXOR_FUZZ_METADATA=100000` sets another number,
+//! and `LUXOR_FUZZ_SEED` sets the first seed. To repeat one change, set its reported seed and a
+//! count of 1.
 
 mod changes;
 
@@ -27,11 +27,11 @@ use sha2::{Digest, Sha256};
 
 use crate::changes::{mutated, mutated_luks1, mutated_text};
 
-/// The length of a copy of the header, and where its JSON begins.
+/// The length of a copy of the header, and the offset of its JSON area.
 const SIZE: usize = 16 << 10;
 const JSON: usize = 4096;
 
-/// What cryptsetup reads only when it opens a keyslot, and fails on then.
+/// Fields that cryptsetup reads only when it opens a keyslot, and then fails.
 const LATE: &str = "cryptsetup looks at it when a keyslot is opened, which fails then; here \
                     everything is checked before anything is used";
 
@@ -47,8 +47,8 @@ const C_NUMBER: &str = "the C library reads a number behind spaces or a sign, an
 const LUKS1_LATE: &str = "cryptsetup shows it, and opens it if the kernel or its library has it; a \
                           LUKS1 header has no checksum, so that what is not known is damage";
 
-/// What only cryptsetup accepts: a part of the error here, with each number as a `#`, and
-/// why it is one.
+/// Metadata that only cryptsetup accepts: a part of Luxor's error, with each number as a `#`, and
+/// the reason.
 const STRICTER: &[(&str, &str)] = &[
     ("digest #: hash", LATE),
     ("digest #: iterations", LATE),
@@ -153,8 +153,8 @@ const STRICTER: &[(&str, &str)] = &[
     ),
 ];
 
-/// What only Luxor accepts: a part of what `cryptsetup --debug` says, what Luxor shows as
-/// unknown, and why it may.
+/// Metadata that only Luxor accepts: a part of the output of `cryptsetup --debug`, what Luxor
+/// reports as unknown, and the reason.
 const LOOSER: &[(&str, &str, &str)] = &[
     (
         "Keyslot type luks# validation failed",
@@ -214,11 +214,11 @@ const BEHIND_THE_END: &str = "the areas of LUKS1's keyslots end behind the end o
 const UNKNOWN: &str = "a newer cryptsetup may know the type: the keyslot is shown, and never \
                        opened, and its other fields are not looked at";
 
-/// A volume by cryptsetup.
+/// A volume that cryptsetup created.
 struct Base {
-    /// Up to the end of its headers.
+    /// The bytes up to the end of its headers.
     bytes: Vec<u8>,
-    /// The length of all of it.
+    /// The length of the volume.
     len: u64,
 }
 
@@ -245,7 +245,7 @@ impl Base {
         Self { bytes, len }
     }
 
-    /// LUKS2 with two keyslots and a token.
+    /// Returns a LUKS2 volume with two keyslots and a token.
     fn luks2() -> Self {
         let argon2 =
             "--pbkdf argon2id --pbkdf-memory 32 --pbkdf-parallel 1 --pbkdf-force-iterations 4";
@@ -259,7 +259,7 @@ impl Base {
         )
     }
 
-    /// LUKS2 at the beginning of a re-encryption.
+    /// Returns a LUKS2 volume at the beginning of a re-encryption.
     fn reencryption() -> Self {
         Self::new(
             64 << 20,
@@ -285,7 +285,7 @@ impl Base {
         serde_json::from_slice(self.text()).unwrap()
     }
 
-    /// Both copies with this text and true checksums; `None` when it is too long.
+    /// Returns both copies with this text and correct checksums; `None` if it is too long.
     fn with_text(&self, text: &[u8]) -> Option<Vec<u8>> {
         let mut bytes = self.bytes.clone();
         for copy in bytes.chunks_mut(SIZE) {
@@ -301,7 +301,7 @@ impl Base {
     }
 }
 
-/// What is changed.
+/// The volumes that are changed.
 struct Bases {
     luks2: Base,
     reencryption: Base,
@@ -317,7 +317,8 @@ impl Bases {
         }
     }
 
-    /// A header, the length of its volume, and what it says; `None` when it is too long.
+    /// Returns a changed header, the length of its volume, and its contents as text; `None` if the
+    /// text is too long.
     fn changed(&self, seed: u64) -> Option<(Vec<u8>, u64, String)> {
         let base = match seed % 4 {
             0 | 2 => &self.luks2,
@@ -336,15 +337,15 @@ impl Bases {
     }
 }
 
-/// What one program says of metadata.
+/// The verdict of one program about metadata.
 enum Verdict {
-    /// With what is shown as unknown, where that is known.
+    /// The unsupported parts that are shown, if known.
     Accepted(String),
-    /// With the reason, where that is known. Each number is a `#`.
+    /// The reason, if known, with each number as a `#`.
     Refused(String),
 }
 
-/// What Luxor says and what cryptsetup says of a volume that begins with `bytes`.
+/// Returns the verdicts of Luxor and of cryptsetup about a volume that begins with `bytes`.
 fn verdicts(bytes: &[u8], len: u64, file: &Path) -> (Verdict, Verdict) {
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(true);
@@ -387,7 +388,7 @@ fn verdicts(bytes: &[u8], len: u64, file: &Path) -> (Verdict, Verdict) {
             .skip(1)
             .take_while(|line| !line.contains("epairing"))
             .collect();
-        // LUKS1 has no copies, and all lines are about the one header.
+        // LUKS1 has no copies: all lines are about the only header.
         let words = match lines.as_slice() {
             [] => text.replace('\n', " "),
             lines => lines.join(" "),
@@ -409,7 +410,7 @@ fn without_numbers(words: &str) -> String {
     short
 }
 
-/// The disagreement, unless a table has it.
+/// Returns a description of the disagreement, unless a table contains it.
 fn disagreement(ours: &Verdict, theirs: &Verdict) -> Option<String> {
     match (ours, theirs) {
         (Verdict::Refused(words), Verdict::Accepted(_)) => {
@@ -479,11 +480,11 @@ fn cryptsetup_accepts_the_same_metadata() {
         found.len(),
         found.join("\n")
     );
-    // The changes are neither all fatal nor all harmless.
+    // The changes must be neither all fatal nor all harmless.
     assert!(count < 100 || (both[0] > 10 && both[1] > 10), "{both:?}");
 }
 
-/// Each part of the state of a re-encryption is there, or neither accepts it.
+/// Each part of the state of a re-encryption must exist, or both programs refuse the metadata.
 #[test]
 fn cryptsetup_refuses_the_same_parts_of_a_reencryption() {
     let base = Base::reencryption();

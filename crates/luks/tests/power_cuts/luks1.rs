@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every change of a LUKS1 header, with the power cut at each of its writes and syncs and
-//! with errors: no key is lost that is not to go, and what was done stays done.
+//! Every change of a LUKS1 header, with the power cut at each of its writes and syncs, and with
+//! errors. No key may be lost except those to be removed, and an acknowledged change must persist.
 
 use std::num::NonZeroUsize;
 
@@ -15,11 +15,12 @@ use luxor_sector::{
 
 use crate::{Answers, backend, cheap, sync_fails, without_syncs, write_fails};
 
-/// In keyslots 0, 6 and 7: the first sector, both, and the second.
+/// The secrets of keyslots 0, 6 and 7, which are in the first sector of the header, in both, and in
+/// the second.
 const SECRETS: [(u32, &[u8]); 3] = [(0, b"zero"), (6, b"six"), (7, b"seven")];
 const NEW: &[u8] = b"a new one";
 
-/// A header with its areas, apart from data.
+/// Returns a detached header with its areas.
 fn volume() -> Vec<u8> {
     let options = Luks1Options {
         key_size: KeySize::Aes128,
@@ -52,11 +53,11 @@ type Change = Box<dyn Fn(&mut Luks1Header, &dyn Storage) -> Result<(), ChangeErr
 struct Case {
     name: String,
     change: Change,
-    /// What opens the volume at each instant.
+    /// The secrets that open the volume at each instant.
     kept: Vec<&'static [u8]>,
-    /// Of these at least one, if there are any.
+    /// At each instant at least one of these secrets opens the volume, unless the list is empty.
     one_of: Vec<&'static [u8]>,
-    /// What opens it afterwards, and nothing else does.
+    /// The only secrets that open the volume afterwards.
     after: Vec<&'static [u8]>,
 }
 
@@ -109,7 +110,7 @@ fn cases(image: &[u8]) -> Vec<Case> {
     cases
 }
 
-/// Keyslots 6 and 7 come: of the one the salt is in both sectors.
+/// Adding keyslots 6 and 7. The salt of keyslot 6 is in both sectors of the header.
 fn add_cases(image: &[u8]) -> Vec<Case> {
     let storage = MemoryStorage::new(image.to_vec());
     let header = Luks1Header::read(&storage).unwrap();
@@ -126,7 +127,7 @@ fn add_cases(image: &[u8]) -> Vec<Case> {
     vec![case(6), case(7)]
 }
 
-/// With keyslot 0 only.
+/// Returns a volume with keyslot 0 only.
 fn one_key() -> Vec<u8> {
     let storage = MemoryStorage::new(volume());
     let mut header = Luks1Header::read(&storage).unwrap();
@@ -136,7 +137,7 @@ fn one_key() -> Vec<u8> {
     storage.into_bytes()
 }
 
-/// What opens an image.
+/// The secrets that open an image.
 #[derive(Default)]
 struct Opened(Answers<Vec<&'static [u8]>>);
 
@@ -221,7 +222,7 @@ fn no_power_cut_breaks_what_comes() {
     }
 }
 
-/// What fails says so, and leaves the volume as it was or as it was to become.
+/// A failure is reported, and leaves the volume in the state before or after the change.
 #[test]
 fn no_error_loses_a_key() {
     let image = volume();
@@ -270,7 +271,7 @@ fn short_transfers_change_nothing() {
     }
 }
 
-/// Once the new key is in, an error says where.
+/// After the new key is written, an error must say where it is.
 #[test]
 fn what_fails_after_the_key_has_changed_says_so() {
     let image = volume();
@@ -301,8 +302,8 @@ fn what_fails_after_the_key_has_changed_says_so() {
     assert!(seen[0] >= 2 && seen[1] >= 3, "{seen:?}");
 }
 
-/// What a killed program has written is read from memory by the next one, and may not be
-/// on the disk: here a new key, whose predecessor then goes.
+/// A change by a program that was killed may be read from the page cache without being on the disk.
+/// Here it is a new key, and the next program removes the old one.
 #[test]
 fn a_change_after_one_that_was_killed() {
     let image = one_key();
@@ -310,7 +311,8 @@ fn a_change_after_one_that_was_killed() {
     let new = new_keyslot(&Luks1Header::read(&storage).unwrap(), &storage, NEW);
     let mut opened = Opened::default();
     let changes = |storage: &FaultyStorage| {
-        // Before anything, after the area; the third sync is the header's.
+        // The first sync comes before all writes, the second after the area, the third after the
+        // header.
         let killed = Killed::after_syncs(storage, 2);
         let mut header = Luks1Header::read(storage).unwrap();
         header.add_keyslot(&killed, &new, Some(1)).unwrap_err();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every change of LUKS2 metadata, with the power cut at each of its writes and syncs,
-//! with errors, and from volumes one of whose copies is damaged or older: afterwards the
-//! volume is what it was or what it was to become, and opens.
+//! Every change of LUKS2 metadata, with the power cut at each of its writes and syncs, with errors,
+//! and starting from volumes with a damaged or an older copy. Afterwards the volume must be in the
+//! state before or after the change, and open.
 
 use std::{cell::Cell, io, num::NonZeroUsize};
 
@@ -18,14 +18,14 @@ use luxor_sector::{
 use crate::{Answers, backend, cheap, sync_fails, without_syncs, write_fails};
 
 const HEADER: usize = 16 << 10;
-/// Of a keyslot with a key of 32 bytes, in whole pages.
+/// The length of the area of a keyslot with a key of 32 bytes, in whole pages.
 const AREA: usize = 128 << 10;
 
 const A: &[u8] = b"of keyslot 0";
 const B: &[u8] = b"of keyslot 1";
 const C: &[u8] = b"a new one";
 
-/// A volume with two keyslots and a token, up to the end of the fourth area.
+/// Returns a volume with two keyslots and a token, up to the end of the fourth area.
 fn volume() -> Vec<u8> {
     let options = Luks2Options {
         key_size: KeySize::Aes128,
@@ -56,8 +56,8 @@ fn new_keyslot(header: &Luks2Header, storage: &dyn Storage, secret: &[u8]) -> Ne
 
 type Change = Box<dyn Fn(&mut Luks2Header, &dyn Storage) -> Result<(), ChangeError>>;
 
-/// A change, and what opens the volume's keyslots before and afterwards. What the change
-/// is to destroy is not among it.
+/// A change, with the keyslots that must open before and after it, and their secrets. Keyslots that
+/// the change destroys are not listed.
 struct Case {
     name: &'static str,
     change: Change,
@@ -138,7 +138,7 @@ fn cases(image: &[u8]) -> Vec<Case> {
     ]
 }
 
-/// `volume` as it is, with one copy damaged, and with one copy older than the other.
+/// Returns `volume` unchanged, with one copy damaged, and with one copy older than the other.
 fn beginnings(volume: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let storage = MemoryStorage::new(volume.to_vec());
     let mut header = Luks2Header::read(&storage).unwrap();
@@ -165,7 +165,7 @@ fn beginnings(volume: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// What the metadata say.
+/// The contents of the metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
     seqid: u64,
@@ -184,7 +184,7 @@ impl State {
     }
 }
 
-/// Whether keyslots open.
+/// Whether keyslots open with their secrets.
 #[derive(Default)]
 struct Opened(Answers<bool>);
 
@@ -215,8 +215,8 @@ impl Opened {
 }
 
 impl Case {
-    /// That what `header` has read from `image` is one of the `states` before and after
-    /// the change, and that what must open it does.
+    /// Checks that `header`, which was read from `image`, is in one of the `states` before and
+    /// after the change, and that the keyslots that must open do.
     fn check(
         &self,
         opened: &mut Opened,
@@ -250,8 +250,8 @@ fn state_of(image: &[u8]) -> State {
     State::of(&Luks2Header::read(&MemoryStorage::new(image.to_vec())).unwrap())
 }
 
-/// Runs one case with `faults` and all power cuts. `acknowledged` says that what the
-/// change has reported as done must be there.
+/// Runs one case with `faults` and all power cuts. `acknowledged` requires that a change persists
+/// once it was reported as done.
 fn cut(
     opened: &mut Opened,
     case: &Case,
@@ -317,9 +317,9 @@ fn without_syncs_that_would_fail() {
         let lost = cut(&mut Opened::default(), &case, image, without_syncs(), true).unwrap_err();
         assert!(lost.contains(case.name), "{lost}");
 
-        // Not only is it not durable: what is there is of no use. But the text stays when a
-        // name changes, and so does all but one sector, which is never torn; and only one
-        // copy is made anew.
+        // Without syncs the result is not only not durable, but unusable. Some changes are
+        // exceptions: a name change leaves the JSON text and all sectors but one unchanged, and a
+        // sector is never torn; a repair writes only one copy.
         let broken = cut(&mut Opened::default(), &case, image, without_syncs(), false);
         let is_atomic = ["set_label", "set_subsystem", "set_uuid", "repair"].contains(&case.name);
         assert_eq!(broken.is_ok(), is_atomic, "{}", case.name);
@@ -369,7 +369,7 @@ fn an_error_leaves_the_old_or_the_new() {
     }
 }
 
-/// How often a case writes and syncs.
+/// Returns how often a case writes and syncs.
 fn operations(case: &Case, image: &[u8]) -> (u64, u64) {
     let storage = FaultyStorage::new(image.to_vec());
     let mut header = Luks2Header::read(&storage).unwrap();
@@ -399,14 +399,14 @@ fn short_transfers_and_read_errors_do_no_harm() {
         let done = MemoryStorage::new(volume.clone());
         run(case, &done).unwrap();
         let after = State::of(&Luks2Header::read(&done).unwrap());
-        // Past all its reads.
+        // More than the number of its reads.
         for k in 0..40 {
             let faults = Faults {
                 fail_read_after: Some(k),
                 ..Faults::default()
             };
             let storage = FaultyStorage::with_faults(volume.clone(), faults);
-            // Some reads are for finding out which copy is in order.
+            // Some reads serve to find out which copy is valid.
             let Ok(mut header) = Luks2Header::read(&storage) else {
                 continue;
             };
@@ -423,8 +423,7 @@ fn short_transfers_and_read_errors_do_no_harm() {
     }
 }
 
-/// What a killed program has written is read from memory by the next one, and may not be
-/// on the disk.
+/// A change by a program that was killed may be read from the page cache without being on the disk.
 #[test]
 fn a_change_after_one_that_was_killed() {
     const D: &[u8] = b"of the change that is killed";

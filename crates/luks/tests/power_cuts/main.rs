@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every change of a volume's metadata, with the power cut at each of its writes and
-//! syncs, and with errors.
+//! Every change of a volume's metadata, with the power cut at each of its writes and syncs, and
+//! with errors.
 
 mod luks1;
 mod luks2;
@@ -15,7 +15,7 @@ use luxor_engine::{Backend, Mode, Registry};
 use luxor_luks::{PbkdfKind, PbkdfOptions};
 use luxor_sector::faulty::Faults;
 
-/// What every test must notice.
+/// Faults that every test must notice.
 fn without_syncs() -> Faults {
     Faults {
         ignore_syncs: true,
@@ -49,7 +49,7 @@ fn cheap() -> PbkdfOptions {
     }
 }
 
-/// Answers by all that they depend on: many images differ elsewhere.
+/// Caches answers by everything that they depend on, because many images differ only elsewhere.
 struct Answers<T>(HashMap<u64, T>);
 
 impl<T> Default for Answers<T> {
