@@ -8,7 +8,7 @@
 //! | keep a file or block device open as the storage of a disk | [`DataFile`] |
 //! | change metadata in place, under the locks that cryptsetup and Luxor share | [`MetadataChange`] |
 //! | read a header from a pipe | [`PipedHeader`] |
-//! | check whether two names are one file, or what uses a device | [`is_same_file`], [`FileIdentity`] |
+//! | compare two files, or find what uses a device | [`is_same_file`], [`FileIdentity`] |
 //! | have files removed when a signal ends the program | [`temporary`] |
 //!
 //! Data are locked with qemu's locks, metadata with cryptsetup's: [`locks`].

@@ -37,7 +37,7 @@ const RESIZE: i64 = 3;
 /// A shared lock on this byte plus *n*: "I use permission *n*"
 /// (`RAW_LOCK_PERM_BASE` in `block/file-posix.c`).
 const USED: i64 = 100;
-/// A shared lock on this byte plus *n*: "nobody else may use permission *n*"
+/// A shared lock on this byte plus *n*: "no other program may use permission *n*"
 /// (`RAW_LOCK_SHARED_BASE`).
 const REFUSED: i64 = 200;
 
@@ -310,8 +310,8 @@ pub struct ReencryptionLock {
 }
 
 impl ReencryptionLock {
-    /// Locks the volume with this UUID. Has no effect for users other than root, who cannot take
-    /// the lock.
+    /// Locks the volume with this UUID. Has no effect for users other than root, because they
+    /// cannot take the lock.
     ///
     /// # Errors
     /// [`LockError::Held`] if a re-encryption holds it, or an error of the system.

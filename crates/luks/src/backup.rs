@@ -146,8 +146,8 @@ impl HeaderBackup {
     ///
     /// A crash on the way leaves valid metadata if there were some before, and the restore can be
     /// repeated. The old header's keyslots open until the new header takes effect, and the new
-    /// header's from then on. The exceptions are keyslots whose area overlaps the other header's
-    /// copies or a different keyslot in it.
+    /// header's from then on. The exceptions are keyslots that overlap the other header's copies
+    /// or a different keyslot in it.
     ///
     /// # Errors
     /// [`RestoreError`]. Without `force`, the first [misfit](HeaderBackup::misfits) that

@@ -194,6 +194,7 @@ fn argon2_costs(
         let step = if near || factor < 0.5 {
             factor
         } else {
+            // Half of the target is near enough to scale from, and takes less time to measure.
             (factor / 2.0).min(8.0)
         };
         let next = scaled(costs, step, max_memory_kib);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Converts LUKS2 to LUKS1 in place. The data stay where they are. So do the areas of used keyslots,
-//! until `Luks1Header::settle` moves areas to where cryptsetup places them.
+//! Converts LUKS2 to LUKS1 in place. The data stay where they are. So do the areas of used
+//! keyslots, until `Luks1Header::settle` moves areas to where cryptsetup places them.
 //!
 //! ```text
 //! writes                                                  the volume afterwards

@@ -8,7 +8,7 @@
 //! shift      if 28 KiB are free after the last area: all areas move up by 28 KiB, the last
 //!            one first. cryptsetup does the same, and so can shift them back. An area
 //!            cannot be copied over itself, so its key first moves to an empty keyslot
-//! stay       if no keyslot is empty: areas behind the headers stay, and the others are
+//! stay       if no keyslot is empty: areas after the headers stay, and the others are
 //!            copied to free places
 //! move       if no place is free: a key with an area in the way moves to an empty keyslot
 //! ```
@@ -172,7 +172,7 @@ impl RelocationPlan {
         }
     }
 
-    /// The used keyslots whose areas begin before byte `begin`.
+    /// The used keyslots with areas that begin before byte `begin`.
     fn covered(&self, begin: u64) -> Vec<usize> {
         let is_covered = |&slot: &usize| self.end.offsets[slot] < begin;
         self.end.of(true).filter(is_covered).collect()
@@ -241,7 +241,7 @@ mod tests {
     }
 
     /// Checks that each header on the way is valid, that no key is overwritten, and that at the end
-    /// each key is behind the headers under its old number.
+    /// each key is after the headers under its old number.
     fn check(areas: &KeyslotAreas, plan: &RelocationPlan, begin: u64) {
         let mut now = *areas;
         // The former number of the key in each keyslot.

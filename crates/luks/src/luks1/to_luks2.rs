@@ -43,7 +43,7 @@ const MAX_KEYSLOTS_SIZE: u64 = 128 << 20;
 /// The length of the keyslots area is a multiple of this number of bytes.
 const PAGE: u64 = 4096;
 const HEADERS_AND_PAGE: u64 = HEADERS_END + PAGE;
-/// The keyslot whose state is in the header's second sector.
+/// The only keyslot with its state in the header's second sector.
 const LAST: usize = KEYSLOTS - 1;
 
 impl Luks1Header {

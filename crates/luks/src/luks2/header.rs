@@ -120,8 +120,9 @@ impl Luks2Header {
         &self.warnings
     }
 
-    /// The only segment of a volume with uniformly encrypted data. `None` if the data are in several
-    /// parts, as during a re-encryption, or not encrypted; use [`Luks2Header::extents`] then.
+    /// The only segment of a volume with uniformly encrypted data. `None` if the data are in
+    /// several parts, as during a re-encryption, or not encrypted; use [`Luks2Header::extents`]
+    /// then.
     #[must_use]
     pub fn segment(&self) -> Option<&Segment> {
         self.metadata.segments.single().map(|(_, segment)| segment)

@@ -319,7 +319,7 @@ pub enum MetadataError {
     Unsupported {
         /// The object or field.
         place: String,
-        /// What it is, in words.
+        /// What is not supported, in words.
         what: String,
     },
     /// The metadata could not be parsed, and the reason may be a requirement that this version does

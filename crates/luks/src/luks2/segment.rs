@@ -422,7 +422,7 @@ pub enum SegmentError {
     Foreign {
         /// The segment.
         segment: u32,
-        /// What it is, in words.
+        /// What is not supported, in words.
         what: String,
     },
 }
