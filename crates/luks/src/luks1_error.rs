@@ -56,7 +56,7 @@ pub enum Luks1Error {
         /// The hash's name.
         found: String,
     },
-    /// The key length does not suit the cipher.
+    /// The key length is not supported by this version.
     #[error(
         "its volume key has {found} bytes, not {} or {} as {} needs{}",
         encryption.key_lens()[0],

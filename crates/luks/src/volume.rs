@@ -197,8 +197,7 @@ impl VolumeHeader {
         }
     }
 
-    /// Returns whether the data are being re-encrypted, so that only a part of them has the new
-    /// key.
+    /// Returns whether the data are being re-encrypted: some parts are done and others are not.
     #[must_use]
     pub fn is_reencrypting(&self) -> bool {
         match self {

@@ -100,7 +100,7 @@ impl Luks1Header {
         Ok(number)
     }
 
-    /// Replaces keyslot `number` by `new`, which has another secret or other costs. At each instant
+    /// Replaces keyslot `number` with `new`, which has another secret or other costs. At each instant
     /// the old or the new keyslot can be opened. A crash may leave both, or the new one twice.
     ///
     /// # Errors

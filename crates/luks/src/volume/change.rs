@@ -57,7 +57,7 @@ impl VolumeHeader {
         }
     }
 
-    /// Replaces keyslot `number` by `new`. At each instant the old or the new keyslot can be
+    /// Replaces keyslot `number` with `new`. At each instant the old or the new keyslot can be
     /// opened.
     ///
     /// # Errors
@@ -160,7 +160,7 @@ impl VolumeHeader {
         }
     }
 
-    /// Replaces the activation flags by `flags`.
+    /// Replaces the activation flags with `flags`.
     ///
     /// # Errors
     /// [`ChangeError`]: the volume is LUKS1, or the metadata on `storage` are not those that this

@@ -93,7 +93,7 @@ impl Luks2Header {
         let [first, second] = write_order(self.copies());
         write_copy(storage, first, &binary, &text).map_err(|error| match Self::read(storage) {
             Ok(now) if now.binary().seqid < binary.seqid => error,
-            // A part was written before the failure, or the metadata cannot be read any more.
+            // The copy was written before the failure, or the metadata cannot be read any more.
             _ => ChangeError::Unsettled {
                 error: Box::new(error),
             },

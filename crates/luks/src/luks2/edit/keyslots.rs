@@ -105,7 +105,7 @@ impl Luks2Header {
         Ok(number)
     }
 
-    /// Replaces keyslot `number` by `new`, which has another secret or other costs. The number,
+    /// Replaces keyslot `number` with `new`, which has another secret or other costs. The number,
     /// priority and tokens stay.
     ///
     /// At each instant the old or the new keyslot can be opened: the new area is written to a free

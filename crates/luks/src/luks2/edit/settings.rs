@@ -47,7 +47,7 @@ impl Luks2Header {
         self.commit(storage, draft)
     }
 
-    /// Replaces the activation flags by `flags`. Flags that this version does not know are kept.
+    /// Replaces the activation flags with `flags`. Flags that this version does not know are kept.
     ///
     /// # Errors
     /// [`ChangeError`]: the JSON area is full, or the metadata on `storage` are not those that this
