@@ -88,8 +88,8 @@ mod tests {
         }
     }
 
-    /// SHA-256 of 00000000 ‖ 32 zero bytes, computed with another program (`head -c 36 /dev/zero |
-    /// sha256sum`).
+    /// SHA-256 of 00000000 ‖ 32 zero bytes, computed with another program
+    /// (`head -c 36 /dev/zero | sha256sum`).
     #[test]
     fn diffusion_is_the_hash_of_number_and_piece() {
         let mut bytes = [0; 32];
