@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a volume is whole.
+//! Checks whether a volume is intact.
 
 use luxor_files::Escaped;
 use luxor_luks::{Luks2Header, UnlockError, VolumeHeader};
 
 use crate::Volume;
 
-/// What a check of a volume has found, a line each.
+/// The findings of a check of a volume, one line each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// What is as it should be, or worth knowing.
+    /// What is intact, and what is worth knowing.
     pub good: Vec<String>,
     /// What is damaged.
     pub damage: Vec<String>,
 }
 
 impl Volume {
-    /// Checks the metadata in all their copies, and the data's length.
+    /// Checks every copy of the metadata, and the length of the data.
     #[must_use]
     pub fn check(&self) -> Findings {
         let mut found = Findings::default();
@@ -87,10 +87,11 @@ impl Findings {
                 self.good
                     .push(format!("data: {len} bytes in whole sectors{linear}"));
             }
-            // The length of a pipe is known at its end.
+            // The length of a pipe is known only at its end.
             Ok(None) => {}
             Err(error) => {
-                // Findings are about this volume. Data in another file keep their name.
+                // Findings are about this volume, so its own name is left out. The name of a
+                // separate data file stays.
                 let message = error.message();
                 let name = format!("{}: ", volume.name());
                 let damage = message.strip_prefix(&name).unwrap_or(message);
@@ -100,17 +101,17 @@ impl Findings {
     }
 }
 
-/// What there is to say of the data, before anybody looks at them.
+/// What the metadata alone tell about the data.
 enum State {
     Good,
-    /// Nothing is wrong with the metadata, and the data cannot be read all the same.
+    /// The metadata are intact, but Luxor cannot read the data.
     Unreadable(UnlockError),
     Damaged(UnlockError),
 }
 
 fn state(header: &VolumeHeader) -> State {
     match header.check_openable() {
-        // The requirement has been told.
+        // `Findings::metadata` has already reported unknown requirements.
         Ok(()) | Err(UnlockError::Requirements { .. }) => State::Good,
         Err(UnlockError::Reencryption(error)) if !error.is_unsupported() => {
             State::Damaged(error.into())

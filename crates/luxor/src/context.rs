@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a caller decides once, and what it hears of the work.
+//! What a caller decides once for all operations, and the events that it receives.
 
 use std::{
     any::Any,
@@ -11,31 +11,31 @@ use std::{
 
 use crate::VolumePolicy;
 
-/// What every operation needs to know. The default is the best engine with a thread for
-/// each processor, and no events.
+/// The settings that every operation needs. By default the best engine is used with one thread for
+/// each processor, and events are ignored.
 #[derive(Clone)]
 pub struct Context {
-    /// The name of an engine, or `auto`: the best one of the CPU, and a device for long calls
-    /// where a [`Calibration`](crate::Calibration) has found it faster.
+    /// The name of an engine, or `auto`: the CPU's best engine, and for long calls a device that a
+    /// [`Calibration`](crate::Calibration) has found to be faster.
     pub engine: String,
-    /// How many threads do AES; one for each processor if `None`.
+    /// The number of threads that do AES; `None` means one for each processor.
     pub threads: Option<NonZeroUsize>,
-    /// What the headers of volumes must be.
+    /// Requirements on the headers of volumes.
     pub policy: VolumePolicy,
-    /// Whether a volume is changed also where its locks cannot be had.
+    /// Whether to change a volume even if its locks cannot be acquired.
     pub disable_locks: bool,
-    /// Set from any thread, this ends a copy soon, as an error. Nothing is left of its output.
+    /// When a thread sets this flag, a running copy soon ends with an error. Its output file does
+    /// not appear.
     pub cancel: Arc<AtomicBool>,
-    /// Hears of warnings and notes.
+    /// Receives warnings, notes and progress.
     pub events: Arc<dyn Events>,
 }
 
 impl Context {
-    /// The name of the engine that stands for the best one.
+    /// The engine name that stands for the best engine.
     pub const AUTO: &str = "auto";
 
-    /// How many threads do AES: as many as [`Context::threads`] says, or one for each
-    /// processor.
+    /// Returns the number of threads that do AES: [`Context::threads`], or one for each processor.
     #[must_use]
     pub fn thread_count(&self) -> NonZeroUsize {
         self.threads
@@ -66,35 +66,36 @@ impl fmt::Debug for Context {
     }
 }
 
-/// Hears what happens during an operation, on any thread.
+/// Receives what happens during an operation, from any thread.
 pub trait Events: Send + Sync {
-    /// Something that the user should know, although the operation goes on.
+    /// Something that the user should know, although the operation continues.
     fn warning(&self, text: &str);
 
     /// A detail, such as the engine that is used.
     fn note(&self, text: &str);
 
-    /// A step begins whose end is not known, such as "Opening the volume". It has ended when what
-    /// is returned is dropped.
+    /// A step of unknown length begins, such as "Opening the volume". The step ends when the caller
+    /// drops the returned value.
     fn step(&self, _what: &'static str) -> Box<dyn Any> {
         Box::new(())
     }
 
-    /// A file called `name` begins to be read or written, for which `what` is a word such as
-    /// "Encrypting". It has `total` bytes, where that is known, and has ended when what is
-    /// returned is dropped.
+    /// An operation on the file called `name` begins. `what` is a word such as "Encrypting",
+    /// `total` the number of bytes, if it is known. The operation ends when the caller drops the
+    /// returned value.
     fn bytes(&self, _what: &'static str, _name: String, _total: Option<u64>) -> Box<dyn Progress> {
         Box::new(())
     }
 }
 
-/// Hears how far an operation is, on any thread.
+/// Receives the progress of an operation, from any thread.
 pub trait Progress: Sync {
-    /// So many bytes are done, counted from the beginning. What pads the last sector counts too.
+    /// `done` bytes are finished, counted from the beginning. Padding of the last sector is
+    /// included.
     fn at(&self, done: u64);
 }
 
-/// Ignores it.
+/// Ignores all progress.
 impl Progress for () {
     fn at(&self, _: u64) {}
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! New volumes: of a file that is encrypted, or empty.
+//! Makes new volumes: from a file that is encrypted, or empty.
 //!
-//! On a block device `encrypt`, and `format` with a size, make a segment of fixed size. Otherwise the
-//! segment is `dynamic`, as cryptsetup makes it: the exact length of a file could not be checked
-//! against the length of the device.
+//! On a block device `encrypt`, and `format` with a size, make a segment of fixed size. Otherwise
+//! the segment is `dynamic`, as in volumes of cryptsetup: the exact length of a file could not be
+//! checked against the length of the device.
 
 use std::{fs, io, os::unix::fs::FileTypeExt, path::Path};
 
@@ -20,27 +20,27 @@ use crate::{
     output::{copy_error, create_output},
 };
 
-/// Where a new volume is written to.
+/// Where a new volume is written.
 #[derive(Clone, Copy, Debug)]
 pub struct NewFiles<'a> {
-    /// The volume, or its data alone when the header is apart.
+    /// The volume, or only its data if the header is detached.
     pub volume: &'a Path,
-    /// The file that has the header, when it is apart.
+    /// The file for the detached header, if there is one.
     pub header: Option<&'a Path>,
-    /// Whether an existing file is replaced and a block device overwritten. Two files are not
-    /// replaced together.
+    /// Whether to replace an existing file or overwrite a block device. Two existing files are
+    /// never replaced together.
     pub force: bool,
-    /// What the caller reads: neither of them may be it.
+    /// The files that the caller reads. Neither `volume` nor `header` may be one of them.
     pub needed: Needed<'a>,
 }
 
-/// Encrypts `input` into a new volume. `secret` is asked for what will open it, when nothing else
-/// is wrong with the options and files. Of the options, `detached` follows from `files` and
-/// `file_length` from `input`.
+/// Encrypts `input` into a new volume. Calls `secret` for the secret of its keyslot, after the
+/// options and files have been checked. `files` and `input` override `detached` and `file_length`
+/// of the options.
 ///
 /// # Errors
-/// When the options do not fit together, and when a file or the secret is not usable. Nothing is
-/// left of the output then.
+/// Fails when the options contradict each other, when a file cannot be read or written, and when
+/// `secret` fails. No output file appears then.
 pub fn encrypt(
     input: &mut Input,
     files: &NewFiles<'_>,
@@ -109,19 +109,22 @@ pub fn encrypt(
         volume
             .set_data(copied.read, copied.written, output.capacity())
             .map_err(too_short)?;
-        // Last, so that nothing looks like a volume that is none yet.
+        // Written last, so that an incomplete volume is never taken for a complete one.
         write_header(&volume, header.as_mut().unwrap_or(&mut output))?;
     }
-    // The header first: data without one are lost, a header without data is nothing.
+    // Publish the header first: data without a header are lost, a header without data does no harm.
     let outputs = header.into_iter().chain([output]);
     Ok(Output::finish_all(outputs.collect())?)
 }
 
-/// Makes an empty volume for `size` bytes of plaintext, or in the room that the existing file or
-/// device has. A header apart and no size: the data stay as they are. Otherwise as [`encrypt`].
+/// Makes an empty volume for `size` bytes of plaintext. Without a size the volume fills the
+/// existing file or device. With a detached header and no size, the data file is not changed. The
+/// rest is as in [`encrypt`].
 ///
 /// # Errors
-/// As [`encrypt`], and when the size is none of a volume. A new file does not appear then.
+/// Those of [`encrypt`]. Also fails when the size is 0, too large or not a multiple of the sector
+/// size, and with [`VolumeError::UnknownSize`] when there is neither a size nor a file. A new file
+/// does not appear then.
 pub fn format(
     files: &NewFiles<'_>,
     size: Option<u64>,
@@ -168,7 +171,7 @@ pub fn format(
                     volume.set_size(plaintext_len);
                 }
             }
-            // All of the file is behind what will be written: a hole.
+            // Nothing is written to the file: it is one hole up to `end`.
             None => output.begin(end, Some(end))?,
         }
     }
@@ -191,12 +194,12 @@ impl<'a> NewFiles<'a> {
             let message = format!("{name}: the volume and its header must be different files");
             return Err(Error::failure(message));
         }
-        // Also where the volume itself is not written.
+        // Checked even if only the header is written.
         let needed = self.needed_and("the header", self.header);
         Ok(check_not_needed(self.volume, &needed)?)
     }
 
-    /// Opens the volume, or its data alone.
+    /// Opens the output for the volume, or only for its data if the header is detached.
     fn create_data(
         &self,
         options: &NewVolumeOptions,
@@ -212,7 +215,7 @@ impl<'a> NewFiles<'a> {
         create_output(self.volume, &options, context)
     }
 
-    /// Opens the file of the header, when it is apart.
+    /// Opens the output for the detached header, if there is one.
     fn create_header(
         &self,
         options: &NewVolumeOptions,
@@ -238,7 +241,8 @@ impl<'a> NewFiles<'a> {
         }
     }
 
-    /// What one of the two files must not be written over: what is read, and the other one.
+    /// The files that one of the two outputs must not overwrite: the caller's inputs, and the other
+    /// output.
     fn needed_and(
         &self,
         what: &'static str,
@@ -249,7 +253,7 @@ impl<'a> NewFiles<'a> {
     }
 }
 
-/// Asks for the secret, and makes the metadata and the volume key.
+/// Asks for the secret, then makes the metadata and the volume key.
 fn make(
     options: &NewVolumeOptions,
     secret: impl FnOnce() -> Result<SecretBytes>,
@@ -261,8 +265,8 @@ fn make(
     Ok(options.create(secret.expose(), &*engine.backend)?)
 }
 
-/// Writes the metadata where they may be written in any order, or as a stream; on a block device
-/// under their locks.
+/// Writes the metadata at their offsets, or as a stream if `output` is not seekable. On a block
+/// device this holds the metadata locks.
 fn write_header(volume: &NewVolume, output: &mut Output) -> Result<()> {
     let _lock = output.lock_metadata()?;
     let name = output.name();
@@ -273,7 +277,7 @@ fn write_header(volume: &NewVolume, output: &mut Output) -> Result<()> {
     written.map_err(|error| Error::io(format!("cannot write {name}"), &error))
 }
 
-/// Where an empty volume for `plaintext_len` bytes ends.
+/// Returns the byte at which an empty volume for `plaintext_len` bytes ends.
 fn data_end(plaintext_len: u64, options: &NewVolumeOptions) -> Result<u64> {
     let sector = options.sector_size().bytes() as u64;
     if plaintext_len == 0 || !plaintext_len.is_multiple_of(sector) {
@@ -288,7 +292,7 @@ fn data_end(plaintext_len: u64, options: &NewVolumeOptions) -> Result<u64> {
         .ok_or_else(|| Error::failure(format!("a volume cannot hold {plaintext_len} bytes")))
 }
 
-/// The length of the file or device that exists.
+/// Returns the length of the existing file or device.
 fn room(volume: &Path) -> Result<u64> {
     let failed = |error| Error::io(format!("cannot open {}", path_name(volume)), &error);
     let metadata = match fs::metadata(volume) {
@@ -306,7 +310,7 @@ fn room(volume: &Path) -> Result<u64> {
     Ok(metadata.len())
 }
 
-/// A file called `input` that does not fit a LUKS1 volume called `output`.
+/// The error for an input called `input` that does not fit into a LUKS1 volume called `output`.
 fn does_not_fit(source: NotInLuks1, input: &str, output: &str) -> Error {
     let message = match source {
         NotInLuks1::Length { len } => format!("{input} has {len} bytes: {source}"),

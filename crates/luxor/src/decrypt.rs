@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The plaintext of a volume as a file.
+//! Decrypts a volume into a file or a stream.
 
 use luxor_engine::{Direction, LoadedKey, Mode};
 use luxor_files::{Input, Output, path_name};
@@ -17,12 +17,12 @@ use crate::{
     volume::Place,
 };
 
-/// Decrypts `volume` into `output`. A secret is asked for when nothing else is wrong with the
-/// volume.
+/// Decrypts `volume` into `output`. Asks `secrets` only after the engine and the length of the data
+/// have been checked.
 ///
 /// # Errors
-/// When the volume, the secret or the output is not usable, and when the volume is changed
-/// meanwhile. Nothing is left of the output then.
+/// Fails when the volume, the secret or the output cannot be used, and when the volume changes
+/// meanwhile. No output file appears then.
 pub fn decrypt(
     volume: Volume,
     secrets: &dyn Secrets,
@@ -38,7 +38,7 @@ pub fn decrypt(
     let path = path_name(volume.data_path());
     let mut payload = volume.into_payload()?;
     let plaintext = payload.plaintext(unlocked);
-    // Somebody may have typed for hours.
+    // The volume may have changed while the user typed the passphrase.
     payload.check_unchanged()?;
     let mut copy = DataCopy {
         context,
@@ -54,11 +54,11 @@ pub fn decrypt(
     Ok(())
 }
 
-/// Decrypts an unlocked volume, in whatever format, whose data are in `input`, into `output`.
+/// Decrypts an unlocked volume of any format into `output`. `input` has its data.
 ///
 /// # Errors
-/// When `input` is neither a file nor a block device or does not have all of the data, and when
-/// the engine or the output is not usable. Nothing is left of the output then.
+/// Fails when `input` is neither a file nor a block device or does not contain all of the data, and
+/// when the engine or the output cannot be used. No output file appears then.
 pub fn decrypt_plaintext(
     input: Input,
     plaintext: &Plaintext,
@@ -84,7 +84,7 @@ pub fn decrypt_plaintext(
     Ok(output.finish()?)
 }
 
-/// A copy of the plaintext of the volume called `name`.
+/// Copies the plaintext of the volume called `name`.
 struct DataCopy<'a> {
     context: &'a Context,
     engine: &'a Engine,
@@ -94,7 +94,7 @@ struct DataCopy<'a> {
 }
 
 impl DataCopy<'_> {
-    /// Copies `total` bytes from `place`, which is called `path` where progress is shown.
+    /// Copies `total` bytes from `place`. Progress is shown under the name `path`.
     fn run(&mut self, place: &mut Place, path: String, total: Option<u64>) -> Result<()> {
         self.output.begin(0, total)?;
         let shown = self.context.events.bytes("Decrypting", path, total);
@@ -143,7 +143,7 @@ fn job<'a>(
         backend: engine.device(),
         threads: engine.threads,
         direction: Direction::Decrypt,
-        // It is not known of every pipe.
+        // `u64::MAX` means that the length is not known, as for some pipes.
         plaintext_len: (len != u64::MAX).then_some(len),
         cancel: &context.cancel,
     }

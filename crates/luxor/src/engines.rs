@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The implementations of AES that this program has, and the choice of one.
+//! The AES engines of this program, and the choice between them.
 
 mod calibrate;
 pub mod calibration;
@@ -16,10 +16,10 @@ use self::calibration::Cpu;
 pub use self::{calibrate::calibrate, calibration::Calibration};
 use crate::{Context, Error, Events, Result};
 
-/// Every backend of this program, best first. The only place that names them.
+/// Returns every backend of this program, best first. No other code names them.
 ///
-/// Those behind the CPU's are looked for when somebody names or lists them: a library that is
-/// opened, and a device that wakes up, take longer than many a command.
+/// A backend after those of the CPU is probed only when a caller names it or lists all of them:
+/// opening its library and waking the device takes longer than many commands.
 #[must_use]
 pub fn registry() -> Registry {
     let mut registry = Registry::cpu();
@@ -68,10 +68,10 @@ fn fpga() -> Result<Arc<dyn Backend>, Unavailable> {
     Err(Unavailable::Feature { feature: "fpga" })
 }
 
-/// Refuses an engine that is absent before any work begins.
+/// Refuses an unavailable engine before any work begins.
 ///
 /// # Errors
-/// When the engine that `context` names is unknown or absent.
+/// Fails with [`SelectError`] if the engine that `context` names is unknown or not available.
 pub fn check(context: &Context) -> Result<()> {
     if context.engine != Context::AUTO {
         registry().get(&context.engine)?;
@@ -79,20 +79,20 @@ pub fn check(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The implementation of AES that a [`Context`] asks for.
+/// The AES engine that a [`Context`] asks for.
 pub struct Engine {
-    /// Where keys are loaded.
+    /// Loads the keys.
     pub backend: Arc<dyn Backend>,
-    /// How many threads do AES.
+    /// The number of threads that do AES.
     pub threads: NonZeroUsize,
     uses_device: bool,
     events: Arc<dyn Events>,
 }
 
-/// The calibration of this machine, if it is one of `cpu` with so many threads.
+/// Returns the calibration of this machine, if it was made with `cpu` and this many threads.
 ///
 /// # Errors
-/// In words, why there is none.
+/// Returns a sentence that says why there is none.
 pub fn calibrated(cpu: &dyn Backend, threads: NonZeroUsize) -> Result<Calibration, String> {
     let path = calibration::path().map_err(|error| error.message().to_owned())?;
     let name = cpu.info().name;
@@ -100,10 +100,10 @@ pub fn calibrated(cpu: &dyn Backend, threads: NonZeroUsize) -> Result<Calibratio
 }
 
 impl Engine {
-    /// The engine for `mode`.
+    /// Selects the engine for `mode`.
     ///
     /// # Errors
-    /// When the engine asked for is absent or has no such mode.
+    /// Fails when the engine that `context` names is not available or does not support `mode`.
     pub fn select(context: &Context, mode: Mode) -> Result<Self> {
         let registry = registry();
         let [for_warnings, for_notes] = [(); 2].map(|()| Arc::clone(&context.events));
@@ -147,24 +147,25 @@ impl Engine {
         })
     }
 
-    /// The engine, if it may use a device: buffers for that are its own.
+    /// Returns the backend if it may use a device, because a copy must then allocate its buffers
+    /// there.
     #[must_use]
     pub fn device(&self) -> Option<&dyn Backend> {
         self.uses_device.then_some(&*self.backend)
     }
 
-    /// A key in the engine's own form.
+    /// Loads `key` into the engine.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Fails with [`BackendError`] if the backend refuses the key or its device fails.
     pub fn load(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>> {
         Ok(with_key_stack(|| self.backend.load_key(key))?)
     }
 
-    /// A volume's key, for what is encrypted so.
+    /// Loads a volume key for data with this encryption.
     ///
     /// # Errors
-    /// When the key does not suit, and when the device fails.
+    /// Fails when the key does not suit `encryption`, and when the device fails.
     pub fn load_volume_key(
         &self,
         key: &VolumeKey,
@@ -176,21 +177,21 @@ impl Engine {
         self.load(&key)
     }
 
-    /// The key of a part of a plaintext.
+    /// Loads the key for one extent of a plaintext.
     pub(crate) fn load_part_key(
         &self,
         plaintext: &Plaintext,
         cipher: ExtentCipher,
     ) -> Result<Box<dyn LoadedKey>> {
-        // Unlocking gives the key of each part.
+        // Unlocking yields the key of every extent.
         let key = plaintext.keys.get(&cipher.key);
         let key = key.ok_or_else(|| Error::failure("a part of the volume has no key"))?;
         self.load_volume_key(key, cipher.encryption)
     }
 }
 
-/// `backend`, and if it is a device's, the CPU's best when that fails, of which `warn` is
-/// told once.
+/// Returns `backend`. If it belongs to a device, the best CPU backend takes over when the device
+/// fails, and `warn` is called once.
 fn carrying_on(
     backend: Arc<dyn Backend>,
     mode: Mode,
@@ -203,16 +204,19 @@ fn carrying_on(
     Ok(Arc::new(Fallback::new(backend, cpu, warn)))
 }
 
-/// Whether `backend` is none of the CPU's.
+/// Whether `backend` is not one of the CPU's.
 #[must_use]
 pub fn is_device(backend: &dyn Backend) -> bool {
     let name = backend.info().name;
     Registry::cpu().names().all(|cpu| cpu != name)
 }
 
-/// `cpu`, and for XTS in long calls the device that was faster in `calibration`, if there is
-/// one. It is looked for, by `open`, when such a call comes; where it is not found any more,
-/// or is another one, `note` is told so. When it fails `warn` is told so, and `cpu` goes on.
+/// Returns `cpu`, with long XTS calls going to the device that was faster in `calibration`, if
+/// there is one.
+///
+/// `open` opens the device at the first long call. If it is not found, or another device is found,
+/// `note` is called and `cpu` does all calls. If the device fails, `warn` is called and `cpu`
+/// continues.
 fn with_device(
     cpu: Arc<dyn Backend>,
     calibration: &Calibration,
@@ -250,7 +254,7 @@ fn with_device(
 }
 
 impl Drop for Engine {
-    /// When the work is done, says what it was.
+    /// Notes what the backend tallied, when the work is done.
     fn drop(&mut self) {
         if let Some(tally) = self.backend.tally() {
             let name = self.backend.info().name;
@@ -269,7 +273,7 @@ mod tests {
 
     use super::*;
 
-    /// Loads keys, and does nothing else.
+    /// Loads keys, but fails every call.
     struct Unplugged;
 
     impl Backend for Unplugged {
@@ -338,7 +342,8 @@ mod tests {
         Calibration::new(Cpu::of_this_machine("portable", 1), vec![device])
     }
 
-    /// A call of 1024 bytes on the CPU, and two of 4096; and what was noted and warned of.
+    /// Makes a call of 1024 bytes, for the CPU, and two of 4096. Returns the notes and the
+    /// warnings.
     fn noted_with(calibration: &Calibration, is_there: bool) -> (Vec<String>, Vec<String>) {
         let (notes, warnings) = (Arc::default(), Arc::default());
         let into = |list: &Arc<Mutex<Vec<String>>>| {
@@ -404,7 +409,7 @@ mod tests {
     #[test]
     fn where_no_device_wins_it_is_the_cpus_backend_as_it_is() {
         let cpu = Registry::cpu().get("portable").unwrap();
-        let open = |_: &str| unreachable!("no device is looked for");
+        let open = |_: &str| unreachable!("no device wins, so none is opened");
         let calibration = calibration(THERE, None);
         let backend = with_device(Arc::clone(&cpu), &calibration, open, |_| {}, |_| {});
         assert!(Arc::ptr_eq(&backend, &cpu));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Failures: one clear line, a class, and perhaps a hint and the error behind it.
+//! Errors: a message of one line, a class, and optionally a hint and the underlying error.
 
 use std::{error, fmt, io};
 
@@ -9,15 +9,16 @@ use luxor_luks::{NewKeyslotError, NewVolumeError};
 
 use crate::VolumeError;
 
-/// What kind of failure an [`Error`] is.
+/// The class of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorClass {
-    /// Options that do not fit together, not a volume, damaged metadata, an I/O error.
+    /// Options that contradict each other, a file that is not a volume, damaged metadata, an I/O
+    /// error.
     Failure,
     /// No usable key.
     NoKey,
-    /// Out of memory, or Argon2 needs more than there is.
+    /// Out of memory, or Argon2 needs more memory than there is.
     OutOfMemory,
     /// The volume or the input does not exist.
     Missing,
@@ -26,7 +27,7 @@ pub enum ErrorClass {
 }
 
 impl ErrorClass {
-    /// Of a failure for which more memory would help, or not.
+    /// Returns `OutOfMemory` or `Failure`.
     pub(crate) fn of_memory(is_out_of_memory: bool) -> Self {
         if is_out_of_memory {
             Self::OutOfMemory
@@ -47,8 +48,8 @@ impl From<FileErrorClass> for ErrorClass {
     }
 }
 
-/// Why an operation failed. [`error::Error::source`] is the typed error behind it, where there
-/// is one.
+/// Why an operation failed. [`error::Error::source`] is the underlying typed error, if there is
+/// one.
 #[derive(Debug)]
 pub struct Error {
     class: ErrorClass,
@@ -58,7 +59,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// A failure of this class.
+    /// Makes an error of this class.
     #[must_use]
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
         Self {
@@ -69,25 +70,26 @@ impl Error {
         }
     }
 
-    /// A failure of the class [`ErrorClass::Failure`].
+    /// Makes an error of the class [`ErrorClass::Failure`].
     #[must_use]
     pub fn failure(message: impl Into<String>) -> Self {
         Self::new(ErrorClass::Failure, message)
     }
 
-    /// A failed input or output operation: `what` is like "cannot read photos.tar".
+    /// Makes an error for a failed input or output operation. `what` is text such as "cannot read
+    /// photos.tar".
     #[must_use]
     pub fn io(what: impl fmt::Display, error: &io::Error) -> Self {
         let class = FileErrorClass::from(error).into();
         Self::new(class, format!("{what}: {}", io_words(error)))
     }
 
-    /// A failure that says what `source` says.
+    /// Makes an error with the message of `source`.
     fn of(class: ErrorClass, source: impl error::Error + Send + Sync + 'static) -> Self {
         Self::new(class, source.to_string()).caused_by(source)
     }
 
-    /// As it is, with the typed error behind it.
+    /// Adds the underlying typed error.
     pub(crate) fn caused_by(self, source: impl error::Error + Send + Sync + 'static) -> Self {
         Self {
             source: Some(Box::new(source)),
@@ -95,26 +97,26 @@ impl Error {
         }
     }
 
-    /// As it is, with a second line that says what can be done.
+    /// Adds a second line that says what the user can do.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// What happened, without the hint.
+    /// The message, without the hint.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What can be done, if there is something to say.
+    /// The hint, if there is one.
     #[must_use]
     pub fn hint_text(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// The kind of failure.
+    /// The class of the error.
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         self.class

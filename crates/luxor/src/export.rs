@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The plaintext of a volume as a disk, for as long as it is used.
+//! The plaintext of a volume as a disk, with the locks that protect it while it is in use.
 
 use std::{collections::HashMap, path::Path, sync::Arc};
 
@@ -15,19 +15,19 @@ use luxor_volume::Plaintext;
 
 use crate::{Context, Engine, Error, PlainVolume, Result, Secrets, Volume, VolumeError};
 
-/// How the plaintext is given out.
+/// How the plaintext is exported.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExportOptions {
     /// Whether writes are refused.
     pub read_only: bool,
     /// Whether discards are passed on to the file or device.
     pub allow_discards: bool,
-    /// Whether it is read and written past the system's page cache.
+    /// Whether to bypass the system's page cache.
     pub direct: bool,
 }
 
 impl ExportOptions {
-    /// How the file or device is to be opened for it.
+    /// The access with which the caller opens the file or device.
     #[must_use]
     pub fn access(&self) -> Access {
         if self.read_only {
@@ -38,18 +38,18 @@ impl ExportOptions {
     }
 }
 
-/// A volume that is open, and locked against changes that would do harm meanwhile.
+/// An open volume, locked against changes that would damage its data while it is in use.
 pub struct Export {
-    /// Its plaintext. The file or device stays locked until the last user drops it.
+    /// The plaintext. The file or device stays locked until the last user drops the disk.
     pub disk: Arc<Disk>,
     /// The volume's name for messages.
     pub name: String,
-    /// Keeps cryptsetup from encrypting the data otherwise.
+    /// Keeps cryptsetup from re-encrypting the data.
     _reencryption: Option<ReencryptionLock>,
 }
 
 impl Export {
-    /// Checks what can be known before a secret is asked for.
+    /// Makes the checks that need no secret.
     fn check(volume: &Volume, options: &ExportOptions) -> Result<()> {
         volume.payload_len()?;
         if volume.header.is_reencrypting() && !options.read_only {
@@ -59,12 +59,13 @@ impl Export {
         Ok(())
     }
 
-    /// Unlocks `volume` and makes a disk of it. `data` has its data, and is open as the options
-    /// say.
+    /// Unlocks `volume` and makes a disk of it. `data` contains its data, and was opened with
+    /// [`ExportOptions::access`].
     ///
     /// # Errors
-    /// [`VolumeError::Reencrypting`], those of [`Volume::payload_len`] and [`Volume::unlock`]; when the volume has changed since it was
-    /// read, when `cryptsetup` is re-encrypting it, and those of the engine and of the system.
+    /// [`VolumeError::Reencrypting`], and those of [`Volume::payload_len`] and [`Volume::unlock`].
+    /// Also fails when the volume has changed since it was read, when cryptsetup is re-encrypting
+    /// it, and when the engine or the system reports an error.
     pub fn open(
         volume: Volume,
         data: DataFile,
@@ -82,7 +83,7 @@ impl Export {
         };
         let reencryption = volume.keep_reencryptions_out()?;
         let payload = volume.into_payload()?;
-        // The passphrase may have been typed for hours.
+        // The volume may have changed while the user typed the passphrase.
         payload.check_unchanged()?;
         let plaintext = payload.plaintext(unlocked);
         warn_of_linear(&path_name(data.path()), &plaintext, context);
@@ -93,13 +94,12 @@ impl Export {
         })
     }
 
-    /// Opens the file or device at `path`, which has no header, and makes a disk of it. `secret`
-    /// is asked for the key when nothing else is wrong. There is no way to tell whether it is the
-    /// right one.
+    /// Opens the file or device at `path`, which has no header, and makes a disk of it. Calls
+    /// `secret` for the key after all other checks. Whether it is the right key cannot be checked.
     ///
     /// # Errors
-    /// Those of [`PlainVolume::check`]; when file and volume do not fit, when somebody else uses
-    /// the file, when the key is not usable, and those of the engine and of the system.
+    /// Those of [`PlainVolume::check`]. Also fails when the file is too short for the volume or in
+    /// use, when the key cannot be used, and when the engine or the system reports an error.
     pub fn open_plain(
         path: &Path,
         volume: &PlainVolume,
@@ -116,10 +116,11 @@ impl Export {
         Self::of_plaintext(data, &plaintext, &engine, options)
     }
 
-    /// Makes a disk of an unlocked volume, in whatever format, whose data are in `data`.
+    /// Makes a disk of an unlocked volume of any format. `data` contains its data.
     ///
     /// # Errors
-    /// When the parts do not fit the data, and those of the engine and of the system.
+    /// Fails with [`VolumeError::Disk`] when the extents do not fit `data`, and when a key cannot
+    /// be loaded.
     pub fn of_plaintext(
         data: DataFile,
         plaintext: &Plaintext,
@@ -157,7 +158,7 @@ impl Export {
     }
 }
 
-/// The parts of a disk. Each key is loaded once.
+/// Returns the parts of a disk. Each key is loaded once.
 fn parts(plaintext: &Plaintext, engine: &Engine) -> Result<Vec<Part>> {
     let mut keys: HashMap<_, Arc<dyn LoadedKey>> = HashMap::new();
     let mut parts = Vec::new();
@@ -187,7 +188,7 @@ fn parts(plaintext: &Plaintext, engine: &Engine) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// Says how much of the plaintext of the volume called `name` is not encrypted.
+/// Warns that bytes of the plaintext of the volume called `name` are not encrypted.
 pub(crate) fn warn_of_linear(name: &str, plaintext: &Plaintext, context: &Context) {
     let linear = plaintext.linear_len();
     if linear > 0 {

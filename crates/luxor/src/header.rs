@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Headers: backed up, restored, repaired.
+//! Backs up, restores and repairs headers.
 
 use std::{io::Write, path::Path};
 
@@ -19,13 +19,13 @@ use crate::{
     volume::{begin_change, exclusive},
 };
 
-/// Copies the metadata and all keyslots of `volume`, or of a detached header, into a new file at
-/// `file` with the mode 0400, and returns how many bytes they are. With `force` an existing file is
-/// replaced. None of the `needed` files may be `file`.
+/// Copies the metadata and all keyslots of `volume`, or of a detached header, into a new file with
+/// mode 0400, and returns its length in bytes. With `force` an existing file is replaced. `file`
+/// must not be one of the `needed` files.
 ///
 /// # Errors
-/// When `volume` has no valid metadata, or others than are required; when `file` exists or cannot
-/// be written.
+/// Fails when `volume` has no valid metadata, when the policy of `context` refuses them, and when
+/// `file` exists or cannot be written.
 pub fn back_up_header(
     volume: &Input,
     file: &Path,
@@ -61,8 +61,8 @@ pub fn back_up_header(
 /// Repairs the metadata of the volume or detached header at `target`.
 ///
 /// # Errors
-/// When it cannot be known what they were, when something else stands in their place that
-/// `overwrite` does not give up, and when they cannot be locked or written.
+/// Fails when the original metadata cannot be determined, when something else is in their place
+/// that `overwrite` does not permit to be destroyed, and when they cannot be locked or written.
 pub fn repair_header(target: &Path, overwrite: Overwrite, context: &Context) -> Result<Repaired> {
     let name = path_name(target);
     let input = Input::open(target, Role::Change)?;
@@ -74,7 +74,7 @@ pub fn repair_header(target: &Path, overwrite: Overwrite, context: &Context) -> 
         .map_err(|error| Error::failure(format!("{name}: {error}")))
 }
 
-/// A backup that is to be restored: nothing is written yet.
+/// A backup that has been compared with its target; nothing is written yet.
 pub struct HeaderRestore<'a> {
     backup: HeaderBackup,
     target: &'a Path,
@@ -83,13 +83,13 @@ pub struct HeaderRestore<'a> {
 }
 
 impl<'a> HeaderRestore<'a> {
-    /// Compares the backup in `file` with what is at the beginning of `target`, a volume or an
-    /// empty file for a detached header. Other programs may go on using it meanwhile.
+    /// Compares the backup in `file` with the beginning of `target`: a volume, or an empty file for
+    /// a detached header. Other programs may continue to use `target`.
     ///
     /// # Errors
-    /// When `file` has no backup, or another one than is required; when there is too little room
-    /// for it; and without `force`, when the data could be lost
-    /// ([`VolumeError::BackupDoesNotFit`]).
+    /// Fails when `file` contains no backup or the policy of `context` refuses it, and when
+    /// `target` is too short. Without `force` also fails with [`VolumeError::BackupDoesNotFit`]
+    /// when data could be lost.
     pub fn plan(file: &Input, target: &'a Path, force: bool, context: &Context) -> Result<Self> {
         check_not_needed(target, &[("the backup", Some(file.path()))])?;
         let backup = read(file, HeaderBackup::read)?;
@@ -110,32 +110,32 @@ impl<'a> HeaderRestore<'a> {
         Ok(plan)
     }
 
-    /// What will be lost, for somebody who is asked whether to go on.
+    /// Returns what will be lost, for the question to the user.
     #[must_use]
     pub fn warning(&self) -> String {
         self.replaced.warning(self.target)
     }
 
-    /// Whether the data could be lost.
+    /// Whether data could be lost.
     #[must_use]
     pub fn is_serious(&self) -> bool {
         self.replaced.is_serious()
     }
 
-    /// Puts the backup in its place, and returns when it is durable.
+    /// Writes the backup to the target, and returns when it is durable.
     ///
     /// # Errors
-    /// When the target is in use or cannot be locked, when it has changed since it was looked at,
-    /// and when it cannot be written.
+    /// Fails when the target is in use, cannot be locked or cannot be written, and when it has
+    /// changed since [`HeaderRestore::plan`].
     pub fn write(self, context: &Context) -> Result<()> {
         let name = path_name(self.target);
         let input = Input::open(self.target, Role::Change)?;
         let change = begin_change(&input, context.disable_locks)?;
-        // A program that has the data open would go on as the present header says.
+        // A program that has the data open would continue with the header that is replaced here.
         let mut misfits = self.replaced.misfits.iter();
         let is_replaced = misfits.any(|misfit| misfit.is_serious() || is_no_header(misfit));
         let _exclusive = is_replaced.then(|| exclusive(&change)).transpose()?;
-        // Under that name there may be something else by now.
+        // The path may name another file by now.
         let replaced = Replaced::look(&self.backup, self.target, change.storage())?;
         if (replaced.len, replaced.warning(self.target)) != (self.replaced.len, self.warning()) {
             let message = format!("{name} has changed since it was checked; nothing was written");
@@ -150,8 +150,8 @@ impl<'a> HeaderRestore<'a> {
         })
     }
 
-    /// An empty file grows: it is the place of a detached header. Nothing else does, with `force`
-    /// neither.
+    /// Only an empty file may grow, because it becomes a detached header. Any other target must be
+    /// long enough, even with `force`.
     fn check(&self) -> Result<()> {
         let (name, len) = (path_name(self.target), self.replaced.len);
         let needed = self.backup.header().metadata_len();
@@ -172,7 +172,7 @@ impl<'a> HeaderRestore<'a> {
     }
 }
 
-/// What `read` makes of the metadata, while nobody changes them.
+/// Runs `read` on the metadata while they are locked against changes.
 fn read(
     input: &Input,
     read: impl Fn(&dyn Storage) -> Result<HeaderBackup, BackupError>,
@@ -189,16 +189,16 @@ fn is_no_header(misfit: &Misfit) -> bool {
     )
 }
 
-/// What a backup is to replace.
+/// The contents of the target that a backup will replace.
 struct Replaced {
     len: u64,
     misfits: Vec<Misfit>,
-    /// What is lost, in words.
+    /// What will be lost, in words.
     present: Vec<String>,
 }
 
 impl Replaced {
-    /// Looks at the target, under its lock.
+    /// Examines the target. The caller holds its lock.
     fn look(backup: &HeaderBackup, target: &Path, storage: &dyn Storage) -> Result<Self> {
         let len = storage
             .len()
@@ -215,12 +215,12 @@ impl Replaced {
         })
     }
 
-    /// Whether nothing can be lost.
+    /// Whether the target is empty, so that nothing can be lost.
     fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The differences that take force.
+    /// The differences that require `force`.
     fn serious(&self) -> impl Iterator<Item = &Misfit> {
         let counts = |misfit: &&Misfit| match misfit {
             Misfit::NoHeader { .. } => !self.is_empty(),
@@ -233,7 +233,7 @@ impl Replaced {
         self.serious().next().is_some()
     }
 
-    /// What is destroyed, as a sentence.
+    /// Returns a sentence that says what will be destroyed.
     fn loss(&self) -> String {
         match self.present.as_slice() {
             [] => "No known format was found there".into(),
@@ -258,7 +258,7 @@ impl Replaced {
     }
 }
 
-/// The volume that `header` is of: version, UUID and label.
+/// Describes a volume by the version, UUID and label in its header.
 fn in_words(header: &VolumeHeader) -> String {
     let label = match header.label() {
         "" => String::new(),

@@ -1,41 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The keys of a volume: keyslots added, changed and removed.
+//! Adds, changes and removes the keyslots of a volume.
 //!
-//! Secrets are asked for and keys derived without a lock on the metadata, because others would
-//! wait for seconds. The change that follows is quick, and is refused when the metadata have
-//! changed meanwhile.
+//! Secrets are read and keys derived without a lock on the metadata, because that takes seconds and
+//! other processes would have to wait. The change that follows is quick. It is refused if the
+//! metadata have changed meanwhile.
 
 use luxor_engine::{Mode, SecretBytes};
 use luxor_luks::{NewKeyslot, NewKeyslotError, PbkdfOptions, UnlockOptions, Unlocked};
 
 use crate::{Context, Engine, Result, Secrets, Volume, VolumeError};
 
-/// How a volume is opened for a new key, and what opening it with that key costs.
+/// How to unlock the volume for a change of its keys, and what the new keyslot costs.
 #[derive(Clone, Debug, Default)]
 pub struct KeyOptions {
-    /// Which keyslots are tried, and what they may cost.
+    /// Which keyslots to try, and what they may cost.
     pub unlock: UnlockOptions,
-    /// What the new keyslot costs.
+    /// The PBKDF and costs of the new keyslot.
     pub pbkdf: PbkdfOptions,
 }
 
 impl KeyOptions {
-    /// Told before a secret is asked for.
+    /// Checks the options. Called before a secret is asked for.
     fn check(&self) -> Result<()> {
         Ok(self.pbkdf.check().map_err(NewKeyslotError::from)?)
     }
 }
 
-/// All of these need a volume that was opened with [`Role::Change`](luxor_files::Role::Change),
+/// These methods need a volume that was opened with [`Role::Change`](luxor_files::Role::Change),
 /// and panic with any other.
 impl Volume {
-    /// Unlocks the volume and adds a keyslot for another secret, as keyslot `number` or as the
-    /// first that is free. Returns its number. `new_secret` is called after the volume has been
-    /// unlocked.
+    /// Unlocks the volume and adds a keyslot for another secret: keyslot `number`, or the first
+    /// free one. Returns its number. Calls `new_secret` after the volume has been unlocked.
     ///
     /// # Errors
-    /// When there is no such keyslot or it is in use, when a secret is not usable, and when the
-    /// metadata have changed or cannot be written.
+    /// Fails when keyslot `number` does not exist or is in use, when a secret cannot be used, and
+    /// when the metadata have changed or cannot be written.
     pub fn add_key(
         &mut self,
         number: Option<u32>,
@@ -54,14 +53,13 @@ impl Volume {
         self.change(|header, storage| header.add_keyslot(storage, &new, number))
     }
 
-    /// Unlocks the volume and puts another secret in the place of the one that opened it.
-    /// `new_secret` gets that one; to give it back changes only what the keyslot costs. Returns
-    /// the number of the keyslot. It can be opened with the old secret or the new one at every
-    /// instant.
+    /// Unlocks the volume and replaces the secret that opened it. Calls `new_secret` with the old
+    /// secret; returning the same secret changes only what the keyslot costs. Returns the number of
+    /// the keyslot. At every moment either the old secret or the new one opens it.
     ///
     /// # Errors
-    /// When a secret is not usable, when there is no room for the old keyslot and the new one, and
-    /// when the metadata have changed or cannot be written.
+    /// Fails when a secret cannot be used, when there is no room for the old and the new keyslot at
+    /// once, and when the metadata have changed or cannot be written.
     pub fn change_key(
         &mut self,
         secrets: &dyn Secrets,
@@ -79,11 +77,11 @@ impl Volume {
     }
 
     /// Removes the keyslot that a secret from `secrets` opens, and returns its number. The last
-    /// keyslot is removed only if `last` allows it: then nothing opens the volume any more.
+    /// keyslot is removed only if `last` is set, because nothing opens the volume afterwards.
     ///
     /// # Errors
-    /// When no keyslot opens, when it is the last one, and when the metadata have changed or
-    /// cannot be written.
+    /// Fails when the secrets open no keyslot, when the keyslot is the last one and `last` is not
+    /// set, and when the metadata have changed or cannot be written.
     pub fn remove_key(
         &mut self,
         secrets: &dyn Secrets,
@@ -99,12 +97,12 @@ impl Volume {
         Ok(number)
     }
 
-    /// Removes keyslot `number`. Where there are `secrets`, one of them must open another keyslot
-    /// first, or this one if there is no other; `unlock.keyslots` is not looked at. The last one
-    /// is removed only if `last` allows it.
+    /// Removes keyslot `number`. If `secrets` are given, one of them must first open another
+    /// keyslot, or this one if it is the only one. `unlock.keyslots` is ignored. The last keyslot
+    /// is removed only if `last` is set.
     ///
     /// # Errors
-    /// When there is no such keyslot, and those of [`Volume::remove_key`].
+    /// Fails when there is no keyslot `number`, and with the errors of [`Volume::remove_key`].
     pub fn remove_keyslot(
         &mut self,
         number: u32,

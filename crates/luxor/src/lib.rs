@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Luxor as a library: volumes in files and on devices, and the one place that chooses between
-//! implementations of AES.
+//! Luxor as a library: volumes in files and on devices. This is the one crate that chooses the AES
+//! engine.
 //!
-//! | to … | use |
+//! | task | use |
 //! |---|---|
-//! | say which engine and how many threads, and hear warnings and progress | [`Context`], [`Events`] |
+//! | choose the engine and the number of threads, receive warnings and progress | [`Context`], [`Events`] |
 //! | encrypt a file or a stream into a new volume | [`encrypt`] |
 //! | decrypt a volume into a file or a stream | [`decrypt`] |
 //! | make an empty volume | [`format`](fn@format) |
 //! | open a volume, unlock it, and find its data | [`Volume`], [`Secrets`] |
-//! | give out its plaintext as a disk | [`Export`] |
-//! | read, write and seek in it | [`DiskStream`](luxor_sector::DiskStream) on [`Export::disk`] |
-//! | the same of data that have no header | [`PlainVolume`], [`Export::open_plain`], [`decrypt_plaintext`] |
+//! | use its plaintext as a disk | [`Export`] |
+//! | read, write and seek in that disk | [`DiskStream`](luxor_sector::DiskStream) on [`Export::disk`] |
+//! | do the same with a plain volume, which has no header | [`PlainVolume`], [`Export::open_plain`], [`decrypt_plaintext`] |
 //! | add, change or remove a passphrase or key | [`Volume::add_key`], [`Volume::change_key`], [`Volume::remove_key`] |
 //! | back up, restore or repair a header | [`back_up_header`], [`HeaderRestore`], [`repair_header`] |
-//! | know whether a volume is whole | [`Volume::check`] |
-//! | make it a volume of the other version of LUKS | [`Volume::convert`] |
+//! | check whether a volume is intact | [`Volume::check`] |
+//! | convert between LUKS1 and LUKS2 | [`Volume::convert`] |
 //! | change anything else in its metadata | [`Volume::change`] |
-//! | refuse volumes that are not as they must be | [`VolumePolicy`] |
+//! | refuse volumes that do not meet your requirements | [`VolumePolicy`] |
 //! | encrypt with a bare mode | [`crypt_raw`] |
 //! | load keys into the best engine of this machine | [`Engine`] |
-//! | list the engines that there are | [`engines::registry`] |
-//! | keep or read how fast devices are beside this CPU | [`Calibration`] |
+//! | list the engines | [`engines::registry`] |
+//! | store or read how this machine's devices compare with its CPU | [`Calibration`] |
 //!
-//! LUKS is in `luxor-luks`, what all formats share in `luxor-volume`, files and devices in
-//! `luxor-files`, data units in `luxor-sector`.
+//! LUKS is in `luxor-luks`, the parts that all formats share in `luxor-volume`, files and devices
+//! in `luxor-files`, data units in `luxor-sector`.
 //!
 //! ```
 //! use luxor::{Context, Engine};
@@ -43,7 +43,7 @@
 //! # Ok::<(), luxor::Error>(())
 //! ```
 //!
-//! A file that is encrypted and decrypted again:
+//! Encrypts a file and decrypts it again:
 //!
 //! ```
 //! use luxor::{Context, NewFiles, Volume, create_output};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Outputs, with the warnings and errors that belong to them.
+//! Opens outputs, and maps the errors of copies.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use luxor_sector::pipeline::PipelineError;
 
 use crate::{Context, Error, ErrorClass, Result};
 
-/// Opens an output as [`Output::create`], with the locks that `context` wants, and warns of what
-/// stands on a block device that will be overwritten.
+/// Opens an output as [`Output::create`] does, with the locks that `context` asks for. Warns about
+/// the contents of a block device that will be overwritten.
 ///
 /// # Errors
 /// Those of [`Output::create`].
@@ -31,7 +31,7 @@ pub fn create_output(
     Ok(output)
 }
 
-/// What is wrong with an input that has to be read at any byte.
+/// The error for an input that must be seekable and is not.
 pub(crate) fn no_storage(input: &Input) -> Error {
     Error::failure(format!(
         "{} is neither a file nor a block device",
@@ -39,7 +39,7 @@ pub(crate) fn no_storage(input: &Input) -> Error {
     ))
 }
 
-/// What went wrong on the way from `input` to `output`, which are names for messages.
+/// The error for a failed copy from `input` to `output`, which are names for messages.
 pub(crate) fn copy_error(error: &PipelineError, input: &str, output: &str) -> Error {
     match error {
         PipelineError::Read { offset, source } => Error::io(

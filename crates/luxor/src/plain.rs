@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plain volumes: encrypted data with no header, as `cryptsetup open --type plain` maps them.
-//! What a header would say is given, and the secret is the key.
+//! Plain volumes: encrypted data with no header, as `cryptsetup open --type plain` maps them. The
+//! caller supplies what a header would contain, and the secret is the key itself.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use luxor_volume::{Encryption, Extent, ExtentCipher, Plaintext, VolumeKey};
 
 use crate::{Error, Result};
 
-/// The unit of offsets and lengths in bytes, as in dm-crypt.
+/// The unit of offsets and lengths, in bytes, as in dm-crypt.
 const UNIT: u64 = 512;
 
-/// Where the data of a plain volume are and how they are encrypted.
+/// Where the data of a plain volume are, and how they are encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlainVolume {
     /// The encryption.
@@ -22,18 +22,18 @@ pub struct PlainVolume {
     pub key_bits: u32,
     /// Where the data begin, in units of 512 bytes.
     pub offset: u64,
-    /// How long they are, in units of 512 bytes; `None`: to the end.
+    /// The length of the data, in units of 512 bytes; `None` means up to the end.
     pub size: Option<u64>,
-    /// What the IVs begin at, in units of 512 bytes.
+    /// Where the IVs begin, in units of 512 bytes.
     pub skip: u64,
     /// The length of a data unit.
     pub sector_size: SectorSize,
-    /// Whether IVs count sectors and not units of 512 bytes.
+    /// Whether IVs count sectors instead of units of 512 bytes.
     pub iv_large_sectors: bool,
 }
 
 impl Default for PlainVolume {
-    /// What cryptsetup takes for aes-xts-plain64: a key of 256 bits, sectors of 512 bytes.
+    /// The defaults of cryptsetup for aes-xts-plain64: a key of 256 bits, sectors of 512 bytes.
     fn default() -> Self {
         Self {
             encryption: Encryption::AesXtsPlain64,
@@ -48,11 +48,11 @@ impl Default for PlainVolume {
 }
 
 impl PlainVolume {
-    /// Holds the values to dm-crypt's rules: everything is whole sectors, and the IVs begin at
-    /// the number of one.
+    /// Checks the values against dm-crypt's rules: the offset, the size and the first IV are
+    /// multiples of the sector size.
     ///
     /// # Errors
-    /// Names the value that breaks a rule.
+    /// Fails with a message that names the option that breaks a rule.
     pub fn check(&self) -> Result<()> {
         let [short, long] = self.encryption.key_lens().map(|bytes| 8 * bytes);
         if ![short, long].contains(&self.key_bits) {
@@ -103,11 +103,12 @@ impl PlainVolume {
         self.key_bits as usize / 8
     }
 
-    /// All of the plaintext, in a storage of `storage_len` bytes that is called `name` in
-    /// messages.
+    /// Returns the extent of the plaintext, in a storage of `storage_len` bytes. Messages call the
+    /// storage `name`.
     ///
     /// # Errors
-    /// Those of [`PlainVolume::check`], and when the data would not be in the storage.
+    /// Those of [`PlainVolume::check`]. Also fails when the data do not fit into the storage, or,
+    /// without a size, when the rest of the storage is not a whole number of sectors or is empty.
     pub fn extent(&self, storage_len: u64, name: &str) -> Result<Extent> {
         self.check()?;
         let offset = self.offset * UNIT;
@@ -155,11 +156,12 @@ impl PlainVolume {
         })
     }
 
-    /// The plaintext in `extent` with its key, which is the secret itself. There is no way to tell
-    /// whether it is the right one.
+    /// Returns the plaintext in `extent` with its key, which is the secret itself. Whether it is
+    /// the right key cannot be checked.
     ///
     /// # Errors
-    /// When the key has another length, and when its halves are equal without `allow_weak_key`.
+    /// Fails when the length of the key is wrong, and when its halves are equal and
+    /// `allow_weak_key` is not set.
     pub fn plaintext(
         &self,
         extent: Extent,

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the header of a volume must be.
+//! Requirements on the header of a volume.
 
 use luxor_luks::{HeaderPolicy, LuksVersion, VolumeHeader};
 
 use crate::{Error, Result};
 
-/// For volumes from strangers. The default requires nothing.
+/// Requirements for volumes from untrusted sources. The default requires nothing.
 #[derive(Clone, Debug, Default)]
 pub struct VolumePolicy {
-    /// The version of its format.
+    /// The required version of LUKS.
     pub version: Option<LuksVersion>,
-    /// Its encryptions, keyslots and digest.
+    /// The required encryption, keyslots and digest.
     pub header: HeaderPolicy,
 }
 
 impl VolumePolicy {
-    /// Whether nothing is required.
+    /// Whether there are no requirements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.version.is_none() && self.header.is_empty()
     }
 
-    /// Compares the metadata of `volume`, which is its name for messages. To be called before
-    /// anything is done with them.
+    /// Checks the metadata of a volume. Messages call it `volume`. Call this before using the
+    /// metadata for anything else.
     ///
     /// # Errors
-    /// When they are something else.
+    /// Fails when the metadata do not meet a requirement.
     pub fn check(&self, header: &VolumeHeader, volume: &str) -> Result<()> {
         let version = header.version();
         if self.version.is_some_and(|wanted| wanted != version) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A bare mode over a file or a stream.
+//! Encrypts or decrypts a file or a stream with a bare mode.
 
 use luxor_engine::{DataUnitLen, DataUnitNumber, Direction, KeySpec};
 use luxor_files::{Input, Output, path_name};
@@ -7,24 +7,24 @@ use luxor_sector::{RawCipher, RawError};
 
 use crate::{Context, Engine, Error, ErrorClass, Result};
 
-/// What to do with the bytes.
+/// The options of [`crypt_raw`].
 #[derive(Clone, Copy, Debug)]
 pub struct RawOptions {
-    /// Which way.
+    /// Whether to encrypt or decrypt.
     pub direction: Direction,
-    /// XTS: the length of a data unit; `None` for one unit of all bytes, up to 16 MiB.
+    /// XTS: the length of a data unit. With `None` all bytes are one unit of up to 16 MiB.
     pub data_unit: Option<DataUnitLen>,
-    /// XTS: the number of the first data unit. CTR: the first counter. In output feedback: the IV.
+    /// XTS: the number of the first data unit. CTR: the first counter. Output feedback: the IV.
     pub first: DataUnitNumber,
-    /// XTS: the step of the number from one data unit to the next.
+    /// XTS: the step from the number of one data unit to the next.
     pub stride: u64,
 }
 
-/// Encrypts or decrypts `input` with the mode that `key` is for.
+/// Encrypts or decrypts `input` with the mode of `key`.
 ///
 /// # Errors
-/// When the length does not fit the mode, and when a file or the engine is not usable. Nothing is
-/// left of the output then.
+/// Fails when the length of the input does not suit the mode, and when a file or the engine cannot
+/// be used. No output file appears then.
 pub fn crypt_raw(
     input: &mut Input,
     mut output: Output,

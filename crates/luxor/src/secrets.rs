@@ -7,20 +7,20 @@ use luxor_engine::SecretBytes;
 
 use crate::{Error, Result};
 
-/// A prompt, a file, or a secret that is there already.
+/// The source of a volume's secret: a prompt, a file, or a secret that the caller already has.
 pub trait Secrets {
-    /// The secret of `volume`.
+    /// Returns the secret of `volume`.
     ///
     /// # Errors
-    /// When there is none.
+    /// Fails when there is none.
     fn secret(&self, volume: &Path) -> Result<SecretBytes>;
 
-    /// The last one does not open the volume, as `wrong` says: whether another one may be asked
-    /// for.
+    /// Called when the last secret did not open the volume, with the error `wrong`. Returns whether
+    /// to ask for another secret.
     fn ask_again(&self, wrong: &Error) -> bool;
 }
 
-/// The same for every volume.
+/// Uses the same secret for every volume.
 impl Secrets for SecretBytes {
     fn secret(&self, _: &Path) -> Result<SecretBytes> {
         Ok(self.clone())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A volume that is opened: where its metadata are, and where its data.
+//! An open volume: where its metadata and its data are.
 
 use std::{
     fs::File,
@@ -33,7 +33,7 @@ pub struct Volume {
     pub header: VolumeHeader,
     path: PathBuf,
     metadata: Metadata,
-    /// The data, where they are in another file.
+    /// The data, if they are in another file.
     data: Option<Input>,
     disable_locks: bool,
 }
@@ -41,16 +41,17 @@ pub struct Volume {
 enum Metadata {
     /// A file or a device.
     Seekable(Input),
-    /// A pipe, as far as it has been read.
+    /// A pipe, and what has been read of it.
     Stream(PipedHeader),
 }
 
 impl Volume {
-    /// Reads the metadata of `input`, a volume or a detached header. What is wrong
-    /// with one copy of them becomes warnings.
+    /// Reads the metadata of `input`, a volume or a detached header. Damage to only one copy of the
+    /// metadata is reported as a warning.
     ///
     /// # Errors
-    /// When it cannot be read, holds no valid metadata, or others than are required.
+    /// Fails when `input` cannot be read or contains no valid metadata, and when the policy of
+    /// `context` refuses them.
     pub fn open(input: Input, context: &Context) -> Result<Self> {
         let volume = Self::read(input, context)?;
         for warning in volume.header.warnings() {
@@ -61,23 +62,25 @@ impl Volume {
         Ok(volume)
     }
 
-    /// Opens the file at `path`, which has the metadata.
+    /// Opens the file at `path`, which contains the metadata.
     ///
     /// # Errors
-    /// As [`Volume::open`], and when there is no such file.
+    /// Those of [`Volume::open`]. Also fails when the file cannot be opened, and with
+    /// [`Role::Change`] when it cannot be locked.
     pub fn open_metadata(path: &Path, role: Role, context: &Context) -> Result<Self> {
         let input = Input::open(path, role)?;
-        // A lock that cannot be had is told before a secret is asked for.
+        // Take the locks once for a test, so that a missing lock is reported before a secret is
+        // asked for.
         if role == Role::Change {
             begin_change(&input, context.disable_locks)?;
         }
         Self::open(input, context)
     }
 
-    /// As [`Volume::open`], without the warnings.
+    /// As [`Volume::open`], but without the warnings.
     ///
     /// # Errors
-    /// As [`Volume::open`].
+    /// Those of [`Volume::open`].
     pub fn read(input: Input, context: &Context) -> Result<Self> {
         let path = input.path().to_owned();
         let lock = lock_to_read(&input)?;
@@ -94,7 +97,7 @@ impl Volume {
         })
     }
 
-    /// The volume whose metadata are a detached header and whose data are `data`.
+    /// Adds the file with the data to a volume whose metadata are a detached header.
     #[must_use]
     pub fn with_data(self, data: Input) -> Self {
         Self {
@@ -103,11 +106,12 @@ impl Volume {
         }
     }
 
-    /// Which version of LUKS it is, also for a volume that Luxor does not open; `None` when it is
-    /// none.
+    /// Returns the version of LUKS, also for a volume that Luxor does not open, or `None` for a
+    /// file that is not LUKS.
     ///
     /// # Errors
-    /// As [`Volume::open`], but for these.
+    /// Those of [`Volume::open`], except in these two cases. If the policy of `context` requires
+    /// anything, a volume that Luxor does not open is an error.
     pub fn version(input: Input, context: &Context) -> Result<Option<LuksVersion>> {
         let path = input.path().to_owned();
         let lock = lock_to_read(&input)?;
@@ -133,17 +137,17 @@ impl Volume {
         }
     }
 
-    /// Its name for messages.
+    /// The volume's name for messages.
     #[must_use]
     pub fn name(&self) -> String {
         shown(&self.path)
     }
 
-    /// Opens a keyslot with a secret from `secrets`, which are asked again when one is wrong. The
-    /// secret is given back too, for a caller that needs it again.
+    /// Opens a keyslot with a secret from `secrets`, which is asked again after a wrong secret.
+    /// Also returns the secret, for a caller that needs it again.
     ///
     /// # Errors
-    /// When no keyslot can be opened.
+    /// Fails when no keyslot can be opened.
     pub fn unlock(
         &self,
         secrets: &dyn Secrets,
@@ -156,11 +160,11 @@ impl Volume {
         self.ask(&attempt, secrets, context)
     }
 
-    /// As [`Volume::unlock`], also when the data cannot be read because a re-encryption
-    /// was interrupted.
+    /// As [`Volume::unlock`], but also works if the data cannot be read because a re-encryption was
+    /// interrupted.
     ///
     /// # Errors
-    /// As [`Volume::unlock`].
+    /// Those of [`Volume::unlock`].
     pub fn test(
         &self,
         secrets: &dyn Secrets,
@@ -211,14 +215,14 @@ impl Volume {
         Error::new(class, format!("{}: {error}", self.name())).caused_by(error)
     }
 
-    /// Changes the metadata, under the lock that keeps others from reading them
-    /// half-changed. Quick work only: everybody else waits.
+    /// Changes the metadata under their write lock. Other processes wait meanwhile, so `change`
+    /// must be quick.
     ///
     /// # Errors
     /// Those of `change`, and those of the lock.
     ///
     /// # Panics
-    /// When the volume was not opened with [`Role::Change`].
+    /// Panics if the volume was not opened with [`Role::Change`].
     pub fn change<T>(
         &mut self,
         change: impl FnOnce(&mut VolumeHeader, &dyn Storage) -> Result<T, ChangeError>,
@@ -228,15 +232,16 @@ impl Volume {
             .map_err(|error| Error::failure(format!("{}: {error}", shown(&self.path))))
     }
 
-    /// Makes it a volume of the other version of LUKS, in place and with no secret. With `force`
-    /// what LUKS1 does not have is lost. Nobody may use the volume meanwhile.
+    /// Converts the volume to the other version of LUKS, in place and without a secret. With
+    /// `force` everything that LUKS1 cannot represent is lost. No other process may use the volume
+    /// meanwhile.
     ///
     /// # Errors
-    /// When it has what the other version does not have, when it is in use, and when it cannot be
-    /// locked or written.
+    /// Fails when the other version cannot represent the volume, when the volume is in use, and
+    /// when it cannot be locked or written.
     ///
     /// # Panics
-    /// When the volume was not opened with [`Role::Change`].
+    /// Panics if the volume was not opened with [`Role::Change`].
     pub fn convert(self, force: bool) -> Result<()> {
         let change = begin_change(self.metadata.input(), self.disable_locks)?;
         let _exclusive = exclusive(&change)?;
@@ -247,11 +252,12 @@ impl Volume {
         })
     }
 
-    /// Keeps cryptsetup from going on with a re-encryption, where there is one: without
-    /// resilience it tells of its progress only at its end.
+    /// Keeps cryptsetup from continuing a re-encryption, if the volume has one. Watching the
+    /// metadata would not be enough: without resilience cryptsetup writes its progress there only
+    /// at its end.
     ///
     /// # Errors
-    /// When it is at work.
+    /// Fails when cryptsetup is re-encrypting the volume.
     pub fn lock_reencryption(&self) -> Result<Option<ReencryptionLock>> {
         if self.header.is_reencrypting() {
             self.keep_reencryptions_out()
@@ -260,10 +266,11 @@ impl Volume {
         }
     }
 
-    /// The same, and also keeps it from beginning with one. LUKS1 has no such lock.
+    /// As [`Volume::lock_reencryption`], but also keeps cryptsetup from starting a re-encryption.
+    /// LUKS1 has no such lock.
     ///
     /// # Errors
-    /// When it is at work.
+    /// Fails when cryptsetup is re-encrypting the volume.
     pub fn keep_reencryptions_out(&self) -> Result<Option<ReencryptionLock>> {
         if self.header.version() == LuksVersion::Luks1 {
             return Ok(None);
@@ -281,18 +288,18 @@ impl Volume {
         }
     }
 
-    /// Whether the data are in another file, which is not known: this one has the metadata where
-    /// they would begin.
+    /// Whether this is a detached header whose data file is not known: the data would begin inside
+    /// the metadata.
     #[must_use]
     pub fn is_without_data(&self) -> bool {
         self.data.is_none() && self.header.data_offset() < self.header.metadata_len()
     }
 
-    /// How many bytes of encrypted data there are, where that is known.
+    /// Returns the number of bytes of encrypted data, if it is known.
     ///
     /// # Errors
-    /// When they are cut off, or cannot be what the file was; when they are in another file
-    /// ([`Volume::is_without_data`]).
+    /// Fails when the data are cut off, when their length contradicts the file length in the
+    /// header, and when they are in another file ([`Volume::is_without_data`]).
     pub fn payload_len(&self) -> Result<Option<u64>> {
         let Some(extents) = self.extents()? else {
             return Ok(None);
@@ -305,7 +312,7 @@ impl Volume {
         Ok(Some(len))
     }
 
-    /// How many bytes of plaintext there are, where that is known.
+    /// Returns the number of bytes of plaintext, if it is known.
     ///
     /// # Errors
     /// Those of [`Volume::payload_len`].
@@ -314,10 +321,10 @@ impl Volume {
         Ok(self.header.file_length().or(payload_len))
     }
 
-    /// Where the data are, part by part, if it is known where they end.
+    /// Returns the extents of the data, if their end is known.
     ///
     /// # Errors
-    /// When they are cut off or cannot be read; when they are in another file
+    /// Fails when the data are cut off or cannot be read, and when they are in another file
     /// ([`Volume::is_without_data`]).
     pub fn extents(&self) -> Result<Option<Vec<Extent>>> {
         if self.is_without_data() {
@@ -342,20 +349,20 @@ impl Volume {
         }
     }
 
-    /// The name of what has the data, for messages.
+    /// The name of the file with the data, for messages.
     pub(crate) fn data_name(&self) -> String {
         self.data.as_ref().map_or_else(|| self.name(), Input::name)
     }
 
-    /// The path of what has the data.
+    /// The path of the file with the data.
     pub(crate) fn data_path(&self) -> &Path {
         self.data.as_ref().map_or(&self.path, Input::path)
     }
 
-    /// The encrypted data, from their first byte to their last.
+    /// Returns the encrypted data, positioned at their first byte.
     ///
     /// # Errors
-    /// Those of [`Volume::payload_len`], and those of the system.
+    /// Those of [`Volume::payload_len`]. Also fails when seeking to the data fails.
     pub(crate) fn into_payload(self) -> Result<Payload> {
         let plaintext_len = self.plaintext_len()?;
         let extents = self.extents()?;
@@ -375,7 +382,7 @@ impl Volume {
             let (input, again) = match (data, metadata) {
                 (Some(input), metadata) => (input, metadata.again()),
                 (None, Metadata::Seekable(input)) => (input, Again::WithData),
-                (None, Metadata::Stream(_)) => unreachable!("a pipe is no storage"),
+                (None, Metadata::Stream(_)) => unreachable!("`is_storage` is false for a pipe"),
             };
             let changed = match header.requirements() {
                 [] => None,
@@ -430,12 +437,12 @@ impl Volume {
     }
 }
 
-/// Waits for the locks on `input`, which was opened with [`Role::Change`]. With
-/// `disable_locks` those that cannot be had are done without, and so is cryptsetup's for
-/// LUKS1, which it does not take.
+/// Waits for the locks on `input`, which was opened with [`Role::Change`]. With `disable_locks` a
+/// lock that cannot be acquired is skipped. cryptsetup's lock is always optional for LUKS1, because
+/// cryptsetup does not take it there.
 ///
 /// # Errors
-/// When a lock is missing, or another program has it for long.
+/// Fails when a required lock cannot be acquired, or another program holds it for too long.
 pub(crate) fn begin_change(input: &Input, disable_locks: bool) -> Result<MetadataChange<'_>> {
     let change = MetadataChange::begin(input, |lock| match lock {
         Lock::Node => !disable_locks,
@@ -444,11 +451,11 @@ pub(crate) fn begin_change(input: &Input, disable_locks: bool) -> Result<Metadat
     Ok(change?)
 }
 
-/// Keeps a file or device from being used by others until what is returned is dropped
+/// Keeps other processes from using a file or device until the returned value is dropped
 /// ([`MetadataChange::exclusive`]).
 ///
 /// # Errors
-/// When it is in use.
+/// Fails when it is in use.
 pub(crate) fn exclusive(change: &MetadataChange<'_>) -> Result<File> {
     let name = path_name(change.path());
     change.exclusive().map_err(|error| match error {
@@ -457,35 +464,36 @@ pub(crate) fn exclusive(change: &MetadataChange<'_>) -> Result<File> {
     })
 }
 
-/// Whether the file begins as a LUKS1 header does. What cannot be read is none.
+/// Whether the file begins like a LUKS1 header. A file that cannot be read does not.
 fn is_luks1(file: &File) -> bool {
     let mut magic = [0; 8];
     FileExt::read_exact_at(file, &mut magic, 0).is_ok() && magic == *b"LUKS\xba\xbe\x00\x01"
 }
 
-/// The encrypted data, and the metadata that say so.
+/// The encrypted data, with the metadata that describe them.
 pub(crate) struct Payload {
     header: VolumeHeader,
-    /// What has the metadata, for messages.
+    /// The file with the metadata, for messages.
     path: PathBuf,
     again: Again,
-    /// When the data were last written to, where a re-encryption may do that without
-    /// telling: without resilience, and unseen by those who may not have its lock.
+    /// When the data were last written. Known only where a re-encryption may write to them without
+    /// a trace in the metadata: one without resilience does so, and its lock may be out of reach
+    /// for this user.
     changed: Option<SystemTime>,
     /// Where the data are.
     pub(crate) place: Place,
-    /// Where in it, part by part.
+    /// The extents of the data within `place`.
     extents: Vec<Extent>,
     plaintext_len: Option<u64>,
 }
 
-/// Where the metadata can be read again.
+/// Where the metadata can be read a second time.
 enum Again {
-    /// Where the data are.
+    /// In the file that contains the data.
     WithData,
     /// In a file of their own.
     Detached(Input),
-    /// They came through a pipe, or the data do, which come once.
+    /// Nowhere: the metadata or the data came through a pipe.
     Never,
 }
 
@@ -493,12 +501,12 @@ enum Again {
 pub(crate) enum Place {
     /// In a file or on a device.
     At(Input),
-    /// In a pipe, from their first byte to their last.
+    /// In a pipe that is positioned at their first byte.
     Stream(Box<dyn Read + Send>),
 }
 
 impl Place {
-    /// `len` bytes at `offset`; of a pipe what comes next.
+    /// Returns `len` bytes at `offset`, or, from a pipe, the bytes that come next.
     pub(crate) fn source(&mut self, offset: u64, len: u64) -> Source<'_> {
         match self {
             Self::At(input) => Source::At(Region {
@@ -512,7 +520,7 @@ impl Place {
 }
 
 impl Payload {
-    /// The plaintext with the keys of its parts.
+    /// Returns the plaintext with the keys of its extents.
     pub(crate) fn plaintext(&self, unlocked: Unlocked) -> Plaintext {
         Plaintext {
             extents: self.extents.clone(),
@@ -521,12 +529,13 @@ impl Payload {
         }
     }
 
-    /// Reads the metadata again, and refuses others than those that the data are read
-    /// by: a re-encryption has worked on the data meanwhile, or somebody else. What
-    /// comes through a pipe comes once.
+    /// Reads the metadata again, and fails if they no longer describe the same data: a
+    /// re-encryption or another program has changed the volume meanwhile. After a pipe there is
+    /// nothing to check.
     ///
     /// # Errors
-    /// When they say something else of the data, or cannot be read any more.
+    /// Fails when the metadata or the data have changed, and when the metadata can no longer be
+    /// read.
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         let refuse = |what: &str| {
             let message = format!(
@@ -556,7 +565,7 @@ impl Payload {
     }
 }
 
-/// When a file was last written to. A device does not tell.
+/// Returns when a file was last written to. For a device the time is not known.
 fn last_change(input: &Input) -> Option<SystemTime> {
     let metadata = input.file().metadata().ok()?;
     metadata.is_file().then(|| metadata.modified().ok())?
@@ -575,7 +584,7 @@ fn unreadable(error: VolumeReadError, path: &Path) -> Error {
     .into()
 }
 
-/// The one extent of a volume that comes through a pipe.
+/// Returns the only extent of a volume that is read from a pipe.
 fn stream_extent(header: &VolumeHeader, name: &str) -> Result<Extent> {
     header.stream_extent().ok_or_else(|| {
         Error::failure(format!(
@@ -593,7 +602,7 @@ impl Metadata {
         }
     }
 
-    /// Where metadata can be read again that are not where the data are.
+    /// Where metadata that are not in the data's file can be read a second time.
     fn again(self) -> Again {
         match self {
             Self::Seekable(input) => Again::Detached(input),
@@ -601,11 +610,11 @@ impl Metadata {
         }
     }
 
-    /// What [`Role::Change`] opens.
+    /// Returns the input, which [`Role::Change`] never opens as a stream.
     fn input(&self) -> &Input {
         match self {
             Self::Seekable(input) => input,
-            Self::Stream(_) => panic!("what is changed is a file or a device"),
+            Self::Stream(_) => panic!("the volume was not opened with Role::Change"),
         }
     }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is wrong with a volume.
+//! Errors about volumes.
 
 use luxor_luks::{NotInLuks1, VolumeReadError};
 
-/// What is wrong with a volume, or with what shall become of it.
+/// Why a volume, or a planned change to it, is refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VolumeError {
-    /// The backup of a header is not one of what it is to replace.
+    /// The backup is of a header that does not suit the target.
     #[error("the backup does not fit {name}: {}. {loss}", reasons.join("; "))]
     BackupDoesNotFit {
-        /// Of the file or device, for messages.
+        /// The name of the file or device, for messages.
         name: String,
         /// The differences, in words.
         reasons: Vec<String>,
@@ -20,49 +20,49 @@ pub enum VolumeError {
     /// The data are in another file.
     #[error("{name} is a detached header: the data are in another file")]
     DetachedHeader {
-        /// Of the header, for messages.
+        /// The name of the header, for messages.
         name: String,
     },
-    /// It cannot keep the length of what it shall hold.
+    /// The volume's format cannot represent the length of its data.
     #[error("{message}")]
     DoesNotFit {
         /// What does not fit, in words.
         message: String,
-        /// The limit of its format.
+        /// The limit of the format.
         source: NotInLuks1,
     },
-    /// The data are no disk.
+    /// The data cannot be opened as a disk.
     #[error("{name}: {reason}")]
     Disk {
-        /// Of the file or device, for messages.
+        /// The name of the file or device, for messages.
         name: String,
-        /// Why, in words.
+        /// The reason, in words.
         reason: String,
-        /// Whether it was asked for past the page cache.
+        /// Whether the disk was to bypass the page cache.
         direct: bool,
     },
-    /// The keyslot that a new key was to have is in use.
+    /// The keyslot for the new key is in use.
     #[error("{name}: keyslot {number} is in use")]
     KeyslotInUse {
-        /// Of the volume, for messages.
+        /// The name of the volume, for messages.
         name: String,
         /// The number of the keyslot.
         number: u32,
     },
-    /// No keyslot has such a number.
+    /// The version of LUKS has no keyslot with this number.
     #[error("{name}: there is no keyslot {number}: the last one is {last}")]
     KeyslotNumber {
-        /// Of the volume, for messages.
+        /// The name of the volume, for messages.
         name: String,
-        /// The number that was asked for.
+        /// The number that the caller asked for.
         number: u32,
         /// The highest number.
         last: u32,
     },
-    /// The keyslot that was to be removed is the last one.
+    /// The keyslot to be removed is the last one.
     #[error("{name}: keyslot {number} is the last one: without it nothing opens the volume")]
     LastKeyslot {
-        /// Of the volume, for messages.
+        /// The name of the volume, for messages.
         name: String,
         /// The number of the keyslot.
         number: u32,
@@ -70,40 +70,40 @@ pub enum VolumeError {
     /// The keyslot is empty.
     #[error("{name}: there is no keyslot {number}")]
     NoKeyslot {
-        /// Of the volume, for messages.
+        /// The name of the volume, for messages.
         name: String,
         /// The number of the keyslot.
         number: u32,
     },
-    /// A re-encryption was begun and has not ended, and the volume would be written.
+    /// A re-encryption of the volume is not finished, and the caller wants to write to it.
     #[error("{name}: a re-encryption is under way, and until it ends nothing can be written")]
     Reencrypting {
-        /// Of the file or device with the data, for messages.
+        /// The name of the file or device with the data, for messages.
         name: String,
     },
-    /// The header has the length of the data, and is written before they have been read.
+    /// The header contains the length of the data, but must be written before the data are read.
     #[error(
         "{input} has no known length, and the header, which is written first to {output}, must \
          contain it"
     )]
     UnknownLength {
-        /// What is encrypted, for messages.
+        /// The name of the input, for messages.
         input: String,
-        /// The volume, for messages.
+        /// The name of the volume, for messages.
         output: String,
     },
-    /// There is no file whose length an empty volume could have.
+    /// An empty volume was to be as long as an existing file, which does not exist.
     #[error("{name} does not exist")]
     UnknownSize {
-        /// Of the file, for messages.
+        /// The name of the file, for messages.
         name: String,
     },
-    /// It has no metadata, or none that are valid.
+    /// The file has no valid metadata.
     #[error("{name}: {source}")]
     Unreadable {
-        /// Of the file, for messages.
+        /// The name of the file, for messages.
         name: String,
-        /// What is wrong with them.
+        /// What is wrong with the metadata.
         source: VolumeReadError,
     },
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Copies that their caller ends.
+//! Copies that their caller cancels.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use luxor_engine::SecretBytes;
 use luxor_files::{Input, OutputOptions, Role};
 use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions, UnlockOptions};
 
-/// Cancels when the first bytes are done.
+/// Cancels the copy when the first bytes are done.
 struct Impatient(Arc<AtomicBool>);
 
 impl Events for Impatient {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Volumes made, changed and read by calls of the library alone.
+//! Makes, changes and reads volumes through the library alone.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ fn secret(text: &str) -> SecretBytes {
     SecretBytes::copy_of(text.as_bytes())
 }
 
-/// As fast as can be, and weak.
+/// Makes unlocking fast, and weak.
 fn cheap() -> PbkdfOptions {
     PbkdfOptions {
         kind: PbkdfKind::Pbkdf2,
@@ -49,7 +49,7 @@ fn volume(version: LuksVersion) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// The keyslot that a secret opens, or `None` when there is none.
+/// Returns the keyslot that a secret opens, or `None`.
 fn opens(path: &Path, text: &str) -> Option<u32> {
     let context = Context::default();
     let volume = Volume::open_metadata(path, Role::Metadata, &context).unwrap();
@@ -89,7 +89,7 @@ fn keys_come_and_go() {
         assert_eq!(opens(&path, "second"), None);
         assert_eq!(opens(&path, "third"), Some(5));
 
-        // A secret that opens the keyslot itself is no proof that another one opens.
+        // Opening the keyslot that is removed does not prove that another one can be opened.
         let mut volume = open();
         let wrong = volume.remove_keyslot(0, Some(&secret("first")), false, &unlock, &context);
         assert_eq!(wrong.unwrap_err().class(), ErrorClass::NoKey);
@@ -128,7 +128,7 @@ fn a_header_comes_back() {
     assert_eq!(opens(&path, "first"), Some(0));
 }
 
-/// What is written to the disk of a plain volume is what its decryption gives.
+/// What is written through the disk of a plain volume is what decryption reads.
 #[test]
 fn plain_volumes_have_one_plaintext() {
     let context = Context::default();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Devices beside the CPU, both from memory to memory.
+//! Compares devices with the CPU, for data in host memory.
 
 use std::{
     num::NonZeroUsize,
@@ -20,23 +20,23 @@ use crate::{Context, Error, Result};
 
 const LONGEST_CALL: usize = 16 << 20;
 
-/// For each length of a call.
+/// How long each length of call is measured.
 const TIME: Duration = Duration::from_millis(200);
 const ROUNDS: usize = 3;
 
-/// A device of which one call takes longer, but for the first, is given up.
+/// A device is given up if any of its calls except the first takes longer than this.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// A device that is so many times slower than the CPU is given up.
+/// A device is given up if it is more than this many times slower than the CPU.
 const HOPELESS: u64 = 16;
 
 const UNIT: usize = 4096;
 
-/// Measures every device of this machine beside the best engine of its CPU. Takes about
-/// three seconds a device. [`Calibration::write`] keeps what was found.
+/// Compares every device of this machine with the CPU's best engine. Takes about three seconds for
+/// each device. [`Calibration::write`] stores the result.
 ///
 /// # Errors
-/// When a device's answers are wrong.
+/// Fails when a device computes wrong results.
 pub fn calibrate(context: &Context) -> Result<Calibration> {
     let registry = registry();
     let cpu = registry.best(Mode::Xts)?;
@@ -57,10 +57,11 @@ pub fn calibrate(context: &Context) -> Result<Calibration> {
     Ok(Calibration::new(cpu, devices))
 }
 
-/// `device` beside `cpu`, in turns, if no call takes longer than `patience`.
+/// Measures `device` and `cpu` in turns, and gives the device up if a call takes longer than
+/// `patience`.
 ///
 /// # Errors
-/// When their answers differ.
+/// Fails when their results differ.
 fn measure(
     device: &Arc<dyn Backend>,
     cpu: &Arc<dyn Backend>,
@@ -96,17 +97,17 @@ fn measure(
     })
 }
 
-/// The shortest call from which on all are at least 10 % faster on the device.
+/// Returns the shortest call from which on all calls are at least 10 % faster on the device.
 fn wins_from(calls: &[Call]) -> Option<usize> {
     let wins = |call: &&Call| call.device >= call.cpu.saturating_add(call.cpu / 10);
     let won = calls.iter().rev().take_while(wins);
     won.last().map(|call| call.bytes)
 }
 
-/// Why a device is measured no further.
+/// Why measuring a device stops.
 enum Stop {
     GivenUp(String),
-    /// Its answers are wrong.
+    /// Its results differ from the CPU's.
     Wrong,
 }
 
@@ -117,14 +118,13 @@ fn rates(
     patience: Duration,
     calls: &mut Vec<Call>,
 ) -> Result<(), Stop> {
-    // No secret, and the two halves differ.
+    // Not a secret; its two halves differ, as XTS requires.
     let key: Vec<u8> = (0..64).collect();
-    let key = KeySpec::Xts(XtsKey::new(&key).expect("64 bytes, in two halves that differ"));
+    let key = KeySpec::Xts(XtsKey::new(&key).expect("the key has 64 bytes, and its halves differ"));
     let executor = Executor::new(threads);
     let mut cpu = Side::new(cpu, &key, &executor)?;
     let mut device = Side::new(device, &key, &executor)?;
-    // The first calls of all may compile kernels, and tell whether longer ones can be waited
-    // for.
+    // The first calls may compile kernels. They also show whether longer calls take too long.
     let lens = [UNIT, UNIT, 16 * UNIT].into_iter().map(|len| (len, false));
     let mut len = LEAST_CALL;
     let measured = std::iter::from_fn(|| {
@@ -165,7 +165,7 @@ fn in_turns(cpu: &mut Side<'_>, device: &mut Side<'_>, len: usize) -> Result<Cal
         of_cpu.push(cpu.call(len)?);
         of_device.push(device.call(len)?);
     }
-    // Each round encrypts what the one before has left.
+    // Each call encrypts the output of the one before, so one comparison checks all rounds.
     if cpu.buffer[..len] != device.buffer[..len] {
         return Err(Stop::Wrong);
     }
@@ -176,7 +176,7 @@ fn in_turns(cpu: &mut Side<'_>, device: &mut Side<'_>, len: usize) -> Result<Cal
     })
 }
 
-/// Bytes a second, by the median.
+/// Returns the median rate in bytes a second.
 fn rate(len: usize, times: &mut [Duration]) -> u64 {
     times.sort_unstable();
     let nanoseconds = times[times.len() / 2].as_nanos().max(1);
@@ -184,7 +184,7 @@ fn rate(len: usize, times: &mut [Duration]) -> u64 {
     u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
-/// An engine with its key and its memory.
+/// One engine with its key and its buffer.
 struct Side<'a> {
     key: Box<dyn LoadedKey>,
     buffer: Buffer,
@@ -201,11 +201,11 @@ impl<'a> Side<'a> {
         })
     }
 
-    /// How long it takes to encrypt the first `len` bytes.
+    /// Encrypts the first `len` bytes and returns how long that took.
     fn call(&mut self, len: usize) -> Result<Duration, Stop> {
-        let unit = DataUnitLen::new(UNIT).expect("4096 is a length");
+        let unit = DataUnitLen::new(UNIT).expect("4096 is a valid data unit length");
         let run = Run::new(0_u64.into(), 1, unit, &mut self.buffer[..len]);
-        let run = run.expect("whole units");
+        let run = run.expect("every length that is measured is a multiple of UNIT");
         let begun = Instant::now();
         let done = self
             .executor
@@ -224,12 +224,12 @@ mod tests {
 
     use super::*;
 
-    /// Does what a kernel of the CPU's does, with faults of its own.
+    /// A device that computes on the CPU and has the given faults.
     #[derive(Clone, Default)]
     struct Double {
         refuses_keys: bool,
         min_batch: usize,
-        /// The calls, from the first on, that it does well; then `fault` comes.
+        /// The number of calls that succeed before `fault` occurs.
         well: usize,
         fault: Option<Fault>,
         calls: Arc<AtomicUsize>,
@@ -324,7 +324,7 @@ mod tests {
         let reason = device.reason.unwrap();
         assert!(reason.starts_with("a call of 4 KiB takes "), "{reason}");
         assert_eq!((device.wins_from, device.calls), (None, Vec::new()));
-        // One that may have been for compiling, and one more.
+        // The first call, which may compile kernels, and one more.
         assert_eq!(slow.calls.load(Ordering::Relaxed), 2);
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How fast devices were beside this CPU: a file in the user's cache folder, made by
-//! `luxor engines --calibrate` and read by `--engine auto`. No secrets are in it.
+//! How fast this machine's devices are compared with its CPU: a file in the user's cache folder.
+//! `luxor engines --calibrate` writes it and `--engine auto` reads it. It contains no secrets.
 
 use std::{
     env,
@@ -19,55 +19,55 @@ use luxor_files::path_name;
 
 use crate::{Error, Result};
 
-/// The shortest call that is measured, in bytes. Shorter ones are the CPU's: to wake a
-/// device takes longer than they do.
+/// The shortest call that is measured, in bytes. Shorter calls always go to the CPU: waking a
+/// device takes longer than the call itself.
 pub const LEAST_CALL: usize = 512 << 10;
 
 const SCHEMA: u32 = 1;
 
-/// A file that is longer is not one of these.
+/// A longer file is not a calibration.
 const MAX_LEN: u64 = 1 << 20;
 
-/// What was measured; `docs/examples/calibration.json` is one.
+/// The results of a calibration. `docs/examples/calibration.json` is an example.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Calibration {
     schema: u32,
-    /// The version of the program that measured.
+    /// The version of the program that made it.
     luxor: String,
-    /// What the devices were compared with.
+    /// The CPU that the devices were compared with.
     pub cpu: Cpu,
     /// One entry for each device that was found.
     pub devices: Vec<Device>,
 }
 
-/// What devices were compared with.
+/// The CPU that devices were compared with.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Cpu {
-    /// The processor, as the system calls it.
+    /// The name that the system reports for the processor.
     pub model: String,
-    /// The engine that `--engine auto` takes.
+    /// The engine that `--engine auto` chooses.
     pub engine: String,
-    /// How many threads the engine had.
+    /// The number of threads that the engine used.
     pub threads: usize,
 }
 
-/// One engine that is a device's.
+/// The results for the engine of one device.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Device {
     /// The engine's name, such as `cuda`.
     pub engine: String,
-    /// The device, in words.
+    /// The device's description.
     pub device: String,
-    /// The shortest call, in bytes, from which on all that were measured are at least 10 %
-    /// faster than on the CPU.
+    /// The shortest call, in bytes, from which on every measured call was at least 10 % faster than
+    /// on the CPU.
     pub wins_from: Option<usize>,
-    /// Why it is not used, whatever was measured.
+    /// Why the device is not used, whatever its results are.
     pub reason: Option<String>,
-    /// What was measured, from short calls to long ones.
+    /// The measured calls, from short to long.
     pub calls: Vec<Call>,
 }
 
-/// Calls of one length, from memory to memory, in bytes a second: medians.
+/// The median rates for calls of one length, with the data in host memory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Call {
     /// The length of a call.
@@ -79,7 +79,7 @@ pub struct Call {
 }
 
 impl Cpu {
-    /// This machine's, with the engine and the threads that it would use.
+    /// Describes this machine, with the engine and the number of threads that it would use.
     #[must_use]
     pub fn of_this_machine(engine: &str, threads: usize) -> Self {
         Self {
@@ -90,7 +90,8 @@ impl Cpu {
     }
 }
 
-/// Of the first processor: as far as the file's beginning says it, which grows with each.
+/// Returns the model of the first processor. The file has an entry for each processor: the first
+/// entry lies within 4096 bytes.
 fn cpu_model() -> Option<String> {
     let mut text = Vec::new();
     let file = File::open("/proc/cpuinfo").ok()?;
@@ -101,7 +102,7 @@ fn cpu_model() -> Option<String> {
 }
 
 impl Calibration {
-    /// What this version of the program measured.
+    /// A calibration made by this version of the program.
     #[must_use]
     pub fn new(cpu: Cpu, devices: Vec<Device>) -> Self {
         Self {
@@ -112,8 +113,8 @@ impl Calibration {
         }
     }
 
-    /// The device that is faster than the CPU from some length on; of several the one that
-    /// was fastest with the longest calls.
+    /// Returns the device that is faster than the CPU from some length on, and that length. Of
+    /// several devices it is the one that was fastest with the longest calls.
     #[must_use]
     pub fn winner(&self) -> Option<(&Device, usize)> {
         let winners = self.devices.iter();
@@ -121,7 +122,7 @@ impl Calibration {
         winners.max_by_key(|(device, _)| device.calls.last().map(|call| call.device))
     }
 
-    /// As the file has it.
+    /// Returns the contents of the file.
     #[must_use]
     #[expect(
         clippy::missing_panics_doc,
@@ -132,16 +133,16 @@ impl Calibration {
         json + "\n"
     }
 
-    /// What `path` has, if it is from this version of the program and of the CPU that `cpu`
-    /// gives.
+    /// Reads the calibration at `path`. It is usable only if this version of the program made it,
+    /// and for the CPU that `cpu` returns.
     ///
     /// # Errors
-    /// In words, why it is of no use, or that there is none.
+    /// Returns a sentence that says why the file cannot be used, or that there is none.
     pub fn read(path: &Path, cpu: impl FnOnce() -> Cpu) -> std::result::Result<Self, String> {
         let shown = path_name(path);
         let file = File::options()
             .read(true)
-            // Nobody waits for whoever would write into a pipe of that name.
+            // If `path` is a FIFO, do not block until another process opens it for writing.
             .custom_flags(OFlag::O_NONBLOCK.bits())
             .open(path);
         let mut text = Vec::new();
@@ -161,7 +162,7 @@ impl Calibration {
                 "{shown} is {what}: run `luxor engines --calibrate`"
             ))
         };
-        // Another schema may have other members.
+        // Check the schema first: another schema may have other members.
         let Ok(value) = serde_json::from_slice::<serde_json::Value>(&text) else {
             return old("damaged".into());
         };
@@ -188,11 +189,11 @@ impl Calibration {
         Ok(found)
     }
 
-    /// Keeps it in `path`, in the place of what is there; the folders are made. Whoever reads
-    /// finds the old or the new one.
+    /// Writes the calibration to `path`, replacing an existing file, and makes the folders. A
+    /// concurrent reader finds either the old file or the new one.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// Fails when a folder or the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
         let temporary = path.with_extension(format!("{}.new", process::id()));
         let write = || {
@@ -218,10 +219,10 @@ impl Calibration {
     }
 }
 
-/// Where it is kept.
+/// Returns the path of the calibration.
 ///
 /// # Errors
-/// When there is no such folder.
+/// Fails when neither `XDG_CACHE_HOME` nor `HOME` is an absolute path.
 pub fn path() -> Result<PathBuf> {
     path_in(|name| env::var_os(name)).ok_or_else(|| {
         Error::failure("there is no cache folder to keep a calibration in")
@@ -229,7 +230,7 @@ pub fn path() -> Result<PathBuf> {
     })
 }
 
-/// By the XDG Base Directory Specification, which has relative paths ignored.
+/// Follows the XDG Base Directory Specification, which says to ignore relative paths.
 fn path_in(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let folder = |name| {
         let path = PathBuf::from(variable(name)?);
@@ -283,7 +284,7 @@ mod tests {
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(path.parent().unwrap()), 0o700);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
-        // A folder has its name.
+        // The target is a folder that is not empty, so the rename fails.
         let taken = folder.path().join("taken");
         fs::create_dir_all(taken.join("inside")).unwrap();
         let error = calibration().write(&taken).unwrap_err();
@@ -323,7 +324,7 @@ mod tests {
         fs::write(&path, good.replacen("1048576", "524288", 1)).unwrap();
         assert!(Calibration::read(&path, cpu).is_ok());
 
-        let nobody = || unreachable!("nobody asks which CPU this is");
+        let nobody = || unreachable!("the CPU is not asked for before a file has been read");
         fs::remove_file(&path).unwrap();
         let why = Calibration::read(&path, nobody).unwrap_err();
         assert!(why.starts_with("no device was compared"), "{why}");
