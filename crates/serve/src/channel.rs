@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A connection's bytes, in both directions at once.
+//! A connection that sends and receives at the same time.
 
 use std::{
     io::{self, IoSlice, Read, Write},
@@ -10,55 +10,54 @@ use std::{
 
 use nix::sys::socket::{MsgFlags, sendmsg};
 
-/// A stream of bytes in each direction, for two threads and more: one may send while
-/// another waits for bytes.
+/// A stream of bytes in each direction, for several threads: one may send while another waits for
+/// bytes.
 ///
-/// [`Channel::recv`] at the same time from two threads gives each some of the bytes, and
-/// [`Channel::send`] may mix those of both: the caller sees to it that one thread
-/// receives and one sends.
+/// Only one thread may receive at a time and only one may send. If two threads call
+/// [`Channel::recv`] at once, each gets some of the bytes, and the bytes of two calls of
+/// [`Channel::send`] may mix.
 pub trait Channel: Send + Sync {
-    /// Waits until there are bytes, and gives those that are there, as many as `buf` has
-    /// room for: 0 when the other end will send no more.
+    /// Waits for bytes and returns how many it received, at most `buf.len()`. Returns 0 when the
+    /// other end will send no more.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] after the time of [`Channel::set_timeout`], else those
-    /// of the system. A call that a signal interrupts goes on.
+    /// [`io::ErrorKind::TimedOut`] after the time of [`Channel::set_timeout`], otherwise errors of
+    /// the system. A call interrupted by a signal continues.
     fn recv(&self, buf: &mut [u8]) -> io::Result<usize>;
 
-    /// Sends all of the buffers, one after the other, with as few system calls as
-    /// possible.
+    /// Sends all buffers in order, with as few system calls as possible.
     ///
     /// # Errors
-    /// Those of [`Channel::recv`]. How much was sent is unknown, so that the channel can
-    /// only be shut down.
+    /// Those of [`Channel::recv`]. How much was sent is then unknown, so the channel can only be
+    /// shut down.
     fn send(&self, bufs: &[IoSlice<'_>]) -> io::Result<()>;
 
-    /// Ends both directions and waits for nothing: calls that wait return, and later
-    /// ones fail or give 0.
+    /// Ends both directions without waiting. Calls that are waiting return, and later calls fail or
+    /// return 0.
     fn shutdown(&self);
 
-    /// Receives nothing more than what has come already, then 0; what is sent still goes.
-    /// A call that waits returns. Over TCP, what the other end sends afterwards comes too.
+    /// Stops receiving: [`Channel::recv`] returns the bytes that have arrived, then 0, and a
+    /// waiting call returns. Sending still works. Over TCP, bytes that the other end sends later
+    /// are received too.
     fn stop_receiving(&self);
 
-    /// How long each call may wait without a byte having moved; `None`, as it is in the
-    /// beginning, is for ever.
+    /// Sets how long a call may wait without a byte moving. `None`, the initial value, means for
+    /// ever.
     ///
     /// # Errors
-    /// Those of the system, and [`io::ErrorKind::InvalidInput`] for no time at all.
+    /// Those of the system, and [`io::ErrorKind::InvalidInput`] for a limit of zero.
     fn set_timeout(&self, limit: Option<Duration>) -> io::Result<()>;
 }
 
-/// What must be over by a certain time, however slowly the other end sends: a handshake.
-/// Calls fail with [`io::ErrorKind::TimedOut`] afterwards. When dropped, the channel has
-/// no time limit any more.
+/// Limits the total time of a handshake, however slowly the other end sends. Calls fail with
+/// [`io::ErrorKind::TimedOut`] after that time. Dropping this removes the channel's time limit.
 pub struct Timed<'a> {
     channel: &'a dyn Channel,
     until: Instant,
 }
 
 impl<'a> Timed<'a> {
-    /// The channel, until then.
+    /// Limits the use of `channel` to the time before `until`.
     pub fn new(channel: &'a dyn Channel, until: Instant) -> Self {
         Self { channel, until }
     }
@@ -93,7 +92,7 @@ impl Write for Timed<'_> {
 
 impl Drop for Timed<'_> {
     fn drop(&mut self) {
-        // Fails on no socket that can still be used.
+        // This fails only for a socket that can no longer be used.
         let _ = self.channel.set_timeout(None);
     }
 }
@@ -113,19 +112,20 @@ macro_rules! socket {
 
             fn send(&self, bufs: &[IoSlice<'_>]) -> io::Result<()> {
                 send_all(bufs, |bufs| {
-                    // A signal for a connection that is gone would end the process.
+                    // Without this flag, writing to a closed connection raises SIGPIPE, which ends
+                    // the process.
                     let flags = MsgFlags::MSG_NOSIGNAL;
                     Ok(sendmsg::<()>(self.as_raw_fd(), bufs, &[], flags, None)?)
                 })
             }
 
             fn shutdown(&self) {
-                // Fails when the other end was faster.
+                // Fails if the other end has already closed the connection.
                 let _ = Self::shutdown(self, Shutdown::Both);
             }
 
             fn stop_receiving(&self) {
-                // Fails when the other end was faster.
+                // Fails if the other end has already closed the connection.
                 let _ = Self::shutdown(self, Shutdown::Read);
             }
 
@@ -140,16 +140,16 @@ macro_rules! socket {
 socket!(UnixStream);
 socket!(TcpStream);
 
-/// `IOV_MAX` of Linux: what one call takes.
+/// Linux's `IOV_MAX`: the most buffers that one call accepts.
 const MOST_BUFFERS: usize = 1024;
 
-/// Sends all of `bufs`; `send` sends some of what it is given, and says how much.
+/// Sends all of `bufs`. `send` sends a part of its argument and returns the number of bytes.
 pub(crate) fn send_all(
     bufs: &[IoSlice<'_>],
     mut send: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
 ) -> io::Result<()> {
     let mut bufs = bufs;
-    // Bytes at the beginning of `bufs` that are sent already.
+    // The number of bytes at the beginning of `bufs` that have been sent.
     let mut sent = 0;
     loop {
         while let Some(first) = bufs.first()
@@ -178,7 +178,7 @@ pub(crate) fn send_all(
     }
 }
 
-/// A socket with a time limit says that it would block.
+/// Turns `WouldBlock`, which a socket with a time limit returns, into `TimedOut`.
 fn timed_out(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock {
         io::ErrorKind::TimedOut.into()
@@ -194,9 +194,12 @@ mod tests {
     use super::*;
 
     fn tcp() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let client = TcpStream::connect(listener.local_addr().expect("its address"));
-        (listener.accept().expect("a client").0, client.expect("it"))
+        (
+            listener.accept().expect("a client").0,
+            client.expect("a connection"),
+        )
     }
 
     fn pairs() -> [(Box<dyn Channel>, Box<dyn Channel>); 2] {
@@ -223,8 +226,8 @@ mod tests {
         all
     }
 
-    /// More buffers than one call takes, empty ones too, and more bytes than the socket
-    /// holds.
+    /// The test sends more buffers than one call accepts, some of them empty, and more bytes than
+    /// the socket holds.
     #[test]
     fn all_buffers_arrive_in_order() {
         let bufs: Vec<Vec<u8>> = (0..3000_usize)
@@ -240,7 +243,7 @@ mod tests {
         }
     }
 
-    /// However little each call takes, and whatever interrupts it.
+    /// Each call takes only a few bytes, and every third one is interrupted.
     #[test]
     fn short_and_interrupted_calls_are_continued() {
         let lens = [0, 5, 0, 0, 1, 700, 3, 0, 64, 0];
@@ -276,7 +279,7 @@ mod tests {
         assert_eq!(calls, [1024, 1024, 1]);
 
         send_all(&[IoSlice::new(&[]), IoSlice::new(&[])], |_| {
-            panic!("a call for nothing")
+            panic!("called without any bytes to send")
         })
         .expect("nothing to send");
         let error = send_all(&slices(&bufs), |_| Ok(0)).expect_err("nothing moves");
@@ -324,7 +327,8 @@ mod tests {
     fn what_has_come_is_received_and_answered_after_a_stop() {
         for (ours, theirs) in pairs() {
             theirs.send(&[IoSlice::new(b"ab")]).expect("it is taken");
-            // TCP has it when it is there.
+            // Over TCP the bytes must have arrived before the stop: receiving the first one ensures
+            // that.
             assert_eq!(receive(&*ours, 1), b"a");
             ours.stop_receiving();
             assert_eq!(receive(&*ours, 1), b"b");
@@ -353,10 +357,12 @@ mod tests {
             drop(timed);
             let until = Instant::now() + Duration::from_millis(30);
             let mut timed = Timed::new(&*ours, until);
-            let error = timed.read_exact(&mut two).expect_err("nobody answers");
+            let error = timed
+                .read_exact(&mut two)
+                .expect_err("the other end sends nothing");
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             assert!(Instant::now() >= until);
-            // Bytes that come too late are not read, nor is anything said.
+            // Bytes that arrive too late are not read, and nothing is written.
             theirs.send(&[IoSlice::new(b"cd")]).expect("it is taken");
             let error = timed.read(&mut two).expect_err("too late");
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);

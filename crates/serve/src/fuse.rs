@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A disk as one file of a FUSE file system.
+//! Serves a disk as the one file of a FUSE file system.
 //!
-//! The file has the disk's exact length and keeps it: nothing is created, renamed,
-//! truncated or removed, as nothing is on a block device.
+//! The file has the disk's exact length and keeps it. As on a block device, files cannot be
+//! created, renamed, truncated or removed.
 //!
-//! **No page cache.** The file is opened with `FOPEN_DIRECT_IO`, so each read and write
-//! comes here as it was made, up to [`MAX_REQUEST`]. With the kernel's cache, reads in a
-//! row came in pieces of its readahead, 128 KiB, and each byte was copied once more: a
-//! first read of 1 GiB ran at a seventh of the speed, writes at a quarter. There is no
-//! second copy of the plaintext in memory either. What is read again and again has its
-//! ciphertext in the cache of the volume's own file, and whoever puts a file system on
-//! a loop device has that one's cache. `FUSE_DIRECT_IO_ALLOW_MMAP` lets the file be mapped
-//! all the same.
+//! **No page cache.** The file is opened with `FOPEN_DIRECT_IO`, so each read and write arrives
+//! here as the program made it, up to [`MAX_REQUEST`]. With the kernel's cache, sequential reads
+//! arrived in pieces of the readahead size, 128 KiB, and every byte was copied once more: a first
+//! read of 1 GiB ran at a seventh of the speed, and writes at a quarter. Without it there is also
+//! no second copy of the plaintext in memory. For data that are read repeatedly, the page cache of
+//! the volume's own file keeps the ciphertext, and a file system on a loop device has that device's
+//! cache. `FUSE_DIRECT_IO_ALLOW_MMAP` still allows the file to be mapped.
 //!
-//! **No writeback cache.** It would leave the file's length to the kernel, which would then
-//! take bytes beyond the end and lose them later. So a write that has returned is in the
-//! storage or has failed, and `fsync` has only [`Disk::flush`] to wait for.
+//! **No writeback cache.** With it the kernel would manage the file's length, accept bytes beyond
+//! the end, and lose them later. Without it, a write that has returned is in the storage or has
+//! failed, and `fsync` only needs [`Disk::flush`].
 //!
-//! **No holes are punched.** `FALLOC_FL_PUNCH_HOLE` promises zeros, and discarded sectors do
-//! not read as such. A loop device uses the same call for discards and for zeros, so an
-//! answer that is right for the one destroys what relies on the other: `EOPNOTSUPP`, upon
-//! which the kernel writes zeros itself and stops discarding. `FALLOC_FL_ZERO_RANGE` means
-//! zeros and nothing else: [`Disk::write_zeroes`].
+//! **No holes are punched.** `FALLOC_FL_PUNCH_HOLE` promises zeros, but discarded sectors do not
+//! read as zeros. A loop device uses the same call for discards and for zeros, so treating it as a
+//! discard would destroy data that rely on zeros. The answer is `EOPNOTSUPP`: the kernel then
+//! writes zeros itself and stops discarding. `FALLOC_FL_ZERO_RANGE` always means zeros:
+//! [`Disk::write_zeroes`].
 //!
-//! What is not here is answered with `ENOSYS` by the library, and the kernel then does it
-//! by itself or says that it cannot be done: locks, `SEEK_HOLE` (at the end), extended
-//! attributes, `O_CREAT` (by `mknod`).
+//! The library answers every other operation with `ENOSYS`. The kernel then does the work itself or
+//! reports that it is not supported: locks, `SEEK_HOLE` (at the end), extended attributes,
+//! `O_CREAT` (by `mknod`).
 
 use std::{
     cell::RefCell,
@@ -59,20 +58,22 @@ mod mounting;
 
 pub use mounting::Unmounter;
 
-/// The longest read and write that the kernel sends: what it takes by default.
+/// The longest read or write that the kernel sends. This is the kernel's default limit.
 pub const MAX_REQUEST: u32 = 1 << 20;
 
-/// The least and most requests that are worked on at a time. Storage that has to be waited
-/// for wants more than there are cores.
+/// The bounds on the number of requests processed at a time. Slow storage needs more threads than
+/// there are cores.
 const THREADS: std::ops::RangeInclusive<usize> = 8..=32;
 
-/// A name that a file can have.
+/// A valid file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileName(OsString);
 
 impl FileName {
+    /// Checks `name`.
+    ///
     /// # Errors
-    /// [`MountError::Name`] when a folder can have no file of that name.
+    /// [`MountError::Name`] if a folder cannot contain a file with this name.
     pub fn new(name: impl Into<OsString>) -> Result<Self, MountError> {
         let name = name.into();
         let bytes = name.as_bytes();
@@ -92,20 +93,21 @@ impl FileName {
     }
 }
 
-/// An empty folder that can be mounted on.
+/// An empty folder to mount on.
 #[derive(Debug)]
 pub struct MountPoint {
-    /// As it was named, for messages.
+    /// The folder as the caller named it, for messages.
     folder: PathBuf,
-    /// By the time when it is mounted on, the name may be that of another folder.
+    /// The open folder. By the time of mounting, its name may refer to another folder.
     place: File,
 }
 
 impl MountPoint {
-    /// Looks at `folder` and at the system, before a secret is asked for.
+    /// Checks `folder` and the system, before a secret is asked for.
     ///
     /// # Errors
-    /// [`MountError`]: the folder is not there or not empty, or there is no FUSE.
+    /// Returns [`MountError`] if the folder does not exist or is not empty, or FUSE is not
+    /// available.
     pub fn new(folder: &Path) -> Result<Self, MountError> {
         let place =
             mounting::open_place(folder).map_err(|error| MountError::of_folder(folder, error))?;
@@ -121,13 +123,13 @@ impl MountPoint {
         }
     }
 
-    /// The folder's path, if it is there and empty.
+    /// Returns the folder's path, if it still exists and is empty.
     fn empty_path(&self) -> Result<PathBuf, MountError> {
         let folder = &self.folder;
         let path =
             mounting::path_of(&self.place).map_err(|source| MountError::NoProc { source })?;
-        // Not by `place`: what is mounted there already shows its file, so this is no second mount
-        // either.
+        // Read by path, not through `place`: if something is mounted on the folder, the path shows
+        // its file. That also prevents mounting twice.
         let mut names =
             fs::read_dir(&path).map_err(|error| MountError::of_folder(folder, error))?;
         match names.next() {
@@ -139,14 +141,15 @@ impl MountPoint {
     }
 }
 
-/// How a disk is mounted.
+/// The options of a mount.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
     /// The file's name.
     pub name: FileName,
-    /// What is mounted, for `findmnt` and its like.
+    /// The name of the source, for `findmnt` and similar programs.
     pub source: OsString,
-    /// Let other users in, as far as the file's mode does: so root only.
+    /// Whether other users may access the mount. The file's mode still applies, so this adds root
+    /// only.
     pub allow_other: bool,
 }
 
@@ -160,11 +163,11 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts `disk` on `point`, as root or by way of `fusermount3`. The file is there when
-    /// this returns, and answers once [`Mounted::serve`] is called.
+    /// Mounts `disk` on `point`, directly as root or through `fusermount3`. The file exists when
+    /// this returns, but is served only when [`Mounted::serve`] is called.
     ///
     /// # Errors
-    /// [`MountError`] when the system does not let it be mounted.
+    /// Returns [`MountError`] if the system refuses the mount.
     pub fn new(
         disk: Arc<Disk>,
         point: MountPoint,
@@ -180,7 +183,7 @@ impl Mounted {
         config.n_threads = Some((2 * cores).clamp(*THREADS.start(), *THREADS.end()));
         let file = OneFile::new(disk.clone(), options.name.clone());
         let stats = file.stats.clone();
-        // Once more: since the first look, a secret has been waited for.
+        // Checked again, because the caller may have waited for a secret since the first check.
         let path = point.empty_path()?;
         let MountPoint { folder, place } = point;
         let (fuse, unmounter) = mounting::mount(&place, &path, options, disk.is_read_only())?;
@@ -196,19 +199,19 @@ impl Mounted {
         })
     }
 
-    /// What unmounts it.
+    /// Returns a handle that unmounts the disk.
     #[must_use]
     pub fn unmounter(&self) -> Unmounter {
         self.unmounter.clone()
     }
 
-    /// What it has done so far. Here a request's time ends before its reply.
+    /// The statistics. Here the time of a request ends before its reply is sent.
     #[must_use]
     pub fn stats(&self) -> &Arc<Stats> {
         &self.stats
     }
 
-    /// Answers until somebody unmounts it; then all that was written is durable.
+    /// Serves requests until the disk is unmounted, then makes everything durable.
     ///
     /// # Errors
     /// Those of the connection to the kernel, and of [`Disk::flush`].
@@ -216,77 +219,77 @@ impl Mounted {
         let ended = self.session.run();
         self.disk.flush()?;
         match ended {
-            // A request that the kernel had begun to hand out when the file system was unmounted
-            // ends the read of it so, where a later read ends with ENODEV, which `run` expects.
+            // If the kernel was handing out a request at the moment of unmounting, the read ends
+            // with ECONNABORTED. A later read ends with ENODEV, which `run` handles.
             Err(error) if error.raw_os_error() == Some(ECONNABORTED) => Ok(()),
             ended => ended,
         }
     }
 }
 
-/// Why a disk is not mounted.
+/// Why a disk cannot be mounted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MountError {
-    /// There is no such folder.
+    /// The folder does not exist.
     #[error("{folder:?} does not exist")]
     NoFolder {
-        /// What was to be mounted on.
+        /// The folder to mount on.
         folder: PathBuf,
     },
-    /// It is something else.
+    /// The path is not a folder.
     #[error("{folder:?} is not a folder")]
     NotAFolder {
-        /// What was to be mounted on.
+        /// The folder to mount on.
         folder: PathBuf,
     },
-    /// What is in the folder would be hidden, or something is mounted there.
+    /// The folder contains files, which the mount would hide, or something is mounted there.
     #[error("the folder {folder:?} is not empty")]
     NotEmpty {
-        /// What was to be mounted on.
+        /// The folder to mount on.
         folder: PathBuf,
     },
-    /// Its process was killed: `fusermount3 -u` takes it away.
+    /// The process that served a mount here was killed. `fusermount3 -u` removes the mount.
     #[error("{folder:?} still has the mount of a process that has ended")]
     LeftBehind {
-        /// What was to be mounted on.
+        /// The folder to mount on.
         folder: PathBuf,
     },
-    /// The folder cannot be looked at.
+    /// The folder cannot be read.
     #[error("cannot list {folder:?}: {source}")]
     Folder {
-        /// What was to be mounted on.
+        /// The folder to mount on.
         folder: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// The folder's mount is known by what is in `/proc`.
+    /// `/proc`, which identifies the mount, cannot be read.
     #[error("cannot list /proc: {source}")]
     NoProc {
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// The kernel has no FUSE, or a container is not given it.
+    /// The kernel has no FUSE, or the container has no access to it.
     #[error("cannot open /dev/fuse: {source}")]
     NoFuse {
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// The mode of `/dev/fuse`, or the rules of a container, keep this user out.
+    /// The mode of `/dev/fuse`, or the rules of a container, deny access.
     #[error("this user may not open /dev/fuse")]
     FuseNotAllowed,
-    /// Who is not root mounts by `fusermount3`, which is in the package `fuse3`.
+    /// Users other than root mount through `fusermount3`, from the package `fuse3`.
     #[error("fusermount3 is not installed")]
     NoFusermount,
-    /// The system's answer.
+    /// The system refused the mount.
     #[error("cannot mount on {folder:?}: {words}")]
     Refused {
-        /// What was to be mounted on.
+        /// The folder to mount on.
         folder: PathBuf,
-        /// Of the kernel or of `fusermount3`.
+        /// The message of the kernel or of `fusermount3`.
         words: String,
     },
-    /// No file can have the name.
+    /// The name is not a valid file name.
     #[error("{name:?} is not a valid file name")]
     Name {
         /// The name.
@@ -295,7 +298,7 @@ pub enum MountError {
 }
 
 impl MountError {
-    /// What the system answers when `folder` is looked at.
+    /// Classifies the error of opening or reading `folder`.
     fn of_folder(folder: &Path, source: io::Error) -> Self {
         let folder = folder.to_owned();
         match source.kind() {
@@ -314,13 +317,13 @@ impl MountError {
     }
 }
 
-/// Names and attributes change by requests to the kernel only, so it may keep them.
+/// Names and attributes change only through requests, so the kernel may cache them.
 const TTL: Duration = Duration::from_secs(3600);
 const BLOCK: u32 = 4096;
 const FILE: INodeNo = INodeNo(2);
 
 thread_local! {
-    /// What was read, on its way to the kernel.
+    /// The buffer for bytes that were read, before the kernel gets them.
     static BUFFER: RefCell<Buffer> = RefCell::new(Buffer::zeroed(0));
 }
 
@@ -344,7 +347,7 @@ impl OneFile {
         }
     }
 
-    /// Of the folder, or of the file in it.
+    /// The attributes of the folder, or of the file in it.
     fn attributes(&self, ino: INodeNo) -> FileAttr {
         let is_file = ino == FILE;
         let modified = *self.lock_modified();
@@ -380,13 +383,13 @@ impl OneFile {
         self.modified.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As many of `len` bytes from `offset` on as there are.
+    /// Returns how many of `len` bytes at `offset` exist.
     fn until_end(&self, offset: u64, len: usize) -> usize {
         let left = self.disk.len().saturating_sub(offset);
         usize::try_from(left).map_or(len, |left| len.min(left))
     }
 
-    /// Does something with the disk, and counts it.
+    /// Runs `work` on the disk and records it in the statistics.
     fn count(
         &self,
         operation: Operation,
@@ -404,7 +407,7 @@ impl OneFile {
         result.map_err(|error| errno(&error))
     }
 
-    /// The same where the file's content changes.
+    /// As `count`, and updates the modification time.
     fn modify(
         &self,
         operation: Operation,
@@ -425,7 +428,7 @@ impl std::fmt::Debug for OneFile {
 
 impl Filesystem for OneFile {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Older kernels know less, and do without: no mapping, one request of an
+        // Older kernels lack these flags and work without them: no mapping, and one request of an
         // asynchronous batch at a time.
         for wanted in [
             InitFlags::FUSE_ASYNC_DIO,
@@ -434,10 +437,10 @@ impl Filesystem for OneFile {
             let _ = config.add_capabilities(wanted);
         }
         let taken = config.set_max_write(MAX_REQUEST);
-        taken.expect("from 1 byte to 16 MiB");
-        // Parts of larger reads and writes, more than there are threads.
+        taken.expect("MAX_REQUEST is from 1 byte to 16 MiB");
+        // The parts of larger reads and writes. There may be more of them than threads.
         let taken = config.set_max_background(64);
-        taken.expect("not 0");
+        taken.expect("64 is not 0");
         Ok(())
     }
 
@@ -471,7 +474,7 @@ impl Filesystem for OneFile {
         _flags: Option<fuser::BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        // The length that it has may be set: `truncate` to it is no change.
+        // Setting the length that the file already has is allowed, because it changes nothing.
         if ino == FILE && size == Some(self.disk.len()) {
             reply.attr(&TTL, &self.attributes(ino));
         } else {
@@ -526,7 +529,7 @@ impl Filesystem for OneFile {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        // `Disk` puts overlapping writes in an order.
+        // `Disk` orders overlapping writes.
         let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
         reply.opened(FileHandle(0), flags);
     }
@@ -573,26 +576,25 @@ impl Filesystem for OneFile {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        // What is beyond the end is answered as a full device does: first a part is taken,
-        // then nothing.
+        // Beyond the end, behave like a full device: the write is shortened first, then refused.
         let len = self.until_end(offset, data.len());
         if len == 0 && !data.is_empty() {
             return reply.error(Errno::ENOSPC);
         }
-        // Without its cache, the kernel sends no `fsync` for files opened so.
+        // Without its cache, the kernel sends no `fsync` for files that are opened with `O_DSYNC`.
         let durable = OFlag::from_bits_retain(flags.0).contains(OFlag::O_DSYNC);
         let written = self.modify(Operation::Write, len, |disk| {
             disk.write(&data[..len], offset)?;
             if durable { disk.flush() } else { Ok(()) }
         });
         match written {
-            Ok(()) => reply.written(u32::try_from(len).expect("a request's length")),
+            Ok(()) => reply.written(u32::try_from(len).expect("`len` is at most `MAX_REQUEST`")),
             Err(errno) => reply.error(errno),
         }
     }
 
-    /// The file is closed: what was written is made durable, as it would be for a disk that
-    /// is unplugged next.
+    /// Called when the file is closed. Makes earlier writes durable, as for a disk that may be
+    /// unplugged next.
     fn flush(
         &self,
         _: &Request,
@@ -689,7 +691,7 @@ fn answer(result: Result<(), Errno>, reply: ReplyEmpty) {
     }
 }
 
-/// What a program that reads and writes a file knows; all else is an I/O error.
+/// Maps errors to those that programs expect of a file. All others become `EIO`.
 fn errno(error: &io::Error) -> Errno {
     match error.kind() {
         io::ErrorKind::StorageFull => Errno::ENOSPC,

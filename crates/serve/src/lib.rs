@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A disk for other programs, with no root and no kernel module of its own.
+//! Serves a disk to other programs, without root and without a kernel module of its own.
 //!
-//! | to do this | use |
+//! | task | use |
 //! |---|---|
 //! | serve a disk to NBD clients until told to stop | [`nbd::Server`], [`nbd::Stop`] |
-//! | see what it has done so far | [`stats`], [`metrics`] |
+//! | see what the server has done so far | [`stats`], [`metrics`] |
 //! | agree with an NBD client on an export | [`nbd::Handshake`] |
-//! | understand what an NBD client asks for | [`nbd::Request::parse`], then [`nbd::Agreed::judge`] |
-//! | answer it | [`nbd::reply`] |
+//! | parse and check a request of an NBD client | [`nbd::Request::parse`], then [`nbd::Agreed::judge`] |
+//! | reply to it | [`nbd::reply`] |
 //! | mount a disk as a file | [`fuse::Mounted`] |
 //! | look up a constant of the NBD protocol | [`nbd::wire`] |
 //! | receive and send at the same time, on any socket | [`Channel`] |
-//! | do so inside mutual TLS | [`TlsServer::accept`] |
+//! | do that inside mutual TLS | [`TlsServer::accept`] |
 //! | limit how long a handshake may take | [`Timed`] |
 //!
-//! What comes from a client is hostile until it is parsed.
+//! All input from a client is untrusted until it has been parsed.
 //!
 //! ```
 //! use luxor_serve::nbd::{Agreed, Command, Request, reply, wire::TransmissionFlags};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a server has done so far, for Prometheus.
+//! The statistics of a server, for Prometheus.
 
 use std::{
     fmt,
@@ -23,31 +23,31 @@ use crate::{
     stats::{OperationStats, Stats},
 };
 
-/// How many clients are answered at a time. Others wait.
+/// How many clients are served at a time. Others wait.
 const THREADS: usize = 4;
 
-/// How long a client may take to ask and to take the answer.
+/// How long a client may take to send its request and to receive the answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The most bytes of a request: Prometheus sends some hundred.
+/// The most bytes of a request. Prometheus sends some hundreds.
 const REQUEST: usize = 8 << 10;
 
-/// A page of metrics at `/metrics`, on a loopback address: it tells how much is read and
-/// written, and asks nobody who they are.
+/// Serves a page of metrics at `/metrics`, on a loopback address only: the page tells how much is
+/// read and written, and clients are not authenticated.
 ///
-/// So any user of the machine can send it anything. What a request may cost is bounded: its
-/// length, its time, and how many there are at a time; a body is not read. (Servers for
-/// HTTP in general allocate as much as a client says it will send.)
+/// So any user of the machine can send anything to it. The cost of requests is bounded: their
+/// length, their time and their number at a time. A request's body is not read. (A general HTTP
+/// server would allocate as many bytes as a client announces.)
 pub struct Metrics {
     listener: TcpListener,
     page: Registry,
 }
 
 impl Metrics {
-    /// Listens on `address`; port 0 is one that is free.
+    /// Listens on `address`. Port 0 stands for a free port.
     ///
     /// # Errors
-    /// [`MetricsError`].
+    /// Returns [`MetricsError`].
     pub fn listen(
         address: SocketAddr,
         stats: Arc<Stats>,
@@ -64,16 +64,16 @@ impl Metrics {
         Ok(Self { listener, page })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.listener.local_addr().ok()
     }
 
-    /// Answers from threads of its own, for as long as the process lives.
+    /// Serves clients from threads of its own until the process ends.
     ///
     /// # Errors
-    /// When there are no threads.
+    /// Fails when a thread cannot be started.
     pub fn spawn(self) -> io::Result<()> {
         let metrics = Arc::new(self);
         for _ in 0..THREADS {
@@ -88,9 +88,9 @@ impl Metrics {
     fn serve(&self) {
         loop {
             match self.listener.accept() {
-                // One that goes, or comes to no end, is left.
+                // Errors of a client, such as a timeout, are ignored.
                 Ok((client, _)) => drop(self.attend(&client)),
-                // Mostly too many open files: it stays so for a while.
+                // Usually there are too many open files, and that lasts for a while.
                 Err(_) => thread::sleep(Duration::from_millis(10)),
             }
         }
@@ -113,13 +113,13 @@ impl Metrics {
             }
         };
         client.write_all(&answer)?;
-        // Bytes that nobody has read would have the system throw the answer away.
+        // If unread bytes remained, closing the socket would discard the answer.
         socket.shutdown(Shutdown::Write)?;
         while client.read(&mut request)? > 0 {}
         Ok(())
     }
 
-    /// To a request, of which only the first line counts (RFC 9112, 3).
+    /// Answers a request. Only its first line counts (RFC 9112, 3).
     fn answer(&self, head: &[u8]) -> Vec<u8> {
         let line = head.split(|&byte| byte == b'\r').next();
         let words: Vec<_> = line
@@ -158,7 +158,7 @@ fn answer(status: &str, kind: &str, body: &str, with_body: bool) -> Vec<u8> {
     .into_bytes()
 }
 
-/// An answer that its status says all of.
+/// An answer without a body.
 fn bare(status: &str) -> Vec<u8> {
     answer(status, "text/plain", "", false)
 }
@@ -171,27 +171,27 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// Why there are no metrics.
+/// Why the metrics cannot be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MetricsError {
-    /// Anybody could read them.
+    /// On this address other machines could read the metrics.
     #[error("{address} is not a loopback address: metrics are served on loopback only")]
     NotLoopback {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
     },
     /// The address cannot be used.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// The upper ends of the latency's buckets, in seconds.
+/// The upper bounds of the latency buckets, in seconds.
 const BUCKETS: [f64; 14] = [
     1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 5e-2, 0.1, 1.0, 10.0,
 ];
@@ -199,7 +199,7 @@ const BUCKETS: [f64; 14] = [
 #[derive(Debug)]
 struct Source {
     stats: Arc<Stats>,
-    /// Whose storage is let go when the others are through with it.
+    /// Weak, so that the disk's storage is closed when its other users are done.
     disk: Weak<Disk>,
 }
 
@@ -246,7 +246,10 @@ impl Collector for Source {
         }
         let engine = self.disk.upgrade().map(|disk| disk.engine_time());
         let engine = engine.unwrap_or_default();
-        #[expect(clippy::cast_precision_loss, reason = "days of nanoseconds fit")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "the nanoseconds of days are exact"
+        )]
         let seconds = engine.nanoseconds as f64 / 1e9;
         let metric = encoder.encode_descriptor(
             "luxor_engine",
@@ -265,20 +268,23 @@ impl Collector for Source {
     }
 }
 
-/// The sum in seconds, and how many requests lie in each bucket and no earlier one.
+/// Returns the sum in seconds, and for each bucket the number of requests that are in no lower one.
 fn histogram(stats: &OperationStats) -> (f64, Vec<(f64, u64)>) {
     let latency = &stats.latency;
     let mut counts = [0; BUCKETS.len() + 1];
     let mut sum = 0.0;
     for step in latency.iter_recorded() {
-        #[expect(clippy::cast_precision_loss, reason = "two digits of it are right")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "only two digits are significant"
+        )]
         let seconds = step.value_iterated_to() as f64 / 1e9;
         let count = step.count_since_last_iteration();
         let bucket = BUCKETS.partition_point(|end| *end < seconds);
         counts[bucket] += count;
         #[expect(
             clippy::cast_precision_loss,
-            reason = "two digits of the factor are right"
+            reason = "only two digits of the factor are significant"
         )]
         let total = seconds * count as f64;
         sum += total;
@@ -315,8 +321,8 @@ mod tests {
         say(address, &format!("{request} HTTP/1.1\r\n{end}"))
     }
 
-    /// What is answered. On a machine that is so busy that a client needs longer than it is
-    /// given, that is nothing, or the connection is cut off: then it comes again.
+    /// Sends `said` and returns the answer. On a machine so busy that a client exceeds its time
+    /// limit, the answer is empty or the connection is cut off. Then this tries again.
     fn say(address: SocketAddr, said: &str) -> String {
         let limit = Some(Duration::from_secs(60));
         let first = Instant::now();
@@ -325,7 +331,7 @@ mod tests {
             let mut client = TcpStream::connect(address).unwrap();
             client.set_read_timeout(limit).unwrap();
             client.set_write_timeout(limit).unwrap();
-            // It need not be heard to its end.
+            // The server may close the connection before it has read everything.
             let _ = client.write_all(said.as_bytes());
             let mut answer = String::new();
             let taken = client.read_to_string(&mut answer);
@@ -384,7 +390,7 @@ mod tests {
         );
     }
 
-    /// Whoever reaches the port can say anything: the process goes on, and so does the page.
+    /// A client can send anything: the process continues, and the page is still served.
     #[test]
     fn what_no_prometheus_sends_harms_nobody() {
         let address = "127.0.0.1:0".parse().unwrap();
@@ -394,7 +400,7 @@ mod tests {
         metrics.spawn().unwrap();
         let huge = usize::MAX.to_string();
         for (said, status) in [
-            // Bodies that never come, and for which there is no room.
+            // Announced bodies that never arrive, some of them longer than memory.
             (
                 "POST /metrics HTTP/1.1\r\nContent-Length: 2000\r\n\r\n".to_owned(),
                 405,
@@ -411,7 +417,7 @@ mod tests {
                 "GET / HTTP/1.1\r\nConnection: upgrade\r\n\r\n".to_owned(),
                 404,
             ),
-            // No end, and no sense.
+            // Requests without an end, or malformed.
             ("a".repeat(1 << 20), 431),
             ("GET /metrics\r\n\r\n".to_owned(), 400),
             ("GET  /metrics HTTP/1.1\r\n\r\n".to_owned(), 400),
@@ -421,7 +427,8 @@ mod tests {
             let expected = format!("HTTP/1.1 {status} ");
             assert!(answer.starts_with(&expected), "{said:.60}: {answer}");
         }
-        // More than are answered at a time, who say nothing or stop in the midst of it.
+        // More clients than are served at a time. They send nothing, or stop in the middle of a
+        // request.
         let silent: Vec<_> = (0..3 * THREADS)
             .map(|number| {
                 let mut client = TcpStream::connect(address).unwrap();

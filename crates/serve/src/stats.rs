@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a server has done so far: operations, bytes, errors and how long they took.
+//! Statistics of a server: operations, bytes, errors and latencies.
 
 use std::{
     fmt,
@@ -18,18 +18,18 @@ pub enum Operation {
     Read,
     /// Bytes are written.
     Write,
-    /// What was written becomes durable.
+    /// Makes earlier writes durable.
     Flush,
     /// Bytes are no longer needed.
     Discard,
     /// Zeros are written.
     WriteZeroes,
-    /// Anything else: hints and questions.
+    /// Anything else, such as hints and queries.
     Other,
 }
 
 impl Operation {
-    /// All of them, in the order of reports.
+    /// All operations, in the order of reports.
     pub const ALL: [Self; 6] = [
         Self::Read,
         Self::Write,
@@ -39,7 +39,7 @@ impl Operation {
         Self::Other,
     ];
 
-    /// In reports, and as a label of metrics.
+    /// The name in reports and in the labels of metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,22 +53,22 @@ impl Operation {
     }
 }
 
-/// Counters that any number of threads add to.
+/// Counters that any number of threads can update.
 #[derive(Debug)]
 pub struct Stats(Mutex<[OperationStats; Operation::ALL.len()]>);
 
-/// What one operation has done so far.
+/// The statistics of one operation.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OperationStats {
-    /// How often it was asked for.
+    /// The number of requests.
     pub requests: u64,
-    /// How often it failed or was refused; these count as requests too.
+    /// The number of requests that failed or were refused. They count as requests too.
     pub errors: u64,
-    /// The bytes that were read, written, discarded.
+    /// The bytes that were read, written or discarded.
     pub bytes: u64,
-    /// In nanoseconds, from when the request had come to when its reply was sent. The two
-    /// leading digits are right; what took more than an hour counts as an hour.
+    /// The time from the arrival of a request to the sending of its reply, in nanoseconds. It is
+    /// exact to two significant digits, and more than an hour counts as an hour.
     pub latency: Histogram<u64>,
 }
 
@@ -81,7 +81,7 @@ impl OperationStats {
             requests: 0,
             errors: 0,
             bytes: 0,
-            latency: Histogram::new_with_bounds(1, LONGEST, 2).expect("these are bounds"),
+            latency: Histogram::new_with_bounds(1, LONGEST, 2).expect("the bounds are valid"),
         }
     }
 }
@@ -92,19 +92,19 @@ impl Default for Stats {
     }
 }
 
-/// One request that is done.
+/// One completed request.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
-    /// What it was.
+    /// The operation.
     pub operation: Operation,
-    /// How many bytes it was about.
+    /// The number of bytes that it covered.
     pub bytes: u64,
-    /// Whether it did what it should.
+    /// Whether it succeeded.
     pub succeeded: bool,
 }
 
 impl Stats {
-    /// Adds requests that took the same time, as those of a batch do.
+    /// Records requests that all took the same time, as those of a batch do.
     pub fn record(&self, done: impl IntoIterator<Item = Done>, took: Duration) {
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,14 +120,14 @@ impl Stats {
         }
     }
 
-    /// What each of [`Operation::ALL`] has done so far.
+    /// Returns the statistics of each of [`Operation::ALL`].
     #[must_use]
     pub fn all(&self) -> [(Operation, OperationStats); Operation::ALL.len()] {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Operation::ALL.map(|operation| (operation, all[operation as usize].clone()))
     }
 
-    /// A table for people, with what the engine did for `disk`.
+    /// Returns a table for people, with the engine's work for `disk`.
     #[must_use]
     pub fn report(&self, disk: &Disk) -> Report {
         Report {
@@ -137,7 +137,7 @@ impl Stats {
     }
 }
 
-/// A table of all operations that there were.
+/// A table of all operations that occurred.
 #[derive(Debug)]
 pub struct Report {
     all: [(Operation, OperationStats); Operation::ALL.len()],
@@ -192,7 +192,7 @@ impl fmt::Display for Report {
 }
 
 fn write_row(f: &mut fmt::Formatter<'_>, cells: &[String; 9]) -> fmt::Result {
-    let (name, rest) = cells.split_first().expect("nine cells");
+    let (name, rest) = cells.split_first().expect("a row has nine cells");
     write!(f, "{name:<12}")?;
     for cell in rest {
         write!(f, " {cell:>11}")?;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mutual TLS: a client is let in by a certificate that our certification authority gave
-//! it, and sees ours.
+//! Mutual TLS: the server accepts a client with a certificate from its certification authority, and
+//! shows its own certificate.
 //!
-//! Who receives and who sends share the connection's state only while bytes are encrypted
-//! or decrypted, never while they wait for the other end:
+//! The receiving and the sending thread share the connection's state only while they encrypt or
+//! decrypt bytes, never while they wait for the other end:
 //!
 //! ```text
 //! receive: incoming { socket.recv, state { decrypt } }
 //! send:    outgoing { state { encrypt }, socket.send }
 //! ```
 //!
-//! Records leave in the order of their encryption, since `outgoing` is held from the one
-//! to the other. Locks are taken in the order incoming, outgoing, state.
+//! Records leave in the order of their encryption, because `outgoing` stays locked from encrypting
+//! to sending. The lock order is incoming, outgoing, state.
 
 mod pem;
 
@@ -41,71 +41,70 @@ use thiserror::Error;
 use self::pem::PemError;
 use crate::channel::{Channel, Timed, send_all};
 
-/// What a server needs to speak TLS, for any number of connections.
+/// The TLS configuration of a server, for any number of connections.
 #[derive(Clone, Debug)]
 pub struct TlsServer {
     config: Arc<ServerConfig>,
 }
 
-/// Why a server cannot speak TLS.
+/// Why a server's TLS configuration is invalid.
 #[non_exhaustive]
 #[derive(Debug, Error)]
 pub enum TlsConfigError {
     /// A file could not be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file is not what it should be.
+    /// A file does not contain the expected object.
     #[error("{} has no {what} in PEM format: {reason}", path.display())]
     Pem {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// What should be there.
+        /// The expected object.
         what: &'static str,
-        /// What was found instead.
+        /// What is wrong with the contents.
         reason: String,
     },
-    /// The key is kept under a passphrase, which nobody is asked for.
+    /// The key is encrypted with a passphrase, and the server asks for none.
     #[error("{}: the key is encrypted: give a key without a passphrase", path.display())]
     Encrypted {
-        /// Where it is.
+        /// The path of the key file.
         path: PathBuf,
     },
-    /// A file has a certificate that cannot vouch for others.
+    /// A file contains a certificate that cannot be used to verify clients.
     #[error("the certificate in {} cannot verify clients: {reason}", path.display())]
     Authority {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The certificate and the key are not for each other, or of no use for TLS.
+    /// The certificate and the key do not match, or cannot be used for TLS.
     #[error(
         "the certificate in {} cannot be used with the key in {}: {reason}",
         certificate.display(),
         key.display()
     )]
     KeyPair {
-        /// Where the certificate is.
+        /// The path of the certificate.
         certificate: PathBuf,
-        /// Where the key is.
+        /// The path of the key.
         key: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl TlsServer {
-    /// From PEM files: our certificate, followed by those between it and the
-    /// certification authority if there are any; its key; and the authorities of our
-    /// clients' certificates.
+    /// Loads PEM files: the server's certificate, followed by any intermediate ones; its key; and
+    /// the authorities that sign the clients' certificates.
     ///
     /// # Errors
-    /// [`TlsConfigError`]: which file, and what is wrong with it.
+    /// Returns [`TlsConfigError`], which names the file and what is wrong with it.
     pub fn from_pem_files(
         certificate: &Path,
         key: &Path,
@@ -142,7 +141,8 @@ impl TlsServer {
                 key: key.to_owned(),
                 reason: error.to_string(),
             })?;
-        // Connections are few and long: each shows its certificate anew.
+        // Connections are few and long, so sessions are not resumed: each client shows its
+        // certificate.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Self {
@@ -150,13 +150,13 @@ impl TlsServer {
         })
     }
 
-    /// Receives a client that begins TLS on `socket`, which is over by `until`, whatever
-    /// comes of it.
+    /// Makes a TLS handshake with a client on `socket`. The handshake ends by `until`, whether it
+    /// succeeds or not.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`]; [`io::ErrorKind::InvalidData`] when the client speaks
-    /// no TLS or has no certificate that is good here; else those of `socket`, which can
-    /// only be shut down.
+    /// [`io::ErrorKind::TimedOut`]; [`io::ErrorKind::InvalidData`] if the client does not speak TLS
+    /// or has no valid certificate; otherwise those of `socket`. `socket` can then only be shut
+    /// down.
     pub fn accept(&self, socket: Arc<dyn Channel>, until: Instant) -> io::Result<TlsChannel> {
         let state = ServerConnection::new(Arc::clone(&self.config)).map_err(io::Error::other)?;
         TlsChannel::handshake(state.into(), socket, until)
@@ -164,7 +164,7 @@ impl TlsServer {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
-    // There may be a key in the same file.
+    // The file may also contain a key, so its text is read as a secret.
     let text = read(path)?;
     let found: Result<Vec<_>, _> = pem::sections(text.expose(), &["CERTIFICATE"])
         .map(|found| found.map(|(_, der)| CertificateDer::from(der.to_vec())))
@@ -176,7 +176,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsConfigEr
     }
 }
 
-/// Nothing of the text is left. The copies of the key that rustls makes are its own.
+/// The text of the file is wiped afterwards. rustls makes its own copies of the key.
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsConfigError> {
     let text = read(path)?;
     let text = text.expose();
@@ -184,7 +184,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsConfigError> {
     let first = pem::sections(text, &labels).next();
     let found = first.unwrap_or(Err(PemError::NoItems));
     let (label, mut der) = found.map_err(|error| {
-        // PKCS #8 (RFC 7468, 11), and OpenSSL's older form.
+        // PKCS #8 (RFC 7468, 11) and OpenSSL's older format.
         let is_encrypted = ["BEGIN ENCRYPTED PRIVATE KEY", "Proc-Type: 4,ENCRYPTED"]
             .iter()
             .any(|mark| {
@@ -199,7 +199,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsConfigError> {
             pem_error(path, "private key", error)
         }
     })?;
-    // Not a copy.
+    // Moves the bytes, so that no copy of the key stays behind.
     let der = mem::take(&mut *der);
     Ok(match label {
         0 => PrivatePkcs8KeyDer::from(der).into(),
@@ -225,16 +225,16 @@ fn pem_error(path: &Path, what: &'static str, error: PemError) -> TlsConfigError
 
 /// A [`Channel`] inside TLS.
 ///
-/// When the other end leaves without having said so, [`Channel::recv`] fails with
-/// [`io::ErrorKind::UnexpectedEof`].
+/// If the other end closes the connection without a TLS close notification, [`Channel::recv`] fails
+/// with [`io::ErrorKind::UnexpectedEof`].
 pub struct TlsChannel {
     socket: Arc<dyn Channel>,
-    /// Received and not decrypted.
+    /// Bytes that were received and are not yet decrypted.
     incoming: Mutex<Incoming>,
-    /// Encrypted and not sent: empty whenever the lock is free.
+    /// Bytes that were encrypted and are not yet sent. Empty whenever the lock is free.
     outgoing: Mutex<Vec<u8>>,
     state: Mutex<Connection>,
-    /// The end of what is received is our doing.
+    /// Set by `stop_receiving`: the end of the received bytes is then not an error.
     stopped: AtomicBool,
 }
 
@@ -244,7 +244,7 @@ struct Incoming {
     end: usize,
 }
 
-/// What is received at once: some records of the greatest length.
+/// The most bytes received at once: enough for several records of maximum length.
 const INCOMING: usize = 64 << 10;
 
 impl TlsChannel {
@@ -267,9 +267,9 @@ impl TlsChannel {
         })
     }
 
-    /// Decrypts what is there and gives how many bytes of `buf` it filled, or
-    /// [`io::ErrorKind::WouldBlock`] where no record is whole; and whether TLS itself has
-    /// something to send, as an alert.
+    /// Decrypts the received bytes and returns how many bytes of `buf` it filled, or
+    /// [`io::ErrorKind::WouldBlock`] if there is no complete record. Also returns whether TLS has
+    /// something to send, such as an alert.
     fn decrypt(&self, incoming: &mut Incoming, buf: &mut [u8]) -> (io::Result<usize>, bool) {
         let mut state = lock(&self.state);
         let mut done = 0;
@@ -284,7 +284,8 @@ impl TlsChannel {
             if done == buf.len() {
                 break Ok(done);
             }
-            // What came before a failure is given first; it stays what it is.
+            // Bytes decrypted before a failure are returned first. The failure recurs at the next
+            // call.
             if let Some(error) = failure {
                 break if done > 0 { Ok(done) } else { Err(error) };
             }
@@ -292,7 +293,7 @@ impl TlsChannel {
             let is_all = rest.is_empty();
             if !is_all {
                 match state.read_tls(&mut rest) {
-                    // After the end nothing counts.
+                    // Bytes after the end of the TLS stream are dropped.
                     Ok(0) => incoming.start = incoming.end,
                     Ok(len) => incoming.start += len,
                     Err(error) => {
@@ -311,7 +312,7 @@ impl TlsChannel {
         (result, state.wants_write())
     }
 
-    /// Sends what TLS itself has to say.
+    /// Sends what TLS itself needs to send.
     fn flush(&self) -> io::Result<()> {
         let mut outgoing = lock(&self.outgoing);
         take_encrypted(&mut lock(&self.state), &mut outgoing)?;
@@ -322,7 +323,7 @@ impl TlsChannel {
         let result = self.socket.send(&[IoSlice::new(outgoing)]);
         outgoing.clear();
         if result.is_err() {
-            // Nothing that follows half a record makes sense.
+            // After a part of a record nothing else can be sent.
             self.socket.shutdown();
         }
         result
@@ -339,7 +340,7 @@ impl Channel for TlsChannel {
             let (result, wants_write) = self.decrypt(&mut incoming, buf);
             if wants_write {
                 let sent = self.flush();
-                // Why there is an alert says more than that nobody took it.
+                // The reason for an alert is a more useful error than a failure to send it.
                 if result.is_ok() {
                     sent?;
                 }
@@ -355,7 +356,7 @@ impl Channel for TlsChannel {
                 if self.stopped.load(Ordering::Relaxed) {
                     return Ok(0);
                 }
-                // TLS is told that nothing follows, and says what that means.
+                // Tells rustls that no bytes follow, so that it reports how the connection ended.
                 lock(&self.state).read_tls(&mut io::empty())?;
             }
         }
@@ -365,7 +366,7 @@ impl Channel for TlsChannel {
         let mut outgoing = lock(&self.outgoing);
         send_all(bufs, |bufs| {
             let mut state = lock(&self.state);
-            // No more than fits the state's buffer: 64 KiB.
+            // At most as many bytes as fit into rustls's buffer: 64 KiB.
             let len = state.writer().write_vectored(bufs)?;
             take_encrypted(&mut state, &mut outgoing)?;
             drop(state);
@@ -375,8 +376,8 @@ impl Channel for TlsChannel {
     }
 
     fn shutdown(&self) {
-        // Who holds the lock may be waiting for the other end, which then has to do
-        // without a last word.
+        // The thread that holds the lock may be waiting for the other end. Then no close
+        // notification is sent.
         let outgoing = match self.outgoing.try_lock() {
             Ok(outgoing) => Some(outgoing),
             Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
@@ -388,7 +389,7 @@ impl Channel for TlsChannel {
             let taken = take_encrypted(&mut state, &mut outgoing);
             drop(state);
             if taken.is_ok() && self.socket.set_timeout(Some(LAST_WORD)).is_ok() {
-                // The other end may be gone.
+                // The other end may have closed the connection.
                 let _ = self.send_encrypted(&mut outgoing);
             }
         }
@@ -405,7 +406,7 @@ impl Channel for TlsChannel {
     }
 }
 
-/// What a few bytes need where there is room for them.
+/// Enough time to send a few bytes if the socket has room for them.
 const LAST_WORD: Duration = Duration::from_millis(1);
 
 fn take_encrypted(state: &mut Connection, outgoing: &mut Vec<u8>) -> io::Result<()> {
@@ -415,7 +416,7 @@ fn take_encrypted(state: &mut Connection, outgoing: &mut Vec<u8>) -> io::Result<
     Ok(())
 }
 
-/// What a panicking thread left is whole: nothing here panics between two changes.
+/// After a panic the value is still consistent, because no code here panics between two changes.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mounting and unmounting. `fuser` can do both, but when its session ends it unmounts
-//! whatever is on the folder by then, and it takes a `fusermount3 -u` that fails for success.
+//! Mounts and unmounts. `fuser` can do both, but at the end of a session it unmounts whatever is on
+//! the folder at that time, and it takes a failure of `fusermount3 -u` for success.
 
 use std::{
     env,
@@ -36,8 +36,8 @@ use rustix::{
 
 use super::{MountError, MountOptions};
 
-/// Mounts on `place`, which has the path `folder`, as root or by way of `fusermount3`. Returns the
-/// connection to the kernel, and what unmounts it.
+/// Mounts on `place`, which has the path `folder`, directly as root or through `fusermount3`.
+/// Returns the connection to the kernel and the unmounter.
 pub fn mount(
     place: &File,
     folder: &Path,
@@ -64,7 +64,7 @@ pub fn mount(
         flags |= MsFlags::MS_RDONLY;
         words += ",ro";
     }
-    // By the descriptor: in the path, another user may have put a link in the meantime.
+    // Mount by descriptor: another user may have replaced a part of the path by a link.
     let target = &*name_in_proc(place);
     let fuse = match nix::mount::mount(Some(&*source), target, Some("fuse"), flags, Some(&*ours)) {
         Err(Errno::EPERM) => {
@@ -78,7 +78,8 @@ pub fn mount(
     match Unmounter::new(&fuse, folder) {
         Ok(unmounter) => Ok((fuse, unmounter)),
         Err(error) => {
-            // It has been mounted this moment, and opens no descriptor: there may be none left.
+            // The mount was made a moment ago. Use the path, because there may be no free
+            // descriptor left.
             let _ = path_of(place).and_then(|folder| detach(&folder, &folder));
             Err(failed(error))
         }
@@ -90,7 +91,8 @@ fn mount_by_fusermount3(folder: &Path, options: &str) -> Result<OwnedFd, MountEr
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;
     let mut program = fusermount3();
     program.args(["-o", options, "--"]).arg(folder);
-    // It sends the connection over the socket of this number: its standard input.
+    // `fusermount3` sends the connection over the socket whose number is in this variable: its
+    // standard input.
     program
         .env("_FUSE_COMMFD", "0")
         .stdin(OwnedFd::from(theirs));
@@ -115,8 +117,8 @@ fn fusermount3() -> Command {
     Command::new(env::var_os("FUSERMOUNT_PATH").unwrap_or_else(|| "fusermount3".into()))
 }
 
-/// An error has what the program writes to standard error. It is `NotFound` only where the program
-/// is not there.
+/// Runs a program. An error contains its standard error output. The kind `NotFound` means only that
+/// the program is not installed.
 fn run(mut program: Command) -> io::Result<()> {
     let output = program.output()?;
     if output.status.success() {
@@ -132,13 +134,13 @@ fn run(mut program: Command) -> io::Result<()> {
 /// Unmounts a [`Mounted`](super::Mounted), from any thread.
 #[derive(Clone, Debug)]
 pub struct Unmounter {
-    /// Another descriptor of the session's connection.
+    /// A duplicate of the session's descriptor.
     fuse: Arc<OwnedFd>,
     mount: MountIdentity,
 }
 
 impl Unmounter {
-    /// For what has just been mounted on `folder`.
+    /// Identifies the mount that was just made on `folder`.
     fn new(fuse: &OwnedFd, folder: &Path) -> io::Result<Self> {
         Ok(Self {
             fuse: Arc::new(fuse.try_clone()?),
@@ -146,15 +148,16 @@ impl Unmounter {
         })
     }
 
-    /// Takes the folder off the file system. Programs that have the file open keep it, and only
-    /// when the last one has closed it does [`Mounted::serve`](super::Mounted::serve) return.
-    /// Does nothing when it is unmounted already, whatever is on the folder by then.
+    /// Detaches the file system from its folder. Programs that have the file open keep it.
+    /// [`Mounted::serve`](super::Mounted::serve) returns when the last of them has closed it. Does
+    /// nothing if the file system is already unmounted, even if something else is mounted on the
+    /// folder by then.
     ///
     /// # Errors
-    /// Those of the system and of `fusermount3`. It can be tried again.
+    /// Those of the system and of `fusermount3`. The caller may try again.
     pub fn unmount(&self) -> io::Result<()> {
         match self.detach() {
-            // Another program has unmounted it meanwhile.
+            // Another program has unmounted it in the meantime.
             Err(_) if self.mount.folder()?.is_none() => Ok(()),
             result => result,
         }
@@ -169,17 +172,18 @@ impl Unmounter {
         if (found.device, found.id) != (self.mount.device, self.mount.id) {
             return Err(io::Error::other("something else is mounted over it"));
         }
-        // These numbers may be another mount's by now. Before Linux 6.8 there is no third one to
-        // tell it by, but when this connection has ended, what is not dead is another file system.
-        // Until it ends no other one has the device, as `place` is open.
+        // The device and mount numbers may belong to another mount by now. Before Linux 6.8 there
+        // is no unique number, but if this session's connection has ended, a file system that still
+        // answers is a different one. While the connection exists, no other file system can have
+        // its device number, because `place` is open.
         if found != self.mount || (self.has_ended()? && !is_dead(&place)) {
             return Ok(());
         }
         detach(Path::new(&name_in_proc(&place)), &folder)
     }
 
-    /// Whether the kernel has ended the connection: nobody has anything of the file system any
-    /// more, or it was aborted and is still mounted.
+    /// Whether the kernel has ended the connection: either nothing uses the file system any more,
+    /// or the connection was aborted and the file system is still mounted.
     fn has_ended(&self) -> io::Result<bool> {
         let mut fuse = [PollFd::new(self.fuse.as_fd(), PollFlags::empty())];
         poll(&mut fuse, PollTimeout::ZERO)?;
@@ -188,7 +192,7 @@ impl Unmounter {
     }
 }
 
-/// Unmounts what is on `path`, or has `fusermount3` unmount what is on `folder`, which is the same.
+/// Unmounts the mount on `path`, directly or through `fusermount3`. `folder` is the same place.
 fn detach(path: &Path, folder: &Path) -> io::Result<()> {
     match umount2(path, MntFlags::MNT_DETACH) {
         Err(Errno::EPERM) => {
@@ -200,23 +204,22 @@ fn detach(path: &Path, folder: &Path) -> io::Result<()> {
     }
 }
 
-/// One mount of one file system. A bind mount of it is another one.
+/// Identifies one mount of one file system. A bind mount of it is a different mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct MountIdentity {
-    /// The number of the file system's device. Another file system can have it only later.
+    /// The device number of the file system. Another file system can get it only later.
     device: (u32, u32),
-    /// The number in the list of mounts, or 0 before Linux 5.8. Another mount can have it only
-    /// later.
+    /// The mount ID, or 0 before Linux 5.8. Another mount can get it only later.
     id: u64,
-    /// Since Linux 6.8 a number that no other mount ever has, and before that `id` again.
+    /// Since Linux 6.8 a number that is never reused, before that `id` again.
     unique: u64,
 }
 
 impl MountIdentity {
-    /// Of the mount in which `place` is.
+    /// Identifies the mount that contains `place`.
     fn of(place: &File) -> io::Result<Self> {
-        // Since Linux 4.20 the kernel does not ask the file system, which does not answer before it
-        // is served.
+        // With this flag, kernels since Linux 4.20 do not ask the file system, which cannot answer
+        // before it is served.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let listed = statx(place, c"", flags, StatxFlags::MNT_ID)?;
         let unique = StatxFlags::from_bits_retain(STATX_MNT_ID_UNIQUE);
@@ -227,7 +230,7 @@ impl MountIdentity {
         })
     }
 
-    /// The folder on which a mount with these numbers is, by whatever name it has now.
+    /// Returns the current path of the folder on which this mount is, if it is still mounted.
     fn folder(&self) -> io::Result<Option<PathBuf>> {
         let (major, minor) = self.device;
         let (id, device) = (self.id.to_string(), format!("{major}:{minor}"));
@@ -241,7 +244,7 @@ impl MountIdentity {
     }
 }
 
-/// Of `mountinfo`: space, tab, newline and backslash are written as `\040` and so on.
+/// Decodes a field of `mountinfo`, in which space, tab, newline and backslash are octal (`\040`).
 fn unescaped(field: &[u8]) -> PathBuf {
     let mut parts = field.split(|&byte| byte == b'\\');
     let mut bytes = parts.next().unwrap_or_default().to_vec();
@@ -254,29 +257,30 @@ fn unescaped(field: &[u8]) -> PathBuf {
     OsString::from_vec(bytes).into()
 }
 
-/// Whether it is in a FUSE file system whose connection has ended. One that is not dead is asked.
+/// Whether `place` is in a FUSE file system with a connection that has ended. A live file system is
+/// asked and has to answer.
 fn is_dead(place: &File) -> bool {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
     let found = statx(place, c"", flags, StatxFlags::BASIC_STATS);
     found.is_err_and(|error| error == rustix::io::Errno::NOTCONN)
 }
 
-/// A folder, or what is mounted on it. It needs no answer of the file system.
+/// Opens a folder, or the root of the mount on it, without asking the file system.
 pub fn open_place(folder: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(O_PATH).open(folder)
 }
 
-/// The path that a folder has by now.
+/// Returns the current path of a folder.
 pub fn path_of(place: &File) -> io::Result<PathBuf> {
     fs::read_link(name_in_proc(place))
 }
 
-/// What system calls that take a path are given instead of the path.
+/// Returns a path for system calls that cannot take a descriptor.
 fn name_in_proc(place: &File) -> String {
     format!("/proc/self/fd/{}", place.as_raw_fd())
 }
 
-/// Without what would end an option or hide in a list.
+/// Replaces characters that would end a mount option or break a list of mounts.
 fn plain(source: &OsStr) -> String {
     let shown = |c: char| match c {
         ',' | '\\' => '_',

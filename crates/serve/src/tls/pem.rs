@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! PEM files (RFC 7468), of which nothing is left in ordinary memory.
+//! Reads PEM files (RFC 7468) without leaving their contents in ordinary memory.
 //!
-//! `rustls` has a parser too; it leaves the base64 text of a private key in memory that is
-//! freed and not overwritten. Here the text lies in locked pages, and it is decoded without
-//! tables and branches that depend on it.
+//! `rustls` has a parser too, but it leaves the base64 text of a private key in memory that is
+//! freed and not overwritten. Here the text is in locked pages, and is decoded without tables or
+//! branches that depend on it.
 
 use std::{
     fs::File,
@@ -15,13 +15,13 @@ use luxor_engine::SecretBytes;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// What the text of a file takes at first.
+/// The initial size of the buffer for a file's text.
 const ROOM: usize = 16 << 10;
 
-/// No file is longer: a collection of all the authorities of the web has 256 KiB.
+/// The longest file accepted. A bundle of all web authorities has 256 KiB.
 const MAX_LEN: usize = 16 << 20;
 
-/// Why there is no object. None of the text is in the message: it may be a key.
+/// Why there is no object. The message contains none of the text, which may be a key.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum PemError {
     #[error("missing section end marker")]
@@ -32,7 +32,7 @@ pub enum PemError {
     NoItems,
 }
 
-/// All of a file, or of a pipe.
+/// Reads all of a file or a pipe.
 ///
 /// # Errors
 /// Those of the system, and [`io::ErrorKind::FileTooLarge`].
@@ -60,11 +60,11 @@ pub fn read(path: &Path) -> io::Result<SecretBytes> {
     Ok(text)
 }
 
-/// The sections of `text` with one of `labels`, in order: the label's place among them, and
-/// the decoded bytes.
+/// Returns the sections of `text` with one of `labels`, in order: the index of the label, and the
+/// decoded bytes.
 ///
 /// # Errors
-/// In place of a section that cannot be decoded, or has no end.
+/// An item is an error if its section cannot be decoded or has no end.
 pub fn sections(
     text: &[u8],
     labels: &[&str],
@@ -89,22 +89,22 @@ pub fn sections(
     })
 }
 
-/// What stands between `begin` and five dashes.
+/// Returns the text between `begin` and five dashes.
 fn label<'a>(line: &'a [u8], begin: &str) -> Option<&'a [u8]> {
     let rest = line.trim_ascii_end().strip_prefix(begin.as_bytes())?;
     rest.strip_suffix(b"-----")
 }
 
-/// Decodes as the characters come.
+/// A base64 decoder that takes a line at a time.
 struct Base64 {
-    /// Has room for all from the beginning: what is moved is not overwritten.
+    /// Allocated once for the whole text: growing it would leave a copy that is not wiped.
     bytes: Zeroizing<Vec<u8>>,
     /// Up to four characters, six bits each.
     quantum: Zeroizing<u32>,
-    /// How many characters came, and how many of padding.
+    /// The number of characters without padding.
     characters: usize,
     padding: usize,
-    /// Less than zero if one of them was none.
+    /// Negative if a character was not base64.
     fault: i32,
 }
 
@@ -119,13 +119,13 @@ impl Base64 {
         }
     }
 
-    /// Spaces do not count. Where padding and spaces are is no secret.
+    /// Adds a line. Blanks are ignored. The positions of padding and blanks are not secret.
     fn add(&mut self, line: &[u8]) {
         for &byte in line {
             match byte {
                 b' ' | b'\t' => continue,
                 b'=' => self.padding += 1,
-                // Nothing follows the padding.
+                // Characters must not follow padding.
                 _ if self.padding > 0 => self.fault = -1,
                 _ => {
                     let value = value(byte);
@@ -150,7 +150,7 @@ impl Base64 {
         }
         if rest > 0 {
             let quantum = Zeroizing::new(*self.quantum << (6 * (4 - rest)));
-            // Two characters are one byte, three are two; what is beyond is zero.
+            // Two characters yield one byte, three yield two. The remaining bits must be zero.
             let bytes = Zeroizing::new(quantum.to_be_bytes());
             let (bytes, beyond) = bytes[1..].split_at(rest - 1);
             if beyond.iter().any(|&byte| byte != 0) {
@@ -162,10 +162,10 @@ impl Base64 {
     }
 }
 
-/// The six bits that a character stands for, or -1.
+/// Returns the six bits that a character stands for, or -1.
 fn value(byte: u8) -> i32 {
     let byte = i32::from(byte);
-    // All ones from `first` to `last`: neither difference is negative.
+    // All ones if `byte` is from `first` to `last`, because then neither difference is negative.
     let within = |first: u8, last: u8| {
         let outside = (byte - i32::from(first)) | (i32::from(last) - byte);
         !outside >> 31
@@ -193,7 +193,7 @@ mod tests {
         found.map(|(_, der)| der)
     }
 
-    /// RFC 4648, 10, and what is no base64.
+    /// The examples of RFC 4648, 10, and invalid base64.
     #[test]
     fn base64_of_every_length() {
         for (body, expected) in [
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(all(text, &["D"]), []);
         let cut = "-----BEGIN A-----\nZg==\n-----END B-----\n";
         assert_eq!(all(cut, &["A"]), [Err(PemError::MissingEnd)]);
-        // A key in one line is no key, and not in the message either.
+        // A key in one line is not accepted, and does not appear in the message.
         let line = "-----BEGIN A----- Zg== -----END A-----\n";
         assert_eq!(all(line, &["A"]), []);
     }
