@@ -1,47 +1,47 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the handshake settled, and which requests keep to it.
+//! What client and server agreed on, and which requests conform to it.
 
 use super::{
     request::{Command, Request},
     wire::{CommandFlags, ErrorValue, TransmissionFlags},
 };
 
-/// The most bytes that one read or write can carry: 32 MiB. What carries no bytes can
-/// be as long as a request can say: the Linux kernel's client does not ask for limits.
+/// The most bytes that one read or write can carry: 32 MiB. Requests that carry no bytes can be as
+/// long as the protocol allows, because the Linux kernel's client does not ask for limits.
 pub const MAX_PAYLOAD: u32 = 32 << 20;
 
-/// What client and server agreed on.
+/// What client and server agreed on in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
     /// The length of the export in bytes.
     pub size: u64,
-    /// What the client was told that the export can do.
+    /// The capabilities of the export that the client was given.
     pub flags: TransmissionFlags,
     /// Reads are answered in chunks, and errors can have messages.
     pub structured_replies: bool,
-    /// The metadata context `base:allocation` was chosen.
+    /// The client chose the metadata context `base:allocation`.
     pub base_allocation: bool,
 }
 
-/// A request that must not be served.
+/// Why a request must not be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// For the reply.
+    /// The error value for the reply.
     pub error: ErrorValue,
-    /// Why, for people.
+    /// The reason, for people.
     pub message: &'static str,
 }
 
 impl Agreed {
-    /// Whether `request` can be served: a command and flags that were offered, and a
-    /// range that lies within the export.
+    /// Checks whether `request` can be served: the command and its flags were offered, and the
+    /// range lies within the export.
     ///
-    /// A request for no bytes at all is refused: the document leaves open what it means.
-    /// A [`Command::Disconnect`] is never refused.
+    /// A request of zero bytes is refused, because the document does not define it. A
+    /// [`Command::Disconnect`] is never refused.
     ///
     /// # Errors
-    /// A [`Refusal`], with the error value that the document asks for. A payload still
-    /// has to be skipped ([`Request::payload_len`]).
+    /// Returns a [`Refusal`] with the error value that the document prescribes. The caller still
+    /// has to skip the payload ([`Request::payload_len`]).
     pub fn judge(&self, request: &Request) -> Result<(), Refusal> {
         let flag = |flag| self.flags.contains(flag);
         match request.command {
@@ -101,7 +101,7 @@ impl Agreed {
             Command::BlockStatus => CommandFlags::REQ_ONE,
             _ => CommandFlags::default(),
         };
-        // Valid, if without effect, for commands that write nothing, too.
+        // FUA is also valid, without effect, for commands that do not write.
         if self.flags.contains(TransmissionFlags::SEND_FUA) {
             flags = flags.with(CommandFlags::FUA);
         }
@@ -164,7 +164,8 @@ mod tests {
         }
     }
 
-    /// The error values for read, write, trim, cache, write zeroes and block status.
+    /// The error values for read, write, trim, cache, write zeroes and block status. 0 means
+    /// accepted.
     #[test]
     fn ranges() {
         let mib_32 = 32 << 20;
@@ -234,10 +235,10 @@ mod tests {
         assert_eq!(verdict(&agreed(ALL), Command::Other(8), 0, 0, 1), 22);
     }
 
-    /// Each command with each flag alone.
+    /// Tests each command with each flag alone.
     #[test]
     fn flags() {
-        // FUA, NO_HOLE, DF, REQ_ONE, FAST_ZERO, and one that nobody knows.
+        // FUA, NO_HOLE, DF, REQ_ONE, FAST_ZERO, and an undefined flag.
         let table = [
             (Command::Read, [0, 22, 0, 22, 22, 22]),
             (Command::Write, [0, 22, 22, 22, 22, 22]),
@@ -265,7 +266,7 @@ mod tests {
         assert_eq!(verdict(&fast, Command::WriteZeroes, 0b1_0011, 0, 1), 0);
     }
 
-    /// The one error that comes before all others: a client can tell from it why.
+    /// The read-only error comes before all others, so that the client learns the actual reason.
     #[test]
     fn a_read_only_export_is_not_written() {
         let read_only = agreed(ALL.with(TransmissionFlags::READ_ONLY));

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The transmission phase: requests of one client, and their replies.
+//! The transmission phase: the requests of one client, and their replies.
 //!
-//! Any number of threads work for a connection; the one that holds the [`Inbox`]
-//! receives. It takes all requests that are there at once, lays the inbox down, has the
-//! disk make them in one go, answers with one write, and takes the inbox up again. So
-//! for many there are few system calls and few calls of the engine, and nobody is woken.
+//! Several threads can work for a connection. The thread that holds the [`Inbox`] receives. It
+//! takes all requests that have arrived, puts the inbox back, passes the requests to the disk in
+//! one call, answers with one write, and takes the inbox again. So many requests need few system
+//! calls and few calls of the engine, and no thread has to be woken.
 //!
-//! Another thread takes the inbox up when the first is busy for longer: at once where
-//! that is foreseen (a flush, or so much data that a second core can help), otherwise
-//! when [`Connection::look`] finds that it still lies there.
+//! Another thread takes the inbox if the first one is busy for longer. It is called at once if that
+//! can be foreseen (a flush, or so much data that a second core helps), otherwise when
+//! [`Connection::look`] finds the inbox still unused.
 //!
-//! And at once for a request that is alone: no other has come with it, and none is under
-//! way. Then both cores sleep most of the time, the client's while the request is carried
-//! out and the server's while it is made, and to wake one takes longer than all the rest,
-//! on a virtual machine above all. The thread that is called to receive wakes the core
+//! A thread is also called at once for a single request: no other has arrived with it, and none is
+//! in progress. Then both cores sleep most of the time, the client's while the request is carried
+//! out and the server's while the client prepares it. Waking a core takes longer than everything
+//! else, especially on a virtual machine. The thread that is called to receive wakes the core that
+//! the client will need in a moment.
 //! that the client will need in a moment.
 
 use std::{
@@ -44,68 +45,69 @@ use crate::{
 /// The most threads of one connection.
 const THREADS: usize = 8;
 
-/// With so many bytes under way nothing is received: a client that takes no replies has
-/// these and one more request, and no more of the memory.
+/// While this many bytes are in progress nothing is received. So a client that reads no replies
+/// holds the memory for these and one more request.
 const UNDER_WAY: usize = 32 << 20;
 
-/// With so many bytes a second core is worth its waking.
+/// From this many bytes on, waking a second core pays.
 const WORTH_A_CALL: usize = 128 << 10;
 
-/// A thread writes this many bytes of zeros before it looks again whether the last call is over.
-/// Up to eight threads of each client do so.
+/// The most zeros that a thread writes before it checks again whether the last call is over. Up to
+/// eight threads of each client do so.
 const ZEROES: usize = 1 << 20;
 
-/// The same for discards and hints, which take the system less time. A device leaves a block as it
-/// is when a discard covers a part of it only, so discards are cut into few pieces.
+/// The same for discards and hints, which take the system less time. A device ignores a discard
+/// that covers only a part of a block, so discards are cut into few pieces.
 const HINTS: usize = 64 << 20;
 
-/// For how long after [`Connection::stop`] requests, and parts of long ones, are begun. Those that had come are
-/// there at once; but over TCP others follow, for as long as the client likes, and a full
-/// inbox has thousands, each of which may take long. What is left then gets no answer, not
-/// even `NBD_ESHUTDOWN`: qemu and the kernel send requests without an answer again when they
-/// can connect again, and pass an error on to the program that uses the disk.
+/// For how long after [`Connection::stop`] the server still starts requests and parts of long ones.
+/// Requests that had arrived are available at once. But over TCP more may follow for as long as the
+/// client likes, and a full inbox holds thousands, each of which may take long. Requests that
+/// remain get no reply, not even `NBD_ESHUTDOWN`: qemu and the kernel repeat unanswered requests
+/// after they reconnect, but report an error to the program that uses the disk.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
-/// A client with which everything is agreed.
+/// A client that has completed the handshake.
 pub struct Connection {
     channel: Arc<dyn Channel>,
     agreed: Agreed,
     service: Arc<Service>,
     share: Arc<Share>,
     roles: Mutex<Roles>,
-    /// Wakes a parked thread: the inbox lies there, or all is over.
+    /// Wakes a parked thread, when the inbox is free or the connection is over.
     called: Condvar,
-    /// The last thread has ended.
+    /// Signalled when the last thread has ended.
     ended: Condvar,
-    /// Replies are sent whole.
+    /// Held while a reply is sent, so that replies are not mixed.
     sending: Mutex<()>,
 }
 
 struct Roles {
-    /// `None` while somebody receives.
+    /// `None` while a thread receives.
     inbox: Option<Inbox>,
-    /// When [`Connection::stop`] came.
+    /// The time of [`Connection::stop`].
     stopped: Option<Instant>,
     over: bool,
     threads: usize,
-    /// Those of them that were called to help.
+    /// The threads that were started as helpers.
     helpers: Vec<JoinHandle<()>>,
     parked: usize,
-    /// How many threads wait for the disk.
+    /// The number of threads that are waiting for the disk.
     working: usize,
-    /// Since when at least one of them has been waiting without a break.
+    /// Since when at least one thread has been waiting for the disk without a break.
     working_since: Instant,
-    /// The sum of the earlier such times since [`Connection::stop`].
+    /// The sum of earlier such periods since [`Connection::stop`].
     worked: Duration,
-    /// The bytes of requests that are received and not yet answered.
+    /// The bytes of requests that were received and are not yet answered.
     under_way: usize,
-    /// Counts how often the inbox was laid down, and what [`Connection::look`] saw of it.
+    /// `turns` counts how often the inbox was put back. `seen` is its value at the last
+    /// [`Connection::look`].
     turns: u64,
     seen: u64,
 }
 
 impl Roles {
-    /// One more thread waits for the disk.
+    /// Counts one more thread that waits for the disk.
     fn begin_work(&mut self) {
         if self.working == 0 {
             self.working_since = Instant::now();
@@ -113,7 +115,7 @@ impl Roles {
         self.working += 1;
     }
 
-    /// The disk has done its part for one of those that waited for it.
+    /// One thread no longer waits for the disk.
     fn end_work(&mut self) {
         if self.working == 1 {
             self.worked = self.worked_since_stop();
@@ -121,13 +123,13 @@ impl Roles {
         self.working -= 1;
     }
 
-    /// Whether nothing is begun any more.
+    /// Whether nothing more may be started.
     fn last_call_is_over(&self) -> bool {
         self.stopped
             .is_some_and(|stopped| stopped.elapsed() >= LAST_CALL)
     }
 
-    /// For how long threads have waited for the disk since [`Connection::stop`].
+    /// Returns how long threads have waited for the disk since [`Connection::stop`].
     fn worked_since_stop(&self) -> Duration {
         match self.stopped {
             Some(stopped) if self.working > 0 => {
@@ -139,7 +141,7 @@ impl Roles {
 }
 
 impl Connection {
-    /// A connection whose handshake is over.
+    /// Makes a connection after the handshake.
     pub fn new(channel: Arc<dyn Channel>, agreed: Agreed, service: Arc<Service>) -> Arc<Self> {
         let share = Share::new(service.purse());
         Arc::new(Self {
@@ -167,8 +169,8 @@ impl Connection {
         })
     }
 
-    /// Serves until the client leaves, or something is wrong with it, or
-    /// [`Connection::stop`]. Its helpers may then have something to answer yet.
+    /// Serves until the client leaves, an error occurs, or [`Connection::stop`] is called. Helpers
+    /// may still be answering when this returns.
     pub fn serve(self: &Arc<Self>) {
         let _end = End(self);
         let mut answered = 0;
@@ -195,7 +197,8 @@ impl Connection {
         }
     }
 
-    /// Waits for requests. Of a write that is worked on in pieces all are written then.
+    /// Waits for requests. A write that is processed in pieces has been written completely when
+    /// this returns.
     fn receive(&self, inbox: &mut Inbox) -> io::Result<Option<Batch>> {
         let (channel, buffers) = (&*self.channel, self.service.buffers());
         let mut received = inbox.receive(channel, &self.agreed, buffers, &self.share)?;
@@ -208,7 +211,7 @@ impl Connection {
             for (offset, len) in pieces(&entry.request, FLOOR) {
                 let piece = &mut buffer[..len];
                 inbox.fill(channel, piece)?;
-                // After a failure the rest is only received.
+                // After a failure the remaining bytes are only received.
                 if entry.outcome.is_ok() {
                     self.lock().begin_work();
                     let written =
@@ -221,7 +224,7 @@ impl Connection {
         Ok(received)
     }
 
-    /// Waits until all is answered and no thread works for this connection any more.
+    /// Waits until all requests are answered and no thread works for this connection.
     pub fn wait(&self) {
         let mut roles = self.lock();
         while roles.threads > 0 {
@@ -231,22 +234,22 @@ impl Connection {
         let helpers = mem::take(&mut roles.helpers);
         drop(roles);
         for helper in helpers {
-            // It panics with what it calls only, which has said so.
+            // These threads panic only if code that they call panics. That panic has already been
+            // printed.
             let _ = helper.join();
         }
     }
 
-    /// Receives what has come already and nothing more, and answers what of it can be begun
-    /// in the time of the last call.
+    /// Stops receiving, except for bytes that have already arrived. Requests that can be started
+    /// within [`LAST_CALL`] are answered.
     pub fn stop(&self) {
         self.lock().stopped = Some(Instant::now());
         self.channel.stop_receiving();
     }
 
-    /// Whether the client has had this much time in all, since [`Connection::stop`], to take
-    /// what it asked for. The time in which a thread waits for the disk does not count, and
-    /// starts nothing anew: a client that takes its replies slowly would else have more time
-    /// after each of them.
+    /// Whether the client has used up `limit`, its total time after [`Connection::stop`] to receive
+    /// replies. Time in which a thread waits for the disk does not count, but it does not restart
+    /// the limit: otherwise a client that reads slowly would get more time after each reply.
     pub fn waits_for_client(&self, limit: Duration) -> bool {
         let roles = self.lock();
         roles.stopped.is_some_and(|stopped| {
@@ -254,13 +257,13 @@ impl Connection {
         })
     }
 
-    /// Ends everything, answers included.
+    /// Ends the connection at once, without the remaining replies.
     pub fn shutdown(&self) {
         self.channel.shutdown();
     }
 
-    /// To be called now and then: has the inbox taken up when it has been lying there
-    /// since the last time, because whoever laid it down waits for the disk.
+    /// Called at intervals. Calls a thread if the inbox has not been taken since the last call,
+    /// because the thread that put it back is waiting for the disk.
     pub fn look(self: &Arc<Self>) {
         let mut roles = self.lock();
         let turns = roles.turns;
@@ -275,8 +278,8 @@ impl Connection {
         self.roles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the inbox can be taken up; `None` when all is over. So many bytes are
-    /// no longer under way.
+    /// Waits until the inbox is free and takes it. Returns `None` when the connection is over.
+    /// First subtracts `answered` bytes from those in progress.
     fn take_inbox(&self, answered: usize) -> Option<Inbox> {
         let mut roles = self.lock();
         roles.under_way -= answered;
@@ -284,9 +287,9 @@ impl Connection {
             if roles.over {
                 return None;
             }
-            // With too much under way it is left to those who answer that: the last of them
-            // finds nothing under way. Not calling anybody would not be enough, since those
-            // who were called before come late on a busy machine, and all at once.
+            // If too much is in progress, the threads that answer it take the inbox later: the last
+            // of them finds nothing in progress. It would not be enough to call no thread here,
+            // because on a busy machine threads that were called earlier run late, and all at once.
             if roles.under_way < UNDER_WAY
                 && let Some(inbox) = roles.inbox.take()
             {
@@ -317,7 +320,7 @@ impl Connection {
         self.service.watch().notice();
     }
 
-    /// Has another thread take the inbox up. Without any more threads it waits.
+    /// Calls another thread to take the inbox. If no more threads are allowed, the inbox waits.
     fn call(self: &Arc<Self>, roles: &mut Roles) {
         if roles.under_way >= UNDER_WAY {
             return;
@@ -341,7 +344,7 @@ impl Connection {
         }
     }
 
-    /// Carries a batch out and sends the replies.
+    /// Carries out a batch and sends the replies.
     fn answer(&self, mut batch: Batch) -> io::Result<()> {
         let disk = self.service.disk();
         transfer(disk, &mut batch);
@@ -375,9 +378,9 @@ impl Connection {
         sent
     }
 
-    /// Reads what does not fit the buffer, and sends each piece when it is read. A failure
-    /// after the first piece can be told only where each piece is a chunk of its own;
-    /// elsewhere the connection ends, as it does when the last call is over.
+    /// Reads data that do not fit into the buffer, and sends each piece when it has been read. A
+    /// failure after the first piece can be reported only if each piece is a chunk of its own.
+    /// Otherwise the connection ends, as it also does when the last call is over.
     fn send_in_pieces(&self, batch: &mut Batch, done: &mut Done) -> io::Result<()> {
         let request = batch.entries[0].request;
         let (cookie, disk) = (request.cookie, self.service.disk());
@@ -407,7 +410,7 @@ impl Connection {
                 }
                 Ok(()) if in_chunks => {
                     let is_last = offset + len as u64 == end;
-                    let len32 = u32::try_from(len).expect("no longer than the floor");
+                    let len32 = u32::try_from(len).expect("a piece has at most FLOOR bytes");
                     replies.push(&reply::data(cookie, offset, len32, is_last), 0..len);
                 }
                 Ok(()) if !is_first => replies.push(&[], 0..len),
@@ -421,7 +424,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Does what may be long, and ends it when the last call is over.
+    /// Carries out a request that may take long, in steps. Stops when the last call is over.
     fn in_steps(
         &self,
         request: &Request,
@@ -440,7 +443,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Does what is no transfer, and appends the reply. Returns whether all is well.
+    /// Carries out a request that is not a transfer, and appends the reply. Returns whether it
+    /// succeeded.
     fn reply(&self, replies: &mut Replies, entry: &Entry, outcome: Result<(), Failure>) -> bool {
         let request = &entry.request;
         let disk = self.service.disk();
@@ -463,9 +467,10 @@ impl Connection {
         let succeeded = outcome.is_ok();
         match outcome {
             Ok(()) if request.command == Command::BlockStatus => {
-                // All is data: a hole below decrypts to noise. To tell it as a hole that is
-                // no zeros is not enough: qemu takes what is not allocated for zeros when
-                // it compares images, and leaves it out when it copies over another image.
+                // Everything is reported as data, because a hole in the volume decrypts to noise.
+                // Reporting a hole without the zero flag would not be enough: qemu takes
+                // unallocated ranges for zeros when it compares images, and skips them when it
+                // copies over another image.
                 let mut reply = reply::block_status(request.cookie, 1).to_vec();
                 reply.extend(reply::descriptor(request.len, AllocationFlags::default()));
                 replies.push(&reply, 0..0);
@@ -504,7 +509,7 @@ impl Connection {
     }
 }
 
-/// Nobody waits for a connection whose thread has ended, by a panic too.
+/// Ensures that no other thread waits for a connection's thread that has ended, even by a panic.
 struct End<'a>(&'a Arc<Connection>);
 
 impl Drop for End<'_> {
@@ -519,22 +524,22 @@ impl Drop for End<'_> {
         drop(roles);
         self.0.called.notify_all();
         if last {
-            // What other threads had to send is sent.
+            // The other threads have sent their replies.
             self.0.channel.shutdown();
             self.0.ended.notify_all();
         }
     }
 }
 
-/// What a long request is cut into: offsets and lengths of at most `most`, which is a multiple
-/// of all sectors. They end where sectors end, so that none is read and written twice.
+/// Cuts a long request into offsets and lengths of at most `most` bytes. `most` is a multiple of
+/// every sector size and the pieces end at its multiples, so no sector is read and written twice.
 fn pieces(request: &Request, most: usize) -> impl Iterator<Item = (u64, usize)> + use<> {
     let mut at = request.offset;
     let end = at + u64::from(request.len);
     std::iter::from_fn(move || {
         let offset = at;
         at = end.min((offset / most as u64 + 1) * most as u64);
-        let len = usize::try_from(at - offset).expect("no longer than `most`");
+        let len = usize::try_from(at - offset).expect("a piece has at most `most` bytes");
         (len > 0).then_some((offset, len))
     })
 }
@@ -550,7 +555,7 @@ fn transfer_one(disk: &Disk, offset: u64, data: TransferData<'_>) -> io::Result<
     transfer.result
 }
 
-/// Reads and writes what is to be read and written, all at once.
+/// Carries out all reads and writes of a batch in one call of the disk.
 fn transfer(disk: &Disk, batch: &mut Batch) {
     if batch.in_pieces {
         return;
@@ -585,7 +590,7 @@ fn transfer(disk: &Disk, batch: &mut Batch) {
     }
 }
 
-/// What is to be durable before it is acknowledged.
+/// Makes writes with FUA durable before they are acknowledged.
 fn make_durable(disk: &Disk, entries: &mut [Entry]) {
     let wants = |entry: &Entry| entry.request.command == Command::Write && is_fua(&entry.request);
     let mut written = entries
@@ -621,7 +626,7 @@ fn is_fua(request: &Request) -> bool {
     request.flags.contains(CommandFlags::FUA)
 }
 
-/// Replies to be sent in one go: bytes of their own, and those that were read.
+/// Replies that are sent with one call: their own bytes, and the data that were read.
 #[derive(Default)]
 struct Replies {
     heads: Vec<u8>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What has come from a client and is not yet done.
+//! The bytes received from a client, and the requests in them.
 
 use std::{io, ops::Range, sync::Arc, time::Instant};
 
@@ -14,86 +14,86 @@ use super::{
 };
 use crate::channel::Channel;
 
-/// The most bytes that are received at a time: some tens of requests with 4 KiB each.
+/// The most bytes received at a time: some tens of requests with 4 KiB each.
 const CAPACITY: usize = 256 << 10;
 
-/// The same for each of very many connections.
+/// The same when there are very many connections.
 const SHORT_CAPACITY: usize = 32 << 10;
 
-/// Requests are added to a batch as long as it has fewer bytes: more would be driven out
-/// of a core's own cache before they are sent.
+/// Requests are added to a batch while it has fewer bytes than this. More would be evicted from a
+/// core's cache before they are sent.
 const BATCH: usize = 256 << 10;
 
 /// The most requests in a batch.
 const MOST: usize = 256;
 
-/// After a write of so many bytes the next one is expected to be as long: its bytes are
-/// received where they are wanted, not here.
+/// After a write of at least this many bytes, the next request is expected to be as long: its bytes
+/// are then received directly into the batch's buffer, not here.
 const LONG: usize = 64 << 10;
 
-/// Bytes received, of which some are requests.
+/// Received bytes, which may contain whole requests.
 #[derive(Default)]
 pub struct Inbox {
-    /// Made when it is first needed. Wiped at the end: there is plaintext in it.
+    /// Allocated when first needed. Wiped when dropped, because it contains plaintext.
     bytes: Option<Buffer>,
-    /// Those that are not yet taken.
+    /// The range of `bytes` that is not yet taken.
     full: Range<usize>,
-    /// The last request was a long write.
+    /// Whether the last request was a long write.
     long: bool,
 }
 
 /// Requests that are carried out together.
 pub struct Batch {
-    /// When the first of them had come.
+    /// When the first request had arrived.
     pub begun: Instant,
-    /// At least one.
+    /// The requests, at least one.
     pub entries: Vec<Entry>,
-    /// Their bytes: those that came, and room for those that are read.
+    /// The bytes of writes, and room for the bytes of reads.
     pub buffer: Option<Buffer>,
-    /// Its part of the server's memory, exactly as long as the buffer, and given back after
-    /// it.
+    /// The memory that is accounted for the buffer, of exactly the same length. Released after the
+    /// buffer.
     pub lease: Option<Lease>,
-    /// There is only one entry, a read or a write, and its bytes do not fit the buffer: they
-    /// pass through it in pieces. Those of a write have not come yet
+    /// Whether the only entry is a read or write that does not fit into the buffer. Its bytes pass
+    /// through the buffer in pieces, and those of a write have not been received yet
     /// ([`Inbox::fill`]). The entry's range is empty.
     pub in_pieces: bool,
 }
 
 /// A request in a batch.
 pub struct Entry {
-    /// What was asked for.
+    /// The request.
     pub request: Request,
-    /// Its bytes in the batch's buffer, right behind those of the entry before.
+    /// The range of its bytes in the batch's buffer, directly after the range of the entry before.
     pub range: Range<usize>,
-    /// Whether it failed so far.
+    /// The result so far.
     pub outcome: Result<(), Failure>,
 }
 
-/// Why a request was not done.
+/// Why a request was not carried out.
 #[derive(Debug)]
 pub enum Failure {
-    /// It should not have been sent.
+    /// The request was refused.
     Refused(Refusal),
-    /// The disk could not do it.
+    /// The disk returned an error.
     Failed(io::Error),
-    /// It was not done when the time of the last call was over, and gets no answer.
+    /// The time of the last call was over. The request gets no reply.
     Late,
 }
 
 impl Entry {
-    /// Whether it is to be read or written, in its buffer.
+    /// Whether the entry is a read or write that has not failed.
     pub fn is_transfer(&self) -> bool {
         matches!(self.request.command, Command::Read | Command::Write) && self.outcome.is_ok()
     }
 }
 
 impl Batch {
-    /// How many bytes are read and written.
+    /// Returns how many bytes are read and written.
     pub fn bytes(&self) -> usize {
         self.entries.last().map_or(0, |entry| entry.range.end)
     }
 
-    /// Whether it takes as long as a disk takes, not as long as memory does.
+    /// Whether the batch takes the time of a disk access rather than of a memory access.
     pub fn is_slow(&self, disk: &Disk) -> bool {
         let first = &self.entries[0].request;
         match first.command {
@@ -106,11 +106,11 @@ impl Batch {
 }
 
 impl Inbox {
-    /// Waits for a request, and gives it and all that have come with it. `None` when the
-    /// client has left.
+    /// Waits for a request. Returns it with the requests that have arrived with it, or `None` if
+    /// the client has left.
     ///
     /// # Errors
-    /// Those of the channel, and [`io::ErrorKind::InvalidData`] for what is no request.
+    /// Those of the channel, and [`io::ErrorKind::InvalidData`] for bytes that are not a request.
     pub fn receive(
         &mut self,
         channel: &dyn Channel,
@@ -128,7 +128,7 @@ impl Inbox {
         }
         let begun = Instant::now();
         let mut entries: Vec<Entry> = Vec::new();
-        // Of the two the buffer goes first.
+        // Declared before the buffer, so that the buffer is dropped first.
         let mut lease: Option<Lease> = None;
         let mut buffer: Option<Buffer> = None;
         let mut used = 0;
@@ -137,7 +137,7 @@ impl Inbox {
             let request = match self.peek() {
                 Ok(Some(request)) => request,
                 Ok(None) => break,
-                // What came before it is answered.
+                // Answer the requests before the invalid one first.
                 Err(_) if !entries.is_empty() => break,
                 Err(error) => return Err(error),
             };
@@ -152,22 +152,22 @@ impl Inbox {
             let outcome = agreed.judge(&request).map_err(Failure::Refused);
             let len = match request.command {
                 Command::Read | Command::Write if outcome.is_ok() => {
-                    usize::try_from(request.len).expect("32 MiB at most")
+                    usize::try_from(request.len).expect("`judge` allows at most 32 MiB")
                 }
                 _ => 0,
             };
-            let payload = usize::try_from(request.payload_len()).expect("32 bits");
+            let payload = usize::try_from(request.payload_len()).expect("a u32 fits into a usize");
             let here = payload <= self.full.len() - REQUEST_LEN;
-            // What is there is done before anybody waits for more.
+            // Requests that have arrived are carried out before the server waits for more bytes.
             if !entries.is_empty() && !here {
                 break;
             }
             if len > 0 && used + len > buffer.as_ref().map_or(0, |buffer| buffer.len()) {
-                // One that has to wait for its bytes is alone.
+                // A request that needs a larger buffer begins a new batch.
                 if !entries.is_empty() {
                     break;
                 }
-                // More have come with it.
+                // If more requests have arrived with it, make room for them too.
                 let are_many = self.full.len() >= REQUEST_LEN + payload + REQUEST_LEN;
                 let wanted = if are_many { len.max(BATCH) } else { len };
                 let taken = share.take(wanted);
@@ -179,7 +179,7 @@ impl Inbox {
             let len = if in_pieces { 0 } else { len };
             let range = used..used + len;
             if in_pieces {
-                // Whoever carries it out receives its bytes.
+                // `Connection` receives its bytes, piece by piece.
             } else if len < payload {
                 self.skip(channel, share, payload)?;
             } else if let Some(buffer) = &mut buffer
@@ -204,12 +204,12 @@ impl Inbox {
         }))
     }
 
-    /// Whether a request lies here already.
+    /// Whether a whole request has been received.
     pub fn has_request(&self) -> bool {
         self.full.len() >= REQUEST_LEN
     }
 
-    /// The next request, which stays.
+    /// Returns the next request without taking it.
     fn peek(&self) -> io::Result<Option<Request>> {
         let Some(bytes) = &self.bytes else {
             return Ok(None);
@@ -222,7 +222,7 @@ impl Inbox {
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
-    /// Receives more; `false` at the end.
+    /// Receives more bytes. Returns `false` at the end.
     fn more(&mut self, channel: &dyn Channel, share: &Share) -> io::Result<bool> {
         let capacity = if share.has_long_inbox() {
             CAPACITY
@@ -238,10 +238,10 @@ impl Inbox {
         Ok(received > 0)
     }
 
-    /// The next bytes of a write, which are waited for.
+    /// Fills `buf` with the next bytes of a write, and waits for them.
     ///
     /// # Errors
-    /// As [`Inbox::receive`].
+    /// Those of [`Inbox::receive`].
     pub fn fill(&mut self, channel: &dyn Channel, buf: &mut [u8]) -> io::Result<()> {
         let here = buf.len().min(self.full.len());
         let (head, mut rest) = buf.split_at_mut(here);
@@ -262,7 +262,7 @@ impl Inbox {
         }
     }
 
-    /// Throws the next `len` bytes away, however long they take.
+    /// Discards the next `len` bytes, and waits for them.
     fn skip(&mut self, channel: &dyn Channel, share: &Share, len: usize) -> io::Result<()> {
         let mut left = len;
         loop {
@@ -280,8 +280,8 @@ impl Inbox {
     }
 }
 
-/// Whether two requests may wait for each other: those that take as long as memory does,
-/// and writes that become durable together.
+/// Whether two requests may be answered together: both take only the time of memory accesses, or
+/// both are writes that become durable together.
 fn go_together(a: &Request, b: &Request) -> bool {
     let kind = |request: &Request| match request.command {
         Command::Write if request.flags.contains(CommandFlags::FUA) => Some(true),

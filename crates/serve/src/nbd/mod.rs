@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The server side of the NBD protocol, as its public document has it
-//! (`doc/proto.md` of <https://github.com/NetworkBlockDevice/nbd>, called "the
-//! document" here). Integers on the wire are big-endian.
+//! The server side of the NBD protocol, as defined by the public protocol document (`doc/proto.md`
+//! of <https://github.com/NetworkBlockDevice/nbd>, called "the document" here). Integers on the
+//! wire are big-endian.
 
 mod agreed;
 mod connection;

@@ -7,9 +7,9 @@
 //!                                                            magic, option, type, length, data
 //! ```
 //!
-//! It ends with an export, with TLS and another round, or with the session. What a client
-//! can make the server hold is bounded ([`MAX_OPTION_DATA`]), and so is how much it can
-//! ask for.
+//! It ends with an export, with TLS and a second round, or with the end of the session. The memory
+//! that a client can make the server use is bounded ([`MAX_OPTION_DATA`]), and so is the number of
+//! options.
 
 use std::{
     io::{self, Read, Write},
@@ -27,42 +27,43 @@ use super::{
     },
 };
 
-/// The most bytes of an option's data that are looked at: 32 KiB, room for a name and
-/// some queries of the greatest length.
+/// The most bytes of an option's data that the server reads: 32 KiB, enough for a name and several
+/// queries of maximum length.
 pub const MAX_OPTION_DATA: u32 = 32 << 10;
-/// The most bytes of an option's data that are skipped: 1 MiB. With more the session ends.
+/// The most bytes of an option's data that the server skips: 1 MiB. A longer option ends the
+/// session.
 pub const MAX_SKIPPED: u32 = 1 << 20;
-/// The most options in one session; clients send less than ten.
+/// The most options in one session. Real clients send fewer than ten.
 pub const MAX_OPTIONS: u32 = 256;
 
 const OPTION_LEN: usize = 16;
 const RESERVED_LEN: usize = 124;
 
-/// What a server offers: one export, which is the default one, too.
+/// The one export that a server offers. It is also the default export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// The export's name. Clients may also leave the name empty.
+    /// The export's name. Clients may also ask for the empty name.
     pub name: Text,
-    /// For people; may be empty.
+    /// A description for people; may be empty.
     pub description: Text,
-    /// In bytes.
+    /// The length in bytes.
     pub size: u64,
-    /// What the export can do. [`TransmissionFlags::HAS_FLAGS`] is added, and
-    /// [`TransmissionFlags::SEND_DF`] when it is due.
+    /// The capabilities of the export. [`TransmissionFlags::HAS_FLAGS`] is added, and with
+    /// structured replies [`TransmissionFlags::SEND_DF`].
     pub flags: TransmissionFlags,
     /// The shortest requests that are efficient, in bytes: a power of two from 512 to
-    /// [`MAX_PAYLOAD`]. Those of any length are served, from 1 byte to [`MAX_PAYLOAD`].
+    /// [`MAX_PAYLOAD`]. Requests of any length from 1 byte to [`MAX_PAYLOAD`] are served.
     pub preferred_block_size: u32,
-    /// Whether TLS is due.
+    /// Whether clients must use TLS.
     pub tls: TlsPolicy,
 }
 
 /// Whether a client can, or must, use TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsPolicy {
-    /// There is none.
+    /// TLS is not offered.
     Off,
-    /// Nothing is told or served without (the document's FORCEDTLS).
+    /// Without TLS the server neither serves nor describes the export (FORCEDTLS in the document).
     Required,
 }
 
@@ -92,17 +93,17 @@ impl FromStr for Text {
     }
 }
 
-/// What the NBD protocol has no strings for.
+/// Why a string is not valid in the NBD protocol.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TextError {
-    /// Too long.
+    /// The string is too long.
     #[error("a name in the NBD protocol has at most {MAX_STRING} bytes, and this one has {len}")]
     Long {
-        /// In bytes.
+        /// The string's length in bytes.
         len: usize,
     },
-    /// A zero byte.
+    /// The string contains a zero byte.
     #[error("a name in the NBD protocol cannot have zero bytes")]
     Zero,
 }
@@ -118,75 +119,76 @@ pub struct Handshake<'a> {
     options_left: u32,
 }
 
-/// A handshake that goes on inside TLS.
+/// A handshake that continues inside TLS.
 #[derive(Debug)]
 pub struct InTls<'a>(Handshake<'a>);
 
-/// How a handshake, or its round without TLS, ended.
+/// How a handshake, or its round before TLS, ended.
 #[derive(Debug)]
 pub enum Outcome<'a> {
-    /// The client took the export: requests follow.
+    /// The client chose the export. Requests follow.
     Agreed(Agreed),
-    /// TLS begins, and the client expects the server to speak it at once. The handshake
-    /// goes on inside.
+    /// The client expects TLS to begin at once. The handshake continues inside it.
     StartTls(InTls<'a>),
-    /// The client wanted no more.
+    /// The client ended the session.
     Ended,
 }
 
-/// Why a session ended in the handshake with no chance to tell the client.
+/// Why the handshake failed in a way that cannot be reported to the client.
 #[non_exhaustive]
 #[derive(Debug, Error)]
 pub enum NegotiateError {
-    /// The connection failed, or ended in the midst of a message.
+    /// The connection failed, or ended in the middle of a message.
     #[error("the connection failed in the NBD handshake: {0}")]
     Io(#[from] io::Error),
-    /// Flags that were not offered.
+    /// The client sent flags that the server did not offer.
     #[error("the client answered with unknown flags: {flags:?}")]
     ClientFlags {
-        /// All that it sent.
+        /// All flags that the client sent.
         flags: ClientFlags,
     },
-    /// No option where one must be.
+    /// The client sent something else where an option must begin.
     #[error("the client sent {found:#018x} where an NBD option must be")]
     NoOption {
-        /// The first eight bytes.
+        /// The first eight bytes that the client sent.
         found: u64,
     },
-    /// An option that needs an answer, from a client that did not say that it expects one.
+    /// The option needs a reply, but the client did not set the flag for fixed newstyle.
     #[error("the client sent the option {option:?} without fixed newstyle negotiation")]
     NotFixed {
-        /// Which.
+        /// The option.
         option: OptionType,
     },
-    /// An option longer than anybody needs.
+    /// The option is longer than any valid one.
     #[error("the client sent the option {option:?} with {len} bytes, over {MAX_SKIPPED}")]
     TooLong {
-        /// Which.
+        /// The option.
         option: OptionType,
-        /// Of its data, in bytes.
+        /// The length of its data in bytes.
         len: u32,
     },
-    /// A client that does not come to an end.
+    /// The client sent more than [`MAX_OPTIONS`] options.
     #[error("the client sent more than {MAX_OPTIONS} options")]
     TooManyOptions,
-    /// TLS was agreed on, and did not begin: mostly for want of a certificate.
+    /// The TLS handshake failed, usually because the client has no valid certificate.
     #[error("the TLS handshake with the client failed: {source}")]
     Tls {
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// An old client asked for another export, and there is no reply that says so.
+    /// The client asked for another export with an old option that has no error reply.
     #[error("the client asked for an export of another name, by an option that has no error reply")]
     UnknownExport,
-    /// An old client asked for the export without TLS, and there is no reply that says so.
+    /// The client asked for the export without TLS, with an old option that has no error reply.
     #[error("the client asked for the export without TLS, by an option that has no error reply")]
     TlsRequired,
 }
 
 impl<'a> Handshake<'a> {
+    /// Begins a handshake for `offer`.
+    ///
     /// # Panics
-    /// When the preferred block size is none.
+    /// Panics if the preferred block size is not a power of two from 512 to [`MAX_PAYLOAD`].
     #[must_use]
     pub fn new(offer: &'a Offer) -> Self {
         let preferred = offer.preferred_block_size;
@@ -204,10 +206,10 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// Greets the client and answers its options. Nothing is read beyond the handshake.
+    /// Greets the client and answers its options. Reads nothing beyond the handshake.
     ///
     /// # Errors
-    /// [`NegotiateError`]: the connection can only be closed.
+    /// Returns [`NegotiateError`]. The connection can then only be closed.
     pub fn run<S: Read + Write + ?Sized>(
         mut self,
         stream: &mut S,
@@ -235,7 +237,7 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// Newstyle that is not fixed: one option, and no replies.
+    /// Newstyle negotiation that is not fixed: one option, and no replies.
     fn only_option<S: Read + Write + ?Sized>(
         self,
         stream: &mut S,
@@ -268,7 +270,7 @@ impl<'a> Handshake<'a> {
                 OptionType::Abort => {
                     skip(stream, len)?;
                     replies.ack();
-                    // The client may be gone already, as older ones are.
+                    // The client may already have closed the connection, as older clients do.
                     let _ = stream.write_all(&replies.bytes);
                     return Ok(Outcome::Ended);
                 }
@@ -332,7 +334,7 @@ impl<'a> Handshake<'a> {
         self.offer.tls == TlsPolicy::Required && !self.tls
     }
 
-    /// Answers with the export, or ends the session: there are no other answers.
+    /// Answers with the export or ends the session, because this option has no error reply.
     fn export_name<S: Read + Write + ?Sized>(
         &self,
         stream: &mut S,
@@ -355,7 +357,7 @@ impl<'a> Handshake<'a> {
         Ok(Outcome::Agreed(agreed))
     }
 
-    /// Whether the answer is the export.
+    /// Returns whether it replied with the export, not with an error.
     fn info(&self, data: &[u8], replies: &mut Replies) -> bool {
         let Some((name, requests)) = parse_info(data) else {
             replies.error(OptionReplyType::ErrInvalid, "no name and list of requests");
@@ -386,7 +388,7 @@ impl<'a> Handshake<'a> {
     fn meta_context(&mut self, option: OptionType, data: &[u8], replies: &mut Replies) {
         let set = option == OptionType::SetMetaContext;
         if set {
-            // Whatever comes of it.
+            // The option resets an earlier choice, even if it fails.
             self.base_allocation = false;
         }
         let Some((name, queries)) = parse_meta_context(data) else {
@@ -431,10 +433,10 @@ impl<'a> Handshake<'a> {
 }
 
 impl<'a> InTls<'a> {
-    /// Answers the client's options, with nothing kept of what was agreed before.
+    /// Answers the client's options. Nothing that was agreed on before TLS is kept.
     ///
     /// # Errors
-    /// [`NegotiateError`]: the connection can only be closed.
+    /// Returns [`NegotiateError`]. The connection can then only be closed.
     pub fn run<S: Read + Write + ?Sized>(
         self,
         stream: &mut S,
@@ -474,7 +476,7 @@ impl Replies {
 
     fn server(&mut self, offer: &Offer) {
         let name = offer.name.0.as_bytes();
-        let name_len = u32::try_from(name.len()).expect("at most 4096 bytes");
+        let name_len = u32::try_from(name.len()).expect("a Text has at most 4096 bytes");
         let description = offer.description.0.as_bytes();
         let data = [&name_len.to_be_bytes(), name, description];
         self.push(OptionReplyType::Server, &data);
@@ -503,7 +505,7 @@ impl Replies {
     }
 }
 
-/// The name, and the list of information requests, two bytes each.
+/// Returns the name, and the list of information requests of two bytes each.
 fn parse_info(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let (name, rest) = string(data)?;
     let (count, requests) = rest.split_first_chunk()?;
@@ -511,16 +513,15 @@ fn parse_info(data: &[u8]) -> Option<(&[u8], &[u8])> {
     (requests.len() == 2 * count).then_some((name, requests))
 }
 
-/// What a client asks of the metadata contexts. Namespaces and names that nobody here
-/// knows have to be ignored.
+/// The metadata contexts that a client asks for. Unknown namespaces and names must be ignored.
 struct Queries {
-    /// `base:allocation` by its name.
+    /// The client named `base:allocation`.
     allocation: bool,
-    /// All that there are, if it is about a list: no queries, or `base:`.
+    /// For a listing, the client asked for all contexts: it sent no queries, or `base:`.
     all: bool,
 }
 
-/// The export's name and the queries.
+/// Returns the export's name and the queries.
 fn parse_meta_context(data: &[u8]) -> Option<(&[u8], Queries)> {
     let (name, rest) = string(data)?;
     let (count, mut rest) = rest.split_first_chunk()?;
@@ -529,7 +530,7 @@ fn parse_meta_context(data: &[u8]) -> Option<(&[u8], Queries)> {
         allocation: false,
         all: count == 0,
     };
-    // Ends with the data, whatever the count says.
+    // Ends with the data at the latest, however large the count is.
     for _ in 0..count {
         let (query, after) = string(rest)?;
         queries.allocation |= query == BASE_ALLOCATION.as_bytes();
@@ -539,13 +540,14 @@ fn parse_meta_context(data: &[u8]) -> Option<(&[u8], Queries)> {
     rest.is_empty().then_some((name, queries))
 }
 
-/// A string after its length, and what follows it.
+/// Returns a string that follows its length, and the data after it.
 fn string(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = data.split_first_chunk()?;
     rest.split_at_checked(usize::try_from(u32::from_be_bytes(*len)).ok()?)
 }
 
-/// The next option and the length of its data; `None` when the client is gone.
+/// Reads the next option and the length of its data. Returns `None` if the client has closed the
+/// connection.
 fn read_option<S: Read + ?Sized>(
     stream: &mut S,
 ) -> Result<Option<(OptionType, u32)>, NegotiateError> {
@@ -578,7 +580,7 @@ fn read_option<S: Read + ?Sized>(
     Ok(Some((option, u32::from_be_bytes([l0, l1, l2, l3]))))
 }
 
-/// `None` at an end before the first byte.
+/// Reads `N` bytes. Returns `None` if the stream ends before the first byte.
 fn read_or_end<const N: usize>(stream: &mut (impl Read + ?Sized)) -> io::Result<Option<[u8; N]>> {
     let mut bytes = [0; N];
     let first = loop {
@@ -594,9 +596,9 @@ fn read_or_end<const N: usize>(stream: &mut (impl Read + ?Sized)) -> io::Result<
     Ok(Some(bytes))
 }
 
-/// The caller has compared `len` with [`MAX_OPTION_DATA`].
+/// Reads `len` bytes. The caller has checked that `len` is at most [`MAX_OPTION_DATA`].
 fn read_data(stream: &mut (impl Read + ?Sized), len: u32) -> io::Result<Vec<u8>> {
-    let mut data = vec![0; usize::try_from(len).expect("32 KiB at most")];
+    let mut data = vec![0; usize::try_from(len).expect("`len` is at most 32 KiB")];
     stream.read_exact(&mut data)?;
     Ok(data)
 }

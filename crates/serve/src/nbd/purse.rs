@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory for what is under way, one bound for all connections of a server.
+//! Limits the memory for requests in progress, for all connections of a server together.
 //!
-//! Each connection owns [`FLOOR`] bytes, which one of its batches has at a time. What it
-//! needs beyond that comes from a purse that all connections share, if there is enough left
-//! in it at that moment. If there is not, the batch is worked on in the connection's own
-//! [`FLOOR`] bytes, piece by piece: a piece of a write is received and written, a piece of a
-//! read is read and sent.
+//! Each connection has [`FLOOR`] bytes of its own, which one of its batches uses at a time. Memory
+//! beyond that comes from a purse that all connections share, if enough is left in it at that
+//! moment. Otherwise the batch is processed in the connection's own [`FLOOR`] bytes, piece by
+//! piece: a piece of a write is received and written, a piece of a read is read and sent.
 //!
-//! So nobody ever waits for memory that another client holds, and no rule has to decide who
-//! deserves it: clients that announce writes which never come, send a byte now and then, or
-//! take no replies can hold the purse for as long as they like, and all that others lose is
-//! that their long requests are worked on in shorter pieces. The only wait is for the
-//! connection's own bytes. They are free as soon as the client takes the replies that it
-//! has asked for.
+//! So no client ever waits for memory that another client holds, and no policy of sharing is
+//! needed. Clients that announce writes and never send them, send a byte now and then, or do not
+//! read their replies can hold the whole purse for as long as they like. The only effect on others
+//! is that their long requests are processed in shorter pieces. A batch waits only for its own
+//! connection's bytes. They are free as soon as the client has read the replies to its earlier
+//! requests.
 
 use std::{
     mem,
@@ -24,21 +23,22 @@ use std::{
 
 use luxor_sector::Buffers;
 
-/// Bytes that all connections have together, beyond their floors. `SECURITY.md` promises
-/// 256 MiB. The other quarter is for what is not counted here: the buffers that are kept
-/// ([`Buffers`]), the helpers' stacks, and what TLS and the long inboxes take.
+/// The bytes that all connections share beyond their floors. `SECURITY.md` promises 256 MiB. The
+/// remaining quarter is for memory that is not counted here: the buffers that are kept
+/// ([`Buffers`]), the stacks of the helpers, TLS, and the long inboxes.
 pub const PURSE: usize = 192 << 20;
 
-/// Bytes that each connection has in any case: enough for small requests.
+/// The bytes that each connection always has: enough for small requests.
 pub const FLOOR: usize = 128 << 10;
 
-/// The most threads that all connections have beside one each.
+/// The most helper threads of all connections together. Each connection also has one thread of its
+/// own.
 const HELPERS: usize = 64;
 
-/// So many connections have long inboxes.
+/// The number of connections that have long inboxes.
 const LONG_INBOXES: usize = 64;
 
-/// What all connections share.
+/// The counters that all connections share.
 #[derive(Debug, Default)]
 pub struct Purse {
     used: AtomicUsize,
@@ -46,17 +46,17 @@ pub struct Purse {
     connections: AtomicUsize,
 }
 
-/// What one connection has.
+/// The memory of one connection.
 #[derive(Debug)]
 pub struct Share {
     purse: Arc<Purse>,
-    /// Whether a batch has the floor.
+    /// Whether a batch is using the floor.
     floor_taken: Mutex<bool>,
     floor_freed: Condvar,
     has_long_inbox: bool,
 }
 
-/// Bytes that a batch has, until dropped.
+/// Memory for a batch, until dropped.
 #[derive(Debug)]
 pub struct Lease {
     share: Arc<Share>,
@@ -64,25 +64,25 @@ pub struct Lease {
     is_floor: bool,
 }
 
-/// A thread beside a connection's own, until dropped.
+/// A helper thread of a connection, counted until dropped.
 #[derive(Debug)]
 pub struct Helper(Arc<Purse>);
 
 impl Purse {
-    /// Whether there may be one more thread.
+    /// Counts one more helper thread, unless there are too many.
     pub fn helper(self: &Arc<Self>) -> Option<Helper> {
         let counted = add_within(&self.helpers, 1, HELPERS);
         counted.then(|| Helper(Arc::clone(self)))
     }
 
-    /// Takes all that is left, as hostile clients would.
+    /// Uses up the whole purse, as hostile clients would.
     #[cfg(test)]
     pub fn empty(&self) {
         self.used.store(PURSE, Relaxed);
     }
 }
 
-/// Adds if the sum is not above `most`.
+/// Adds `len` if the sum is at most `most`.
 fn add_within(counter: &AtomicUsize, len: usize, most: usize) -> bool {
     let sum = |used: usize| used.checked_add(len).filter(|&sum| sum <= most);
     counter.fetch_update(Relaxed, Relaxed, sum).is_ok()
@@ -95,7 +95,7 @@ impl Drop for Helper {
 }
 
 impl Share {
-    /// That of one more connection.
+    /// Makes the share of one more connection.
     pub fn new(purse: &Arc<Purse>) -> Arc<Self> {
         Arc::new(Self {
             has_long_inbox: purse.connections.fetch_add(1, Relaxed) < LONG_INBOXES,
@@ -105,13 +105,13 @@ impl Share {
         })
     }
 
-    /// Whether the connection may have much memory for what has come and is not looked at.
+    /// Whether the connection may use a long buffer for bytes that are not parsed yet.
     pub fn has_long_inbox(&self) -> bool {
         self.has_long_inbox
     }
 
-    /// Memory for `len` bytes, or [`FLOOR`] bytes when that is more than there is. Waits
-    /// for another batch of the same connection at most.
+    /// Takes memory for `len` bytes, or [`FLOOR`] bytes if the purse does not have enough. Waits at
+    /// most for another batch of the same connection.
     pub fn take(self: &Arc<Self>, len: usize) -> Lease {
         let lease = |len, is_floor| Lease {
             share: Arc::clone(self),
@@ -138,7 +138,7 @@ impl Share {
 }
 
 impl Lease {
-    /// How many bytes it is for: a buffer of [`Buffers`] has exactly as many.
+    /// The number of bytes. A buffer of [`Buffers`] is exactly this long.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -165,7 +165,7 @@ impl Drop for Lease {
 mod tests {
     use super::*;
 
-    /// Whatever others hold.
+    /// Holds whatever other connections have taken.
     #[test]
     fn a_connection_always_gets_its_floor_and_the_purse_is_never_overdrawn() {
         let purse = Arc::<Purse>::default();
@@ -176,7 +176,7 @@ mod tests {
             assert!(lease.len() >= len || lease.is_floor, "{len}");
             held.push(lease);
             assert!(purse.used.load(Relaxed) <= PURSE);
-            // It would wait for itself.
+            // With less left, the greedy connection would wait for its own floor.
             if PURSE - purse.used.load(Relaxed) < 32 << 20 {
                 break;
             }

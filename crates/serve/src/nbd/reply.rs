@@ -29,18 +29,18 @@ use super::{
 
 /// The length of a simple reply in bytes.
 pub const SIMPLE_LEN: usize = 16;
-/// The length of a chunk's head in bytes.
+/// The length of a chunk's header in bytes.
 pub const CHUNK_LEN: usize = 20;
-/// The length of [`data`] in bytes: a chunk's head and an offset.
+/// The length of [`data`] in bytes: a chunk's header and an offset.
 pub const DATA_LEN: usize = CHUNK_LEN + 8;
-/// The length of [`block_status`] in bytes: a chunk's head and the context.
+/// The length of [`block_status`] in bytes: a chunk's header and the context.
 pub const BLOCK_STATUS_LEN: usize = CHUNK_LEN + 4;
 /// The length of a [`descriptor`] in bytes.
 pub const DESCRIPTOR_LEN: usize = 8;
 /// The metadata context ID of `base:allocation`.
 pub const BASE_ALLOCATION_ID: u32 = 1;
 
-/// A simple reply; `None` is success, after which the bytes follow that were read.
+/// Makes a simple reply. `None` means success; after a read, the bytes follow.
 #[must_use]
 pub fn simple(cookie: u64, error: Option<ErrorValue>) -> [u8; SIMPLE_LEN] {
     let mut reply = [0; SIMPLE_LEN];
@@ -50,11 +50,11 @@ pub fn simple(cookie: u64, error: Option<ErrorValue>) -> [u8; SIMPLE_LEN] {
     reply
 }
 
-/// The head of a chunk of the type [`ReplyType::OffsetData`]; `len` bytes from `offset`
-/// of the export follow. `done` when there is no other chunk for this request.
+/// Makes the header of a chunk of the type [`ReplyType::OffsetData`]. The `len` bytes at `offset`
+/// of the export follow. `done` means that this is the last chunk for the request.
 ///
 /// # Panics
-/// When `len` is zero or more than 2³² − 9: the document has no such chunk.
+/// Panics if `len` is zero or more than 2³² − 9, which the document does not allow.
 #[must_use]
 pub fn data(cookie: u64, offset: u64, len: u32, done: bool) -> [u8; DATA_LEN] {
     assert!(len > 0, "a chunk of data without data");
@@ -64,24 +64,24 @@ pub fn data(cookie: u64, offset: u64, len: u32, done: bool) -> [u8; DATA_LEN] {
     } else {
         ReplyFlags::default()
     };
-    let payload = len.checked_add(8).expect("a chunk of less than 4 GiB");
+    let payload = len.checked_add(8).expect("the chunk is shorter than 4 GiB");
     let head = chunk(cookie, flags, ReplyType::OffsetData, payload);
     reply[..CHUNK_LEN].copy_from_slice(&head);
     reply[CHUNK_LEN..].copy_from_slice(&offset.to_be_bytes());
     reply
 }
 
-/// The chunk that ends a reply and says nothing else: success, if no error was before.
+/// Makes the chunk that ends a reply without a payload. It means success if no error came before.
 #[must_use]
 pub fn done(cookie: u64) -> [u8; CHUNK_LEN] {
     chunk(cookie, ReplyFlags::DONE, ReplyType::None, 0)
 }
 
-/// The head of the only chunk that answers a block status request: what
-/// `base:allocation` says of `extents` extents, a [`descriptor`] each, which follow.
+/// Makes the header of the only chunk that answers a block status request. A [`descriptor`] for
+/// each of the `extents` extents of `base:allocation` follows.
 ///
 /// # Panics
-/// When there are no extents, or more than fit a chunk of 4 GiB.
+/// Panics if `extents` is zero, or if the chunk would reach 4 GiB.
 #[must_use]
 pub fn block_status(cookie: u64, extents: usize) -> [u8; BLOCK_STATUS_LEN] {
     assert!(extents > 0, "a block status without an extent");
@@ -89,7 +89,7 @@ pub fn block_status(cookie: u64, extents: usize) -> [u8; BLOCK_STATUS_LEN] {
         .checked_mul(DESCRIPTOR_LEN)
         .and_then(|len| len.checked_add(4))
         .and_then(|len| u32::try_from(len).ok())
-        .expect("a chunk of less than 4 GiB");
+        .expect("the chunk is shorter than 4 GiB");
     let mut reply = [0; BLOCK_STATUS_LEN];
     let head = chunk(cookie, ReplyFlags::DONE, ReplyType::BlockStatus, payload);
     reply[..CHUNK_LEN].copy_from_slice(&head);
@@ -97,7 +97,7 @@ pub fn block_status(cookie: u64, extents: usize) -> [u8; BLOCK_STATUS_LEN] {
     reply
 }
 
-/// An extent of `len` bytes, which is not zero.
+/// Describes an extent of `len` bytes. `len` must not be zero.
 #[must_use]
 pub fn descriptor(len: u32, flags: AllocationFlags) -> [u8; DESCRIPTOR_LEN] {
     let mut reply = [0; DESCRIPTOR_LEN];
@@ -106,8 +106,8 @@ pub fn descriptor(len: u32, flags: AllocationFlags) -> [u8; DESCRIPTOR_LEN] {
     reply
 }
 
-/// Appends the whole reply to a request that failed: with the message where the client
-/// takes structured replies, else without. What is beyond 4096 bytes of it is cut off.
+/// Appends the whole reply to a failed request. With structured replies it contains the message,
+/// cut off after 4096 bytes.
 pub fn error(out: &mut Vec<u8>, agreed: &Agreed, cookie: u64, error: ErrorValue, message: &str) {
     if agreed.structured_replies {
         error_chunk(out, cookie, error, message, None);
@@ -116,8 +116,8 @@ pub fn error(out: &mut Vec<u8>, agreed: &Agreed, cookie: u64, error: ErrorValue,
     }
 }
 
-/// The same, and says at which `offset` of the export it failed, which lies in the
-/// request. Not for a flush or a request that was refused.
+/// As [`error`], with the `offset` in the export at which the request failed. `offset` lies within
+/// the request. Not for a flush or a refused request.
 pub fn error_at(
     out: &mut Vec<u8>,
     agreed: &Agreed,
@@ -141,7 +141,7 @@ fn error_chunk(
     offset: Option<u64>,
 ) {
     let message = &message.as_bytes()[..message.floor_char_boundary(MAX_STRING)];
-    let message_len = u16::try_from(message.len()).expect("at most 4096 bytes");
+    let message_len = u16::try_from(message.len()).expect("the message was cut to 4096 bytes");
     let (kind, fixed) = match offset {
         None => (ReplyType::Error, 6),
         Some(_) => (ReplyType::ErrorOffset, 14),

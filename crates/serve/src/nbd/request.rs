@@ -19,28 +19,28 @@ use super::wire::{CommandFlags, REQUEST_MAGIC};
 /// The length of a request without its payload, in bytes.
 pub const REQUEST_LEN: usize = 28;
 
-/// A request as it was sent: well-formed, and no more than that
-/// ([`Agreed::judge`](super::Agreed::judge)).
+/// A well-formed request. Whether it can be served is checked by
+/// [`Agreed::judge`](super::Agreed::judge).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What the reply has to carry.
+    /// The value that the reply repeats.
     pub cookie: u64,
-    /// What to do.
+    /// The command.
     pub command: Command,
-    /// How.
+    /// The flags of the command.
     pub flags: CommandFlags,
-    /// Where in the export, in bytes.
+    /// The offset in the export, in bytes.
     pub offset: u64,
-    /// How many bytes.
+    /// The length in bytes.
     pub len: u32,
 }
 
 impl Request {
-    /// The first [`REQUEST_LEN`] bytes of a request. A payload may follow
+    /// Parses the first [`REQUEST_LEN`] bytes of a request. A payload may follow
     /// ([`Request::payload_len`]).
     ///
     /// # Errors
-    /// [`BadMagic`]: the connection is of no more use.
+    /// Returns [`BadMagic`]. The connection can then only be closed.
     pub fn parse(bytes: &[u8; REQUEST_LEN]) -> Result<Self, BadMagic> {
         let magic = u32::from_be_bytes(field(bytes, 0));
         if magic != REQUEST_MAGIC {
@@ -55,8 +55,8 @@ impl Request {
         })
     }
 
-    /// How many bytes follow the request, whether or not it is refused: what is not
-    /// written has to be skipped.
+    /// Returns how many bytes follow the request. They follow even if the request is refused, and
+    /// must then be skipped.
     #[must_use]
     pub const fn payload_len(&self) -> u32 {
         match self.command {
@@ -66,31 +66,31 @@ impl Request {
     }
 }
 
-/// What a client can ask for.
+/// The commands of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
-    /// Bytes.
+    /// Asks for bytes.
     Read,
-    /// Bytes follow.
+    /// Writes the bytes that follow.
     Write,
-    /// The client leaves, when all that it asked for is done. There is no reply.
+    /// The client disconnects when its earlier requests are done. There is no reply.
     Disconnect,
-    /// What was acknowledged becomes durable.
+    /// Makes acknowledged writes durable.
     Flush,
-    /// The bytes are no longer needed.
+    /// The client no longer needs the range.
     Trim,
-    /// The bytes will soon be needed.
+    /// The client will soon need the range.
     Cache,
-    /// The bytes become zeros.
+    /// Fills the range with zeros.
     WriteZeroes,
-    /// What the chosen metadata contexts say.
+    /// Asks for the state of the range in the chosen metadata contexts.
     BlockStatus,
     /// Anything else.
     Other(u16),
 }
 
 impl Command {
-    /// From the wire.
+    /// Decodes the code from the wire.
     #[must_use]
     pub const fn from_code(code: u16) -> Self {
         match code {
@@ -106,14 +106,14 @@ impl Command {
         }
     }
 
-    /// Whether it changes what is in the export.
+    /// Whether the command changes the contents of the export.
     #[must_use]
     pub const fn writes(self) -> bool {
         matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
     }
 }
 
-/// Where a request should begin there is something else.
+/// The bytes are not the beginning of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("not an NBD request: it begins with {found:#010x} instead of {REQUEST_MAGIC:#010x}")]
 pub struct BadMagic {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clients that come and go.
+//! The NBD server: accepts clients, gives each a thread, and stops.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -45,19 +45,20 @@ use crate::{
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 
-/// How long a handshake takes, and then some: who is longer at it has to give way to others.
+/// Longer than a handshake normally takes. A client that needs longer may have to make room for a
+/// new one.
 const LONG: Duration = Duration::from_secs(1);
 
-/// How long clients have in all, when the server stops, to take the answers to what they
-/// have asked for. The time that the disk takes is none of theirs.
+/// How long clients have in all, when the server stops, to receive the replies to their requests.
+/// The time that the disk needs does not count.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// How often it is looked at whose time is over.
+/// How often the server checks for clients that have run out of time.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How many bytes the kernel takes of a reply beyond those for which the window of a TCP
-/// client has room. By default it takes up to 4 MiB: a thousand clients that take no replies
-/// then fill the memory that TCP has on the whole machine, and other connections starve.
+/// How many unsent bytes of replies the kernel buffers for a TCP client beyond its receive window.
+/// By default the kernel buffers up to 4 MiB: a thousand clients that read no replies would then
+/// exhaust the TCP memory of the whole machine and starve other connections.
 const UNSENT: usize = 128 << 10;
 
 nix::setsockopt_impl!(
@@ -68,44 +69,44 @@ nix::setsockopt_impl!(
     SetUsize
 );
 
-/// `TCP_NOTSENT_LOWAT`, which `nix` does not have.
+/// The socket option `TCP_NOTSENT_LOWAT`, which `nix` lacks.
 #[derive(Clone, Copy)]
 struct NotSentLowat;
 
-/// How a [`Server`] works.
+/// The options of a [`Server`].
 #[derive(Default)]
 pub struct ServerOptions {
-    /// The export's name, beside the default export's, which is empty.
+    /// The export's name. The export is also the default one, with the empty name.
     pub name: Text,
-    /// What it is, for people.
+    /// A description of the export, for people.
     pub description: Text,
-    /// End when the last client has left.
+    /// Whether to stop when the last client has left.
     pub exit_on_idle: bool,
-    /// How many clients there may be at a time; 0: 1024. Those who are long in their
-    /// handshakes give way to those who come.
+    /// The most clients at a time; 0 means 1024. Clients that are slow in their handshakes make
+    /// room for new ones.
     pub max_clients: usize,
-    /// What clients of TCP sockets have to begin TLS with. Those of Unix sockets are known
-    /// to be of the same user, and have none.
+    /// TLS for clients of TCP sockets, which must then use it. Clients of Unix sockets are checked
+    /// by their user ID and do not use TLS.
     pub tls: Option<TlsServer>,
-    /// Who is told what happens with clients.
+    /// Receives notes about clients.
     pub notes: Option<Notes>,
 }
 
-/// Where clients come from.
+/// A socket on which clients connect.
 #[derive(Debug)]
 pub enum Listener {
-    /// A Unix socket. Its clients must be of the same user, or root.
+    /// A Unix socket. Its clients must run as the same user, or as root.
     Unix(UnixListener),
     /// A TCP socket.
     Tcp(TcpListener),
 }
 
-/// A disk that NBD clients can use.
+/// Serves one disk to NBD clients.
 pub struct Server {
     service: Arc<Service>,
     options: ServerOptions,
     clients: Mutex<Clients>,
-    /// One of the clients has left.
+    /// Signalled when a client has left.
     left: Condvar,
 }
 
@@ -113,26 +114,26 @@ pub struct Server {
 struct Clients {
     next: u64,
     present: HashMap<u64, Client>,
-    /// Of those that are present, and of some that have left.
+    /// The threads of present clients, and of some that have left.
     threads: Vec<JoinHandle<()>>,
-    /// Whether there has been one that got through its handshake.
+    /// Whether any client has completed its handshake.
     any: bool,
-    /// No more are taken.
+    /// Whether new clients are refused, because the server stops.
     closed: bool,
 }
 
 enum Client {
-    /// In its handshake, since then.
+    /// In its handshake, since this time.
     New(Arc<dyn Channel>, Instant),
-    /// All is agreed.
+    /// Past its handshake.
     Served(Arc<Connection>),
-    /// It had to give way in its handshake, and its thread ends.
+    /// Disconnected during its handshake to make room. Its thread is ending.
     Leaving,
 }
 
 impl Clients {
-    /// Has the oldest of those who are long in their handshakes give way to who comes: it
-    /// may never say a word. `false` when there is none.
+    /// Disconnects the client that has been longest in its handshake, if that is longer than
+    /// [`LONG`]: it may never complete. Returns `false` if there is none.
     fn make_room(&mut self) -> bool {
         let long = self.present.values_mut().filter_map(|client| match client {
             Client::New(_, since) if since.elapsed() >= LONG => Some((*since, client)),
@@ -147,7 +148,7 @@ impl Clients {
         true
     }
 
-    /// Whether there is room for one more among `max`, or can be made.
+    /// Whether there is room for one more of at most `max` clients, or room can be made.
     fn has_room(&mut self, max: usize) -> bool {
         let all = self.present.len();
         if all < max {
@@ -161,7 +162,7 @@ impl Clients {
 }
 
 impl Server {
-    /// A server for `disk`.
+    /// Makes a server for `disk`.
     #[must_use]
     pub fn new(disk: Arc<Disk>, mut options: ServerOptions) -> Self {
         let notes = options.notes.take();
@@ -173,18 +174,18 @@ impl Server {
         }
     }
 
-    /// What it has done so far.
+    /// Returns the statistics.
     #[must_use]
     pub fn stats(&self) -> &Arc<Stats> {
         self.service.stats()
     }
 
-    /// Serves clients that come to `listeners` until `stop` is requested: then what they
-    /// have asked for is done and answered, as far as it can be begun within a second, and
-    /// everything is made durable.
+    /// Serves clients of `listeners` until `stop` is requested. Then pending requests that can be
+    /// started within a second are completed and answered, and everything is made durable.
     ///
     /// # Errors
-    /// Those of the listeners; and when what was written could not be made durable.
+    /// Returns [`ServeError`] when a listener fails, when a thread cannot be started, and when data
+    /// could not be made durable.
     pub fn run(self: &Arc<Self>, listeners: &[Listener], stop: &Stop) -> Result<(), ServeError> {
         let server = Arc::clone(self);
         let watch = thread::Builder::new()
@@ -194,7 +195,8 @@ impl Server {
         let accepted = self.accept(listeners, stop);
         self.dismiss();
         self.service.watch().end();
-        // It panics with what it calls only, which has said so.
+        // This thread panics only if code that it calls panics. That panic has already been
+        // printed.
         let _ = watch.join();
         let flushed = self.service.disk().flush();
         accepted?;
@@ -240,7 +242,8 @@ impl Server {
                         if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
                             self.lock().make_room();
                         }
-                        // Whom nobody lets in is gone; all else may stay so for a while.
+                        // `PermissionDenied` means that a client was refused. Other errors may last
+                        // for a while.
                         if error.kind() != io::ErrorKind::PermissionDenied {
                             thread::sleep(Duration::from_millis(10));
                         }
@@ -256,7 +259,7 @@ impl Server {
         self.options.exit_on_idle && clients.any && clients.present.is_empty()
     }
 
-    /// Gives a client a thread of its own.
+    /// Starts a thread for a client.
     fn welcome(self: &Arc<Self>, channel: Arc<dyn Channel>, tls: Option<TlsServer>, stop: &Stop) {
         let max = match self.options.max_clients {
             0 => 1024,
@@ -298,7 +301,7 @@ impl Server {
         }
     }
 
-    /// The handshake and all that follows.
+    /// Makes the handshake and serves the client.
     fn attend(&self, id: u64, channel: Arc<dyn Channel>, tls: Option<&TlsServer>) {
         let until = Instant::now() + HANDSHAKE;
         let (channel, agreed) = match self.shake_hands(channel, tls, until) {
@@ -360,7 +363,9 @@ impl Server {
                 channel.shutdown();
                 Ok(None)
             }
-            Outcome::StartTls(_) => unreachable!("where there is TLS it begins once"),
+            Outcome::StartTls(_) => {
+                unreachable!("TLS begins at most once, and only if it is configured")
+            }
         }
     }
 
@@ -373,7 +378,7 @@ impl Server {
         }
     }
 
-    /// Sees all clients off.
+    /// Disconnects all clients when the server stops.
     fn dismiss(&self) {
         let mut clients = self.lock();
         clients.closed = true;
@@ -401,9 +406,11 @@ impl Server {
         }
         let threads = mem::take(&mut clients.threads);
         drop(clients);
-        // Who waits for the end can have what is locked: nobody has the disk any more.
+        // Waiting for the threads also means that none of them uses the disk any more, so its locks
+        // are free for the caller.
         for thread in threads {
-            // It panics with what it calls only, which has said so.
+            // These threads panic only if code that they call panics. That panic has already been
+            // printed.
             let _ = thread.join();
         }
     }
@@ -413,10 +420,10 @@ impl Server {
     }
 }
 
-/// A client that took the export, and what was agreed with it.
+/// The channel of a client that chose the export, and what was agreed with it.
 type Welcomed = (Arc<dyn Channel>, Agreed);
 
-/// A client leaves, in whatever way.
+/// Removes a client when it leaves, for whatever reason.
 struct Leave<'a> {
     server: &'a Server,
     id: u64,
@@ -432,7 +439,7 @@ impl Drop for Leave<'_> {
         let served = clients.present.values().any(is_served);
         drop(clients);
         if !served {
-            // The next client may come in days, and the buffers hold plaintext.
+            // The next client may come days later, and the buffers contain plaintext.
             self.server.service.buffers().clear();
         }
         self.server.left.notify_all();
@@ -442,7 +449,7 @@ impl Drop for Leave<'_> {
     }
 }
 
-/// What the export can do.
+/// Returns the capabilities of the export.
 fn offered(disk: &Disk) -> TransmissionFlags {
     let flags = TransmissionFlags::HAS_FLAGS
         .with(TransmissionFlags::SEND_FLUSH)
@@ -462,7 +469,8 @@ fn offered(disk: &Disk) -> TransmissionFlags {
 }
 
 impl Listener {
-    /// One that is gone again when it is accepted must not hold up the others.
+    /// Makes the listener nonblocking: a client that has gone before `accept` must not block the
+    /// others.
     fn prepare(&self) -> io::Result<()> {
         match self {
             Self::Unix(listener) => listener.set_nonblocking(true),
@@ -470,7 +478,7 @@ impl Listener {
         }
     }
 
-    /// `None` when there is nobody any more, or nobody who may come in.
+    /// Accepts a client. Returns `None` if it has already gone.
     fn accept(&self) -> io::Result<Option<Arc<dyn Channel>>> {
         let accepted: io::Result<Option<Arc<dyn Channel>>> = match self {
             Self::Unix(listener) => listener.accept().and_then(|(socket, _)| {
@@ -485,9 +493,9 @@ impl Listener {
             }),
             Self::Tcp(listener) => listener.accept().and_then(|(socket, _)| {
                 socket.set_nonblocking(false)?;
-                // Replies are written whole.
+                // Replies are sent with one call, so there is nothing to wait for.
                 socket.set_nodelay(true)?;
-                // Where the other machine is gone nothing comes, not even an end.
+                // If the other machine is lost, not even the end of the stream arrives.
                 setsockopt(&socket, KeepAlive, &true)?;
                 setsockopt(&socket, NotSentLowat, &UNSENT)?;
                 Ok(Some(Arc::new(socket) as Arc<dyn Channel>))
@@ -518,13 +526,14 @@ impl AsFd for Listener {
     }
 }
 
-/// A socket's mode says who can connect; not every system heeds it, nor every folder.
+/// Whether the client runs as the same user or as root. The socket's mode is not enough: not every
+/// system or folder enforces it.
 fn may_come_in(socket: &UnixStream) -> io::Result<bool> {
     let peer = getsockopt(socket, PeerCredentials)?.uid();
     Ok(peer == 0 || peer == geteuid().as_raw())
 }
 
-/// Asks a server to stop, from any thread.
+/// Asks a server to stop. Can be used from any thread.
 #[derive(Clone, Debug)]
 pub struct Stop {
     requested: Arc<AtomicBool>,
@@ -533,10 +542,10 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// One that is not yet requested.
+    /// Makes a stop that is not requested yet.
     ///
     /// # Errors
-    /// Those of the system, which has no more files.
+    /// Those of the system, when there are too many open files.
     pub fn new() -> io::Result<Self> {
         let (waker, woken) = UnixStream::pair()?;
         waker.set_nonblocking(true)?;
@@ -548,20 +557,20 @@ impl Stop {
         })
     }
 
-    /// From now on no client is taken, and those that are there are seen off.
+    /// Requests the stop: the server accepts no more clients, and disconnects the present ones.
     pub fn request(&self) {
         self.requested.store(true, Ordering::SeqCst);
         self.wake();
     }
 
-    /// Whether it has been.
+    /// Whether the stop has been requested.
     #[must_use]
     pub fn is_requested(&self) -> bool {
         self.requested.load(Ordering::SeqCst)
     }
 
     fn wake(&self) {
-        // When there is no room for another byte, there are enough.
+        // If the socket is full, there are enough bytes in it to wake the server.
         let _ = io::Write::write(&mut &*self.waker, &[0]);
     }
 
@@ -591,26 +600,26 @@ impl fmt::Debug for ServerOptions {
     }
 }
 
-/// Why a server has ended.
+/// Why a server has stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The listening sockets are of no use.
+    /// The listening sockets cannot be used.
     #[error("cannot accept clients: {source}")]
     Listen {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The system makes no threads.
+    /// The system cannot start a thread.
     #[error("a thread cannot be started: {source}")]
     Thread {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// What was written last may be lost.
+    /// The last writes may be lost.
     #[error("what was written could not be made durable: {source}")]
     Flush {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -647,7 +656,7 @@ mod tests {
             let client = Client::Served(connection);
             server.lock().present.insert(id, client);
         }
-        // This one may need half a minute yet.
+        // This client may still need half a minute for its handshake.
         let new = Client::New(channel(), Instant::now());
         server.lock().present.insert(2, new);
         for (id, expected) in [(0, 7), (1, 0)] {

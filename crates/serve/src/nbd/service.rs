@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the connections of a server share.
+//! The parts that the connections of a server share.
 
 use std::{
     fmt,
@@ -15,7 +15,7 @@ use luxor_sector::{Buffers, Disk};
 use super::purse::Purse;
 use crate::stats::Stats;
 
-/// What the connections of a server share.
+/// The parts that the connections of a server share.
 pub struct Service {
     disk: Arc<Disk>,
     buffers: Buffers,
@@ -25,7 +25,7 @@ pub struct Service {
     notes: Option<Notes>,
 }
 
-/// Who is told what happens with clients.
+/// A callback that receives notes about clients.
 pub type Notes = Box<dyn Fn(&str) + Send + Sync>;
 
 impl Service {
@@ -73,10 +73,10 @@ impl fmt::Debug for Service {
     }
 }
 
-/// A clock that runs as long as there is something to do.
+/// A clock that ticks while requests are in progress.
 #[derive(Debug, Default)]
 pub struct Watch {
-    /// Counts what was begun.
+    /// Counts how often a batch was started.
     begun: AtomicU64,
     asleep: AtomicBool,
     over: Mutex<bool>,
@@ -84,14 +84,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// How long a connection may wait for the disk until others of its requests are
-    /// received.
+    /// How long a connection may wait for the disk before more of its requests are received.
     const TICK: Duration = Duration::from_millis(1);
 
-    /// After so many ticks without anything begun the clock stops.
+    /// After this many ticks without a new batch the clock sleeps.
     const PATIENCE: u32 = 20;
 
-    /// To be called when something is begun.
+    /// Called when a batch is started.
     pub fn notice(&self) {
         self.begun.fetch_add(1, Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) {
@@ -100,8 +99,7 @@ impl Watch {
         }
     }
 
-    /// Calls `tick` every millisecond while there is something to do, until
-    /// [`Watch::end`].
+    /// Calls `tick` every millisecond while batches are started, until [`Watch::end`].
     pub fn run(&self, tick: impl Fn()) {
         let mut seen = self.begun.load(Ordering::SeqCst);
         let mut idle = 0;
@@ -112,7 +110,7 @@ impl Watch {
                 waited.unwrap_or_else(PoisonError::into_inner).0
             } else {
                 self.asleep.store(true, Ordering::SeqCst);
-                // Who begins something after this look sees that the clock sleeps.
+                // A thread that starts a batch after this check sees `asleep`.
                 if self.begun.load(Ordering::SeqCst) == seen {
                     let waited = self.woken.wait(over);
                     over = waited.unwrap_or_else(PoisonError::into_inner);

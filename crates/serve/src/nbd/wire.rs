@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The constants of the protocol. Names are the document's, less their prefix.
+//! The constants of the protocol. Their names are the document's without the prefix.
 
 use std::{fmt, io};
 
-/// `NBDMAGIC`: what a server says first.
+/// `NBDMAGIC`: the first bytes that a server sends.
 pub const INIT_PASSWD: u64 = 0x4e42_444d_4147_4943;
-/// `IHAVEOPT`: newstyle negotiation, and the head of each option.
+/// `IHAVEOPT`: announces newstyle negotiation, and begins each option.
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
-/// The head of each reply to an option.
+/// Begins each reply to an option.
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
-/// The head of each request.
+/// Begins each request.
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
-/// The head of a simple reply.
+/// Begins a simple reply.
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
-/// The head of a chunk of a structured reply.
+/// Begins a chunk of a structured reply.
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 
-/// The bytes that no string may exceed: names, descriptions, messages, queries.
+/// The greatest length of a string in bytes: names, descriptions, messages and queries.
 pub const MAX_STRING: usize = 4096;
-/// The name of the one metadata context that the document defines.
+/// The name of the only metadata context that the document defines.
 pub const BASE_ALLOCATION: &str = "base:allocation";
 
-/// A set of flags in an integer.
+/// Defines a set of flags in an integer.
 macro_rules! flag_set {
     (
         $(#[$doc:meta])*
@@ -34,37 +34,37 @@ macro_rules! flag_set {
         impl $name {
             $($(#[$flag_doc])* pub const $flag: Self = Self(1 << $bit);)*
 
-            /// Any bits, unknown ones too.
+            /// Makes a set from any bits, including unknown ones.
             #[must_use]
             pub const fn from_bits(bits: $int) -> Self {
                 Self(bits)
             }
 
-            /// As on the wire.
+            /// The bits as sent on the wire.
             #[must_use]
             pub const fn bits(self) -> $int {
                 self.0
             }
 
-            /// Whether all of `other` are set.
+            /// Whether all flags of `other` are set.
             #[must_use]
             pub const fn contains(self, other: Self) -> bool {
                 self.0 & other.0 == other.0
             }
 
-            /// These and `other`.
+            /// These flags and those of `other`.
             #[must_use]
             pub const fn with(self, other: Self) -> Self {
                 Self(self.0 | other.0)
             }
 
-            /// These, less `other`.
+            /// These flags without those of `other`.
             #[must_use]
             pub const fn without(self, other: Self) -> Self {
                 Self(self.0 & !other.0)
             }
 
-            /// Whether none is set.
+            /// Whether no flag is set.
             #[must_use]
             pub const fn is_empty(self) -> bool {
                 self.0 == 0
@@ -91,9 +91,9 @@ macro_rules! flag_set {
 }
 
 flag_set! {
-    /// Handshake flags: the server's first word.
+    /// Handshake flags: the first flags that the server sends.
     HandshakeFlags: u16 {
-        /// The server knows fixed newstyle.
+        /// The server supports fixed newstyle.
         FIXED_NEWSTYLE = 0;
         /// The server can leave out the zeros after `NBD_OPT_EXPORT_NAME`.
         NO_ZEROES = 1;
@@ -103,61 +103,61 @@ flag_set! {
 flag_set! {
     /// Client flags: the answer to [`HandshakeFlags`].
     ClientFlags: u32 {
-        /// The client knows fixed newstyle.
+        /// The client supports fixed newstyle.
         FIXED_NEWSTYLE = 0;
-        /// The zeros after `NBD_OPT_EXPORT_NAME` are left out.
+        /// The server leaves out the zeros after `NBD_OPT_EXPORT_NAME`.
         NO_ZEROES = 1;
     }
 }
 
 flag_set! {
-    /// Transmission flags: what an export can do.
+    /// Transmission flags: the capabilities of an export.
     TransmissionFlags: u16 {
         /// Always set.
         HAS_FLAGS = 0;
-        /// Nothing can be written.
+        /// The export cannot be written.
         READ_ONLY = 1;
-        /// `NBD_CMD_FLUSH` is there.
+        /// `NBD_CMD_FLUSH` is supported.
         SEND_FLUSH = 2;
-        /// `NBD_CMD_FLAG_FUA` is there.
+        /// `NBD_CMD_FLAG_FUA` is supported.
         SEND_FUA = 3;
-        /// Seeks cost time.
+        /// Seeks are slow.
         ROTATIONAL = 4;
-        /// `NBD_CMD_TRIM` is there.
+        /// `NBD_CMD_TRIM` is supported.
         SEND_TRIM = 5;
-        /// `NBD_CMD_WRITE_ZEROES` and `NBD_CMD_FLAG_NO_HOLE` are there.
+        /// `NBD_CMD_WRITE_ZEROES` and `NBD_CMD_FLAG_NO_HOLE` are supported.
         SEND_WRITE_ZEROES = 6;
-        /// `NBD_CMD_FLAG_DF` is there; only with structured replies.
+        /// `NBD_CMD_FLAG_DF` is supported. Only with structured replies.
         SEND_DF = 7;
-        /// A flush on one connection covers what was acknowledged on all.
+        /// A flush on one connection covers writes acknowledged on all connections.
         CAN_MULTI_CONN = 8;
-        /// Of an experimental extension.
+        /// Part of an experimental extension.
         SEND_RESIZE = 9;
-        /// `NBD_CMD_CACHE` is there.
+        /// `NBD_CMD_CACHE` is supported.
         SEND_CACHE = 10;
-        /// `NBD_CMD_FLAG_FAST_ZERO` is there.
+        /// `NBD_CMD_FLAG_FAST_ZERO` is supported.
         SEND_FAST_ZERO = 11;
     }
 }
 
 flag_set! {
-    /// Command flags: how a request is to be served.
+    /// Command flags: how to serve a request.
     CommandFlags: u16 {
-        /// Durable before it is acknowledged.
+        /// The data must be durable before the reply.
         FUA = 0;
-        /// What becomes zero stays allocated.
+        /// The zeroed range stays allocated.
         NO_HOLE = 1;
-        /// A read is answered in one piece.
+        /// A read is answered in one chunk.
         DF = 2;
-        /// One extent is enough.
+        /// The client wants only one extent.
         REQ_ONE = 3;
-        /// Fail rather than be slow.
+        /// The request must fail if it cannot be fast.
         FAST_ZERO = 4;
     }
 }
 
 flag_set! {
-    /// The flags of a structured reply's chunk.
+    /// The flags of a chunk of a structured reply.
     ReplyFlags: u16 {
         /// The last chunk for this request.
         DONE = 0;
@@ -165,33 +165,33 @@ flag_set! {
 }
 
 flag_set! {
-    /// What `base:allocation` says of an extent.
+    /// The state of an extent in `base:allocation`.
     AllocationFlags: u32 {
-        /// Not allocated.
+        /// The extent is not allocated.
         HOLE = 0;
-        /// Reads as zeros.
+        /// The extent reads as zeros.
         ZERO = 1;
     }
 }
 
-/// What a client asks for during the handshake.
+/// The options of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OptionType {
-    /// Takes an export without a chance of an error message.
+    /// Chooses an export. The server cannot answer with an error.
     ExportName,
     /// Ends the session.
     Abort,
-    /// Which exports are there.
+    /// Asks for the list of exports.
     List,
     /// Begins TLS.
     StartTls,
-    /// What an export is like.
+    /// Asks for information about an export.
     Info,
-    /// The same, and takes it.
+    /// Asks for the same information and chooses the export.
     Go,
-    /// Turns structured replies on.
+    /// Enables structured replies.
     StructuredReply,
-    /// Which metadata contexts are there.
+    /// Asks for the list of metadata contexts.
     ListMetaContext,
     /// Chooses metadata contexts.
     SetMetaContext,
@@ -200,7 +200,7 @@ pub enum OptionType {
 }
 
 impl OptionType {
-    /// From the wire.
+    /// Decodes the code from the wire.
     #[must_use]
     pub const fn from_code(code: u32) -> Self {
         match code {
@@ -217,7 +217,7 @@ impl OptionType {
         }
     }
 
-    /// As on the wire.
+    /// The code as sent on the wire.
     #[must_use]
     pub const fn code(self) -> u32 {
         match self {
@@ -235,11 +235,11 @@ impl OptionType {
     }
 }
 
-/// What a server answers to an option.
+/// The types of replies to an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum OptionReplyType {
-    /// Done.
+    /// Success.
     Ack = 1,
     /// The name of an export.
     Server = 2,
@@ -247,35 +247,35 @@ pub enum OptionReplyType {
     Info = 3,
     /// A metadata context.
     MetaContext = 4,
-    /// An option that this server does not know.
+    /// The server does not know the option.
     ErrUnsup = (1 << 31) + 1,
-    /// An option that this server does not allow.
+    /// The server does not allow the option.
     ErrPolicy = (1 << 31) + 2,
-    /// Data that the option cannot have, or not now.
+    /// The option's data are not valid, or not valid at this point.
     ErrInvalid = (1 << 31) + 3,
-    /// An option that is not there on this platform.
+    /// The option is not available on this platform.
     ErrPlatform = (1 << 31) + 4,
-    /// Not before TLS.
+    /// The option needs TLS first.
     ErrTlsReqd = (1 << 31) + 5,
-    /// There is no such export.
+    /// The export does not exist.
     ErrUnknown = (1 << 31) + 6,
     /// The server is about to stop.
     ErrShutdown = (1 << 31) + 7,
-    /// Only for clients that heed block sizes.
+    /// The client must ask for block sizes first.
     ErrBlockSizeReqd = (1 << 31) + 8,
-    /// Longer than the server takes.
+    /// The request is longer than the server accepts.
     ErrTooBig = (1 << 31) + 9,
 }
 
 impl OptionReplyType {
-    /// As on the wire.
+    /// The code as sent on the wire.
     #[must_use]
     pub const fn code(self) -> u32 {
         self as u32
     }
 }
 
-/// What a reply of the type [`OptionReplyType::Info`] is about.
+/// The contents of a reply of the type [`OptionReplyType::Info`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum InfoType {
@@ -285,45 +285,45 @@ pub enum InfoType {
     Name = 1,
     /// A description for people.
     Description = 2,
-    /// The minimum, the preferred and the maximum block size.
+    /// The minimum, preferred and maximum block size.
     BlockSize = 3,
 }
 
 impl InfoType {
-    /// As on the wire.
+    /// The code as sent on the wire.
     #[must_use]
     pub const fn code(self) -> u16 {
         self as u16
     }
 }
 
-/// The type of a structured reply's chunk.
+/// The type of a chunk of a structured reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum ReplyType {
-    /// Nothing more, and no payload.
+    /// The end of a reply, without a payload.
     None = 0,
-    /// An offset and the bytes from there on.
+    /// An offset and the bytes at that offset.
     OffsetData = 1,
-    /// An offset and how many zeros are there.
+    /// An offset and the number of zeros at that offset.
     OffsetHole = 2,
     /// A metadata context and its extents.
     BlockStatus = 5,
     /// An error and a message.
     Error = (1 << 15) + 1,
-    /// An error, a message and where in the request it was.
+    /// An error, a message and its offset.
     ErrorOffset = (1 << 15) + 2,
 }
 
 impl ReplyType {
-    /// As on the wire.
+    /// The code as sent on the wire.
     #[must_use]
     pub const fn code(self) -> u16 {
         self as u16
     }
 }
 
-/// An error value: what a client is told of a request that failed.
+/// An error value in the reply to a request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum ErrorValue {
@@ -333,11 +333,11 @@ pub enum ErrorValue {
     Io = 5,
     /// `NBD_ENOMEM`: out of memory.
     NoMem = 12,
-    /// `NBD_EINVAL`: not a request that this server takes.
+    /// `NBD_EINVAL`: a request that this server does not accept.
     Inval = 22,
-    /// `NBD_ENOSPC`: no room, or a write beyond the end.
+    /// `NBD_ENOSPC`: no space left, or a write beyond the end.
     NoSpc = 28,
-    /// `NBD_EOVERFLOW`: too long to be sent in one piece.
+    /// `NBD_EOVERFLOW`: too long to be sent in one chunk.
     Overflow = 75,
     /// `NBD_ENOTSUP`: zeroes cannot be written quickly.
     NotSup = 95,
@@ -346,15 +346,15 @@ pub enum ErrorValue {
 }
 
 impl ErrorValue {
-    /// As on the wire.
+    /// The code as sent on the wire.
     #[must_use]
     pub const fn code(self) -> u32 {
         self as u32
     }
 }
 
-/// The document keeps `NBD_EOVERFLOW` and `NBD_ENOTSUP` for two cases of their own, so
-/// no error of the system becomes one of them.
+/// Maps errors of the system. None becomes `NBD_EOVERFLOW` or `NBD_ENOTSUP`, which the document
+/// reserves for one case each.
 impl From<&io::Error> for ErrorValue {
     fn from(error: &io::Error) -> Self {
         match error.kind() {
@@ -384,7 +384,7 @@ mod tests {
         for code in 0..=0x100 {
             assert_eq!(OptionType::from_code(code).code(), code);
         }
-        // 4 was withdrawn.
+        // Option 4 was withdrawn from the document.
         assert_eq!(OptionType::from_code(4), OptionType::Other(4));
         assert_eq!(OptionType::from_code(10), OptionType::SetMetaContext);
         assert_eq!(OptionType::from_code(11), OptionType::Other(11));
