@@ -237,7 +237,7 @@ mod tests {
         for (ours, theirs) in pairs() {
             thread::scope(|scope| {
                 let reader = scope.spawn(|| receive(&*theirs, expected.len()));
-                ours.send(&slices(&bufs)).expect("it is taken");
+                ours.send(&slices(&bufs)).expect("sent");
                 assert!(reader.join().expect("it is read") == expected);
             });
         }
@@ -291,9 +291,9 @@ mod tests {
         for (ours, theirs) in pairs() {
             thread::scope(|scope| {
                 let waiting = scope.spawn(|| receive(&*ours, 1));
-                ours.send(&[IoSlice::new(b"ping")]).expect("it is taken");
+                ours.send(&[IoSlice::new(b"ping")]).expect("sent");
                 assert_eq!(receive(&*theirs, 4), b"ping");
-                theirs.send(&[IoSlice::new(b"!")]).expect("it is taken");
+                theirs.send(&[IoSlice::new(b"!")]).expect("sent");
                 assert_eq!(waiting.join().expect("it is read"), b"!");
             });
         }
@@ -326,14 +326,14 @@ mod tests {
     #[test]
     fn what_has_come_is_received_and_answered_after_a_stop() {
         for (ours, theirs) in pairs() {
-            theirs.send(&[IoSlice::new(b"ab")]).expect("it is taken");
+            theirs.send(&[IoSlice::new(b"ab")]).expect("sent");
             // Over TCP the bytes must have arrived before the stop: receiving the first one ensures
             // that.
             assert_eq!(receive(&*ours, 1), b"a");
             ours.stop_receiving();
             assert_eq!(receive(&*ours, 1), b"b");
             assert_eq!(ours.recv(&mut [0; 16]).expect("the end"), 0);
-            ours.send(&[IoSlice::new(b"cd")]).expect("it is taken");
+            ours.send(&[IoSlice::new(b"cd")]).expect("sent");
             assert_eq!(receive(&*theirs, 2), b"cd");
         }
         for (ours, _theirs) in pairs() {
@@ -349,7 +349,7 @@ mod tests {
     fn a_handshake_has_its_time() {
         for (ours, theirs) in pairs() {
             let mut timed = Timed::new(&*ours, Instant::now() + Duration::from_secs(100));
-            theirs.send(&[IoSlice::new(b"ab")]).expect("it is taken");
+            theirs.send(&[IoSlice::new(b"ab")]).expect("sent");
             let mut two = [0; 2];
             timed.read_exact(&mut two).expect("in time");
             assert_eq!(&two, b"ab");
@@ -363,7 +363,7 @@ mod tests {
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             assert!(Instant::now() >= until);
             // Bytes that arrive too late are not read, and nothing is written.
-            theirs.send(&[IoSlice::new(b"cd")]).expect("it is taken");
+            theirs.send(&[IoSlice::new(b"cd")]).expect("sent");
             let error = timed.read(&mut two).expect_err("too late");
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             let error = timed.write(b"late").expect_err("too late");
@@ -397,7 +397,7 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let mut timed = Timed::new(&limits, Instant::now() + hour);
         timed.read_exact(&mut [0; 4]).expect("bytes");
-        timed.write_all(b"four").expect("they are taken");
+        timed.write_all(b"four").expect("sent");
         drop(timed);
         let limits = limits.0.into_inner().expect("no panic");
         assert_eq!(limits.len(), 3);

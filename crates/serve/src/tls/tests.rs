@@ -20,10 +20,10 @@ use super::*;
 mod certificates;
 
 const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
-/// Against hanging.
+/// A limit in case something hangs.
 const LONG: Duration = Duration::from_secs(100);
 
-/// PEM files by their names, made once.
+/// The test's PEM files by name, made once.
 fn pem() -> &'static HashMap<&'static str, Vec<u8>> {
     static FILES: OnceLock<HashMap<&'static str, Vec<u8>>> = OnceLock::new();
     FILES.get_or_init(|| {
@@ -44,7 +44,7 @@ fn pem() -> &'static HashMap<&'static str, Vec<u8>> {
     })
 }
 
-/// The files of a server.
+/// Writes the files of a server.
 fn files(certificate: &[u8], key: &[u8], authorities: &[u8]) -> TempDir {
     let dir = TempDir::new().expect("a folder");
     fs::write(dir.path().join("certificate"), certificate).expect("a file");
@@ -74,10 +74,12 @@ fn client(
     authority: &str,
 ) -> ClientConnection {
     let certificate = |name: &str| {
-        CertificateDer::from_pem_slice(&pem()[format!("{name}.pem").as_str()]).expect("it is PEM")
+        CertificateDer::from_pem_slice(&pem()[format!("{name}.pem").as_str()]).expect("valid PEM")
     };
     let mut roots = RootCertStore::empty();
-    roots.add(certificate(authority)).expect("it is one");
+    roots
+        .add(certificate(authority))
+        .expect("a valid authority");
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(&[version])
         .expect("a version")
@@ -87,8 +89,8 @@ fn client(
         Some((name, key)) => {
             let key = PrivateKeyDer::from_pem_slice(&pem()[format!("{key}.key").as_str()]);
             builder
-                .with_client_auth_cert(vec![certificate(name)], key.expect("it is PEM"))
-                .expect("they fit")
+                .with_client_auth_cert(vec![certificate(name)], key.expect("valid PEM"))
+                .expect("the key matches")
         }
     };
     let name = ServerName::try_from("disk.test").expect("a name");
@@ -106,24 +108,26 @@ fn accept(socket: UnixStream) -> JoinHandle<io::Result<TlsChannel>> {
 
 fn sockets() -> (UnixStream, UnixStream) {
     let (ours, theirs) = UnixStream::pair().expect("a pair");
-    theirs.set_read_timeout(Some(LONG)).expect("a limit");
+    theirs.set_read_timeout(Some(LONG)).expect("a time limit");
     (ours, theirs)
 }
 
-/// Both ends as channels.
+/// Returns both ends as channels.
 fn pair(version: &'static SupportedProtocolVersion) -> (TlsChannel, TlsChannel) {
     let (ours, theirs) = sockets();
     let ours = accept(ours);
     let until = Instant::now() + LONG;
     let theirs = TlsChannel::handshake(good_client(version).into(), Arc::new(theirs), until);
-    let theirs = theirs.expect("we are good");
+    let theirs = theirs.expect("the server is accepted");
     (
-        ours.join().expect("no panic").expect("they are good"),
+        ours.join()
+            .expect("no panic")
+            .expect("the client is accepted"),
         theirs,
     )
 }
 
-/// The other end as rustls has it.
+/// Returns the other end as rustls's own stream.
 fn stream(
     version: &'static SupportedProtocolVersion,
 ) -> (TlsChannel, StreamOwned<ClientConnection, UnixStream>) {
@@ -131,7 +135,10 @@ fn stream(
     let ours = accept(ours);
     let mut client = good_client(version);
     client.complete_io(&mut theirs).expect("a handshake");
-    let ours = ours.join().expect("no panic").expect("they are good");
+    let ours = ours
+        .join()
+        .expect("no panic")
+        .expect("the client is accepted");
     (ours, StreamOwned::new(client, theirs))
 }
 
@@ -152,7 +159,7 @@ fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(byte).collect()
 }
 
-/// With another implementation of the channel at the other end.
+/// The other end uses another implementation of TLS streams.
 #[test]
 fn bytes_of_any_length_pass_in_both_versions() {
     for version in VERSIONS {
@@ -169,10 +176,10 @@ fn bytes_of_any_length_pass_in_both_versions() {
                 assert!(found == bytes, "{len} bytes");
                 sender.join().expect("no panic")
             });
-            sender.expect("they are taken");
+            sender.expect("sent");
             thread::scope(|scope| {
                 let receiver = scope.spawn(|| receive(&ours, len));
-                theirs.write_all(&bytes).expect("they are taken");
+                theirs.write_all(&bytes).expect("sent");
                 assert!(receiver.join().expect("no panic") == bytes, "{len} bytes");
             });
         }
@@ -183,20 +190,18 @@ fn bytes_of_any_length_pass_in_both_versions() {
 fn what_is_there_is_received_at_once() {
     let (ours, mut theirs) = stream(&TLS13);
     for _ in 0..10 {
-        theirs.write_all(&[7; 28]).expect("they are taken");
+        theirs.write_all(&[7; 28]).expect("sent");
     }
     let mut buf = [0; 4096];
-    // All records lie in the socket by now.
+    // All records have arrived in the socket by now.
     assert_eq!(ours.recv(&mut buf).expect("bytes"), 280);
-    theirs
-        .write_all(&pattern(10_000, 0))
-        .expect("they are taken");
+    theirs.write_all(&pattern(10_000, 0)).expect("sent");
     assert_eq!(ours.recv(&mut buf[..3]).expect("bytes"), 3);
     let rest = receive(&ours, 9_997);
     assert!(rest == pattern(10_000, 0)[3..]);
 }
 
-/// Both ends send and receive all the time, and keep on while keys change.
+/// Both ends send and receive all the time, also while keys change.
 #[test]
 fn both_directions_are_busy_at_once() {
     const LEN: usize = 12 << 20;
@@ -207,7 +212,7 @@ fn both_directions_are_busy_at_once() {
             for (i, part) in bytes.chunks(777_777).enumerate() {
                 let (head, tail) = part.split_at(part.len().min(i * 1000 + 28));
                 let bufs = [IoSlice::new(head), IoSlice::new(tail)];
-                channel.send(&bufs).expect("they are taken");
+                channel.send(&bufs).expect("sent");
                 if version == &TLS13 {
                     lock(&channel.state)
                         .refresh_traffic_keys()
@@ -238,9 +243,9 @@ fn who_waits_for_bytes_is_in_nobodys_way() {
                 }
             });
             for round in 0..200 {
-                ours.send(&[IoSlice::new(&[round])]).expect("it is taken");
+                ours.send(&[IoSlice::new(&[round])]).expect("sent");
                 assert_eq!(receive(&theirs, 1), [round]);
-                theirs.send(&[IoSlice::new(&[round])]).expect("it is taken");
+                theirs.send(&[IoSlice::new(&[round])]).expect("sent");
             }
         });
     }
@@ -253,17 +258,15 @@ fn who_waits_for_room_is_in_no_receivers_way() {
         let bytes = pattern(8 << 20, 3);
         thread::scope(|scope| {
             let sender = scope.spawn(|| ours.send(&[IoSlice::new(&bytes)]));
-            // It is under way, and cannot end.
+            // Sending has begun, but cannot complete.
             assert_eq!(receive(&theirs, 1), bytes[..1]);
             for round in 0..10 {
-                theirs
-                    .send(&[IoSlice::new(&[round; 100])])
-                    .expect("they are taken");
+                theirs.send(&[IoSlice::new(&[round; 100])]).expect("sent");
                 assert_eq!(receive(&ours, 100), [round; 100]);
             }
             assert!(!sender.is_finished());
             assert!(receive(&theirs, bytes.len() - 1) == bytes[1..]);
-            sender.join().expect("no panic").expect("all is taken");
+            sender.join().expect("no panic").expect("sent");
         });
     }
 }
@@ -272,23 +275,23 @@ fn who_waits_for_room_is_in_no_receivers_way() {
 fn both_ends_say_that_they_leave() {
     for version in VERSIONS {
         let (ours, mut theirs) = stream(version);
-        ours.send(&[IoSlice::new(b"last")]).expect("it is taken");
+        ours.send(&[IoSlice::new(b"last")]).expect("sent");
         ours.shutdown();
         let mut all = Vec::new();
-        // Fails where the end is not announced.
+        // This fails if the end is not announced.
         theirs.read_to_end(&mut all).expect("an orderly end");
         assert_eq!(all, b"last");
 
         let (ours, mut theirs) = stream(version);
-        theirs.write_all(b"last").expect("it is taken");
+        theirs.write_all(b"last").expect("sent");
         theirs.conn.send_close_notify();
-        theirs.flush().expect("it is taken");
+        theirs.flush().expect("sent");
         assert_eq!(receive(&ours, 4), b"last");
         for _ in 0..2 {
             assert_eq!(ours.recv(&mut [0; 8]).expect("the end"), 0);
         }
-        // In the one direction only.
-        ours.send(&[IoSlice::new(b"bye")]).expect("it is taken");
+        // Only the receiving direction has ended.
+        ours.send(&[IoSlice::new(b"bye")]).expect("sent");
     }
 }
 
@@ -296,10 +299,12 @@ fn both_ends_say_that_they_leave() {
 fn an_end_that_is_not_announced_is_an_error() {
     for version in VERSIONS {
         let (ours, mut theirs) = stream(version);
-        theirs.write_all(b"last").expect("it is taken");
+        theirs.write_all(b"last").expect("sent");
         drop(theirs);
         assert_eq!(receive(&ours, 4), b"last");
-        let error = ours.recv(&mut [0; 8]).expect_err("who cut it off?");
+        let error = ours
+            .recv(&mut [0; 8])
+            .expect_err("the connection was cut off");
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 }
@@ -308,10 +313,10 @@ fn an_end_that_is_not_announced_is_an_error() {
 fn a_record_of_somebody_else_ends_the_connection() {
     for version in VERSIONS {
         let (ours, mut theirs) = stream(version);
-        theirs.write_all(b"good").expect("it is taken");
+        theirs.write_all(b"good").expect("sent");
         let mut forged = vec![0x17, 3, 3, 0, 64];
         forged.extend([0x5a; 64]);
-        theirs.sock.write_all(&forged).expect("it is taken");
+        theirs.sock.write_all(&forged).expect("sent");
         let mut buf = [0; 8];
         assert_eq!(ours.recv(&mut buf).expect("what came before"), 4);
         assert_eq!(&buf[..4], b"good");
@@ -334,7 +339,7 @@ fn a_shutdown_ends_what_waits() {
         receive(&theirs, 1);
         ours.shutdown();
         assert!(sender.join().expect("no panic").is_err());
-        // There was no room for a last word of either end.
+        // There was no room for a close notification of either end.
         assert!(receiver.join().expect("no panic").is_err());
     });
 }
@@ -343,11 +348,11 @@ fn a_shutdown_ends_what_waits() {
 fn what_has_come_is_received_after_a_stop_and_answered() {
     for version in VERSIONS {
         let (ours, mut theirs) = stream(version);
-        theirs.write_all(b"early").expect("it is taken");
+        theirs.write_all(b"early").expect("sent");
         ours.stop_receiving();
         assert_eq!(receive(&ours, 5), b"early");
-        assert_eq!(ours.recv(&mut [0; 8]).expect("our own end"), 0);
-        ours.send(&[IoSlice::new(b"answer")]).expect("it is taken");
+        assert_eq!(ours.recv(&mut [0; 8]).expect("the end after the stop"), 0);
+        ours.send(&[IoSlice::new(b"answer")]).expect("sent");
         ours.shutdown();
         let mut all = Vec::new();
         theirs.read_to_end(&mut all).expect("an orderly end");
@@ -359,7 +364,7 @@ fn what_has_come_is_received_after_a_stop_and_answered() {
 fn nothing_follows_half_a_record() {
     let (ours, _theirs) = pair(&TLS13);
     ours.set_timeout(Some(Duration::from_millis(20)))
-        .expect("a limit");
+        .expect("a time limit");
     let error = ours
         .send(&[IoSlice::new(&[0; 1 << 20])])
         .expect_err("no room");
@@ -374,7 +379,7 @@ fn refusal(client: ClientConnection) -> io::Error {
     let (ours, mut theirs) = sockets();
     let ours = accept(ours);
     let mut client = client;
-    // With TLS 1.3 a client learns it with the first answer only.
+    // In TLS 1.3 the client learns of the refusal only with the first answer.
     if client.complete_io(&mut theirs).is_ok() {
         let mut stream = StreamOwned::new(client, theirs);
         assert!(stream.read(&mut [0; 8]).is_err(), "something was served");
@@ -382,7 +387,7 @@ fn refusal(client: ClientConnection) -> io::Error {
     ours.join()
         .expect("no panic")
         .err()
-        .expect("nobody is let in")
+        .expect("the client is refused")
 }
 
 #[test]
@@ -391,7 +396,7 @@ fn only_clients_with_a_good_certificate_are_let_in() {
         let cases = [
             (None, "peer sent no certificates"),
             (Some(("strange", "strange")), "UnknownIssuer"),
-            // A server's certificate is no client's.
+            // A server's certificate is not valid for a client.
             (Some(("server", "server")), "certificate"),
         ];
         for (identity, expected) in cases {
@@ -411,7 +416,7 @@ fn what_is_no_tls_is_answered_with_an_alert() {
     let ours = accept(ours);
     theirs
         .write_all(b"IHAVEOPT\0\0\0\x07\0\0\0\0")
-        .expect("it is taken");
+        .expect("sent");
     let error = ours.join().expect("no panic").err().expect("no TLS");
     assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     let mut alert = Vec::new();
@@ -424,26 +429,28 @@ fn a_handshake_has_its_time() {
     let (ours, theirs) = sockets();
     let until = Instant::now() + Duration::from_millis(30);
     let result = server().accept(Arc::new(ours), until);
-    let error = result.err().expect("nobody says anything");
+    let error = result.err().expect("the other end is silent");
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     drop(theirs);
 
     let (ours, theirs) = sockets();
     drop(theirs);
     let result = server().accept(Arc::new(ours), Instant::now() + LONG);
-    let error = result.err().expect("nobody is there");
+    let error = result.err().expect("the other end is gone");
     assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
 }
 
-/// As the NBD handshake inside TLS has one.
+/// The NBD handshake inside TLS uses such a limit.
 #[test]
 fn time_limits_pass_through() {
     let (ours, mut theirs) = stream(&TLS13);
     let mut timed = Timed::new(&ours, Instant::now() + Duration::from_millis(30));
-    let error = timed.read(&mut [0; 8]).expect_err("nobody says anything");
+    let error = timed
+        .read(&mut [0; 8])
+        .expect_err("the other end is silent");
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     drop(timed);
-    theirs.write_all(b"late").expect("it is taken");
+    theirs.write_all(b"late").expect("sent");
     assert_eq!(receive(&ours, 4), b"late");
 }
 
@@ -514,7 +521,7 @@ fn files_that_are_no_use_are_named() {
     ];
     for (certificate, key, authorities, expected) in cases {
         let dir = files(certificate, key, authorities);
-        let error = load(&dir).expect_err("of no use").to_string();
+        let error = load(&dir).expect_err("invalid files").to_string();
         assert!(error.contains(expected), "{error}");
         assert!(error.contains(&*dir.path().to_string_lossy()), "{error}");
     }
@@ -524,13 +531,13 @@ fn files_that_are_no_use_are_named() {
          aGVsbG8=\n-----END EC PRIVATE KEY-----\n",
     ] {
         let dir = files(certificate, encrypted.as_bytes(), authority);
-        let error = load(&dir).expect_err("of no use").to_string();
+        let error = load(&dir).expect_err("invalid files").to_string();
         assert!(error.contains("key is encrypted"), "{error}");
     }
     for name in ["certificate", "key", "authorities"] {
         let dir = files(certificate, key, authority);
         fs::remove_file(dir.path().join(name)).expect("it is there");
-        let error = load(&dir).expect_err("nothing there");
+        let error = load(&dir).expect_err("a missing file");
         match error {
             TlsConfigError::Read { path, source } => {
                 assert_eq!(path, dir.path().join(name));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A disk whose storage is watched.
+//! A disk with storage that counts syncs.
 
 use std::{
     io,
@@ -12,7 +12,7 @@ use std::{
 use luxor_engine::{KeySpec, LoadedKey, Mode, Registry, XtsKey};
 use luxor_sector::{Disk, DiskOptions, Geometry, IvMode, MemoryStorage, Part, SectorSize, Storage};
 
-/// Memory that counts its syncs, and fails when it is told to.
+/// Memory that counts its syncs, and fails on request.
 #[derive(Default)]
 pub struct Watched {
     memory: MemoryStorage,
@@ -21,8 +21,8 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Other tests start processes, each of which closes what it inherits, upon which what
-    /// was written is synced: so this must sync at least once.
+    /// Runs `what`, which must sync at least once. It may sync more often: other tests start
+    /// processes, each of which closes the descriptors that it inherits, and closing syncs.
     #[track_caller]
     pub fn must_be_synced(&self, what: impl FnOnce()) {
         let before = self.syncs.load(Ordering::SeqCst);

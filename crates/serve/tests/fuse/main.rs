@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A disk as a file, through the kernel. Mounting takes root.
+//! Tests a disk as a file, through the kernel. Mounting needs root.
 
-// Lengths of a few MiB.
+// The lengths are a few MiB.
 #![allow(clippy::cast_possible_truncation)]
 
 mod disk;
@@ -30,7 +30,7 @@ use tempfile::TempDir;
 
 use disk::disk;
 
-/// No multiple of anything.
+/// Not a multiple of any sector size.
 const LEN: u64 = 5_000_001;
 
 #[test]
@@ -134,7 +134,7 @@ fn the_file_is_the_owners_and_as_long_as_the_disk() {
 fn beyond_the_end_there_is_no_room() {
     let mount = Mount::new(disk(LEN, SectorSize::B512, false).1);
     let file = mount.open();
-    // As of a full device: what has room is written.
+    // As on a full device, the part that fits is written.
     assert_eq!(file.write_at(&[7; 100], LEN - 10).unwrap(), 10);
     for offset in [LEN, LEN + 1, 1 << 40] {
         let error = file.write_at(&[7], offset).unwrap_err();
@@ -208,7 +208,7 @@ fn fsync_close_and_unmounting_reach_the_storage() {
         file.write_all_at(b"x", 3000).unwrap();
         drop(file);
     });
-    // Nobody closes a mapping; Python has one, and does not say a word of syncing.
+    // A mapping is never closed. Python can make one, and this script never syncs it.
     let script = "import mmap, os, sys
 fd = os.open(sys.argv[1], os.O_RDWR)
 memory = mmap.mmap(fd, 0)
@@ -240,7 +240,7 @@ fn errors_of_the_storage_are_the_files() {
     full(file.sync_all().unwrap_err());
     storage.fails.store(false, Ordering::SeqCst);
     file.read_exact_at(&mut [0; 512], 0).unwrap();
-    // What was not synced may be lost, and saying later that all is well would hide it.
+    // Data that were not synced may be lost. A later success would hide that.
     file.sync_all().unwrap_err();
     drop(file);
     mount.unmount().unwrap_err();
@@ -285,7 +285,7 @@ fn direct_and_synchronous_files_work_too() {
         .custom_flags(OFlag::O_DIRECT.bits())
         .open(mount.file())
         .unwrap();
-    // FUSE asks for no alignment.
+    // FUSE needs no alignment.
     direct.write_all_at(b"direct", 12_345).unwrap();
     let mut back = [0; 6];
     direct.read_exact_at(&mut back, 12_345).unwrap();
@@ -356,13 +356,13 @@ fn a_bind_mount_of_the_folder_is_not_unmounted() {
     assert_eq!(mounts_on(folder), 2);
     tool("umount", [folder]);
 
-    // Elsewhere it stays when the folder's own mount has been taken away.
+    // A bind mount elsewhere stays when the folder's own mount has been removed.
     let other = BindMount::of(folder);
     tool("umount", [folder]);
     mount.unmounter.unmount().unwrap();
     assert_eq!(mounts_on(other.0.path()), 1);
 
-    // Here the mount has the device of the first one, and its number if nothing else has it.
+    // This mount has the device of the first one, and also its number unless that was reused.
     tool("mount", ["--bind".as_ref(), other.0.path(), folder]);
     mount.unmounter.unmount().unwrap();
     assert_eq!(mounts_on(folder), 1);
@@ -400,7 +400,7 @@ fn an_aborted_mount_is_unmounted() {
     assert_eq!(mounts_on(mount.folder.path()), 0);
     drop(file);
 
-    // It may have the numbers of the first one.
+    // It may get the numbers of the first mount.
     let later = ["-ttmpfs".as_ref(), "tmpfs".as_ref(), mount.folder.path()];
     tool("mount", later);
     mount.unmounter.unmount().unwrap();
@@ -431,7 +431,7 @@ fn a_folder_is_looked_at_again_before_it_is_mounted_on() {
     assert!(matches!(filled, MountError::NotEmpty { .. }), "{filled}");
     fs::remove_dir_all(&folder).unwrap();
 
-    // Nor is a link followed that has taken its place.
+    // A link that has replaced the folder is not followed.
     let point = prepared();
     fs::create_dir_all(target.join("file")).unwrap();
     fs::rename(&folder, &moved).unwrap();
@@ -442,7 +442,7 @@ fn a_folder_is_looked_at_again_before_it_is_mounted_on() {
     assert_eq!(counts, [1, 0]);
 }
 
-/// How many mounts are on `folder`, one upon the other.
+/// Returns how many mounts are stacked on `folder`.
 fn mounts_on(folder: &Path) -> usize {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let folder = folder.to_str();
@@ -456,7 +456,7 @@ fn tool(program: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) {
     assert!(status.expect(program).success(), "{program}");
 }
 
-/// A folder that shows what another one does, until it is dropped.
+/// A bind mount of another folder, until dropped.
 struct BindMount(TempDir);
 
 impl BindMount {
@@ -482,7 +482,7 @@ fn options() -> MountOptions {
     }
 }
 
-/// A disk that is mounted and answers.
+/// A disk that is mounted and served.
 struct Mount {
     folder: TempDir,
     disk: Arc<Disk>,
@@ -518,7 +518,7 @@ impl Mount {
         self.ended()
     }
 
-    /// After something else has unmounted it.
+    /// Waits for the end after another program has unmounted it.
     fn ended(mut self) -> io::Result<()> {
         self.serving.take().unwrap().join().unwrap()
     }
@@ -527,7 +527,7 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if let Some(serving) = self.serving.take() {
-            // By another way than the one that may just have failed.
+            // Unmount by other means than the test, which may just have failed.
             let mut umount = Command::new("umount");
             umount.args(["--lazy", "--quiet"]).arg(self.folder.path());
             while umount.status().is_ok_and(|status| status.success()) {}
@@ -536,7 +536,7 @@ impl Drop for Mount {
     }
 }
 
-/// The same each time: `SplitMix64` (Steele, Lea, Flood 2014).
+/// A reproducible generator: `SplitMix64` (Steele, Lea, Flood 2014).
 struct Random(u64);
 
 impl Random {

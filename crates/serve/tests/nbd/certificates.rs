@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Certificates for tests, by `openssl`.
+//! Makes certificates for tests with `openssl`.
 
 use std::{path::Path, process::Command};
 
-/// Makes NAME.pem and NAME.key for an `authority`, its `server` on 127.0.0.1 and its
-/// `client`, and for another authority, the `stranger`, with its client `strange`.
+/// Makes NAME.pem and NAME.key for an `authority`, its `server` on 127.0.0.1 and its `client`, and
+/// for another authority, `stranger`, with its client `strange`.
 pub fn make(folder: &Path) {
     let config = "\
         [req]\ndistinguished_name = name\n[name]\n\
@@ -31,6 +31,6 @@ fn certify(folder: &Path, name: &str, extensions: &str, authority: Option<&str>)
         openssl.args(["-CA", &format!("{authority}.pem")]);
         openssl.args(["-CAkey", &format!("{authority}.key")]);
     }
-    let output = openssl.output().expect("openssl is there");
+    let output = openssl.output().expect("openssl is installed");
     assert!(output.status.success(), "{output:?}");
 }

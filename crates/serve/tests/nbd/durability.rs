@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a flush or FUA acknowledged is there after a power cut.
+//! What a flush or FUA acknowledged survives a power cut.
 //!
-//! Clients write stamped blocks and note, when the acknowledgement comes, how much had
-//! been done to the storage by then. The power is cut at every sync and at random; what
-//! was acknowledged before is looked for in what is left.
+//! Clients write stamped blocks. At each acknowledgement they record how many operations the
+//! storage had seen by then. The power is cut at every sync and at random operations, and the test
+//! looks in the remaining data for everything that had been acknowledged.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ use luxor_serve::nbd::ServerOptions;
 
 use crate::support::{Client, FLUSH, FUA, Running};
 
-/// Blocks of 512 bytes, each of which has a stamp all over.
+/// The number of blocks of 512 bytes. Each is filled with a stamp.
 const BLOCKS: usize = 128;
 const BLOCK: usize = 512;
 const CLIENTS: usize = 2;
@@ -55,21 +55,21 @@ fn stamp(block: usize, version: u32) -> [u8; BLOCK] {
     bytes
 }
 
-/// The version of a whole block, if it is one.
+/// Returns the version of a block, if its stamp is complete.
 fn version(block: usize, bytes: &[u8]) -> Option<u32> {
     let found = u32::from_be_bytes(bytes[4..8].try_into().unwrap());
     (stamp(block, found) == bytes).then_some(found)
 }
 
-/// What the clients know.
+/// What the clients have sent and seen acknowledged.
 #[derive(Clone)]
 struct Known {
     /// The newest version of each block that was sent.
     sent: Vec<u32>,
-    /// The newest one whose write was acknowledged.
+    /// The newest version of each block with an acknowledged write.
     written: Vec<u32>,
-    /// Every acknowledgement of durability: how many operations the storage had seen
-    /// when it came, and what was durable then.
+    /// Every acknowledgement of durability: how many operations the storage had seen at that time,
+    /// and which versions were durable.
     durable: Vec<(usize, Vec<u32>)>,
 }
 
@@ -83,7 +83,7 @@ impl Notes<'_> {
         self.known.lock().unwrap()
     }
 
-    /// All of `versions` is durable now, and what was durable before.
+    /// Records that all of `versions`, and everything durable before, is durable now.
     fn durable(&self, versions: &[u32]) {
         let mut known = self.lock();
         let operations = self.storage.operation_count();
@@ -108,7 +108,7 @@ fn client(number: usize, mut client: Client, notes: &Notes<'_>, rounds: usize) {
         let count = 1 + random.below(8);
         for cookie in 0..count as u64 {
             let block = own[random.below(own.len())];
-            // A block is written once at a time: nothing is said of the order otherwise.
+            // Only one write to a block at a time, because their order is not defined otherwise.
             if flying.values().any(|(other, ..)| *other == block) {
                 continue;
             }
@@ -127,7 +127,7 @@ fn client(number: usize, mut client: Client, notes: &Notes<'_>, rounds: usize) {
             flying.insert(cookie, (block, version, fua));
         }
         if random.below(3) == 0 {
-            // What all clients have been told is written.
+            // A flush covers the acknowledged writes of all clients.
             flush = Some(notes.lock().written.clone());
             client.send(FLUSH, 0, 99, 0, 0);
         }
@@ -148,7 +148,7 @@ fn client(number: usize, mut client: Client, notes: &Notes<'_>, rounds: usize) {
     }
 }
 
-/// Serves writers, and gives what they know and what was done to the storage.
+/// Serves the writing clients. Returns what they recorded, and the storage.
 fn load(sector_size: SectorSize, ignore_syncs: bool) -> (Arc<FaultyStorage>, Known) {
     let blank = Arc::new(MemoryStorage::new(vec![0; 4096 + BLOCKS * BLOCK]));
     let fresh = disk(blank.clone(), sector_size);
@@ -182,8 +182,8 @@ fn load(sector_size: SectorSize, ignore_syncs: bool) -> (Arc<FaultyStorage>, Kno
     (storage, known)
 }
 
-/// Cuts the power at every sync and at random, at least so many times. Says how often it
-/// was cut, and what was lost.
+/// Cuts the power at every sync and at random operations, at least `cuts` times. Returns how often
+/// it was cut, or what was lost.
 fn cut(
     storage: &FaultyStorage,
     known: &Known,
@@ -242,7 +242,7 @@ fn what_was_acknowledged_as_durable_survives_a_power_cut() {
     }
 }
 
-/// The same without syncs: so the test above would notice if the server left them out.
+/// The same without syncs, which shows that the test above notices if the server leaves them out.
 #[test]
 fn without_syncs_that_would_be_noticed() {
     let (storage, known) = load(SectorSize::B512, true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The NBD server as a whole, by a client that sends what it likes.
+//! Tests the NBD server as a whole, with a client that sends raw bytes.
 
 mod certificates;
 mod durability;

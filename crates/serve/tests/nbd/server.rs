@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clients that come, stay and go.
+//! Clients that connect, stay and leave.
 
 use std::{
     fs,
@@ -61,7 +61,7 @@ fn what_was_written_is_durable_at_the_end() {
     ));
 }
 
-/// A server of 32 MiB on a TCP socket, and a client that has not said anything.
+/// A server of 32 MiB on a TCP socket, and a client that has sent nothing.
 struct OverTcp {
     address: SocketAddr,
     client: TcpStream,
@@ -95,9 +95,9 @@ impl OverTcp {
         }
     }
 
-    /// What the system says of the server's socket: number, local and remote address, state,
-    /// queues, timer and more. The table is no snapshot: what others do can hide a line for
-    /// once.
+    /// Returns the line of the server's socket in `/proc/net/tcp`: number, local and remote
+    /// address, state, queues, timer and more. The table is not a snapshot: changes by other
+    /// sockets can make a line disappear once.
     fn line(&self) -> Option<Vec<String>> {
         let port = |address: SocketAddr| format!("0100007F:{:04X}", address.port());
         let ends = [port(self.address), port(self.client.local_addr().unwrap())];
@@ -119,15 +119,15 @@ impl OverTcp {
     }
 }
 
-/// A client whose machine is gone says no more, not even that it goes: the system has to
-/// ask whether it is there.
+/// A client on a machine that was lost sends nothing, not even an end, so the kernel has to send
+/// keepalive probes.
 #[test]
 fn clients_over_tcp_are_kept_alive() {
     let server = OverTcp::new();
     let begun = Instant::now();
     loop {
         let line = server.line();
-        // 2 is the timer that asks.
+        // 2 is the keepalive timer.
         if line.as_ref().is_some_and(|line| line[5].starts_with("02:")) {
             break;
         }
@@ -137,7 +137,7 @@ fn clients_over_tcp_are_kept_alive() {
     server.end();
 }
 
-/// The system takes little more of a reply than the client's window has room for.
+/// The kernel buffers little more of a reply than the client's window has room for.
 #[test]
 fn a_client_that_takes_no_replies_fills_no_send_queue() {
     let mut server = OverTcp::new();
@@ -168,7 +168,7 @@ fn a_client_that_takes_no_replies_fills_no_send_queue() {
     server.end();
 }
 
-/// Who waits for the server's end can use what its disk has locked.
+/// A caller that waits for the server's end can then use what its disk has locked.
 #[test]
 fn nobody_has_the_disk_at_the_end() {
     for round in 0..500 {
@@ -189,7 +189,7 @@ fn nobody_has_the_disk_at_the_end() {
     }
 }
 
-/// The time for which a client is waited for begins when there is something to take.
+/// The time limit for the client begins when there is something to receive.
 #[test]
 fn a_flush_that_takes_long_is_answered_before_the_end() {
     let storage = Arc::new(SlowSync {
@@ -208,7 +208,7 @@ fn a_flush_that_takes_long_is_answered_before_the_end() {
     at_end(&mut client.0);
 }
 
-/// A disk that has much to write, for longer than clients are waited for.
+/// A disk that writes for longer than the server waits for clients.
 struct SlowSync {
     memory: MemoryStorage,
     begun: AtomicBool,
@@ -267,7 +267,7 @@ fn the_last_client_ends_a_server_that_was_told_so() {
         ..ServerOptions::default()
     };
     let running = Running::new(storage, options);
-    // Who only looks in is no client.
+    // A connection without a handshake does not count as a client.
     drop(running.connect());
     let (first, mut second) = (running.client(), running.client());
     drop(first);
@@ -288,7 +288,7 @@ fn there_are_only_so_many_clients() {
     let (mut first, second) = (running.client(), running.client());
     at_end(&mut running.connect());
     drop(second);
-    // One that leaves makes room, as soon as it is noticed.
+    // A client that leaves makes room, as soon as the server notices.
     let mut third = loop {
         let mut client = running.connect();
         if client.read_exact(&mut [0; 18]).is_ok() {
@@ -303,7 +303,7 @@ fn there_are_only_so_many_clients() {
     running.end().unwrap();
 }
 
-/// Who has not agreed on anything gives way to who comes.
+/// Clients that have not completed a handshake make room for new ones.
 #[test]
 fn clients_that_say_nothing_take_no_places() {
     let storage = Arc::new(FaultyStorage::new(vec![0; 8192]));
@@ -326,31 +326,31 @@ fn clients_that_say_nothing_take_no_places() {
         assert!(begun.elapsed() < Duration::from_secs(25));
         thread::sleep(Duration::from_millis(10));
     };
-    // At first they could be about to say something.
+    // At first they get time to send something.
     assert!(begun.elapsed() >= Duration::from_secs(1));
     late.write_all(CLIENT_FLAGS_AND_EXPORT_NAME).unwrap();
     let mut late = Client(late);
     late.receive(10);
     late.write(0, b"late");
     assert_eq!(served.read(0, 4), b"late");
-    // The first of them had to go, and no other.
+    // Only the first of them had to go.
     at_end(&mut silent[0]);
     silent[1].write_all(CLIENT_FLAGS_AND_EXPORT_NAME).unwrap();
     silent[1].read_exact(&mut [0; 10]).unwrap();
     running.end().unwrap();
 }
 
-/// Who may not come in costs no more than it takes to say so.
+/// Refusing a client costs almost no time.
 #[test]
 fn other_users_hold_up_nobody() {
-    // Only root can be another user.
+    // Only root can act as another user.
     if !geteuid().is_root() {
         return;
     }
     let storage = Arc::new(FaultyStorage::new(vec![0; 8192]));
     let running = Running::new(storage, ServerOptions::default());
-    // If the server waited for ten milliseconds each time, no hundred of them would ever be
-    // quicker than a second. On a busy machine one is, sooner or later.
+    // If the server slept ten milliseconds for each, a hundred refusals would always take at least
+    // a second. On a busy machine they may too, but sooner or later a round is faster.
     let comes = "import socket, sys, time\n\
                  end = time.monotonic() + 60\n\
                  while time.monotonic() < end:\n \
@@ -370,7 +370,7 @@ fn other_users_hold_up_nobody() {
 
 #[test]
 fn a_thousand_clients_that_say_nothing_do_not_keep_another_out() {
-    // Both ends of each are files of this process.
+    // Both ends of each connection are files of this process.
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
     assert!(most > 2500, "{most} open files");
@@ -380,7 +380,7 @@ fn a_thousand_clients_that_say_nothing_do_not_keep_another_out() {
         ..ServerOptions::default()
     };
     let running = Running::new(storage, options);
-    // Half of them in the handshake, half with the export and half a request.
+    // Half of them are in the handshake, the other half have sent half a request.
     let mut silent: Vec<_> = (0..500).map(|_| running.connect()).collect();
     for _ in 0..400 {
         let mut client = running.client();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A server in this process, and a client that sends bytes.
+//! A server in this process, and a client that sends raw bytes.
 
 use std::{
     io::{Read, Write},
@@ -19,10 +19,10 @@ use std::{
 use luxor_sector::{Disk, DiskOptions, Part, Storage};
 use luxor_serve::nbd::{Listener, ServeError, Server, ServerOptions, Stop};
 
-/// Longer than anything takes: only against waiting for ever.
+/// Longer than anything takes, in case something hangs.
 pub const FOR_EVER: Duration = Duration::from_secs(60);
 
-/// Its socket is no file: all users find it, whatever the modes of the folders are.
+/// A server on an abstract socket, which all users can reach whatever the modes of the folders are.
 pub struct Running {
     address: SocketAddr,
     pub stop: Stop,
@@ -30,7 +30,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Serves the bytes of a storage as they are.
+    /// Serves the bytes of a storage unencrypted.
     pub fn new(storage: Arc<dyn Storage>, options: ServerOptions) -> Self {
         let part = Part {
             offset: 0,
@@ -58,20 +58,20 @@ impl Running {
         }
     }
 
-    /// What the socket has in the place of a path, behind a byte of 0.
+    /// Returns the abstract name of the socket, without the leading zero byte.
     pub fn name(&self) -> &str {
         let name = self.address.as_abstract_name().unwrap();
         str::from_utf8(name).unwrap()
     }
 
-    /// A socket, and nothing said yet.
+    /// Connects without sending anything.
     pub fn connect(&self) -> UnixStream {
         let client = UnixStream::connect_addr(&self.address).unwrap();
         client.set_read_timeout(Some(FOR_EVER)).unwrap();
         client
     }
 
-    /// A client that has taken the export.
+    /// Connects and makes the handshake.
     pub fn client(&self) -> Client {
         let mut client = Client(self.connect());
         client.receive(18);
@@ -86,7 +86,7 @@ impl Running {
     }
 }
 
-/// `NBD_OPT_EXPORT_NAME` of the default export.
+/// The client's flags, and `NBD_OPT_EXPORT_NAME` for the default export.
 pub const CLIENT_FLAGS_AND_EXPORT_NAME: &[u8] = b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\0";
 
 pub const READ: u16 = 0;
@@ -106,7 +106,7 @@ pub fn request(command: u16, flags: u16, cookie: u64, offset: u64, len: u32) -> 
     bytes
 }
 
-/// A client whose replies are simple ones.
+/// A client that uses simple replies.
 pub struct Client(pub UnixStream);
 
 impl Client {
@@ -127,7 +127,7 @@ impl Client {
         self.0.write_all(&[&message, bytes].concat()).unwrap();
     }
 
-    /// The cookie of a reply that says that all is well.
+    /// Receives a reply that means success, and returns its cookie.
     pub fn done(&mut self) -> u64 {
         let reply = self.receive(16);
         assert_eq!(reply[..8], *b"\x67\x44\x66\x98\0\0\0\0");
@@ -151,7 +151,7 @@ impl Client {
     }
 }
 
-/// Nothing more comes.
+/// Checks that nothing more arrives.
 pub fn at_end(client: &mut UnixStream) {
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A server with mutual TLS, and clients that have theirs from another library.
+//! A server with mutual TLS, and clients that use another TLS library.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use luxor_serve::{
 
 use crate::certificates;
 
-/// What a client has, under the names that libnbd looks for.
+/// Makes a client's folder, with the file names that libnbd expects.
 fn client(certificates: &Path, name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let copy = |from: String, to| {
@@ -42,7 +42,7 @@ fn nbdcopy(address: SocketAddr, tls: Option<&Path>, output: &Path) -> Output {
     };
     let mut nbdcopy = Command::new("nbdcopy");
     nbdcopy.args(["--connections=4", &uri]).arg(output);
-    nbdcopy.output().expect("nbdcopy is there")
+    nbdcopy.output().expect("nbdcopy is installed")
 }
 
 #[test]
@@ -88,13 +88,16 @@ fn clients_with_a_certificate_read_and_others_do_not() {
     for name in ["", "strange", "server"] {
         let unknown = client(folder.path(), name);
         let output = nbdcopy(address, Some(unknown.path()), &copy);
-        assert!(!output.status.success(), "{name:?} was let in");
+        assert!(!output.status.success(), "{name:?} was accepted");
         let message = String::from_utf8_lossy(&output.stderr);
         assert!(message.contains("TLS"), "{message}");
     }
     let output = nbdcopy(address, None, &copy);
-    assert!(!output.status.success(), "somebody was let in without TLS");
-    // They were refused by the server, and nothing was wrong with the client.
+    assert!(
+        !output.status.success(),
+        "a client was accepted without TLS"
+    );
+    // The server refused those clients: a client with a good certificate still works.
     let output = nbdcopy(address, Some(known.path()), &copy);
     assert!(output.status.success(), "{output:?}");
 

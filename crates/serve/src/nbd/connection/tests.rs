@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Raw requests over a socket, and their replies byte by byte.
+//! Tests raw requests over a socket, and their replies byte by byte.
 
 mod stops;
 
@@ -27,7 +27,7 @@ const FLAGS: TransmissionFlags = TransmissionFlags::HAS_FLAGS
     .with(TransmissionFlags::SEND_WRITE_ZEROES)
     .with(TransmissionFlags::SEND_CACHE);
 
-/// A client, and the connection's thread.
+/// A client, and the thread of its connection.
 struct Session {
     client: UnixStream,
     connection: Arc<Connection>,
@@ -71,7 +71,7 @@ impl Session {
         bytes
     }
 
-    /// The error and the cookie of a simple reply.
+    /// Receives a simple reply and returns its error and cookie.
     fn reply(&mut self) -> (u32, u64) {
         let bytes = self.receive(16);
         assert_eq!(bytes[..4], [0x67, 0x44, 0x66, 0x98]);
@@ -86,7 +86,7 @@ impl Session {
         error
     }
 
-    /// The client goes, and the connection ends.
+    /// Closes the client's side and waits for the connection to end.
     fn end(&mut self) {
         self.client.shutdown(std::net::Shutdown::Write).unwrap();
         self.thread.take().unwrap().join().unwrap();
@@ -110,7 +110,7 @@ fn serve(
     (connection, thread)
 }
 
-/// A connection that nobody serves yet.
+/// A connection that no thread serves yet.
 fn agreed(
     channel: Arc<dyn Channel>,
     storage: Arc<dyn Storage>,
@@ -164,7 +164,7 @@ const WRITE_ZEROES: u16 = 6;
 const BLOCK_STATUS: u16 = 7;
 const FUA: u16 = 1;
 
-/// The bytes that [`Session::memory`] begins with.
+/// The initial contents of [`Session::memory`].
 fn original(offset: usize, len: usize) -> Vec<u8> {
     let byte = |at: usize| (at / 4).to_le_bytes()[at % 4];
     (offset..offset + len).map(byte).collect()
@@ -203,7 +203,7 @@ fn reads_and_writes_of_any_length() {
     }
 }
 
-/// Many requests in one message, in messages of any length, and one byte at a time.
+/// Sends many requests in one message, in messages of any length, and byte by byte.
 #[test]
 fn however_the_bytes_come() {
     let mut stream = Vec::new();
@@ -232,7 +232,7 @@ fn however_the_bytes_come() {
             let (error, cookie) = session.reply();
             assert_eq!(error, 0);
             let found = left.iter().position(|(k, ..)| *k == cookie);
-            let (_, read, offset, len) = left.remove(found.expect("each once"));
+            let (_, read, offset, len) = left.remove(found.expect("each reply arrives once"));
             if read {
                 let bytes = session.receive(len as usize);
                 assert!(bytes == original(usize::try_from(offset).unwrap(), len as usize));
@@ -265,7 +265,7 @@ fn structured_replies_byte_by_byte() {
     let payload = session.receive(len as usize);
     assert_eq!(payload[..4], 22_u32.to_be_bytes());
     assert!(payload[6..].ends_with(b"beyond the end of the export"));
-    // What carries nothing is a simple reply all the same.
+    // Commands without data have a simple reply even with structured replies.
     assert_eq!(session.do_one(FLUSH, 0, 0, 0), 0);
 }
 
@@ -320,7 +320,7 @@ fn what_is_refused_leaves_the_rest_in_step() {
     assert_eq!(session.do_one(READ, 0, u64::MAX, 1), 22);
     assert_eq!(session.do_one(9, 0, 0, 1), 22);
     assert_eq!(session.do_one(BLOCK_STATUS, 0, 0, 1), 22);
-    // The bytes of a refused write are skipped, be they few or many.
+    // The bytes of a refused write are skipped, however many there are.
     for (offset, len, error) in [
         (size, 5, 28),
         (size - 1, 700_000, 28),
@@ -357,7 +357,11 @@ fn errors_of_the_storage_reach_the_client() {
     assert_eq!(write(&mut session, FUA), 5, "the sync failed");
     assert_eq!(write(&mut session, 0), 5, "the write failed");
     assert_eq!(write(&mut session, 0), 0);
-    assert_eq!(session.do_one(FLUSH, 0, 0, 0), 5, "for ever");
+    assert_eq!(
+        session.do_one(FLUSH, 0, 0, 0),
+        5,
+        "a failed flush stays failed"
+    );
     assert_eq!(session.do_one(READ, 0, 0, 4), 0);
     assert_eq!(session.receive(4), b"here");
     assert_eq!(session.do_one(READ, 0, 0, 4), 5);
@@ -377,7 +381,7 @@ fn garbage_and_cut_off_requests_end_the_connection_alone() {
         session.client.write_all(bytes).unwrap();
         session.end();
     }
-    // A write of which a part came leaves what it would have covered as it was.
+    // A write that was received only in part changes nothing.
     let storage = Arc::new(FaultyStorage::new(vec![7; 8192]));
     let mut session = Session::new(storage.clone(), false);
     session
@@ -406,7 +410,7 @@ fn a_disconnect_comes_after_all_that_was_asked_for() {
     session.thread.take().unwrap().join().unwrap();
 }
 
-/// Storage whose reads beyond byte 4096 and whose syncs wait until they may go on.
+/// Storage that blocks reads beyond byte 4096, and syncs, until it is opened.
 struct Gate {
     memory: MemoryStorage,
     open: AtomicBool,
@@ -457,7 +461,7 @@ fn others_go_on_while_one_waits_for_the_disk() {
     let gate = Gate::new();
     let mut session = Session::new(gate.clone(), false);
     let connection = Arc::clone(&session.connection);
-    // Those that wait first are found by looking.
+    // The requests that block first are found by `look`.
     let first = session.request(READ, 0, 8192, 1);
     let second = session.request(READ, 0, 8192, 1);
     session.client.write_all(&[first, second].concat()).unwrap();
@@ -473,7 +477,7 @@ fn others_go_on_while_one_waits_for_the_disk() {
         assert_eq!(session.reply(), (0, session.next));
         session.receive(4);
     }
-    // A flush is foreseen.
+    // A flush is known to be slow, so another thread is called at once.
     let message = session.request(WRITE, 0, 0, 4);
     session
         .client
@@ -501,7 +505,7 @@ fn others_go_on_while_one_waits_for_the_disk() {
     assert_eq!(cookies, [slow[0], slow[1], flush]);
 }
 
-/// Without looking, and only as long as nobody else is at work.
+/// Without `look`, and only while no other thread is working.
 #[test]
 fn who_has_a_request_that_is_alone_leaves_the_inbox_to_another() {
     let gate = Gate::new();
@@ -526,7 +530,7 @@ fn who_has_a_request_that_is_alone_leaves_the_inbox_to_another() {
     session.receive(1);
 }
 
-/// However many requests wait, there are few threads, and all are answered.
+/// However many requests wait, there are few threads, and all requests are answered.
 #[test]
 fn there_are_few_threads() {
     let gate = Gate::new();
@@ -551,11 +555,11 @@ fn there_are_few_threads() {
     }
 }
 
-/// A client that takes no replies keeps no more of the memory than it may.
+/// A client that reads no replies uses only a bounded part of the memory.
 #[test]
 fn what_is_under_way_is_bounded() {
     let mut session = Session::memory();
-    // Together, so that others are called to help.
+    // Sent together, so that other threads are called to help.
     let all: Vec<u8> = (0..20)
         .flat_map(|k| request(k, READ, 0, 0, 16 << 20))
         .collect();
@@ -563,7 +567,8 @@ fn what_is_under_way_is_bounded() {
     let begun = Instant::now();
     let mut quiet = 0;
     let mut before = 0;
-    // There is as much as there may be, and nothing moves any more, however often one looks.
+    // As much as allowed is in progress, and nothing moves any more, however often `look` is
+    // called.
     while quiet < 50 {
         assert!(begun.elapsed() < Duration::from_secs(60));
         session.connection.look();
@@ -582,7 +587,7 @@ fn what_is_under_way_is_bounded() {
     drop(session);
 }
 
-/// A thread that was called when there was little under way, and comes when there is much.
+/// A thread is called when little is in progress, and runs when much is.
 #[test]
 fn who_comes_late_takes_no_inbox_when_too_much_is_under_way() {
     let (_client, ours) = UnixStream::pair().unwrap();
@@ -593,11 +598,11 @@ fn who_comes_late_takes_no_inbox_when_too_much_is_under_way() {
         let late = scope.spawn(|| connection.take_inbox(0).is_some());
         let begun = Instant::now();
         while connection.lock().parked == 0 {
-            assert!(!late.is_finished(), "it was taken");
+            assert!(!late.is_finished(), "the late thread took the inbox");
             assert!(begun.elapsed() < Duration::from_secs(60));
             thread::yield_now();
         }
-        // Who has answered something takes it without being called.
+        // A thread that has just answered something takes the inbox without being called.
         assert!(connection.take_inbox(1).is_some());
         connection.lock().over = true;
         connection.called.notify_all();
@@ -605,8 +610,7 @@ fn who_comes_late_takes_no_inbox_when_too_much_is_under_way() {
     });
 }
 
-/// It waits in the midst of its reply, for as long as it likes, and no longer than until
-/// it is shut down.
+/// The connection blocks in the middle of its reply until it is shut down.
 #[test]
 fn a_client_that_takes_no_replies_holds_up_nobody_else() {
     let mut session = Session::memory();
@@ -623,7 +627,7 @@ fn a_client_that_takes_no_replies_holds_up_nobody_else() {
     session.thread.take().unwrap().join().unwrap();
 }
 
-/// Many small writes that came together are one call of the disk's.
+/// Many small writes that arrive together become one call of the disk.
 #[test]
 fn requests_that_come_together_are_made_together() {
     let storage = Arc::new(FaultyStorage::new(vec![0; 1 << 20]));
@@ -648,7 +652,7 @@ fn requests_that_come_together_are_made_together() {
     }
 }
 
-/// Other clients have all of the common memory, for ever.
+/// Other clients hold the whole purse.
 #[test]
 fn what_does_not_fit_the_memory_passes_in_pieces() {
     for structured in [false, true] {
@@ -668,7 +672,7 @@ fn what_does_not_fit_the_memory_passes_in_pieces() {
         .enumerate()
         {
             let (at, len32) = (offset as u64, u32::try_from(len).unwrap());
-            // The second is sent before the first is answered.
+            // The second request is sent before the first is answered.
             let flags = [0, FUA][round % 2];
             let mut message = session.request(WRITE, flags, at, len32);
             let written: Vec<u8> = original(round + 7, len);
@@ -682,7 +686,7 @@ fn what_does_not_fit_the_memory_passes_in_pieces() {
             assert_eq!(cookies[0].abs_diff(cookies[1]), 1);
             expected[offset..offset + len].copy_from_slice(&written);
 
-            // Without DF the pieces are chunks, one after the other.
+            // Without DF each piece is a chunk of its own.
             for flags in if structured { vec![0, 4] } else { vec![0] } {
                 session.send(READ, flags, at, len32);
                 let mut done = 0;
@@ -705,7 +709,7 @@ fn what_does_not_fit_the_memory_passes_in_pieces() {
                 }
             }
         }
-        // Short ones go on together.
+        // Short requests are still processed together.
         let many: Vec<u8> = (0..100)
             .flat_map(|k| request(k, READ, 4 * u16::from(structured), 0, 8192))
             .collect();
@@ -717,7 +721,7 @@ fn what_does_not_fit_the_memory_passes_in_pieces() {
     }
 }
 
-/// A failure in the midst of a long request, which is worked on in pieces.
+/// A failure in the middle of a long request that is processed in pieces.
 #[test]
 fn errors_in_the_midst_of_pieces_reach_the_client() {
     let len = 4 * FLOOR;
@@ -747,7 +751,7 @@ fn errors_in_the_midst_of_pieces_reach_the_client() {
         let pieces = usize::try_from(after).unwrap();
         match structured {
             false if after == 0 => assert_eq!(session.reply().0, 5),
-            // The reply cannot be taken back.
+            // The success in the simple reply has already been sent.
             false => {
                 assert_eq!(session.reply().0, 0);
                 let mut all = Vec::new();
@@ -767,7 +771,7 @@ fn errors_in_the_midst_of_pieces_reach_the_client() {
                 session.receive(payload as usize);
             }
         }
-        // It goes on.
+        // The connection continues.
         assert_eq!(session.do_one(FLUSH, 0, 0, 0), 0);
     }
 }

@@ -36,7 +36,7 @@ fn offer(tls: TlsPolicy) -> Offer {
     }
 }
 
-/// What a client sends, and what it got.
+/// The bytes that a client sends, and the bytes that it received.
 struct Client {
     input: Vec<u8>,
     read: usize,
@@ -62,7 +62,7 @@ impl Client {
     fn option(mut self, option: u32, data: &[u8]) -> Self {
         self.input.extend(b"IHAVEOPT");
         self.input.extend(option.to_be_bytes());
-        let len = u32::try_from(data.len()).expect("it is short");
+        let len = u32::try_from(data.len()).expect("short");
         self.input.extend(len.to_be_bytes());
         self.input.extend(data);
         self
@@ -79,7 +79,7 @@ impl Client {
         (outcome, replies.to_vec())
     }
 
-    /// What it got after the greeting, when all was over without an error.
+    /// Returns the replies after the greeting, of a session that ended without an error.
     fn ended(self) -> Vec<u8> {
         let offer = offer(TlsPolicy::Off);
         let (outcome, replies) = self.run(&offer);
@@ -135,21 +135,18 @@ fn reply(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
     let mut bytes = b"\x00\x03\xe8\x89\x04\x55\x65\xa9".to_vec();
     bytes.extend(option.to_be_bytes());
     bytes.extend(kind.to_be_bytes());
-    bytes.extend(
-        u32::try_from(data.len())
-            .expect("it is short")
-            .to_be_bytes(),
-    );
+    bytes.extend(u32::try_from(data.len()).expect("short").to_be_bytes());
     bytes.extend(data);
     bytes
 }
 
-/// The options and types of all replies.
+/// Returns the option and the type of each reply.
 fn kinds(mut replies: &[u8]) -> Vec<(u32, u32)> {
     let mut kinds = Vec::new();
     while !replies.is_empty() {
         assert_eq!(replies[..8], 0x0003_e889_0455_65a9_u64.to_be_bytes());
-        let word = |at: usize| u32::from_be_bytes(replies[at..at + 4].try_into().expect("4"));
+        let word =
+            |at: usize| u32::from_be_bytes(replies[at..at + 4].try_into().expect("four bytes"));
         kinds.push((word(8), word(12)));
         replies = &replies[20 + word(16) as usize..];
     }
@@ -171,7 +168,7 @@ fn queries(name: &str, queries: &[&str]) -> Vec<u8> {
 }
 
 fn string_bytes(string: &str) -> Vec<u8> {
-    let len = u32::try_from(string.len()).expect("it is short");
+    let len = u32::try_from(string.len()).expect("short");
     [&len.to_be_bytes(), string.as_bytes()].concat()
 }
 
@@ -187,7 +184,7 @@ fn go_as_a_whole() {
         reply(STRUCTURED_REPLY, 1, &[]),
         reply(SET_META_CONTEXT, 4, b"\0\0\0\x01base:allocation"),
         reply(SET_META_CONTEXT, 1, &[]),
-        // SEND_DF is there, with structured replies.
+        // With structured replies SEND_DF is set.
         reply(GO, 3, b"\0\0\0\x01\x02\x03\x04\x05\x06\x07\x05\x8d"),
         reply(GO, 3, b"\0\x01disk"),
         reply(GO, 3, b"\0\x02A disk"),
@@ -242,7 +239,7 @@ fn the_flags_of_an_offer_are_put_right() {
     let client = Client::new(FIXED).option(GO, &info_request("", &[2]));
     let (outcome, replies) = client.run(&offer);
     assert_eq!(agreed(outcome).flags.bits(), 0b101);
-    // No description either: there is none.
+    // There is no reply with a description, because the offer has none.
     assert_eq!(kinds(&replies), [(GO, 3), (GO, 3), (GO, 1)]);
 }
 
@@ -295,7 +292,7 @@ fn export_name() {
         assert!(matches!(error, NegotiateError::UnknownExport), "{error}");
         assert!(replies.is_empty());
     }
-    // After structured replies, too.
+    // The same after structured replies.
     let client = Client::new(FIXED | NO_ZEROES).option(STRUCTURED_REPLY, &[]);
     let (agreed, replies) = client.option(EXPORT_NAME, b"disk").agreed();
     assert!(agreed.structured_replies);
@@ -337,7 +334,7 @@ fn abort_is_acknowledged_and_its_data_ignored() {
     assert_eq!(replies, reply(ABORT, 1, &[]));
 }
 
-/// A client that takes no more.
+/// A client that receives nothing more.
 struct Deaf(Client);
 
 impl Read for Deaf {
@@ -444,7 +441,7 @@ fn metadata_contexts_are_listed() {
             assert_eq!(replies, expected, "{asked:?}");
         }
     }
-    // A list chooses nothing.
+    // Listing contexts does not choose any.
     let (agreed, _) = Client::new(FIXED)
         .option(STRUCTURED_REPLY, &[])
         .option(LIST_META_CONTEXT, &queries("disk", &["base:allocation"]))
@@ -638,7 +635,7 @@ fn where_tls_is_required_nothing_comes_before_it() {
     expected.extend(reply(STARTTLS, 1, &[]));
     assert_eq!(replies, expected);
 
-    // Inside, without another greeting.
+    // The handshake continues inside TLS, without another greeting.
     let mut client = Client::in_tls()
         .option(STARTTLS, &[])
         .option(99, &[])
@@ -671,7 +668,7 @@ fn an_export_without_tls_is_not_given_by_name() {
     }
 }
 
-/// What was agreed outside is not believed inside: somebody else may have said it.
+/// Agreements from before TLS do not count inside it: an attacker may have made them.
 #[test]
 fn tls_forgets_what_was_agreed_before() {
     let offer = offer(TlsPolicy::Required);
@@ -707,8 +704,8 @@ fn a_block_size_is_a_power_of_two() {
     let _ = Handshake::new(&offer);
 }
 
-/// Whatever a client sends, there is no panic, no more room than [`Client::read`] allows,
-/// and no reply that is none.
+/// Whatever a client sends, there is no panic, no allocation beyond the limit that [`Client::read`]
+/// checks, and no malformed reply.
 #[test]
 fn any_bytes_are_answered_or_refused() {
     let mut state = 0x9e37_79b9_7f4a_7c15_usize;
@@ -735,7 +732,7 @@ fn any_bytes_are_answered_or_refused() {
                     data[random(last + 1)] ^= 1 << random(8);
                 }
             }
-            let code = u32::try_from(random(13)).expect("it is small");
+            let code = u32::try_from(random(13)).expect("small");
             client = client.option(code, &data);
         }
         for _ in 0..random(2) * random(40) {
@@ -754,7 +751,7 @@ fn any_bytes_are_answered_or_refused() {
             }
         };
         ends[end] += 1;
-        // The last answer, to EXPORT_NAME, is no reply.
+        // The answer to EXPORT_NAME at the end is not an option reply.
         let by_name = end == 0 && replies.ends_with(&[0; 124]);
         kinds(&replies[..replies.len() - if by_name { 10 + 124 } else { 0 }]);
     }

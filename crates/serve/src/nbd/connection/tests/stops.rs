@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stops: what is answered, and that nobody holds one up.
+//! Stopping: what is still answered, and that no client delays it.
 
 use std::net::{TcpListener, TcpStream};
 
@@ -9,14 +9,14 @@ use super::*;
 fn a_stop_answers_what_has_come() {
     let gate = Gate::new();
     let mut session = Session::new(gate.clone(), false);
-    // Together: for one that is alone another thread would be called.
+    // Sent together, because for a single request another thread would be called.
     let first = session.request(READ, 0, 8192, 1);
     let second = session.request(READ, 0, 8192, 1);
     session.client.write_all(&[first, second].concat()).unwrap();
     while gate.waiting.load(Ordering::SeqCst) == 0 {
         thread::yield_now();
     }
-    // These lie in the socket, and the last is received in two parts.
+    // These are still in the socket, and the last one is received in two parts.
     session.send(READ, 0, 0, 1);
     let message = session.request(WRITE, 0, 0, 100_000);
     let long = [&message[..], &[9; 100_000]].concat();
@@ -38,7 +38,7 @@ fn a_stop_answers_what_has_come() {
     session.thread.take().unwrap().join().unwrap();
 }
 
-/// TCP brings what a client sends after a stop too.
+/// Over TCP, requests that a client sends after a stop still arrive.
 #[test]
 fn who_goes_on_asking_holds_up_no_stop() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -50,7 +50,7 @@ fn who_goes_on_asking_holds_up_no_stop() {
     while gate.waiting.load(Ordering::SeqCst) == 0 {
         thread::yield_now();
     }
-    // More than is answered in the meantime: there is always something that has come.
+    // More requests than are answered in the meantime, so that there is always another one.
     let requests = request(1, READ, 0, 0, 64 << 10).repeat(1000);
     client.write_all(&requests).unwrap();
     let mut asking = client.try_clone().unwrap();
@@ -59,17 +59,20 @@ fn who_goes_on_asking_holds_up_no_stop() {
     connection.stop();
     let begun = Instant::now();
     let mut buf = vec![0; 1 << 20];
-    // An end by force is an end.
+    // An error also ends the loop.
     while matches!(client.read(&mut buf), Ok(1..)) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "on and on");
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "the connection does not end"
+        );
     }
     thread.join().unwrap();
-    // Who still asks waits for room until the socket is closed.
+    // The asking thread blocks on a full socket until the socket is closed.
     drop(connection);
     asker.join().unwrap();
 }
 
-/// Sees a client off as a server does, which waits for it for `farewell`.
+/// Stops a connection as the server does, which waits for the client for `farewell`.
 fn see_off(session: &mut Session, farewell: Duration) {
     let thread = session.thread.take().unwrap();
     let begun = Instant::now();
@@ -79,13 +82,16 @@ fn see_off(session: &mut Session, farewell: Duration) {
             session.connection.shutdown();
         }
         let slack = Duration::from_secs(5);
-        assert!(begun.elapsed() < LAST_CALL + farewell + slack, "on and on");
+        assert!(
+            begun.elapsed() < LAST_CALL + farewell + slack,
+            "the connection does not end"
+        );
         thread::sleep(Duration::from_millis(1));
     }
     thread.join().unwrap();
 }
 
-/// Between any two pieces of its replies the disk does something for it.
+/// The disk works for the client between any two pieces of its replies.
 #[test]
 fn who_takes_replies_slowly_holds_up_no_stop() {
     for in_pieces in [false, true] {
@@ -93,7 +99,7 @@ fn who_takes_replies_slowly_holds_up_no_stop() {
         if in_pieces {
             session.connection.service.purse().empty();
         }
-        // What it takes of them takes a minute.
+        // Reading these replies would take the client a minute.
         let requests = request(1, READ, 0, 0, 32 << 20).repeat(100);
         session.client.write_all(&requests).unwrap();
         let mut client = session.client.try_clone().unwrap();
@@ -111,7 +117,7 @@ fn who_takes_replies_slowly_holds_up_no_stop() {
     }
 }
 
-/// Storage of this length that is slow, above all to read, one piece after the other.
+/// Storage of this length that is slow, especially to read, and does one operation at a time.
 struct Slow(u64, Mutex<()>);
 
 impl Storage for Slow {
@@ -137,7 +143,7 @@ impl Storage for Slow {
     }
 }
 
-/// What has come before a stop would take a minute.
+/// The requests that arrive before the stop would take a minute.
 #[test]
 fn a_full_inbox_holds_up_no_stop() {
     const ALL: usize = 6000;
@@ -153,15 +159,15 @@ fn a_full_inbox_holds_up_no_stop() {
     while session.connection.lock().turns == 0 {
         thread::yield_now();
     }
-    // It is no fault of the client's.
+    // The client is not at fault, so it gets the long time.
     see_off(&mut session, Duration::from_secs(10));
     let replies = taker.join().unwrap().unwrap();
-    // What was begun in the time of the last call was done and answered.
+    // Requests that were started within the last call are done and answered.
     assert!(replies.len() % 16 == 0 && replies.len() < 16 * ALL);
     assert!(replies.len() >= 16 * 10, "{} bytes", replies.len());
 }
 
-/// One request that would take three minutes.
+/// A single request that would take three minutes.
 #[test]
 fn a_long_request_holds_up_no_stop() {
     let storage = Slow(1 << 30, Mutex::default());
@@ -176,14 +182,14 @@ fn a_long_request_holds_up_no_stop() {
     assert!(rest.is_empty(), "it is not done: {rest:?}");
 }
 
-/// One that passes in pieces and would take half a minute.
+/// A read in pieces that would take half a minute.
 #[test]
 fn a_long_read_holds_up_no_stop() {
     let storage = Slow(32 << 20, Mutex::default());
     let mut session = Session::new(Arc::new(storage), false);
     session.connection.service.purse().empty();
     session.send(READ, 0, 0, 32 << 20);
-    // It has begun.
+    // The read has begun.
     session.receive(16);
     let mut client = session.client.try_clone().unwrap();
     let taker = thread::spawn(move || io::copy(&mut client, &mut io::sink()).unwrap());
