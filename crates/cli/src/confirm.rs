@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Questions before what cannot be undone.
+//! Asks for confirmation before an action that cannot be undone.
 
 use std::{
     fs::File,
@@ -11,11 +11,11 @@ use crate::{
     process::{OpenLine, terminal},
 };
 
-/// Shows `warning` on the terminal and asks whether to go on. Only `YES`, in capital
-/// letters, is a yes. `option` is what makes the question unnecessary.
+/// Shows `warning` on the terminal and asks whether to continue. Only `YES` in capital letters
+/// confirms. `option` is the option that skips the question.
 ///
 /// # Errors
-/// Another answer, and no terminal: then `warning` is the message.
+/// Fails for any other answer. Without a terminal it fails with `warning` as its message.
 pub(crate) fn confirm(warning: &str, option: &str) -> Result<()> {
     let Ok(tty) = terminal() else {
         return Err(Error::failure(warning).hint(format!(
@@ -35,7 +35,7 @@ fn ask(mut tty: &File, question: &str) -> io::Result<Vec<u8>> {
     tty.write_all(question.as_bytes())?;
     let mut answer = Vec::new();
     let mut byte = [0];
-    // A terminal gives a line at a time, and what is behind it may be a passphrase.
+    // A terminal returns one line at a time, and the bytes after it may be a passphrase.
     while tty.read(&mut byte)? == 1 && byte != *b"\n" {
         answer.extend(byte);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the program says: results on standard output, the rest on standard
-//! error. Nothing here panics when the other side has been closed.
+//! Output of the program: results on standard output, everything else on standard error. Nothing
+//! here panics when the stream has been closed.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use crate::{
     error::{Error, Result},
 };
 
-/// How talkative the program is.
+/// How much the program prints.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Console {
     quiet: bool,
@@ -19,7 +19,7 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// As `-q` and `-v` say.
+    /// Takes `-q` and `-v` from the options.
     #[must_use]
     pub(crate) fn new(global: &GlobalArgs) -> Self {
         Self {
@@ -34,21 +34,21 @@ impl Console {
         self.quiet
     }
 
-    /// A line for those who asked for it with `-v`.
+    /// Prints a detail, only with `-v`.
     pub(crate) fn note(self, text: impl AsRef<str>) {
         if self.verbose {
             say(&format!("luxor: note: {}", text.as_ref()));
         }
     }
 
-    /// What happens, for everybody who did not ask for silence with `-q`.
+    /// Prints what happens, unless `-q` was given.
     pub(crate) fn tell(self, text: impl AsRef<str>) {
         if !self.quiet {
             say(&format!("luxor: {}", text.as_ref()));
         }
     }
 
-    /// A warning for everybody who did not ask for silence with `-q`.
+    /// Prints a warning, unless `-q` was given.
     pub(crate) fn warn(self, text: impl AsRef<str>) {
         if !self.quiet {
             say(&format!("luxor: warning: {}", text.as_ref()));
@@ -56,32 +56,32 @@ impl Console {
     }
 }
 
-/// A line on standard error.
+/// Prints a line on standard error.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// Writes a command's result to standard output. That the reader went away
-/// (`luxor dump volume | head -1`) is no failure.
+/// Writes a command's result to standard output. A closed pipe is not an error (`luxor dump volume
+/// | head -1`).
 ///
 /// # Errors
-/// Any other failure to write, such as a full disk.
+/// Fails for any other reason, such as a full disk.
 pub(crate) fn print(text: &str) -> Result<()> {
     print_with(|stdout| stdout.write_all(text.as_bytes()))
 }
 
-/// The same of a result that `write` makes bit by bit.
+/// As [`print()`], for a result that `write` produces piece by piece.
 ///
 /// # Errors
-/// As [`print()`].
+/// Those of [`print()`].
 pub(crate) fn print_with(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     check()?;
-    // Another lock of this thread is let in.
+    // The lock is reentrant, so `write` may also lock standard output.
     let mut stdout = io::stdout().lock();
     written(write(&mut stdout).and_then(|()| stdout.flush()))
 }
 
-/// As [`print()`], and no buffer keeps a copy.
+/// As [`print()`], without leaving a copy in a buffer.
 ///
 /// # Errors
 /// Those of [`print()`].
@@ -89,10 +89,10 @@ pub(crate) fn print_secret(text: &[u8]) -> Result<()> {
     written(standard_streams::stdout().and_then(|mut stdout| stdout.write_all(text)))
 }
 
-/// Whether standard output can be written at all.
+/// Checks that standard output can be written.
 ///
 /// # Errors
-/// When it is closed, or open for reading only.
+/// Fails when it is closed, or open for reading only.
 pub(crate) fn check() -> Result<()> {
     written(standard_streams::check_stdout())
 }

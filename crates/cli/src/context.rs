@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every command needs to know.
+//! What every command needs.
 
 use std::{any::Any, num::NonZeroUsize, sync::Arc};
 
@@ -7,18 +7,18 @@ use luxor::{Events, Progress};
 
 use crate::{args::GlobalArgs, console::Console, progress::ProgressStyleArgs};
 
-/// Decided once, from the general options.
+/// Made once from the general options.
 pub(crate) struct Context {
     /// The general options.
     pub options: GlobalArgs,
-    /// Says notes and warnings.
+    /// Prints notes and warnings.
     pub console: Console,
-    /// What the library needs to know.
+    /// The settings for the library.
     pub library: luxor::Context,
 }
 
 impl Context {
-    /// Of these options, for a command that writes data to standard output, or not.
+    /// Makes the context. `output_is_stdout` is whether the command writes data to standard output.
     #[must_use]
     pub(crate) fn new(options: GlobalArgs, output_is_stdout: bool) -> Self {
         let console = Console::new(&options);
@@ -30,7 +30,7 @@ impl Context {
                 threads: options.threads.and_then(|n| NonZeroUsize::new(n.into())),
                 policy: options.policy.policy(),
                 disable_locks: options.disable_locks,
-                // Signals end the process without asking anybody.
+                // A signal ends the process, so the flag is not needed.
                 cancel: Arc::default(),
                 events: Arc::new(Shown { console, progress }),
             },
@@ -39,7 +39,7 @@ impl Context {
     }
 }
 
-/// What happens in the library, as the user sees it.
+/// Shows the library's events to the user.
 struct Shown {
     console: Console,
     progress: ProgressStyleArgs,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Failures as the user sees them: one clear line, perhaps a hint, an exit code. The
-//! library's errors know nothing of the command line: here they get its words.
+//! Errors as the user sees them: one line, an optional hint, and an exit code. The library's errors
+//! do not mention the command line, so this adds the names of options.
 
 use std::{error::Error as _, io};
 
@@ -20,7 +20,7 @@ const BACKUP_HELPS: &str = "A backup of the header would help: luxor header rest
 /// The exit code after a signal.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// The code that the program ends with. 0 is success.
+/// Returns the exit code for an error. 0 is success.
 #[must_use]
 pub(crate) fn exit_code(error: &Error) -> u8 {
     match error.class() {
@@ -32,13 +32,13 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
     }
 }
 
-/// A "no" with exit code 1, for scripts: nothing is said.
+/// An error with exit code 1 and no message, for scripts.
 #[must_use]
 pub(crate) fn silent() -> Error {
     Error::failure("")
 }
 
-/// The lines that the user sees; `None` for [`silent`].
+/// Returns the lines that the user sees, or `None` for [`silent`].
 #[must_use]
 pub(crate) fn lines(error: &Error) -> Option<String> {
     if error.message().is_empty() {
@@ -51,7 +51,7 @@ pub(crate) fn lines(error: &Error) -> Option<String> {
     Some(format!("luxor: {message}{hint}"))
 }
 
-/// The message of an error that is about an option, with that option's name.
+/// Returns the message of an error that an option can avoid, with the name of that option.
 fn message(error: &Error) -> Option<String> {
     let error: &OutputError = error.source()?.downcast_ref()?;
     Some(match error {
@@ -67,7 +67,7 @@ fn message(error: &Error) -> Option<String> {
     })
 }
 
-/// What can be done on the command line.
+/// Returns what the user can do on the command line.
 fn hint(error: &Error) -> Option<String> {
     let source = error.source()?;
     if let Some(NotLocked { source, .. }) = source.downcast_ref() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A volume whose plaintext is given out as a disk, as the command line says.
+//! Exports a volume as a disk, with the options of the command line.
 
 #[cfg(test)]
 mod tests;
@@ -17,11 +17,11 @@ use crate::{
     volume::{self, Asking, unlock_options},
 };
 
-/// Opens what `args` name. Asks for the secret where one has to be asked for.
+/// Opens the volume that `args` name, and asks for its secret if necessary.
 ///
 /// # Errors
-/// When the volume or the secret is not usable, when somebody else uses the volume,
-/// and when options do not fit together.
+/// Fails when the volume or the secret cannot be used, when another program uses the volume, and
+/// when options contradict each other.
 pub(crate) fn open(args: &ExportArgs, context: &Context) -> Result<Export> {
     match args.kind.luks() {
         Some(kind) => open_luks(kind, args, context),
@@ -70,7 +70,7 @@ fn open_plain(args: &ExportArgs, context: &Context) -> Result<Export> {
     )
 }
 
-/// Refuses what is about headers and keyslots.
+/// Refuses options about headers and keyslots.
 fn check_no_header(args: &ExportArgs, context: &Context) -> Result<()> {
     let limits = &args.unlock.limits;
     let given = [
@@ -106,7 +106,7 @@ fn check_no_header(args: &ExportArgs, context: &Context) -> Result<()> {
     }
 }
 
-/// What the options say, or else the defaults.
+/// Takes the values from the options, or the defaults.
 fn plain_volume(args: &PlainArgs) -> Result<PlainVolume> {
     let default = PlainVolume::default();
     let sector_size = match args.sector_size {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sockets that clients come to: a Unix socket of this user's, TCP addresses, or what
-//! systemd hands over.
+//! The sockets on which a server listens: a Unix socket for the current user, TCP addresses, or
+//! sockets inherited from systemd.
 //!
-//! The mode of a Unix socket is set before the socket has a name: Linux gives the file the mode of
-//! the socket that is bound. A umask would apply to the whole process.
+//! The mode of a Unix socket is set before it is bound, because Linux gives the socket file the
+//! mode of the socket. Setting the umask would affect the whole process.
 
 mod inherited;
 
@@ -42,10 +42,10 @@ use luxor_files::{path_name, temporary::Temporary};
 
 use crate::error::{Error, ErrorClass, Result};
 
-/// The port of NBD (IANA's `nbd`).
+/// The port of NBD, registered at IANA as `nbd`.
 const NBD_PORT: u16 = 10809;
 
-/// The URI by which clients find an export there; `tls` is about TCP
+/// Returns the URI of an export on `listener`. `tls` is whether TCP clients use TLS
 /// (<https://github.com/NetworkBlockDevice/nbd/blob/master/doc/uri.md>).
 #[must_use]
 pub(crate) fn uri(listener: &Listener, export: &str, tls: bool) -> String {
@@ -54,7 +54,7 @@ pub(crate) fn uri(listener: &Listener, export: &str, tls: bool) -> String {
         Listener::Unix(listener) => {
             let address = listener.local_addr().ok();
             let path = address.as_ref().and_then(|address| address.as_pathname());
-            // A client may be in another folder.
+            // The client may run in another folder.
             let path = path.and_then(|path| path::absolute(path).ok());
             let path = path.unwrap_or_default().into_os_string();
             format!("nbd+unix:///{export}?socket={}", escaped(path.as_bytes()))
@@ -68,7 +68,7 @@ pub(crate) fn uri(listener: &Listener, export: &str, tls: bool) -> String {
     }
 }
 
-/// Percent-encoding of all that is not plain in every part of a URI (RFC 3986, 2.1).
+/// Percent-encodes every byte that is not allowed in all parts of a URI (RFC 3986, 2.1).
 fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for &byte in bytes {
@@ -81,37 +81,37 @@ fn escaped(bytes: &[u8]) -> String {
     text
 }
 
-/// A Unix socket's file. Removed when dropped, if it is still the same.
+/// A Unix socket's file. Removed when dropped, if the path still names the same file.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
-    /// As long as it is open nothing else has its number.
+    /// While it is open, no other file gets its inode number.
     file: File,
     _temporary: Temporary,
 }
 
 impl SocketFile {
-    /// Refuses a path that cannot be taken, before it is time to take it.
+    /// Refuses an unusable path early, before the socket is made.
     ///
     /// # Errors
-    /// As [`SocketFile::listen`].
+    /// Those of [`SocketFile::listen`].
     pub(crate) fn check(path: &Path) -> Result<()> {
         address(path)?;
         stale(path).map(drop)
     }
 
-    /// Listens at `path`, from the first moment on for this user only (and root). A
-    /// socket on which nobody listens any more is replaced.
+    /// Listens at `path`. From the first moment only this user and root can connect. A stale socket
+    /// is replaced.
     ///
     /// # Errors
-    /// When somebody listens there, when it is no socket, when the path is too long, and
+    /// Fails when another program listens there, when the path is not a socket or too long, and
     /// when the system refuses.
     pub(crate) fn listen(path: &Path) -> Result<(UnixListener, Self)> {
         let failed = |errno: Errno| cannot(path, &errno.into());
         let address = address(path)?;
         let fd = unix_socket(SockFlag::empty()).map_err(failed)?;
-        // What a socket has when it is bound, its file gets. Nothing has to be narrowed
-        // afterwards, and the process's umask stays.
+        // The socket file gets the mode that the socket has when it is bound. So the mode is never
+        // too wide, and the process's umask is not changed.
         fchmod(&fd, Mode::S_IRUSR | Mode::S_IWUSR).map_err(failed)?;
         let _turn = turn(path);
         match bind(fd.as_raw_fd(), &address) {
@@ -149,9 +149,9 @@ impl Drop for SocketFile {
     }
 }
 
-/// Those that come at the same time take turns: a socket that has just got its name, and on
-/// which nobody listens yet, looks like one that a crash has left. Only for a while, since
-/// whoever may read the folder can lock it.
+/// Locks the folder, so that processes that start at the same time take turns: a socket that is
+/// bound but does not listen yet looks like one that a crash has left. Waits at most a second,
+/// because any user who can read the folder can lock it.
 fn turn(path: &Path) -> Option<File> {
     let folder = path.parent().filter(|path| !path.as_os_str().is_empty());
     let folder = File::open(folder.unwrap_or(Path::new("."))).ok()?;
@@ -182,7 +182,8 @@ fn address(path: &Path) -> Result<UnixAddr> {
     })
 }
 
-/// Which file a socket is on which nobody listens; `None` when there is nothing.
+/// Returns the metadata of a stale socket, on which no program listens, or `None` if the path does
+/// not exist.
 fn stale(path: &Path) -> Result<Option<Metadata>> {
     let metadata = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -195,7 +196,7 @@ fn stale(path: &Path) -> Result<Option<Metadata>> {
         ));
     }
     let failed = |errno: Errno| cannot(path, &errno.into());
-    // Where many wait to be let in the answer is EAGAIN.
+    // If the listener's queue is full, a nonblocking connect fails with EAGAIN.
     let fd = unix_socket(SockFlag::SOCK_NONBLOCK).map_err(failed)?;
     match connect(fd.as_raw_fd(), &address(path)?) {
         Err(Errno::ECONNREFUSED) => Ok(Some(metadata)),
@@ -218,11 +219,11 @@ fn cannot(path: &Path, error: &io::Error) -> Error {
     Error::io(format!("cannot listen at {}", path_name(path)), error)
 }
 
-/// Listens at every address that `text` stands for: an IP address or a name, with a port
-/// or without.
+/// Listens at every address that `text` stands for: an IP address or a name, with or without a
+/// port.
 ///
 /// # Errors
-/// When it stands for none, and when the system refuses.
+/// Fails when `text` is not an address, and when the system refuses.
 pub(crate) fn listen_tcp(text: &str) -> Result<Vec<TcpListener>> {
     let found = addresses(text)
         .map_err(|error| Error::io(format!("--listen {text}: no such address"), &error))?;
@@ -301,19 +302,20 @@ mod tests {
             assert_eq!(error.class(), ErrorClass::Busy);
         }
         assert!(path.exists());
-        // As after a crash.
+        // The state after a crash.
         drop(listener);
         SocketFile::check(&path).unwrap();
         let (listener, second) = SocketFile::listen(&path).unwrap();
         UnixStream::connect(&path).unwrap();
-        // What took its place is not its own to remove.
+        // A socket that has replaced this one must not be removed.
         drop(file);
         assert!(path.exists());
         drop((listener, second));
         assert!(!path.exists());
     }
 
-    /// Of many that find a stale socket one gets it, and clients reach that one.
+    /// If many processes find a stale socket at once, exactly one gets the path, and clients reach
+    /// it.
     #[test]
     fn one_of_many_wins() {
         let _alone = alone();
@@ -362,7 +364,7 @@ mod tests {
         assert!(error.to_string().contains("107 bytes"), "{error}");
         let nowhere = folder.path().join("no/folder");
         assert!(SocketFile::listen(&nowhere).is_err());
-        // Nobody can make a file there, root neither, and that is what is said.
+        // Not even root can make a file there, and the error must say so.
         if Path::new("/sys/kernel").exists() {
             let error = SocketFile::listen(Path::new("/sys/luxor.sock")).unwrap_err();
             let words = error.to_string();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor`: encrypts files, images and disks into LUKS volumes, and back.
+//! `luxor`: encrypts files, images and disks into LUKS volumes, and decrypts them.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -96,12 +96,12 @@ fn run(Cli { global, command }: Cli) -> Result<()> {
     }
 }
 
-/// What the parser has to say: help and version on standard output with exit
-/// code 0, everything else on standard error with exit code 1.
+/// Prints the parser's message: help and version on standard output with exit code 0, everything
+/// else on standard error with exit code 1.
 fn usage(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // Clap's own printing knows about colours.
+            // Clap's own printing supports colours.
             match console::print_with(|_| error.print()) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => failed(&error),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A new volume, as the command line says.
+//! The options of a new volume.
 
 use std::path::Path;
 
@@ -15,10 +15,10 @@ use crate::{
     error::{Error, Result},
 };
 
-/// The volume that `args` ask for.
+/// Returns the options that `args` describe.
 ///
 /// # Errors
-/// Values that cannot be, and what the version does not have.
+/// Fails for invalid values, and for values that the version of LUKS does not support.
 pub(crate) fn options(args: &NewVolumeArgs) -> Result<NewVolumeOptions> {
     let version = args.volume_type.version();
     let sector_size = args.sector_size.map(SectorSize::try_from);
@@ -49,24 +49,24 @@ fn key_size(args: &NewVolumeArgs) -> Result<KeySize> {
     }
 }
 
-/// The label that `option` gives, if it is given.
+/// Parses the label of `option`, if it was given.
 ///
 /// # Errors
-/// When it is too long.
+/// Fails when it is too long.
 pub(crate) fn label(option: &str, text: Option<&str>) -> Result<Option<Label>> {
     let wrong = |error| Error::failure(format!("{option}: {error}"));
     text.map(|text| text.parse().map_err(wrong)).transpose()
 }
 
-/// The UUID that `--uuid` gives, if it is given.
+/// Parses the value of `--uuid`, if it was given.
 ///
 /// # Errors
-/// When it is none.
+/// Fails when it is not a UUID.
 pub(crate) fn uuid(text: Option<&str>) -> Result<Option<Uuid>> {
     let Some(text) = text else {
         return Ok(None);
     };
-    // The parser's own words are about its insides.
+    // The parser's own message describes its internals.
     text.parse().map(Some).map_err(|_| {
         Error::failure(format!(
             "--uuid: {text:?} is not a UUID (32 hexadecimal digits: 8-4-4-4-12)"
@@ -74,7 +74,7 @@ pub(crate) fn uuid(text: Option<&str>) -> Result<Option<Uuid>> {
     })
 }
 
-/// Where the new volume goes: to `volume`, and its header to where the options say.
+/// Returns the files of a new volume: `volume`, and the detached header if the options name one.
 pub(crate) fn files<'a>(
     volume: &'a Path,
     force: bool,

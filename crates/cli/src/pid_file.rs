@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A file with the number of a process that serves something.
+//! A file with the process ID of a server.
 //!
-//! The process locks its file, which distinguishes it from a file that a crash left behind and whose
+//! The process locks its file. The lock distinguishes it from a file that a crash left behind and
+//! that contains an ID which another process may have by now.
 //! number another process may have by now.
 
 use std::{
@@ -21,11 +22,10 @@ use nix::{
 
 use crate::error::{Error, ErrorClass, Result};
 
-/// A pid file that is ours until this is dropped, which removes it.
+/// This process's pid file, which is removed when dropped.
 ///
-/// It appears with its content, and is locked as long as its process lives: that is how
-/// a file that a dead process has left is told from another. (qemu-nbd locks its own the
-/// same way.)
+/// The file appears with its contents, and stays locked as long as the process lives, so that a
+/// stale file can be recognised. (qemu-nbd locks its pid file in the same way.)
 #[derive(Debug)]
 pub(crate) struct PidFile {
     path: PathBuf,
@@ -34,10 +34,10 @@ pub(crate) struct PidFile {
 }
 
 impl PidFile {
-    /// Refuses a path that cannot be taken, before it is time to take it.
+    /// Refuses an unusable path early, before the file is made.
     ///
     /// # Errors
-    /// When a living process has it, or when it is something else.
+    /// Fails when the file belongs to a running process, or is not a pid file.
     pub(crate) fn check(path: &Path) -> Result<()> {
         match open_old(path, false) {
             Ok(file) => check_stale(&file, path),
@@ -55,7 +55,7 @@ impl PidFile {
         let mut hidden = path.as_os_str().to_owned();
         hidden.push(format!(".{}", process::id()));
         let hidden = PathBuf::from(hidden);
-        // What a process of the same number has left.
+        // A file that an earlier process with the same ID may have left.
         let _ = fs::remove_file(&hidden);
         let under_work = Temporary::new(hidden.clone());
         let made = OpenOptions::new()
@@ -93,7 +93,7 @@ impl Drop for PidFile {
     }
 }
 
-/// Gives the file its name, in the place of one that a dead process has left.
+/// Links the file to its final name, replacing a stale one.
 fn place(hidden: &Path, path: &Path) -> Result<()> {
     let failed = |error: io::Error| unwritable(path, &error);
     loop {
@@ -106,8 +106,8 @@ fn place(hidden: &Path, path: &Path) -> Result<()> {
             old => old.map_err(failed)?,
         };
         check_stale(&old, path)?;
-        // Of those that come at the same time one replaces it; the others see another
-        // file there, and ask again whose it is.
+        // If several processes do this at once, only one replaces the file. The others find a
+        // different file at the path and check again.
         match set_lock(&old) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             result => result.map_err(failed)?,
@@ -119,7 +119,8 @@ fn place(hidden: &Path, path: &Path) -> Result<()> {
     }
 }
 
-/// What is there already: a pipe or a link to something else holds nobody up.
+/// Opens the existing file. A FIFO or a link at the path does not block the process or lead
+/// elsewhere.
 fn open_old(path: &Path, write: bool) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -128,10 +129,10 @@ fn open_old(path: &Path, write: bool) -> io::Result<File> {
         .open(path)
 }
 
-/// No pid file is so long.
+/// No pid file is this long.
 const LONGEST: usize = 32;
 
-/// Whether nobody has it any more, and it is nothing else than a pid file.
+/// Checks that the file is a pid file, and that no process holds its lock.
 fn check_stale(file: &File, path: &Path) -> Result<()> {
     let failed = |error: io::Error| unwritable(path, &error);
     let mut text = Vec::new();
@@ -142,7 +143,7 @@ fn check_stale(file: &File, path: &Path) -> Result<()> {
             .map_err(failed)?;
     }
     let number = text.trim_ascii();
-    // A number of 64 bits at most, and nothing behind it that was not read.
+    // A 64-bit number and a newline are shorter than `LONGEST`, so the whole file was read.
     let is_number = number.iter().all(u8::is_ascii_digit) && text.len() < LONGEST;
     if !is_file || !is_number {
         return Err(Error::new(
@@ -152,7 +153,7 @@ fn check_stale(file: &File, path: &Path) -> Result<()> {
     }
     let mut question = whole_file(libc::F_WRLCK);
     match fcntl(file, FcntlArg::F_OFD_GETLK(&mut question)) {
-        // Where there are no locks nobody has one.
+        // If the file system has no locks, no process can hold one.
         Ok(_) if i32::from(question.l_type) != libc::F_UNLCK => Err(Error::new(
             ErrorClass::Busy,
             format!(
@@ -205,7 +206,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pid");
         let ours = format!("{}\n", process::id());
-        // Nothing is there; then what dead processes, with and without a number, left.
+        // No file, and stale files with and without a number.
         for stale in [None, Some(""), Some("123"), Some("4294967295\n")] {
             if let Some(stale) = stale {
                 fs::write(&path, stale).unwrap();
@@ -244,7 +245,7 @@ mod tests {
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 
-        // What took its place is not ours to remove.
+        // A file that has replaced this one must not be removed.
         fs::remove_file(&path).unwrap();
         let second = PidFile::create(&path).unwrap();
         drop(first);
@@ -281,15 +282,15 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
-    /// Of many that find a stale file one gets it.
+    /// If many processes find a stale file at once, exactly one gets the path.
     #[test]
     fn one_of_many_wins() {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pid");
         for _ in 0..100 {
-            // Each hides its file under the same name, as one process has one: so they
-            // take turns up to the place where it counts.
+            // In one process all temporary files would have the same name, so each thread makes its
+            // own and only `place` is tested.
             let hidden: Vec<PathBuf> = (0..8)
                 .map(|k| folder.path().join(format!("hidden{k}")))
                 .collect();
@@ -305,7 +306,8 @@ mod tests {
                             set_lock(&file).unwrap();
                             (&file).write_all(b"2\n").unwrap();
                             start.wait();
-                            // Held until all have tried.
+                            // Returned, so that each file stays locked until all threads have
+                            // tried.
                             (place(hidden, path).is_ok(), file)
                         })
                     })

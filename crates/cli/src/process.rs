@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The process itself: no traces of secrets outside its memory, and an end that
-//! leaves nothing half-done when a signal comes.
+//! Process-wide settings: no traces of secrets outside the process's memory, and a clean end when a
+//! signal arrives.
 //!
-//! A thread of its own waits for signals and ends the process, wherever the other threads are:
+//! A separate thread waits for signals and ends the process, whatever the other threads are doing:
 //! Argon2 and a read from a pipe cannot be interrupted. While a volume is served, the first signal
 //! asks the server to stop and the second ends the process. Output files have no name until they
-//! are complete, so nothing is left behind; the few files that do have a name are registered with
+//! are complete, so nothing is left behind. The few files that do have a name are registered with
 //! `temporary`. All signals that end a program are handled in this way, except those of faults.
 
 use std::{
@@ -40,41 +40,40 @@ use crate::{
     error::{Error, INTERRUPTED, Result},
 };
 
-/// To be called before a secret is read. Best effort: what the system refuses gets a note.
+/// Protects the process before a secret is read. Best effort: each refusal of the system is noted.
 pub(crate) fn harden(console: Console) {
     for refused in harden_process() {
         console.note(refused.to_string());
     }
 }
 
-/// Every signal that would end the program and can be caught, but for those of faults, which
-/// end it where it is.
+/// Every signal that can be caught and would end the program, except those of faults.
 const ENDING: [i32; 14] = [
     SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGALRM, SIGIO, SIGPROF, SIGPWR, SIGSTKFLT, SIGUSR1, SIGUSR2,
     SIGVTALRM, SIGXCPU, SIGXFSZ,
 ];
 
-/// Whether SIGUSR1 asks for something, and does not end the program.
+/// Whether SIGUSR1 prints statistics instead of ending the program.
 pub(crate) static SIGUSR1_ASKS: AtomicBool = AtomicBool::new(false);
 
-/// Starts the thread that ends the program on a signal of [`ENDING`] or a real-time signal;
-/// [`StopOnSignal`] has SIGINT, SIGTERM and SIGHUP ask for a clean end instead.
+/// Starts the thread that ends the program on a signal of [`ENDING`] or a real-time signal. While a
+/// [`StopOnSignal`] lives, SIGINT, SIGTERM and SIGHUP ask for a clean stop instead.
 ///
-/// It does so by itself, wherever the other threads are: Argon2 cannot be
-/// interrupted, and a read from a pipe may block for ever. Outputs without a
-/// name vanish with the process; the others are those of [`Temporary`](luxor_files::temporary::Temporary).
+/// The thread ends the program whatever the other threads are doing: Argon2 cannot be interrupted,
+/// and a read from a pipe may block for ever. Outputs without a name vanish with the process. Those
+/// with a name are removed by [`Temporary`](luxor_files::temporary::Temporary).
 ///
-/// A signal that was ignored when the program started stays ignored (`nohup`,
-/// background jobs of a script). After a stop (Ctrl-Z) at a prompt, which gives the
-/// terminal back to the shell, the echo is switched off again.
+/// A signal that was ignored when the program started stays ignored (`nohup`, background jobs of a
+/// script). Stopping at a prompt (Ctrl-Z) gives the terminal back to the shell, so after SIGCONT
+/// the echo is switched off again.
 ///
-/// No other thread takes these signals, wherever they are sent: to call a handler the
-/// kernel first puts all registers of the thread on its stack, and those of a thread that handles
-/// keys have parts of them. What is blocked here is blocked in the threads that are started later,
-/// hence this comes before all others, and in programs: see [`unblocked`].
+/// No other thread receives these signals. To call a handler, the kernel saves all registers of the
+/// thread on its stack, and in a thread that handles keys they may contain parts of them. A new
+/// thread inherits the set of blocked signals, so this must run before any other thread starts.
+/// Programs inherit it too: see [`unblocked`].
 ///
 /// # Errors
-/// When the handlers cannot be installed.
+/// Fails when the handlers cannot be installed.
 pub(crate) fn handle_signals() -> Result<()> {
     let ignored = ignored_signals();
     let wanted = ENDING
@@ -83,8 +82,8 @@ pub(crate) fn handle_signals() -> Result<()> {
         .chain(SIGRTMIN()..=SIGRTMAX())
         .filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let failed = |error| Error::io("cannot install the signal handlers", &error);
-    // Also the signals of faults, for which Rust has a handler: a fault of the thread itself ends
-    // the program although they are blocked. SIGTTIN and SIGTTOU have no handler, and stop a
+    // Signals of faults, which Rust handles, are blocked too: a fault of the thread itself still
+    // ends the program. SIGTTIN and SIGTTOU stay unblocked. They have no handler, and stop a
     // program that uses the terminal from the background.
     let mut blocked = SigSet::all();
     blocked.remove(Signal::SIGTTIN);
@@ -113,7 +112,7 @@ pub(crate) fn handle_signals() -> Result<()> {
                         }
                     }
                     SIGUSR1 if SIGUSR1_ASKS.load(Relaxed) => {}
-                    // The write that makes a file too large fails.
+                    // Ignored: the write that exceeds the file size limit fails instead.
                     SIGXFSZ => {}
                     _ => interrupted(),
                 }
@@ -123,7 +122,7 @@ pub(crate) fn handle_signals() -> Result<()> {
     Ok(())
 }
 
-/// A signal that was a request to stop.
+/// A signal that has already been taken as a request to stop.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     signal: i32,
@@ -131,21 +130,21 @@ struct Asked {
 }
 
 impl Asked {
-    /// Whether `signal` is this one once more: `timeout` sends it to the program and to the group
-    /// in which the program is.
+    /// Whether `signal` is a duplicate of this one: `timeout` sends it to the program and again to
+    /// the program's group.
     fn is_meant_by(self, signal: i32, now: Instant) -> bool {
         signal == self.signal && now.duration_since(self.at) < AT_ONCE
     }
 }
 
-/// Longer than a program takes to send a signal twice, shorter than a user takes.
+/// Longer than a program needs to send a signal twice, shorter than a user needs.
 const AT_ONCE: Duration = Duration::from_millis(100);
 
 /// The signals that were blocked when the program started.
 static MASK_BEFORE: OnceLock<SigSet> = OnceLock::new();
 
-/// Calls `work`, which starts another program: with the signals blocked that were when this one
-/// started, and not those that [`handle_signals`] has blocked.
+/// Calls `work`, which starts another program, with the signal mask that this program was started
+/// with instead of the one of [`handle_signals`].
 pub(crate) fn unblocked<T>(work: impl FnOnce() -> T) -> T {
     let own = MASK_BEFORE
         .get()
@@ -157,8 +156,8 @@ pub(crate) fn unblocked<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Bit *n* − 1 is set when signal *n* is ignored. Nothing is, as far as can be
-/// known, where /proc is missing.
+/// Returns a mask with bit *n* − 1 set when signal *n* is ignored. Without /proc it assumes that no
+/// signal is ignored.
 fn ignored_signals() -> u64 {
     let Ok(status) = fs::read_to_string("/proc/self/status") else {
         return 0;
@@ -168,16 +167,16 @@ fn ignored_signals() -> u64 {
         .unwrap_or(0)
 }
 
-/// Time for the last words, which a reader that reads no more could hold up.
+/// The time limit for the last message: a reader that does not read could delay it for ever.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 fn interrupted() -> ! {
     if let Some(prompt) = lock(&TERMINAL).take() {
         prompt.set(&prompt.before);
     }
-    // Held until the end, so that nothing new appears.
+    // Held until the process ends, so that no new temporary file appears.
     let _held = temporary::remove_all();
-    // The newline ends a prompt or a progress bar.
+    // The newline ends the line of a prompt or a progress bar.
     let words = if *lock(&LINE_OPEN) {
         "\nluxor: interrupted"
     } else {
@@ -189,7 +188,7 @@ fn interrupted() -> ! {
         said.send(())
     });
     let _ = done.recv_timeout(LAST_WORDS);
-    // Not `std::process::exit`, which could wait for a lock that another thread holds.
+    // `std::process::exit` could wait for a lock that another thread holds.
     low_level::exit(INTERRUPTED.into())
 }
 
@@ -199,7 +198,7 @@ fn continued() {
     }
 }
 
-/// A terminal that is being asked on.
+/// The terminal of a prompt, with its states before and during the prompt.
 struct Prompt {
     tty: File,
     before: Termios,
@@ -207,11 +206,11 @@ struct Prompt {
 }
 
 impl Prompt {
-    /// Throws away what was typed and not read: half a passphrase is not for the
-    /// shell. Then sets `state`, without waiting for a terminal that is held up.
+    /// Discards typed and unread bytes, so that the shell does not get half a passphrase. Then sets
+    /// `state`, without waiting for a blocked terminal.
     ///
-    /// Nothing in the background: a terminal that the shell has taken back is not
-    /// ours to change, and the attempt would stop the process.
+    /// Does nothing in the background: the shell has taken the terminal back, and an attempt to
+    /// change it would stop the process.
     fn set(&self, state: &Termios) {
         if tcgetpgrp(&self.tty).is_ok_and(|foreground| foreground != getpgrp()) {
             return;
@@ -221,14 +220,14 @@ impl Prompt {
     }
 }
 
-/// While this lives, the first SIGINT, SIGTERM or SIGHUP is a request to stop; the second
-/// ends the program at once, as does every other signal. The same one within a tenth of a second
-/// is no second one.
+/// While this lives, the first SIGINT, SIGTERM or SIGHUP asks for a stop. The second one, or any
+/// other signal, ends the program at once. The same signal within a tenth of a second counts as
+/// one.
 #[derive(Debug)]
 pub(crate) struct StopOnSignal(());
 
 impl StopOnSignal {
-    /// `stop` is called by the thread that waits for signals, which it must not hold up.
+    /// The thread that waits for signals calls `stop`, which must not block.
     #[must_use]
     pub(crate) fn new(stop: impl FnOnce() + Send + 'static) -> Self {
         *lock(&STOP) = Some(Box::new(stop));
@@ -250,20 +249,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The controlling terminal.
+/// Opens the controlling terminal.
 ///
 /// # Errors
-/// When there is none.
+/// Fails when there is none.
 pub(crate) fn terminal() -> io::Result<File> {
     File::options().read(true).write(true).open("/dev/tty")
 }
 
-/// Says that the cursor stands behind a prompt or a progress bar.
+/// Marks that the cursor is behind a prompt or a progress bar.
 #[derive(Debug)]
 pub(crate) struct OpenLine(());
 
 impl OpenLine {
-    /// From now until dropped.
+    /// Sets the mark until dropped.
     #[must_use]
     pub(crate) fn begin() -> Self {
         *lock(&LINE_OPEN) = true;
@@ -277,22 +276,21 @@ impl Drop for OpenLine {
     }
 }
 
-/// A terminal that does not show what is typed, until this is dropped or a
-/// signal ends the program.
+/// Switches the echo of a terminal off, until this is dropped or a signal ends the program.
 #[derive(Debug)]
 pub(crate) struct EchoOff(());
 
 impl EchoOff {
-    /// Switches the echo of `tty` off; the newline at the end is still shown.
+    /// Switches the echo of `tty` off. The newline at the end is still shown.
     ///
     /// # Errors
-    /// When `tty` is no terminal.
+    /// Fails when `tty` is not a terminal.
     pub(crate) fn on(tty: &File) -> io::Result<Self> {
         let before = termios::tcgetattr(tty)?;
         let mut silent = before.clone();
         silent.local_flags.remove(LocalFlags::ECHO);
         silent.local_flags.insert(LocalFlags::ECHONL);
-        // First remembered, then changed: a signal in between must find it.
+        // The state is stored before it is changed, so that a signal in between restores it.
         *lock(&TERMINAL) = Some(Prompt {
             tty: tty.try_clone()?,
             before,
@@ -304,7 +302,7 @@ impl EchoOff {
     }
 }
 
-/// Throws away what was typed on `tty` and not read.
+/// Discards bytes that were typed on `tty` and not read.
 pub(crate) fn forget_typed(tty: &File) {
     let _ = termios::tcflush(tty, FlushArg::TCIFLUSH);
 }

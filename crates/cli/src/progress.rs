@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use crate::{args::GlobalArgs, console::Console, process::OpenLine};
 
-/// Time between two lines of JSON, as cryptsetup has it.
+/// The time between two lines of JSON, as in cryptsetup.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// How the user wants to see progress.
+/// How to show progress.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProgressStyleArgs {
     json: bool,
@@ -24,8 +24,8 @@ pub(crate) struct ProgressStyleArgs {
 }
 
 impl ProgressStyleArgs {
-    /// As the options say. `output_is_stdout` keeps JSON out of the data, and the
-    /// bar away from a terminal that shows the data.
+    /// Takes the style from the options. With `output_is_stdout`, JSON goes to standard error, and
+    /// there is no bar if standard output is a terminal.
     #[must_use]
     pub(crate) fn new(global: &GlobalArgs, console: Console, output_is_stdout: bool) -> Self {
         Self {
@@ -35,8 +35,7 @@ impl ProgressStyleArgs {
         }
     }
 
-    /// A step whose length nobody knows, such as deriving a key. It is shown on a
-    /// terminal until the value is dropped.
+    /// Shows a step of unknown length, such as deriving a key, until the value is dropped.
     #[must_use]
     pub(crate) fn step(self, what: &'static str) -> Step {
         if self.json || self.quiet {
@@ -57,8 +56,8 @@ impl ProgressStyleArgs {
         }
     }
 
-    /// The copying of `total` bytes, if that is known. `device` is the name in
-    /// JSON, `what` the one on the terminal.
+    /// Shows the copying of `total` bytes, if the total is known. `device` is the name in JSON,
+    /// `what` the one on the terminal.
     #[must_use]
     pub(crate) fn bytes(self, what: &'static str, device: String, total: Option<u64>) -> Progress {
         if self.json {
@@ -97,7 +96,7 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("the templates here are valid")
 }
 
-/// A step under way.
+/// A step in progress.
 #[derive(Debug)]
 pub(crate) struct Step {
     bar: ProgressBar,
@@ -110,10 +109,10 @@ impl Drop for Step {
     }
 }
 
-/// Bytes under way.
+/// A copy in progress.
 #[derive(Debug)]
 pub(crate) enum Progress {
-    /// Nobody wants to see it.
+    /// Shows nothing.
     None,
     /// A bar on a terminal.
     #[allow(missing_docs)]
@@ -123,7 +122,7 @@ pub(crate) enum Progress {
 }
 
 impl luxor::Progress for Progress {
-    // What pads the last sector is nobody's work.
+    // Padding of the last sector is not counted.
     fn at(&self, done: u64) {
         match self {
             Self::None => {}
@@ -145,7 +144,7 @@ impl Drop for Progress {
     }
 }
 
-/// Lines of JSON.
+/// Prints lines of JSON.
 #[derive(Debug)]
 pub(crate) struct Json {
     device: String,
@@ -182,7 +181,7 @@ impl Json {
         let Ok(line) = serde_json::to_string(&line) else {
             return;
         };
-        // Whoever closed the stream does not want to know.
+        // If the reader has closed the stream, progress is not needed.
         let _ = if self.to_stderr {
             writeln!(io::stderr().lock(), "{line}")
         } else {
@@ -191,7 +190,7 @@ impl Json {
     }
 }
 
-/// cryptsetup's fields (cryptsetup(8), `--progress-json`).
+/// The fields of cryptsetup(8), `--progress-json`.
 #[derive(Serialize)]
 struct Line<'a> {
     device: &'a str,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where secrets come from: a key file, the terminal, or standard input.
+//! The sources of secrets: a key file, the terminal, or standard input.
 //!
-//! The prompt is our own because the crates for it return a `String` on the heap. Here the bytes go
-//! directly into locked memory.
+//! The prompt is implemented here because the crates for it return a `String` on the heap. Here the
+//! bytes go directly into locked memory.
 
 use std::{
     fs::File,
@@ -20,16 +20,16 @@ use crate::{
     process::{self, EchoOff, OpenLine, terminal},
 };
 
-/// Bytes of a key file at most, as cryptsetup has it: 8 MiB.
+/// The most bytes of a key file, as in cryptsetup: 8 MiB.
 pub(crate) const KEY_FILE_MAX: usize = 8 << 20;
 
-/// Bytes of a typed passphrase at most, as cryptsetup has it.
+/// The most bytes of a typed passphrase, as in cryptsetup.
 const TYPED_MAX: usize = 512;
 
-/// How often a new passphrase is asked for.
+/// How often the user may try to type a new passphrase twice alike.
 const ATTEMPTS: u32 = 3;
 
-/// Where a command's secret comes from. Nothing is read before it is asked for.
+/// The source of a command's secret. Nothing is read from it before a secret is asked for.
 #[derive(Debug)]
 pub(crate) struct SecretSource {
     from: SecretFrom,
@@ -42,20 +42,20 @@ enum SecretFrom {
     Prompt(File),
     /// The next line of standard input.
     StdinLine,
-    /// It has been read.
+    /// A secret that has already been read.
     Known(SecretBytes),
 }
 
-/// A key file as the command line names it, or does not.
+/// The options for a key file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyFileOptions<'a> {
-    /// The file; `-` is standard input.
+    /// The file, if one was named; `-` is standard input.
     pub path: Option<&'a Path>,
-    /// The bytes that are skipped.
+    /// The number of bytes to skip.
     pub offset: u64,
-    /// The bytes that are read; to the end when not given.
+    /// The number of bytes to read; `None` means to the end.
     pub size: Option<u64>,
-    /// What the three options are called.
+    /// The names of these three options.
     pub names: [&'static str; 3],
 }
 
@@ -75,32 +75,31 @@ impl<'a> KeyFileOptions<'a> {
     }
 }
 
-/// A part of a file, or of standard input.
+/// A part of a file or of standard input.
 #[derive(Debug)]
 struct KeyFile {
     path: PathBuf,
     offset: u64,
     size: Option<usize>,
-    /// The options that say the last two.
+    /// The names of the options for `offset` and `size`.
     names: [&'static str; 2],
 }
 
 impl SecretSource {
-    /// As the options and `inputs`, the files that the command reads with their
-    /// names on the command line, say. Prepares the process for holding a secret.
+    /// Selects the source from the options. `inputs` are the files that the command reads, with
+    /// their names on the command line. Also prepares the process for holding a secret.
     ///
     /// # Errors
-    /// When standard input would be two things at once, when a key
-    /// file longer than [`KEY_FILE_MAX`] is asked for, and when there is no
-    /// terminal where one is needed.
+    /// Fails when standard input would be used twice, when a key file option asks for more than
+    /// [`KEY_FILE_MAX`] bytes, and when a terminal is needed and there is none.
     pub(crate) fn new(context: &Context, inputs: &[(&str, &Path)]) -> Result<Self> {
         Self::of(KeyFileOptions::existing(context), inputs, context.console)
     }
 
-    /// A key of `len` bytes in a key file: the key itself, and no passphrase.
+    /// A source for a key of `len` bytes in a key file: the key itself, not a passphrase.
     ///
     /// # Errors
-    /// As [`SecretSource::new`], and when no key file is named.
+    /// Those of [`SecretSource::new`]. Also fails without `--key-file`, and with `--keyfile-size`.
     pub(crate) fn of_key(context: &Context, len: usize, inputs: &[(&str, &Path)]) -> Result<Self> {
         if context.options.key_file.is_none() {
             return Err(Error::failure(
@@ -120,19 +119,19 @@ impl SecretSource {
         Self::of(options, inputs, context.console)
     }
 
-    /// The sources of a secret that opens a volume and of one that shall open it from
-    /// now on. Both may be lines of standard input, in this order.
+    /// The sources of the secret that opens a volume and of its new secret. Both may be lines of
+    /// standard input, in this order.
     ///
     /// # Errors
-    /// As [`SecretSource::new`].
+    /// Those of [`SecretSource::new`].
     pub(crate) fn pair(
         context: &Context,
         new: KeyFileOptions<'_>,
         inputs: &[(&str, &Path)],
     ) -> Result<(Self, Self)> {
         let existing = KeyFileOptions::existing(context);
-        // A key file takes all of standard input: the other secret is asked for on the
-        // terminal then.
+        // A key file on standard input uses all of it, so the other secret is then asked for on the
+        // terminal.
         let beside = |other: KeyFileOptions<'_>, what| {
             let other = other.is_stdin().then_some((what, Path::new("-")));
             inputs.iter().copied().chain(other).collect::<Vec<_>>()
@@ -199,8 +198,8 @@ impl SecretSource {
         Ok(Self { from })
     }
 
-    /// The same, with a key file read already, for a volume that gets it: one that cannot be read
-    /// is told before anybody types and waits.
+    /// Reads a key file now, as a new secret for `volume`. An unreadable file is then reported
+    /// before the user types a passphrase and waits.
     ///
     /// # Errors
     /// Those of [`SecretSource::new_one`].
@@ -212,8 +211,8 @@ impl SecretSource {
         Ok(Self { from })
     }
 
-    /// How often it makes sense to call [`SecretSource::existing`]: `tries` times when
-    /// somebody types.
+    /// Returns how often to call [`SecretSource::existing`]: `tries` times at a prompt, otherwise
+    /// once.
     #[must_use]
     pub(crate) fn attempts(&self, tries: u32) -> u32 {
         if matches!(self.from, SecretFrom::Prompt(_)) {
@@ -223,10 +222,10 @@ impl SecretSource {
         }
     }
 
-    /// The secret of a volume that exists.
+    /// Reads the secret of an existing volume.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Fails when it cannot be read.
     pub(crate) fn existing(&self, volume: &Path) -> Result<SecretBytes> {
         let secret = match &self.from {
             SecretFrom::Prompt(tty) => prompt(tty, &format!("Passphrase for {}: ", shown(volume)))?,
@@ -237,11 +236,11 @@ impl SecretSource {
         Ok(secret)
     }
 
-    /// The same, if its secret comes without that anybody is asked: not when standard
-    /// input is a terminal, or at its end.
+    /// Returns a source with the secret, if it can be read without a prompt. Returns `None` when
+    /// standard input is a terminal or at its end.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Fails when the secret cannot be read.
     pub(crate) fn if_given(self) -> Result<Option<Self>> {
         let secret = match &self.from {
             SecretFrom::Prompt(_) => None,
@@ -255,10 +254,10 @@ impl SecretSource {
         Ok(from.map(|from| Self { from }))
     }
 
-    /// The secret of a volume that is to be made; a typed one is asked for twice.
+    /// Reads the secret of a new volume or keyslot. At a prompt the user types it twice.
     ///
     /// # Errors
-    /// When it cannot be read, is empty, or was typed differently each time.
+    /// Fails when it cannot be read, is empty, or was never typed twice alike.
     pub(crate) fn new_one(&self, volume: &Path) -> Result<SecretBytes> {
         let secret = match &self.from {
             SecretFrom::Prompt(tty) => new_typed(tty, volume)?,
@@ -288,10 +287,10 @@ impl SecretSource {
 const EMPTY: &str = "the passphrase is empty, which protects nothing";
 
 impl KeyFile {
-    /// Its bytes, at most [`KEY_FILE_MAX`].
+    /// Reads its bytes, at most [`KEY_FILE_MAX`].
     ///
     /// # Errors
-    /// When it cannot be read, is too long or too short.
+    /// Fails when the file cannot be read, is too long or is too short.
     fn read(&self) -> Result<SecretBytes> {
         let path = &self.path;
         let [offset_name, size_name] = self.names;
@@ -343,8 +342,8 @@ impl KeyFile {
     }
 }
 
-/// One line of standard input without its newline; not a byte more is read. `None` at its
-/// end.
+/// Reads one line of standard input, and no byte after its newline. Returns it without the newline,
+/// or `None` at the end.
 fn stdin_line() -> Result<Option<SecretBytes>> {
     let read = stdin().and_then(|mut file| {
         let mut first = SecretBytes::zeroed(1);
@@ -374,7 +373,7 @@ fn no_line() -> Error {
     )
 }
 
-/// Asks for a new passphrase until it was typed twice alike.
+/// Asks for a new passphrase until the user has typed it twice alike, at most [`ATTEMPTS`] times.
 fn new_typed(tty: &File, volume: &Path) -> Result<SecretBytes> {
     for attempt in 1.. {
         let first = prompt(tty, &format!("New passphrase for {}: ", shown(volume)))?;
@@ -390,10 +389,10 @@ fn new_typed(tty: &File, volume: &Path) -> Result<SecretBytes> {
         }
         say(&format!("luxor: {problem}"));
     }
-    unreachable!("the loop ends by itself")
+    unreachable!("the last attempt returns")
 }
 
-/// Asks on a terminal that does not show the answer.
+/// Asks on a terminal, with the echo off.
 fn prompt(mut tty: &File, question: &str) -> Result<SecretBytes> {
     let cannot = |error: io::Error| Error::io("cannot ask for the passphrase", &error);
     let line = OpenLine::begin();
@@ -410,7 +409,7 @@ fn prompt(mut tty: &File, question: &str) -> Result<SecretBytes> {
         byte => read_until(&mut byte.chain(tty), Some(b'\n'), TYPED_MAX).map_err(cannot)?,
     };
     if answer.is_none() {
-        // Else the shell would show it, and run it.
+        // Otherwise the shell would show the rest and run it.
         process::forget_typed(tty);
     }
     drop((echo, line));
@@ -420,8 +419,8 @@ fn prompt(mut tty: &File, question: &str) -> Result<SecretBytes> {
     })
 }
 
-/// The bytes up to the end, or up to (and without) `end`; `None` when there are
-/// more than `max`. Nothing is read past `end`, and no copy is left in memory.
+/// Reads up to `end`, which is not part of the result, or to the end of the input. Returns `None`
+/// if there are more than `max` bytes. Reads nothing past `end` and leaves no copy in memory.
 fn read_until(
     input: &mut impl Read,
     end: Option<u8>,
@@ -438,7 +437,7 @@ fn read_until(
             longer.expose_mut()[..len].copy_from_slice(secret.expose());
             secret = longer;
         }
-        // Byte by byte where there may be more behind the end that belongs to others.
+        // Read byte by byte if the bytes after `end` belong to another reader.
         let room = &mut secret.expose_mut()[len..];
         let room = if end.is_some() { &mut room[..1] } else { room };
         let count = match input.read(room) {
@@ -457,7 +456,7 @@ fn read_until(
     Ok(Some(secret))
 }
 
-/// Reads until `buf` is full or the input ends; the number of bytes read.
+/// Reads until `buf` is full or the input ends. Returns the number of bytes read.
 fn fill(input: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buf.len() {
@@ -471,8 +470,8 @@ fn fill(input: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// Reads `count` bytes and forgets them; the number that there were. Reading
-/// also serves pipes, and key files are small.
+/// Skips up to `count` bytes and returns how many there were. It reads instead of seeking, because
+/// the input may be a pipe, and key files are small.
 fn skip(input: &mut impl Read, count: u64) -> io::Result<u64> {
     let mut buf = SecretBytes::zeroed(4096);
     let mut skipped = 0;

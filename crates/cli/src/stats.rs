@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a served or mounted volume has been used for: told on SIGUSR1, at the end, and to
+//! The statistics of a served or mounted volume: printed on SIGUSR1 and at the end, and served to
 //! Prometheus.
 
 use std::{
@@ -22,14 +22,14 @@ use crate::{
     process::SIGUSR1_ASKS,
 };
 
-/// A page of metrics that is ready, and tells nothing yet.
+/// The address for a page of metrics. Nothing is served yet.
 pub(crate) struct Page(Option<SocketAddr>);
 
 impl Page {
-    /// Looks at the address, before a secret is asked for.
+    /// Checks the address, before a secret is asked for.
     ///
     /// # Errors
-    /// When it is not of this machine alone.
+    /// Fails when other machines could reach the address.
     pub(crate) fn of(args: &StatsArgs) -> Result<Self> {
         match args.metrics_listen {
             Some(address) if !address.ip().is_loopback() => Err(Error::failure(format!(
@@ -41,7 +41,7 @@ impl Page {
     }
 }
 
-/// Tells what has been done, for as long as it lives and once more then.
+/// Reports statistics while it lives, and with `--stats` once more when dropped.
 pub(crate) struct Telling {
     stats: Arc<Stats>,
     disk: Arc<Disk>,
@@ -50,11 +50,11 @@ pub(crate) struct Telling {
 }
 
 impl Telling {
-    /// From now on SIGUSR1 has the table written to standard error, with or without
-    /// `--stats`: it would end the process otherwise.
+    /// Starts reporting. From now on SIGUSR1 prints the table to standard error, with or without
+    /// `--stats`: otherwise SIGUSR1 would end the process.
     ///
     /// # Errors
-    /// When the metrics' address cannot be used, or there are no threads.
+    /// Fails when the metrics' address cannot be used, or a thread cannot be started.
     pub(crate) fn begin(
         args: &StatsArgs,
         page: &Page,
@@ -79,7 +79,7 @@ impl Telling {
         let failed = |error| Error::io("cannot install the signal handlers", &error);
         SIGUSR1_ASKS.store(true, Relaxed);
         let mut signals = Signals::new([SIGUSR1]).map_err(failed)?;
-        // The disk's file stays locked as long as anybody has it.
+        // A weak reference: the disk's file stays locked as long as anything holds the disk.
         let (counted, used) = (Arc::clone(stats), Arc::downgrade(disk));
         thread::Builder::new()
             .name("stats".into())
@@ -101,7 +101,7 @@ impl Telling {
 }
 
 impl Telling {
-    /// Says where the metrics are.
+    /// Prints the address of the metrics.
     pub(crate) fn announce(&self, console: Console) {
         if let Some(address) = self.metrics_at {
             console.tell(format!("metrics at http://{address}/metrics"));

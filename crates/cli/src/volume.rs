@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opening a volume as the command line says.
+//! Opens a volume with the options of the command line.
 
 use std::{cell::Cell, error::Error as _, path::Path};
 
@@ -16,17 +16,18 @@ use crate::{
     secrets::SecretSource,
 };
 
-/// Opens the file that has the metadata: the detached header if the options name one, else
+/// Opens the file with the metadata: the detached header if the options name one, otherwise
 /// `volume`.
 ///
 /// # Errors
+/// Those of [`Volume::open_metadata`].
 /// Those of [`Volume::open_metadata`].
 pub(crate) fn open_metadata(volume: &Path, role: Role, context: &Context) -> Result<Volume> {
     let path = context.options.header.as_deref().unwrap_or(volume);
     Volume::open_metadata(path, role, &context.library)
 }
 
-/// Opens the volume whose data `input` has; its metadata are there too, or in the detached header
+/// Opens the volume with its data in `input`. The metadata are there too, or in the detached header
 /// that the options name.
 ///
 /// # Errors
@@ -38,7 +39,7 @@ pub(crate) fn open(input: Input, context: &Context) -> Result<Volume> {
 /// As [`open`], without the warnings.
 ///
 /// # Errors
-/// As [`open`].
+/// Those of [`open`].
 pub(crate) fn read(input: Input, context: &Context) -> Result<Volume> {
     open_by(Volume::read, input, context)
 }
@@ -73,7 +74,8 @@ pub(crate) fn unlock(
     volume.unlock(&secrets, backend, &options, &context.library)
 }
 
-/// As [`unlock`], also when the data cannot be read because a re-encryption was interrupted.
+/// As [`unlock`], but also works if the data cannot be read because a re-encryption was
+/// interrupted.
 ///
 /// # Errors
 /// Those of [`Volume::test`].
@@ -89,13 +91,13 @@ pub(crate) fn test_unlock(
     volume.test(&secrets, backend, &options, &context.library)
 }
 
-/// The keyslot and the limits of the command line.
+/// The keyslot and the limits from the command line.
 #[must_use]
 pub(crate) fn unlock_options(args: &UnlockArgs) -> UnlockOptions {
     limited(args.key_slot.into_iter().collect(), &args.limits)
 }
 
-/// The limits of the command line for these keyslots; for all when there are none.
+/// The limits from the command line, for these keyslots. An empty list means all keyslots.
 #[must_use]
 pub(crate) fn limited(keyslots: Vec<u32>, limits: &LimitArgs) -> UnlockOptions {
     UnlockOptions {
@@ -106,14 +108,14 @@ pub(crate) fn limited(keyslots: Vec<u32>, limits: &LimitArgs) -> UnlockOptions {
     }
 }
 
-/// Secrets that a prompt asks for as often as `--tries` says, and others once.
+/// Asks for a secret up to `--tries` times if it is typed, otherwise once.
 pub(crate) struct Asking<'a> {
     source: &'a SecretSource,
     attempts: Cell<u32>,
 }
 
 impl<'a> Asking<'a> {
-    /// From this source.
+    /// Takes secrets from `source`.
     #[must_use]
     pub(crate) fn new(source: &'a SecretSource, limits: &LimitArgs) -> Self {
         Self {
@@ -133,7 +135,7 @@ impl Secrets for Asking<'_> {
         if self.attempts.get() == 0 {
             return false;
         }
-        // Without the volume's name, which the prompt has.
+        // The prompt has already named the volume, so the message need not.
         let wrong = wrong.source().unwrap_or(wrong);
         say(&format!("luxor: {wrong}"));
         true

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sockets that are there when the program starts (`sd_listen_fds(3)`).
+//! Sockets inherited from the parent process (`sd_listen_fds(3)`).
 
 use std::{env, os::fd::AsFd};
 
@@ -9,14 +9,12 @@ use nix::sys::socket::{getsockopt, sockopt};
 
 use crate::error::{Error, Result};
 
-/// The sockets that `LISTEN_FDS` speaks of, if it speaks to this process.
-///
-/// To be called once.
+/// Returns the sockets of `LISTEN_FDS`, if they are for this process. Call this only once.
 ///
 /// # Errors
-/// When one of them is not a listening Unix or TCP socket.
+/// Fails when one of them is not a listening Unix or TCP socket.
 pub(crate) fn inherited() -> Result<Vec<Listener>> {
-    // The crate would take them for ours without a process's number.
+    // Without `LISTEN_PID` the crate would assume that the sockets are for this process.
     if env::var_os("LISTEN_PID").is_none() {
         return Ok(Vec::new());
     }
