@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be said on the command line: the one definition behind parsing,
-//! help, shell completions and man pages.
+//! Defines the command line. Parsing, help, shell completions and man pages all use this
+//! definition.
 
 mod export;
 mod header;
@@ -204,7 +204,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether data or a key go to standard output.
+    /// Whether the command writes data or a key to standard output.
     #[must_use]
     pub(crate) fn output_is_stdout(&self) -> bool {
         let is_stdout = |output: &Path| output == Path::new("-");
@@ -246,7 +246,7 @@ impl General {
         }
     }
 
-    /// What the command of this name takes.
+    /// Returns the groups of options that the command takes.
     fn taken_by(command: &str) -> &'static [Self] {
         use General::{Engine, Header, Key, Locks, Policy, Progress, Talk, Threads};
         match command {
@@ -271,20 +271,21 @@ fn general_options(command: &clap::Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| arg.is_global_set())
 }
 
-/// The definition, with the general options that a command does not take hidden from its help.
-/// The parser knows them everywhere, so that they can stand before the command.
+/// Returns the definition, in which the help of each command hides the general options that it does
+/// not take. The parser accepts them everywhere, so that they can precede the command.
 pub(crate) fn definition() -> clap::Command {
     let mut definition = Cli::command();
     let general: Vec<_> = general_options(&definition).cloned().collect();
     for command in definition.get_subcommands_mut() {
         let name = command.get_name().to_owned();
         let taken = General::taken_by(&name);
-        // Clap gives a command no global option that it already has.
+        // Clap does not add a global option to a command that already has it.
         let own = general.iter().map(|arg| {
             let id = arg.get_id().as_str();
             let arg = arg.clone().hide(!taken.contains(&General::of_option(id)));
             match arg.get_id().as_str() {
-                // What happens without it is said for the commands that need a secret.
+                // The default source of the secret is explained only for commands that need a
+                // secret.
                 "key_file" if !matches!(&*name, "encrypt" | "decrypt" | "format" | "key") => {
                     arg.long_help(Resettable::Reset)
                 }
@@ -296,11 +297,11 @@ pub(crate) fn definition() -> clap::Command {
     definition
 }
 
-/// The command line, parsed.
+/// Parses the command line.
 ///
 /// # Errors
-/// Clap's, which are also help and version texts; and a general option that the command does not
-/// take.
+/// Returns clap's errors, which include help and version texts, and an error for a general option
+/// that the command does not take.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let mut definition = definition();
     let matches = definition.try_get_matches_from_mut(args)?;
@@ -320,8 +321,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, cla
     Cli::from_arg_matches(&matches)
 }
 
-/// Whether the general option that is called `name` has a value;
-/// `None` when there is no such option.
+/// Returns whether the general option called `name` takes a value, or `None` if there is no such
+/// option.
 #[must_use]
 pub(crate) fn general_option(name: &[u8]) -> Option<bool> {
     let command = Cli::command();
@@ -330,8 +331,8 @@ pub(crate) fn general_option(name: &[u8]) -> Option<bool> {
         .map(|arg| arg.get_action().takes_values())
 }
 
-/// Any name: who gets it knows better what to say about one that it has not. These
-/// names are for completions.
+/// Accepts any name, because the code that uses it has the better error message. The list of names
+/// is for completions.
 #[derive(Clone)]
 struct AnyName(fn() -> Vec<&'static str>);
 
@@ -380,7 +381,7 @@ impl TypedValueParser for AnyName {
     }
 }
 
-/// Texts joined, for clap's attributes.
+/// Joins texts for clap's attributes.
 fn const_str(parts: &[&str]) -> String {
     parts.concat()
 }
@@ -434,7 +435,7 @@ mod tests {
         }
     }
 
-    /// Every line of every help text fits a terminal of 100 columns.
+    /// Every line of every help text must fit a terminal of 100 columns.
     #[test]
     fn help_fits() {
         let mut commands = vec![definition()];

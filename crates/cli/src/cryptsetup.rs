@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! cryptsetup's command lines, turned into ours: scripts carry over. The translation works on the
-//! words of the command line, before anything is parsed, so that each command has one definition.
+//! Translates cryptsetup's command lines into Luxor's, so that scripts still work. The translation
+//! works on the words of the command line, before anything is parsed, so that each command has one
+//! definition.
 //!
-//! An action of cryptsetup's (`luksAddKey`) becomes a command (`key add`), an option
-//! the one that means the same here. An option that would mean something that Luxor
-//! does not do is refused; it is never dropped, unless what it asks for is so anyway.
-//! Names that both programs have (`config`, `token`, …) are taken as cryptsetup's when
+//! An action of cryptsetup (`luksAddKey`) becomes a command (`key add`), and an option becomes the
+//! option with the same meaning here. An option with no counterpart is refused. It is dropped only
+//! if Luxor always does what it asks for. A name that both programs have (`config`, `token`, …) is
+//! taken as cryptsetup's if the whole line is valid there, and as Luxor's otherwise.
 //! the whole line is one of its, and as ours otherwise.
 
 use std::{
@@ -20,7 +21,7 @@ use crate::{
     error::{Error, Result},
 };
 
-/// An option of cryptsetup's.
+/// An option of cryptsetup.
 struct Known {
     long: &'static str,
     short: Option<u8>,
@@ -35,7 +36,7 @@ const fn known(long: &'static str, short: Option<u8>, has_value: bool) -> Known 
     }
 }
 
-/// The options of cryptsetup 2.6, as far as LUKS metadata have to do with them.
+/// The options of cryptsetup 2.6 that concern LUKS metadata.
 const OPTIONS: &[Known] = &[
     known("allow-discards", None, false),
     known("batch-mode", Some(b'q'), false),
@@ -103,8 +104,9 @@ const OPTIONS: &[Known] = &[
     known("volume-key-file", None, true),
 ];
 
-/// What is so anyway: random numbers are the system's, new passphrases are asked for
-/// twice and judged by nobody, keys never go to the kernel, and tokens are not used.
+/// Options for what Luxor does in any case: random numbers come from the system, new passphrases
+/// are typed twice and not checked for quality, keys never go to the kernel, and tokens are not
+/// used.
 const SO_ANYWAY: &[&str] = &[
     "disable-external-tokens",
     "disable-keyring",
@@ -114,7 +116,8 @@ const SO_ANYWAY: &[&str] = &[
     "verify-passphrase",
 ];
 
-/// Options of ours that our messages recommend, and whether they have values: here too.
+/// Options of Luxor that its messages recommend, and whether they take values. They are accepted in
+/// cryptsetup's lines too.
 const RECOMMENDED: &[(&str, bool)] = &[
     ("force", false),
     ("last", false),
@@ -122,10 +125,10 @@ const RECOMMENDED: &[(&str, bool)] = &[
     ("pbkdf-memory-limit", true),
 ];
 
-/// What opens a volume.
+/// Options for opening a volume.
 const KEY: &[&str] = &["key-file", "keyfile-offset", "keyfile-size", "tries"];
 
-/// What a new keyslot costs.
+/// Options for the cost of a new keyslot.
 const PBKDF: &[&str] = &[
     "iter-time",
     "pbkdf",
@@ -134,7 +137,7 @@ const PBKDF: &[&str] = &[
     "pbkdf-parallel",
 ];
 
-/// Actions that Luxor has, under these names or others.
+/// Actions that Luxor supports, under the same or another name.
 const ACTIONS: &[&str] = &[
     "config",
     "isLuks",
@@ -155,10 +158,10 @@ const ACTIONS: &[&str] = &[
     "token",
 ];
 
-/// Those that are also names of commands of ours.
+/// Actions that are also names of Luxor's commands.
 const SHARED: &[&str] = &["config", "token"];
 
-/// Actions that have no counterpart here.
+/// Actions without a counterpart in Luxor.
 const OTHERS: &[&str] = &[
     "bitlkDump",
     "bitlkOpen",
@@ -179,39 +182,39 @@ const OTHERS: &[&str] = &[
     "tcryptOpen",
 ];
 
-/// The command line that means here what `line`, which begins with the program's name,
-/// means to cryptsetup. `None` when it is not one of cryptsetup's.
+/// Translates `line`, which begins with the program's name, into a command line of Luxor with the
+/// same meaning. Returns `None` if `line` is not one of cryptsetup's.
 ///
 /// # Errors
-/// When it is one, and asks for something that Luxor does not do.
+/// Fails when the line is cryptsetup's but asks for something that Luxor does not support.
 pub(crate) fn translate(line: &[OsString]) -> Result<Option<Vec<OsString>>> {
     let (program, words) = line.split_at(line.len().min(1));
     let Some(line) = Line::parse(words) else {
         return Ok(None);
     };
     match line.translate() {
-        // `luxor config --help` and `luxor config --flags none` are ours.
+        // `luxor config --help` and `luxor config --flags none` are Luxor's own commands.
         Err(_) if SHARED.contains(&line.action.as_str()) => Ok(None),
         translated => Ok(Some([program, &translated?].concat())),
     }
 }
 
-/// A command line of cryptsetup's.
+/// A parsed command line of cryptsetup.
 #[derive(Debug)]
 struct Line {
     action: String,
-    /// What follows the action and is no option.
+    /// The words after the action that are not options.
     operands: Vec<OsString>,
-    /// By their long names; the last one of a name counts.
+    /// The options by their long names. If one is repeated, the last one counts.
     options: BTreeMap<&'static str, Option<OsString>>,
-    /// Options of ours, as they are.
+    /// General options of Luxor, unchanged.
     general: Vec<OsString>,
-    /// The first word that is no option of either program, or lacks its value.
+    /// The first word that is not an option of either program, or that lacks its value.
     bad: Option<OsString>,
 }
 
 impl Line {
-    /// `None` when the first word that is no option is no action of cryptsetup's.
+    /// Returns `None` if the first word that is not an option is not an action of cryptsetup.
     fn parse(words: &[OsString]) -> Option<Self> {
         let mut line = Self {
             action: String::new(),
@@ -275,7 +278,7 @@ impl Line {
         }
     }
 
-    /// One letter or several.
+    /// Parses one or several short options in a word.
     fn short<'a>(
         &mut self,
         word: &OsString,
@@ -322,7 +325,7 @@ impl Line {
         self.options.contains_key(option)
     }
 
-    /// The same in our words.
+    /// Translates the line.
     fn translate(&self) -> Result<Vec<OsString>> {
         let action = self.action.as_str();
         if OTHERS.contains(&action) {
@@ -388,7 +391,7 @@ impl Line {
             .same(KEY)
             .same(&["key-slot"])
             .ignored(&["readonly", "test-passphrase"]);
-        // The name of a device that is not made.
+        // The second operand names the mapped device, which Luxor does not make.
         ours.operands.truncate(1);
         ours.finish(1)
     }
@@ -422,7 +425,7 @@ impl Line {
             .same(&["key-file", "keyfile-offset", "keyfile-size"])
             .same(PBKDF)
             .same(&["hash", "key-size", "label", "sector-size", "uuid"])
-            // There is no wrong passphrase to try again after.
+            // A new passphrase cannot be wrong, so there is nothing to try again.
             .ignored(&["cipher", "tries"])
             .confirmed(&["--force"]);
         match self.value("type").and_then(OsStr::to_str) {
@@ -438,7 +441,7 @@ impl Line {
             .same(PBKDF)
             .hash()?
             .new_key();
-        // An old name: alone, --key-slot is where the new key goes.
+        // In older versions, `--key-slot` alone is the keyslot of the new key.
         if self.has("new-key-slot") {
             ours.same(&["key-slot", "new-key-slot"])
         } else {
@@ -455,8 +458,8 @@ impl Line {
         } else if !self.has("help") {
             return Err(self.error("it needs a volume and a keyslot number"));
         }
-        // A key that is given has to open another keyslot, batch mode or not. What is not
-        // there is not missed in batch mode.
+        // A key that is given must open another keyslot, even in batch mode. In batch mode a key is
+        // not required.
         let confirmed: &[_] = match self.value("key-file") {
             Some(file) if file != "-" => &["--last"],
             _ if self.general.iter().any(|word| word == "--force") => &["--last"],
@@ -472,7 +475,7 @@ impl Line {
             Some("import") if self.has("json-file") => {
                 Ours::new(self, "token add").same(&["json-file"])
             }
-            // It reads standard input.
+            // Without a file cryptsetup reads standard input.
             Some("import") => {
                 let mut ours = Ours::new(self, "token add");
                 ours.push("--json-file", OsStr::new("-"));
@@ -514,13 +517,13 @@ impl Line {
     }
 }
 
-/// Our command line in the making.
+/// A command line of Luxor under construction.
 struct Ours<'a> {
     line: &'a Line,
     command: &'static str,
     words: Vec<OsString>,
     operands: Vec<OsString>,
-    /// The options that have been looked at.
+    /// The options that have been translated or may be ignored.
     done: Vec<&'static str>,
 }
 
@@ -539,18 +542,18 @@ impl<'a> Ours<'a> {
         {
             ours.words.push("--verbose".into());
         }
-        // Where something asks: see `confirmed`.
+        // `confirmed` handles `batch-mode`.
         let ours = ours
             .ignored(&["batch-mode", "debug", "debug-json", "help", "verbose"])
             .same(&["header", "progress-json"]);
         match command {
-            // What only reads does without a lock that it cannot have.
+            // Commands that only read work without a lock.
             "dump" | "is-luks" | "uuid" => ours.ignored(&["disable-locks"]),
             _ => ours.same(&["disable-locks"]),
         }
     }
 
-    /// Options that mean the same under the same name.
+    /// Copies options that have the same name and meaning in Luxor.
     fn same(mut self, names: &[&'static str]) -> Self {
         for name in names {
             self = self.renamed(name, &format!("--{name}"));
@@ -579,7 +582,7 @@ impl<'a> Ours<'a> {
         self
     }
 
-    /// What batch mode answers unasked takes these words here.
+    /// In batch mode adds `words`, which skip the questions that cryptsetup answers itself.
     fn confirmed(mut self, words: &[&'static str]) -> Self {
         if self.line.has("batch-mode") {
             let given = &self.line.general;
@@ -590,7 +593,7 @@ impl<'a> Ours<'a> {
         self
     }
 
-    /// The second operand is what `option` could say too; the option counts more.
+    /// Takes the second operand as the value of `option`. If both are given, the option counts.
     fn operand_is(mut self, option: &str) -> Self {
         if self.operands.len() == 2 {
             let value = self.operands.remove(1);
@@ -605,7 +608,7 @@ impl<'a> Ours<'a> {
         self
     }
 
-    /// `--type` of a volume that is there.
+    /// Translates `--type` for an existing volume.
     fn of_type(self) -> Result<Self> {
         match self.line.value("type").map(OsStr::to_str) {
             None | Some(Some("luks")) => Ok(self.ignored(&["type"])),
@@ -622,7 +625,7 @@ impl<'a> Ours<'a> {
             .same(&["new-keyfile-offset", "new-keyfile-size"])
     }
 
-    /// `--hash`, where it says what is so.
+    /// Accepts `--hash` only with the hash that Luxor uses.
     fn hash(self) -> Result<Self> {
         match self.line.value("hash") {
             Some(hash) if hash != "sha256" => Err(self.line.error(format!(
@@ -632,7 +635,7 @@ impl<'a> Ours<'a> {
         }
     }
 
-    /// The words, with so many operands.
+    /// Returns the words of the command, which must have exactly this many operands.
     fn finish(mut self, operands: usize) -> Result<Vec<OsString>> {
         if !self.done.contains(&"type") {
             self = self.of_type()?;
@@ -651,7 +654,7 @@ impl<'a> Ours<'a> {
                 Err(line.error(format!("unexpected argument {:?}", self.operands[operands])))
             }
             _ => {
-                // Whatever they begin with, they are no options.
+                // `--` keeps operands that begin with `-` from being taken as options.
                 self.words.push("--".into());
                 Ok(command.chain(self.words).chain(self.operands).collect())
             }

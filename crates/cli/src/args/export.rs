@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is given out as a disk, and how it is opened.
+//! The options for exporting a volume as a disk.
 
 use std::path::PathBuf;
 
@@ -62,7 +62,7 @@ pub(crate) enum ExportType {
 }
 
 impl ExportType {
-    /// Which version the header must have; `None` when there is no header.
+    /// Returns the required version of the header, or `None` for a volume with no header.
     #[must_use]
     pub(crate) fn luks(self) -> Option<AnyLuks> {
         match self {
@@ -114,7 +114,7 @@ pub(crate) struct PlainArgs {
 }
 
 impl PlainArgs {
-    /// The name of an option that was given; `None` when there is none.
+    /// Returns the name of an option that was given, or `None`.
     #[must_use]
     pub(crate) fn given(&self) -> Option<&'static str> {
         [

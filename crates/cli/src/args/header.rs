@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The header as a whole: `luxor header`, and what a header must be.
+//! The options of `luxor header`, and the requirements on headers.
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ pub(crate) struct PolicyArgs {
 }
 
 impl PolicyArgs {
-    /// As the library takes it.
+    /// Returns the policy for the library.
     #[must_use]
     pub(crate) fn policy(&self) -> VolumePolicy {
         VolumePolicy {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keyslots: `key`, how one is opened, and what a new one costs.
+//! The options of `key`, and those for opening a keyslot and for a new one.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -191,7 +191,7 @@ pub(crate) struct NewSecretArgs {
 }
 
 impl NewSecretArgs {
-    /// As [`SecretSource::pair`](crate::secrets::SecretSource::pair) wants them.
+    /// Returns the options for [`SecretSource::pair`](crate::secrets::SecretSource::pair).
     #[must_use]
     pub(crate) fn key_file(&self) -> KeyFileOptions<'_> {
         KeyFileOptions {
@@ -269,10 +269,10 @@ pub(crate) struct PbkdfArgs {
 }
 
 impl PbkdfArgs {
-    /// The options, checked by themselves; `default` is what the volume's version takes.
+    /// Returns the checked options. `default` is the kind that the version of the volume uses.
     ///
     /// # Errors
-    /// Values out of bounds, and options that the kind does not have.
+    /// Fails for values out of bounds, and for options that the kind does not support.
     pub(crate) fn options(&self, default: PbkdfKind) -> Result<PbkdfOptions> {
         let options = PbkdfOptions {
             kind: self.kind.map_or(default, PbkdfName::kind),
@@ -300,7 +300,7 @@ pub(crate) enum PbkdfName {
 }
 
 impl PbkdfName {
-    /// As the library names it.
+    /// Returns the library's name for it.
     #[must_use]
     pub(crate) fn kind(self) -> PbkdfKind {
         match self {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands that look at metadata: `dump`, `check`.
+//! The options of `dump` and `check`, which only read metadata.
 
 use std::path::PathBuf;
 

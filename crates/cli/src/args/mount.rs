@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor mount`.
+//! The options of `mount`.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use super::{ExportArgs, StatsArgs};
 /// receives SIGINT or SIGTERM. This uses FUSE: it needs no root where /dev/fuse is accessible,
 /// and no dm-crypt.
 #[derive(Args, Debug)]
-// A file's holes are zeros, and discarded sectors are not.
+// `mount` refuses this option: a file's holes read as zeros, but discarded sectors do not.
 #[command(mut_arg("allow_discards", |arg| arg.hide(true)))]
 pub(crate) struct MountArgs {
     /// The volume.

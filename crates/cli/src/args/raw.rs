@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `raw`.
+//! The options of `raw`.
 
 use std::path::PathBuf;
 
@@ -103,10 +103,10 @@ pub(crate) enum RawTweaks {
     Printed,
 }
 
-/// A number below 2¹²⁸, decimal or with `0x` hexadecimal.
+/// Parses a number below 2¹²⁸, decimal or hexadecimal with `0x`.
 fn number(text: &str) -> Result<u128, String> {
     let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        // from_str_radix would take a sign.
+        // `from_str_radix` would accept a sign.
         Some(hex) if hex.starts_with('+') => None,
         Some(hex) => u128::from_str_radix(hex, 16).ok(),
         None if text.starts_with('+') => None,
@@ -115,7 +115,7 @@ fn number(text: &str) -> Result<u128, String> {
     parsed.ok_or_else(|| "neither a decimal nor a 0x… number below 2^128".into())
 }
 
-/// 16 bytes in hexadecimal, as a big-endian number.
+/// Parses 16 bytes in hexadecimal as a big-endian number.
 fn iv(text: &str) -> Result<u128, String> {
     if text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return u128::from_str_radix(text, 16).map_err(|e| e.to_string());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `serve`.
+//! The options of `serve`.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `serve` and `mount` tell of their work.
+//! The options of `serve` and `mount` for statistics.
 
 use std::net::SocketAddr;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What metadata keep for others: `token`, `config`, and two questions of scripts.
+//! The options of `token`, `config`, `uuid` and `is-luks`.
 
 use std::path::PathBuf;
 
@@ -199,7 +199,7 @@ pub(crate) enum AnyLuks {
 }
 
 impl AnyLuks {
-    /// The version that a volume must be of, if not of any.
+    /// Returns the version that a volume must have, or `None` if any will do.
     #[must_use]
     pub(crate) fn version(self) -> Option<LuksVersion> {
         match self {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands that handle no data: `engines`, `bench`, `completions`, `man`.
+//! The options of the commands that process no volume: `engines`, `bench`, `report`,
+//! `completions`, `man`.
 
 use std::{ffi::OsString, path::PathBuf};
 

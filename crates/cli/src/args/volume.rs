@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands that make volumes and take them apart: `encrypt`, `decrypt`.
+//! The options of `encrypt`, `decrypt` and `format`.
 
 use std::path::PathBuf;
 
@@ -155,7 +155,7 @@ pub(crate) enum VolumeType {
 }
 
 impl VolumeType {
-    /// As the library has it.
+    /// Returns the library's name for it.
     #[must_use]
     pub(crate) fn version(self) -> LuksVersion {
         match self {
@@ -168,7 +168,7 @@ impl VolumeType {
 /// `--hash`.
 fn hash_name() -> impl TypedValueParser<Value = HashAlgorithm> {
     PossibleValuesParser::new(HashAlgorithm::ALL.map(HashAlgorithm::name))
-        .map(|name| HashAlgorithm::by_name(&name).expect("one of the names"))
+        .map(|name| HashAlgorithm::by_name(&name).expect("the parser accepts only these names"))
 }
 
 /// `--sparse`.
@@ -192,7 +192,7 @@ fn size(text: &str) -> Result<u64, String> {
         "t" | "tib" => Some(40),
         _ => None,
     };
-    // `parse` would take a sign.
+    // `parse` would accept a sign.
     let number = Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
     let number = number.and_then(|digits| digits.parse::<u64>().ok());
     let (Some(number), Some(shift)) = (number, shift) else {

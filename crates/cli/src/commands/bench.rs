@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor bench` and `luxor report`: hand over to the program `luxor-bench`, which is a package of its
-//! own, so that nobody who builds `luxor` builds other libraries to compare it with.
+//! `luxor bench` and `luxor report` run the program `luxor-bench`. It is a separate package, so
+//! that building `luxor` does not build the libraries that it is compared with.
 
 use std::{
     env, io,
@@ -20,10 +20,11 @@ use crate::{
 
 const PROGRAM: &str = "luxor-bench";
 
-/// Becomes `luxor-bench`: its exit code and the signals it gets are its own.
+/// Replaces this process by `luxor-bench`, which then sets the exit code and receives signals
+/// itself.
 ///
 /// # Errors
-/// When it is not there or cannot be started.
+/// Fails when the program cannot be found or started.
 pub(crate) fn run(args: &BenchArgs, context: &Context) -> Result<()> {
     become_program(context, |command| {
         if let Some(size) = &args.size {
@@ -39,10 +40,10 @@ pub(crate) fn run(args: &BenchArgs, context: &Context) -> Result<()> {
     })
 }
 
-/// Likewise, for `luxor report`.
+/// As [`run`], for `luxor report`.
 ///
 /// # Errors
-/// As [`run`].
+/// Those of [`run`].
 pub(crate) fn report(args: &ReportArgs, context: &Context) -> Result<()> {
     become_program(context, |command| {
         command.arg("--report").arg(&args.output);
@@ -74,7 +75,7 @@ fn become_program(context: &Context, arguments: impl FnOnce(&mut Command)) -> Re
         command.args(["--threads", &threads.to_string()]);
     }
     arguments(&mut command);
-    // Only comes back when it fails.
+    // `exec` returns only if it fails.
     let error: io::Error = unblocked(|| command.exec());
     Err(Error::io(
         format!("cannot run {}", path_name(&program)),
@@ -82,14 +83,14 @@ fn become_program(context: &Context, arguments: impl FnOnce(&mut Command)) -> Re
     ))
 }
 
-/// Beside this program, where `cargo` and packages put it, else on `PATH`.
+/// Finds the program beside this one, where `cargo` and packages install it, or on `PATH`.
 fn find(own: &Path) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     own.parent()
         .map(Path::to_owned)
         .into_iter()
         .chain(env::split_paths(&path))
-        // An empty entry would be the current folder.
+        // An empty entry of `PATH` would mean the current folder.
         .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(PROGRAM))
         .find(|file| file.is_file())

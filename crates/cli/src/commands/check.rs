@@ -16,14 +16,13 @@ use crate::{
     volume::{read, test_unlock},
 };
 
-/// Checks the metadata in all their copies, the data's length, and with a key a
-/// keyslot too.
+/// Checks every copy of the metadata, the length of the data, and, with a key, a keyslot.
 ///
 /// # Errors
-/// When something is damaged, or the key opens nothing.
+/// Fails when something is damaged, and when the key opens no keyslot.
 pub(crate) fn run(args: &CheckArgs, context: &Context) -> Result<()> {
     let input = Input::open(&args.volume, Role::Metadata)?;
-    // Warnings are the result here.
+    // Read without printing warnings: they are part of the result.
     let volume = read(input, context)?;
     let inputs = inputs("VOLUME", &args.volume, context);
     let secrets = (args.passphrase || context.options.key_file.is_some())
@@ -32,7 +31,7 @@ pub(crate) fn run(args: &CheckArgs, context: &Context) -> Result<()> {
     let found = volume.check();
     print(found.good)?;
 
-    // A key that opens nothing counts more than a damaged copy: it comes first.
+    // A key that opens no keyslot is the more important error, so it is reported first.
     if let Some(secrets) = secrets {
         let engine = Engine::select(&context.library, Mode::Xts)?;
         match test_unlock(&volume, &secrets, &*engine.backend, &args.unlock, context) {
@@ -53,7 +52,7 @@ pub(crate) fn run(args: &CheckArgs, context: &Context) -> Result<()> {
     Err(Error::failure(format!("{name} is damaged: {damage}")))
 }
 
-/// The keyslots that the secret has opened, a line each.
+/// Describes the keyslots that the secret opened, one line each.
 fn opened(unlocked: &Unlocked) -> Vec<String> {
     let others = unlocked.others.iter().map(|key| (key.keyslot, key.digest));
     let first = [(unlocked.keyslot, unlocked.digest)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor config`: names, flags and priorities.
+//! `luxor config`: labels, flags and priorities.
 
 use luxor_files::Role;
 use luxor_luks::{ActivationFlag, Label, Priority, Uuid};
@@ -12,15 +12,16 @@ use crate::{
     volume::open_metadata,
 };
 
-/// Changes what the options name.
+/// Changes the settings that the options name.
 ///
 /// # Errors
-/// When a value cannot be, and when the volume is not usable.
+/// Fails for invalid values, and when the volume cannot be used.
 pub(crate) fn run(args: &ConfigArgs, context: &Context) -> Result<()> {
     let settings = Settings::new(args)?;
     let mut volume = open_metadata(&args.volume, Role::Change, context)?;
     volume.change(|header, storage| {
-        // First what the volume may not have.
+        // Settings that LUKS1 or this volume may not support come first, so that a refusal changes
+        // nothing.
         if let Some((keyslot, priority)) = settings.priority {
             header.set_priority(storage, keyslot, priority)?;
         }
@@ -40,7 +41,7 @@ pub(crate) fn run(args: &ConfigArgs, context: &Context) -> Result<()> {
     })
 }
 
-/// What the options say.
+/// The settings from the options.
 struct Settings {
     label: Option<Label>,
     subsystem: Option<Label>,

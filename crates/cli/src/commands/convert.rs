@@ -11,11 +11,11 @@ use crate::{
     volume::open_metadata,
 };
 
-/// Makes a volume one of the other LUKS version, in place.
+/// Converts a volume to the other version of LUKS, in place.
 ///
 /// # Errors
-/// When it is of that version, or has what the other version has not, is in use or
-/// cannot be written, and without a yes.
+/// Fails when the volume has that version already, when the other version cannot represent it, when
+/// it is in use or cannot be written, and when the user does not confirm.
 pub(crate) fn run(args: &ConvertArgs, context: &Context) -> Result<()> {
     let volume = open_metadata(&args.volume, Role::Change, context)?;
     let shown = volume.name();

@@ -16,7 +16,7 @@ use crate::{
 /// Decrypts a volume into a file.
 ///
 /// # Errors
-/// When the options do not fit together, and those of [`luxor::decrypt`].
+/// Fails when the options contradict each other, and with the errors of [`luxor::decrypt`].
 pub(crate) fn run(args: &DecryptArgs, context: &Context) -> Result<()> {
     let input = Input::open(&args.input, Role::Data)?;
     let secrets = SecretSource::new(context, &inputs("INPUT", &args.input, context))?;

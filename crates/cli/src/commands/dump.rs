@@ -27,10 +27,10 @@ use crate::{
     volume::{open_metadata, unlock},
 };
 
-/// Shows a volume's metadata.
+/// Prints a volume's metadata.
 ///
 /// # Errors
-/// When it cannot be read or holds no valid metadata.
+/// Fails when the volume cannot be read or has no valid metadata.
 pub(crate) fn run(args: &DumpArgs, context: &Context) -> Result<()> {
     let volume = open_metadata(&args.volume, Role::Metadata, context)?;
     if args.volume_key {
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &DumpArgs, context: &Context) -> Result<()> {
         (VolumeHeader::Luks1(header), false) => {
             console::print(&luks1_text(&name, &header.describe()))
         }
-        // To the byte as cryptsetup prints them.
+        // Exactly the bytes that cryptsetup prints.
         (VolumeHeader::Luks2(header), true) => {
             console::print_with(|stdout| header.write_metadata_json(stdout))
         }
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &DumpArgs, context: &Context) -> Result<()> {
     }
 }
 
-/// Gives the volume key out, on standard output or in a file.
+/// Writes the volume key to standard output or to a file.
 fn volume_key(args: &DumpArgs, volume: &Volume, context: &Context) -> Result<()> {
     let Some(segment) = volume.header.segment() else {
         return Err(Error::failure(format!(
@@ -92,9 +92,10 @@ fn volume_key(args: &DumpArgs, volume: &Volume, context: &Context) -> Result<()>
     file.map_or(Ok(()), |output| Ok(output.finish()?))
 }
 
-/// A nibble's digit by arithmetic alone: neither a table's place nor a branch depends on a key.
+/// Returns a hexadecimal digit by arithmetic alone: no table index and no branch depends on the
+/// key.
 fn hex_digit(nibble: u8) -> u8 {
-    // One from 10 on, where the letters begin.
+    // 1 if the nibble is 10 or more, and its digit a letter.
     let is_letter = 9_u8.wrapping_sub(nibble) >> 7;
     b'0' + nibble + is_letter * (b'a' - b'0' - 10)
 }
@@ -112,7 +113,7 @@ fn key_file(path: &Path, args: &DumpArgs, context: &Context) -> Result<Output> {
     Ok(Output::create(path, &options)?)
 }
 
-/// LUKS1's metadata for people to read.
+/// Describes the metadata of LUKS1 for people.
 fn luks1_text(name: &str, volume: &Luks1Description<'_>) -> String {
     let mut text = Text::default();
     text.title(format_args!("LUKS1 volume {name}"));
@@ -137,7 +138,7 @@ fn luks1_text(name: &str, volume: &Luks1Description<'_>) -> String {
     text.0
 }
 
-/// LUKS2's metadata for people to read.
+/// Describes the metadata of LUKS2 for people.
 fn text(name: &str, volume: &Description<'_>) -> String {
     let mut text = Text::default();
     text.title(format_args!("LUKS{} volume {name}", volume.version));
@@ -191,7 +192,7 @@ fn text(name: &str, volume: &Description<'_>) -> String {
     text.0
 }
 
-/// Titles, and lines of names and values.
+/// Text made of titles, and of lines with a name and a value.
 #[derive(Default)]
 struct Text(String);
 
@@ -226,7 +227,7 @@ impl Text {
         }
     }
 
-    /// A segment of whatever type.
+    /// Describes a segment of any type.
     fn entry(&mut self, number: u32, entry: &SegmentEntry) {
         let title = match entry.role {
             SegmentRole::Regular => "Data",
@@ -267,7 +268,7 @@ impl Text {
         );
     }
 
-    /// What this version does not know.
+    /// Describes objects that this version does not know.
     fn foreign(&mut self, what: &str, objects: &BTreeMap<u32, Foreign>) {
         for (number, foreign) in objects {
             self.title(format_args!("{what} {number}, unknown to this version"));
@@ -358,7 +359,7 @@ impl Display for Hex<'_> {
     }
 }
 
-/// Items with commas between them; `none` when there are none.
+/// Joins items with commas. An empty list becomes `none`.
 pub(crate) fn list(items: &[impl Display]) -> String {
     if items.is_empty() {
         return "none".into();

@@ -19,7 +19,7 @@ use crate::{
 /// Encrypts a file into a volume.
 ///
 /// # Errors
-/// When the options do not fit together, and those of [`luxor::encrypt`].
+/// Fails when the options contradict each other, and with the errors of [`luxor::encrypt`].
 pub(crate) fn run(args: &EncryptArgs, context: &Context) -> Result<()> {
     let options = new_volume::options(&args.volume)?;
     let mut input = Input::open(&args.input, Role::Data)?;

@@ -19,10 +19,11 @@ use crate::{
     error::{Error, Result},
 };
 
-/// Lists every engine with the result of its self-test, or calibrates.
+/// Lists every engine with the result of its self-test, or makes a calibration.
 ///
 /// # Errors
-/// When an engine that is present does not pass its self-test, and those of a calibration.
+/// Fails when an available engine does not pass its self-test, and with the errors of a
+/// calibration.
 pub(crate) fn run(args: &EnginesArgs, context: &Context) -> Result<()> {
     if args.calibrate {
         return calibrate::run(args, context);
@@ -52,13 +53,13 @@ pub(crate) fn run(args: &EnginesArgs, context: &Context) -> Result<()> {
     }
 }
 
-/// What `--json` prints; `docs/examples/engines.json` is one.
+/// The output of `--json`. `docs/examples/engines.json` is an example.
 #[derive(Debug, Serialize)]
 struct Report {
     schema: u32,
-    /// The engine that `--engine auto` takes for XTS.
+    /// The engine that `--engine auto` uses for XTS.
     auto: Option<&'static str>,
-    /// The engine that joins it for long calls, where a calibration says so.
+    /// The engine that `--engine auto` also uses for long calls, according to a calibration.
     auto_device: Option<AutoDevice>,
     engines: Vec<EngineReport>,
 }
@@ -66,7 +67,7 @@ struct Report {
 #[derive(Debug, Serialize)]
 struct AutoDevice {
     name: String,
-    /// The shortest call for it, in bytes.
+    /// The shortest call that goes to it, in bytes.
     from: usize,
 }
 
@@ -82,11 +83,11 @@ impl AutoDevice {
 struct EngineReport {
     name: &'static str,
     present: bool,
-    /// The device or the instructions, in words; null when absent.
+    /// A description of the device or the instructions; null if the engine is not available.
     device: Option<String>,
     modes: Vec<&'static str>,
     self_test: Option<SelfTest>,
-    /// Why it is absent, or how the self-test failed.
+    /// Why the engine is not available, or how its self-test failed.
     reason: Option<String>,
 }
 

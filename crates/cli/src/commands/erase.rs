@@ -10,7 +10,7 @@ use crate::{
 /// Destroys all keyslots of a volume.
 ///
 /// # Errors
-/// When it is none, or cannot be written, and without a yes.
+/// Fails when the volume cannot be read or written, and when the user does not confirm.
 pub(crate) fn run(args: &EraseArgs, context: &Context) -> Result<()> {
     let mut volume = open_metadata(&args.volume, Role::Change, context)?;
     if !args.batch_mode {

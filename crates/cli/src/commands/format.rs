@@ -14,7 +14,7 @@ use crate::{
 /// Makes an empty volume.
 ///
 /// # Errors
-/// When the options do not fit together, and those of [`luxor::format`].
+/// Fails when the options contradict each other, and with the errors of [`luxor::format`].
 pub(crate) fn run(args: &FormatArgs, context: &Context) -> Result<()> {
     let options = new_volume::options(&args.new)?;
     let secrets = SecretSource::new(context, &[])?;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor completions` and `luxor man`: made from the definition of the
-//! arguments.
+//! `luxor completions` and `luxor man`: generated from the definition of the command line.
 
 use luxor_files::path_name;
 
@@ -13,7 +12,7 @@ use crate::{
 /// Prints a completion script.
 ///
 /// # Errors
-/// When standard output cannot be written.
+/// Fails when standard output cannot be written.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut args::definition(), "luxor", &mut script);
@@ -23,9 +22,9 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
 /// Writes `luxor.1` and a page for each command into a folder.
 ///
 /// # Errors
-/// When a page cannot be written.
+/// Fails when a page cannot be written.
 pub(crate) fn man(args: &ManArgs) -> Result<()> {
-    // Pages in the command's definition order; the hidden commands have none.
+    // The pages follow the order of the definition. Hidden commands have no page.
     clap_mangen::generate_to(args::definition().disable_help_subcommand(true), &args.dir).map_err(
         |error| {
             Error::io(

@@ -19,10 +19,10 @@ use crate::{
     volume::open_metadata,
 };
 
-/// Backs up, restores or identifies a header.
+/// Backs up, restores, repairs or identifies a header.
 ///
 /// # Errors
-/// When the volume or a file is not usable.
+/// Fails when the volume or a file cannot be used.
 pub(crate) fn run(args: &HeaderArgs, context: &Context) -> Result<()> {
     match &args.action {
         HeaderAction::Backup(args) => backup(args, context),
@@ -72,7 +72,7 @@ fn digest(args: &HeaderDigestArgs, context: &Context) -> Result<()> {
     console::print(&format!("{}\n", volume.header.digest()))
 }
 
-/// The detached header if the options name one, else `volume`.
+/// Returns the detached header if the options name one, otherwise `volume`.
 fn header_or<'a>(volume: &'a Path, context: &'a Context) -> &'a Path {
     context.options.header.as_deref().unwrap_or(volume)
 }

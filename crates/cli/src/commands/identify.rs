@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What scripts ask about a file: whether it is a volume, and which.
+//! Commands with which scripts identify a volume.
 
 use luxor::Volume;
 use luxor_files::{Input, Role};
@@ -15,18 +15,19 @@ use crate::{
 /// Prints the UUID.
 ///
 /// # Errors
-/// When there is no valid metadata.
+/// Fails when there are no valid metadata.
 pub(crate) fn uuid(args: &UuidArgs, context: &Context) -> Result<()> {
     let volume = open_metadata(&args.volume, Role::Metadata, context)?;
     let uuid = luxor_files::Escaped(volume.header.uuid());
     console::print(&format!("{uuid}\n"))
 }
 
-/// Succeeds for volumes of the type asked for, also for those that Luxor does not open:
-/// scripts format what is none.
+/// Succeeds for a volume of the requested type, even if Luxor does not open it: a script may format
+/// a file for which this fails.
 ///
 /// # Errors
-/// For everything else: silently when it is no volume or one of another type.
+/// Fails silently when the file is not a volume or has another type, and with a message for other
+/// errors.
 pub(crate) fn is_luks(args: &IsLuksArgs, context: &Context) -> Result<()> {
     let path = context.options.header.as_deref().unwrap_or(&args.volume);
     let input = Input::open(path, Role::Metadata)?;

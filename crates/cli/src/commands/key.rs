@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor key`: keyslots added, changed, removed, converted, tested.
+//! `luxor key`: adds, changes, removes, converts and tests keyslots.
 
 use std::path::Path;
 
@@ -20,11 +20,11 @@ use crate::{
     volume::{Asking, limited, open_metadata, test_unlock, unlock_options},
 };
 
-/// Runs one of `key`'s commands.
+/// Runs one of the commands of `key`.
 ///
 /// # Errors
-/// When the volume or a secret is not usable, and when the volume has no room for what
-/// is asked. Nothing is changed then.
+/// Fails when the volume or a secret cannot be used, and when there is no room for the keyslot. The
+/// volume is then unchanged.
 pub(crate) fn run(args: &KeyArgs, context: &Context) -> Result<()> {
     match &args.command {
         KeyCommand::Add(args) => add(args, context),
@@ -85,7 +85,7 @@ fn remove(args: &KeyRemoveArgs, context: &Context) -> Result<()> {
             number
         }
         (None, Some(secrets)) => volume.remove_key(secrets, args.last, &options, library)?,
-        (None, None) => unreachable!("the parser wants --key-slot with --force"),
+        (None, None) => unreachable!("the parser requires --key-slot with --force and --if-given"),
     };
     context.console.note(format!("keyslot {number} removed"));
     Ok(())
@@ -102,8 +102,8 @@ fn test(args: &KeyTestArgs, context: &Context) -> Result<()> {
     console::print(&format!("keyslot {} opens\n", unlocked.keyslot))
 }
 
-/// How the volume is opened, and what a new keyslot costs; without `--pbkdf` as the volume's
-/// version has it.
+/// Returns how to open the volume, and what a new keyslot costs. The default of `--pbkdf` depends
+/// on the version of the volume.
 fn options(volume: &Volume, unlock: &UnlockArgs, pbkdf: &PbkdfArgs) -> Result<KeyOptions> {
     Ok(KeyOptions {
         unlock: unlock_options(unlock),
@@ -115,7 +115,7 @@ fn existing(volume: &Path, context: &Context) -> Result<SecretSource> {
     SecretSource::new(context, &inputs("VOLUME", volume, context))
 }
 
-/// Where the secret that opens the volume comes from, and the new one.
+/// Returns the source of the secret that opens the volume, and the source of the new one.
 fn both(
     volume: &Path,
     new: &NewSecretArgs,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One module a command.
+//! One module for each command.
 
 use std::path::Path;
 
@@ -24,9 +24,9 @@ pub(crate) mod raw;
 pub(crate) mod serve;
 pub(crate) mod token;
 
-/// The files that a command reads a volume from, as
-/// [`SecretSource::new`](crate::secrets::SecretSource::new) wants them: `volume`,
-/// which is called `what`, and a detached header.
+/// Returns the files from which a command reads a volume, for
+/// [`SecretSource::new`](crate::secrets::SecretSource::new): `volume`, which messages call `what`,
+/// and the detached header.
 pub(crate) fn inputs<'a>(
     what: &'a str,
     volume: &'a Path,

@@ -23,11 +23,11 @@ use crate::{
     stats::{Page, Telling},
 };
 
-/// Shows a volume's plaintext as a file until it is unmounted.
+/// Serves a volume's plaintext as a file until it is unmounted.
 ///
 /// # Errors
-/// When the folder cannot be mounted on, when the volume or the secret is not usable, and
-/// when what was written cannot be made durable.
+/// Fails when the folder cannot be mounted on, when the volume or the secret cannot be used, and
+/// when writes cannot be made durable.
 pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
     if args.export.allow_discards {
         return Err(Error::failure("a mounted file cannot pass discards on").hint(
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
     };
     let page = Page::of(&args.stats)?;
     let file = args.folder.join(options.name.as_os_str());
-    // What is wrong with the folder is told before the secret is asked for.
+    // Problems with the folder are reported before the secret is asked for.
     let point = MountPoint::new(&args.folder).map_err(|error| refused(&error))?;
     let export = export::open(&args.export, context)?;
 
@@ -51,11 +51,11 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
     let stop_on_signal = move || {
         let stop = stop.clone();
         StopOnSignal::new(move || {
-            // Nobody listens any more once all is over.
+            // After the end the receiver is gone.
             let _ = stop.send(());
         })
     };
-    // It may come before there is anything to unmount.
+    // A signal may arrive before the disk is mounted.
     let _signals = stop_on_signal();
     let mounted = unblocked(|| Mounted::new(export.disk.clone(), point, &options))
         .map_err(|error| refused(&error))?;
@@ -72,7 +72,8 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
             .spawn(move || {
                 while stopped.recv().is_ok() {
                     if let Err(error) = unmount(&unmounter) {
-                        // The next signal tries again. `_signals` ends this one too.
+                        // The next signal tries again. Dropping `_signals` ends this registration
+                        // too.
                         mem::forget(stop_on_signal());
                         console.warn(error.message());
                     } else if ended.recv_timeout(SOON) == Err(RecvTimeoutError::Timeout) {
@@ -96,7 +97,7 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
         })
     };
     let served = serve();
-    // After an error, or when the connection was aborted, it may be mounted yet.
+    // After an error, or if the connection was aborted, it may still be mounted.
     let unmounted = unmount(&unmounter).map_err(|error| {
         let folder = path_name(&args.folder);
         error.hint(format!(
@@ -109,7 +110,7 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
     served.and(unmounted)
 }
 
-/// What takes no longer is not worth a word.
+/// Unmounting that takes no longer than this needs no message.
 const SOON: Duration = Duration::from_secs(1);
 
 fn unmount(unmounter: &Unmounter) -> Result<()> {
@@ -117,14 +118,14 @@ fn unmount(unmounter: &Unmounter) -> Result<()> {
     unmounted.map_err(|error| Error::io("cannot unmount", &error))
 }
 
-/// The volume's name, without `.luks`.
+/// Returns the name of the volume's file without `.luks`.
 fn file_name(volume: &Path) -> FileName {
     let name = volume.file_name().unwrap_or_default();
     let stem = name.as_bytes().strip_suffix(b".luks").unwrap_or_default();
     [OsStr::from_bytes(stem), name, OsStr::new("plaintext")]
         .into_iter()
         .find_map(|name| FileName::new(name).ok())
-        .expect("the last one is a file's name")
+        .expect("plaintext is a valid file name")
 }
 
 fn refused(error: &MountError) -> Error {

@@ -20,8 +20,8 @@ use crate::{
 /// Encrypts or decrypts with a bare mode.
 ///
 /// # Errors
-/// When the options do not fit together, and when a file, the key or the
-/// length is not usable.
+/// Fails when the options contradict each other, and when a file, the key or the length cannot be
+/// used.
 pub(crate) fn run(args: &RawArgs, context: &Context) -> Result<()> {
     let parameters = Parameters::of(args, context)?;
     let mut input = Input::open(&args.input, Role::Data)?;
@@ -44,10 +44,10 @@ pub(crate) fn run(args: &RawArgs, context: &Context) -> Result<()> {
     )
 }
 
-/// The modes that have an IV or a first counter.
+/// The modes with an IV or a first counter.
 const WITH_IV: &[Mode] = &[Mode::Ctr, Mode::Ofb, Mode::OfbXex, Mode::OfbXe];
 
-/// What the options mean together.
+/// The combined meaning of the options.
 struct Parameters {
     mode: Mode,
     tweaks: TweakSchedule,

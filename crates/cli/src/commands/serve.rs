@@ -21,14 +21,14 @@ use crate::{
     stats::{Page, Telling},
 };
 
-/// Serves a volume until a signal comes, or the last client has left.
+/// Serves a volume until a signal arrives or, with `--exit-on-idle`, the last client leaves.
 ///
 /// # Errors
-/// When the volume, the secret or a socket is not usable, and when what clients wrote
-/// could not be made durable.
+/// Fails when the volume, the secret or a socket cannot be used, and when writes of clients cannot
+/// be made durable.
 pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
-    // What can be refused already is, before a secret is asked for. Clients can come
-    // when the volume is open, and not before: what is there to be seen works.
+    // Options that can be refused are refused before a secret is asked for. The socket is made only
+    // when the volume is open, so a socket that clients can see always works.
     let console = context.console;
     let tls = tls(args, console)?;
     let places = Places::of(args, tls.is_some())?;
@@ -75,19 +75,20 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
         };
         Error::new(class, format!("{}: {error}", export.name))
     });
-    // Before the socket and the pid file go: who waits for that can have the volume.
+    // Release the volume before the socket and the pid file disappear: a program that waits for
+    // that can then use the volume.
     drop((telling, server, export));
     served
 }
 
-/// What clients over TCP need; the parser wants all three files or none.
+/// Loads the certificates for TCP clients. The parser requires all three files or none.
 fn tls(args: &ServeArgs, console: Console) -> Result<Option<TlsServer>> {
     let (Some(certificate), Some(key), Some(authorities)) =
         (&args.tls_cert, &args.tls_key, &args.tls_ca)
     else {
         return Ok(None);
     };
-    // The private key is the first secret that is read.
+    // The private key is the first secret to be read.
     process::harden(console);
     TlsServer::from_pem_files(certificate, key, authorities)
         .map(Some)
@@ -99,13 +100,13 @@ fn tls(args: &ServeArgs, console: Console) -> Result<Option<TlsServer>> {
         })
 }
 
-/// Where clients are to come from.
+/// Where clients connect.
 enum Places<'a> {
     /// `--socket`.
     Socket(&'a Path),
     /// `--listen`.
     Tcp(&'a str),
-    /// Systemd's, which listen already.
+    /// Sockets inherited from systemd, which already listen.
     Inherited(Vec<Listener>),
 }
 

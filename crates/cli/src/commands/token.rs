@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor token`: what the metadata keep for other programs.
+//! `luxor token`: objects that the metadata keep for other programs.
 
 use std::{fmt::Write as _, io::Read, io::Write as _, path::Path};
 
@@ -18,13 +18,13 @@ use crate::{
     volume::open_metadata,
 };
 
-/// Bytes of a token's file at most: no JSON area is longer.
+/// The most bytes of a token's file: no JSON area is longer.
 const TOKEN_MAX: u64 = 4 << 20;
 
-/// Runs one of `token`'s commands.
+/// Runs one of the commands of `token`.
 ///
 /// # Errors
-/// When the volume is not usable, and for tokens that cannot be.
+/// Fails when the volume cannot be used, and for invalid tokens.
 pub(crate) fn run(args: &TokenArgs, context: &Context) -> Result<()> {
     let open = |volume, role| open_metadata(volume, role, context);
     match &args.command {
@@ -43,7 +43,7 @@ fn list(args: &TokenListArgs, volume: &Volume) -> Result<()> {
         let missing = || Error::failure(format!("{}: there is no token {number}", volume.name()));
         header.token_json(number).ok_or_else(missing)
     };
-    // That a token is missing is an error in any form.
+    // A missing token is an error in both output formats.
     let one = args.token_id.map(json).transpose()?;
     let mut text = String::new();
     match (args.json, one) {
@@ -136,7 +136,7 @@ fn luks2(volume: &Volume) -> Result<&Luks2Header> {
     })
 }
 
-/// The token in a file, as it is or for one keyslot more.
+/// Returns the token in a file, assigned to `keyslot` too if that is given.
 fn imported(path: &Path, keyslot: Option<u32>) -> Result<String> {
     let mut input = Input::open(path, Role::Metadata)?;
     let name = input.name();

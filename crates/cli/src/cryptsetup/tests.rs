@@ -10,7 +10,7 @@ fn becomes(line: &str, expected: &str) {
     let translated = translate(&words(line)).unwrap_or_else(|e| panic!("{line}: {e}"));
     let translated = translated.unwrap_or_else(|| panic!("{line}: not cryptsetup's"));
     assert_eq!(translated, words(expected), "{line}");
-    // What comes out is one of ours.
+    // The translation must be a valid command line of Luxor.
     if let Err(error) = args::parse(translated) {
         assert!(!error.use_stderr(), "{line}: {error}");
     }
@@ -157,17 +157,17 @@ fn options_are_read_as_cryptsetup_reads_them() {
         ),
         ("luxor luksUUID -- -v", "luxor uuid -- -v"),
         ("luxor luksUUID --header h v", "luxor uuid --header=h -- v"),
-        // The last one counts.
+        // If an option is repeated, the last one counts.
         (
             "luxor luksRemoveKey -d a -d b v",
             "luxor key remove --key-file=b -- v",
         ),
-        // What is so anyway.
+        // Luxor does these in any case.
         (
             "luxor luksAddKey -y --use-urandom --force-password v",
             "luxor key add -- v",
         ),
-        // General options of ours.
+        // General options of Luxor.
         (
             "luxor --disable-locks luksRemoveKey --engine=auto v",
             "luxor key remove --engine=auto --disable-locks -- v",
@@ -176,7 +176,7 @@ fn options_are_read_as_cryptsetup_reads_them() {
             "luxor luksHeaderBackup --disable-locks v --header-backup-file b",
             "luxor header backup --disable-locks -- v b",
         ),
-        // A line that only reads has no use for it.
+        // Commands that only read do not need this option.
         ("luxor luksDump --disable-locks v", "luxor dump -- v"),
         ("luxor --disable-locks luksUUID v", "luxor uuid -- v"),
         ("luxor isLuks v --disable-locks", "luxor is-luks -- v"),

@@ -20,7 +20,7 @@ use crate::{
     error::{self, ErrorClass},
 };
 
-/// A command line of nothing but what is to be opened.
+/// A command line that consists of the options for an export.
 #[derive(Parser)]
 struct Line {
     #[command(flatten)]
@@ -43,7 +43,7 @@ fn words(folder: &Path, line: &str) -> Vec<OsString> {
         .collect()
 }
 
-/// Opens what a line says; `@name` is a file in `folder`.
+/// Opens the volume that a line describes. `@name` is a file in `folder`.
 fn open(folder: &Path, line: &str) -> Result<Export> {
     let line = words(folder, &format!("x -q {line}"));
     let line = Line::try_parse_from(line).unwrap_or_else(|error| panic!("{error}"));
@@ -58,7 +58,7 @@ fn refused(folder: &Path, line: &str, class: ErrorClass, words: &str) {
     assert_eq!(error.class(), class, "{lines}");
 }
 
-/// `luxor` with a line that makes or changes a volume.
+/// Runs `luxor` with a line that makes, decrypts or changes a volume.
 fn luxor(folder: &Path, line: &str) {
     let cli = args::parse(words(folder, &format!("luxor -q {line}"))).unwrap();
     let context = &Context::new(cli.global, false);
@@ -73,7 +73,7 @@ fn luxor(folder: &Path, line: &str) {
 
 const MAKE: &str = "encrypt --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file @key";
 
-/// A folder with a key and a volume that holds `plain`.
+/// A folder with a key file, and with a volume that contains `plain`.
 fn folder(plain: &[u8], options: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("key"), "correct horse").unwrap();
@@ -192,7 +192,7 @@ fn writers_are_alone_and_readers_are_not() {
         let writer = open(folder, &write).unwrap();
         refused(folder, &read, ErrorClass::Busy, "is writing to it");
         refused(folder, &write, ErrorClass::Busy, "is using it");
-        // The metadata are nobody's.
+        // The locks on the data do not cover the metadata.
         luxor(folder, "config --label name @volume");
         drop(writer);
         open(folder, &read).unwrap();
@@ -263,7 +263,7 @@ fn a_file_under_a_loop_device_is_not_written() {
     let export = open(folder, &line).unwrap();
     assert_eq!(all(&export.disk), b"attack at dawn");
     refused(folder, &line, ErrorClass::Busy, "use");
-    // It could not be mounted either.
+    // It could not be mounted either, because mounting opens it with `O_EXCL`.
     let exclusive = File::options()
         .read(true)
         .custom_flags(libc::O_EXCL)
@@ -281,11 +281,11 @@ fn a_file_under_a_loop_device_is_not_written() {
     assert_eq!(all(&export.disk), b"Attack at dawn");
 }
 
-/// cryptsetup's lock, by which it neither goes on with a re-encryption nor begins one.
+/// cryptsetup's lock, which keeps it from continuing or starting a re-encryption.
 #[test]
 fn nobody_reencrypts_what_is_given_out() {
     let _alone = alone();
-    // The lock is the whole machine's, so nobody else may have this one.
+    // The lock is global, so the UUID must be unique on this machine.
     let uuid = format!("9a1d2f60-5c1e-4b7e-8f0a-{:012x}", std::process::id());
     let folder = folder(b"attack at dawn", &format!("--uuid {uuid}"));
     let folder = folder.path();

@@ -11,10 +11,10 @@ use luxor_files::path_name;
 
 use crate::{args::EnginesArgs, console, context::Context, error::Result};
 
-/// Measures, prints and keeps what was measured.
+/// Makes a calibration, stores it and prints it.
 ///
 /// # Errors
-/// When there is nowhere to keep it, and when a device's answers are wrong.
+/// Fails when there is no folder to store it in, and when a device computes wrong results.
 pub(crate) fn run(args: &EnginesArgs, context: &Context) -> Result<()> {
     let path = calibration::path()?;
     let calibration = calibrate(&context.library)?;
