@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whole headers: what one program has backed up, the other one restores; what is damaged,
-//! either mends; what one has converted, the other one converts back.
+//! Whole headers: each program restores the backups of the other, repairs damaged headers, and
+//! converts back what the other has converted.
 
 use std::{fs, path::Path};
 
@@ -15,7 +15,7 @@ fn read(path: &Path) -> Outcome<Vec<u8>> {
     fs::read(path).map_err(|e| e.to_string())
 }
 
-/// Both back up the header, which is then lost and restored, to the byte.
+/// Both programs back up the header. The header is then destroyed and restored exactly.
 pub fn backup_and_restore(bench: &mut Bench, cell: Cell, _: usize) -> Outcome<Word> {
     let secret = bench.secret(cell.secret.bytes(), cell.secret);
     let theirs = bench.made_by_cryptsetup(cell, &secret, &[0; 4096])?;
@@ -37,7 +37,8 @@ fn comes_back(bench: &mut Bench, volume: &Path) -> Outcome<()> {
     must_equal("Luxor's backup", &read(&ours)?, &backup)?;
 
     for by_luxor in [true, false] {
-        // A backup ends with a whole page, and LUKS1's keyslots before.
+        // A backup is padded to a whole page. The keyslots of LUKS1 end before that, so the last
+        // page is not damaged here.
         let mut lost = before.clone();
         lost[..backup.len() - 4096].fill(0x5a);
         fs::write(volume, lost).map_err(|e| e.to_string())?;
@@ -52,14 +53,14 @@ fn comes_back(bench: &mut Bench, volume: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Where a header is damaged, and still says enough to mend it. Of LUKS1 there is one copy:
-/// how many stripes an empty keyslot has is known all the same.
+/// Bytes that can be damaged without losing what a repair needs. LUKS1 has only one copy of its
+/// header, but the number of stripes of an empty keyslot is known.
 const DAMAGES: [(bool, &[usize]); 2] = [
     (true, &[208 + 48 * 3 + 44 + 2, 208 + 48 * 5 + 44]),
     (false, &[0, 4096, 16384 + 300]),
 ];
 
-/// Either program mends what is damaged: it says then what it said before.
+/// Either program repairs a damaged header. The metadata are then the same as before.
 pub fn repair(bench: &mut Bench, cell: Cell, _: usize) -> Outcome<Word> {
     let subject = Subject::new(bench, cell)?;
     let whole = read(subject.header())?;
@@ -86,8 +87,8 @@ pub fn repair(bench: &mut Bench, cell: Cell, _: usize) -> Outcome<Word> {
     Ok(Word::Passed)
 }
 
-/// Each program converts, and the other one converts back. LUKS1 has no sectors but of
-/// 512 bytes, and no key derivation but PBKDF2.
+/// Each program converts, and the other converts back. LUKS1 has only sectors of 512 bytes and only
+/// PBKDF2.
 pub fn convert(bench: &mut Bench, cell: Cell, _: usize) -> Outcome<Word> {
     let subject = Subject::new(bench, cell)?;
     let (a, b) = (subject.copy(bench)?, subject.copy(bench)?);
@@ -121,13 +122,14 @@ pub fn convert(bench: &mut Bench, cell: Cell, _: usize) -> Outcome<Word> {
     Ok(Word::Passed)
 }
 
-/// But for where the keyslots lie: each program makes room in its own way.
+/// Compares two subjects except for the offsets of keyslots, which each program chooses
+/// differently.
 fn alike(a: &Subject, b: &Subject) -> Outcome<()> {
     let places = |line: &str| line.contains("/area/offset") || line.contains("material offset");
     say_the_same_but(a, b, places)
 }
 
-/// With the first key, for both programs; and it is whole.
+/// The first key opens the volume in both programs, and the volume is intact.
 fn opens(subject: &Subject) -> Outcome<()> {
     let line = "open --test-passphrase --key-file FIRST VOLUME";
     subject.run(Program::Cryptsetup, line)?.must_exit(0)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keyslots, tokens and names: what one program does is what the other one would have
-//! done, and the other one undoes it.
+//! Keyslots, tokens and labels: an operation of one program has the same effect as that of the
+//! other, and the other can undo it.
 
 use std::{
     fs,
@@ -17,19 +17,19 @@ use crate::{
     programs::{Bench, Outcome, Ran, Volume, luks1_dump, metadata, must, run, text},
 };
 
-/// What a program is asked to do, and the keys that open the volume then. Words in
-/// capital letters are explained at [`Subject::line`].
+/// The command lines of one operation, and the keys that open the volume afterwards.
+/// [`Subject::line`] explains the words in capital letters.
 struct Step {
     luxor: &'static str,
     cryptsetup: &'static str,
     opens: &'static [&'static str],
 }
 
-/// Something that is done, and undone.
+/// An operation, and the one that undoes it.
 pub struct Operation {
     pub name: &'static str,
     luks1: bool,
-    /// What it does depends on what the volume is made with.
+    /// The effect depends on the options with which the volume was made.
     pub is_of_keys: bool,
     done: Step,
     undone: Step,
@@ -190,10 +190,10 @@ pub const OPERATIONS: [Operation; 10] = [
     },
 ];
 
-/// Whether it is LUKS1, in turn.
+/// LUKS1, then LUKS2.
 pub const VERSIONS: [bool; 2] = [true, false];
 
-/// Tokens and names; keys are in the product of all values.
+/// Tests tokens and labels. Operations on keys are part of the product of all values.
 #[test]
 fn what_one_does_the_other_undoes() {
     let mut columns: Vec<(&str, Deed<'_>)> = Vec::new();
@@ -230,7 +230,7 @@ pub fn both_ways(bench: &mut Bench, cell: Cell, operation: &Operation) -> Outcom
         .must_exit(0)?;
     b.run(Program::Luxor, undone.luxor)?.must_exit(0)?;
     alike("undone", &a, &b, undone)?;
-    // And it is the volume key that it was.
+    // The volume key is still the same.
     let key = |of: &Subject| {
         let line = "luksDump --dump-volume-key --volume-key-file KEY --key-file FIRST VOLUME";
         of.run(Program::Cryptsetup, line)?.must_exit(0)?;
@@ -242,12 +242,12 @@ pub fn both_ways(bench: &mut Bench, cell: Cell, operation: &Operation) -> Outcom
     let before = key(subject)?;
     must(
         key(&a)? == before && key(&b)? == before,
-        "the volume key is another one",
+        "the volume key has changed",
     )?;
     Ok(Word::Passed)
 }
 
-/// Both have metadata that say the same, and open with the same keys.
+/// Both subjects have the same metadata and open with the same keys.
 fn alike(when: &str, a: &Subject, b: &Subject, step: &Step) -> Outcome<()> {
     say_the_same(a, b).map_err(|error| format!("{when}: {error}"))?;
     for subject in [a, b] {
@@ -262,19 +262,19 @@ fn alike(when: &str, a: &Subject, b: &Subject, step: &Step) -> Outcome<()> {
                     Program::Cryptsetup,
                     &format!("open --test-passphrase --key-file {key} VOLUME"),
                 )?
-                // With no keyslot that may be tried it is no matter of the key to it.
+                // If there is no keyslot to try, cryptsetup does not report a wrong key.
                 .must_exit(if step.opens.is_empty() { 1 } else { code })?;
         }
     }
     Ok(())
 }
 
-/// The first difference between what the metadata of two volumes say is an error.
+/// Fails with the first difference between the metadata of two volumes.
 pub fn say_the_same(a: &Subject, b: &Subject) -> Outcome<()> {
     say_the_same_but(a, b, |_| false)
 }
 
-/// The same without the lines that are `other`wise.
+/// The same, ignoring lines for which `other` returns true.
 pub fn say_the_same_but(a: &Subject, b: &Subject, other: fn(&str) -> bool) -> Outcome<()> {
     let (a, b) = (a.state()?, b.state()?);
     let only = |of: &[String], than: &[String]| {
@@ -293,14 +293,14 @@ pub enum Program {
     Cryptsetup,
 }
 
-/// A volume, and files that belong to it.
+/// A volume, and the files for its tests.
 pub struct Subject {
     cell: Cell,
     pub volume: Volume,
     folder: PathBuf,
 }
 
-/// With the first key.
+/// Makes the volume with the first key.
 pub const FORMAT: &str = "luksFormat -q NEW --uuid UUID --key-file FIRST VOLUME";
 
 const UUID: &str = "99999999-8888-4777-a666-555555555555";
@@ -332,7 +332,7 @@ impl Subject {
             let made = file.map(|path| fs::File::create_new(path)?.set_len(5 << 20));
             made.transpose().map_err(|e| e.to_string())?;
         }
-        // Room for eight keyslots, so that LUKS2 is no slower to copy than LUKS1.
+        // With room for eight keyslots, a LUKS2 volume is as quick to copy as a LUKS1 volume.
         let small = match cell.format {
             Format::Luks1 { .. } => "",
             Format::Luks2 { .. } => "--luks2-keyslots-size 2m --offset 8192",
@@ -364,7 +364,7 @@ impl Subject {
         self.volume.header()
     }
 
-    /// As it is now.
+    /// Whether the volume is LUKS1 at present.
     pub fn is_luks1(&self) -> Outcome<bool> {
         let mut head = [0; 8];
         let file = fs::File::open(self.header()).and_then(|mut file| file.read_exact(&mut head));
@@ -372,9 +372,10 @@ impl Subject {
         Ok(head[7] == 1)
     }
 
-    /// The words of a line with those in capital letters replaced: VOLUME with what names
-    /// the header, HEADER by the file with the metadata, FIRST and the like by files, NEW by
-    /// what it is made with, FAST and OTHER by the cheapest key derivations.
+    /// Returns the words of `line`, in which words in capital letters are replaced: VOLUME by the
+    /// options and the path of the volume, HEADER by the file with the metadata, FIRST and similar
+    /// words by files, NEW by the options for a new volume, FAST and OTHER by the cheapest key
+    /// derivations.
     pub fn line(&self, line: &str) -> Vec<String> {
         let mut words = Vec::new();
         for word in line.split_whitespace() {
@@ -388,9 +389,9 @@ impl Subject {
                 "FIRST" | "SECOND" | "LONG" | "TOKEN" | "KEY" => {
                     words.push(text(&self.folder.join(word)));
                 }
-                // Else cryptsetup moves a LUKS1 key to another keyslot. In LUKS2 it would
-                // overwrite the keyslot in its place, where nothing else could be opened
-                // after a crash.
+                // Without a number, cryptsetup moves a LUKS1 key to another keyslot. With a number
+                // it would overwrite a LUKS2 keyslot in place, and a crash at that moment would
+                // lose it.
                 "SLOT0" | "SLOT3" if self.cell.is_luks1() => {
                     words.extend(["--key-slot".to_owned(), word[4..].to_owned()]);
                 }
@@ -421,7 +422,7 @@ impl Subject {
         run(command, None)
     }
 
-    /// What the metadata say, but for what is random.
+    /// Returns the metadata without random values.
     fn state(&self) -> Outcome<Vec<String>> {
         if self.is_luks1()? {
             return luks1_dump(self.header());
@@ -440,7 +441,7 @@ impl Subject {
     }
 }
 
-/// A line for each value that is not random, with its place.
+/// Adds a line for each value that is not random, with its path.
 fn flatten(place: &str, value: &Value, lines: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
@@ -448,7 +449,7 @@ fn flatten(place: &str, value: &Value, lines: &mut Vec<String>) {
                 flatten(&format!("{place}/{key}"), value, lines);
             }
         }
-        // References have no order.
+        // The order of references does not matter.
         Value::Array(items) if items.iter().all(Value::is_string) => {
             let mut items: Vec<_> = items.iter().filter_map(Value::as_str).collect();
             items.sort_unstable();

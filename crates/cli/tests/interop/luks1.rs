@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! LUKS1 volumes that `cryptsetup` and `qemu-img` make, and those that Luxor makes for
-//! them.
+//! LUKS1 volumes made by `cryptsetup` and `qemu-img`, and those that Luxor makes for them.
 
 use crate::{
     Cell, Format, PASSPHRASE, SECRETS, SecretKind, XTS, making,
@@ -8,7 +7,7 @@ use crate::{
     programs::{Bench, Outcome, Secret, Volume, cryptsetup, engines, pattern, qemu_img, text},
 };
 
-/// With the sizes of their keys: CBC takes one AES key, XTS two.
+/// The encryptions with their key sizes: CBC uses one AES key, XTS two.
 const ENCRYPTIONS: [(&str, [usize; 2]); 5] = [
     (XTS, KEY_SIZES),
     ("aes-xts-plain", KEY_SIZES),
@@ -17,7 +16,7 @@ const ENCRYPTIONS: [(&str, [usize; 2]); 5] = [
     ("aes-cbc-essiv:sha256", [128, 256]),
 ];
 
-/// Beside what the product of all values has.
+/// Combinations that are not in the product of all values.
 #[test]
 fn old_encryptions_open() {
     let mut rows = Vec::new();
@@ -31,7 +30,7 @@ fn old_encryptions_open() {
                         encryption,
                         key_size,
                         detached,
-                        // Each kind meets every other value.
+                        // Each kind of secret occurs with every other value.
                         secret: SECRETS[(cells + cells / 2 + cells / 4 + cells / 16) % 2],
                         ..Cell::of_version(true)
                     });
@@ -44,7 +43,7 @@ fn old_encryptions_open() {
     product::run("LUKS1 volumes with other encryptions", &rows, &columns, 3);
 }
 
-/// Some of the encryptions are CBC, which not every engine has.
+/// Some of these encryptions use CBC, which not every engine supports.
 #[test]
 fn every_engine_opens() -> Outcome<()> {
     let mut bench = Bench::new();
@@ -66,7 +65,8 @@ fn every_engine_opens() -> Outcome<()> {
     Ok(())
 }
 
-/// All that it makes with AES. Its keyslot and its data are its own code's.
+/// All variants that qemu makes with AES. qemu has its own implementation of keyslots and data
+/// encryption.
 #[test]
 fn qemu_makes_and_luxor_opens() -> Outcome<()> {
     let mut bench = Bench::new();
@@ -80,7 +80,7 @@ fn qemu_makes_and_luxor_opens() -> Outcome<()> {
                 ("cbc", "plain"),
                 ("cbc", "essiv,ivgen-hash-alg=sha256"),
             ] {
-                // qemu measures for seconds; the hashes have met the modes above.
+                // qemu calibrates PBKDF2 for seconds, and the modes above already cover the hashes.
                 if mode == "cbc" && *hash != "sha256" {
                     continue;
                 }
@@ -120,7 +120,7 @@ fn qemu_makes_and_luxor_opens() -> Outcome<()> {
     Ok(())
 }
 
-/// Not every key is in keyslot 0: `cryptsetup` fills all eight, and takes one away.
+/// A key is not always in keyslot 0: `cryptsetup` fills all eight keyslots, then removes one.
 #[test]
 fn all_eight_keyslots_open() -> Outcome<()> {
     let mut bench = Bench::new();

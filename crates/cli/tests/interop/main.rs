@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Interoperation with the real `cryptsetup`, both ways.
+//! Interoperation with the real `cryptsetup`, in both directions.
 //!
-//! What is encrypted is checked by a third party, Python's `cryptography`, with
-//! the volume key that `cryptsetup` gives out (`sectors.py`). All work is on plain
-//! files, so that neither root (but for `mounting`) nor the kernel's dm-crypt is needed.
-//! The key derivations are the cheapest that `cryptsetup` permits.
+//! A third implementation, Python's `cryptography`, checks the encrypted data with the volume key
+//! that `cryptsetup` prints (`sectors.py`). All tests work on regular files, so they need neither
+//! root (except `mounting`) nor the kernel's dm-crypt. The key derivations are the cheapest that
+//! `cryptsetup` permits.
 
 mod headers;
 mod keys;
@@ -22,17 +22,18 @@ use std::{env, fmt, fs, io::Write as _};
 use product::{KEY_SIZES, SECTOR_SIZES};
 use programs::{Bench, Outcome, cryptsetup, cryptsetup_tries, engines, pattern, text};
 
-/// How Luxor encrypts, and `cryptsetup` unless it is told otherwise.
+/// The encryption that Luxor makes. It is also cryptsetup's default.
 const XTS: &str = "aes-xts-plain64";
 const PBKDFS: [Pbkdf; 3] = [Pbkdf::Argon2id, Pbkdf::Argon2i, Pbkdf::Pbkdf2];
 const SECRETS: [SecretKind; 2] = [SecretKind::Passphrase, SecretKind::KeyFile];
 
-/// Of the passphrase cells: not ASCII, so that nobody may normalise or re-encode.
+/// The passphrase of the tests. It is not ASCII, so that any normalisation or re-encoding is
+/// noticed.
 const PASSPHRASE: &[u8] = "correct höRse 鍵 🔑".as_bytes();
-/// Of the key file cells: neither a newline nor a NUL ends it.
+/// The key file of the tests. Neither a newline nor a NUL byte may end it.
 const KEY_FILE: &[u8] = b"\nline\0 one\nline two\xff\0\n";
 
-/// Each engine in turn, by force: no kernel may differ from the others.
+/// Forces each engine in turn: they must not differ.
 #[test]
 fn every_engine_is_the_same_to_cryptsetup() -> Outcome<()> {
     let engines = engines("xts")?;
@@ -58,8 +59,8 @@ fn every_engine_is_the_same_to_cryptsetup() -> Outcome<()> {
     Ok(())
 }
 
-/// The engines that `LUXOR_REQUIRE_ENGINES` names, with commas between, must be
-/// there: CI sees to it that no CPU path is left out in silence.
+/// Fails if an engine of `LUXOR_REQUIRE_ENGINES` (separated by commas) is missing, so that CI
+/// notices when a CPU path is not tested.
 fn must_include_required(engines: &[String]) -> Outcome<()> {
     let required = env::var("LUXOR_REQUIRE_ENGINES").unwrap_or_default();
     let mut required = required.split(',').filter(|name| !name.is_empty());
@@ -71,7 +72,7 @@ fn must_include_required(engines: &[String]) -> Outcome<()> {
     }
 }
 
-/// Lengths about a sector's: the padding, and the token with the exact length.
+/// Tests lengths around a sector: the padding, and the token with the exact length.
 #[test]
 fn every_length_is_kept_and_padded() -> Outcome<()> {
     let mut bench = Bench::new();
@@ -104,11 +105,11 @@ fn the_second_header_copy_is_enough() -> Outcome<()> {
             .write(true)
             .open(&volume.data)
             .map_err(|e| e.to_string())?;
-        // The binary header and the JSON area of the default size.
+        // Overwrite the binary header and the JSON area of the default size.
         file.write_all(&[0xa5; 16384]).map_err(|e| e.to_string())?;
         drop(file);
         bench.luxor_decrypts(&volume, &[], &secret, &payload)?;
-        // Last, since it may mend the first copy.
+        // cryptsetup comes last, because it may repair the first copy.
         cryptsetup_tries(&volume, &[], &secret)?.must_exit(0)?;
     }
     Ok(())
@@ -178,7 +179,7 @@ fn a_volume_that_cryptsetup_has_changed_keeps_its_length() -> Outcome<()> {
     bench.luxor_decrypts(&volume, &[], &second, &payload)
 }
 
-/// What a volume is made with: a row of the product.
+/// The options of a volume: one row of the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cell {
     format: Format,
@@ -211,7 +212,7 @@ enum SecretKind {
 }
 
 impl Cell {
-    /// For the tests of something else.
+    /// A volume for tests of other things.
     fn example() -> Self {
         Self::of_version(false)
     }
@@ -237,7 +238,7 @@ impl Cell {
         matches!(self.format, Format::Luks1 { .. })
     }
 
-    /// The cheapest key derivation: Luxor and `cryptsetup` name it alike.
+    /// The cheapest key derivation. Luxor and `cryptsetup` use the same option names.
     fn pbkdf_options(self) -> Vec<String> {
         match self.format {
             Format::Luks1 { .. } => words("--pbkdf-force-iterations 1000"),
@@ -306,7 +307,7 @@ impl Pbkdf {
         }
     }
 
-    /// The next one, in a circle.
+    /// Returns the next kind, cyclically.
     fn another(self) -> Self {
         match self {
             Self::Argon2id => Self::Argon2i,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one program makes, the others open.
+//! Each program opens what the others make.
 
 use std::fs;
 
@@ -23,9 +23,9 @@ pub fn by_cryptsetup(bench: &mut Bench, cell: Cell, index: usize) -> Outcome<Wor
     Ok(Word::Passed)
 }
 
-/// A volume that Luxor makes; with LUKS2, of a file whose length is no whole number of
-/// sectors. `cryptsetup` tries the secret and gives out the key, Python and, if it can,
-/// `qemu-img` read the data.
+/// A volume that Luxor makes. With LUKS2 the length of the file is not a whole number of sectors.
+/// `cryptsetup` tests the secret and prints the key. Python and, where possible, `qemu-img` read
+/// the data.
 pub fn by_luxor(bench: &mut Bench, cell: Cell, index: usize) -> Outcome<Word> {
     let len = (2 + index % 40) * cell.sector_size;
     let payload = match cell.format {
@@ -60,7 +60,7 @@ pub fn by_luxor(bench: &mut Bench, cell: Cell, index: usize) -> Outcome<Word> {
     Ok(Word::Passed)
 }
 
-/// Luxor's volume must hold the payload for Python and for Luxor itself.
+/// Checks that Python and Luxor both read the payload from Luxor's volume.
 pub fn holds(
     bench: &mut Bench,
     cell: Cell,
@@ -77,7 +77,7 @@ pub fn holds(
             &token.ok_or("no luxor-file token")?["length"],
             payload.len().to_string(),
         )?;
-        // Zeros up to whole sectors, at least one.
+        // Padding with zeros to whole sectors, at least one.
         padded.resize(payload.len().max(1).next_multiple_of(cell.sector_size), 0);
     }
     let plain = bench.python_decrypts(cell, volume, secret)?;

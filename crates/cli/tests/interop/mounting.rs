@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor mount`, with a file system of the kernel's in the volume.
+//! `luxor mount`, with a file system of the kernel in the volume.
 //!
-//! What ext4 wrote by way of FUSE and a loop device is decrypted by Python with the key that
-//! `cryptsetup` gives out, and is ext4 again. It takes root.
+//! Python decrypts what ext4 wrote through FUSE and a loop device, with the key that `cryptsetup`
+//! prints. The result must be a valid ext4. This test needs root.
 
 use std::{
     fs,
@@ -49,7 +49,7 @@ fn ext4_lives_in(cell: Cell, direct_io: &str) -> Outcome<()> {
         nix::unistd::geteuid().is_root(),
         "loop devices and mounts need root: `cargo xtask test` runs the tests with sudo",
     )?;
-    // The sources of this workspace.
+    // The source folder `crates` of this workspace, as test data.
     let sources = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .ok_or("no folder crates")?;
@@ -71,7 +71,7 @@ fn ext4_lives_in(cell: Cell, direct_io: &str) -> Outcome<()> {
     drop(device);
     mount.stop()?;
 
-    // Three ways to what ext4 wrote.
+    // Read what ext4 wrote in three ways.
     let image = bench.new_path();
     bench
         .luxor("decrypt", &[&volume.data, &image], &[], &secret)?
@@ -99,7 +99,7 @@ fn tool(program: &str, arguments: &[&str]) -> Outcome<String> {
     Ok(ran.stdout())
 }
 
-/// `luxor mount`, whose file is there.
+/// A running `luxor mount` with its file.
 struct Mount {
     child: Child,
     folder: PathBuf,
@@ -141,9 +141,9 @@ impl Mount {
         Ok(mount)
     }
 
-    /// A loop device may be a moment behind: a clean end waits for it.
+    /// Stops `luxor mount` cleanly. It waits for a loop device that is a moment behind.
     fn stop(mut self) -> Outcome<()> {
-        let pid = Pid::from_raw(self.child.id().try_into().expect("a number of a process"));
+        let pid = Pid::from_raw(self.child.id().try_into().expect("a process ID fits"));
         kill(pid, Signal::SIGTERM).map_err(|e| e.to_string())?;
         let status = self.child.wait().map_err(|e| e.to_string())?;
         must(status.code() == Some(0), &format!("luxor mount: {status}"))
@@ -154,12 +154,12 @@ impl Drop for Mount {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // When it had to be killed, the mount is still there.
+        // If the process had to be killed, the mount is still there.
         unmount(&self.folder);
     }
 }
 
-/// A folder with a mounted file system.
+/// A folder on which a file system is mounted.
 struct Folder(PathBuf);
 
 impl Folder {

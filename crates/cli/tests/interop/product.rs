@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The full product of what volumes are made with and of what both programs do to each:
-//! a table, in which no cell may be empty.
+//! The full product of the options of volumes and of what both programs do with each: a table
+//! without empty cells.
 
 use std::{
     collections::BTreeMap,
@@ -26,20 +26,19 @@ pub const SECTOR_SIZES: [usize; 4] = [512, 1024, 2048, 4096];
 pub const KEY_SIZES: [usize; 2] = [256, 512];
 pub const HASHES: [&str; 5] = ["sha1", "sha256", "sha512", "ripemd160", "whirlpool"];
 
-/// What is done with a volume that is made with these values, the row's number among
-/// them, and how it ends.
+/// The test of one column, for a volume with the options of one row. It gets the number of the row.
 pub type Deed<'a> = Box<dyn Fn(&mut Bench, Cell, usize) -> Outcome<Word> + Sync + 'a>;
 
 /// Set by `cargo xtask test --long`.
 const LONG: &str = "LUXOR_TEST_LONG";
 
-/// How a cell ends that is not an error.
+/// The result of a cell that is not an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     Passed,
-    /// For the long form only.
+    /// Tested only in the long form.
     Left,
-    /// There is no such thing with these values: both programs refuse, and change nothing.
+    /// The operation does not exist for these options: both programs refuse it and change nothing.
     Refused,
 }
 
@@ -67,13 +66,13 @@ fn everything_is_done_with_everything() {
         columns.push((operation.name, Box::new(deed)));
     }
     let rows = rows();
-    // 5 hashes of LUKS1 and 3 key derivations of LUKS2 with 4 sector sizes; 2 key sizes,
+    // 5 hashes of LUKS1, 3 key derivations of LUKS2 with 4 sector sizes; each with 2 key sizes,
     // attached and detached.
     assert_eq!((rows.len(), columns.len()), ((5 + 3 * 4) * 2 * 2, 9));
     run("all that both programs do to volumes", &rows, &columns, 3);
 }
 
-/// The product of all values. Each kind of secret meets every other value.
+/// Returns the product of all values. Each kind of secret occurs with every other value.
 pub fn rows() -> Vec<Cell> {
     let luks1 = HASHES.map(|hash| Format::Luks1 { hash });
     let luks2 = PBKDFS.map(|pbkdf| Format::Luks2 { pbkdf });
@@ -83,7 +82,7 @@ pub fn rows() -> Vec<Cell> {
             for (k, &sector_size) in format.sector_sizes().iter().enumerate() {
                 for detached in [false, true] {
                     let parity = match format {
-                        // qemu takes UTF-8 only, and no detached headers.
+                        // qemu accepts only UTF-8, and no detached headers.
                         Format::Luks1 { .. } => 0,
                         Format::Luks2 { .. } => i + j + k,
                     };
@@ -102,9 +101,9 @@ pub fn rows() -> Vec<Cell> {
     rows
 }
 
-/// Runs the cells of a table, prints the table, and fails if one failed or is empty. The short
-/// form runs one cell in `one_in`, a number that is coprime to how often a value comes back in
-/// the rows, so that each column meets each value.
+/// Runs the cells of a table and prints it. Fails if a cell fails or is empty. The short form runs
+/// one cell in `one_in`. That number is coprime to the periods with which values recur in the rows,
+/// so that each column meets each value.
 pub fn run(name: &str, rows: &[Cell], columns: &[(&str, Deed<'_>)], one_in: usize) {
     let begun = Instant::now();
     let is_long = env::var_os(LONG).is_some();
@@ -156,7 +155,8 @@ pub fn run(name: &str, rows: &[Cell], columns: &[(&str, Deed<'_>)], one_in: usiz
             write!(table, "{word:>0$}", width(deed)).unwrap();
         }
     }
-    // Past the test harness, which swallows what a passing test prints.
+    // Written directly to standard error, because the test harness hides the output of a passing
+    // test.
     writeln!(
         io::stderr().lock(),
         "{table}\n{} cells, {} failed, {empty} empty, {:.1} s\n",

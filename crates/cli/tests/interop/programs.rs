@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The programs at work: Luxor, `cryptsetup` and Python.
+//! Runs the programs: Luxor, `cryptsetup` and Python.
 
 use std::{
     fs,
@@ -15,11 +15,11 @@ use crate::{Cell, Format, SecretKind};
 
 pub type Outcome<T> = Result<T, String>;
 
-/// A folder that goes away again, and the programs at work in it.
+/// A temporary folder, and the programs that work in it.
 pub struct Bench {
     folder: TempDir,
     pub python: Python,
-    /// What Luxor is given as `--engine`.
+    /// The value of Luxor's `--engine`.
     pub engine: String,
     files: usize,
 }
@@ -35,7 +35,7 @@ impl Bench {
         }
     }
 
-    /// Empties the folder: volumes have 16 MiB and more.
+    /// Empties the folder: each volume has at least 16 MiB.
     pub fn clear(&mut self) -> Outcome<()> {
         self.folder = TempDir::new().map_err(|e| e.to_string())?;
         Ok(())
@@ -50,7 +50,7 @@ impl Bench {
         self.path(&format!("file {}", self.files))
     }
 
-    /// A new file with these bytes.
+    /// Makes a new file with these bytes.
     pub fn file(&mut self, bytes: &[u8]) -> PathBuf {
         let path = self.new_path();
         fs::write(&path, bytes).expect("a file in the temporary folder");
@@ -68,7 +68,7 @@ impl Bench {
         }
     }
 
-    /// A volume by `cryptsetup luksFormat`, whose payload Python encrypts.
+    /// Makes a volume with `cryptsetup luksFormat`, and encrypts the payload with Python.
     pub fn made_by_cryptsetup(
         &mut self,
         cell: Cell,
@@ -77,7 +77,7 @@ impl Bench {
     ) -> Outcome<Volume> {
         let volume = self.new_volume(cell.detached);
         let file = fs::File::create_new(&volume.data).map_err(|e| e.to_string())?;
-        // cryptsetup wants room for its header and some data.
+        // cryptsetup needs room for its header and some data.
         let len = if cell.is_luks1() { 3 } else { 17 };
         file.set_len(len << 20).map_err(|e| e.to_string())?;
         let options = [cell.cryptsetup_options(), volume.options()].concat();
@@ -96,7 +96,7 @@ impl Bench {
         }
     }
 
-    /// Python encrypts the payload, which becomes the end of `volume`, from `offset` on.
+    /// Encrypts the payload with Python and stores it in `volume` from `offset` to its end.
     pub fn fill(
         &mut self,
         sectors: impl Into<Sectors>,
@@ -127,7 +127,7 @@ impl Bench {
         file.write_all(&encrypted).map_err(|e| e.to_string())
     }
 
-    /// A volume by `luxor encrypt`.
+    /// Makes a volume with `luxor encrypt`.
     pub fn made_by_luxor(
         &mut self,
         cell: Cell,
@@ -141,7 +141,7 @@ impl Bench {
         Ok(volume)
     }
 
-    /// `luxor COMMAND FILE… OPTION…`, with the secret.
+    /// Runs `luxor COMMAND FILE… OPTION…` with the secret.
     pub fn luxor(
         &self,
         command: &str,
@@ -158,7 +158,7 @@ impl Bench {
         run(luxor, Some(secret))
     }
 
-    /// What Luxor decrypts must be `payload`.
+    /// Checks that Luxor decrypts the volume to `payload`.
     pub fn luxor_decrypts(
         &mut self,
         volume: &Volume,
@@ -174,7 +174,7 @@ impl Bench {
         must_equal("what Luxor decrypts", &found, payload)
     }
 
-    /// Luxor must find no key, and leave no output.
+    /// Checks that Luxor finds no key, and leaves no output.
     pub fn luxor_finds_no_key(
         &mut self,
         volume: &Volume,
@@ -188,7 +188,7 @@ impl Bench {
         must(!back.exists(), "a wrong secret leaves an output behind")
     }
 
-    /// Luxor must find the metadata in order, and a keyslot for the secret.
+    /// Checks that Luxor reports intact metadata, and a keyslot for the secret.
     pub fn luxor_checks(&self, volume: &Volume, secret: &Secret) -> Outcome<()> {
         let mut options = volume.options();
         if secret.key_file.is_none() {
@@ -198,7 +198,7 @@ impl Bench {
             .must_exit(0)
     }
 
-    /// The payload as Python decrypts it, with the padding.
+    /// Decrypts the payload with Python. The result includes the padding.
     pub fn python_decrypts(
         &mut self,
         cell: Cell,
@@ -214,7 +214,7 @@ impl Bench {
         fs::read(&plain).map_err(|e| e.to_string())
     }
 
-    /// A file with the volume key as `cryptsetup` gives it out.
+    /// Returns a file with the volume key that `cryptsetup` prints.
     pub fn volume_key(&mut self, header: &Path, secret: &Secret) -> Outcome<PathBuf> {
         let key = self.new_path();
         let options = [
@@ -227,10 +227,10 @@ impl Bench {
     }
 }
 
-/// A volume's files.
+/// The files of a volume.
 pub struct Volume {
     pub data: PathBuf,
-    /// When it is not with the data.
+    /// The file with the header, if it is detached.
     pub header: Option<PathBuf>,
 }
 
@@ -244,21 +244,21 @@ impl Volume {
         self.header.as_ref().unwrap_or(&self.data)
     }
 
-    /// The data's file becomes `len` bytes long.
+    /// Extends the data's file to `len` bytes.
     pub fn grow(&self, len: u64) -> Outcome<()> {
         let file = fs::OpenOptions::new().write(true).open(&self.data);
         let grown = file.and_then(|file| file.set_len(len));
         grown.map_err(|e| e.to_string())
     }
 
-    /// What both programs are told of a header that is elsewhere.
+    /// The options that tell both programs where a detached header is.
     pub fn options(&self) -> Vec<String> {
         let option = |header: &PathBuf| vec!["--header".to_owned(), text(header)];
         self.header.as_ref().map(option).unwrap_or_default()
     }
 }
 
-/// The engines that Luxor finds on this machine and that have `mode`.
+/// Returns the engines of this machine that support `mode`, according to Luxor.
 pub fn engines(mode: &str) -> Outcome<Vec<String>> {
     let mut luxor = Command::new(env!("CARGO_BIN_EXE_luxor"));
     luxor.args(["engines", "--json"]);
@@ -277,7 +277,7 @@ pub fn engines(mode: &str) -> Outcome<Vec<String>> {
         .collect())
 }
 
-/// `cryptsetup COMMAND FILE OPTION…`; without a secret it must not need one.
+/// Runs `cryptsetup COMMAND FILE OPTION…`. Without a secret it must not need one.
 pub fn cryptsetup(
     command: &str,
     options: &[String],
@@ -292,7 +292,8 @@ pub fn cryptsetup(
     run(cryptsetup, secret)
 }
 
-/// `luxor header COMMAND VOLUME FILE`, which asks nothing and restores a lost header.
+/// Runs `luxor header COMMAND VOLUME FILE` without questions. It also restores a header that is
+/// lost.
 pub fn luxor_header(command: &str, volume: &Path, file: &Path) -> Outcome<Ran> {
     let mut luxor = Command::new(env!("CARGO_BIN_EXE_luxor"));
     luxor.args(["header", command]).args([volume, file]);
@@ -308,7 +309,7 @@ pub fn cryptsetup_tries(volume: &Volume, options: &[String], secret: &Secret) ->
     cryptsetup("open", &options, &volume.data, Some(secret))
 }
 
-/// The LUKS2 metadata as `cryptsetup` sees them.
+/// Returns the LUKS2 metadata as `cryptsetup` prints them.
 pub fn metadata(volume: &Path) -> Outcome<Value> {
     let ran = cryptsetup(
         "luksDump",
@@ -320,7 +321,7 @@ pub fn metadata(volume: &Path) -> Outcome<Value> {
     serde_json::from_slice(&ran.output.stdout).map_err(|e| e.to_string())
 }
 
-/// Where the data begin, as `cryptsetup` sees it, in bytes.
+/// Returns the byte at which the data begin, according to `cryptsetup`.
 pub fn data_offset(cell: Cell, volume: &Volume) -> Outcome<u64> {
     match cell.format {
         Format::Luks1 { .. } => luks1_data_offset(volume.header()),
@@ -346,8 +347,8 @@ fn luks1_data_offset(header: &Path) -> Outcome<u64> {
         .ok_or_else(|| format!("no payload offset in {dump}"))
 }
 
-/// What `cryptsetup` says of a LUKS1 volume, but for salts and digests: lines, each with
-/// the keyslot that it is of.
+/// Returns the metadata of a LUKS1 volume as `cryptsetup` prints them, without salts and digests.
+/// Each line names its keyslot.
 pub fn luks1_dump(header: &Path) -> Outcome<Vec<String>> {
     let ran = cryptsetup("luksDump", &[], header, None)?;
     ran.must_exit(0)?;
@@ -374,8 +375,8 @@ pub fn luks1_dump(header: &Path) -> Outcome<Vec<String>> {
     Ok(lines)
 }
 
-/// `qemu-img ARGUMENT…`. It measures PBKDF2 by the CPU time that the kernel counts in
-/// ticks, and gives up when a fast hash had none of them; the next time it has.
+/// Runs `qemu-img ARGUMENT…`. qemu measures PBKDF2 by CPU time in kernel ticks, and fails if a fast
+/// hash took less than one tick. Then this tries again.
 pub fn qemu_img(arguments: &[String]) -> Outcome<()> {
     const TRIES: u32 = 30;
     let mut words = String::new();
@@ -391,7 +392,7 @@ pub fn qemu_img(arguments: &[String]) -> Outcome<()> {
     Err(format!("qemu-img fails {TRIES} times: {words}"))
 }
 
-/// Runs a program to its end; with a secret, which it reads from a key file or from
+/// Runs a program to its end. It reads the secret, if there is one, from a key file or from
 /// standard input.
 pub fn run(mut command: Command, secret: Option<&Secret>) -> Outcome<Ran> {
     if let Some(Secret {
@@ -416,7 +417,7 @@ pub fn run(mut command: Command, secret: Option<&Secret>) -> Outcome<Ran> {
         bytes,
     }) = secret
     {
-        // Who refuses before reading closes the pipe; the exit code tells.
+        // A program that refuses before it reads closes the pipe. Its exit code shows that.
         let _ = stdin.write_all(&[bytes, b"\n".as_slice()].concat());
     }
     drop(stdin);
@@ -424,7 +425,7 @@ pub fn run(mut command: Command, secret: Option<&Secret>) -> Outcome<Ran> {
     Ok(Ran { line, output })
 }
 
-/// A program's end.
+/// The result of a program.
 pub struct Ran {
     line: String,
     pub output: Output,
@@ -445,16 +446,16 @@ impl Ran {
     }
 }
 
-/// How data are encrypted.
+/// How the data are encrypted.
 #[derive(Clone, Copy)]
 pub struct Sectors {
-    /// By dm-crypt's name.
+    /// The name of the encryption in dm-crypt.
     pub encryption: &'static str,
-    /// Of a sector, in bytes.
+    /// The length of a sector in bytes.
     pub size: usize,
-    /// What IVs begin at, in units of 512 bytes.
+    /// The first IV, in units of 512 bytes.
     pub first: u64,
-    /// Whether IVs count sectors, not units of 512 bytes.
+    /// Whether IVs count sectors instead of units of 512 bytes.
     pub large: bool,
 }
 
@@ -478,7 +479,7 @@ pub struct Python {
 
 impl Python {
     fn start() -> Self {
-        // The system's: another one earlier on PATH may lack the module.
+        // The system's Python: another one earlier on PATH may lack the module.
         let mut child = Command::new("/usr/bin/python3")
             .arg(concat!(
                 env!("CARGO_MANIFEST_DIR"),
@@ -497,7 +498,7 @@ impl Python {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "they are a job's fields")]
+    #[expect(clippy::too_many_arguments, reason = "these are the fields of a job")]
     pub fn crypt(
         &mut self,
         direction: &str,
@@ -545,7 +546,7 @@ pub fn must(holds: bool, otherwise: &str) -> Outcome<()> {
     }
 }
 
-/// Long contents: a difference is told by its place.
+/// Compares long contents. The message contains only the position of the first difference.
 pub fn must_equal(what: &str, found: &[u8], expected: &[u8]) -> Outcome<()> {
     let place = found.iter().zip(expected).position(|(a, b)| a != b);
     match place {
@@ -576,7 +577,7 @@ pub fn text(path: &Path) -> String {
         .to_owned()
 }
 
-/// Bytes without a pattern (`SplitMix64`), the same ones for the same `seed`.
+/// Returns random-looking bytes (`SplitMix64`), the same ones for the same `seed`.
 pub fn pattern(seed: usize, len: usize) -> Vec<u8> {
     let mut state = seed as u64;
     let words = std::iter::repeat_with(|| {
@@ -588,17 +589,17 @@ pub fn pattern(seed: usize, len: usize) -> Vec<u8> {
     words.flat_map(u64::to_le_bytes).take(len).collect()
 }
 
-/// A secret, typed on standard input or in a file.
+/// A secret, as a line on standard input or in a key file.
 pub struct Secret {
     bytes: Vec<u8>,
     pub key_file: Option<PathBuf>,
 }
 
 impl Secret {
-    /// Another one of the same kind, which differs in one bit.
+    /// Returns a secret of the same kind that differs in one bit.
     pub fn wrong(&self) -> Outcome<Self> {
         let mut bytes = self.bytes.clone();
-        // Within the letters, so that a passphrase stays one line.
+        // The changed bit is in a letter or digit, so that a passphrase stays one line.
         *bytes
             .iter_mut()
             .rfind(|b| b.is_ascii_alphanumeric())

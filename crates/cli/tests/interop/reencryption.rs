@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Volumes in the midst of an encryption by `cryptsetup reencrypt`, as the program
-//! takes them. `crates/luks/tests/reencryption.rs` has all the other kinds.
+//! Volumes that `cryptsetup reencrypt` has half encrypted, read by the command.
+//! `crates/luks/tests/reencryption.rs` tests all other kinds.
 
 use std::{
     fs,
@@ -75,7 +75,7 @@ fn every_byte_comes_back_from_any_state() -> Outcome<()> {
             .must_exit(0)?;
         served_for_reading(&mut bench, &both, &secret, &payload)?;
 
-        // What a pipe brings cannot be read in another order.
+        // A pipe cannot be read in another order.
         let mut piped = Command::new("sh");
         piped.args([
             "-c",
@@ -91,7 +91,7 @@ fn every_byte_comes_back_from_any_state() -> Outcome<()> {
         }
         return Ok(());
     }
-    unreachable!("the attempts are counted")
+    unreachable!("the last attempt returns or fails")
 }
 
 fn served_for_reading(
@@ -117,7 +117,7 @@ fn served_for_reading(
     server.stop()
 }
 
-/// Two programs that take each other for nobody would give wrong bytes.
+/// Without a common lock, a re-encryption during a decryption would give wrong bytes.
 #[test]
 fn decryption_and_reencryption_keep_out_of_each_other() -> Outcome<()> {
     let mut bench = Bench::new();
@@ -141,20 +141,18 @@ fn decryption_and_reencryption_keep_out_of_each_other() -> Outcome<()> {
         luxor.spawn().map_err(|e| e.to_string())
     };
 
-    // Who reads keeps the other out. (A pipe holds less than the data.)
+    // A running decryption keeps cryptsetup out. (The pipe holds less than the data.)
     let mut child = luxor(key, "-")?;
     let mut pipe = child.stdout.take().ok_or("no pipe")?;
     let mut back = vec![0];
     pipe.read_exact(&mut back).map_err(|e| e.to_string())?;
     resume("64k")?.must_exit(5)?;
     pipe.read_to_end(&mut back).map_err(|e| e.to_string())?;
-    must(
-        child.wait().is_ok_and(|s| s.success()),
-        "it does not end well",
-    )?;
+    must(child.wait().is_ok_and(|s| s.success()), "luxor failed")?;
     must_equal("what Luxor decrypts", &back, &payload)?;
 
-    // What was written unseen is seen: without resilience the header tells of nothing.
+    // A write during the decryption is noticed from the file's time: without resilience the header
+    // does not change.
     let mut child = luxor(key, "-")?;
     let mut pipe = child.stdout.take().ok_or("no pipe")?;
     let mut back = vec![0];
@@ -172,7 +170,7 @@ fn decryption_and_reencryption_keep_out_of_each_other() -> Outcome<()> {
         &said,
     )?;
 
-    // Nobody reads before the key is there.
+    // No data are read before the key is available.
     let fifo = bench.new_path();
     let made = Command::new("mkfifo").arg(&fifo).status();
     must(made.is_ok_and(|status| status.success()), "no mkfifo")?;
@@ -194,7 +192,7 @@ fn decryption_and_reencryption_keep_out_of_each_other() -> Outcome<()> {
     must(!back.exists(), "wrong bytes are left")
 }
 
-/// What a crash left: the keys can be told, and it is no damage.
+/// After a crash the keys can still be tested, and the state is not reported as damage.
 #[test]
 fn a_hot_zone_is_told_and_its_keys_are() -> Outcome<()> {
     let mut bench = Bench::new();
@@ -240,7 +238,7 @@ fn a_hot_zone_is_told_and_its_keys_are() -> Outcome<()> {
     Err("cryptsetup was never killed in a hot zone".to_owned())
 }
 
-/// Data, and a header in which their encryption has been begun and is nowhere yet.
+/// Makes data, and a header in which their encryption has begun but has not progressed.
 fn begun(bench: &mut Bench, secret: &Secret, payload: &[u8]) -> Outcome<(PathBuf, PathBuf)> {
     let (volume, header) = (bench.file(payload), bench.file(&vec![0; 16 << 20]));
     let mut start = words("--encrypt --init-only --pbkdf pbkdf2 --pbkdf-force-iterations 1000");
@@ -249,8 +247,8 @@ fn begun(bench: &mut Bench, secret: &Secret, payload: &[u8]) -> Outcome<(PathBuf
     Ok((volume, header))
 }
 
-/// Lets the encryption begin, and sends a signal once the header has these `words`, until
-/// it has ended.
+/// Resumes the encryption, and sends `signal` while the header contains `words`, until the process
+/// has ended.
 fn resume_until(
     volume: &Path,
     header: &Path,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! cryptsetup's command lines, given to both programs: they end alike, and leave volumes
-//! that are alike.
+//! Gives cryptsetup's command lines to both programs. The exit codes and the volumes must be the
+//! same.
 
 use std::{
     io::Write as _,
@@ -13,10 +13,10 @@ use crate::{
     programs::{Bench, Outcome, must},
 };
 
-/// A line, as `cryptsetup` or `luxor` takes it, what is typed, and the exit code.
+/// A line for `cryptsetup` and `luxor`, the standard input, and the exit code.
 type Line = (&'static str, &'static str, i32);
 
-/// What needs no more than one keyslot, and ends with the keyslots that it began with.
+/// Lines that need only one keyslot, and leave the keyslots as they were.
 const BOTH: &[Line] = &[
     ("isLuks VOLUME", "", 0),
     ("isLuks FIRST", "", 1),
@@ -36,7 +36,7 @@ const BOTH: &[Line] = &[
     ("open --test-passphrase -d FIRST -S 0 VOLUME", "", 0),
     ("open --test-passphrase -d FIRST -S 1 VOLUME", "", 1),
     ("open --test-passphrase -d /no/such/file VOLUME", "", 1),
-    // A new key by each way of saying it.
+    // Adds a new key in each way that the options allow.
     ("luksAddKey FAST -d FIRST VOLUME SECOND", "", 0),
     ("luksAddKey FAST -d FIRST VOLUME SECOND -S 1", "", 1),
     ("luksAddKey FAST -d FIRST VOLUME SECOND -S 5", "", 0),
@@ -67,7 +67,7 @@ const BOTH: &[Line] = &[
     ("luksChangeKey FAST VOLUME -S 9 -d LONG FIRST", "", 1),
     ("luksKillSlot -d FIRST VOLUME 5", "", 0),
     ("luksKillSlot -d FIRST VOLUME 5", "", 1),
-    // What comes has to open another keyslot; nothing has to come.
+    // A passphrase on standard input must open another keyslot. Empty input is allowed.
     ("luksKillSlot -q VOLUME 6", "wrong\n", 2),
     ("luksKillSlot -q VOLUME 6", "\n", 2),
     ("luksKillSlot -q VOLUME 2", "typed\n", 2),
@@ -105,7 +105,7 @@ const LUKS2: &[Line] = &[
     ("config --priority ignore VOLUME", "", 1),
     ("config --priority ignore -S 9 VOLUME", "", 1),
     ("config VOLUME", "", 1),
-    // cryptsetup forgets the priority of a keyslot that it converts.
+    // cryptsetup loses the priority of a keyslot that it converts.
     ("config --priority normal -S 0 VOLUME", "", 0),
     ("luksConvertKey OTHER -d FIRST VOLUME", "", 0),
     ("luksConvertKey OTHER -d LONG VOLUME", "", 2),
@@ -155,8 +155,7 @@ const LUKS1: &[Line] = &[
     ("token add --key-description words VOLUME", "", 1),
 ];
 
-/// The last keyslot, which cryptsetup lets go when it is asked in batch mode; and what
-/// brings it back.
+/// Removes the last keyslot, which cryptsetup permits in batch mode, and restores it.
 const LAST: &[Line] = &[
     ("luksHeaderBackup VOLUME", "", 1),
     ("luksHeaderBackup FIRST --header-backup-file BACKUP", "", 1),
@@ -203,13 +202,13 @@ fn scripts_carry_over() {
                 ..Cell::of_version(luks1)
             };
             let subject = Subject::new(&mut bench, cell).expect("cryptsetup formats");
-            // There is room to format it anew.
+            // Makes room for a new format.
             subject.volume.grow(20 << 20).unwrap();
             let theirs = subject.copy(&mut bench).unwrap();
             let of_version = if luks1 { LUKS1 } else { LUKS2 };
             let all = [BOTH, of_version, LAST].concat();
             lines += all.len();
-            // What follows a difference would differ too.
+            // After a difference, later lines would differ too.
             let outcome = all
                 .into_iter()
                 .try_for_each(|line| both(&subject, &theirs, line));
@@ -231,17 +230,17 @@ fn both(ours: &Subject, theirs: &Subject, (line, typed, code): Line) -> Outcome<
             &format!("{line}: {ours_said:?} instead of {theirs_said:?}"),
         )?;
     }
-    // These change nothing, whatever they find.
+    // These actions change nothing.
     let reads = ["is", "luksDump", "luksOpen", "open"];
     if reads.iter().any(|name| line.starts_with(name)) {
         return Ok(());
     }
-    // A new volume has a key of its own.
+    // A new volume has its own volume key, so its digest differs.
     say_the_same_but(ours, theirs, |line| line.starts_with("/digests/0/digest "))
         .map_err(|error| format!("{line}: {error}"))
 }
 
-/// What the program prints when it ends as it must.
+/// Checks the exit code, and returns what the program printed.
 fn ended(subject: &Subject, program: &str, line: &str, typed: &str, code: i32) -> Outcome<String> {
     let mut child = Command::new(program)
         .args(subject.line(line))
@@ -251,7 +250,7 @@ fn ended(subject: &Subject, program: &str, line: &str, typed: &str, code: i32) -
         .spawn()
         .map_err(|e| format!("{program}: {e}"))?;
     let mut stdin = child.stdin.take().expect("standard input is a pipe");
-    // Who refuses before reading closes the pipe; the exit code tells.
+    // A program that refuses before it reads closes the pipe. Its exit code shows that.
     let _ = stdin.write_all(typed.as_bytes());
     drop(stdin);
     let output = child.wait_with_output().map_err(|e| e.to_string())?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor serve`: what others encrypted is served, and what clients write others decrypt.
+//! `luxor serve`: it serves what other programs encrypted, and other programs decrypt what its
+//! clients write.
 
 use std::{
     fs,
@@ -14,14 +15,14 @@ use crate::{
     words,
 };
 
-/// A server that listens, until it is stopped.
+/// A running server, until it is stopped.
 pub struct Server {
     child: Child,
     pub uri: String,
 }
 
 impl Server {
-    /// `luxor serve --socket SOCKET OPTION… VOLUME`.
+    /// Starts `luxor serve --socket SOCKET OPTION… VOLUME`.
     pub fn start(bench: &mut Bench, options: &[String], volume: &Path) -> Outcome<Self> {
         let socket = bench.new_path();
         let mut luxor = Command::new(env!("CARGO_BIN_EXE_luxor"));
@@ -50,7 +51,7 @@ impl Server {
         }
     }
 
-    /// All the bytes of the export.
+    /// Reads the whole export.
     pub fn read(&self, bench: &mut Bench) -> Outcome<Vec<u8>> {
         let copy = bench.new_path();
         let mut nbdcopy = Command::new("nbdcopy");
@@ -59,7 +60,7 @@ impl Server {
         fs::read(&copy).map_err(|e| e.to_string())
     }
 
-    /// Writes all the bytes of the export.
+    /// Writes the whole export.
     pub fn write(&self, bench: &mut Bench, bytes: &[u8]) -> Outcome<()> {
         let source = bench.file(bytes);
         let mut nbdcopy = Command::new("nbdcopy");
@@ -84,8 +85,8 @@ impl Drop for Server {
     }
 }
 
-/// Two programs that take each other for nobody would destroy the data. cryptsetup says in
-/// the metadata that it begins, and gets no further.
+/// Without a common lock, a re-encryption while the volume is served would destroy the data.
+/// cryptsetup notes in the metadata that it begins, and then must stop.
 #[test]
 fn nobody_reencrypts_what_is_served() -> Outcome<()> {
     let mut bench = Bench::new();
@@ -119,7 +120,8 @@ fn nobody_reencrypts_what_is_served() -> Outcome<()> {
     Ok(())
 }
 
-/// Every cipher, sector size and count of IVs, at places that are not the beginning.
+/// Tests every cipher, sector size and way of counting IVs, with data that do not begin at offset
+/// 0.
 #[test]
 fn plain_volumes_are_what_python_says() -> Outcome<()> {
     let mut bench = Bench::new();
@@ -140,7 +142,7 @@ fn plain_volumes_are_what_python_says() -> Outcome<()> {
                     continue;
                 }
                 let units = size as u64 / 512;
-                // Around 2³² of what is counted, where `plain` begins again.
+                // Around 2³² of the counted units, where `plain` wraps.
                 let wrap = if large { units << 32 } else { 1 << 32 };
                 let first = [0, 24, wrap - 16, wrap][(i + j) % 4];
                 let sectors = Sectors {
@@ -175,7 +177,7 @@ fn plain_volume(
     let volume = bench.new_path();
     fs::write(&volume, pattern(3, 8192)).map_err(|e| e.to_string())?;
     bench.fill(sectors, &key, &payload, &volume, 512 * OFFSET)?;
-    // What follows is not the volume's.
+    // The bytes after the volume do not belong to it.
     let rest = pattern(4, 1000);
     let mut file = fs::OpenOptions::new()
         .append(true)
@@ -224,7 +226,7 @@ fn plain_volume(
     )?;
     let found = fs::read(&decrypted).map_err(|e| e.to_string())?;
     must_equal("what Python decrypts", &found, &new)?;
-    // And nothing else is touched.
+    // Bytes outside the volume are unchanged.
     let mut file = fs::File::open(&volume).map_err(|e| e.to_string())?;
     let mut before = vec![0; 8192];
     file.read_exact(&mut before).map_err(|e| e.to_string())?;

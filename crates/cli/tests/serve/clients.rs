@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Other people's clients, on every kind of volume.
+//! Tests clients of other projects on every kind of volume.
 
 use std::fs;
 
@@ -61,7 +61,7 @@ fn clients(kind: Kind) {
     }
 }
 
-/// Both programs that copy find these bytes, and a third finds no difference.
+/// Two programs that copy find these bytes, and a third one finds no difference.
 fn copies(volume: &Volume, uri: &str, expected: &[u8]) {
     volume.run("nbdcopy", &[uri, "copy"]);
     assert_same(&fs::read(volume.path("copy")).unwrap(), expected);
@@ -79,7 +79,7 @@ fn copies(volume: &Volume, uri: &str, expected: &[u8]) {
     assert!(said.contains(&end), "{said}");
 }
 
-/// Patterns that begin and end within sectors, and over each other.
+/// Writes patterns that begin and end within sectors, and overlap.
 fn qemu_io(volume: &Volume, uri: &str, expected: &mut [u8]) {
     let mut fill = |at: usize, len: usize, byte| expected[at..][..len].fill(byte);
     fill(1, 1, 0xa1);
@@ -113,7 +113,7 @@ fn qemu_io(volume: &Volume, uri: &str, expected: &mut [u8]) {
     }
     let output = output(qemu.arg(uri));
     let said = String::from_utf8_lossy(&output.stdout);
-    // A pattern that is not there is told, and is no failure.
+    // qemu-io reports a missing pattern, but does not fail.
     assert!(!said.contains("verification failed"), "{said}");
     assert!(output.status.success(), "{output:?}");
 }
@@ -127,7 +127,7 @@ fn nbdinfo_is_told_what_there_is() {
         ("--read-only --allow-discards", false, false),
     ] {
         let server = volume.serve(&format!("{arguments} --export-name disk"));
-        // The default export is the same.
+        // The default export is the same disk.
         let uris = [server.uri.clone(), server.uri.replace("///disk?", "///?")];
         for uri in &uris {
             let mut found = nbdinfo(&volume, &[uri]);
@@ -172,8 +172,8 @@ fn nbdinfo(volume: &Volume, arguments: &[&str]) -> Value {
     serde_json::from_str(&volume.run("nbdinfo --json", arguments)).unwrap()
 }
 
-/// A file whose length is that of no sector is a disk of that length, and its last bytes
-/// can be written.
+/// A file with a length that is not a multiple of the sector size is a disk of exactly that length,
+/// and its last bytes can be written.
 #[test]
 fn a_file_of_odd_length() {
     for (sector_size, len) in [(512, 1_000_001), (4096, 3 * 4096 + 1)] {
@@ -183,7 +183,7 @@ fn a_file_of_odd_length() {
         let uri = server.uri.as_str();
         volume.run("nbdcopy", &[uri, "copy"]);
         assert_same(&fs::read(volume.path("copy")).unwrap(), &expected);
-        // qemu's disks have whole sectors of 512 bytes: it adds zeros.
+        // qemu's disks consist of sectors of 512 bytes, so it appends zeros.
         volume.run("qemu-img convert -f raw -O raw", &[uri, "copy"]);
         let mut padded = expected.clone();
         padded.resize(len.next_multiple_of(512), 0);
@@ -201,9 +201,9 @@ fn a_file_of_odd_length() {
     }
 }
 
-/// Writes of every length from 512 bytes to 1 MiB, 32 at a time on each of four
-/// connections, whose places and lengths are no multiples of anything; then all is read
-/// back and its checksums are looked at.
+/// Writes of every length from 512 bytes to 1 MiB, 32 at a time on each of four connections, at
+/// unaligned offsets and with unaligned lengths. Then everything is read back and the checksums are
+/// verified.
 #[test]
 fn fio_finds_its_checksums() {
     const JOBS: &str = "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ends of the server while clients write: what was acknowledged is there.
+//! The server ends while clients write. Acknowledged writes must be there.
 
 use std::sync::mpsc;
 
@@ -11,7 +11,7 @@ use crate::{
     support::{FOR_EVER, Kind, Random, Volume},
 };
 
-/// Waits for so many acknowledgements.
+/// Waits for `count` acknowledgements.
 fn wait_for(words: &mpsc::Receiver<()>, count: usize) {
     for _ in 0..count {
         words.recv_timeout(FOR_EVER).unwrap();
@@ -25,7 +25,7 @@ fn a_hundred_kills_lose_nothing_that_was_acknowledged() {
         let volume = Volume::new(Kind::Luks2 { sector_size }, &blank());
         let notes = Notes::new();
         for round in 0..50 {
-            // The socket and the pid file of the one before are replaced.
+            // The new server replaces the socket and the pid file of the killed one.
             let server = volume.serve("--pid-file pid");
             notes.check(&Client::new(&volume).read(0, LEN).unwrap());
             let (word, words) = mpsc::channel();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files that have no room, and files that become shorter.
+//! Files on a full file system, and files that become shorter.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::{
 
 const LEN: usize = 8 << 20;
 
-/// A write for which there is no room fails, and nothing else does.
+/// A write that needs more space fails. Other requests succeed.
 #[test]
 fn a_full_disk_fails_those_writes_that_need_room() {
     const BLOCK: usize = 64 << 10;
@@ -24,7 +24,7 @@ fn a_full_disk_fails_those_writes_that_need_room() {
     let hole = i64::try_from(begin + half as u64).unwrap();
     fallocate(file.unwrap(), mode, hole, half.try_into().unwrap()).unwrap();
 
-    // A file system of its own, in which there is room for a part of the hole.
+    // A separate file system, with space for only a part of the hole.
     let serve = volume.serving("--socket socket");
     let line = format!(
         "mkdir small && mount -t tmpfs -o size=8m none small && cp --sparse=always volume small && \
@@ -59,7 +59,7 @@ fn a_full_disk_fails_those_writes_that_need_room() {
     assert!(written > 4 && written < half / BLOCK, "{written}");
     let full = half + BLOCK * (written + 1);
     assert_eq!(writer.does(WRITE_ZEROES, full, BLOCK), ENOSPC);
-    // Those that come together with one that fails.
+    // Requests that arrive together with one that fails.
     writer.send(
         &[
             request(READ, 0, 10, 0, 5000),
@@ -93,7 +93,7 @@ fn a_full_disk_fails_those_writes_that_need_room() {
     server.stop();
 }
 
-/// What is gone fails; what is left is served.
+/// Requests for the lost part fail, requests for the rest succeed.
 #[test]
 fn a_file_that_becomes_shorter_is_served_as_far_as_it_goes() {
     const LEFT: usize = 5 << 20;
@@ -104,7 +104,7 @@ fn a_file_that_becomes_shorter_is_served_as_far_as_it_goes() {
         let mut client = Client::new(&volume);
         assert_same(&client.read(0, LEN).unwrap(), &expected);
         let file = fs::File::options().write(true).open(volume.path("volume"));
-        // In the midst of a sector.
+        // The file ends in the middle of a sector.
         let (file, left) = (file.unwrap(), volume.data_offset() + LEFT as u64 + 100);
         file.set_len(left).unwrap();
 
@@ -112,9 +112,9 @@ fn a_file_that_becomes_shorter_is_served_as_far_as_it_goes() {
             assert_eq!(client.read(at, len), Err(EIO), "{len} bytes at {at}");
         }
         assert_same(&client.read(0, LEFT).unwrap(), &expected[..LEFT]);
-        // A part of a sector that is not there cannot be changed.
+        // A part of a missing sector cannot be changed.
         assert_eq!(client.write((6 << 20) + 1, b"here"), Err(EIO));
-        // Nor is one written behind the end, and the file does not grow.
+        // A whole missing sector cannot be written either, and the file does not grow.
         assert_eq!(client.write(LEN - 4096, &[7; 4096]), Err(EIO));
         assert_eq!(client.does(WRITE_ZEROES, LEN - 65536, 65536), EIO);
         assert_eq!(file.metadata().unwrap().len(), left);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Holes in the encrypted file are not zeros, whatever a client makes of holes.
+//! Holes in the encrypted file are not zeros, whatever clients make of holes.
 
 use std::{fs, os::unix::fs::MetadataExt};
 
@@ -9,7 +9,7 @@ use crate::support::{Kind, Server, Volume, assert_same, bytes, output};
 
 const LEN: usize = 8 << 20;
 
-/// What is made holes of.
+/// The ranges that become holes.
 const HOLES: [(usize, usize); 3] = [(0, 65536), (1 << 20, 2 << 20), (LEN - 8192, 8192)];
 
 #[test]
@@ -51,7 +51,7 @@ fn holes_are_read_as_what_they_decrypt_to() {
     }
 }
 
-/// Clients that discard get the same noise afterwards as everybody else.
+/// A client that discards reads the same noise afterwards as all others.
 #[test]
 fn what_is_discarded_is_read_as_what_it_decrypts_to() {
     let mut zeros = bytes(LEN, 2);
@@ -70,7 +70,8 @@ fn what_is_discarded_is_read_as_what_it_decrypts_to() {
     assert_same(&volume.decrypted(), &noise);
 }
 
-/// `zeros` is what somebody would find who takes holes for zeros.
+/// Checks that every client reads `noise`. `zeros` is what a client would read if it took holes for
+/// zeros.
 fn every_reader_finds(volume: &Volume, server: &Server, noise: &[u8], zeros: &[u8]) {
     let uri = server.uri.as_str();
     let copied = |line: &str, arguments: &[&str]| {
@@ -83,8 +84,8 @@ fn every_reader_finds(volume: &Volume, server: &Server, noise: &[u8], zeros: &[u
     let convert = "qemu-img convert -f raw -O raw";
     assert_same(&copied(convert, &[uri, "copy"]), noise);
 
-    // Over a file with zeros, of which only what differs is copied, or all that the
-    // source does not have there.
+    // Copies over a file with zeros, which copies only what differs or what the source does not
+    // have allocated.
     volume.write("noise", noise);
     volume.write("zeros", zeros);
     let over = "qemu-img convert -f raw -O qcow2 -B zeros -F raw";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clients that go, lie, come in masses or take no replies: the others go on, and the
-//! memory that the server needs stays bounded.
+//! Clients that disconnect, lie, come in large numbers or read no replies. Other clients are still
+//! served, and the server's memory stays bounded.
 
 use std::{
     io::{Read, Write},
@@ -20,10 +20,10 @@ use crate::{
 const LEN: usize = 64 << 20;
 const MIB: u64 = 1 << 20;
 
-/// What the server needs without any clients, and then some.
+/// More than the server needs without clients.
 const BASE: u64 = 64 * MIB;
 
-/// A client that does no harm.
+/// A well-behaved client.
 struct Good {
     client: Client,
     expected: Vec<u8>,
@@ -39,7 +39,7 @@ impl Good {
         }
     }
 
-    /// Reads and writes.
+    /// Reads and writes successfully.
     #[track_caller]
     fn goes_on(&mut self) {
         self.rounds = self.rounds.wrapping_add(1);
@@ -50,10 +50,10 @@ impl Good {
     }
 }
 
-/// Waits until the server has left the client, and gives what it said before.
+/// Waits until the server has closed the connection, and returns what it sent before.
 fn rest(mut socket: &UnixStream) -> Vec<u8> {
     let mut rest = Vec::new();
-    // An end of the connection by force is an end.
+    // A reset also ends the connection.
     let _ = socket.read_to_end(&mut rest);
     rest
 }
@@ -76,7 +76,7 @@ fn who_goes_or_lies_hurts_nobody_else() {
         bytes(100_000, 3),
         vec![0; 1000],
         vec![0xff; 1000],
-        // NBD_OPT_GO, NBD_OPT_EXPORT_NAME, NBD_OPT_SET_META_CONTEXT of 4 GiB.
+        // NBD_OPT_GO, NBD_OPT_EXPORT_NAME and NBD_OPT_SET_META_CONTEXT with 4 GiB of data.
         option(7, u32::MAX),
         option(1, u32::MAX),
         option(10, u32::MAX),
@@ -87,7 +87,7 @@ fn who_goes_or_lies_hurts_nobody_else() {
     ];
     for said in &handshakes {
         let mut socket = connect(&volume).unwrap();
-        // It may be left before it has said everything.
+        // The server may close the connection before everything is sent.
         let _ = socket.write_all(said);
         let _ = socket.shutdown(std::net::Shutdown::Write);
         rest(&socket);
@@ -96,14 +96,14 @@ fn who_goes_or_lies_hurts_nobody_else() {
 
     let write_of = |len: usize| request(WRITE, 0, 1, 1 << 20, len);
     let requests = [
-        // In the midst of a request, of a write's bytes, of many writes.
+        // Ends in the middle of a request, of the bytes of a write, and of a long write.
         write_of(4096)[..13].to_vec(),
         [write_of(1 << 20), vec![9; 1000]].concat(),
         [write_of(32 << 20), vec![9; 100_000]].concat(),
-        // More than may be written, and no end of it.
+        // Longer than a write may be, and incomplete.
         [write_of((32 << 20) + 1), vec![9; 1 << 20]].concat(),
         [write_of(u32::MAX as usize), vec![9; 1 << 20]].concat(),
-        // No request.
+        // Not a request.
         bytes(100_000, 4),
         [vec![0x25, 0x60, 0x95, 0x13], vec![0xff; 1000]].concat(),
     ];
@@ -125,7 +125,7 @@ fn who_goes_or_lies_hurts_nobody_else() {
     ] {
         assert_eq!(liar.does(READ, at, len), EINVAL, "{len} bytes at {at}");
     }
-    // Who goes without taking what it asked for.
+    // Clients that disconnect without reading their replies.
     for _ in 0..20 {
         let mut client = Client::new(&volume);
         client.send(&request(READ, 0, 0, 0, 16 << 20).repeat(4));
@@ -134,7 +134,7 @@ fn who_goes_or_lies_hurts_nobody_else() {
         &liar.read(1 << 20, 1 << 20).unwrap(),
         &plain[1 << 20..2 << 20],
     );
-    // What was read for them goes again, once it is noticed that they have gone.
+    // The memory for their replies is released when the server notices that they are gone.
     let begun = Instant::now();
     while server.memory() > BASE + 32 * MIB {
         assert!(begun.elapsed() < FOR_EVER, "{}", server.memory());
@@ -144,14 +144,14 @@ fn who_goes_or_lies_hurts_nobody_else() {
     assert_same(&volume.decrypted()[..100_000], &good.expected[..100_000]);
 }
 
-/// Both this process and the server need so many.
+/// Both this process and the server need this many files.
 fn raise_the_limit_of_files() {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
     assert!(most > 2500, "{most} open files");
 }
 
-/// Half of them say nothing, half have the export and say half of a write.
+/// Half of the clients send nothing, the other half take the export and send half of a write.
 #[test]
 fn a_thousand_clients_do_not_keep_another_out() {
     raise_the_limit_of_files();
@@ -178,8 +178,8 @@ fn a_thousand_clients_do_not_keep_another_out() {
     server.stop();
 }
 
-/// When the system gives the server no more files, it serves those whom it has, and later
-/// others again.
+/// When the server has no more file descriptors, it continues to serve its clients, and later
+/// accepts new ones.
 #[test]
 fn a_server_without_files_goes_on() {
     let plain = bytes(1 << 20, 2);
@@ -194,7 +194,7 @@ fn a_server_without_files_goes_on() {
         good.goes_on();
     }
     assert!(others.iter().filter(|other| other.is_ok()).count() > 40);
-    // Those who say nothing give way, and not only when their time is over.
+    // Silent clients make room for new ones, and not only at the end of their time limit.
     let begun = Instant::now();
     Good::new(&volume, &good.expected).goes_on();
     assert!(begun.elapsed() < Duration::from_secs(20));
@@ -202,7 +202,7 @@ fn a_server_without_files_goes_on() {
     server.stop();
 }
 
-/// Clients that ask for much and take nothing have their share of memory and no more.
+/// Clients that ask for much and read nothing get a bounded share of the memory.
 #[test]
 fn who_takes_no_replies_holds_up_nobody_else() {
     let plain = bytes(LEN, 2);
@@ -221,7 +221,7 @@ fn who_takes_no_replies_holds_up_nobody_else() {
     }
     let memory = server.memory() - before;
     assert!(memory < 3 * 72 * MIB, "{memory}");
-    // They can go on too.
+    // The stalled clients can continue too.
     for (client, len) in stalled.iter_mut().zip([1 << 20, 32 << 20, 4096]) {
         assert_eq!(client.reply().unwrap(), (0, 0));
         assert_same(&client.receive(len), &plain[1 << 20..][..len]);
@@ -230,7 +230,7 @@ fn who_takes_no_replies_holds_up_nobody_else() {
     server.stop();
 }
 
-/// A thousand of them have no more than one bound together, and others go on.
+/// A thousand of them share one bound, and other clients are still served.
 #[test]
 fn a_thousand_clients_that_take_no_replies_share_one_bound() {
     raise_the_limit_of_files();
@@ -244,9 +244,9 @@ fn a_thousand_clients_that_take_no_replies_share_one_bound() {
     for number in 0..1000 {
         let mut client = Client::new(&volume);
         match number % 3 {
-            // Replies that are not taken.
+            // Replies that the client does not read.
             0 => client.send(&request(READ, 0, 0, 0, 8 << 20).repeat(20)),
-            // A write that does not come.
+            // A write that the client does not send.
             1 => client.send(&request(WRITE, 0, 0, 0, 32 << 20)),
             _ => client.send(&request(READ, 0, 0, 0, 64 << 10).repeat(500)),
         }
@@ -267,8 +267,8 @@ fn a_thousand_clients_that_take_no_replies_share_one_bound() {
     server.stop();
 }
 
-/// What a client announces takes the server no more memory than is promised, however little
-/// it sends: a small write that does not come, or small replies that are not taken.
+/// What clients announce costs no more memory than promised, however little they send: a small
+/// write that never arrives, or small replies that are not read.
 #[test]
 fn small_requests_of_a_thousand_clients_share_the_same_bound() {
     raise_the_limit_of_files();
@@ -302,14 +302,14 @@ fn small_requests_of_a_thousand_clients_share_the_same_bound() {
                 );
             }
         }
-        // What has come is worked on.
+        // Requests that have arrived are carried out.
         good.client.read(0, 100_000).unwrap();
         let memory = server.memory().saturating_sub(before);
         assert!(memory < 256 * MIB + 1000 * (MIB / 2), "{memory}");
     }
 }
 
-/// Requests that are longer than what each client has of the memory in any case.
+/// Requests longer than the memory that each client always has.
 #[track_caller]
 fn long_requests_are_answered(volume: &Volume, plain: &[u8]) {
     // Its calls fail after FOR_EVER.
@@ -321,7 +321,7 @@ fn long_requests_are_answered(volume: &Volume, plain: &[u8]) {
     }
 }
 
-/// They announce long writes and send a byte of them now and then.
+/// Clients announce long writes and send a byte of them now and then.
 #[test]
 fn clients_that_drip_hold_up_no_long_request() {
     let plain = bytes(LEN, 2);
@@ -344,14 +344,14 @@ fn clients_that_drip_hold_up_no_long_request() {
         let honest = scope.spawn(|| long_requests_are_answered(&volume, &plain));
         let answered = honest.join();
         over.store(true, Ordering::Relaxed);
-        // None of them was thrown out: they do what a slow client does.
+        // No client was disconnected: a slow client may do this too.
         drip.join().unwrap();
         answered.unwrap();
     });
     drop(server);
 }
 
-/// They ask for much that is little work, and then announce long writes.
+/// Clients ask for much that costs little work, and then announce long writes.
 #[test]
 fn clients_that_were_busy_hold_up_no_long_request() {
     raise_the_limit_of_files();
@@ -371,8 +371,7 @@ fn clients_that_were_busy_hold_up_no_long_request() {
     drop(server);
 }
 
-/// It takes some bytes of its reply at a time, all the while that others would like the
-/// memory for theirs.
+/// A client reads a few bytes of its reply at a time, while others need the memory.
 #[test]
 fn a_slow_client_is_served_to_the_end() {
     let plain = bytes(LEN, 2);
@@ -389,7 +388,7 @@ fn a_slow_client_is_served_to_the_end() {
     last.send(&request(WRITE, 0, 0, 0, 32 << 20));
     assert_eq!(slow.reply().unwrap(), (0, 0));
     let mut found = Vec::new();
-    // Twice as long as a stalled client was once allowed to take.
+    // Twice as long as an earlier version allowed a stalled client.
     while found.len() < 60 * 20_000 {
         found.extend(slow.receive(20_000));
         thread::sleep(Duration::from_millis(100));

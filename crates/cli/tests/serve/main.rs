@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor serve` at work: other people's clients, clients that mean ill, disks that fail,
-//! and ends that come at the worst moment.
+//! Tests of `luxor serve`: clients of other projects, hostile clients, failing disks, and ends at
+//! the worst moment.
 
 mod clients;
 mod ends;

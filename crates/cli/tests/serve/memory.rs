@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where secrets are in the memory of the program while it works: in locked pages only.
+//! Checks where secrets are in the memory of the running program: in locked pages only.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,20 +31,20 @@ use crate::{
     tls,
 };
 
-/// What is looked for: 16 bytes each, with a name.
+/// The patterns to search for, of 16 bytes each, with their names.
 struct Secrets(BTreeMap<[u8; 16], String>);
 
 impl Secrets {
-    /// All of `bytes`, in pieces at every offset that is a multiple of 16.
+    /// Adds all of `bytes`, as pieces at every multiple of 16.
     fn add(&mut self, name: &str, bytes: &[u8]) {
         for (number, piece) in bytes.as_chunks::<16>().0.iter().enumerate() {
             self.0.insert(*piece, format!("{name}, block {number}"));
         }
     }
 
-    /// A key of AES; all round keys, also as the equivalent inverse cipher has them (FIPS 197,
-    /// 5.3.5); and the beginning of the key as the crate `aes` keeps it, and as it copies that for
-    /// a call.
+    /// Adds an AES key: all round keys, also in the form of the equivalent inverse cipher (FIPS
+    /// 197, 5.3.5), and the beginning of the key in the two forms in which the crate `aes` keeps
+    /// and copies it.
     fn add_schedule(&mut self, name: &str, key: &[u8]) {
         let schedule = Aes::new(key).schedule().as_flattened().to_vec();
         self.add(&format!("{name}, schedule"), &schedule);
@@ -62,14 +62,14 @@ impl Secrets {
         self.add(&format!("{name}, bitsliced for a call"), &copied);
     }
 
-    /// A volume key for XTS.
+    /// Adds a volume key for XTS.
     fn add_volume_key(&mut self, key: &[u8]) {
         let (data, tweak) = key.split_at(key.len() / 2);
         self.add_schedule("data key", data);
         self.add_schedule("tweak key", tweak);
     }
 
-    /// A passphrase of 64 bytes, with HMAC's pads (RFC 2104).
+    /// Adds a passphrase of 64 bytes, with the pads of HMAC (RFC 2104).
     fn add_passphrase(&mut self, passphrase: &[u8]) {
         self.add("passphrase", passphrase);
         assert_eq!(passphrase.len(), 64);
@@ -79,8 +79,8 @@ impl Secrets {
         }
     }
 
-    /// Waits until all of it that is in `process` is in the pages of keys: a thread wipes
-    /// its stack when it has answered. In these pages there is the data key, as `engine` has it.
+    /// Waits until all secrets in `process` are in the pages of keys: a thread wipes its stack only
+    /// after it has answered. The data key must be in these pages, in the form of `engine`.
     #[track_caller]
     fn must_be_in_pages_of_keys(&self, process: u32, engine: &str) {
         let begun = Instant::now();
@@ -102,7 +102,7 @@ impl Secrets {
         }
     }
 
-    /// What of it is in memory of `process` that it can write to, and where.
+    /// Returns the secrets in the writable memory of `process`, and their places.
     fn found_in(&self, process: u32) -> Vec<Hit> {
         let mut starts = vec![false; 1 << 16];
         for secret in self.0.keys() {
@@ -117,7 +117,7 @@ impl Secrets {
             let range = mapping.begin..mapping.end;
             let mut content = vec![0; usize::try_from(range.end - range.start).unwrap()];
             for (page, at) in content.chunks_mut(4096).zip((range.start..).step_by(4096)) {
-                // Some of the system's own pages cannot be read, and stay zeros here.
+                // Some of the kernel's own pages cannot be read, and stay zero here.
                 let _ = memory.read_exact_at(page, at);
             }
             for (offset, window) in content.windows(16).enumerate() {
@@ -139,24 +139,24 @@ impl Secrets {
 
 /// A secret that was found.
 #[derive(Debug)]
-#[expect(dead_code, reason = "the place is for messages")]
+#[expect(dead_code, reason = "the place appears in messages only")]
 struct Hit {
     secret: String,
     pages: Pages,
     place: String,
 }
 
-/// Whose pages are.
+/// The kinds of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pages {
-    /// Of keys: locked, kept out of dumps and wiped in a fork.
+    /// Pages of keys: locked, excluded from dumps and wiped in a fork.
     Keys,
-    /// The stack of a thread that handles keys: locked and kept out of dumps.
+    /// The stack of a thread that handles keys: locked and excluded from dumps.
     LockedStack,
     Other,
 }
 
-/// A line of `/proc/PID/maps`, with its flags.
+/// A line of `/proc/PID/maps` with its flags.
 struct Mapping {
     begin: u64,
     end: u64,
@@ -214,7 +214,7 @@ fn inv_mix_column(column: &[u8]) -> [u8; 4] {
     })
 }
 
-/// Bit b of byte 4c + r of a key's first block is bit 4r + c of word b.
+/// Bit b of byte 4c + r of the key's first block becomes bit 4r + c of word b.
 fn bitsliced(key: &[u8]) -> [u16; 8] {
     std::array::from_fn(|bit| {
         (0..16).fold(0, |word, byte| {
@@ -224,7 +224,7 @@ fn bitsliced(key: &[u8]) -> [u16; 8] {
     })
 }
 
-/// The names of the CPU's engines that are here.
+/// The CPU engines that are available.
 fn engines(volume: &Volume) -> Vec<String> {
     let mut luxor = volume.luxor("engines");
     let said = must_succeed(luxor.arg("--json"));
@@ -239,7 +239,8 @@ fn engines(volume: &Volume) -> Vec<String> {
         .collect()
 }
 
-/// A volume, and its secrets. Keys have `bits` for AES; the program may lock all that it wants.
+/// A volume with AES keys of `bits`, and its secrets. The program may lock as much memory as it
+/// needs.
 fn prepared(bits: usize, plain: &[u8]) -> (Volume, Secrets) {
     unlimit_locks();
     let volume = Volume::with(Kind::EXAMPLE, &format!("--key-size {}", 2 * bits), plain);
@@ -251,7 +252,7 @@ fn prepared(bits: usize, plain: &[u8]) -> (Volume, Secrets) {
 
 fn unlimit_locks() {
     let (_, hard) = getrlimit(Resource::RLIMIT_MEMLOCK).unwrap();
-    // Root may raise the hard limit, too.
+    // Root may also raise the hard limit.
     let raised = setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY);
     raised
         .or_else(|_| setrlimit(Resource::RLIMIT_MEMLOCK, hard, hard))
@@ -266,11 +267,11 @@ fn volume_key(volume: &Volume, name: &str) -> Vec<u8> {
     fs::read(volume.path(&file)).unwrap()
 }
 
-/// A program that ends with the test at the latest.
+/// A program that is stopped at the latest when the test ends.
 struct Running(Child);
 
 impl Running {
-    /// `luxor COMMAND ARGUMENTS`, without its standard output if it is not read.
+    /// Starts `luxor COMMAND ARGUMENTS`, without standard output if the test does not read it.
     fn luxor(volume: &Volume, command: &str, arguments: &str, stdout: Stdio) -> Self {
         let mut luxor = volume.luxor(command);
         luxor.args(arguments.split_whitespace());
@@ -292,14 +293,15 @@ impl Drop for Running {
     }
 }
 
-/// SIGCONT, as after Ctrl-Z and `fg`, to the process and to each of its threads.
+/// Sends SIGCONT, as after Ctrl-Z and `fg`, to the process and to each of its threads.
 fn continue_all(process: u32) {
     let id = |id: u32| libc::pid_t::try_from(id).unwrap();
     kill(Pid::from_raw(id(process)), Signal::SIGCONT).unwrap();
     for thread in fs::read_dir(format!("/proc/{process}/task")).unwrap() {
         let name = thread.unwrap().file_name();
         let thread = name.to_str().unwrap().parse().unwrap();
-        // SAFETY: sends a signal and touches no memory. A thread that has ended is an error.
+        // SAFETY: `tgkill` only sends a signal and takes no pointers. For a thread that has ended
+        // it returns an error.
         unsafe { libc::syscall(libc::SYS_tgkill, id(process), id(thread), libc::SIGCONT) };
     }
 }
@@ -319,7 +321,7 @@ fn a_server_has_secrets_in_locked_pages_only() {
                 client.write(round * 4096, part).unwrap();
                 continue_all(server.pid());
             }
-            // The last reply may be on its way before the stack is wiped.
+            // The last reply may be sent before the stack is wiped.
             secrets.must_be_in_pages_of_keys(server.pid(), &engine);
             let locked = |mapping: &Mapping| mapping.pages() == Pages::LockedStack;
             assert!(
@@ -334,7 +336,7 @@ fn a_server_has_secrets_in_locked_pages_only() {
 
 #[test]
 fn a_mount_has_secrets_in_locked_pages_only() {
-    /// Off the file system when the test ends, however that is.
+    /// Unmounts the folder when the test ends, even after a panic.
     struct Folder(std::path::PathBuf);
 
     impl Drop for Folder {
@@ -372,7 +374,7 @@ fn a_mount_has_secrets_in_locked_pages_only() {
     }
 }
 
-/// Also when it was stopped and continued while it worked and while it waited for a reader.
+/// The process is also stopped and continued while it works and while it waits for its reader.
 #[test]
 fn decrypting_has_secrets_in_locked_pages_only() {
     for bits in [128, 256] {
@@ -384,7 +386,7 @@ fn decrypting_has_secrets_in_locked_pages_only() {
                 luxor.read(64 << 10);
                 continue_all(luxor.0.id());
             }
-            // More is in the way than a pipe takes.
+            // There are more data than a pipe holds.
             for _ in 0..20 {
                 thread::sleep(Duration::from_millis(1));
                 continue_all(luxor.0.id());
@@ -401,7 +403,7 @@ fn encrypting_has_secrets_in_locked_pages_only() {
         let costs = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
         let line = format!("--key-file key {costs} --key-size 256 --engine {engine} plain -");
         let mut luxor = Running::luxor(&volume, "encrypt", &line, Stdio::piped());
-        // The header, and less of the data than a pipe takes beside.
+        // The header and 1 MiB of data. The rest is more than a pipe holds.
         let begin = luxor.read((16 << 20) + (1 << 20));
         volume.write(&engine, begin);
         let mut secrets = Secrets(BTreeMap::new());
@@ -412,8 +414,8 @@ fn encrypting_has_secrets_in_locked_pages_only() {
     }
 }
 
-/// On the stacks of the threads that derive there are meanwhile states of hashes, which are
-/// not looked for here, and what is looked for may be there. These stacks are locked.
+/// While keys are derived, the stacks of those threads contain states of hashes, which this does
+/// not search for, and may contain the secrets that it searches for. These stacks are locked.
 #[test]
 fn deriving_has_secrets_in_locked_pages_only() {
     const SLOW: &str = "--pbkdf-force-iterations 5000000";
@@ -446,7 +448,7 @@ fn deriving_has_secrets_in_locked_pages_only() {
     ] {
         let line = format!("{command} {arguments}");
         let mut luxor = Running::luxor(&volume, command, &arguments, Stdio::null());
-        // In the midst of it: all takes more time of a CPU than this.
+        // Each command takes more CPU time than this, so it is still deriving.
         while cpu_ticks(luxor.0.id()) < 10 {
             assert_eq!(luxor.0.try_wait().unwrap(), None, "{line}");
             thread::sleep(Duration::from_millis(1));
@@ -461,7 +463,10 @@ fn deriving_has_secrets_in_locked_pages_only() {
             "{line} was over too early"
         );
         let is_passphrase = |hit: &Hit| hit.secret.starts_with("passphrase");
-        assert!(found.iter().any(is_passphrase), "{line}: the scan sees it");
+        assert!(
+            found.iter().any(is_passphrase),
+            "{line}: the scan does not find the passphrase"
+        );
         found.retain(|hit| hit.pages == Pages::Other);
         assert!(found.is_empty(), "{line}: {found:#?}");
         let is_main = |mapping: &Mapping| mapping.name == "[stack]";
@@ -474,8 +479,8 @@ fn deriving_has_secrets_in_locked_pages_only() {
     }
 }
 
-/// The key comes from a file, through a pipe in two parts, or from the file that has the
-/// certificate too.
+/// The key is read from a file, through a pipe in two parts, or from the file that also contains
+/// the certificate.
 #[test]
 fn a_server_has_no_text_of_its_tls_key_in_ordinary_memory() {
     let (volume, _) = tls::prepared();
@@ -503,7 +508,7 @@ fn a_server_has_no_text_of_its_tls_key_in_ordinary_memory() {
         let text = fs::read(volume.path(key)).unwrap();
         let mut secrets = Secrets(BTreeMap::new());
         for line in text.split(|&byte| byte == b'\n') {
-            // All keys of a kind begin alike; the second half of each line is this one's.
+            // All keys of one kind begin alike, but the second half of each line is unique.
             if !line.starts_with(b"-") {
                 secrets.add("the key's text", &line[line.len().min(32)..]);
             }
@@ -531,7 +536,7 @@ fn a_server_has_no_text_of_its_tls_key_in_ordinary_memory() {
     }
 }
 
-/// How many hundredths of a second a process has used.
+/// Returns the CPU time of a process in hundredths of a second.
 fn cpu_ticks(process: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let fields: Vec<&str> = stat
@@ -543,8 +548,8 @@ fn cpu_ticks(process: u32) -> u64 {
     fields[11].parse().unwrap()
 }
 
-/// With 20 clients the stacks of a server take more than this limit, and without any it keeps to
-/// it. Root is not held to limits, unless it gives up the capability.
+/// With 20 clients, the stacks of the server exceed this limit. Without clients they do not. Limits
+/// do not apply to root unless it gives up the capability.
 #[test]
 fn a_server_notes_the_first_stack_that_is_not_locked() {
     const NOTE: &str = "luxor: note: memory for secrets could not be locked";
@@ -583,14 +588,14 @@ fn a_server_notes_the_first_stack_that_is_not_locked() {
     }
 }
 
-/// More than all pieces of a test's secrets take.
+/// More than all pieces of a test's secrets together.
 const LEAK: usize = 8 << 10;
 
-/// The environment variable that says where this program is to leak.
+/// The environment variable with the place where this program leaks.
 const LEAK_PLACE: &str = "LUXOR_TEST_LEAK_PLACE";
 
-/// The scan names what a program has at each kind of place, in each form. The program is this
-/// very test, started again.
+/// Checks that the scan finds each form of a secret at each kind of place. The scanned program is
+/// this test, started again.
 #[test]
 fn the_scan_finds_each_leak() {
     if let Ok(place) = env::var(LEAK_PLACE) {
@@ -642,14 +647,14 @@ fn the_scan_finds_each_leak() {
     }
 }
 
-/// Puts the standard input of this program at a place of its memory, and waits.
+/// Reads standard input into a place in memory, and waits.
 fn leak_at(place: &str) {
     let leak = |place: &mut [u8]| {
-        // Not `std::io::stdin`, which has a buffer.
+        // `std::io::stdin` has a buffer, which would contain a copy.
         let mut stdin = File::open("/dev/stdin").unwrap();
         stdin.read_exact(place).unwrap();
         std::io::stderr().write_all(b".").unwrap();
-        // To the end of the test, after which nobody can write to it.
+        // Waits until the end of the test, when the writing end is closed.
         let _ = stdin.read(&mut [0]);
         std::hint::black_box(place);
     };

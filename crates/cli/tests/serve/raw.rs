@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A client that sends what bytes it likes.
+//! A client that sends raw bytes.
 
 use std::{
     io::{self, Read, Write},
@@ -20,7 +20,7 @@ pub const EIO: u32 = 5;
 pub const EINVAL: u32 = 22;
 pub const ENOSPC: u32 = 28;
 
-/// A connection, and nothing said yet.
+/// Connects without sending anything.
 pub fn connect(volume: &Volume) -> io::Result<UnixStream> {
     let socket = UnixStream::connect(volume.path("socket"))?;
     socket.set_read_timeout(Some(FOR_EVER))?;
@@ -28,7 +28,7 @@ pub fn connect(volume: &Volume) -> io::Result<UnixStream> {
     Ok(socket)
 }
 
-/// A client with the default export, whose replies are simple ones.
+/// A client of the default export that uses simple replies.
 pub struct Client(pub UnixStream);
 
 impl Client {
@@ -39,7 +39,7 @@ impl Client {
     pub fn try_new(volume: &Volume) -> io::Result<Self> {
         let mut socket = connect(volume)?;
         socket.read_exact(&mut [0; 18])?;
-        // NBD_OPT_EXPORT_NAME, and no zeros after its reply.
+        // NBD_OPT_EXPORT_NAME, with no zeros after its reply.
         socket.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\0")?;
         socket.read_exact(&mut [0; 10])?;
         Ok(Self(socket))
@@ -49,7 +49,7 @@ impl Client {
         self.0.write_all(message).unwrap();
     }
 
-    /// The error and the cookie of the next reply.
+    /// Receives a reply and returns its error and cookie.
     pub fn reply(&mut self) -> io::Result<(u32, u64)> {
         let mut reply = [0; 16];
         self.0.read_exact(&mut reply)?;
@@ -64,7 +64,7 @@ impl Client {
         bytes
     }
 
-    /// The error of a request that has no bytes.
+    /// Sends a request without data and returns its error.
     pub fn does(&mut self, command: u16, offset: usize, len: usize) -> u32 {
         self.send(&request(command, 0, 1, offset, len));
         let (error, cookie) = self.reply().unwrap();

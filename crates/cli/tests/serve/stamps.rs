@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Blocks that say what they are, and clients that know what was acknowledged.
+//! Blocks with stamps, and clients that record which writes were acknowledged.
 
 use std::{
     io::Write,
@@ -14,24 +14,24 @@ use crate::{
     support::{Random, Volume},
 };
 
-/// Blocks shorter than a sector of 4096 bytes: writers of neighbours share it.
+/// Shorter than a sector of 4096 bytes, so that writers of neighbouring blocks share one.
 pub const BLOCK: usize = 512;
 pub const BLOCKS: usize = 1024;
 pub const LEN: usize = BLOCKS * BLOCK;
 
-/// A block is one writer's.
+/// Each block belongs to one writer.
 const WRITERS: usize = 3;
 
 /// The versions of each block.
 pub struct Notes {
-    /// The newest that was sent.
+    /// The newest version that was sent.
     sent: Vec<AtomicU32>,
-    /// The newest that was acknowledged.
+    /// The newest version that was acknowledged.
     acknowledged: Vec<AtomicU32>,
 }
 
 impl Notes {
-    /// Those of [`blank`].
+    /// The versions of [`blank`].
     pub fn new() -> Self {
         let zeros = || (0..BLOCKS).map(|_| AtomicU32::new(0)).collect();
         Self {
@@ -40,8 +40,8 @@ impl Notes {
         }
     }
 
-    /// Each block of the plaintext must be whole, not older than what was acknowledged,
-    /// and not newer than what was sent. The newest version of all.
+    /// Checks that each block of the plaintext is whole, not older than the acknowledged version,
+    /// and not newer than the sent one. Returns the newest version of all blocks.
     #[track_caller]
     pub fn check(&self, plain: &[u8]) -> u32 {
         assert_eq!(plain.len(), LEN);
@@ -60,8 +60,8 @@ impl Notes {
         newest
     }
 
-    /// Has clients write until the server ends; each acknowledgement sends a word. The
-    /// blocks that a client writes are its own, and none of its writes overlap.
+    /// Runs clients that write until the server ends. Each acknowledgement sends a message. Each
+    /// client writes only its own blocks, and its writes do not overlap.
     pub fn load(&self, volume: &Volume, seed: u64, word: &Sender<()>, then: impl FnOnce()) {
         std::thread::scope(|scope| {
             for number in 0..WRITERS {
@@ -94,7 +94,7 @@ impl Notes {
             if flush {
                 messages.extend(request(FLUSH, 0, u64::MAX, 0, 0));
             }
-            // An error is the server's end, and what it answered before that counts.
+            // An error means that the server has ended. Replies that it sent before count.
             let _ = client.0.write_all(&messages);
             for _ in 0..flying.len() + usize::from(flush) {
                 let Ok((error, cookie)) = client.reply() else {
@@ -113,7 +113,7 @@ impl Notes {
     }
 }
 
-/// Every block in its version 0.
+/// Every block in version 0.
 pub fn blank() -> Vec<u8> {
     (0..BLOCKS).flat_map(|block| stamp(block, 0)).collect()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Volumes, servers, and the programs that look at both.
+//! Volumes, servers, and programs that examine both.
 
 use std::{
     ffi::OsStr,
@@ -19,22 +19,22 @@ use nix::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Longer than anything takes: only against waiting for ever.
+/// Longer than anything takes, in case something hangs.
 pub const FOR_EVER: Duration = Duration::from_secs(60);
 
-/// Where a plain volume's data begin, in units of 512 bytes.
+/// The offset of a plain volume's data, in units of 512 bytes.
 const PLAIN_OFFSET: u64 = 16;
-/// What its IVs begin at, in the same units.
+/// The first IV of a plain volume, in the same units.
 const PLAIN_SKIP: u64 = 40;
 
-/// How a volume is made.
+/// The format of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Luks2 {
         sector_size: usize,
     },
     Luks1,
-    /// No header, sectors of 512 bytes.
+    /// No header, with sectors of 512 bytes.
     Plain,
 }
 
@@ -49,21 +49,21 @@ impl Kind {
     }
 }
 
-/// A folder with a key and a volume, in memory where that can be had.
+/// A folder with a key and a volume, in memory if possible.
 pub struct Volume {
     folder: TempDir,
     kind: Kind,
-    /// Of the plaintext, in bytes.
+    /// The length of the plaintext in bytes.
     len: usize,
 }
 
 impl Volume {
-    /// A volume in which is `plain`.
+    /// Makes a volume that contains `plain`.
     pub fn new(kind: Kind, plain: &[u8]) -> Self {
         Self::with(kind, "", plain)
     }
 
-    /// The same, made with more options of `luxor encrypt`.
+    /// The same, with additional options for `luxor encrypt`.
     pub fn with(kind: Kind, more: &str, plain: &[u8]) -> Self {
         let folder = match Path::new("/dev/shm") {
             memory if memory.is_dir() => tempfile::tempdir_in(memory),
@@ -108,19 +108,19 @@ impl Volume {
         self.folder.path().join(name)
     }
 
-    /// A new file in the folder.
+    /// Makes a new file in the folder.
     pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, bytes).unwrap();
         path
     }
 
-    /// `luxor COMMAND` in the folder.
+    /// Returns `luxor COMMAND`, to run in the folder.
     pub fn luxor(&self, command: &str) -> Command {
         self.command(env!("CARGO_BIN_EXE_luxor"), [command])
     }
 
-    /// A program in the folder.
+    /// Returns a program, to run in the folder.
     pub fn command(
         &self,
         program: &str,
@@ -134,7 +134,7 @@ impl Volume {
         command
     }
 
-    /// The same, which must succeed; what it said on standard output.
+    /// Runs a program, which must succeed, and returns its standard output.
     #[track_caller]
     pub fn run(&self, line: &str, more: &[&str]) -> String {
         let mut words = line.split_whitespace();
@@ -142,7 +142,7 @@ impl Volume {
         must_succeed(command.args(more))
     }
 
-    /// `luxor serve … ARGUMENTS volume`, not yet started.
+    /// Returns `luxor serve … ARGUMENTS volume`, not yet started.
     pub fn serving(&self, arguments: &str) -> Command {
         let mut luxor = self.luxor("serve");
         luxor.args(["--key-file", "key"]);
@@ -155,12 +155,12 @@ impl Volume {
         luxor
     }
 
-    /// A server with a Unix socket, once it listens.
+    /// Starts a server on a Unix socket and waits until it listens.
     pub fn serve(&self, arguments: &str) -> Server {
         Server::start(self.serving(&format!("--socket socket {arguments}")))
     }
 
-    /// The plaintext as `luxor decrypt` has it.
+    /// Returns the plaintext that `luxor decrypt` writes.
     pub fn decrypted(&self) -> Vec<u8> {
         self.run_luxor_decrypt();
         fs::read(self.path("decrypted")).unwrap()
@@ -172,7 +172,8 @@ impl Volume {
         must_succeed(luxor.args(arguments));
     }
 
-    /// The plaintext as Python decrypts it, by what `cryptsetup` says of the volume.
+    /// Returns the plaintext that Python decrypts, with the key and offset that `cryptsetup`
+    /// prints.
     pub fn independent(&self) -> Vec<u8> {
         self.python("decrypt", "volume", self.data_offset(), "independent");
         let mut bytes = fs::read(self.path("independent")).unwrap();
@@ -180,7 +181,7 @@ impl Volume {
         bytes
     }
 
-    /// Where the data begin, in bytes.
+    /// Returns the byte at which the data begin.
     pub fn data_offset(&self) -> u64 {
         match self.kind {
             Kind::Plain => 512 * PLAIN_OFFSET,
@@ -200,7 +201,7 @@ impl Volume {
         }
     }
 
-    /// `sectors.py` encrypts or decrypts all of a file from `offset` on.
+    /// Encrypts or decrypts a file from `offset` to its end with `sectors.py`.
     fn python(&self, direction: &str, source: &str, offset: u64, target: &str) {
         let (key, skip) = match self.kind {
             Kind::Plain => ("key", PLAIN_SKIP),
@@ -217,7 +218,7 @@ impl Volume {
             "{direction}\taes-xts-plain64\t{size}\t{skip}\t512\t{key}\t{source}\t{offset}\t{len}\t{target}\n"
         );
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/sectors.py");
-        // The system's: another one earlier on PATH may lack the module.
+        // The system's Python: another one earlier on PATH may lack the module.
         let mut python = self.command("/usr/bin/python3", [script]);
         let mut child = python
             .stdin(Stdio::piped())
@@ -232,17 +233,17 @@ impl Volume {
     }
 }
 
-/// A server that listens, and ends with the test at the latest.
+/// A server that listens, and is stopped at the latest when the test ends.
 pub struct Server {
     child: Child,
     stderr: mpsc::Receiver<String>,
-    /// What it said before it listened.
+    /// What it printed before it listened.
     pub said: String,
     pub uri: String,
 }
 
 impl Server {
-    /// Waits until it says that it listens.
+    /// Starts the server and waits until it says that it listens.
     #[track_caller]
     pub fn start(mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -271,7 +272,7 @@ impl Server {
         server
     }
 
-    /// The bytes of memory that it has resident.
+    /// Returns its resident memory in bytes.
     pub fn memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -288,10 +289,10 @@ impl Server {
         kill(pid, signal).unwrap();
     }
 
-    /// Waits for its end: the code, and what else it said.
+    /// Waits for its end. Returns the exit code, and what else it printed.
     pub fn ended(mut self) -> (Option<i32>, String) {
         let start = Instant::now();
-        // Its standard error is open until it ends.
+        // Its standard error stays open until it ends.
         let mut said = Vec::new();
         while let Ok(line) = self.stderr.recv_timeout(FOR_EVER) {
             said.push(line);
@@ -301,7 +302,7 @@ impl Server {
         (status.code(), said.join("\n"))
     }
 
-    /// Ends it as an administrator does; it must be content.
+    /// Stops it with SIGTERM. It must exit with code 0 and print nothing.
     #[track_caller]
     pub fn stop(self) {
         self.signal(Signal::SIGTERM);
@@ -316,7 +317,7 @@ impl Drop for Server {
     }
 }
 
-/// What the program said on standard output.
+/// Runs a program, which must succeed, and returns its standard output.
 #[track_caller]
 pub fn must_succeed(command: &mut Command) -> String {
     let output = output(command);
@@ -332,7 +333,7 @@ pub fn output(command: &mut Command) -> Output {
     }
 }
 
-/// Long contents: a difference is told by its place.
+/// Compares long contents. The message contains only the position of the first difference.
 #[track_caller]
 pub fn assert_same(found: &[u8], expected: &[u8]) {
     assert_eq!(found.len(), expected.len());
@@ -340,7 +341,7 @@ pub fn assert_same(found: &[u8], expected: &[u8]) {
     assert_eq!(place, None, "the first byte that differs");
 }
 
-/// Bytes that look random and are the same each time.
+/// Returns random-looking bytes, the same ones for the same `seed`.
 pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
     let mut random = Random(seed);
     let mut bytes: Vec<u8> = std::iter::repeat_with(|| random.next().to_le_bytes())
@@ -363,7 +364,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Less than `end`.
+    /// Returns a number less than `end`.
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).unwrap()
     }

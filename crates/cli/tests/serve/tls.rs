@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! TLS, as two other implementations of it understand it.
+//! TLS with the clients of two other implementations.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use crate::support::{FOR_EVER, Kind, Server, Volume, assert_same, bytes, output}
 
 const LEN: usize = 1_000_001;
 
-/// A volume with certificates beside it, and what is in it.
+/// A volume with certificates in its folder, and its plaintext.
 pub fn prepared() -> (Volume, Vec<u8>) {
     let plain = bytes(LEN, 2);
     let volume = Volume::new(Kind::EXAMPLE, &plain);
@@ -39,7 +39,7 @@ pub fn prepared() -> (Volume, Vec<u8>) {
         }
         volume.run(&line, &[]);
     }
-    // Whom a client trusts, and who it is.
+    // The authority that a client trusts, and its own certificate.
     for (folder, authority, client) in [
         ("known", "authority", Some("client")),
         ("unknown", "authority", Some("strange")),
@@ -71,7 +71,7 @@ fn serve(volume: &Volume) -> Server {
     server
 }
 
-/// For libnbd's programs.
+/// Returns the URI for libnbd's programs.
 fn uri(volume: &Volume, server: &Server, folder: &str) -> String {
     let folder = volume.path(folder);
     format!("{}?tls-certificates={}", server.uri, folder.display())
@@ -83,7 +83,7 @@ fn port(server: &Server) -> &str {
     port
 }
 
-/// For qemu's programs.
+/// Runs `qemu-img` with TLS.
 fn qemu(volume: &Volume, server: &Server, folder: &str, arguments: &[&str]) -> Output {
     let object = format!("tls-creds-x509,id=tls,endpoint=client,dir={folder}");
     let port = port(server);
@@ -129,7 +129,7 @@ fn nobody_else_gets_in() {
         volume.run("nbdinfo --size", &[&known]);
     }
 
-    // Without TLS.
+    // Clients without TLS.
     let open = server.uri.replace("nbds:", "nbd:");
     for arguments in [&["--size"][..], &["--list"]] {
         let mut nbdinfo = volume.command("nbdinfo", arguments);
@@ -146,8 +146,8 @@ fn nobody_else_gets_in() {
         socket.shutdown(std::net::Shutdown::Write).unwrap();
         let mut said = Vec::new();
         let _ = socket.read_to_end(&mut said);
-        // Neither the length nor the name of the export: an error that says TLS is
-        // needed (NBD_REP_ERR_TLS_REQD), or nothing at all.
+        // The answer contains neither the length nor the name of the export: it is an error that
+        // says that TLS is needed (NBD_REP_ERR_TLS_REQD), or empty.
         let needed = [0x80, 0, 0, 5];
         assert!(said.is_empty() || said[12..16] == needed, "{said:?}");
     }
