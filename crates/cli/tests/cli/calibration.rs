@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor engines --calibrate`, and what `--engine auto` makes of it. OpenCL is PoCL where
-//! there is no other.
+//! `luxor engines --calibrate`, and its effect on `--engine auto`. On machines without another
+//! OpenCL implementation these tests use PoCL.
 
 use std::{fs, path::PathBuf};
 
@@ -10,7 +10,7 @@ use crate::support::{FAST, Folder, Luxor, bytes, luxor};
 
 const MIB: usize = 1 << 20;
 
-/// A cache folder, and files beside it.
+/// A cache folder, and other files of the test.
 struct Bench {
     folder: Folder,
     kept: PathBuf,
@@ -23,7 +23,7 @@ impl Bench {
         Self { folder, kept }
     }
 
-    /// No CUDA, and kernels that PoCL has compiled before.
+    /// Runs without CUDA, and with kernels that PoCL has compiled before.
     fn luxor(&self, line: &str) -> Luxor {
         luxor(line)
             .env("XDG_CACHE_HOME", self.folder.join("cache"))
@@ -47,7 +47,7 @@ fn keys(value: &Value) -> Vec<&String> {
     value.as_object().unwrap().keys().collect()
 }
 
-/// The committed example tells programs what to expect.
+/// The output must have the structure of the committed example.
 #[test]
 fn a_calibration_is_kept_and_has_the_shape_of_the_example() {
     let bench = Bench::new();
@@ -73,7 +73,7 @@ fn a_calibration_is_kept_and_has_the_shape_of_the_example() {
             assert!(call["device"].as_u64().unwrap() > 0, "{call}");
         }
     }
-    // Another number of threads is another measurement, and so is none.
+    // Another number of threads needs another calibration, and so does a missing file.
     for (threads, words) in [(2, ""), (3, " threads: run `luxor engines --calibrate`\n")] {
         let told = bench.luxor("-v engines --threads").arg(threads.to_string());
         let told = told.ok().stderr;
@@ -153,7 +153,8 @@ fn auto_gives_long_calls_to_a_device_that_wins() {
     };
     let began = "luxor: note: engine opencl is used from the first long call on\n";
     let joins = format!("; and opencl ({device}) for calls from 1024 KiB), ");
-    // A call of 4 MiB and a shorter one; and two that are too short to wake a device.
+    // The first length makes a call of 4 MiB and a shorter one. The other two are too short for a
+    // device.
     for (len, begins) in [(5 * MIB + 4096, true), (MIB - 4096, false), (16, false)] {
         let (expected, told) = raw(len, "--engine portable");
         assert!(!told.contains("opencl"), "{told}");
@@ -163,7 +164,7 @@ fn auto_gives_long_calls_to_a_device_that_wins() {
         assert_eq!(told.contains(began), begins, "{len} bytes: {told}");
     }
 
-    // A volume that a device wrote, and the CPU reads.
+    // A device writes a volume, and the CPU reads it.
     let plain = bench.folder.write("plain", bytes(9 * MIB + 5, 3));
     let [volume, back] = ["volume", "back"].map(|name| bench.folder.join(name));
     let told = bench.luxor("encrypt -v").args(FAST).arg("--key-file");
@@ -191,8 +192,8 @@ fn auto_gives_long_calls_to_a_device_that_wins() {
     );
 }
 
-/// A library wakes a device, which takes longer than to encrypt many a file: none is opened
-/// that was not asked for. The dynamic linker tells what it looks for.
+/// Opening a library wakes its device, which takes longer than encrypting most files. So no library
+/// is opened unless it is needed. The dynamic linker prints what it looks for.
 #[test]
 fn no_device_is_looked_for_without_need() {
     let bench = Bench::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is said, how much of it, and where.
+//! What is printed, how much, and where.
 
 use std::fs;
 
@@ -82,7 +82,7 @@ fn progress_json_has_cryptsetups_fields_and_stays_out_of_the_data() {
         let last = text
             .lines()
             .last()
-            .expect("at least the last state is printed");
+            .expect("the final state is always printed");
         let line: Value = serde_json::from_str(last).unwrap();
         assert_eq!(line.as_object().unwrap().keys().collect::<Vec<_>>(), FIELDS);
         assert_eq!(line["device"], device);
@@ -134,7 +134,7 @@ fn ciphertext_is_kept_off_terminals() {
     let (code, screen) = terminal("encrypt --key-file key plain -", &[], folder.path());
     assert_eq!(code, 1, "{screen}");
     assert!(screen.contains("luxor: OUTPUT is a terminal"), "{screen}");
-    // Plaintext is what a terminal is for.
+    // Printing plaintext on a terminal is allowed.
     folder.write("plain", b"attack at dawn");
     luxor("encrypt --force --key-file key plain volume")
         .args(FAST)
@@ -149,7 +149,7 @@ fn ciphertext_is_kept_off_terminals() {
 fn memory_that_cannot_be_locked_is_noted() {
     let folder = prepared();
     folder.open_to_everybody();
-    // KiB: none, one page, two, and enough.
+    // Limits in KiB: nothing, one page, two pages, and enough.
     for (limit, is_noted) in [("0", true), ("4", true), ("8", true), ("8192", false)] {
         let costs = FAST.join(" ");
         for command in [
@@ -160,7 +160,7 @@ fn memory_that_cannot_be_locked_is_noted() {
             let line = format!("ulimit -l {limit} && \"$luxor\" {command} -v");
             let outcome = as_nobody(&line, folder.path());
             outcome.assert_code(0);
-            // One note, however many locks were refused.
+            // There is one note, however many locks were refused.
             let note = "luxor: note: memory for secrets could not be locked";
             let count = outcome.stderr.matches(note).count();
             assert_eq!(count, usize::from(is_noted), "{outcome:#?}");

@@ -25,7 +25,7 @@ fn format(folder: &Folder, line: &str) -> Luxor {
         .current_dir(folder.path())
 }
 
-/// In the folder; what it prints.
+/// Runs cryptsetup in the folder, and returns what it prints.
 fn cryptsetup(folder: &Folder, line: &str) -> String {
     let shell = format!(
         "cd '{}' && exec cryptsetup -q {line}",
@@ -72,7 +72,7 @@ fn a_new_volume_has_the_size_and_takes_no_room() {
         assert!(dump.text().contains(segment), "{dump:#?}");
         assert!(!dump.text().contains("luxor-file"), "{dump:#?}");
     }
-    // What a hole decrypts to nobody has chosen, but there it is.
+    // A hole decrypts to unpredictable bytes, but they exist.
     format(&folder, "--size 12K small").ok();
     assert_eq!(decrypted(&folder, "small").len(), 12 << 10);
 }
@@ -143,7 +143,7 @@ fn a_detached_header_leaves_data_that_exist() {
     format(&folder, "--force --header key data").fails(1, "key file");
 }
 
-/// As long as it is asked for: what follows is nobody's.
+/// The volume is as long as requested. The rest of the device is unused.
 #[test]
 fn a_device_becomes_a_volume() {
     let folder = prepared();

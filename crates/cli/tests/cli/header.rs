@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `header`, and what a header must be.
+//! `header`, and the requirements on headers.
 
 use std::{
     fs::{self, File},
@@ -13,7 +13,7 @@ use crate::support::{
     FAST, Folder, Luxor, answered, bytes, luxor, terminal, tool, without_terminal,
 };
 
-/// A folder with a key, another one, and a volume of each version.
+/// A folder with two keys, and a volume of each version.
 fn prepared() -> Folder {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
@@ -36,7 +36,7 @@ fn run(folder: &Folder, line: &str) -> Luxor {
     luxor(line).current_dir(folder.path())
 }
 
-/// In the folder.
+/// Runs cryptsetup in the folder, and returns what it prints.
 fn cryptsetup(folder: &Folder, line: &str) -> String {
     let shell = format!(
         "cd '{}' && exec cryptsetup -q {line}",
@@ -45,7 +45,7 @@ fn cryptsetup(folder: &Folder, line: &str) -> String {
     tool("sh", ["-c", &shell]).text().to_owned()
 }
 
-/// Only `other` opens the volume then, with keyslot 1.
+/// Makes `other`, with keyslot 1, the only key that opens the volume.
 fn change_key(folder: &Folder, volume: &str) {
     let cheap = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
     cryptsetup(
@@ -131,7 +131,7 @@ fn a_backup_without_keyslots_or_the_length_of_the_file_takes_force() {
         run(&folder, &restore).fails(1, "no keyslot that opens the data");
         assert!(fs::read(folder.join(volume)).unwrap() == before, "{volume}");
     }
-    // With the length of the file in a token, and without.
+    // One header has a token with the length of the file, the other one has none.
     fs::copy(folder.join("luks2"), folder.join("copy")).unwrap();
     cryptsetup(&folder, "token remove --token-id 0 copy");
     run(&folder, "header backup copy tokenless").ok();
@@ -167,7 +167,7 @@ fn a_backup_of_data_that_are_encrypted_otherwise_takes_force() {
     }
 }
 
-/// Both copies of LUKS2's metadata with one text in place of another.
+/// Replaces a text in both copies of the LUKS2 metadata.
 fn with_text(folder: &Folder, volume: &[u8], from: &str, to: &str) -> Vec<u8> {
     let mut bytes = volume.to_vec();
     for copy in bytes.chunks_mut(16 << 10).take(2) {
@@ -187,7 +187,7 @@ fn with_text(folder: &Folder, volume: &[u8], from: &str, to: &str) -> Vec<u8> {
     bytes
 }
 
-/// A digest is of one copy of two. The other one cannot bring another header along.
+/// A digest covers only one of the two copies. The other copy must not bring in another header.
 #[test]
 fn a_pinned_backup_with_a_replaced_copy_is_refused() {
     let folder = prepared();
@@ -256,7 +256,7 @@ fn nothing_is_replaced_without_a_yes() {
     run(&folder, "check --key-file key luks2").ok();
 }
 
-/// What was asked about is what is overwritten, or nothing is.
+/// Only the volume that the question was about may be overwritten.
 #[test]
 fn nothing_is_restored_to_what_took_the_place_of_the_volume_meanwhile() {
     let folder = prepared();
@@ -316,7 +316,7 @@ fn a_backup_that_does_not_fit_takes_force() {
     let outcome = run(&folder, "header restore --batch-mode short backup").fails(1, "64 bytes");
     assert!(outcome.stderr.contains("--force"), "{outcome:#?}");
     assert!(fs::read(folder.join("short")).unwrap() == before);
-    // Force answers no question.
+    // `--force` does not skip the question.
     let outcome = without_terminal(
         "header",
         &["restore", "--force", "short", "backup"],
@@ -328,7 +328,7 @@ fn a_backup_that_does_not_fit_takes_force() {
     run(&folder, "header restore --force --batch-mode short backup").ok();
     run(&folder, "check --key-file key short").ok();
 
-    // A backup that is damaged is no better than the header.
+    // Restoring a damaged backup would not improve the header.
     for (len, at, words) in [
         (1 << 20, None, "cut off"),
         (16 << 20, Some(0x5000), "damaged"),
@@ -348,7 +348,8 @@ fn a_backup_that_does_not_fit_takes_force() {
     run(&folder, "check --key-file key luks2").ok();
 }
 
-/// The UUID and the label of what would be destroyed are named, and the file system.
+/// The message names the UUID and the label of the volume that would be destroyed, or the file
+/// system.
 #[test]
 fn another_volume_and_what_is_none_take_force() {
     let folder = prepared();
@@ -397,7 +398,7 @@ fn another_volume_and_what_is_none_take_force() {
     }
 }
 
-/// A file is never longer than it was, unless it was empty.
+/// A file never grows unless it was empty.
 #[test]
 fn a_target_that_is_too_short_is_refused() {
     let folder = prepared();
@@ -439,7 +440,7 @@ fn a_lost_header_comes_back() {
         .ok();
         assert!(fs::read(folder.join(volume)).unwrap() == before);
     }
-    // And in a file of its own.
+    // The backup is restored to an empty file, as a detached header.
     run(&folder, "header backup luks2 backup --force").ok();
     folder.write("fresh", b"");
     run(&folder, "header restore --batch-mode fresh backup").ok();
@@ -449,7 +450,7 @@ fn a_lost_header_comes_back() {
     run(&folder, "decrypt --header fresh --key-file key luks2 out").ok();
 }
 
-/// Others who read or change metadata wait, and are waited for.
+/// The command waits for other programs that read or change the metadata, and they wait for it.
 #[test]
 fn a_header_is_restored_alone() {
     let folder = prepared();
@@ -500,7 +501,7 @@ fn the_digest_pins_the_header() {
         for line in &lines {
             pinned(line).fails(1, &digest);
         }
-        // The backup is held to it: it is what will be used.
+        // The policy applies to the backup, because its header will be used.
         pinned(&format!("header restore --batch-mode {volume} again")).ok();
         pinned(&format!("check --key-file key {volume}")).ok();
         change_key(&folder, volume);
@@ -530,12 +531,12 @@ fn requirements_are_held_before_a_secret_is_asked_for() {
             "aes-xts-plain is required",
         ),
     ] {
-        // Standard input has no passphrase, which nobody asks for.
+        // Standard input contains no passphrase, and none is asked for.
         run(&folder, &format!("{options} decrypt {volume} out")).fails(1, words);
         run(&folder, &format!("check {volume} {options}")).fails(1, words);
     }
     for volume in VOLUMES {
-        // A good function at a cost that guards nothing.
+        // An accepted function whose cost is too low.
         let cheap = format!("check --require-pbkdf pbkdf2 {volume}");
         run(&folder, &cheap).fails(1, "600000 iterations at least");
         cryptsetup(
@@ -603,7 +604,7 @@ fn a_damaged_copy_is_made_anew() {
         assert!(repaired[0x8000..] == good[0x8000..]);
     }
 
-    // A file system may be what is wanted there now.
+    // The user may want to keep a file system in this place.
     let mut other = good.clone();
     other[..4].copy_from_slice(b"XFSB");
     folder.write("luks2", &other);
@@ -611,7 +612,7 @@ fn a_damaged_copy_is_made_anew() {
     assert!(fs::read(folder.join("luks2")).unwrap() == other);
     run(&folder, "header repair --force luks2").ok();
     run(&folder, "check --key-file key luks2").ok();
-    // Of two damaged copies nothing can be made.
+    // Two damaged copies cannot be repaired.
     let mut lost = good;
     lost[100] ^= 1;
     lost[0x4000 + 100] ^= 1;
@@ -631,7 +632,7 @@ fn a_damaged_luks1_header_is_restored() {
     let digest = run(&folder, "header digest luks1").ok();
     let digest = digest.text().trim().to_owned();
 
-    // The place of keyslot 0, which is used, and the stripes of keyslot 1.
+    // Damages the offset of keyslot 0, which is in use, and the stripes of keyslot 1.
     let mut damaged = good.clone();
     damaged[208 + 40..208 + 44].fill(0xff);
     damaged[256 + 44..256 + 48].fill(0);
@@ -655,7 +656,7 @@ fn a_damaged_luks1_header_is_restored() {
     }
     assert!(fs::read(folder.join("luks1")).unwrap() == good);
 
-    // By cryptsetup's name.
+    // `repair` is cryptsetup's name for the command.
     tool(
         "wipefs",
         ["--all".as_ref(), folder.join("luks1").as_os_str()],
@@ -665,7 +666,7 @@ fn a_damaged_luks1_header_is_restored() {
     run(&folder, "repair luks1").ok();
     assert!(fs::read(folder.join("luks1")).unwrap() == good);
 
-    // Nobody knows what keyslot 5 was, except who made the volume.
+    // Only the user who made the volume knows the contents of keyslot 5.
     let mut damaged = good.clone();
     damaged[208 + 5 * 48..][..48].fill(0xa5);
     folder.write("luks1", &damaged);
@@ -704,7 +705,7 @@ fn of_two_copies_that_differ_the_primary_stays() {
     for name in ["ours", "theirs"] {
         folder.write(name, &mixed);
     }
-    // It takes the primary, too, and leaves both as they are.
+    // cryptsetup also uses the primary copy, and changes neither copy.
     cryptsetup(&folder, "repair -q theirs");
     assert!(fs::read(folder.join("theirs")).unwrap() == mixed);
     let label = |name: &str| {
@@ -728,7 +729,7 @@ fn of_two_copies_that_differ_the_primary_stays() {
     let repaired = fs::read(folder.join("ours")).unwrap();
     assert!(repaired[..0x4000] == good[..0x4000] && repaired[0x8000..] == good[0x8000..]);
     assert_eq!(label("ours"), label("theirs"));
-    // And with the primary one lost, the same is read.
+    // Without the primary copy, the same metadata are read.
     let mut lost = repaired;
     lost[..0x4000].fill(0);
     folder.write("ours", lost);
@@ -769,7 +770,7 @@ fn a_converted_volume_opens_and_converts_back() {
     let after = fs::read(folder.join("luks1")).unwrap();
     assert!(after[2 << 20..] == before[2 << 20..]);
 
-    // The token with the file's length has no place in LUKS1, nor have sectors of 4096.
+    // LUKS1 supports neither the token with the file's length nor sectors of 4096 bytes.
     let before = fs::read(folder.join("luks2")).unwrap();
     run(&folder, "convert --type luks1 --batch-mode luks2").fails(1, "LUKS1 has");
     assert!(fs::read(folder.join("luks2")).unwrap() == before);
@@ -794,12 +795,12 @@ fn nothing_opens_what_is_erased() {
     run(&folder, "check luks2").ok();
     let outcome = run(&folder, "dump luks2").ok();
     assert!(!outcome.text().contains("Keyslot 0"), "{outcome:#?}");
-    // The old area has nothing of the key left, and the data are as they were.
+    // The old area contains nothing of the key, and the data have not changed.
     assert!(erased[0x8000..][..256_000] != before[0x8000..][..256_000]);
     assert!(erased[16 << 20..] == before[16 << 20..]);
     let outcome = run(&folder, "check --key-file key luks2").run();
     assert_ne!(outcome.code, Some(0), "{outcome:#?}");
-    // Except with a backup.
+    // A backup still opens the volume.
     run(&folder, "header restore --batch-mode luks2 backup").ok();
     run(&folder, "check --key-file key luks2").ok();
 

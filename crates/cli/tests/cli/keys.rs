@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `key`: what is asked for, in which order, and what is refused.
+//! `key`: what it asks for, in which order, and what it refuses.
 
 use std::{
     fs::{self, File},
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::support::{FAST, Folder, Outcome, as_nobody, luxor, terminal, terminal_shell, tool};
 
-/// A folder with a small volume of LUKS2 in which keyslot 0 opens with the file `key`.
+/// A folder with a small LUKS2 volume in which the file `key` opens keyslot 0.
 pub fn prepared() -> Folder {
     let folder = Folder::new();
     folder.write("key", b"one");
@@ -35,7 +35,7 @@ fn add(folder: &Folder, line: &str) -> Outcome {
         .ok()
 }
 
-/// The number of the keyslot that the key opens; `None` for a wrong one.
+/// Returns the number of the keyslot that the key opens, or `None` for a wrong key.
 fn opens(folder: &Folder, key: &str) -> Option<u32> {
     let outcome = luxor("key test volume --key-file")
         .arg(key)
@@ -108,7 +108,7 @@ fn convert_changes_the_derivation_and_not_the_key() {
         (&"argon2i".into(), &32.into())
     );
     assert_eq!(opens(&folder, "key"), Some(0));
-    // What is not said is as for a new volume.
+    // Options that are not given have the defaults of a new volume.
     luxor("key convert --key-file key --iter-time 1 --pbkdf-memory 32 volume")
         .current_dir(folder.path())
         .ok();
@@ -121,7 +121,7 @@ fn convert_changes_the_derivation_and_not_the_key() {
         .fails(1, "pbkdf2");
 }
 
-/// All keyslots that may open are tried, and those that are not are told.
+/// All keyslots within the limits are tried, and the message names the others.
 #[test]
 fn remove_tells_which_keyslots_were_not_tried() {
     let folder = prepared();
@@ -165,7 +165,7 @@ fn the_last_keyslot_goes_only_when_it_is_said() {
             .current_dir(folder.path())
             .fails(1, last);
     }
-    // A wrong key is told as such.
+    // A wrong key is reported as such.
     luxor("key remove volume --key-file other --last --key-slot 0")
         .current_dir(folder.path())
         .fails(2, "no keyslot accepts");
@@ -193,7 +193,7 @@ fn a_keyslot_by_number_wants_the_key_of_another_one() {
     remove("--key-slot 7").fails(1, "there is no keyslot 7");
     remove("--key-slot 1 --key-file other").fails(2, "(tried keyslots 0, 2)");
     assert_eq!(keyslots(&folder), ["0", "1", "2"]);
-    // The same key in another keyslot will do.
+    // The same key in another keyslot is accepted.
     remove("--key-slot 0 --key-file key").ok();
     assert_eq!(keyslots(&folder), ["1", "2"]);
     remove("--key-slot 1 --force").ok();
@@ -219,7 +219,7 @@ fn both_secrets_may_be_lines_of_standard_input() {
         .stdin("zwei und mehr\ntwo\n")
         .ok();
     assert_eq!(opens(&folder, "other"), Some(1));
-    // One from a file, one from a line.
+    // One secret comes from a file, the other one from a line of standard input.
     luxor("key add --key-file key volume")
         .args(FAST)
         .current_dir(folder.path())
@@ -243,7 +243,7 @@ fn both_secrets_may_be_lines_of_standard_input() {
     assert_eq!(keyslots(&folder), ["0", "1", "2"]);
 }
 
-/// It takes all of standard input: the new secret is asked for on the terminal.
+/// A key file on standard input uses all of it, so the new secret is asked for on the terminal.
 #[test]
 fn with_a_key_file_on_standard_input_the_new_key_is_typed() {
     let folder = prepared();
@@ -298,7 +298,7 @@ fn a_terminal_asks_for_the_old_key_once_and_the_new_one_twice() {
     folder.write("typed", b"new");
     assert_eq!(opens(&folder, "typed"), Some(1));
 
-    // A new key file is no reason not to ask for the old passphrase; --tries counts.
+    // With a new key file the old passphrase is still asked for, `--tries` times.
     let line = format!(
         "key change --tries 1 --new-key-file other volume {}",
         FAST.join(" ")
@@ -313,7 +313,7 @@ fn a_terminal_asks_for_the_old_key_once_and_the_new_one_twice() {
 #[test]
 fn what_cannot_be_is_told_before_a_secret_is_asked_for() {
     let folder = prepared();
-    // Standard input is empty: who reads it fails in other words.
+    // Standard input is empty, so a command that reads it fails with another message.
     for (line, words) in [
         ("add --new-key-slot 0 volume", "keyslot 0 is in use"),
         ("add --new-key-slot 32 volume", "keyslot 32"),
@@ -367,7 +367,7 @@ fn a_file_that_cannot_be_written_is_told_first() {
     );
 }
 
-/// `flock` of util-linux, as cryptsetup's lock is one.
+/// Runs util-linux's `flock`. cryptsetup's lock is such a lock.
 fn flock(how: &str, path: &Path) -> bool {
     let mut flock = Command::new("flock");
     flock.args([how, "--nonblock"]).arg(path).arg("true");
@@ -391,10 +391,10 @@ fn nobody_waits_while_a_secret_is_asked_for() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Somebody reads: it has read the metadata, and waits for its key.
+    // The program has read the metadata, and waits for its key.
     let mut secret = File::options().write(true).open(&fifo).unwrap();
     assert!(flock("--exclusive", &volume));
-    // Somebody else changes the metadata meanwhile: what was read is no more.
+    // Another program changes the metadata in the meantime, so they are out of date.
     luxor("config --label meanwhile").arg(&volume).ok();
     secret.write_all(b"one").unwrap();
     drop(secret);
@@ -421,7 +421,7 @@ fn a_change_waits_for_who_reads() {
         .spawn()
         .expect("flock is needed");
     std::io::Read::read_exact(reader.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
-    // Reading goes on.
+    // Reading is still possible.
     assert_eq!(opens(&folder, "key"), Some(0));
     let mut change = Command::new(env!("CARGO_BIN_EXE_luxor"))
         .args(["config", "--label", "late"])
@@ -430,7 +430,7 @@ fn a_change_waits_for_who_reads() {
         .unwrap();
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_millis(300) {
-        assert_eq!(change.try_wait().unwrap(), None, "it has to wait");
+        assert_eq!(change.try_wait().unwrap(), None, "it did not wait");
         thread::sleep(Duration::from_millis(20));
     }
     drop(reader.stdin.take());

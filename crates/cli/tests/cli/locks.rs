@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Metadata are changed under the locks of cryptsetup, or not at all.
+//! Metadata are changed only under cryptsetup's locks.
 
 use std::{
     env,
@@ -23,7 +23,7 @@ use crate::{
     support::{FAST, Folder, Luxor, Outcome, as_nobody, bytes, copy_program, luxor, tool},
 };
 
-/// A folder with keys, and a volume on a loop device that every user may write.
+/// A folder with keys, and a volume on a loop device to which all users may write.
 fn prepared(version: &str) -> (Folder, Device) {
     let folder = Folder::new();
     for name in ["key", "other"] {
@@ -63,7 +63,8 @@ fn opens(device: &Device, folder: &Folder, key: &str) -> bool {
     outcome.code == Some(0)
 }
 
-/// All commands that change metadata. None of them gets as far as a secret.
+/// All commands that change metadata. In these tests none of them gets as far as asking for a
+/// secret.
 const CHANGES: [&str; 9] = [
     "key add --key-file key --new-key-file other",
     "key change --key-file key --new-key-file other",
@@ -95,7 +96,7 @@ fn a_change_without_cryptsetups_lock_is_refused() {
             assert!(outcome.stderr.contains(words), "{line}: {}", outcome.stderr);
         }
     }
-    // Root cannot have the lock either where /run is read-only.
+    // Root cannot take the lock either if /run is read-only.
     let outcome = tool(
         "unshare",
         [
@@ -122,7 +123,7 @@ fn a_change_without_cryptsetups_lock_is_refused() {
     assert!(opens(&device, &folder, "other"));
 }
 
-/// cryptsetup has no lock for it.
+/// cryptsetup has no lock for LUKS1.
 #[test]
 fn luks1_is_changed_without_cryptsetups_lock() {
     let (folder, device) = prepared("luks1");
@@ -136,7 +137,7 @@ fn luks1_is_changed_without_cryptsetups_lock() {
     assert!(opens(&device, &folder, "other"));
 }
 
-/// One that begins as a volume of LUKS2 does, and one on which LUKS2 will be.
+/// Covers a device that begins with a LUKS2 volume, and one that will contain LUKS2.
 #[test]
 fn a_device_is_not_overwritten_without_cryptsetups_lock() {
     let (folder, device) = prepared("luks2");
@@ -145,7 +146,7 @@ fn a_device_is_not_overwritten_without_cryptsetups_lock() {
     fs::copy(folder.join("image"), folder.join("volume")).unwrap();
     let readable = fs::Permissions::from_mode(0o444);
     fs::set_permissions(folder.join("volume"), readable).unwrap();
-    // None of them gets as far as a secret.
+    // None of these commands gets as far as asking for a secret.
     let lines = [
         format!("format --force {name}"),
         format!("format --force --type luks1 {name}"),
@@ -187,7 +188,7 @@ fn a_device_is_not_overwritten_without_cryptsetups_lock() {
     };
     format("--disable-locks").assert_code(0);
     assert!(opens(&device, &folder, "key"));
-    // For LUKS1 cryptsetup has no lock.
+    // cryptsetup has no lock for LUKS1.
     format("--disable-locks --type luks1").assert_code(0);
     format("--type luks1").assert_code(0);
     assert!(opens(&device, &folder, "key"));
@@ -195,7 +196,7 @@ fn a_device_is_not_overwritten_without_cryptsetups_lock() {
     refused("format", &outcome);
 }
 
-/// The flock of the node, and cryptsetup's.
+/// The `flock` of the device node, and cryptsetup's lock.
 #[test]
 fn a_device_is_overwritten_under_the_locks() {
     let (folder, device) = prepared("luks2");
@@ -213,7 +214,7 @@ fn a_device_is_overwritten_under_the_locks() {
     for path in [name, &named] {
         let lock = || {
             let mut options = File::options();
-            // The last lock takes cryptsetup's file with it.
+            // The process that releases cryptsetup's lock last removes its file.
             options.read(true).write(true).create(path != name);
             loop {
                 let file = options.open(path).unwrap();
@@ -235,7 +236,7 @@ fn a_device_is_overwritten_under_the_locks() {
             .current_dir(folder.path())
             .spawn();
         let mut plain = writer(&folder.join("plain"));
-        // It asks for the secret when it has the device.
+        // The program asks for the secret after it has opened the device.
         let mut secret = writer(&folder.join("secret"));
         let held = lock();
         secret.write_all(b"key").unwrap();
@@ -258,7 +259,7 @@ fn a_device_is_overwritten_under_the_locks() {
     }
 }
 
-/// A pipe's end, once a program has the other one.
+/// Opens a FIFO for writing, once a program has opened it for reading.
 fn writer(path: &Path) -> File {
     let mut opened = None;
     wait_until(|| {
@@ -278,7 +279,7 @@ fn wait_until(mut is_true: impl FnMut() -> bool) {
     }
 }
 
-/// A loop device has a lock and a cache of its own.
+/// A loop device has its own lock and its own cache.
 #[test]
 fn a_file_under_a_loop_device_is_changed_there() {
     let (folder, device) = prepared("luks2");
@@ -306,7 +307,7 @@ fn a_file_under_a_loop_device_is_changed_there() {
     change("image");
 }
 
-/// Each has its own lock, and a cache that does not see what the other one writes.
+/// Each loop device has its own lock, and a cache that does not see writes through the other.
 #[test]
 fn one_of_two_loop_devices_over_a_file_is_not_changed() {
     let (folder, device) = prepared("luks2");
@@ -326,7 +327,7 @@ fn one_of_two_loop_devices_over_a_file_is_not_changed() {
         .ok();
 }
 
-/// A loop device over the device shows what its twin shows too.
+/// A loop device over the device shows the same data as the device's twin.
 #[test]
 fn a_loop_device_over_another_one_is_not_changed_beside_a_twin() {
     let (folder, device) = prepared("luks2");
@@ -342,7 +343,7 @@ fn a_loop_device_over_another_one_is_not_changed_beside_a_twin() {
     config(twin.name()).fails(5, "losetup --detach");
 }
 
-/// What is written through one of them is not seen through the other one's cache.
+/// The cache of one loop device does not see writes through the other.
 #[test]
 fn the_data_of_a_loop_device_are_not_written_beside_another_one() {
     let folder = Folder::new();
@@ -391,10 +392,10 @@ fn the_data_of_a_loop_device_are_not_written_beside_another_one() {
     .stop();
 }
 
-/// As a plain volume, with the `key` that the server's command line names.
+/// Opens the device as a plain volume, with the `key` of the server's command line.
 const PLAIN: &str = "--type plain --key-size 512";
 
-/// They are no longer what their user takes them for.
+/// After a change of format, a program that uses the data would misinterpret them.
 #[test]
 fn the_format_does_not_change_while_the_data_are_in_use() {
     let (folder, device) = prepared("luks1");
@@ -440,7 +441,7 @@ fn the_format_does_not_change_while_the_data_are_in_use() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // Once it tells the length, it has the file.
+        // When qemu-io has printed the length, it has the file open.
         let mut line = String::new();
         let mut stdout = BufReader::new(qemu.stdout.take().unwrap());
         stdout.read_line(&mut line).unwrap();
@@ -456,7 +457,7 @@ fn the_format_does_not_change_while_the_data_are_in_use() {
     }
 }
 
-/// What makes another thing of a device, as `encrypt --force` does, wants it for itself too.
+/// Like `encrypt --force`, replacing a device's header needs exclusive access.
 #[test]
 fn a_header_is_not_restored_under_another_program() {
     let (folder, device) = prepared("luks2");
@@ -475,7 +476,7 @@ fn a_header_is_not_restored_under_another_program() {
     );
     run(&restore).fails(5, "is in use");
     drop(held);
-    // A process that another test is just starting has it for a moment.
+    // A process that another test is starting may have the device open for a moment.
     let begun = Instant::now();
     while open().is_err() {
         assert!(begun.elapsed() < Duration::from_secs(60));
@@ -485,7 +486,7 @@ fn a_header_is_not_restored_under_another_program() {
     assert!(opens(&device, &folder, "key"));
 }
 
-/// What clients write would be lost at once.
+/// What clients write would be lost.
 #[test]
 fn another_volumes_header_is_not_restored_under_a_server() {
     let (folder, device) = prepared("luks2");
@@ -560,7 +561,7 @@ fn a_file_system_without_locks_is_one_without_the_lock() {
 
 const CHANGE_OF_IMAGE: &str = "key add --key-file key --new-key-file other image";
 
-/// Numbers below a bound, from a seed that is printed.
+/// A generator of numbers below a bound. The test prints its seed.
 struct Dice(u64);
 
 impl Dice {
@@ -573,17 +574,16 @@ impl Dice {
     }
 }
 
-/// What is long enough for a change by a program that does not wait.
+/// Long enough for another program to make a change without waiting.
 const DELAY_MICROSECONDS: u32 = 500_000;
 
-/// One of two changes at the same time, which is stopped for a while in one of its writes and
-/// syncs.
+/// Two changes at the same time, one of which is delayed in one of its writes and syncs.
 struct Race<'a> {
     folder: &'a Folder,
     device: &'a Device,
     program: PathBuf,
     what: &'a str,
-    /// Whether root's is the one.
+    /// Whether the delayed change is root's.
     delays_root: bool,
 }
 
@@ -592,7 +592,7 @@ impl Race<'_> {
         self.folder.join("trace")
     }
 
-    /// The change by root or by another user, and in which of its steps it is stopped.
+    /// Returns the change by root or by another user, delayed in `step` if that is given.
     fn command(&self, is_root: bool, step: Option<usize>) -> Command {
         let mut words: Vec<String> = Vec::new();
         if !is_root {
@@ -601,7 +601,7 @@ impl Race<'_> {
         }
         if let Some(step) = step {
             let calls = "pwrite64,fdatasync,fsync";
-            // That of another user, perhaps.
+            // The file may belong to another user.
             let _ = fs::remove_file(self.trace());
             let trace = self.trace().display().to_string();
             words.extend(["strace", "-f", "-o", &trace, "-e"].map(String::from));
@@ -638,7 +638,7 @@ impl Race<'_> {
             .count()
     }
 
-    /// How many steps there are.
+    /// Returns the number of steps.
     fn steps(&self) -> usize {
         let never = 65_000;
         let output = self.command(self.delays_root, Some(never)).output();
@@ -646,7 +646,7 @@ impl Race<'_> {
         self.steps_done()
     }
 
-    /// Both, one stopped in `step`.
+    /// Makes both changes, with one delayed in `step`.
     fn run(&self, step: usize) {
         let root = self.delays_root;
         let mut delayed = self.command(root, Some(step)).spawn().unwrap();
@@ -669,7 +669,7 @@ impl Race<'_> {
                 assert!(opens(device, folder, name), "{case}: {name}");
                 made += 1;
             } else if outcome.code == Some(2) {
-                // The key was changed before this one opened the volume.
+                // The other program changed the key before this one opened the volume.
                 assert_eq!(*what, "change", "{}", outcome.stderr);
             } else {
                 outcome.assert_code(1);
@@ -684,9 +684,9 @@ impl Race<'_> {
     }
 }
 
-/// Of two changes at the same time each is made whole or refused, whoever makes them and
-/// wherever one of them is stopped for a while: in one of its steps, or in each with
-/// `LUXOR_TEST_LONG`.
+/// When two programs change the metadata at the same time, each change is made completely or
+/// refused, whoever makes it, and whichever step of one of them is delayed: a random step, or each
+/// step with `LUXOR_TEST_LONG`.
 #[test]
 fn changes_at_the_same_time_lose_no_key() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -733,7 +733,7 @@ fn changes_at_the_same_time_lose_no_key() {
     }
 }
 
-/// A lock that another program has is waited for.
+/// The command waits for a lock that another program holds.
 #[test]
 fn a_lock_that_is_held_is_waited_for() {
     let (folder, device) = prepared("luks2");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! LUKS1: what the commands say of it. That its data are right is for the
-//! interoperation tests.
+//! The output of the commands for LUKS1. The interoperation tests check the data.
 
 use std::{fs, path::Path};
 
@@ -8,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::{Folder, luxor, tool};
 
-/// A folder with a key and a volume that cryptsetup made, keyslots 0 and 3 in use.
+/// A folder with a key and a volume made by cryptsetup, with keyslots 0 and 3 in use.
 fn prepared() -> Folder {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
@@ -27,7 +26,7 @@ fn prepared() -> Folder {
     folder
 }
 
-/// cryptsetup, and what it prints. Names without a dash are files in the folder.
+/// Runs cryptsetup and returns what it prints. The listed names are files in the folder.
 fn cryptsetup(folder: &Path, line: &str) -> String {
     let arguments = line.split_whitespace().map(|word| {
         if ["volume", "key", "wrong", "header", "data"].contains(&word) {
@@ -41,7 +40,7 @@ fn cryptsetup(folder: &Path, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The words after `name:` in cryptsetup's dump, from `after` on.
+/// Returns the words after `name:` in cryptsetup's dump, from `after` on.
 fn field<'a>(dump: &'a str, after: &str, name: &str) -> &'a str {
     let begin = dump.find(after).unwrap();
     let line = dump[begin..]
@@ -75,7 +74,7 @@ fn dump_tells_what_cryptsetup_tells() {
     assert!(!ours.contains("Keyslot 1"), "{ours}");
 }
 
-/// The committed example tells programs what to expect.
+/// The output must have the structure of the committed example.
 #[test]
 fn dump_json_has_the_shape_of_the_example() {
     let example = concat!(
@@ -124,7 +123,7 @@ fn dump_json_has_the_shape_of_the_example() {
 fn check_opens_keyslots_and_names_rules() {
     let folder = prepared();
     let check = |options: &str| luxor(&format!("check {options}")).current_dir(folder.path());
-    // What is good is printed before.
+    // What is intact is printed before, on standard output.
     let fails = |options: &str, words: &str| {
         let outcome = check(options).run();
         outcome.assert_code(1);
@@ -168,7 +167,7 @@ fn check_opens_keyslots_and_names_rules() {
     fails("cut", "cut off");
 }
 
-/// Through a pipe as from a file, and whole: LUKS1 keeps no length of a file.
+/// A pipe yields the same as a file, in whole sectors: LUKS1 does not keep the length of a file.
 #[test]
 fn pipes_are_read() {
     let folder = prepared();
@@ -210,7 +209,7 @@ fn a_detached_header_wants_its_data() {
     assert!(outcome.text().contains("byte 0"), "{outcome:#?}");
 }
 
-/// A key of AES-192, which cryptsetup makes and this version does not have.
+/// A key for AES-192, which cryptsetup makes and this version does not support.
 #[test]
 fn a_key_of_192_bits_is_refused() {
     let folder = prepared();
@@ -226,7 +225,7 @@ fn a_key_of_192_bits_is_refused() {
     }
 }
 
-/// A folder with a key and a file of whole sectors.
+/// A folder with a key and a file that consists of whole sectors.
 fn with_plain() -> Folder {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
@@ -259,7 +258,8 @@ fn what_is_encrypted_comes_back() {
     let outcome = run("dump header").ok();
     assert!(outcome.text().contains("ripemd160, 1000"), "{outcome:#?}");
 
-    // Through pipes both ways; the length must be known for the one, whole for the other.
+    // Through pipes: the length must be known if the output is a pipe, and must be whole sectors if
+    // the input is.
     let outcome = run(&format!("{ENCRYPT} plain -")).ok();
     let back = run("decrypt --key-file key - -").stdin(outcome.stdout).ok();
     assert_eq!(back.stdout, plain);

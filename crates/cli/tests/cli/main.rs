@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program as its users see it.
+//! Tests the program as its users see it.
 
 mod calibration;
 mod console;

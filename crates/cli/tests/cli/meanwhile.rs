@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What others do to a volume while `decrypt` reads it.
+//! What happens when another program changes a volume while `decrypt` reads it.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -11,7 +11,7 @@ use crate::support::{FAST, Folder, Outcome, bytes, luxor, tool};
 
 const CHANGED: &str = "the metadata changed while the data were being read";
 
-/// A folder with a volume whose plaintext does not fit into a pipe.
+/// A folder with a volume that has more plaintext than a pipe holds.
 fn prepared() -> (Folder, Vec<u8>) {
     let folder = Folder::new();
     let plain = bytes((4 << 20) + 5, 1);
@@ -24,7 +24,7 @@ fn prepared() -> (Folder, Vec<u8>) {
     (folder, plain)
 }
 
-/// `decrypt`, waiting for its key in a named pipe: it has read the metadata.
+/// Starts `decrypt` with a FIFO as its key file. It has read the metadata, and waits for its key.
 fn waiting(folder: &Folder, output: &str) -> (Child, File) {
     let _ = fs::remove_file(folder.join("fifo"));
     tool("mkfifo", [folder.join("fifo")]);
@@ -45,14 +45,14 @@ fn with_key(child: Child, mut key: File) -> Outcome {
     Outcome::new("decrypt".into(), child.wait_with_output().unwrap())
 }
 
-/// The length of the file in the volume is gone, and what is left is something else.
+/// Removes the length of the file from the volume, so that its plaintext is a different one.
 fn change_the_data(folder: &Folder) {
     luxor("token remove --token-id 0 volume")
         .current_dir(folder.path())
         .ok();
 }
 
-/// A name and a key more say nothing of the data.
+/// Changes the label and adds a key, which does not affect the data.
 fn change_the_rest(folder: &Folder) {
     luxor("config --label name volume")
         .current_dir(folder.path())
@@ -103,7 +103,7 @@ fn metadata_that_change_while_the_data_are_read_leave_no_output() {
     assert!(back == plain, "wrong bytes");
 
     for header in ["", "--header header"] {
-        // A file with the header and no more has the metadata too.
+        // A copy of the volume also works as a detached header.
         let volume = fs::read(folder.join("volume")).unwrap();
         if !header.is_empty() {
             folder.write("header", &volume);
@@ -136,7 +136,7 @@ fn keys_and_names_may_change_meanwhile() {
     assert!(fs::read(folder.join("back")).unwrap() == plain);
 }
 
-/// A pipe is read once, and the data are no header.
+/// A pipe is read once, and the data file contains no header.
 #[test]
 fn a_header_from_a_pipe_is_read_once() {
     let (folder, plain) = prepared();

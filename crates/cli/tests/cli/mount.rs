@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor mount`. Mounting takes root, or a `/dev/fuse` that is open to everybody.
+//! `luxor mount`. Mounting needs root, or a `/dev/fuse` that all users may open.
 
 use std::{
     fs::{self, File, Permissions},
@@ -25,14 +25,14 @@ use crate::{
     support::{FAST, Folder, Luxor, Outcome, as_nobody, bytes, copy_program, luxor, tool},
 };
 
-/// No multiple of a sector.
+/// Not a multiple of a sector size.
 const LEN: usize = 1_000_001;
 
 fn plain() -> Vec<u8> {
     bytes(LEN, 1)
 }
 
-/// A folder with a key, a volume in which is [`plain`], and an empty folder `dir`.
+/// A folder with a key, a volume that contains [`plain`], and an empty folder `dir`.
 fn prepared() -> Folder {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
@@ -46,18 +46,18 @@ fn prepared() -> Folder {
     folder
 }
 
-/// `luxor mount --key-file key …`.
+/// Returns `luxor mount --key-file key …`.
 fn mount(folder: &Folder, arguments: &str) -> Luxor {
     luxor("mount --key-file key")
         .args(arguments.split_whitespace())
         .current_dir(folder.path())
 }
 
-/// A mount that is there.
+/// A running mount.
 struct Mounted {
     child: Child,
     stderr: BufReader<ChildStderr>,
-    /// What was said when it was there.
+    /// The line that it printed when the file appeared.
     line: String,
     folder: PathBuf,
 }
@@ -86,7 +86,7 @@ impl Mounted {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
-    /// The exit code, and what was said after the first line.
+    /// Waits for the end. Returns the exit code, and what was printed after the first line.
     fn end(mut self) -> (Option<i32>, String) {
         let mut words = String::new();
         self.stderr.read_to_string(&mut words).unwrap();
@@ -131,7 +131,7 @@ fn the_plaintext_is_a_file_until_it_is_unmounted() {
             let mut unmount = Command::new(words.next().unwrap());
             unmount.args(words).arg(&mounted.folder).output().unwrap()
         };
-        // A process that another test is just starting has what this one has opened.
+        // A process that another test is starting may still have the descriptors of this one.
         while let output = unmount()
             && !output.status.success()
         {
@@ -158,12 +158,12 @@ fn what_is_below_or_above_a_mount_is_not_unmounted_with_it() {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
         mounts.contains(&format!("tmpfs {} tmpfs", dir.display()))
     };
-    // Somebody else unmounts it. A process that another test is just starting may have it open.
+    // Another program unmounts it. A process that another test is starting may have it open.
     mount_memory();
     let mut mounted = Mounted::new(&folder, "photos.tar.luks dir");
     tool("umount", ["--lazy".as_ref(), dir.as_os_str()]);
     assert_eq!(mounted.child.wait().unwrap().code(), Some(0));
-    assert!(is_mounted(), "what is below");
+    assert!(is_mounted(), "the mount below is gone");
     drop(mounted);
 
     let mut mounted = Mounted::new(&folder, "photos.tar.luks dir");
@@ -199,7 +199,7 @@ fn what_is_written_is_in_the_volume() {
 fn what_is_quiet_says_nothing() {
     let folder = prepared();
     let mut child = mount(&folder, "-q photos.tar.luks dir").spawn();
-    // Nobody else looks into this folder: the first event is the file.
+    // No other program uses this folder, so the file is what appears first.
     let file = folder.join("dir/photos.tar");
     while !file.exists() {
         assert_eq!(child.try_wait().unwrap(), None);
@@ -269,7 +269,7 @@ fn a_second_signal_ends_it_while_a_bind_mount_elsewhere_shows_it() {
     mounted.send(Signal::SIGTERM);
     let mut line = String::new();
     mounted.stderr.read_line(&mut line).unwrap();
-    // Nor does it hold the folder when an assertion fails.
+    // End it before the assertions, so that the folder is free even if one fails.
     mounted.send(Signal::SIGTERM);
     tool("umount", ["--lazy".as_ref(), other.as_os_str()]);
     assert!(line.contains("dir/photos.tar is still in use"), "{line}");
@@ -302,7 +302,7 @@ fn an_aborted_mount_is_taken_away_or_said_to_be_left() {
     );
     tool("umount", ["--force".as_ref(), other.as_os_str()]);
     let (code, words) = mounted.end();
-    // The one above has been unmounted by the end of `mounted`.
+    // When `mounted` ended, the upper mount was unmounted.
     tool("umount", [&dir]);
     assert_eq!(code, Some(1), "{words}");
     assert!(
@@ -334,7 +334,7 @@ fn without_file_descriptors_no_mount_is_left() {
         assert_eq!(child.wait().unwrap().success(), is_mounted, "{line}");
         is_mounted
     };
-    // Before the first number that is enough, it fails at one place after the other.
+    // With too few descriptors it fails at one place after another, until the number is enough.
     for number in 3.. {
         let was_mounted = is_mounted(number);
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
@@ -349,7 +349,7 @@ fn without_file_descriptors_no_mount_is_left() {
 fn without_proc_nothing_is_mounted() {
     let folder = prepared();
     let mut unshare = Command::new("unshare");
-    // No key file: it would be the first thing to fail.
+    // The key file is missing, so a command that gets as far as reading it fails differently.
     let line = "umount --lazy /proc && exec timeout --kill-after=1 60 $luxor mount \
                 --key-file missing photos.tar.luks dir";
     unshare
@@ -367,7 +367,7 @@ fn what_cannot_be_mounted_is_refused_before_the_secret_is_asked_for() {
     folder.write("full", b"");
     fs::create_dir_all(folder.join("full-dir/x")).unwrap();
     let fails = |arguments: &str, code, words: &str| {
-        // No key file: it would be the first thing to fail.
+        // The key file is missing, so a command that gets as far as reading it fails differently.
         luxor("mount --key-file missing")
             .args(arguments.split_whitespace())
             .current_dir(folder.path())
@@ -432,9 +432,9 @@ fn the_mount_of_a_killed_process_is_told_from_others() {
     assert!(fs::read(again.file()).unwrap() == plain());
 }
 
-/// `/dev/fuse` with another mode, until this process drops it or ends in whatever way.
+/// `/dev/fuse` with another mode, until this is dropped or the process ends in any way.
 struct Fuse {
-    /// Waits for the end of its standard input, and puts the mode back.
+    /// A program that waits for the end of its standard input, and then restores the mode.
     guard: Child,
 }
 
@@ -446,7 +446,7 @@ impl Fuse {
         let mut guard = Command::new("sh");
         let line = format!("trap '' HUP INT TERM; cat; chmod {before:o} {FUSE}");
         guard.args(["-c", &line]).stdin(Stdio::piped());
-        // What is sent to the group of the tests is not for it.
+        // Signals to the tests' process group must not end it.
         let guard = guard.process_group(0).spawn().unwrap();
         let set = fs::set_permissions(FUSE, Permissions::from_mode(mode));
         set.expect("it takes root to change the mode of /dev/fuse");
@@ -454,21 +454,21 @@ impl Fuse {
     }
 }
 
-/// One test at a time changes the mode.
+/// Only one test at a time may change the mode.
 static FUSE_MODE: Mutex<()> = Mutex::new(());
 
 impl Drop for Fuse {
     fn drop(&mut self) {
-        // Its standard input is closed first.
+        // Waiting closes its standard input first.
         let _ = self.guard.wait();
     }
 }
 
-/// [`prepared`] for an ordinary user.
+/// Makes [`prepared`] for a user without privileges.
 fn prepared_for_nobody() -> Folder {
     let folder = prepared();
     folder.open_to_everybody();
-    // What is the user's own: fusermount3 mounts on nothing else.
+    // The files belong to that user, because fusermount3 mounts only on the user's own folders.
     for name in ["key", "photos.tar.luks", "dir"] {
         chown(folder.join(name), Some(65534), Some(65534)).unwrap();
     }
@@ -479,8 +479,7 @@ fn prepared_for_nobody() -> Folder {
 fn fusermount3_unmounts_once_and_may_fail() {
     let _alone = FUSE_MODE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = prepared_for_nobody();
-    // Writes down which signals are blocked in it when it unmounts. Not with dash, which
-    // unblocks all.
+    // Records which signals are blocked when it unmounts. dash would unblock all of them.
     let program = r#"#!/bin/bash
         if [ "$1" = -u ]; then
             grep SigBlk /proc/self/status >>log
@@ -557,7 +556,7 @@ fn an_ordinary_user_mounts_where_the_device_allows() {
     refused.assert_code(1);
     assert!(refused.stderr.contains("fuse3"), "{refused:?}");
 
-    // The mount outlives the shell's wait for its line, and root is kept out.
+    // The mount outlives the shell's reading of the line, and root has no access.
     let line = r#"
         mkfifo line
         $luxor mount --key-file key photos.tar.luks dir 2>line &
@@ -574,7 +573,7 @@ fn an_ordinary_user_mounts_where_the_device_allows() {
     fs::set_permissions(folder.join("checked"), Permissions::from_mode(0o666)).unwrap();
     let path = folder.path().to_owned();
     let root = std::thread::spawn(move || {
-        // Opened by the shell when it has done its part.
+        // The shell opens this when it has done its part.
         let mut checked = File::options()
             .write(true)
             .open(path.join("checked"))
@@ -596,7 +595,7 @@ fn an_ordinary_user_mounts_where_the_device_allows() {
     let back = fs::read(folder.join("back")).unwrap();
     assert_eq!(&back[500_000..500_007], b"changed");
 
-    // Whatever this machine's /etc/fuse.conf says.
+    // Without this machine's /etc/fuse.conf.
     copy_program(&folder.join("luxor-copy"));
     let mut unshare = Command::new("unshare");
     let line = "mount --bind /dev/null /etc/fuse.conf && exec setpriv --reuid=65534 \

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Outputs appear whole or not at all, and every failure has its exit code and
-//! one clear line.
+//! Outputs appear whole or not at all, and every failure has its exit code and one clear line.
 
 mod foreign;
 mod publishing;
@@ -17,7 +16,7 @@ use luxor_files::testing::Loop;
 
 use crate::support::{FAST, Folder, Luxor, Outcome, as_nobody, bytes, luxor, tool};
 
-/// A folder with a key, a plain file and its volume.
+/// A folder with a key, a plain file and a volume made from it.
 fn prepared() -> Folder {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
@@ -68,7 +67,7 @@ fn missing_inputs_and_folders_are_4() {
     assert_eq!(folder.names(), PREPARED);
 }
 
-/// Whatever they are called there: they would be lost, and the result with them.
+/// Replacing such a file, by whatever name, would make the result unreadable.
 #[test]
 fn what_is_needed_to_read_the_result_is_not_replaced() {
     let folder = prepared();
@@ -103,7 +102,7 @@ fn what_is_needed_to_read_the_result_is_not_replaced() {
         .stdin_from(File::open(folder.join("key")).unwrap())
         .current_dir(folder.path())
         .fails(1, "key file too");
-    // Not yet there, and only a link leads to it.
+    // The file does not exist yet, and a link leads to it.
     symlink("out", folder.join("out-link")).unwrap();
     encrypt(&folder)
         .args(["--force", "--header", "out-link", "plain", "out"])
@@ -115,7 +114,7 @@ fn what_is_needed_to_read_the_result_is_not_replaced() {
     assert!(fs::read(folder.join("header")).unwrap() == before);
 }
 
-/// Also before the secret is asked for: there is none here.
+/// The output is checked before the secret is read: the key file does not exist.
 #[test]
 fn existing_outputs_are_5_and_stay() {
     let folder = prepared();
@@ -246,8 +245,8 @@ fn what_may_not_be_read_or_written_is_named() {
     assert!(!Path::new("/tmp/luxor-never").exists());
 }
 
-/// Hardening takes away a process's access to some of its own files in /proc;
-/// ordinary users must get their outputs all the same.
+/// Hardening removes a process's access to some of its own files in /proc. Ordinary users must
+/// still get their outputs.
 #[test]
 fn ordinary_users_can_encrypt_and_decrypt() {
     let folder = Folder::new();
@@ -285,7 +284,7 @@ fn a_full_disk_is_1_and_leaves_nothing() {
         assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:#?}");
     }
 
-    // A file system of 20 MiB of its own: the header fits, the data do not.
+    // On a separate file system of 20 MiB, the header fits, but the data do not.
     folder.write("plain", bytes(8 << 20, 1));
     let line = format!(
         "mkdir small && mount -t tmpfs -o size=20m none small || exit 99
@@ -353,7 +352,7 @@ fn truncated_volumes_leave_nothing() {
         fs::remove_file(folder.join("cut")).unwrap();
         assert_eq!(folder.names(), PREPARED, "{len}");
     }
-    // One sector too many is as wrong.
+    // An additional sector is also an error.
     folder.write("long", [&volume[..], &[0; 4096]].concat());
     decrypt(&folder).args(["long", "out"]).fails(1, "");
 }
@@ -406,14 +405,13 @@ fn too_little_memory_for_argon2_is_3() {
     assert_eq!(folder.names(), ["key", "plain", "volume"]);
 }
 
-/// What fails first depends on the system: the engine's threads, Argon2's, or the
-/// buffers.
+/// Depending on the system, the engine's threads, Argon2's threads or the buffers fail first.
 #[test]
 fn too_little_memory_for_threads_or_buffers_is_no_panic() {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
     folder.write("plain", b"x");
-    // Less than that leaves too little for any allocation, which ends a Rust program.
+    // With less memory than this, any allocation may fail, which aborts a Rust program.
     for kib in [30_000, 60_000, 100_000, 150_000, 300_000] {
         let shell = format!(
             "ulimit -v {kib}; exec {} encrypt --force --key-file key --iter-time 10 plain volume",
@@ -458,7 +456,7 @@ fn block_devices_are_outputs_and_inputs() {
     assert!(fs::read(&image).unwrap().iter().all(|&byte| byte == 0x55));
 
     encrypt(&folder).args(["--force", "plain", name]).ok();
-    // The rest of the device is not the file's.
+    // The rest of the device does not belong to the file.
     let dump = luxor("dump").arg(name).ok();
     assert!(dump.text().contains("1048576 bytes"), "{}", dump.text());
     decrypt(&folder).args([name, "back"]).ok();
@@ -474,21 +472,21 @@ fn block_devices_are_outputs_and_inputs() {
         ],
     );
 
-    // A device as a source.
+    // A device as the input.
     let raw = folder.write("raw-image", bytes(3 << 20, 10));
     let source = Loop::over(&raw);
     encrypt(&folder).args([source.name(), "of-device"]).ok();
     decrypt(&folder).args(["of-device", "again"]).ok();
     tool("cmp", [folder.join("again"), raw]);
 
-    // Too small a device.
+    // A device that is too small.
     let small = Loop::over(&folder.write("small", vec![0x55; 17 << 20]));
     folder.write("large", vec![0; 2 << 20]);
     encrypt(&folder)
         .args(["--force", "large", small.name()])
         .fails(1, "");
 
-    // A mounted one.
+    // A mounted device.
     let mounted = Loop::over(&folder.write("ext", vec![0; 20 << 20]));
     tool("mkfs.ext4", ["-q", mounted.name()]);
     fs::create_dir(folder.join("mount")).unwrap();
@@ -503,7 +501,8 @@ fn block_devices_are_outputs_and_inputs() {
     outcome.assert_code(5);
 }
 
-/// What --force destroys is named before, and so is what is in its way without.
+/// With --force the contents that will be destroyed are named first. Without it the refusal names
+/// them.
 #[test]
 fn what_stands_on_a_device_is_named() {
     let folder = prepared();
@@ -539,7 +538,7 @@ fn what_stands_on_a_device_is_named() {
         let outcome = run("--force -q").ok();
         assert!(!outcome.stderr.contains(words), "{command}: {outcome:#?}");
     }
-    // Both copies of a header, and nothing where nothing is.
+    // Both copies of a header are named. On an empty device nothing is named.
     let run = || luxor(&format).current_dir(folder.path()).args(FAST);
     run().arg("--force").ok();
     let outcome = run().fails(5, "a LUKS volume (signature at byte 0)");
@@ -581,7 +580,8 @@ fn a_fifo_is_an_input_and_an_output() {
     assert_eq!(back.stdout, b"through a fifo");
 }
 
-/// The runtime opens `/dev/null` in their place, where output would be lost in silence.
+/// Rust's runtime opens `/dev/null` in place of closed streams, so output would be lost without an
+/// error.
 #[test]
 fn closed_standard_streams_are_errors() {
     let folder = prepared();
@@ -629,7 +629,7 @@ fn closed_standard_streams_are_errors() {
             assert!(outcome.stderr.contains(words), "{line}: {}", outcome.stderr);
         }
     }
-    // By whatever name.
+    // The same by other names of the descriptor.
     for (line, stream) in [
         (format!("{decrypt} NAME >&-"), 1),
         (format!("{decrypt} NAME 2>&-"), 2),
@@ -667,13 +667,13 @@ fn closed_standard_streams_are_errors() {
         assert!(outcome.stderr.contains("No space left"), "{outcome:#?}");
     }
     assert_eq!(folder.names(), before);
-    // What is not used may be closed.
+    // Streams that are not used may be closed.
     run(&format!("{decrypt} new <&- >&- 2>&-")).assert_code(0);
     assert!(fs::read(folder.join("new")).unwrap() == bytes(100_000, 1));
     run(&format!("{decrypt} - > /dev/null")).assert_code(0);
 }
 
-/// With a reader, so that it can be opened for writing.
+/// Reads the FIFO, so that the program can open it for writing.
 fn read_fifo(fifo: &Path) -> Child {
     Command::new("cat")
         .arg(fifo)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor raw` against OpenSSL, against Python's `cryptography`, and what these do not
-//! have against the reference.
+//! Compares `luxor raw` with OpenSSL, with Python's `cryptography`, and, for modes that these lack,
+//! with the reference implementation.
 
 use std::{
     env, fs,
@@ -27,7 +27,7 @@ impl Raw {
         Self { folder, key }
     }
 
-    /// `raw DIRECTION OPTIONS` from a file into a file.
+    /// Runs `raw DIRECTION OPTIONS` from a file into a file.
     #[track_caller]
     fn run(&self, options: &str, input: &Path) -> Vec<u8> {
         let output = self.folder.join("output");
@@ -76,7 +76,8 @@ fn ctr_ofb_and_ecb_are_those_of_openssl() {
                     continue;
                 }
                 let input = raw.folder.write("input", bytes(len, 2));
-                // The counter wraps within the first block, in the first piece, in the fourth.
+                // The counter wraps within the first block, within the first piece, and within the
+                // fourth piece.
                 for iv in [
                     "ffffffffffffffffffffffffffffffff",
                     "fffffffffffffffffffffffffffffe03",
@@ -121,7 +122,7 @@ fn ctr_ofb_and_ecb_are_those_of_openssl() {
 
 const IV: &str = "00112233445566778899aabbccddeeff";
 
-/// The modes and schedules of parallel OFB as options, and in the reference.
+/// The modes and schedules of parallel OFB, as options and in the reference implementation.
 const PARALLEL: [(&str, TweakableOfb); 4] = {
     const fn mode(xex: bool, as_printed: bool) -> TweakableOfb {
         TweakableOfb { xex, as_printed }
@@ -135,13 +136,13 @@ const PARALLEL: [(&str, TweakableOfb); 4] = {
 };
 
 impl Raw {
-    /// The first `len` bytes of the key stream.
+    /// Returns the first `len` bytes of the key stream.
     fn key_stream(&self, mode: TweakableOfb, len: usize) -> Vec<u8> {
         let iv = u128::from_str_radix(IV, 16).unwrap();
         mode.two_chains(&fs::read(&self.key).unwrap(), iv, &vec![0; len])
     }
 
-    /// `raw DIRECTION OPTIONS` from a pipe into a pipe.
+    /// Runs `raw DIRECTION OPTIONS` from a pipe into a pipe.
     #[track_caller]
     fn pipe(&self, options: &str, input: &[u8]) -> Vec<u8> {
         luxor("raw")
@@ -154,7 +155,7 @@ impl Raw {
             .stdout
     }
 
-    /// From a file into a file and from a pipe into a pipe, there and back.
+    /// Encrypts and decrypts from file to file and from pipe to pipe.
     #[track_caller]
     fn adds(&self, options: &str, key_stream: &[u8], len: usize) {
         let plaintext = bytes(len, 8);
@@ -210,7 +211,8 @@ fn engines_and_threads_agree_in_parallel_ofb() {
     }
 }
 
-/// The two chains change places, and their sum is the same. The manual says so.
+/// Swapping the halves of the key swaps the two chains, and their sum is the same. The manual says
+/// so.
 #[test]
 fn parallel_ofb_has_one_key_stream_for_both_orders_of_the_halves() {
     let raw = Raw::new(32);
@@ -270,7 +272,7 @@ fn errors_of_parallel_ofb_have_their_exit_codes() {
     }
 }
 
-/// What the manual tells its reader to type.
+/// Runs the commands in the manual.
 #[test]
 fn the_example_in_the_manual_runs() {
     let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/parallel-ofb.md");
@@ -296,7 +298,7 @@ fn the_example_in_the_manual_runs() {
     }
 }
 
-/// Every data unit by itself, with the standard library's arithmetic for numbers.
+/// Encrypts each data unit separately, with Python's integers as data unit numbers.
 const XTS: &str = "
 import sys
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -400,7 +402,7 @@ fn impossible_lengths_are_refused_before_any_output() {
         ("encrypt --mode xts --data-unit 512", 9 * MIB + 15),
     ] {
         xts.fails(options, &vec![0; len], "at least 16");
-        // From a pipe into a pipe the length is not known beforehand.
+        // From a pipe into a pipe, the length is not known in advance.
         if len < 4 * MIB {
             luxor("raw")
                 .args(options.split(' '))
@@ -529,7 +531,7 @@ fn the_key_may_be_a_part_of_a_file_or_standard_input() {
     assert_eq!(fs::read(folder.join("c")).unwrap(), expected);
 }
 
-/// Also with the longest data units there are.
+/// Also with the longest possible data units.
 #[test]
 fn memory_does_not_grow_with_the_input() {
     let raw = Raw::new(64);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What goes in comes out.
+//! Decryption restores what was encrypted.
 
 use std::{
     ffi::OsStr,
@@ -14,7 +14,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const HEADER: u64 = 16 * MIB;
 
-/// The CPU's engines that are present here.
+/// Returns the CPU's engines that are available.
 fn engines() -> Vec<String> {
     let output = luxor("engines --json").ok();
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -26,7 +26,7 @@ fn engines() -> Vec<String> {
         .collect()
 }
 
-/// On whatever OpenCL there is; where there is none this fails.
+/// Uses any OpenCL implementation. Without one this test fails.
 #[cfg(feature = "opencl")]
 #[test]
 fn what_opencl_encrypts_a_cpu_decrypts() {
@@ -53,8 +53,8 @@ fn what_opencl_encrypts_a_cpu_decrypts() {
         .fails(1, "the engine opencl has no ofb mode");
 }
 
-/// Every length with every sector size; engines take turns, so that each one's
-/// ciphertext is decrypted by another.
+/// Tests every length with every sector size. Engines take turns, so that each one decrypts the
+/// ciphertext of another.
 #[test]
 fn every_length_comes_back_exactly() {
     let folder = Folder::new();
@@ -149,20 +149,20 @@ fn pipes_work_both_ways() {
                 .current_dir(folder.path())
         };
         let decrypt = || luxor("decrypt --key-file key --force").current_dir(folder.path());
-        // A pipe into a file, a file into a pipe.
+        // From a pipe to a file, and from a file to a pipe.
         encrypt().args(["-", "volume"]).stdin(plain.clone()).ok();
         let out = decrypt().args(["volume", "-"]).ok();
         assert!(out.stdout == plain, "{len}");
-        // A file into a pipe, a pipe into a pipe.
+        // From a file to a pipe, and from a pipe to a pipe.
         let volume = encrypt().args(["plain", "-"]).ok();
         assert_eq!(volume.stderr, "");
         let out = decrypt().args(["-", "-"]).stdin(volume.stdout.clone()).ok();
         assert!(out.stdout == plain, "{len}");
-        // What came through the pipe is the same as a file.
+        // The volume from the pipe also works as a file.
         folder.write("piped", &volume.stdout);
         decrypt().args(["piped", "back"]).ok();
         assert!(fs::read(folder.join("back")).unwrap() == plain, "{len}");
-        // A file as standard input has a length.
+        // A file on standard input has a known length.
         let stdin = File::open(folder.join("plain")).unwrap();
         let volume = encrypt().args(["-", "-"]).stdin_from(stdin).ok();
         let out = decrypt().args(["-", "-"]).stdin(volume.stdout).ok();
@@ -194,7 +194,7 @@ fn the_header_may_be_apart() {
         .current_dir(folder.path())
         .ok();
     assert!(fs::read(folder.join("back")).unwrap() == plain);
-    // Both through pipes; without a header in the way the length need not be known.
+    // Both through pipes: with a detached header the length need not be known in advance.
     let data = luxor("encrypt --key-file key --header second - -")
         .args(FAST)
         .current_dir(folder.path())
@@ -205,7 +205,7 @@ fn the_header_may_be_apart() {
         .stdin(data.stdout)
         .ok();
     assert!(out.stdout == plain);
-    // The wrong one.
+    // The wrong header.
     let out = luxor("decrypt --key-file key --header plain data other").current_dir(folder.path());
     out.fails(1, "plain");
     luxor("encrypt --key-file key --header header plain other")
@@ -220,8 +220,8 @@ fn the_header_may_be_apart() {
     );
 }
 
-/// Its data would begin at byte 0, where the header itself is: without a word it
-/// would be decrypted as if it were them.
+/// The data offset of a detached header is 0, so a header without its data could be decrypted as if
+/// it were the data.
 #[test]
 fn a_detached_header_is_not_taken_for_the_data() {
     let folder = Folder::new();
@@ -278,7 +278,7 @@ fn names_may_be_anything() {
             fs::read(folder.join(OsStr::from_bytes(&back))).unwrap() == plain,
             "{name:?}"
         );
-        // And errors show them.
+        // Error messages show the names.
         let outcome = luxor("decrypt --key-file key --")
             .args([OsStr::from_bytes(&volume), OsStr::from_bytes(&back)])
             .current_dir(folder.path())
@@ -299,14 +299,14 @@ fn names_may_be_anything() {
     }
 }
 
-/// Five GiB, nearly all holes: the time and the memory do not grow with the file,
-/// and the holes come back.
+/// A file of five GiB, nearly all holes: time and memory do not grow with the file, and the holes
+/// are restored.
 #[test]
 fn five_gib_of_holes_come_back_as_holes() {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
     let mut plain = File::create(folder.join("plain")).unwrap();
-    // Islands that begin and end anywhere, the last one at the very end.
+    // Islands of data at unaligned offsets. The last one is at the very end.
     for (offset, len) in [
         (0, 3 * KIB),
         (MIB - 17, 1000 * KIB),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where secrets come from: key files, standard input, a terminal.
+//! The sources of secrets: key files, standard input, a terminal.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ fn encrypt() -> Luxor {
     luxor("encrypt").args(FAST)
 }
 
-/// A volume whose passphrase is `secret`.
+/// Makes a volume with the passphrase `secret`.
 fn volume(folder: &Folder, secret: &[u8]) {
     folder.write("plain", b"attack at dawn");
     folder.write("secret", secret);
@@ -19,7 +19,7 @@ fn volume(folder: &Folder, secret: &[u8]) {
         .ok();
 }
 
-/// Whether `stdin` or the options open the volume.
+/// Tries to open the volume with `stdin` and the options, and returns the exit code.
 fn opens(folder: &Folder, options: &str, stdin: &[u8]) -> i32 {
     let outcome = luxor("decrypt --force")
         .args(options.split_whitespace())
@@ -103,7 +103,7 @@ fn key_files_that_cannot_be_used_are_1() {
             .stdin("correct horse")
             .fails(1, words);
     }
-    // The limit itself is fine, for both ways to say it.
+    // The limit itself is allowed, whether the file or --keyfile-size has that length.
     folder.write("limit", vec![b'x'; 8 << 20]);
     assert_eq!(opens(&folder, "--key-file limit", b""), 2);
     assert_eq!(
@@ -145,7 +145,7 @@ fn standard_input_is_not_both_data_and_secret() {
             .current_dir(folder.path())
             .stdin("x")
             .fails(1, "standard input cannot be both");
-        // No key file, and no terminal either: `setsid` takes it away.
+        // There is no key file and no terminal, because `setsid` removes it.
         let outcome = without_terminal(command, &["-", "back"], folder.path());
         outcome.assert_code(1);
         assert!(outcome.stderr.contains("--key-file"), "{outcome:#?}");
@@ -158,7 +158,7 @@ fn standard_input_is_not_both_data_and_secret() {
     assert_eq!(fs::read(folder.join("back")).unwrap(), b"attack at dawn");
 }
 
-/// A header on standard input leaves no line there for a passphrase.
+/// With the header on standard input, no line of it is left for a passphrase.
 #[test]
 fn standard_input_is_not_both_header_and_something_else() {
     let folder = Folder::new();
@@ -246,7 +246,7 @@ fn a_terminal_asks_again_after_a_mistake() {
     );
     let (code, screen) = terminal("decrypt volume back", &["one\n", "three\n"], folder.path());
     assert_eq!(code, 0, "{screen}");
-    // Three wrong ones are enough.
+    // The third wrong passphrase ends the command.
     let (code, screen) = terminal("decrypt volume more", &["a\n", "b\n", "c\n"], folder.path());
     assert_eq!(code, 2, "{screen}");
     let (code, screen) = terminal(
@@ -262,7 +262,7 @@ fn a_terminal_asks_again_after_a_mistake() {
 fn ctrl_c_at_a_prompt_restores_the_echo() {
     let folder = Folder::new();
     folder.write("plain", b"attack at dawn");
-    // What is typed after the interruption is shown again.
+    // After the interruption the echo is on again.
     let (code, screen) = terminal(
         &format!("encrypt {} plain volume", FAST.join(" ")),
         &["secr\u{3}"],
@@ -291,13 +291,13 @@ fn data_on_standard_input_leave_the_terminal_for_the_passphrase() {
     assert!(folder.join("again").exists());
 }
 
-/// No core dump, and no look into its memory for other processes of the user.
+/// No core dump, and no access to its memory for other processes of the user.
 #[test]
 fn a_process_with_a_secret_is_hardened() {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
     folder.open_to_everybody();
-    // /proc/PID belongs to root when a process cannot be dumped, whoever runs it.
+    // /proc/PID belongs to root if the process cannot be dumped, whatever user runs it.
     let line = format!(
         "mkfifo fifo; sleep 3 > fifo &
         \"$luxor\" encrypt {} --key-file key fifo volume & pid=$!

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor serve`, with other people's clients.
+//! Tests `luxor serve` with clients of other projects.
 
 use std::{
     fs,
@@ -26,10 +26,10 @@ use crate::support::{FAST, Folder, Luxor, Outcome, bytes, luxor, tool};
 #[path = "../../../serve/tests/nbd/certificates.rs"]
 mod certificates;
 
-/// Longer than anything takes: only against waiting for ever.
+/// Longer than anything takes, in case something hangs.
 pub const FOR_EVER: Duration = Duration::from_secs(60);
 
-/// A folder with a key, and a volume in which is `plain`.
+/// A folder with a key, and a volume that contains `plain`.
 pub fn prepared(plain: &[u8]) -> Folder {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
@@ -49,7 +49,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// `luxor serve --key-file key ARGUMENTS`, once it says that it listens.
+    /// Starts `luxor serve --key-file key ARGUMENTS` and waits until it says that it listens.
     pub fn start(folder: &Folder, arguments: &str) -> Self {
         Self::of(serve(folder, arguments))
     }
@@ -69,7 +69,7 @@ impl Server {
         let said = stderr.recv_timeout(FOR_EVER).unwrap();
         let (_, uri) = said.split_once(", at ").unwrap_or_else(|| {
             child.kill().unwrap();
-            panic!("it does not listen: {said}");
+            panic!("the server does not listen: {said}");
         });
         Self {
             child,
@@ -86,7 +86,7 @@ impl Server {
         kill(self.pid(), signal).unwrap();
     }
 
-    /// Waits for its end: the code, and what it said after that it listens.
+    /// Waits for its end. Returns the exit code, and what it printed after it began to listen.
     pub fn ended(self) -> (Option<i32>, String) {
         let code = ended(self.child).code;
         let said: Vec<String> = self.stderr.iter().collect();
@@ -100,13 +100,13 @@ impl Server {
     }
 }
 
-/// Waits for a program's end, and not for ever.
+/// Waits for a program's end, with a time limit.
 fn ended(mut child: Child) -> Outcome {
     let start = Instant::now();
     while child.try_wait().unwrap().is_none() {
         if start.elapsed() > FOR_EVER {
             child.kill().unwrap();
-            panic!("it does not end");
+            panic!("the program does not end");
         }
         thread::sleep(Duration::from_millis(2));
     }
@@ -119,7 +119,7 @@ pub fn serve(folder: &Folder, arguments: &str) -> Luxor {
         .current_dir(folder.path())
 }
 
-/// The same, which is to end by itself: it is ended when it serves instead.
+/// Returns `luxor serve` for a refusal. If it serves instead, a time limit ends it.
 fn refusal(folder: &Folder, arguments: &str) -> Luxor {
     Luxor::within(FOR_EVER)
         .args(["serve", "--key-file", "key"])
@@ -127,7 +127,7 @@ fn refusal(folder: &Folder, arguments: &str) -> Luxor {
         .current_dir(folder.path())
 }
 
-/// What another program reads of the export, in whole.
+/// Reads the whole export with another program.
 pub fn read_all(uri: &str, folder: &Folder) -> Vec<u8> {
     let copy = folder.join("copy");
     tool("nbdcopy", [uri.as_ref(), copy.as_os_str()]);
@@ -143,7 +143,7 @@ fn qemu_io(arguments: &[&str], folder: &Folder) -> Outcome {
     Outcome::new(line, qemu.output().expect("qemu-io is needed"))
 }
 
-/// The file in the volume, as `decrypt` has it.
+/// Returns the file in the volume, as `decrypt` writes it.
 fn decrypted(folder: &Folder) -> Vec<u8> {
     luxor("decrypt --force --key-file key volume back")
         .current_dir(folder.path())
@@ -160,7 +160,7 @@ fn clients_read_and_write_the_file_in_the_volume() {
     assert_eq!(size.text().trim(), plain.len().to_string());
     assert!(read_all(&server.uri, &folder) == plain);
 
-    // Neither a sector's beginning nor its end.
+    // A range that neither begins nor ends at a sector boundary.
     let write = "write -P 0x5a 5000 100001";
     qemu_io(&["-f", "raw", "-c", write, &server.uri], &folder).assert_code(0);
     plain[5000..105_001].fill(0x5a);
@@ -193,7 +193,7 @@ fn who_writes_is_alone_and_who_reads_is_not() {
         .fails(5, "is locked");
     let qemu = qemu_io(&["-r", "-f", "raw", "-c", "read 0 512", "volume"], &folder);
     assert!(qemu.stderr.contains(" lock"), "{qemu:?}");
-    // The metadata are free for everybody.
+    // The locks on the data do not cover the metadata.
     tool(
         "cryptsetup",
         ["luksDump".as_ref(), folder.join("volume").as_os_str()],
@@ -217,7 +217,7 @@ fn who_writes_is_alone_and_who_reads_is_not() {
     other.stop();
     assert!(!folder.join("third").exists());
 
-    // And the other way round.
+    // The reverse case: qemu-io has the file.
     for (how, reading_is_refused) in [(&["-r"][..], false), (&[], true)] {
         let mut qemu = Command::new("stdbuf")
             .args(["-oL", "qemu-io"])
@@ -227,7 +227,7 @@ fn who_writes_is_alone_and_who_reads_is_not() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // Once it tells the length, it has the file.
+        // When qemu-io has printed the length, it has the file open.
         let mut line = String::new();
         let mut stdout = BufReader::new(qemu.stdout.take().unwrap());
         stdout.read_line(&mut line).unwrap();
@@ -255,7 +255,7 @@ fn a_socket_is_for_this_user_and_goes_in_the_end() {
     server.stop();
     assert_eq!(folder.names(), before);
 
-    // A crash leaves it; the next one replaces it.
+    // A crash leaves the socket behind, and the next server replaces it.
     let server = Server::start(&folder, "--socket socket volume");
     server.signal(Signal::SIGKILL);
     assert_eq!(server.ended().0, None);
@@ -263,7 +263,7 @@ fn a_socket_is_for_this_user_and_goes_in_the_end() {
     Server::start(&folder, "--socket socket volume").stop();
     assert_eq!(folder.names(), before);
 
-    // What is something else is never removed.
+    // Anything else at the path is never removed.
     refusal(&folder, "--socket plain volume").fails(5, "is not a socket");
     assert_eq!(fs::read(folder.join("plain")).unwrap(), b"attack at dawn");
     let other = UnixListener::bind(folder.join("socket")).unwrap();
@@ -287,7 +287,7 @@ fn a_signal_stops_it_cleanly() {
         let write = format!("write -P {} {at} 10", k + 1);
         qemu_io(&["-f", "raw", "-c", &write, &server.uri], &folder).assert_code(0);
         expected[at..at + 10].fill(u8::try_from(k).unwrap() + 1);
-        // A client that is there does not hold it up.
+        // A connected client does not delay the end.
         let mut client = UnixStream::connect(folder.join("socket")).unwrap();
         client.read_exact(&mut [0; 18]).unwrap();
         server.signal(signal);
@@ -297,7 +297,7 @@ fn a_signal_stops_it_cleanly() {
     assert!(decrypted(&folder) == expected);
 }
 
-/// Every other end is at once, and leaves as little.
+/// Every other signal ends it at once, and leaves nothing behind either.
 #[test]
 fn sigquit_and_a_second_signal_end_it_at_once() {
     let folder = prepared(&bytes(8 << 20, 1));
@@ -308,24 +308,24 @@ fn sigquit_and_a_second_signal_end_it_at_once() {
     assert_eq!(folder.names(), before);
 
     let server = Server::start(&folder, "--socket socket --pid-file pid volume");
-    // A client that takes no replies.
+    // A client that does not read its replies.
     let mut client = UnixStream::connect(folder.join("socket")).unwrap();
     client.write_all(&lazy_client(64, 1 << 20)).unwrap();
     client.read_exact(&mut [0; 18 + 10 + 16 + 1024]).unwrap();
     let start = Instant::now();
     server.signal(Signal::SIGTERM);
-    // It takes no more clients, and waits for this one.
+    // It accepts no more clients, and waits for this one.
     while UnixStream::connect(folder.join("socket")).is_ok_and(|socket| is_served(&socket)) {
         assert!(start.elapsed() < FOR_EVER);
     }
-    // Another one: two of a kind are one, as long as nobody has taken the first.
+    // A different signal, because two pending signals of one kind count as one.
     server.signal(Signal::SIGINT);
     assert_eq!(server.ended(), (Some(130), "luxor: interrupted".to_owned()));
     assert_eq!(folder.names(), before);
 }
 
-/// A handshake for the default export (`NBD_OPT_EXPORT_NAME`), and reads of `len` bytes
-/// from byte 0 on: what a client sends that waits for nothing.
+/// Returns a handshake for the default export (`NBD_OPT_EXPORT_NAME`) and reads of `len` bytes at
+/// byte 0, which a client can send without waiting.
 fn lazy_client(reads: u64, len: u32) -> Vec<u8> {
     let mut sent = 3_u32.to_be_bytes().to_vec();
     sent.extend(b"IHAVEOPT");
@@ -359,7 +359,7 @@ fn a_pid_file_is_there_when_clients_can_come() {
     assert_eq!(folder.names(), before);
     refusal(&folder, "--socket socket --pid-file plain volume").fails(5, "not a pid file");
     assert_eq!(fs::read(folder.join("plain")).unwrap(), b"attack at dawn");
-    // Nothing is left of one that came to nothing.
+    // A server that fails leaves nothing behind.
     folder.write("wrong", "wrong");
     let wrong = "serve --key-file wrong --socket socket --pid-file pid volume";
     luxor(wrong).current_dir(folder.path()).fails(2, "volume");
@@ -427,7 +427,7 @@ fn tcp_has_mutual_tls() {
     let mut plain = bytes(8192, 7);
     let folder = prepared(&plain);
     certificates::make(folder.path());
-    // The names that libnbd and qemu look for.
+    // The file names that libnbd and qemu expect.
     for (name, known) in [
         ("authority.pem", "ca-cert.pem"),
         ("client.pem", "client-cert.pem"),
@@ -517,7 +517,7 @@ fn tcp_has_mutual_tls() {
     }
 }
 
-/// The server's key is a secret like a volume's: no core dumps from before it is read.
+/// The server's TLS key is a secret like a volume's key: core dumps are disabled before it is read.
 #[test]
 fn a_process_with_a_servers_key_is_hardened() {
     let folder = prepared(b"attack at dawn");
@@ -528,7 +528,7 @@ fn a_process_with_a_servers_key_is_hardened() {
     let child = serve(&folder, line).spawn();
     let start = Instant::now();
     let fifo = loop {
-        // Fails as long as nobody reads.
+        // Opening fails until the FIFO has a reader.
         let fifo = fs::File::options()
             .write(true)
             .custom_flags(OFlag::O_NONBLOCK.bits())
@@ -586,7 +586,7 @@ fn options_that_do_not_fit_are_refused() {
         .fails(1, "needs --key-file");
 }
 
-/// Nothing is said with -q, and a script can wait for the pid file.
+/// With -q nothing is printed, and a script can wait for the pid file.
 #[test]
 fn quiet_it_says_nothing() {
     let folder = prepared(b"attack at dawn");
@@ -606,8 +606,8 @@ fn quiet_it_says_nothing() {
     assert!(output.stderr.is_empty() && output.stdout.is_empty());
 }
 
-/// Opens sockets as systemd does, and becomes the program: the arguments are what they
-/// are, and its line.
+/// Opens sockets as systemd does, then executes the program. The arguments are the kinds of
+/// sockets, and the command line.
 const ACTIVATE: &str = r#"
 import os, socket, sys
 kinds = sys.argv[1].split(",")
@@ -653,7 +653,7 @@ fn systemds_sockets_are_served() {
     assert_eq!(server.uri, uri);
     assert_eq!(read_all(&server.uri, &folder), b"attack at dawn");
     server.stop();
-    // It is systemd's.
+    // The socket belongs to systemd.
     assert!(folder.join("activated").exists());
     fs::remove_file(folder.join("activated")).unwrap();
 
@@ -684,7 +684,7 @@ fn systemds_sockets_are_served() {
         assert!(outcome.stderr.contains(words), "{outcome:?}");
         let _ = fs::remove_file(folder.join("activated"));
     }
-    // Meant for another process.
+    // `LISTEN_PID` names another process.
     let mut luxor = Command::new(env!("CARGO_BIN_EXE_luxor"));
     luxor
         .args(["serve", "--key-file", "key", "volume"])
@@ -695,7 +695,7 @@ fn systemds_sockets_are_served() {
     assert!(outcome.stderr.contains("--socket PATH"), "{outcome:?}");
 }
 
-/// The secret is slow to come, and meanwhile the data are said to be something else.
+/// While the server waits for the secret, another program changes the metadata of the data.
 #[test]
 fn metadata_that_change_before_the_key_comes_are_not_served() {
     let folder = prepared(b"attack at dawn");
@@ -718,7 +718,7 @@ fn metadata_that_change_before_the_key_comes_are_not_served() {
     assert!(!folder.join("socket").exists());
 }
 
-/// Before clients can come a signal is what it always is.
+/// Before the server listens, a signal ends the program as usual.
 #[test]
 fn a_signal_before_it_listens_leaves_nothing() {
     let folder = prepared(b"attack at dawn");
@@ -727,7 +727,7 @@ fn a_signal_before_it_listens_leaves_nothing() {
     let child = luxor("serve --key-file fifo --socket socket --pid-file pid volume")
         .current_dir(folder.path())
         .spawn();
-    // It has read the metadata, and waits for its key.
+    // The program has read the metadata, and waits for its key.
     let pipe = fs::OpenOptions::new().write(true).open(folder.join("fifo"));
     kill(
         Pid::from_raw(child.id().try_into().unwrap()),

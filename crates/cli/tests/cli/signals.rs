@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Interruptions leave nothing behind.
+//! Interrupted commands leave nothing behind.
 
 use std::{
     fs::{self, Permissions},
@@ -19,12 +19,12 @@ use nix::{
 
 use crate::support::{FAST, Folder, answered_when, as_nobody, bytes, luxor, terminal_shell};
 
-/// Sends `signal`, and gives the exit code and standard error.
+/// Sends `signal`, and returns the exit code and standard error.
 fn interrupt(mut child: Child, signal: Signal) -> (Option<i32>, String) {
     kill(Pid::from_raw(child.id().try_into().unwrap()), signal).unwrap();
     let sent = Instant::now();
     let status = child.wait().unwrap();
-    // What is interrupted here would go on for minutes.
+    // Without the signal these commands would run for minutes.
     assert!(
         sent.elapsed() < Duration::from_secs(30),
         "it took {:?}",
@@ -41,7 +41,7 @@ fn interrupt(mut child: Child, signal: Signal) -> (Option<i32>, String) {
     (status.code(), stderr)
 }
 
-/// Waits until a file in /proc/<pid> says so.
+/// Waits until a file in /proc/<pid> meets the condition.
 fn wait_for(child: &Child, file: &str, condition: impl Fn(&str) -> bool) {
     let path = format!("/proc/{}/{file}", child.id());
     let start = Instant::now();
@@ -65,7 +65,7 @@ fn assert_interrupted(child: Child, signal: Signal, folder: &Folder, left: &[&st
     assert_eq!(folder.names(), left, "{signal}");
 }
 
-/// `encrypt` in a folder with a key. It has got some data, and waits for more.
+/// Starts `encrypt` in a folder with a key. It has received some data, and waits for more.
 fn waiting_for_input(folder: &Folder) -> (Child, ChildStdin) {
     let mut child = luxor("encrypt --key-file key")
         .args(FAST)
@@ -112,7 +112,7 @@ fn argon2_is_interrupted() {
     )
     .current_dir(folder.path())
     .spawn();
-    // Its memory is there.
+    // Wait until its memory is allocated.
     wait_for(&child, "status", |status| {
         let rss = status
             .lines()
@@ -132,7 +132,7 @@ fn writing_is_interrupted() {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
     folder.write("old", b"old");
-    // A sparse file that takes a while.
+    // A sparse file, which takes a while to encrypt.
     fs::File::create(folder.join("plain"))
         .unwrap()
         .set_len(64 << 30)
@@ -144,7 +144,7 @@ fn writing_is_interrupted() {
             .args(["plain", output])
             .current_dir(folder.path())
             .spawn();
-        // The first line of progress: it has written for half a second.
+        // The first line of progress appears when it has written for half a second.
         let mut progress = child.stdout.take().unwrap();
         progress.read_exact(&mut [0; 40]).unwrap();
         assert_interrupted(child, Signal::SIGTERM, &folder, &["key", "old", "plain"]);
@@ -152,7 +152,7 @@ fn writing_is_interrupted() {
     }
 }
 
-/// Such as one that a pager has not read to its end.
+/// For example a pipe to a pager that does not read on.
 #[test]
 fn a_full_standard_error_holds_nothing_up() {
     let folder = Folder::new();
@@ -182,7 +182,7 @@ fn a_full_standard_error_holds_nothing_up() {
         }
         if sent.elapsed() > Duration::from_secs(10) {
             child.kill().unwrap();
-            panic!("it waits for its standard error");
+            panic!("the program waits for its standard error");
         }
         thread::sleep(Duration::from_millis(5));
     };
@@ -191,8 +191,7 @@ fn a_full_standard_error_holds_nothing_up() {
     drop(reader);
 }
 
-/// A shell gives background jobs of scripts, and `nohup` gives everything, an
-/// ignored signal.
+/// Signals are ignored in a script's background jobs and under `nohup`.
 #[test]
 fn signals_that_were_ignored_stay_ignored() {
     let folder = Folder::new();
@@ -225,17 +224,17 @@ fn signals_that_were_ignored_stay_ignored() {
     assert!(Path::exists(&folder.join("volume")));
 }
 
-/// Says how many typed bytes nobody has read.
+/// Prints how many typed bytes are still unread.
 const LEFT: &str =
     "stty -icanon min 0 time 1; echo left $(dd bs=4096 count=1 2> /dev/null | wc -c)";
 
-/// The shell would show it, run it, and keep it in its history.
+/// The shell would show the rest, run it, and keep it in its history.
 #[test]
 fn no_part_of_a_passphrase_is_left_for_the_shell() {
     let folder = Folder::new();
     folder.write("plain", b"attack at dawn");
     let too_long = format!("{}\n", "x".repeat(1000));
-    // A terminal that does not forget by itself what was typed before Ctrl-C.
+    // `noflsh` keeps the terminal from discarding input at Ctrl-C by itself.
     for (answer, code) in [(too_long.as_str(), 1), ("half\u{3}", 130)] {
         let shell = format!(
             "trap : INT; stty noflsh; \"$luxor\" encrypt plain volume; echo code $?; {LEFT}"
@@ -269,7 +268,7 @@ fn after_a_stop_a_passphrase_is_not_shown_either() {
     assert!(!screen.contains("secret"), "{screen}");
 }
 
-/// To call a handler, the kernel puts all registers on the stack, and there may be keys in them.
+/// To call a handler, the kernel saves all registers on the stack, and they may contain keys.
 #[test]
 fn handlers_run_on_one_thread_only() {
     let folder = Folder::new();
@@ -283,7 +282,7 @@ fn handlers_run_on_one_thread_only() {
             value.unwrap().trim().to_owned()
         };
         let mask = |name| u64::from_str_radix(&field(name), 16).unwrap();
-        // Two of the real-time signals are the C library's, which no program can block.
+        // The C library uses two real-time signals, which programs cannot block.
         let handled = mask("SigCgt:") & !(0b11 << 31);
         assert!(handled.count_ones() > 40, "{handled:x}");
         if handled & !mask("SigBlk:") != 0 {
@@ -294,11 +293,12 @@ fn handlers_run_on_one_thread_only() {
     assert_interrupted(child, Signal::SIGTERM, &folder, &["key"]);
 }
 
-/// The mask of blocked signals is inherited, and those that `luxor` handles are blocked in it.
+/// A program inherits the mask of blocked signals, in which those that `luxor` handles are set.
 #[test]
 fn a_program_that_is_started_has_no_signals_blocked() {
     let folder = Folder::new();
-    // By the shell itself: what it starts has no signals blocked in any case.
+    // The shell itself reads the mask. A program that it starts would have no signals blocked in
+    // any case.
     let script = "#!/bin/sh\nwhile read -r name mask; do \
         [ \"$name\" != SigBlk: ] || echo \"$name $mask\"; done < /proc/$$/status\n";
     let program = folder.write("luxor-bench", script);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `serve` and `mount` tell of their work.
+//! The statistics of `serve` and `mount`.
 
 use std::{
     io::{Read, Write},
@@ -14,7 +14,7 @@ use crate::{
     support::{bytes, luxor},
 };
 
-/// The row of an operation: requests, errors, MiB.
+/// Returns the requests, errors and MiB in the row of an operation.
 fn row<'a>(table: &'a str, operation: &str) -> Vec<&'a str> {
     let row = table.lines().find(|line| line.starts_with(operation));
     let row = row.unwrap_or_else(|| panic!("no {operation} in {table}"));
@@ -43,7 +43,7 @@ fn a_table_on_a_signal_and_at_the_end() {
     assert_eq!(code, Some(0));
     assert_eq!(row(&table, "read")[1..], ["0", "6.0"]);
 
-    // Without the option, the signal still does no harm, and nothing is said at the end.
+    // Without the option the signal still prints the table, but nothing is printed at the end.
     let server = Server::start(&folder, "--socket socket volume");
     server.signal(Signal::SIGUSR1);
     let first = server.stderr.recv_timeout(FOR_EVER).unwrap();
@@ -77,7 +77,7 @@ fn a_page_for_prometheus() {
         let asked = client.write_all(request);
         match asked.and_then(|()| client.read_to_string(&mut page)) {
             Ok(1..) => break page,
-            // Who is slow, as this is on a busy machine, is left.
+            // On a busy machine this client may be too slow, and is then disconnected.
             left => assert!(begun.elapsed() < FOR_EVER, "{left:?}"),
         }
     };

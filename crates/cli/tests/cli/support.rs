@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Running the program, and other ones, from tests.
+//! Runs the program and other programs for the tests.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -18,7 +18,7 @@ pub struct Luxor {
     stdin: Option<Vec<u8>>,
 }
 
-/// `luxor` with arguments that have no spaces.
+/// Returns `luxor` with arguments that contain no spaces.
 pub fn luxor(arguments: &str) -> Luxor {
     Luxor::new().args(arguments.split_whitespace())
 }
@@ -27,7 +27,7 @@ impl Luxor {
     pub fn new() -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_luxor"));
         command
-            // No calibration that somebody keeps in a cache folder.
+            // Ignore a calibration in the user's cache folder.
             .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -38,7 +38,7 @@ impl Luxor {
         }
     }
 
-    /// The same, and the program is ended when it has taken so long, with the code 124.
+    /// The same, with a time limit, after which the program is ended with exit code 124.
     pub fn within(limit: Duration) -> Self {
         let luxor = Self::new();
         let mut timeout = Command::new("timeout");
@@ -69,7 +69,7 @@ impl Luxor {
         self
     }
 
-    /// Bytes for standard input, which is a pipe then. Without it is /dev/null.
+    /// Passes bytes to standard input through a pipe. Otherwise standard input is /dev/null.
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.command.stdin(Stdio::piped());
         self.stdin = Some(bytes.into());
@@ -112,7 +112,7 @@ impl Luxor {
         Outcome::new(line, self.spawn().wait_with_output().unwrap())
     }
 
-    /// Runs to the end, which must be a success.
+    /// Runs to the end and checks that it succeeds.
     #[track_caller]
     pub fn ok(self) -> Outcome {
         let outcome = self.run();
@@ -120,9 +120,8 @@ impl Luxor {
         outcome
     }
 
-    /// Runs to the end, which must be a failure with `code`, one line that begins
-    /// with `luxor: ` and contains `words` and perhaps a hint, and nothing on
-    /// standard output.
+    /// Runs to the end and checks the failure: the exit code, a line that begins with `luxor: ` and
+    /// contains `words`, optionally a hint, and nothing on standard output.
     #[track_caller]
     pub fn fails(self, code: i32, words: &str) -> Outcome {
         let outcome = self.run();
@@ -145,7 +144,7 @@ impl Luxor {
     }
 }
 
-/// How a program ended.
+/// The result of a program.
 #[derive(Debug)]
 pub struct Outcome {
     pub line: String,
@@ -181,7 +180,7 @@ impl Outcome {
     }
 }
 
-/// Another program, which must be there and succeed.
+/// Runs another program, which must be installed and succeed.
 #[track_caller]
 pub fn tool(program: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Outcome {
     let mut command = Command::new(program);
@@ -195,7 +194,7 @@ pub fn tool(program: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>
     outcome
 }
 
-/// A folder of its own for a test, with a key file in it.
+/// A temporary folder for one test.
 pub struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -211,19 +210,19 @@ impl Folder {
         self.0.path().join(name)
     }
 
-    /// A new file.
+    /// Makes a new file.
     pub fn write(&self, name: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.join(name);
         fs::write(&path, bytes).unwrap();
         path
     }
 
-    /// Lets other users write into it.
+    /// Lets other users write to the folder.
     pub fn open_to_everybody(&self) {
         fs::set_permissions(self.path(), fs::Permissions::from_mode(0o777)).unwrap();
     }
 
-    /// The names in it, sorted.
+    /// The names of its files, sorted.
     pub fn names(&self) -> Vec<OsString> {
         let mut names: Vec<_> = fs::read_dir(self.path())
             .unwrap()
@@ -234,7 +233,7 @@ impl Folder {
     }
 }
 
-/// Bytes that look random and are the same each time.
+/// Returns random-looking bytes, the same ones for the same seed.
 pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
     // SplitMix64 (Steele, Lea, Flood 2014).
     let mut state = seed;
@@ -258,7 +257,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// `luxor COMMAND ARGUMENTS` in a session without a terminal.
+/// Runs `luxor COMMAND ARGUMENTS` in a session without a terminal.
 pub fn without_terminal(command: &str, arguments: &[&str], dir: &Path) -> Outcome {
     let mut setsid = Command::new("setsid");
     setsid
@@ -270,25 +269,25 @@ pub fn without_terminal(command: &str, arguments: &[&str], dir: &Path) -> Outcom
     Outcome::new(format!("{setsid:?}"), output)
 }
 
-/// `luxor LINE` on a terminal of its own, as [`terminal_shell`] has it; then says
-/// whether the terminal's echo is on.
+/// Runs `luxor LINE` on a new terminal, as [`terminal_shell`] does. Then prints whether the
+/// terminal's echo is on.
 pub fn terminal(line: &str, answers: &[&str], dir: &Path) -> (i32, String) {
-    // The shell outlives Ctrl-C, to look at the terminal.
+    // The shell survives Ctrl-C, so that it can examine the terminal.
     let shell = format!(
         "trap : INT; \"$luxor\" {line}; code=$?; stty -a | grep -q ' echo ' && echo the echo is on; exit $code"
     );
     terminal_shell(&shell, answers, dir)
 }
 
-/// A line of shell with `luxor` in `$luxor` on a terminal of its own, each of
-/// `answers` typed at a prompt (a line that ends with a colon and a space). The exit
-/// code and all that was on the screen.
+/// Runs a line of shell, with `luxor` in `$luxor`, on a new terminal. Types each of `answers` at a
+/// prompt (a line that ends with a colon and a space). Returns the exit code and everything that
+/// was on the screen.
 pub fn terminal_shell(shell: &str, answers: &[&str], dir: &Path) -> (i32, String) {
     answered(shell, answers.iter().copied(), dir)
 }
 
-/// The same with what happens while the program waits: an answer is made when it is asked
-/// for.
+/// The same, with an iterator that makes each answer when it is needed, so that it can act while
+/// the program waits.
 pub fn answered<'a>(
     shell: &str,
     answers: impl Iterator<Item = &'a str>,
@@ -297,8 +296,8 @@ pub fn answered<'a>(
     answered_when(|_| true, shell, answers, dir)
 }
 
-/// The same, but a prompt is one only if `asks` says so of all that is on the screen. What is
-/// shown soon after a prompt may be seen together with it, and then they are one.
+/// The same, but a prompt counts only if `asks` returns true for the contents of the screen. Text
+/// that appears soon after a prompt may be read together with it.
 pub fn answered_when<'a>(
     asks: impl Fn(&str) -> bool,
     shell: &str,
@@ -352,17 +351,17 @@ fn show(bytes: &[u8]) -> String {
 pub const FAST: [&str; 4] = ["--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000"];
 
 impl Luxor {
-    /// Runs to the end, and tells the most memory that it had resident, in KiB.
+    /// Runs to the end, and returns the peak of its resident memory in KiB.
     pub fn run_measured(self) -> (Outcome, u64) {
         let line = format!("{:?}", self.command);
         let child = self.spawn();
         let status = format!("/proc/{}/status", child.id());
-        // A high-water mark: the last look before the end has seen nearly all.
+        // VmHWM is a peak value, so the last reading before the end is nearly complete.
         let watch = thread::spawn(move || {
             let mut peak = 0;
             while let Ok(text) = fs::read_to_string(&status) {
                 let mark = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-                // A process that has ended has none.
+                // A process that has ended has no VmHWM.
                 let Some(mark) = mark else { break };
                 peak = mark.trim().trim_end_matches(" kB").parse().unwrap();
                 thread::sleep(Duration::from_millis(2));
@@ -376,8 +375,9 @@ impl Luxor {
     }
 }
 
-/// The program once more. Another process copies it: what this one writes, processes that
-/// other tests start have open for a moment, and what anybody writes cannot be executed.
+/// Copies the program. Another process makes the copy: if this process wrote it, programs that
+/// other tests start could inherit the open file, and a file that is open for writing cannot be
+/// executed.
 pub fn copy_program(to: &Path) {
     tool("cp", [env!("CARGO_BIN_EXE_luxor").as_ref(), to]);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `token` and `config`, and what scripts ask.
+//! `token` and `config`, and the commands with which scripts identify a volume.
 
 use std::{ffi::OsStr, fs};
 
@@ -27,7 +27,7 @@ fn metadata(folder: &Folder) -> Value {
 fn tokens_come_and_go() {
     let folder = prepared();
     folder.write("token", TOKEN);
-    // Token 0 is the volume's own.
+    // Token 0 is the one that Luxor added.
     assert_eq!(
         run(&folder, "token list volume").text(),
         "token 0: luxor-file, keyslots none\n"
@@ -54,7 +54,7 @@ fn tokens_come_and_go() {
         run(&folder, "token list --token-id 7 volume").text(),
         "token 7: x, keyslots none\n"
     );
-    // As it was, character for character.
+    // The token is unchanged, character for character.
     let json = run(&folder, "token list --json --token-id 1 volume");
     assert_eq!(json.text(), format!("{TOKEN}\n"));
     run(
@@ -84,7 +84,7 @@ fn tokens_come_and_go() {
     let mut numbers: Vec<_> = tokens.as_object().unwrap().keys().collect();
     numbers.sort();
     assert_eq!(numbers, ["0", "2", "3", "7"]);
-    // And the file is still what it was.
+    // The file in the volume is still intact.
     run(&folder, "decrypt --key-file key volume back");
     assert_eq!(fs::read(folder.join("back")).unwrap(), b"plain");
 }
@@ -228,7 +228,7 @@ fn settings_that_cannot_be_are_refused_before_any_is_made() {
     assert!(fs::read(folder.join("volume")).unwrap() == before);
 }
 
-/// `luxor isLuks $D || luxor luksFormat $D` shall not destroy a volume.
+/// `luxor isLuks $D || luxor luksFormat $D` must not destroy a volume.
 #[test]
 fn a_volume_that_luxor_does_not_open_is_one() {
     let folder = prepared();

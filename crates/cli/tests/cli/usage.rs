@@ -87,13 +87,13 @@ fn engines_are_listed_with_their_self_tests() {
         .unwrap()
         .iter()
         .find(|engine| engine["name"] == "portable")
-        .expect("portable is there on every machine");
+        .expect("portable is available on every machine");
     assert_eq!(portable["present"], true);
     assert_eq!(portable["self_test"], "passed");
     assert_eq!(portable["modes"].as_array().unwrap().len(), 7);
 }
 
-/// PoCL would end the program.
+/// Without a linker, PoCL would end the program.
 #[test]
 fn engines_are_listed_where_opencl_has_no_linker() {
     let found = luxor("engines").env("PATH", "/nonexistent").ok();
@@ -105,7 +105,7 @@ fn engines_are_listed_where_opencl_has_no_linker() {
     assert!(text.contains("portable"), "{text}");
 }
 
-/// The committed example tells programs what to expect.
+/// The output must have the structure of the committed example.
 #[test]
 fn engines_json_has_the_shape_of_the_example() {
     let example = concat!(
@@ -173,7 +173,7 @@ fn an_absent_engine_is_named() {
         ("opencl", no_opencl),
         ("vaes1024", "there is no engine called \"vaes1024\""),
     ] {
-        // No GPU, where there is one, and an OpenCL that knows of no implementation.
+        // Hides GPUs, and leaves OpenCL without an implementation.
         let without_devices = |line: &str| {
             luxor(line)
                 .args(["--engine", name])
@@ -184,13 +184,13 @@ fn an_absent_engine_is_named() {
             .arg("--key-file")
             .args([&key, &input, &folder.join("output")])
             .fails(1, words);
-        // Also before the volume is looked for.
+        // The engine is checked before the volume is opened.
         without_devices("dump volume").fails(1, words);
     }
     assert_eq!(folder.names(), ["input", "key"]);
 }
 
-/// Why an engine is absent is told, whatever else there is.
+/// The reason for a missing engine is printed, whatever other engines there are.
 #[test]
 fn absent_devices_are_listed_with_the_reason() {
     let folder = Folder::new();
@@ -228,7 +228,7 @@ fn a_closed_standard_output_is_no_failure() {
         outcome.assert_code(0);
         assert_eq!(outcome.stderr, "", "{line}");
     }
-    // But a full one is.
+    // A full device is an error.
     let full = File::options().write(true).open("/dev/full").unwrap();
     luxor("engines")
         .stdout_to(Stdio::from(full))
@@ -242,7 +242,7 @@ fn completions_know_the_options() {
         for word in ["pbkdf-force-iterations", "keyfile-offset"] {
             assert!(script.text().contains(word), "{shell}");
         }
-        // The two shells' scripts that have values for options.
+        // The scripts of these two shells contain the values of options.
         if ["bash", "zsh"].contains(&shell) {
             assert!(script.text().contains("portable"), "{shell}");
         }
@@ -276,15 +276,15 @@ fn there_is_a_man_page_for_each_command() {
     luxor("man /nowhere/at/all").fails(1, "cannot write man pages");
 }
 
-/// `luxor` alone in a folder, with nothing else to find.
+/// Installs `luxor` alone in a folder, with no other program beside it.
 fn luxor_alone(folder: &Folder) -> std::path::PathBuf {
     let luxor = folder.join("luxor");
     install(env!("CARGO_BIN_EXE_luxor").as_ref(), &luxor);
     luxor
 }
 
-/// A program's copy, made by another process: a file that this one has open for
-/// writing could be inherited by what other tests start, and not be executed then.
+/// Copies a program with another process: if this process had the file open for writing, programs
+/// that other tests start could inherit it, and the copy could not be executed.
 fn install(from: &std::path::Path, to: &std::path::Path) {
     let words = [
         "-m".as_ref(),

@@ -11,7 +11,7 @@ use std::{
 
 use crate::support::{FAST, Folder, bytes, hex, luxor, terminal, tool, without_terminal};
 
-/// A folder with a key and volumes made by Luxor and by cryptsetup.
+/// A folder with a key, and volumes made by Luxor and by cryptsetup.
 fn prepared() -> Folder {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
@@ -67,7 +67,7 @@ fn dump_json_is_what_cryptsetup_prints() {
     }
 }
 
-/// Metadata of 4 MiB that are 120 MB with their indentation.
+/// Metadata of 4 MiB, which have 120 MB when indented.
 #[test]
 fn hostile_metadata_are_dumped_in_bounded_memory() {
     let folder = Folder::new();
@@ -81,7 +81,7 @@ fn hostile_metadata_are_dumped_in_bounded_memory() {
         "cryptsetup -q luksFormat --type luks2 --luks2-metadata-size 4m --luks2-keyslots-size 4m \
          --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file key volume",
     );
-    // As deep as metadata may be.
+    // The deepest nesting that metadata may have.
     let (depth, items) = (28, 2_000_000);
     let zeros = "[".repeat(depth) + &"0,".repeat(items) + "0" + &"]".repeat(depth);
     let token = format!(r#"{{"type":"x","keyslots":[],"y":{zeros}}}"#);
@@ -131,7 +131,7 @@ fn dump_tells_what_matters() {
     );
 }
 
-/// A volume through a pipe is dumped as well.
+/// A volume can also be dumped from a pipe.
 #[test]
 fn dump_reads_pipes() {
     let folder = prepared();
@@ -176,7 +176,7 @@ fn check_says_which_copy_is_damaged() {
     for name in ["ours", "theirs"] {
         check(name).assert_code(0);
         let volume = fs::read(folder.join(name)).unwrap();
-        // Each copy is 16 KiB: 4 KiB binary and then JSON.
+        // Each copy has 16 KiB: 4 KiB of binary header, then JSON.
         for (offset, words) in [
             (0, "primary"),
             (100, "primary"),
@@ -191,7 +191,7 @@ fn check_says_which_copy_is_damaged() {
             outcome.assert_code(1);
             let all = outcome.stderr.clone() + outcome.text();
             assert!(all.contains(words), "byte {offset}: {outcome:#?}");
-            // It can still be opened.
+            // The volume can still be opened.
             luxor("decrypt --force --key-file key damaged back")
                 .current_dir(folder.path())
                 .run()
@@ -229,7 +229,7 @@ fn check_opens_a_keyslot_with_a_key() {
         check("--key-file wrong").run().assert_code(2);
         check("--key-file key --key-slot 1").run().assert_code(1);
     }
-    // A keyslot's area is damaged: the metadata are fine, the key is not to be had.
+    // The area of a keyslot is damaged: the metadata are intact, but the key is lost.
     let mut volume = fs::read(folder.join("ours")).unwrap();
     volume[32768 + 5] ^= 1;
     folder.write("damaged", &volume);
@@ -240,7 +240,7 @@ fn check_opens_a_keyslot_with_a_key() {
         .assert_code(2);
 }
 
-/// A volume with another JSON text in both copies.
+/// Replaces a text in both copies of the JSON metadata.
 fn with_text(folder: &Folder, volume: &[u8], old: &str, new: &str) -> Vec<u8> {
     let mut volume = volume.to_vec();
     for begin in [0, 0x4000] {
@@ -259,7 +259,7 @@ fn with_text(folder: &Folder, volume: &[u8], old: &str, new: &str) -> Vec<u8> {
     volume
 }
 
-/// Nothing is wrong with such metadata, and nobody opens the volume all the same.
+/// These metadata are intact, but Luxor cannot open the volume.
 #[test]
 fn check_says_why_a_volume_that_is_not_damaged_does_not_open() {
     let folder = prepared();
@@ -283,7 +283,7 @@ fn check_says_why_a_volume_that_is_not_damaged_does_not_open() {
         let outcome = luxor("check changed").current_dir(folder.path()).ok();
         assert!(outcome.text().contains(words), "{outcome:#?}");
         assert!(outcome.stderr.is_empty(), "{outcome:#?}");
-        // The key cannot be checked then.
+        // The key cannot be checked in this case.
         let outcome = luxor("check --key-file key changed")
             .current_dir(folder.path())
             .run();
@@ -292,7 +292,7 @@ fn check_says_why_a_volume_that_is_not_damaged_does_not_open() {
     }
 }
 
-/// cryptsetup locks a volume while it changes the metadata; then is no time to read it.
+/// cryptsetup locks a volume while it changes the metadata. They must not be read during that time.
 #[test]
 fn metadata_are_not_read_while_they_are_changed() {
     let folder = prepared();
@@ -315,8 +315,7 @@ fn metadata_are_not_read_while_they_are_changed() {
         .ok();
 }
 
-/// cryptsetup makes a volume with any key that it is given; Luxor does not take one
-/// whose halves are equal for a good one.
+/// cryptsetup makes a volume with any given key. Luxor does not accept a key with equal halves.
 #[test]
 fn weak_keys_are_named_and_may_be_allowed() {
     let folder = prepared();
@@ -343,7 +342,7 @@ fn weak_keys_are_named_and_may_be_allowed() {
         .ok();
 }
 
-/// The volume key is for those who say so twice.
+/// Printing the volume key needs a confirmation.
 #[test]
 fn the_volume_key_is_given_out_on_a_yes() {
     let folder = prepared();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Outputs that another user has prepared.
+//! Outputs that another user has made.
 
 use std::{
     fs::{self, File},
@@ -19,7 +19,7 @@ use luxor_files::testing::Loop;
 use super::{prepared, read_fifo};
 use crate::support::{Folder, Luxor, bytes, luxor, tool};
 
-/// A folder in which all users may make files, with the volume beside it.
+/// A test folder with a volume, and in it a folder in which all users may make files.
 fn shared() -> (Folder, PathBuf) {
     assert!(
         nix::unistd::geteuid().is_root(),
@@ -48,7 +48,7 @@ fn another_users_fifo_gets_nothing() {
         "header backup volume shared/fifo",
         "dump --key-file key --batch-mode --volume-key --volume-key-file shared/fifo volume",
     ] {
-        // Without a reader: it is refused before it is opened.
+        // There is no reader: the FIFO is refused before it is opened.
         let refused = luxor(line)
             .current_dir(folder.path())
             .fails(5, "another user");
@@ -59,7 +59,7 @@ fn another_users_fifo_gets_nothing() {
         .current_dir(folder.path())
         .ok();
     assert!(reader.wait_with_output().unwrap().stdout == bytes(100_000, 1));
-    // That of this user, by whatever name, and standard output whoever it belongs to.
+    // A FIFO of this user is accepted by any name, and so is standard output of any owner.
     chown(&fifo, Some(0), Some(0)).unwrap();
     symlink("shared/fifo", folder.join("link")).unwrap();
     let reader = read_fifo(&fifo);
@@ -81,11 +81,11 @@ fn another_users_fifo_gets_nothing() {
     assert!(read.join().unwrap() == bytes(100_000, 1));
 }
 
-/// A program of another user with its standard input and output open, until dropped.
+/// A program of another user with open standard input and output, until dropped.
 struct Foreign(Child);
 
 impl Foreign {
-    /// Its output is a pipe that it has made itself: it puts there what nobody reads.
+    /// Its standard output is a pipe that it has made itself, and in which it expects no bytes.
     fn with_pipe(dir: &Path) -> Self {
         let script = "import os, sys
 read, write = os.pipe()
@@ -117,7 +117,7 @@ sys.exit(len(got))";
     }
 }
 
-/// Links in /proc lead to what other processes have open.
+/// Links in /proc lead to files that other processes have open.
 #[test]
 fn another_users_open_files_get_nothing() {
     let (folder, shared) = shared();
@@ -144,7 +144,7 @@ fn another_users_open_files_get_nothing() {
                 "header backup volume",
                 "dump --key-file key --batch-mode --volume-key volume --volume-key-file",
             ] {
-                // What fills the pipe waits for a reader.
+                // If data reach the pipe, the program waits for a reader and is ended.
                 Luxor::within(Duration::from_secs(20))
                     .args(line.split(' '))
                     .arg(&output)
@@ -156,7 +156,7 @@ fn another_users_open_files_get_nothing() {
     assert!(foreign.got_nothing());
 }
 
-/// By whatever name, and whoever it belongs to: the caller has given it.
+/// The pipe may have any name and owner, because the caller has passed it on.
 #[test]
 fn an_inherited_pipe_of_another_user_is_written_to() {
     let (folder, shared) = shared();
@@ -182,7 +182,7 @@ fn an_inherited_pipe_of_another_user_is_written_to() {
     }
 }
 
-/// As `another_users_fifo_gets_nothing`, with what is not a FIFO.
+/// As `another_users_fifo_gets_nothing`, for files that are not FIFOs.
 #[test]
 fn another_users_socket_or_device_gets_nothing() {
     let (folder, shared) = shared();
@@ -210,7 +210,7 @@ fn another_users_socket_or_device_gets_nothing() {
                 .current_dir(folder.path())
         };
         decrypt().fails(5, &format!("is a {kind} of another user (uid 65534)"));
-        // That of this user is written to, or cannot be for another reason.
+        // A file of this user is written to, or fails for another reason.
         chown(&path, Some(0), Some(0)).unwrap();
         let outcome = decrypt().run();
         assert!(!outcome.stderr.contains("another user"), "{outcome:#?}");
@@ -227,7 +227,8 @@ fn another_users_link_is_not_followed() {
     let decrypt =
         || luxor("decrypt --force --key-file key volume shared/link").current_dir(folder.path());
     let given = |owner: u32| lchown(&link, Some(owner), Some(owner)).unwrap();
-    // The link's owner, the folder's, and whether it is followed.
+    // The owner of the link, the owner and the mode of the folder, and whether the link is
+    // followed.
     for (owner, folders_owner, mode, is_followed) in [
         (NOBODY, 0, 0o1777, false),
         (NOBODY, NOBODY, 0o1777, true),

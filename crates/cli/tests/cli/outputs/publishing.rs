@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A signal or a killed process at any moment, and what it leaves.
+//! A signal or SIGKILL at any moment, and what it leaves behind.
 
 use std::{
     fs::{self, File},
@@ -33,7 +33,7 @@ fn a_volume_and_its_header_are_not_replaced_together() {
     encrypt("new --header header").ok();
 }
 
-/// What appears after the outputs have been looked at: the program waits for its key.
+/// A file that appears after the outputs were checked, while the program waits for its key.
 #[test]
 fn of_a_volume_and_its_header_both_appear_or_none() {
     for (line, size) in [("encrypt plain", ""), ("format", "--size 1M")] {
@@ -64,7 +64,7 @@ fn of_a_volume_and_its_header_both_appear_or_none() {
             );
         }
     }
-    // With --force too, neither may exist.
+    // Even with --force, neither file may exist.
     let folder = prepared();
     folder.write("header", "theirs");
     luxor("format --force --size 1M --key-file key --header header new")
@@ -80,7 +80,7 @@ fn sorted<'a>(names: &[&'a str]) -> Vec<&'a str> {
     names
 }
 
-/// Whether or not the next run writes something.
+/// They are removed whether or not the next run writes anything.
 #[test]
 fn left_overs_are_removed_before_anything_else() {
     let folder = prepared();
@@ -94,7 +94,7 @@ fn left_overs_are_removed_before_anything_else() {
     assert_eq!(folder.names(), PREPARED);
 }
 
-/// Files of these names that the command reads are no left-overs.
+/// Files with such names are not left-overs if the command reads them.
 #[test]
 fn what_a_command_reads_is_no_left_over() {
     let folder = prepared();
@@ -111,7 +111,7 @@ fn what_a_command_reads_is_no_left_over() {
     private(".e.luxor-new", &[0; 8192]);
     private(".f.luxor-new", &key);
     private(".g.luxor-new", &volume);
-    // It could have a file system on which the input is.
+    // This file could contain the file system with the input.
     private(".h.luxor-new", &volume);
     let _mounted = Loop::over(&folder.join(".h.luxor-new"));
     luxor("decrypt --key-file - volume f")
@@ -148,7 +148,7 @@ fn what_a_command_reads_is_no_left_over() {
     assert!(fs::read(folder.join(".h.luxor-new")).unwrap() == volume);
 }
 
-/// In /proc such a file has a name that may be another file's.
+/// /proc shows a name for such a file that may belong to another file.
 #[test]
 fn an_open_file_without_a_name_is_not_replaced() {
     let folder = prepared();
@@ -165,7 +165,7 @@ fn an_open_file_without_a_name_is_not_replaced() {
     assert_eq!(folder.names(), before);
 }
 
-/// Kills the program at each system call that publishes, and looks what is there.
+/// Kills the program at each system call of publishing, and checks what is left.
 #[test]
 fn publishing_is_killed_at_every_system_call() {
     const CALLS: [&str; 6] = [
@@ -198,7 +198,7 @@ fn publishing_is_killed_at_every_system_call() {
                     .arg("-e")
                     .arg(format!("inject={call}:signal={signal}:when={number}"));
                 if *call == "linkat" {
-                    // Time for the thread that waits for signals.
+                    // Gives the thread that waits for signals time to act.
                     strace.args(["-e", "inject=renameat:delay_enter=200000"]);
                 }
                 strace
@@ -223,7 +223,7 @@ fn publishing_is_killed_at_every_system_call() {
                     let mode = fs::metadata(&left_over).unwrap().permissions().mode();
                     assert_eq!(mode & 0o7777, 0o600);
                     left += 1;
-                    // The next run removes it, whether or not it replaces something.
+                    // The next run removes the file, whether or not it replaces another one.
                     fs::remove_file(&target).unwrap();
                     luxor("decrypt --key-file key volume out")
                         .current_dir(folder.path())
@@ -233,7 +233,7 @@ fn publishing_is_killed_at_every_system_call() {
                 names.retain(|name| name != "out");
                 assert_eq!(names, clean, "{case}");
             }
-            // SIGKILL at a call that is made ends the program.
+            // SIGKILL ends the program at every call that is made.
             println!("{signal}, force {force}: ended {killed} of {calls} times");
             let least = if force { 4 } else { 3 };
             assert!(killed >= least || signal != "SIGKILL", "{killed} times");
@@ -242,7 +242,7 @@ fn publishing_is_killed_at_every_system_call() {
     assert_eq!(left, 1);
 }
 
-/// What stands where a new file has its name for a moment, and is none.
+/// A file of another program in the place where new files are named for a moment.
 #[test]
 fn what_another_program_calls_so_is_left_alone() {
     let folder = prepared();
@@ -252,7 +252,7 @@ fn what_another_program_calls_so_is_left_alone() {
         fs::Permissions::from_mode(0o644),
     )
     .unwrap();
-    // As long as a name may be, too.
+    // Also for the longest possible name.
     for name in ["out".to_owned(), "x".repeat(255)] {
         folder.write(&name, "old");
         luxor("decrypt --force --key-file key volume")
