@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks of the files themselves.
+//! Checks of the repository's files.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use std::{
 
 use crate::process::{self, command};
 
-/// Every file that Git knows or would add, relative to the root.
+/// Returns every file that Git tracks or would add, relative to the root.
 pub fn files() -> Result<Vec<PathBuf>, String> {
     let list = [
         "ls-files",
@@ -20,13 +20,13 @@ pub fn files() -> Result<Vec<PathBuf>, String> {
     ];
     let list = process::output(command("git").args(list))?;
     let files = list.split_terminator('\0').map(PathBuf::from);
-    // What is deleted and not yet committed is still listed.
+    // Git still lists files that are deleted but not committed.
     Ok(files
         .filter(|file| process::root().join(file).is_file())
         .collect())
 }
 
-/// Every source file begins with its licence.
+/// Checks that every source file begins with its licence.
 pub fn spdx() -> Result<String, String> {
     const LICENCE: &str = "SPDX-License-Identifier: MIT OR Apache-2.0";
     let (mut seen, mut without) = (0, Vec::new());
@@ -51,8 +51,8 @@ pub fn spdx() -> Result<String, String> {
     Err(format!("no line \"{LICENCE}\" at the head of {without:?}"))
 }
 
-/// Every link of a document to a file, a heading or a test leads somewhere. A test is named
-/// after its source: `tests/a.rs#name`. Addresses on other machines are not visited.
+/// Checks that every link of a document leads to an existing file, heading or test. A test is
+/// linked as `tests/a.rs#name`, after its source. Links to other machines are not checked.
 pub fn links() -> Result<String, String> {
     let mut documents = BTreeMap::new();
     for file in files()?
@@ -95,7 +95,7 @@ fn read(file: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| format!("{file:?} is not UTF-8"))
 }
 
-/// Whether a Rust source has a test of this name.
+/// Whether a Rust source contains a test with this name.
 fn has_test(source: &str, name: &str) -> bool {
     let signature = format!("fn {name}(");
     let lines: Vec<&str> = source.lines().map(str::trim_start).collect();
@@ -108,7 +108,7 @@ fn has_test(source: &str, name: &str) -> bool {
     })
 }
 
-/// The lines outside fenced code.
+/// Returns the lines outside fenced code.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut in_code = false;
     text.lines().filter(move |line| {
@@ -118,7 +118,7 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The targets of `[text](target)` and of `[name]: target`.
+/// Returns the targets of `[text](target)` and of `[name]: target`.
 fn targets(text: &str) -> impl Iterator<Item = String> {
     prose(text).flat_map(|line| {
         let inline = line
@@ -137,7 +137,7 @@ fn targets(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// A heading's anchor as the usual renderers make it.
+/// Returns a heading's anchor, as common renderers make it.
 fn anchor(line: &str) -> Option<String> {
     let title = line
         .trim_start_matches('#')
@@ -152,7 +152,7 @@ fn anchor(line: &str) -> Option<String> {
     Some(kept.flat_map(char::to_lowercase).collect())
 }
 
-/// Without `.` and `..`, which `Git` does not list.
+/// Removes `.` and `..`, which Git does not list.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel `vaes512` in Bochs, an emulator of a PC, for machines whose CPU has no AVX-512.
+//! Tests the kernel `vaes512` in Bochs, a PC emulator, for machines with a CPU that lacks AVX-512.
 //!
-//! Bochs boots Linux from a CD-ROM. Its first program runs tests, and what they print goes over
-//! the serial port into a file. Nothing else says how it went: Bochs exits alike in each case.
+//! Bochs boots Linux from a CD-ROM. Its first program runs the tests, and their output goes over
+//! the serial port into a file. Only this file shows the result, because Bochs exits alike in every
+//! case.
 
 use std::{
     fs::{self, File},
@@ -20,8 +21,8 @@ use crate::{
     steps::Steps,
 };
 
-/// The axes of the suite that run in the guest. With the other runs they take about a minute
-/// there and minutes here; all axes would take a quarter of an hour.
+/// The axes of the conformance suite that run in the guest. With the other runs they take about a
+/// minute of the guest's time and some minutes here. All axes would take a quarter of an hour.
 const AXES: [&str; 7] = [
     "identity",
     "known_answers",
@@ -32,15 +33,15 @@ const AXES: [&str; 7] = [
     "strides",
 ];
 
-/// What the test `identity` prints of the kernel that it tests.
+/// The name of the kernel that the test `identity` prints.
 const KERNEL_RAN: &str = "vaes512: CPU, VAES in 512-bit registers";
 
 const DONE: &str = "@ done";
 
-/// A last resort against a guest that hangs.
+/// A time limit, in case the guest hangs.
 const LIMIT: Duration = Duration::from_mins(15);
 
-/// Whether this machine can run the kernel in the emulator only.
+/// Whether this machine can run the kernel only in the emulator.
 pub fn is_needed() -> bool {
     let has_it = |engines: Engines| engines.names().contains("vaes512");
     cfg!(target_arch = "x86_64") && !Engines::of_this_machine().is_ok_and(has_it)
@@ -66,7 +67,7 @@ fn run() -> Result<String, String> {
     let serial = folder.join("serial");
     write(&serial, "")?;
     write(&folder.join("bochsrc"), BOCHSRC)?;
-    // Debian's Bochs begins in its debugger: continue.
+    // Debian's Bochs starts in its debugger, so tell it to continue.
     write(&folder.join("commands"), "c\n")?;
     let screen = |e: io::Error| format!("{}: {e}", folder.join("screen").display());
     let file = File::create(folder.join("screen")).map_err(screen)?;
@@ -77,7 +78,7 @@ fn run() -> Result<String, String> {
     println!("$ {}", process::line(&bochs));
     let mut bochs = bochs.spawn().map_err(|e| format!("bochs: {e}"))?;
     let waited = wait(&mut bochs, &serial);
-    // An error means that Bochs has ended by itself.
+    // This fails if Bochs has already ended.
     let _ = bochs.kill();
     let _ = bochs.wait();
     let said = read(&serial)?;
@@ -90,7 +91,7 @@ fn run() -> Result<String, String> {
     })
 }
 
-/// Waits until the guest has run everything or its kernel has panicked, or Bochs has ended.
+/// Waits until the guest has run everything, its kernel has panicked, or Bochs has ended.
 fn wait(bochs: &mut Child, serial: &Path) -> Result<(), String> {
     let begun = Instant::now();
     while bochs.try_wait().map_err(|e| e.to_string())?.is_none() {
@@ -107,7 +108,7 @@ fn wait(bochs: &mut Child, serial: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The runs in the guest: a name, and a test program with its arguments.
+/// The runs in the guest: names, and test programs with their arguments.
 fn runs() -> Vec<(&'static str, String)> {
     let axis = |axis| (axis, format!("vaes512_few --exact conformance::{axis}"));
     let engine = [
@@ -118,7 +119,8 @@ fn runs() -> Vec<(&'static str, String)> {
     engine.into_iter().chain(AXES.map(axis)).collect()
 }
 
-/// Checks what the guest printed: every run had tests and passed, and the kernel was `vaes512`.
+/// Checks the guest's output: every run contained tests and passed, and they used the kernel
+/// `vaes512`.
 fn judge(said: &str) -> Result<String, String> {
     let lines: Vec<&str> = said.lines().map(str::trim_end).collect();
     let ends = || lines.iter().filter(|line| line.starts_with("@ end "));
@@ -145,7 +147,7 @@ fn judge(said: &str) -> Result<String, String> {
     Ok(format!("{} runs passed", runs.len()))
 }
 
-/// Makes `luxor.iso` of the kernel, the test programs and their vectors.
+/// Makes `luxor.iso` from the Linux kernel, the test programs and their vectors.
 fn make_image(folder: &Path) -> Result<(), String> {
     let mut script = GUEST.to_owned();
     for (name, run) in runs() {
@@ -161,7 +163,7 @@ fn make_image(folder: &Path) -> Result<(), String> {
     process::run(image.current_dir(folder)).map(drop)
 }
 
-/// Builds the test programs that [`runs`] names.
+/// Builds the test programs of [`runs`].
 fn test_programs() -> Result<Vec<PathBuf>, String> {
     let mut build = cargo_workspace("test");
     build.args(["--lib", "--test", "registers", "--test", "vaes512_few"]);
@@ -183,7 +185,7 @@ fn test_programs() -> Result<Vec<PathBuf>, String> {
         .collect()
 }
 
-/// The name of a test program, to which Cargo has added a hash.
+/// Returns the name of a test program without the hash that Cargo adds.
 fn without_hash(path: &Path) -> Option<&str> {
     Some(path.file_name()?.to_str()?.rsplit_once('-')?.0)
 }
@@ -197,7 +199,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// Bochs' machine: a client CPU of the generation Ice Lake, with VAES and AVX-512.
+/// The machine that Bochs emulates: an Ice Lake client CPU with VAES and AVX-512.
 const BOCHSRC: &str = "\
 config_interface: textconfig
 display_library: term
@@ -220,8 +222,9 @@ debug: action=ignore, pci=report
 vga: extension=none, update_freq=1
 ";
 
-/// `clearcpuid` is essential: Bochs 2.7 gives wrong sizes of the XSAVE area (CPUID leaf 0xD) for
-/// the first three, and with `fsrm` the boot hangs in `memmove`. The rest shortens the boot.
+/// `clearcpuid` is essential: for the first three features Bochs 2.7 reports wrong sizes of the
+/// XSAVE area (CPUID leaf 0xD), and with `fsrm` the boot hangs in `memmove`. The other parameters
+/// shorten the boot.
 const ISOLINUX: &str = "\
 SERIAL 0 115200
 DEFAULT luxor
@@ -234,7 +237,7 @@ tsc=reliable tsc_early_khz=100000 lpj=400000 no_timer_check clearcpuid=pku,xsave
 lsm=capability idle=halt audit=0 rdinit=/init
 ";
 
-/// The beginning of the guest's first program. Without `dmesg -n 1` the kernel's messages could
+/// The beginning of the guest's first program. Without `dmesg -n 1`, messages of the kernel could
 /// break the lines of the tests.
 const GUEST: &str = r#"#!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
@@ -252,9 +255,9 @@ run() {
 }
 "#;
 
-/// Makes the image in the current folder, of the repository `$1` and the test programs after it.
-/// In the guest the vectors have the path that is compiled into the tests. The package of the
-/// kernel is unpacked and not installed, since that would change what this machine boots.
+/// Makes the image in the current folder. `$1` is the repository, and the test programs follow. In
+/// the guest the vectors have the path that is compiled into the tests. The kernel's package is
+/// unpacked, not installed, because installing it would change what this machine boots.
 const IMAGE: &str = r#"
     root=$1; shift
     if ! test -f vmlinuz; then

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The engines that tests on this machine must find: every CPU kernel whose instructions the
-//! CPU has, and OpenCL, which `setup` installs.
+//! The engines that tests on this machine must find: OpenCL, which `setup` installs, and every CPU
+//! kernel that the CPU's instructions permit.
 //!
-//! The kernel's list of the CPU's instructions says which these are, and not the engine's own
-//! detection, which the tests are to check.
+//! They are derived from the Linux kernel's list of CPU features, not from the engine's own
+//! detection, because the tests must check that detection.
 
 use std::fs;
 
-/// The kernels of x86-64, with the names of their instructions in `/proc/cpuinfo`.
+/// The kernels for x86-64, with the names of their instructions in `/proc/cpuinfo`.
 const KERNELS: [(&str, &[&str]); 3] = [
     ("aesni", &["aes", "pclmulqdq", "sse4_1"]),
     (
@@ -28,11 +28,11 @@ const KERNELS: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// The engines that this machine can run, and those that it cannot.
+/// The engines that this machine can run, and those that it cannot run.
 #[derive(Default)]
 pub struct Engines {
     required: Vec<&'static str>,
-    /// Kernels with the first instruction that is missing.
+    /// Kernels that cannot run, each with its first missing instruction.
     absent: Vec<(&'static str, &'static str)>,
 }
 
@@ -51,7 +51,7 @@ impl Engines {
         }
     }
 
-    /// From the text of `/proc/cpuinfo`.
+    /// Reads the text of `/proc/cpuinfo`.
     fn of_flags(cpuinfo: &str) -> Option<Self> {
         let line = cpuinfo.lines().find(|line| line.starts_with("flags"))?;
         let flags: Vec<&str> = line.split_once(':')?.1.split_whitespace().collect();
@@ -68,12 +68,12 @@ impl Engines {
         Some(engines)
     }
 
-    /// For `LUXOR_REQUIRE_ENGINES`.
+    /// Returns the value for `LUXOR_REQUIRE_ENGINES`.
     pub fn names(&self) -> String {
         self.required.join(",")
     }
 
-    /// For the summary.
+    /// Returns the text for the summary.
     pub fn summary(&self) -> String {
         let mut text = format!("required: {}", self.required.join(", "));
         for (name, missing) in &self.absent {

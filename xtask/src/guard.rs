@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Guards what the compiler made of the kernels: their speed, without a clock, so that it
-//! can be done on any machine, a busy one too; and that their time tells no secret.
+//! Guards the kernels as the compiler built them: their speed, without measuring time, so that any
+//! machine can check it, even a busy one; and that their time does not depend on secrets.
 //!
-//! - [`passes`] reads the disassembly of the program `luxor` as it is released:
-//!   in each kernel's main loops there are the AES instructions that there must
-//!   be, and little else.
-//! - [`counts`] lets callgrind count the instructions per block of the kernels
-//!   that it can run.
+//! - [`passes`] reads the disassembly of the released program `luxor`: the main loops of each
+//!   kernel must contain the necessary AES instructions, and few others.
+//! - [`counts`] lets callgrind count the instructions per block of the kernels that it can run.
 //! - [`secrets`] lets memcheck look for branches and addresses that depend on secrets.
 //!
-//! The first two have a table of limits in its source, in the form in which it prints what
-//! it found: who makes a kernel better, or has a reason to make it worse, copies
-//! the lines from there. [`Slack`] says what is near enough.
+//! The first two have a table of limits in their source, in the form in which they print their
+//! results. To change the limits, after an improvement or for a good reason, copy the printed
+//! lines. [`Slack`] defines the tolerance.
 
 mod counts;
 mod disassembly;
@@ -27,22 +25,23 @@ use crate::{
     steps::Steps,
 };
 
-/// The kernels that valgrind can run, which are those without VAES.
+/// The kernels that valgrind can run: those without VAES.
 const UNDER_VALGRIND: [&str; 2] = ["aesni", "portable"];
 
-/// The guards, a step each.
+/// Runs each guard as a step.
 pub fn steps(steps: &mut Steps) {
     steps.run("speed: the kernels' loops", || {
         for_x86_64(|| {
-            // The packages and features of README's `cargo run`, for one build of both.
+            // The same packages and features as README's `cargo run`, so that one build serves
+            // both.
             process::run(cargo("build --locked --release --bin luxor"))?;
             passes::check(&released("luxor")?)
         })
     });
     steps.run("speed: instructions per block", || {
         for_x86_64(|| {
-            // The other packages are named so that the engine has the features, and so the build,
-            // that it has in `luxor`.
+            // The other packages are named so that the engine has the same features as in `luxor`,
+            // and is built only once.
             process::run(cargo(
                 "build --locked --release --package luxor-cli --package luxor-bench \
                  --package luxor-conformance --example watched",
@@ -63,7 +62,8 @@ fn for_x86_64(work: impl FnOnce() -> Result<String, String>) -> Result<String, S
     }
 }
 
-/// What the release profile made, in the folder beside this program's own.
+/// Returns the path of a file that the release profile built, in the folder beside this program's
+/// own.
 fn released(name: &str) -> Result<PathBuf, String> {
     let here = env::current_exe().map_err(|e| e.to_string())?;
     let target = here
@@ -73,17 +73,16 @@ fn released(name: &str) -> Result<PathBuf, String> {
     Ok(target.join("release").join(name))
 }
 
-/// What is near enough to a limit: a compiler that chooses a few other
-/// instructions is no regression.
+/// The tolerance for a limit: a few other instructions by the compiler are not a regression.
 struct Slack {
-    /// So many more are none, and
+    /// The number of additional instructions that is tolerated.
     few: f64,
-    /// so much more, in per cent.
+    /// The additional percentage that is tolerated.
     more: f64,
 }
 
 impl Slack {
-    /// Far below a limit, the limit can be lowered.
+    /// A limit counts as too high if the value is this percentage further below it.
     const LESS: f64 = 10.0;
 
     fn is_too_much(&self, found: impl Into<f64>, limit: impl Into<f64>) -> bool {
@@ -95,8 +94,8 @@ impl Slack {
     }
 }
 
-/// An error if something is wrong; else what the summary says, which is `all_well`
-/// and how many rows of limits are too high.
+/// Returns an error if something is wrong. Otherwise returns the text for the summary: `all_well`,
+/// and how many limits are too high.
 fn verdict(
     all_well: &str,
     wrong: &[String],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Many commands at a time.
+//! Runs many commands in parallel.
 
 use std::{
     process::{Command, Stdio},
@@ -13,7 +13,7 @@ use std::{
 
 use crate::process;
 
-/// Commands that run one after the other; what one that fails printed is shown.
+/// Commands that run one after the other. If one fails, its output is shown.
 pub struct Job {
     name: String,
     commands: Vec<Command>,
@@ -29,7 +29,7 @@ impl Job {
         }
     }
 
-    /// A line that the last command must print.
+    /// Requires the last command to print this line.
     pub fn must_say(mut self, line: &str) -> Self {
         self.must_say = Some(line.to_owned());
         self
@@ -58,7 +58,7 @@ impl Job {
     }
 }
 
-/// Runs jobs, as many at a time as there are cores.
+/// Runs jobs in parallel, one for each core.
 pub fn run(jobs: Vec<Job>) -> Result<String, String> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let count = jobs.len();
@@ -72,7 +72,7 @@ pub fn run(jobs: Vec<Job>) -> Result<String, String> {
         for _ in 0..cores.min(count) {
             scope.spawn(|| {
                 while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let mut job = job.lock().expect("each job is run once");
+                    let mut job = job.lock().expect("each job runs only once");
                     let begun = Instant::now();
                     let result = job.run();
                     let time = begun.elapsed().as_secs_f64();

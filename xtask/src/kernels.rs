@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask kernels`: the GPUs' kernels, on a machine without one. Their tables are written
-//! anew, they run as C++ on the host under sanitizers, and NVIDIA's compiler and assembler,
-//! which come as Python packages, make of them what is committed and no more registers and
-//! loads than there may be.
+//! `cargo xtask kernels`: checks the GPU kernels on a machine without a GPU. Their tables are
+//! generated again and compared. They run as C++ on the host under sanitizers. NVIDIA's compiler
+//! and assembler, which come as Python packages, must produce the committed PTX, with no more
+//! registers and loads than the limits.
 
 use std::{fs, process::Command};
 
@@ -16,8 +16,8 @@ use crate::{
 
 const FOLDER: &str = "kernels";
 
-/// The tests' builds: REPLICAS, TABLES, THREADS and the sanitizers, of our kernels. Every
-/// layout once at least; the first is the one for NVIDIA, with fewer threads.
+/// The builds of the tests for our kernels: REPLICAS, TABLES, THREADS and the sanitizers. Every
+/// layout occurs at least once. The first one is NVIDIA's, with fewer threads.
 const OURS: [([u32; 3], &str); 11] = [
     ([32, 2, 64], "address,undefined"),
     ([32, 2, 64], "thread"),
@@ -32,7 +32,7 @@ const OURS: [([u32; 3], &str); 11] = [
     ([32, 4, 64], ""),
 ];
 
-/// The same of the papers' kernels.
+/// The same for the papers' kernels.
 const PAPERS: [([u32; 3], &str); 2] = [([32, 1, 32], "address,undefined"), ([1, 1, 32], "thread")];
 
 pub fn steps(steps: &mut Steps) {
@@ -41,7 +41,7 @@ pub fn steps(steps: &mut Steps) {
     steps.run("kernels: PTX", || ptx(&[]));
 }
 
-/// Writes the PTX anew, and checks it.
+/// Generates and checks the PTX.
 pub fn write(steps: &mut Steps) {
     steps.run("kernels: PTX", || ptx(&["--write"]));
 }
@@ -84,8 +84,8 @@ fn host() -> Result<String, String> {
     jobs::run(list)
 }
 
-/// `setarch`, where it may do that: older thread sanitizers stop where the kernel puts a program's
-/// memory at more random addresses than they know.
+/// Returns `setarch` if it can disable address randomisation, otherwise `env`. Older thread
+/// sanitizers fail if the kernel randomises addresses more than they expect.
 fn without_randomisation() -> Command {
     let mut setarch = command("setarch");
     setarch.arg("--addr-no-randomize");

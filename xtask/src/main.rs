@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The project's chores. `cargo xtask test` sets up what the tests need and runs
-//! them all, `cargo xtask ci` adds every other check that a change must pass,
-//! `cargo xtask guard`, `cargo xtask rtl` and `cargo xtask kernels` are some of these, and
-//! `cargo xtask bench` measures.
+//! The project's chores. `cargo xtask test` sets up what the tests need and runs all of them.
+//! `cargo xtask ci` adds every other check that a change must pass. `cargo xtask guard`, `cargo
+//! xtask rtl` and `cargo xtask kernels` are parts of these. `cargo xtask bench` measures.
 //!
-//! No dependencies, so that the first thing a newcomer runs builds in seconds.
+//! This crate has no dependencies, so that the first command of a newcomer builds in seconds.
 
 mod checks;
 mod emulate;
@@ -56,7 +55,7 @@ usage: cargo xtask test [--long]    set up what the tests need, and run them all
 /// The target on which the engine must build without `std`.
 const BARE_TARGET: &str = "thumbv7em-none-eabihf";
 
-/// How long a fuzz target runs: in CI the committed inputs and a little more.
+/// How long a fuzz target runs. In CI that is enough for the committed inputs and a few more.
 const FUZZ_SECONDS: u32 = 60;
 const FUZZ_SECONDS_IN_CI: u32 = 20;
 
@@ -93,7 +92,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Sets up what `steps` need, and takes them.
+/// Sets up what the steps need, then runs them.
 fn part(name: &'static str, needs: &[Need], take: impl FnOnce(&mut Steps)) -> ExitCode {
     let mut steps = Steps::new(name);
     if steps.run("setup", || setup::ensure(needs)) {
@@ -119,7 +118,7 @@ fn test(steps: &mut Steps, is_long: bool) {
 }
 
 fn ci(steps: &mut Steps) {
-    // The quick ones first.
+    // Quick checks come first.
     steps.run("SPDX lines", checks::spdx);
     steps.run("links in the documents", checks::links);
     steps.run("format", || {
@@ -147,16 +146,16 @@ fn ci(steps: &mut Steps) {
     fuzz(steps, FUZZ_SECONDS_IN_CI);
 }
 
-/// All tests, and the checks of the GPUs' kernels and of the core for FPGAs. The core's benches,
-/// most of which wait for one simulation, run beside the tests.
+/// Runs all tests, and the checks of the GPU kernels and of the FPGA core. The core's benches, most
+/// of which wait for one simulation, run beside the tests.
 fn tests_and_hardware(steps: &mut Steps, is_long: bool) {
     steps.run_beside("RTL: benches", rtl::benches, |steps| tests(steps, is_long));
     kernels::steps(steps);
     rtl::step_but_benches(steps);
 }
 
-/// All tests, doc tests included; then the engine for a machine without `std` and
-/// without optimisation.
+/// Runs all tests, including doc tests, then tests of the engine without `std` and without
+/// optimisation.
 fn tests(steps: &mut Steps, is_long: bool) {
     let mut required = Engines::default();
     let found = steps.run("engines of this CPU", || {
@@ -181,7 +180,7 @@ fn tests(steps: &mut Steps, is_long: bool) {
             ),
         }
         command.env("LUXOR_REQUIRE_ENGINES", required.names());
-        // Many a test waits for a process or a disk.
+        // Many tests wait for a process or a disk.
         let threads = 2 * thread::available_parallelism().map_or(1, NonZero::get);
         command.env("RUST_TEST_THREADS", threads.to_string());
         if is_long {
@@ -190,7 +189,7 @@ fn tests(steps: &mut Steps, is_long: bool) {
         command
     });
     steps.run("engines of this machine", || {
-        // Built with the tests, beside this program.
+        // The tests have built it, beside this program.
         let luxor = process::beside_this_program("luxor")?;
         process::run(process::command(luxor).arg("engines"))
     });
@@ -202,7 +201,7 @@ fn tests(steps: &mut Steps, is_long: bool) {
                 .args(["--target", BARE_TARGET]),
         )
     });
-    // As programs that use it build it when they are debugged.
+    // Programs that use the engine build it in this way for debugging.
     steps.run("engine without optimisation", || {
         process::run(
             cargo("test --locked --package luxor-engine --lib")
@@ -229,7 +228,7 @@ fn fuzz(steps: &mut Steps, seconds: u32) {
     });
 }
 
-/// A folder of this name, which is made if it is not there.
+/// Returns a folder with this name, and makes it if necessary.
 fn folder(parent: &str, name: &str) -> Result<PathBuf, String> {
     let folder = process::root().join(parent).join(name);
     fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
@@ -237,7 +236,7 @@ fn folder(parent: &str, name: &str) -> Result<PathBuf, String> {
 }
 
 fn fuzz_job(target: &str, seconds: u32) -> Result<Job, String> {
-    // New finds go to a corpus that is not committed.
+    // New inputs go to a corpus that is not committed.
     let corpus = folder("target/fuzz-corpus", target)?;
     let mut command = process::cargo_fuzz("run");
     command.arg(target).arg(&corpus);
@@ -254,11 +253,11 @@ fn fuzz_job(target: &str, seconds: u32) -> Result<Job, String> {
     Ok(Job::new(target, [command]))
 }
 
-/// Builds `luxor`, and the bench program with the rivals, as users have them; runs
-/// the latter.
+/// Builds `luxor` and the bench program with the rivals, as users build them, and runs the bench
+/// program.
 fn bench(args: &[&str]) -> Result<String, String> {
     setup::ensure(&Need::for_bench())?;
-    // Goes into the results.
+    // The commit is part of the results.
     let describe = "describe --always --abbrev=40 --dirty".split(' ');
     let commit = process::output(process::command("git").args(describe))?;
     process::run(cargo("build --locked --release --package luxor-cli"))?;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernels on Oclgrind, a simulator of OpenCL's devices that watches each access of memory:
-//! races between work-items, values that nobody has written, places beyond a buffer, barriers
-//! that not all come to. Their answers are other tests' to check.
+//! Runs the kernels on Oclgrind, a simulator of OpenCL devices that watches each memory access. It
+//! finds races between work-items, uninitialised values, accesses beyond a buffer, and barriers
+//! that not all work-items reach. Other tests check the results of the kernels.
 //!
-//! `oclgrind-kernel` runs one kernel on the arguments of a file. It ends with success whatever
-//! it found, and writes what it found into a log.
+//! `oclgrind-kernel` runs one kernel with the arguments in a file. It exits with success whatever
+//! it found, and writes its findings to a log.
 
 use std::{fs, path::Path};
 
@@ -13,26 +13,26 @@ use crate::{
     process::{self, command},
 };
 
-/// A run of a kernel.
+/// One run of a kernel.
 struct Case {
     program: &'static str,
     kernel: String,
-    /// For the compiler, beside what all have.
+    /// The compiler options, in addition to the common ones.
     options: String,
-    /// Work-items of a group.
+    /// The number of work-items in a group.
     threads: usize,
     groups: usize,
     arguments: Vec<Argument>,
 }
 
 enum Argument {
-    /// Words that the host has written.
+    /// A buffer with words that the host has written.
     Words(Vec<u32>),
-    /// So many bytes that it has written.
+    /// A buffer of this many bytes that the host has written.
     Bytes(usize),
-    /// So many bytes that nobody has written yet.
+    /// A buffer of this many uninitialised bytes.
     Result(usize),
-    /// So many bytes of local memory.
+    /// This many bytes of local memory.
     Local(usize),
     Number(usize),
 }
@@ -43,7 +43,7 @@ const FOLDER: &str = "target/kernels/oclgrind";
 const BLOCK: usize = 16;
 const KEY: usize = 192 * 4;
 
-/// REPLICAS, TABLES, THREADS: a CPU's layout and a GPU's, both with fewer threads.
+/// REPLICAS, TABLES, THREADS: the layouts of a CPU and of a GPU, both with fewer threads.
 const LAYOUTS: [[usize; 3]; 2] = [[1, 1, 32], [32, 2, 64]];
 
 pub fn check() -> Result<String, String> {
@@ -61,13 +61,13 @@ pub fn check() -> Result<String, String> {
     jobs::run(list?)
 }
 
-/// Each kernel, with more to do than there are threads, but for the tails.
+/// Each kernel, with more work than there are threads, except for the tails.
 fn ours([replicas, tables, threads]: [usize; 3], size: usize) -> Vec<Case> {
     const UNITS: usize = 5;
     const PITCH: usize = 42;
-    /// Blocks of a unit that are whole and have no part behind them.
+    /// Whole blocks of a unit that have no partial block after them.
     const BLOCKS: usize = 40;
-    /// Stretches of a unit, where its tweaks are made: the second is 256 blocks further on.
+    /// The stretches of a unit for which tweaks are made. The second one begins 256 blocks later.
     const STRETCHES: usize = 2;
     let local = 256 * 4 * replicas * tables;
     let case = |kernel: &str, arguments: Vec<Argument>| Case {
@@ -82,14 +82,15 @@ fn ours([replicas, tables, threads]: [usize; 3], size: usize) -> Vec<Case> {
             .chain([Local(local)])
             .collect(),
     };
-    // Two pieces: numbers from 2^64 - 1 on by ones, and from the third unit on by eights.
+    // Two pieces: numbers from 2^64 - 1 in steps of one, and from the third unit on in steps of
+    // eight.
     let pieces = || {
         let first = [u32::MAX, u32::MAX, 0, 0, 1, 0, 0, 0];
         let second = [7, 0, 0, 0, 8, 0, 2, 0];
         Words(first.into_iter().chain(second).collect())
     };
     let units = 2 * threads / STRETCHES + 1;
-    // Nothing lies behind the last unit's last block.
+    // The buffer ends with the last block of the last unit.
     let data = |blocks: usize| ((UNITS - 1) * PITCH + blocks) * BLOCK;
     let over = |blocks: usize, more: &[usize]| {
         let data = data(blocks);
@@ -140,7 +141,7 @@ fn ours([replicas, tables, threads]: [usize; 3], size: usize) -> Vec<Case> {
     cases
 }
 
-/// `luxor bench an-seo-2022`'s.
+/// The kernels of `luxor bench an-seo-2022`.
 fn an_seo() -> Vec<Case> {
     const BLOCKS: usize = 40;
     const GAP: usize = 8;
@@ -178,7 +179,8 @@ fn an_seo() -> Vec<Case> {
         .collect()
 }
 
-/// `luxor bench sanida-2020`'s; with a byte a work-item, 16 of these meet in a block.
+/// The kernels of `luxor bench sanida-2020`. With one byte for each work-item, 16 of them share a
+/// block.
 fn sanida() -> Vec<Case> {
     const BLOCKS: usize = 5;
     const THREADS: usize = 32;
@@ -228,7 +230,8 @@ fn job(case: &Case, folder: &Path) -> Result<Job, String> {
         text += &argument.text();
     }
     fs::write(&simulation, text).map_err(|e| format!("{}: {e}", simulation.display()))?;
-    // Its compiler, when it optimises, makes an operation that its interpreter does not have.
+    // With optimisation, Oclgrind's compiler emits an operation that its interpreter does not
+    // support.
     let options = format!(
         "-cl-opt-disable -cl-std=CL1.2 -I{} {options} -DTHREADS={threads}",
         root.join("kernels").display()
@@ -237,7 +240,7 @@ fn job(case: &Case, folder: &Path) -> Result<Job, String> {
     run.args(["-c", SCRIPT, "sh"]).arg(&log);
     run.args(["--data-races", "--uninitialized", "--build-options"]);
     run.arg(options).arg(&simulation);
-    // When all groups are through, the result is printed.
+    // The result is printed when all groups have finished.
     let result = arguments.iter().find_map(|argument| match argument {
         Output(len) => Some(format!("{len} bytes")),
         _ => None,
@@ -251,7 +254,7 @@ fn job(case: &Case, folder: &Path) -> Result<Job, String> {
     Ok(Job::new(&name, [run]).must_say(&format!("Argument '{place}': {result}")))
 }
 
-/// Runs it, and fails if it has found anything.
+/// Runs Oclgrind, and fails if it has found anything.
 const SCRIPT: &str = r#"
     log=$1; shift
     : >"$log" || exit
@@ -260,7 +263,7 @@ const SCRIPT: &str = r#"
 "#;
 
 impl Argument {
-    /// As `oclgrind-kernel` reads it.
+    /// Formats the argument for `oclgrind-kernel`.
     fn text(&self) -> String {
         match self {
             Words(words) => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The page of `luxor report`: made as a reader makes it, and looked at in a browser.
+//! Makes the page of `luxor report` as a reader would, and checks it in a browser.
 
 use std::{fs, path::Path, process::Command};
 
@@ -8,18 +8,18 @@ use crate::{
     steps::Steps,
 };
 
-/// What makes the page a telephone's or a desk's: a name, and pixels across.
+/// The window widths for a telephone and a desk, in pixels.
 const WIDTHS: [(&str, u32); 2] = [("telephone", 390), ("desk", 1280)];
 
-/// Where the pages and pictures of them are left, for who wants to look.
+/// The folder for the pages and their pictures, for inspection by hand.
 const FOLDER: &str = "target/page";
 
 const PROFILE: &str = "target/page/profile";
 
-/// What is in a page that is looked at.
+/// The page that checks another page.
 const CHECK: &str = include_str!("page.html");
 
-/// Names under which the browser is installed.
+/// The names under which the browser may be installed.
 const BROWSERS: [&str; 4] = [
     "chromium",
     "chromium-browser",
@@ -27,7 +27,7 @@ const BROWSERS: [&str; 4] = [
     "google-chrome-stable",
 ];
 
-/// All that is checked.
+/// Runs all checks.
 pub fn steps(steps: &mut Steps) {
     let made = steps.run("report: quick", || {
         process::run(process::cargo_workspace("build").args(["--bin=luxor", "--bin=luxor-bench"]))?;
@@ -46,12 +46,12 @@ pub fn steps(steps: &mut Steps) {
     }
 }
 
-/// Looks at the page in every width, in light and in dark.
+/// Checks the page in every width, in light and in dark.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns the list of what is wrong with it.
 pub fn look(page: &Path) -> Result<String, String> {
-    // The browser is started in another folder.
+    // The browser starts in another folder, so the path must be absolute.
     let page = &fs::canonicalize(page).map_err(|e| format!("{}: {e}", page.display()))?;
     let html = read(page)?;
     let mut faults = Vec::new();
@@ -68,7 +68,7 @@ pub fn look(page: &Path) -> Result<String, String> {
         }
         let (heights, found) = checked(&html, &check, &scheme_is)?;
         faults.extend(found.into_iter().map(|fault| format!("{scheme}, {fault}")));
-        // The page by itself: in a frame it has another's console.
+        // Open the page itself too: the console of a frame belongs to the page around it.
         let mut opened = browser()?;
         said(opened.args([&scheme_is, "--dump-dom"]), page)?;
         for ((name, width), height) in WIDTHS.into_iter().zip(heights) {
@@ -84,11 +84,11 @@ pub fn look(page: &Path) -> Result<String, String> {
             let png = alone.with_extension("png");
             let _ = fs::remove_file(&png);
             let picture = format!("--screenshot={}", png.display());
-            // A window is not narrower than 500 pixels; a picture has its limits, too.
+            // A window cannot be narrower than 500 pixels, and pictures have a maximum height.
             let size = format!("--window-size={},{}", width.max(500), height.min(16_000));
             let mut opened = browser()?;
             said(opened.args([&scheme_is, &size, &picture]), &alone)?;
-            // A browser that may not write there ends as if it had.
+            // A browser that may not write to the folder exits as if it had written the picture.
             if !png.is_file() {
                 return Err(format!("the browser made no {}", png.display()));
             }
@@ -102,7 +102,7 @@ pub fn look(page: &Path) -> Result<String, String> {
     }
 }
 
-/// What the check must find, and how it says so.
+/// Faults that the check must find, and the words with which it reports them.
 const PLANTED: [(&str, &str); 3] = [
     (
         "<div style=\"width: 3000px\">wide</div></main>",
@@ -118,7 +118,7 @@ const PLANTED: [(&str, &str); 3] = [
     ),
 ];
 
-/// How high the page is in each width, and what is wrong with it.
+/// Returns the height of the page in each width, and what is wrong with it.
 fn checked(html: &str, check: &Path, scheme_is: &str) -> Result<(Vec<u32>, Vec<String>), String> {
     let frames = WIDTHS.map(|(name, width)| frame(html, name, width, 800));
     write(check, &CHECK.replacen("FRAMES", &frames.concat(), 1))?;
@@ -127,7 +127,7 @@ fn checked(html: &str, check: &Path, scheme_is: &str) -> Result<(Vec<u32>, Vec<S
     faults_of(&said(&mut opened, check)?)
 }
 
-/// The page in a window of its own.
+/// Returns a frame that contains the page.
 fn frame(html: &str, name: &str, width: u32, height: u32) -> String {
     let html = html.replace('&', "&amp;").replace('"', "&quot;");
     format!(
@@ -136,10 +136,10 @@ fn frame(html: &str, name: &str, width: u32, height: u32) -> String {
     )
 }
 
-/// Chromium, without a window.
+/// Returns Chromium, without a window.
 ///
 /// # Errors
-/// When there is none.
+/// Fails when no browser is installed.
 pub fn browser() -> Result<Command, String> {
     let found = BROWSERS.iter().find_map(|name| find(name));
     let mut browser = command(found.ok_or("no browser")?);
@@ -147,22 +147,22 @@ pub fn browser() -> Result<Command, String> {
         "--headless",
         "--no-sandbox",
         "--disable-gpu",
-        // Containers have little of it.
+        // Containers have little shared memory.
         "--disable-dev-shm-usage",
         "--hide-scrollbars",
         "--enable-logging=stderr",
         "--virtual-time-budget=20000",
     ]);
-    // Nothing of the reader's, and nothing is left in the home folder.
+    // A separate profile: it contains nothing of the user's, and leaves nothing in the home folder.
     let profile = root().join(PROFILE);
     browser.arg(format!("--user-data-dir={}", profile.display()));
     Ok(browser)
 }
 
-/// Opens a page, and gives what the browser prints.
+/// Opens a page, and returns what the browser prints.
 ///
 /// # Errors
-/// When it fails, and when the page writes to its console.
+/// Fails when the browser fails, and when the page writes to its console.
 fn said(browser: &mut Command, page: &Path) -> Result<String, String> {
     let output = browser.arg(page).output();
     let output = output.map_err(|e| format!("{}: {e}", process::line(browser)))?;
@@ -186,10 +186,10 @@ fn said(browser: &mut Command, page: &Path) -> Result<String, String> {
     }
 }
 
-/// How high the page is in each frame, and what is wrong.
+/// Returns the height of the page in each frame, and what is wrong.
 ///
 /// # Errors
-/// When the check itself has not come to its end.
+/// Fails when the check did not finish.
 fn faults_of(dom: &str) -> Result<(Vec<u32>, Vec<String>), String> {
     let cannot = || "the check did not come to its end".to_owned();
     let (_, found) = dom

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The plots in the documents, drawn from the committed records.
+//! The plots in the documents, which are drawn from the committed records.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use crate::process::{self, cargo, root};
 
 const FOLDER: &str = "docs/plots";
 
-/// A record, and which of its page's plots are shown.
+/// The records, each with the plots of its page that are shown.
 const SHOWN: [(&str, &[&str]); 2] = [
     (
         "bench/record/intel-xeon-6.167.1-2-cores/2026-11-21.json",
@@ -22,19 +22,20 @@ const SHOWN: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// Draws them where they are committed.
+/// Draws the committed plots again.
 ///
 /// # Errors
-/// When that fails.
+/// Fails when a plot cannot be drawn or stored.
 pub fn draw() -> Result<String, String> {
     process::run(cargo("build --locked --package luxor-bench"))?;
     draw_in(&root().join(FOLDER))
 }
 
-/// Whether the committed ones are what the program would draw, which the tests have built.
+/// Checks that the committed plots are the ones that the program would draw, which the tests have
+/// built.
 ///
 /// # Errors
-/// Which one is not.
+/// Names the first plot that differs.
 pub fn check() -> Result<String, String> {
     let fresh = root().join("target/plots/fresh");
     let drawn = draw_in(&fresh)?;
@@ -54,7 +55,7 @@ pub fn check() -> Result<String, String> {
     }
 }
 
-/// Replaces what is in the folder when all are drawn.
+/// Replaces the contents of the folder, once all plots are drawn.
 fn draw_in(folder: &Path) -> Result<String, String> {
     let cannot = |path: &Path, e| format!("{}: {e}", path.display());
     let [all, shown_ones] = ["all", "shown"].map(|name| root().join("target/plots").join(name));

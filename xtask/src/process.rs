@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Child processes, all with the same environment.
+//! Starts child processes, all in the same environment.
 
 use std::{
     borrow::BorrowMut,
@@ -9,17 +9,17 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The repository's root.
+/// The root of the repository.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .expect("xtask/ has a parent folder")
 }
 
-/// A program that works in the repository's root and reads nothing.
+/// Returns a program that runs in the root of the repository, without standard input.
 ///
-/// An inherited `RUSTFLAGS` would replace the flags of `.cargo/config.toml`, and an
-/// inherited `LUXOR_REQUIRE_ENGINES` would change what the tests demand: both go.
+/// Removes two inherited variables: `RUSTFLAGS` would replace the flags of `.cargo/config.toml`,
+/// and `LUXOR_REQUIRE_ENGINES` would change what the tests require.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command
@@ -35,16 +35,16 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The `cargo` that runs this program, with the words of `args`.
+/// Returns the `cargo` that runs this program, with the words of `args`.
 pub fn cargo(args: &str) -> Command {
     let mut command = command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args.split(' '));
     command
 }
 
-/// `cargo` with the signals' default effects, where `env` can do that. Who starts
-/// this in the background or by `nohup` has signals ignored, and the tests of what
-/// signals do would wait for ever.
+/// Returns `cargo` with the default effects of signals, if `env` can restore them. Signals are
+/// ignored in a command that was started in the background or with `nohup`, and then tests of
+/// signals would wait for ever.
 pub fn cargo_with_signals(args: &str) -> Command {
     let default = "--default-signal=HUP,INT,QUIT,TERM";
     if !succeeds(command("env").args([default, "true"])) {
@@ -58,9 +58,9 @@ pub fn cargo_with_signals(args: &str) -> Command {
     env
 }
 
-/// A subcommand of `cargo` for the whole workspace, with the engine `fpga`, which needs Verilator.
-/// The features are the same for every subcommand, those of the tests included, so that nothing is
-/// built twice.
+/// Returns a subcommand of `cargo` for the whole workspace, with the engine `fpga`, which needs
+/// Verilator. Every subcommand uses the same features, including those for tests, so that nothing
+/// is built twice.
 pub fn cargo_workspace(subcommand: &str) -> Command {
     const FEATURES: [&str; 5] = [
         "luxor-engine-fpga/designs",
@@ -75,24 +75,24 @@ pub fn cargo_workspace(subcommand: &str) -> Command {
     command
 }
 
-/// `cargo fuzz`, which needs unstable compiler flags. It sets `RUSTFLAGS` and so
-/// hides `.cargo/config.toml`'s, which are therefore given once more.
+/// Returns `cargo fuzz`, which needs unstable compiler flags. It sets `RUSTFLAGS`, which hides the
+/// flags of `.cargo/config.toml`, so they are repeated here.
 pub fn cargo_fuzz(subcommand: &str) -> Command {
     let mut command = cargo("fuzz");
-    // Several, where it takes one by default: building then uses all cores.
+    // The default is one codegen unit. With several, the build uses all cores.
     command.args([subcommand, "--codegen-units=16"]);
     command.env("RUSTC_BOOTSTRAP", "1");
     command.env("RUSTFLAGS", r#"--cfg aes_backend="soft""#);
     command
 }
 
-/// A program that was built with this one, by its path in the profile's folder.
+/// Returns a program that was built with this one, by its path in the profile's folder.
 pub fn beside_this_program(path: &str) -> Result<PathBuf, String> {
     let this = env::current_exe().map_err(|e| e.to_string())?;
     Ok(this.with_file_name(path))
 }
 
-/// Runs to the end with its output shown; a failure names the command.
+/// Runs a command to its end and shows its output. An error names the command.
 pub fn run(mut command: impl BorrowMut<Command>) -> Result<String, String> {
     let command = command.borrow_mut();
     eprintln!("$ {}", line(command));
@@ -103,7 +103,7 @@ pub fn run(mut command: impl BorrowMut<Command>) -> Result<String, String> {
     }
 }
 
-/// Runs to the end and gives its standard output.
+/// Runs a command to its end and returns its standard output.
 pub fn output(mut command: impl BorrowMut<Command>) -> Result<String, String> {
     let command = command.borrow_mut();
     let output = command
@@ -116,7 +116,7 @@ pub fn output(mut command: impl BorrowMut<Command>) -> Result<String, String> {
     String::from_utf8(output.stdout).map_err(|_| format!("{}: not UTF-8", line(command)))
 }
 
-/// Whether it runs and exits 0. Nothing is shown.
+/// Whether the command runs and exits with code 0. Its output is not shown.
 pub fn succeeds(mut command: impl BorrowMut<Command>) -> bool {
     let command = command
         .borrow_mut()
@@ -125,14 +125,14 @@ pub fn succeeds(mut command: impl BorrowMut<Command>) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// The program's file on the search path.
+/// Returns the file of a program on the search path.
 pub fn find(program: &str) -> Option<PathBuf> {
     env::split_paths(&search_path())
         .map(|folder| folder.join(program))
         .find(|file| file.is_file())
 }
 
-/// The command as one would type it.
+/// Returns the command line as text.
 pub fn line(command: &Command) -> String {
     let program = Path::new(command.get_program())
         .file_name()
@@ -144,8 +144,8 @@ pub fn line(command: &Command) -> String {
         .join(" ")
 }
 
-/// `PATH` and the folders of the administrator's programs, which an ordinary
-/// user's `PATH` lacks on Debian and where `cryptsetup` and `losetup` are.
+/// Returns `PATH` with the administrator's folders, which contain `cryptsetup` and `losetup` and
+/// are missing from an ordinary user's `PATH` on Debian.
 fn search_path() -> OsString {
     let path = env::var_os("PATH").unwrap_or_default();
     let sbin = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does what the README says, word by word, so that it cannot become untrue.
+//! Runs the commands of the README, so that it stays correct.
 
 use std::{
     fs,
@@ -10,15 +10,15 @@ use std::{
 
 use crate::process::{self, command};
 
-/// The command that runs all tests. The README must name it; it is not run from
-/// here, where the tests have been run already.
+/// The command that runs all tests. The README must name it, but it is not run from here, because
+/// the tests have already run.
 const TESTS: &str = "cargo xtask test";
 
 const PASSPHRASE: &str = "correct horse battery staple";
 
-/// Runs, in order, every command of the README's `sh` blocks, each with a passphrase to read. The
-/// first must be an `encrypt`; a `decrypt` must follow that gives the same bytes back. The files
-/// that they make are removed again.
+/// Runs every command of the README's `sh` blocks in order, with a passphrase on standard input.
+/// The first one must be an `encrypt`, and a later `decrypt` must restore the same bytes. The files
+/// are removed again.
 pub fn follow() -> Result<String, String> {
     let readme = fs::read_to_string(process::root().join("README.md"))
         .map_err(|e| format!("README.md: {e}"))?;
@@ -54,7 +54,7 @@ pub fn follow() -> Result<String, String> {
     Ok(format!("{} commands", commands.len() - 1))
 }
 
-/// Files that are removed when this is dropped.
+/// Removes files when dropped.
 struct Made<'a>(&'a [PathBuf]);
 
 impl Drop for Made<'_> {
@@ -65,7 +65,7 @@ impl Drop for Made<'_> {
     }
 }
 
-/// The lines of the `sh` blocks without comments and blank lines.
+/// Returns the lines of the `sh` blocks, without comments and blank lines.
 fn shell_commands(text: &str) -> Vec<&str> {
     let mut commands = Vec::new();
     let mut in_shell = false;
@@ -79,7 +79,7 @@ fn shell_commands(text: &str) -> Vec<&str> {
     commands
 }
 
-/// The input and the output of a command line that ends `VERB INPUT OUTPUT`.
+/// Returns the input and the output of a command line that ends with `VERB INPUT OUTPUT`.
 fn files_of<'a>(line: &'a str, verb: &str) -> Result<(&'a str, &'a str), String> {
     match line.split_whitespace().collect::<Vec<_>>().as_slice() {
         [.., found, input, output] if *found == verb => Ok((input, output)),
@@ -94,7 +94,7 @@ fn run_with_passphrase(command: &mut Command) -> Result<(), String> {
     let fail = |error: std::io::Error| format!("{line}: {error}");
     let mut child = command.stdin(Stdio::piped()).spawn().map_err(fail)?;
     let mut stdin = child.stdin.take().expect("standard input is a pipe");
-    // A command that asks for nothing closes the pipe, which is no failure.
+    // A command that reads nothing closes the pipe, which is not an error.
     let _ = writeln!(stdin, "{PASSPHRASE}");
     drop(stdin);
     let status = child.wait().map_err(fail)?;

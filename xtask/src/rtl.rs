@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask rtl`: the XTS-AES core's lint, benches, proofs, tests of the whole, and synthesis
-//! at one point. The engine that runs on it is tested with all others.
+//! `cargo xtask rtl`: lint, benches and proofs of the XTS-AES core, tests of the whole core, and
+//! synthesis of one point. The engine that runs on the core is tested together with all others.
 //!
-//! Every module in `rtl/rtl`, every bench in `rtl/tb` and every proof in `rtl/tb/proofs`
-//! is found by its name, so that none can be forgotten. Everything is built under
-//! `target/rtl`, anew each time, but what `ccache` has is not compiled twice.
+//! Modules in `rtl/rtl`, benches in `rtl/tb` and proofs in `rtl/tb/proofs` are found by their file
+//! names, so that none can be forgotten. Everything is built again each time, under `target/rtl`,
+//! but `ccache` saves compiling the same source twice.
 
 use std::{
     collections::BTreeSet,
@@ -28,17 +28,17 @@ const COCOTB: &str = "rtl/tb/cocotb";
 const CORE_FILE: &str = "rtl/luxor_xts.core";
 const TOP: &str = "luxor_xts";
 
-/// Each module may use any of them, and the later ones the earlier.
+/// Every module may use these packages, and a later package may use an earlier one.
 const PACKAGES: [&str; 2] = ["rtl/rtl/luxor_pkg.sv", "rtl/rtl/aes_pkg.sv"];
 
 /// A package that benches use.
 const BENCH_PACKAGES: [&str; 1] = ["rtl/tb/aes_model.sv"];
 
-/// A bench with this line in its head is not for Verilator: it says why.
+/// A bench with this line in its header does not run on Verilator. The line gives the reason.
 const ICARUS_ALONE: &str = "// Icarus alone: ";
 
-/// What the top is looked at with: TWEAK (0 paper, 1 shared, 2 dedicated), CIPHER
-/// (0 encryption, 1 decryption, 2 both), KEY128, KEY256, SBOX (0 table, 1 logic, 2 block
+/// The parameters with which the top module is checked: TWEAK (0 paper, 1 shared, 2 dedicated),
+/// CIPHER (0 encryption, 1 decryption, 2 both), KEY128, KEY256, SBOX (0 table, 1 logic, 2 block
 /// RAM, 3 T-tables), STAGES, LANES.
 const PARAMETER_SETS: &[[u8; 7]] = &[
     [0, 0, 1, 0, 0, 2, 1],
@@ -57,8 +57,8 @@ pub fn steps(steps: &mut Steps) {
     step_but_benches(steps);
 }
 
-/// For chores that run the benches beside other steps. The long jobs begin first, so that all cores
-/// have work until the end.
+/// The other steps, for chores that run the benches beside something else. The long jobs begin
+/// first, so that all cores have work until the end.
 pub fn step_but_benches(steps: &mut Steps) {
     steps.run("RTL: synthesis, the whole core, proofs, lint", || {
         let parts = [synthesis::check()?, whole()?, proofs()?, lint()?];
@@ -66,8 +66,8 @@ pub fn step_but_benches(steps: &mut Steps) {
     });
 }
 
-/// Each module by itself, the top with several parameters, what synthesis puts around the core,
-/// the list of files, and that what a script has written is what it writes.
+/// Lints each module, the top module with several parameters, and the wrapper for synthesis. Also
+/// checks the list of files, and that generated files are up to date.
 fn lint() -> Result<Vec<Job>, String> {
     let modules = files(MODULES, "sv")?;
     core_file_lists(&modules)?;
@@ -106,7 +106,7 @@ fn lint() -> Result<Vec<Job>, String> {
     Ok(jobs)
 }
 
-/// `FuseSoC`'s file names every module.
+/// Checks that the file for `FuseSoC` names every module.
 fn core_file_lists(modules: &[PathBuf]) -> Result<(), String> {
     let text = read(Path::new(CORE_FILE))?;
     let listed: BTreeSet<&str> = text
@@ -121,7 +121,7 @@ fn core_file_lists(modules: &[PathBuf]) -> Result<(), String> {
     Err(format!("{CORE_FILE} and {MODULES} differ in {differ:?}"))
 }
 
-/// Every bench, on Icarus and on Verilator. A bench that passes says so.
+/// Runs every bench on Icarus and on Verilator. A bench that passes prints a line that says so.
 pub fn benches() -> Result<String, String> {
     let mut jobs = Vec::new();
     let is_bench = |file: &PathBuf| stem(file).ends_with("_tb");
@@ -156,9 +156,9 @@ fn by_verilator(bench: &Path, folder: &Path) -> [Command; 2] {
     let mut compile = cached("verilator");
     compile.args(["--binary", "--timing", "--assert", "--timescale", "1ns/1ps"]);
     compile.args(["-Wno-lint", "-Wno-style", "-Wno-TIMESCALEMOD"]);
-    // Registers that were not reset are random, as in Icarus they are X.
+    // Registers that were not reset have random values, where Icarus uses X.
     compile.args(["--x-assign", "unique", "--x-initial", "unique"]);
-    // To compile takes longer than to simulate.
+    // Compiling takes longer than simulating, so do not optimise.
     compile.args(["--unroll-count", "4", "--build-jobs", "1"]);
     compile.args(["-MAKEFLAGS", "-s OPT_FAST=-O0 OPT_GLOBAL=-O0"]);
     compile.args(["-y", MODULES, "-y", BENCHES]);
@@ -170,7 +170,7 @@ fn by_verilator(bench: &Path, folder: &Path) -> [Command; 2] {
     [compile, simulate]
 }
 
-/// Every proof is a Yosys script that works in its own folder. The last ones are the longest.
+/// The proofs. Each one is a Yosys script that runs in its own folder. The last ones are the longest.
 fn proofs() -> Result<Vec<Job>, String> {
     let mut jobs = Vec::new();
     for proof in files(PROOFS, "ys")?.into_iter().rev() {
@@ -178,13 +178,14 @@ fn proofs() -> Result<Vec<Job>, String> {
         yosys.current_dir(process::root().join(PROOFS));
         yosys
             .args(["-q", "-s"])
-            .arg(proof.file_name().expect("it is a file"));
+            .arg(proof.file_name().expect("the path names a file"));
         jobs.push(Job::new(stem(&proof), [yosys]));
     }
     Ok(jobs)
 }
 
-/// The whole core against the reference and the standards' known answers, by cocotb.
+/// Compares the whole core with the reference and with known answers of the standards, using
+/// cocotb.
 fn whole() -> Result<Vec<Job>, String> {
     let python = setup::ensure_python(
         &process::root().join("target/rtl/python"),
@@ -210,8 +211,8 @@ fn whole() -> Result<Vec<Job>, String> {
     Ok(jobs)
 }
 
-/// A command whose C++ compiler is `ccache`'s. Verilator's own sources, which are part of
-/// every bench, take longer than the bench.
+/// Returns a command that compiles C++ through `ccache`. Verilator's own sources are part of every
+/// bench and take longer to compile than the bench.
 fn cached(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = command(program);
     command.env("OBJCACHE", "ccache");
@@ -219,7 +220,7 @@ fn cached(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// The files of a folder with an extension, in order, relative to the root.
+/// Returns the files in a folder with an extension, sorted, relative to the root.
 fn files(folder: &str, extension: &str) -> Result<Vec<PathBuf>, String> {
     let fail = |e: std::io::Error| format!("{folder}: {e}");
     let mut files = Vec::new();
@@ -249,7 +250,7 @@ fn read(file: &Path) -> Result<String, String> {
     fs::read_to_string(process::root().join(file)).map_err(|e| format!("{}: {e}", file.display()))
 }
 
-/// An empty folder under `target/rtl`: what Verilator left there would be built in.
+/// Makes an empty folder under `target/rtl`. Verilator would reuse files from an earlier build.
 fn new_folder(name: &str) -> Result<PathBuf, String> {
     let folder = process::root().join("target/rtl").join(name);
     let fail = |e: std::io::Error| format!("{}: {e}", folder.display());

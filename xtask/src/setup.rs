@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the chores need from the machine: found, or installed, or named.
+//! What the chores need on this machine: checks for it, and installs it or names it.
 
 use std::{
     fs,
@@ -11,14 +11,14 @@ use crate::{
     process::{self, cargo, command, find},
 };
 
-/// Something that must be there.
+/// Something that must be present.
 pub struct Need {
     what: String,
     is_there: Box<dyn Fn() -> bool>,
     packages: Packages,
 }
 
-/// The packages with it, per distribution, separated by spaces.
+/// The packages that contain it in each distribution, separated by spaces.
 #[derive(Clone, Copy)]
 struct Packages {
     debian: &'static str,
@@ -28,7 +28,7 @@ struct Packages {
 }
 
 impl Need {
-    /// What `cargo xtask test` needs beside the Rust toolchain.
+    /// Returns what `cargo xtask test` needs besides the Rust toolchain.
     pub fn for_tests() -> Vec<Self> {
         vec![
             Self::programs(
@@ -77,7 +77,7 @@ impl Need {
         .collect()
     }
 
-    /// What `cargo xtask page` needs: a browser, and the simulated core.
+    /// Returns what `cargo xtask page` needs: a browser, and what builds the simulated core.
     pub fn for_page() -> Vec<Self> {
         let browser = Self {
             what: "Chromium (chromium, chromium-browser or google-chrome)".to_owned(),
@@ -87,7 +87,7 @@ impl Need {
         [browser].into_iter().chain(Self::for_rtl()).collect()
     }
 
-    /// What `cargo xtask kernels` needs.
+    /// Returns what `cargo xtask kernels` needs.
     pub fn for_kernels() -> Vec<Self> {
         vec![
             Self::sanitizers(),
@@ -96,7 +96,7 @@ impl Need {
         ]
     }
 
-    /// What `cargo xtask rtl` needs.
+    /// Returns what `cargo xtask rtl` needs.
     pub fn for_rtl() -> Vec<Self> {
         vec![
             Self::programs(&["verilator"], Packages::same("verilator")),
@@ -110,7 +110,7 @@ impl Need {
         ]
     }
 
-    /// What `cargo xtask fuzz` needs: libFuzzer is C++.
+    /// Returns what `cargo xtask fuzz` needs. libFuzzer is written in C++.
     pub fn for_fuzz() -> Vec<Self> {
         vec![
             Self::cpp(),
@@ -119,7 +119,7 @@ impl Need {
         ]
     }
 
-    /// What `cargo xtask bench rtl` needs.
+    /// Returns what `cargo xtask bench rtl` needs.
     pub fn for_synthesis() -> Vec<Self> {
         vec![
             // A record names the commit.
@@ -128,8 +128,8 @@ impl Need {
         ]
     }
 
-    /// What `cargo xtask emulate` needs: the emulator, and what makes an image for it. The files
-    /// have Debian's paths.
+    /// Returns what `cargo xtask emulate` needs: the emulator, and the tools that make an image for
+    /// it. The paths are Debian's.
     pub fn for_emulate() -> Vec<Self> {
         let file = |path: &'static str, packages| Self {
             what: path.to_owned(),
@@ -174,7 +174,7 @@ impl Need {
         needs.into_iter().chain(Self::for_rtl()).collect()
     }
 
-    /// What `cargo xtask ci` needs: the checks list files by Git.
+    /// Returns what `cargo xtask ci` needs. Some checks use Git to list files.
     pub fn for_ci() -> Vec<Self> {
         let mut needs = Self::for_tests();
         needs.push(Self::programs(&["git"], Packages::same("git")));
@@ -183,7 +183,7 @@ impl Need {
         needs
     }
 
-    /// What `cargo xtask guard` needs.
+    /// Returns what `cargo xtask guard` needs.
     pub fn for_guard() -> Vec<Self> {
         vec![
             Self::programs(&["objdump"], Packages::same("binutils")),
@@ -191,7 +191,7 @@ impl Need {
         ]
     }
 
-    /// What `cargo xtask bench` compares with.
+    /// Returns the programs that `cargo xtask bench` compares with.
     pub fn for_bench() -> Vec<Self> {
         vec![
             Self::programs(
@@ -223,7 +223,7 @@ impl Need {
         }
     }
 
-    /// For `ensure_python`; and the simulated core has Python in it.
+    /// Python for `ensure_python`. The simulated core also embeds Python.
     fn python() -> Self {
         Self {
             what: "/usr/bin/python3 with venv and its shared library".to_owned(),
@@ -258,12 +258,12 @@ impl Need {
         }
     }
 
-    /// An OpenCL for tests, on the CPU: the library that finds implementations, and PoCL.
+    /// An OpenCL for tests on the CPU: the library that finds implementations, and PoCL.
     fn opencl() -> Self {
         Self {
             what: "OpenCL (libOpenCL.so.1) with an implementation".to_owned(),
             is_there: Box::new(|| {
-                // In Python, since the library may be anywhere that the loader looks.
+                // Checked in Python, because the library may be anywhere that the loader looks.
                 let script = "import ctypes\n\
                               count = ctypes.c_uint(0)\n\
                               cl = ctypes.CDLL('libOpenCL.so.1')\n\
@@ -313,7 +313,7 @@ impl Packages {
     }
 }
 
-/// Sees to it that everything is there.
+/// Installs what is missing, and fails if anything is still missing.
 pub fn ensure(needs: &[Need]) -> Result<String, String> {
     let missing: Vec<&Need> = needs.iter().filter(|need| !(need.is_there)()).collect();
     if !missing.is_empty() {
@@ -335,24 +335,24 @@ pub fn ensure(needs: &[Need]) -> Result<String, String> {
     })
 }
 
-/// A cargo subcommand as `cargo-deny`, built from source if absent.
+/// Installs a cargo subcommand such as `cargo-deny` from source, if it is missing.
 pub fn ensure_cargo_tool(name: &str) -> Result<String, String> {
     let subcommand = name.trim_start_matches("cargo-");
     if process::succeeds(cargo(subcommand).arg("--version")) {
         return Ok(String::new());
     }
-    // Without optimisation and debug information: the tool runs for seconds.
+    // Without optimisation and debug information, because the tool runs only for seconds.
     let install = "install --locked --debug --config profile.dev.debug=false";
     process::run(cargo(install).arg(name))
 }
 
-/// A Python of the project's own in `folder`, with the packages that the file
-/// `requirements` lists, at their versions. Gives its program.
+/// Makes a Python environment in `folder`, with the packages and versions that the file
+/// `requirements` lists. Returns its Python program.
 pub fn ensure_python(folder: &Path, requirements: &Path) -> Result<PathBuf, String> {
     let python = folder.join("bin/python");
     let fail = |file: &Path, e: std::io::Error| format!("{}: {e}", file.display());
     let wanted = fs::read_to_string(requirements).map_err(|e| fail(requirements, e))?;
-    // Written last.
+    // This file is written last, so its contents show that the installation was complete.
     let installed = folder.join("installed.txt");
     if fs::read_to_string(&installed).is_ok_and(|text| text == wanted) {
         return Ok(python);
@@ -424,7 +424,7 @@ fn install(missing: &[&Need]) -> Result<(), String> {
                 .args(args),
         )
     };
-    // A fresh machine has no package lists; a list that cannot be fetched anew may do.
+    // A new machine has no package lists. If they cannot be updated, the old ones may be enough.
     let updated = apt_get(&["update"]);
     let install = ["install", "--yes", "--no-install-recommends"];
     apt_get(&[&install, packages.as_slice()].concat()).map_err(|error| match updated {
@@ -434,14 +434,14 @@ fn install(missing: &[&Need]) -> Result<(), String> {
     Ok(())
 }
 
-/// What an account may do.
+/// The rights of the current user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Root {
-    /// Everything.
+    /// The user is root.
     Is,
-    /// Everything, by `sudo` and without being asked for a password.
+    /// The user can use `sudo` without a password.
     BySudo,
-    /// Not everything.
+    /// The user is not root and cannot use `sudo` without a password.
     IsNot,
 }
 
@@ -457,7 +457,7 @@ impl Root {
     }
 }
 
-/// A part of the Rust toolchain, `rustfmt` or `clippy`, added by rustup if absent.
+/// Adds a component of the Rust toolchain, `rustfmt` or `clippy`, with rustup if it is missing.
 pub fn ensure_component(name: &str) -> Result<String, String> {
     let subcommand = name.trim_start_matches("rust");
     if process::succeeds(cargo(subcommand).arg("--version")) {
@@ -467,7 +467,7 @@ pub fn ensure_component(name: &str) -> Result<String, String> {
     add.map_err(|e| format!("the Rust toolchain has no {name}, and cannot get it: {e}"))
 }
 
-/// The core library for a target, added by rustup if absent.
+/// Adds the core library for a target with rustup, if it is missing.
 pub fn ensure_target(name: &str) -> Result<String, String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let folder = ["--print", "target-libdir", "--target", name];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Steps with their times, and the table at the end.
+//! Runs steps, records their times, and prints a table at the end.
 
 use std::{
     fmt,
@@ -38,7 +38,7 @@ impl Steps {
         }
     }
 
-    /// Runs a step, whose result goes into the table; whether it passed.
+    /// Runs a step and adds its result to the table. Returns whether it passed.
     pub fn run(&mut self, name: &str, work: impl FnOnce() -> Result<String, String>) -> bool {
         println!("\n=== {name}");
         let begun = Instant::now();
@@ -46,7 +46,7 @@ impl Steps {
         self.add(name, begun.elapsed(), outcome)
     }
 
-    /// Runs a step on a thread of its own, while `others` runs steps.
+    /// Runs a step on its own thread, while `others` runs other steps.
     pub fn run_beside(
         &mut self,
         name: &str,
@@ -79,8 +79,8 @@ impl Steps {
         passed
     }
 
-    /// Runs a `cargo test` as a step, shows its output and counts its tests. An
-    /// ignored test counts as a failure: what is never run proves nothing.
+    /// Runs a `cargo test` as a step, shows its output, and counts its tests. An ignored test
+    /// counts as a failure, because a test that never runs proves nothing.
     pub fn run_tests(&mut self, name: &str, command: impl FnOnce() -> Command) -> bool {
         let mut counts = Counts::default();
         let mut failures = mem::take(&mut self.failures);
@@ -118,10 +118,10 @@ impl Steps {
         passed
     }
 
-    /// Prints what failed tests said, the table and the test counts; the exit code is 1
-    /// if a step failed.
+    /// Prints the output of failed tests, the table and the test counts. The exit code is 1 if a
+    /// step failed.
     pub fn finish(self) -> ExitCode {
-        // Again, since a log is often kept from its end only.
+        // Printed again, because often only the end of a log is kept.
         if !self.failures.lines.is_empty() {
             println!("\n=== {}: the tests that failed", self.chore);
             for line in &self.failures.lines {
@@ -179,7 +179,7 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// What the test programs say of tests that failed, as long as it is not too much.
+/// The output of the test programs about failed tests, up to [`Failures::MAX_LINES`].
 #[derive(Debug, Default)]
 struct Failures {
     lines: Vec<String>,
@@ -208,8 +208,8 @@ struct Counts {
 }
 
 impl Counts {
-    /// Adds what a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; …`
-    /// says; any other line says nothing.
+    /// Adds the numbers of a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
+    /// Ignores any other line.
     fn add_line(&mut self, line: &str) {
         let Some((_, counts)) = line
             .strip_prefix("test result: ")

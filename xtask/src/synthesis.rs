@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask bench rtl`: what the core takes of an FPGA and how fast its clock is there, by
-//! `rtl/syn/synthesise.py`, with tools that come as Python packages.
+//! `cargo xtask bench rtl`: measures the area and the clock of the core on FPGAs with
+//! `rtl/syn/synthesise.py`. Its tools come as Python packages.
 
 use std::process::Command;
 
@@ -12,10 +12,10 @@ use crate::{
 
 const FOLDER: &str = "rtl/syn";
 
-/// The point of `cargo xtask rtl`, the quickest that has a target.
+/// The point that `cargo xtask rtl` checks: the quickest one with a target.
 const CHECKED: &str = "xc7-aes128-enc";
 
-/// `args` are the script's: points, `--list`, `--record`.
+/// Runs the script. `args` are its arguments: points, `--list`, `--record`.
 pub fn bench(args: &[&str]) -> Result<String, String> {
     setup::ensure(&Need::for_synthesis())?;
     process::run(script()?.args(args))

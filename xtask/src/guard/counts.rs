@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Instructions per block, as callgrind counts them: for the kernels that it can
-//! run, which are those without VAES. It counts what is executed, so it sees what
-//! lies outside the main loops too: tweaks, borders of data units, calls.
+//! Counts instructions per block with callgrind, for the kernels that it can run: those without
+//! VAES. It counts executed instructions, so it also covers code outside the main loops: tweaks,
+//! borders of data units, calls.
 
 use std::{fs, path::Path, process::Stdio};
 
 use super::{Slack, table, verdict};
 use crate::process::{self, command};
 
-/// The function in `conformance/examples/watched.rs` whose calls count.
+/// The function in `conformance/examples/watched.rs` in which instructions are counted.
 const COUNTED: &str = "watched::counted";
 
-/// Instructions per block: for an AES key's bits, and a data unit's bytes. CTR and OFB
-/// do the same in both directions; units have no part in ECB; CBC has ESSIV. OFB with
-/// tweaks has two chains with AES-128, and one with AES-256.
+/// Instructions per block, by bits of the AES key and bytes of a data unit. CTR and OFB are the
+/// same in both directions, ECB has no data units, and CBC uses ESSIV. OFB with tweaks uses two
+/// chains with AES-128, and one with AES-256.
 const LIMITS: &str = "
 engine    mode     direction  key  unit  instructions
 aesni     xts      encrypt    128  512   31.85
@@ -112,12 +112,12 @@ const SLACK: Slack = Slack {
 };
 
 struct Count<'a> {
-    /// The words of a row of [`LIMITS`] but the last.
+    /// The words of a row of [`LIMITS`] except the last one.
     case: [&'a str; 5],
     per_block: f64,
 }
 
-/// Compares what callgrind counts in `program` at `engines` with the limits.
+/// Counts the instructions of `program` for `engines`, and compares them with the limits.
 pub fn check(program: &Path, engines: &[&str]) -> Result<String, String> {
     let report = program.with_extension("callgrind");
     let mut callgrind = command("valgrind");
@@ -129,7 +129,7 @@ pub fn check(program: &Path, engines: &[&str]) -> Result<String, String> {
         .arg(program)
         .args(engines)
         .stdout(Stdio::piped());
-    // An old report would be added to.
+    // callgrind would append to an old report.
     if report.exists() {
         fs::remove_file(&report).map_err(|e| format!("{}: {e}", report.display()))?;
     }
@@ -144,7 +144,7 @@ pub fn check(program: &Path, engines: &[&str]) -> Result<String, String> {
     verdict(&format!("{} counts", counts.len()), &wrong, lower, file!())
 }
 
-/// The counts of the program's cases, from its output and from callgrind's report.
+/// Returns the counts of the program's cases, from its output and callgrind's report.
 fn counts<'a>(cases: &'a str, report: &str) -> Result<Vec<Count<'a>>, String> {
     let totals = totals(report);
     let cases: Vec<&str> = cases.lines().collect();
@@ -176,8 +176,8 @@ fn counts<'a>(cases: &'a str, report: &str) -> Result<Vec<Count<'a>>, String> {
         .collect()
 }
 
-/// The instructions of each call of [`COUNTED`], in order. The report has a part
-/// for what lies between two calls too.
+/// Returns the number of instructions of each call of [`COUNTED`], in order. The report also has
+/// parts for the code between two calls.
 fn totals(report: &str) -> Vec<u64> {
     let mut inside = false;
     let mut totals = Vec::new();
@@ -200,7 +200,7 @@ impl Count<'_> {
     }
 }
 
-/// What is wrong, and how many limits could be lower.
+/// Returns what is wrong, and how many limits could be lower.
 fn compare(counts: &[Count<'_>], limits: &[[&str; 6]]) -> (Vec<String>, usize) {
     let mut wrong = Vec::new();
     let mut lower = 0;
@@ -228,7 +228,7 @@ fn compare(counts: &[Count<'_>], limits: &[[&str; 6]]) -> (Vec<String>, usize) {
 mod tests {
     use super::*;
 
-    /// As callgrind writes it, cut short.
+    /// A shortened report of callgrind.
     const REPORT: &str = "\
 version: 1
 part: 1

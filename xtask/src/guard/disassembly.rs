@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program's functions and instructions, from what `objdump` prints.
+//! Reads a program's functions and instructions from the output of `objdump`.
 
 use std::{collections::HashMap, path::Path};
 
 use crate::process::{self, command};
 
-/// What `objdump` prints of a program.
+/// The output of `objdump` for a program.
 pub struct Listing {
     code: String,
     relocations: String,
@@ -24,14 +24,14 @@ impl Listing {
         })
     }
 
-    /// All functions, in the order of their addresses.
+    /// Returns all functions in the order of their addresses.
     pub fn functions(&self) -> Vec<Function<'_>> {
         functions(&self.code, &self.relocations)
     }
 }
 
 pub struct Function<'a> {
-    /// Demangled, without the type parameters.
+    /// The demangled name, without type parameters.
     pub name: &'a str,
     pub code: Vec<Instruction<'a>>,
 }
@@ -39,14 +39,14 @@ pub struct Function<'a> {
 pub struct Instruction<'a> {
     pub address: u64,
     pub mnemonic: &'a str,
-    /// In Intel's order: the destination first.
+    /// In Intel's order, with the destination first.
     pub operands: &'a str,
-    /// The function that a call or a jump goes to, or whose address is loaded to be
-    /// called later.
+    /// The function that a call or jump goes to, or the function whose address is loaded for a
+    /// later call.
     pub callee: Option<&'a str>,
 }
 
-/// From the text of `objdump --disassemble` and of `objdump --dynamic-reloc`.
+/// Parses the output of `objdump --disassemble` and `objdump --dynamic-reloc`.
 pub(super) fn functions<'a>(code: &'a str, relocations: &str) -> Vec<Function<'a>> {
     let mut functions: Vec<Function<'_>> = Vec::new();
     let mut names = HashMap::new();
@@ -70,7 +70,7 @@ pub(super) fn functions<'a>(code: &'a str, relocations: &str) -> Vec<Function<'a
         .filter_map(|(place, address)| Some((place, *names.get(&address)?)))
         .collect();
     for instruction in functions.iter_mut().flat_map(|f| &mut f.code) {
-        // Or, where the linker knew the function, its address is loaded itself.
+        // If the linker knew the function, the code loads its address directly.
         let known = match instruction.mnemonic {
             "lea" => &names,
             _ => &pointers,
@@ -82,13 +82,13 @@ pub(super) fn functions<'a>(code: &'a str, relocations: &str) -> Vec<Function<'a
     functions
 }
 
-/// `00000000001cf2d0 <name>:`
+/// Parses a line such as `00000000001cf2d0 <name>:`.
 fn head(line: &str) -> Option<(u64, &str)> {
     let (address, name) = line.strip_suffix(">:")?.split_once(" <")?;
     Some((hexadecimal(address)?, name))
 }
 
-/// `00000000002c39b8 R_X86_64_RELATIVE  *ABS*+0x0000000000087dd0`
+/// Parses a line such as `00000000002c39b8 R_X86_64_RELATIVE  *ABS*+0x0000000000087dd0`.
 fn relative(line: &str) -> Option<(u64, u64)> {
     let mut words = line.split_whitespace();
     let place = hexadecimal(words.next()?)?;
@@ -102,10 +102,11 @@ fn hexadecimal(text: &str) -> Option<u64> {
 }
 
 impl<'a> Instruction<'a> {
-    /// `  1cf689:\tcall   QWORD PTR [rip+0xfe699]        # 2cdd28 <memset@GLIBC_2.2.5>`
+    /// Parses a line such as `  1cf689:\tcall   QWORD PTR [rip+0xfe699]        # 2cdd28
+    /// <memset@GLIBC_2.2.5>`.
     fn parse(line: &'a str) -> Option<Self> {
-        // Linkers fill up with the first and the last of these where they replace a
-        // call through a pointer by a direct one.
+        // Linkers use the first and the last of these as padding when they replace a call through a
+        // pointer by a direct call.
         const PREFIXES: [&str; 11] = [
             "addr32", "bnd", "cs", "data16", "ds", "lock", "notrack", "rep", "repnz", "repz",
             "rex.W",
@@ -119,8 +120,8 @@ impl<'a> Instruction<'a> {
                 break (word, rest);
             }
         };
-        // Of a direct call or jump the operand's end, of any other the comment's: the
-        // function, or the pointer. The loader fills in those to other libraries.
+        // In a direct call or jump the name ends the operand. In any other it ends the comment, and
+        // names the function or the pointer. The loader fills in pointers to other libraries.
         let name = operands
             .split_once('<')
             .and_then(|(_, name)| name.strip_suffix('>'))
@@ -135,13 +136,13 @@ impl<'a> Instruction<'a> {
         })
     }
 
-    /// The address of the pointer that is read or called through, if that is known.
+    /// Returns the address of the pointer that is read or called through, if it is known.
     fn pointer(&self) -> Option<u64> {
         let (_, comment) = self.operands.split_once("# ")?;
         hexadecimal(comment.split(' ').next()?)
     }
 
-    /// Where a jump goes, if that is known.
+    /// Returns the target of a jump, if it is known.
     pub fn target(&self) -> Option<u64> {
         hexadecimal(self.operands.split(' ').next()?)
     }
@@ -154,13 +155,13 @@ impl<'a> Instruction<'a> {
         self.mnemonic.starts_with('j')
     }
 
-    /// Whether what stands next is reached by a jump only.
+    /// Whether the next instruction can be reached only by a jump.
     pub fn ends_path(&self) -> bool {
         matches!(self.mnemonic, "jmp" | "ret" | "ud2" | "int3" | "hlt")
             || self.is_call() && self.callee.is_some_and(is_panic)
     }
 
-    /// A round of AES, the last one included.
+    /// Whether this is a round of AES, including the last one.
     pub fn is_aes(&self) -> bool {
         let name = self.mnemonic.trim_start_matches('v');
         name.starts_with("aesenc") || name.starts_with("aesdec")
@@ -174,7 +175,7 @@ impl<'a> Instruction<'a> {
         self.mnemonic.trim_start_matches('v').starts_with("pclmul")
     }
 
-    /// The bytes of the widest vector register that is named.
+    /// Returns the size in bytes of the widest vector register among the operands.
     pub fn register_bytes(&self) -> Option<u32> {
         [("zmm", 64), ("ymm", 32), ("xmm", 16)]
             .into_iter()
@@ -182,7 +183,7 @@ impl<'a> Instruction<'a> {
             .map(|(_, bytes)| bytes)
     }
 
-    /// What is between the brackets of a memory operand.
+    /// Returns the address in a memory operand, between the brackets.
     fn memory(&self) -> Option<&'a str> {
         let is_access = !matches!(self.mnemonic, "lea" | "nop") && !self.is_prefetch();
         let (_, rest) = self.operands.split_once('[').filter(|_| is_access)?;
@@ -193,7 +194,7 @@ impl<'a> Instruction<'a> {
         self.mnemonic.starts_with("prefetch")
     }
 
-    /// Writes to memory that an operand names.
+    /// Whether it writes to memory named by an operand.
     pub fn is_store(&self) -> bool {
         const READ_ONLY: [&str; 9] = [
             "bt", "call", "cmp", "div", "idiv", "imul", "mul", "push", "test",
@@ -205,13 +206,12 @@ impl<'a> Instruction<'a> {
             && !READ_ONLY.contains(&self.mnemonic)
     }
 
-    /// Reads memory that an operand names.
+    /// Whether it reads memory named by an operand.
     pub fn is_load(&self) -> bool {
         self.memory().is_some() && (!self.is_store() || !self.mnemonic.contains("mov"))
     }
 
-    /// Names an address on the stack: by its pointer, or by `rbp` where that is
-    /// the frame's.
+    /// Whether it accesses the stack: through `rsp`, or through `rbp` if that is the frame pointer.
     pub fn is_on_stack(&self, rbp_is_frame: bool) -> bool {
         self.mnemonic == "push"
             || self.memory().is_some_and(|address| {
@@ -221,7 +221,7 @@ impl<'a> Instruction<'a> {
 }
 
 impl Function<'_> {
-    /// Whether `rbp` holds the frame's address and nothing else.
+    /// Whether `rbp` is used as the frame pointer.
     pub fn rbp_is_frame(&self) -> bool {
         self.code
             .iter()
@@ -230,7 +230,7 @@ impl Function<'_> {
     }
 }
 
-/// A function that does not return.
+/// Whether the function does not return.
 pub fn is_panic(name: &str) -> bool {
     name.starts_with("core::panicking::")
         || name.starts_with("core::slice::index::") && name.ends_with("_fail")
@@ -284,7 +284,8 @@ OFFSET           TYPE              VALUE
         assert!(functions[0].rbp_is_frame() && !functions[1].rbp_is_frame());
     }
 
-    /// Each line with: is AES, the register's bytes, load, store, on the stack.
+    /// Each line with the expected results: is AES, bytes of the register, load, store, on the
+    /// stack.
     #[test]
     fn instructions_are_told_apart() {
         let cases = [

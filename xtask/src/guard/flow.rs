@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ways through a function: basic blocks, loops, and what is met on the
-//! shortest and the longest way through a loop.
+//! The control flow of a function: basic blocks, loops, and what the shortest and the longest pass
+//! through a loop contain.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,25 +10,25 @@ use std::{
 
 use super::disassembly::Function;
 
-/// A function's basic blocks, numbered by address, and which may follow which.
+/// The basic blocks of a function, numbered by address, with their successors and predecessors.
 pub struct Flow {
     blocks: Vec<Range<usize>>,
     next: Vec<Vec<usize>>,
     previous: Vec<Vec<usize>>,
 }
 
-/// A natural loop: it is entered at its first block only.
+/// A natural loop, which is entered only at its first block.
 pub struct Loop {
     head: usize,
-    /// Its blocks, each after all that lead to it, ways back apart.
+    /// Its blocks in an order in which each follows its predecessors, ignoring jumps back.
     order: Vec<usize>,
-    /// Those of the loops in it.
+    /// The blocks of loops inside it.
     inner: BTreeSet<usize>,
 }
 
 impl Flow {
-    /// A jump to an address that the code does not name is an error; a jump out of
-    /// the function is a way out.
+    /// Analyses a function. A jump to an unknown address is an error. A jump out of the function
+    /// ends a path.
     pub fn of(function: &Function<'_>) -> Result<Self, String> {
         let code = &function.code;
         let index_of: BTreeMap<u64, usize> = code
@@ -76,10 +76,10 @@ impl Flow {
         })
     }
 
-    /// All loops, by the address of their head.
+    /// Returns all loops, in the order of their heads' addresses.
     pub fn loops(&self) -> Vec<Loop> {
         let dominator = self.dominators();
-        // A way back to a block that comes before on every way from the entry.
+        // A jump back goes to a block that is on every path from the entry to the jump.
         let mut bodies: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
         for (block, next) in self.next.iter().enumerate() {
             for &head in next {
@@ -105,7 +105,7 @@ impl Flow {
             .collect()
     }
 
-    /// `block` and all that lead to it, up to what `body` has already.
+    /// Adds `block` and all its predecessors, up to those that are in `body` already.
     fn add_all_before(&self, block: usize, body: &mut BTreeSet<usize>) {
         let mut open = vec![block];
         while let Some(block) = open.pop() {
@@ -115,9 +115,9 @@ impl Flow {
         }
     }
 
-    /// For each block the last one, itself apart, that every way from the entry
-    /// passes: Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm",
-    /// 2001. None for the entry and for what is never reached.
+    /// Returns for each block its immediate dominator, the last other block on every path from the
+    /// entry (Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm", 2001). It is `None`
+    /// for the entry and for unreachable blocks.
     fn dominators(&self) -> Vec<Option<usize>> {
         let order = self.order_from(0, |_| true);
         let mut rank = vec![usize::MAX; self.blocks.len()];
@@ -149,13 +149,13 @@ impl Flow {
         dominator
     }
 
-    /// What is reached from `start` over blocks that `may` be passed, each before
-    /// all that it leads to, jumps back apart.
+    /// Returns the blocks that can be reached from `start` through blocks for which `may` is true,
+    /// in an order in which each precedes its successors, ignoring jumps back.
     fn order_from(&self, start: usize, may: impl Fn(usize) -> bool) -> Vec<usize> {
         let mut seen = vec![false; self.blocks.len()];
         seen[start] = true;
         let mut finished = Vec::new();
-        // Each with the number of its followers that are done.
+        // Each block with the number of its successors that have been visited.
         let mut path = vec![(start, 0)];
         while let Some((block, done)) = path.last_mut() {
             if let Some(&follower) = self.next[*block].get(*done) {
@@ -173,25 +173,24 @@ impl Flow {
         finished
     }
 
-    /// The index of a loop's first instruction.
+    /// Returns the index of a loop's first instruction.
     pub fn start(&self, body: &Loop) -> usize {
         self.blocks[body.head].start
     }
 
-    /// Whether `inner` is another loop, inside `outer`.
+    /// Whether `inner` is a different loop inside `outer`.
     pub fn is_inside(inner: &Loop, outer: &Loop) -> bool {
         inner.head != outer.head && outer.order.contains(&inner.head)
     }
 
-    /// The least and the most, over all ways once through a loop, of each of the
-    /// numbers that `count` gives for an instruction by its index. Instructions of
-    /// loops inside it do not count.
+    /// Returns the minimum and the maximum, over all passes through a loop, of each number that
+    /// `count` returns for an instruction index. Instructions of inner loops are not counted.
     pub fn extremes<const N: usize>(
         &self,
         body: &Loop,
         count: impl Fn(usize) -> [u32; N],
     ) -> [Span; N] {
-        // Up to the end of each block.
+        // The sums up to the end of each block.
         let mut until: BTreeMap<usize, [Span; N]> = BTreeMap::new();
         let mut whole = None;
         for &block in &body.order {
@@ -217,7 +216,7 @@ impl Flow {
     }
 }
 
-/// The least and the most of a number.
+/// The minimum and the maximum of a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     pub least: u32,
@@ -265,7 +264,7 @@ mod tests {
         *,
     };
 
-    /// Two loops, the inner one with a branch in it, and panics at the end.
+    /// Two nested loops. The inner one contains a branch, and the function ends with panics.
     const NESTED: &str = "\
 0000000000001000 <f>:
     1000:\tpush   rbx
@@ -302,7 +301,7 @@ mod tests {
 
     #[test]
     fn each_loop_counts_by_itself() {
-        // The outer one has 4 instructions of its own, the inner one 5 or 6.
+        // The outer loop has 4 instructions of its own, the inner one 5 or 6.
         assert_eq!(spans(NESTED, |_| 1), [span(4, 4), span(5, 6)]);
         let aes = |i: &Instruction<'_>| u32::from(i.is_aes());
         assert_eq!(spans(NESTED, aes), [span(0, 0), span(1, 1)]);
@@ -324,7 +323,7 @@ mod tests {
 
     #[test]
     fn panics_end_a_path() {
-        // If they did not, the jump after them would be a way back.
+        // Otherwise the jump after them would be a jump back.
         let returning = NESTED.replace("core::panicking::panic", "g");
         assert_eq!(spans(&returning, |_| 1)[0], span(4, 5));
     }

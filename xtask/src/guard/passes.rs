@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernels' main loops, as the compiler made them.
+//! Checks the main loops of the kernels, as the compiler built them.
 //!
-//! A *pass* is one way once through a loop, what is inside inner loops not
-//! counted: in a main loop these must be main loops too. A loop is a main loop if
-//! every pass takes the same number of blocks through AES, at least [`DEPTH`]
-//! registers, and calls no function: what does is a loop around such loops. A main loop that comes to call one is missed by the
-//! table. In each pass of each main loop
+//! A *pass* is one path through the body of a loop, without its inner loops. The inner loops of a
+//! main loop must be main loops too. A loop is a main loop if every pass takes the same number of
+//! blocks through AES, at least [`DEPTH`] registers of them, and calls no function: a loop that
+//! calls functions is taken for a loop around main loops. If a main loop begins to call a function,
+//! its row in the table is missing. In each pass of each main loop
 //!
-//! - AES instructions per block are exactly rounds · 16 / bytes of a register:
-//!   for `vaes512` rounds / 4;
+//! - the AES instructions per block are exactly rounds · 16 / bytes of a register, for `vaes512`
+//!   rounds / 4;
 //! - all blocks are stored;
-//! - in `vaes512` no vector register is stored to the stack, and there are no
-//!   shifts by bit counts and no GF2P8 instructions: Intel's CPUs have them, in
-//!   512 bits, on the port that AES needs each cycle, and on no other;
-//! - other instructions are as few as [`LIMITS`] says.
+//! - in `vaes512` no vector register is stored to the stack, and there are no shifts by bit counts
+//!   and no GF2P8 instructions: Intel's CPUs execute their 512-bit forms only on the port that AES
+//!   needs in each cycle;
+//! - there are at most as many other instructions as [`LIMITS`] says.
 //!
-//! No kernel multiplies integers, or computes in floating point, in registers of more
-//! than 128 bits: Intel's CPUs lower the core's clock for it, and keep it low for longer
-//! than many a call takes.
+//! No kernel multiplies integers or uses floating point in registers of more than 128 bits: Intel's
+//! CPUs lower the core's clock for these, and keep it low for longer than most calls take.
 //!
-//! And all that the kernels are made of has ended up in their entry functions:
-//! elsewhere it would be compiled without the instructions that it needs.
+//! All parts of the kernels must be inlined into their entry functions: elsewhere they would be
+//! compiled without the instructions that they need.
 
 use std::{collections::BTreeMap, fmt, path::Path};
 
@@ -31,32 +30,31 @@ use super::{
     table, verdict,
 };
 
-/// Where the entry functions are: then the kernel's name, `::entry::`, the function's.
+/// The prefix of the entry functions' names. The kernel's name, `::entry::` and the function's name
+/// follow.
 const KERNELS: &str = "luxor_engine::kernel::x86::";
 
-/// Registers that go through AES side by side: that of the engine.
+/// The number of registers that go through AES side by side, the same as in the engine.
 const DEPTH: u32 = 8;
 
-/// The main loops of each function for each number of rounds, taken together where
-/// they do the same: in one pass they
+/// The main loops of each function for each number of rounds. Loops that do the same share a row.
+/// In one pass each of them
 ///
-/// - store so many blocks from vector registers, elsewhere than on the stack: more
-///   than they take through AES where used tweaks are wiped;
-/// - multiply so often without carries: in XTS once for each register inside a unit;
-///   more often at the border of two units, for the first tweaks; never where
-///   tweaks come from memory, made by integer instructions, or for the numbers that
-///   tweaks are made of.
+/// - stores `stored` blocks from vector registers, not counting the stack. Where used tweaks are
+///   wiped, this is more than it takes through AES;
+/// - makes `multiply` carry-less multiplications: in XTS one for each register inside a unit; more
+///   at the border of two units, for the first tweaks; none where integer instructions make the
+///   tweaks and put them in memory, or for the numbers that tweaks are made of.
 ///
-/// There are so many such loops at least, and at most, in one pass of any of them,
-/// so many
+/// There are at least `loops` such loops, and one pass of any of them has at most
 ///
-/// - blocks, and AES instructions;
-/// - other instructions on vector registers, and instructions on none;
-/// - stores to the stack, and loads from there.
+/// - `blocks` blocks, and `aes` AES instructions;
+/// - `vector` other instructions on vector registers, and `scalar` instructions on none;
+/// - `spills` stores to the stack, and `reloads` loads from there.
 ///
-/// `vaes512` has 32 registers, and all that a pass needs fits them. The other
-/// kernels have 16, which the blocks and their tweaks fill: what makes the next
-/// tweaks between the rounds goes through the stack.
+/// `vaes512` has 32 registers, enough for a whole pass. The other kernels have 16, which the blocks
+/// and their tweaks fill. So the values for the next tweaks, which are made between the rounds, go
+/// through the stack.
 const LIMITS: &str = "
 kernel   function     rounds  stored  multiply  loops  blocks  aes  vector  scalar  spills  reloads
 aesni    cbc_decrypt  10      8       0         1      8       80   54      26      2       5
@@ -129,28 +127,28 @@ vaes512  encrypt      14      33      12        1      32      112  74      44  
 vaes512  encrypt      14      64      0         1      32      112  79      399     1       53
 ";
 
-/// Of the instructions other than AES.
+/// The tolerance for instructions other than AES.
 const SLACK: Slack = Slack {
     few: 2.0,
     more: 5.0,
 };
 
-/// Of stores to the stack and loads from there: a small change elsewhere in a
-/// function is enough for the compiler to give out registers in another way.
+/// The tolerance for stores to the stack and loads from it: after a small change elsewhere in a
+/// function, the compiler may allocate registers differently.
 const STACK_SLACK: Slack = Slack {
     few: 4.0,
     more: 25.0,
 };
 
-/// Main loops that do the same; a row of [`LIMITS`].
+/// Main loops that do the same: a row of [`LIMITS`].
 struct Row<'a> {
     kind: Kind<'a>,
     loops: u32,
-    /// Of each of [`MOST`].
+    /// The value of each of [`MOST`].
     most: [u32; MOST.len()],
 }
 
-/// Which main loops.
+/// The columns that identify a row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Kind<'a> {
     kernel: &'a str,
@@ -160,7 +158,7 @@ struct Kind<'a> {
     multiply: u32,
 }
 
-/// What has a limit, in the order of the columns.
+/// The values with a limit, in the order of the columns.
 const MOST: [(What, &str); 6] = [
     (What::Blocks, "blocks"),
     (What::Aes, "AES instructions"),
@@ -170,7 +168,7 @@ const MOST: [(What, &str); 6] = [
     (What::Reloads, "loads from the stack"),
 ];
 
-/// Looks at the kernels in `program` and compares them with the limits.
+/// Examines the kernels in `program`, and compares them with the limits.
 pub fn check(program: &Path) -> Result<String, String> {
     let listing = Listing::of(program)?;
     let functions = listing.functions();
@@ -188,9 +186,9 @@ pub fn check(program: &Path) -> Result<String, String> {
         };
         wrong.extend(calls(function));
         wrong.extend(heavy(function));
-        // OFB waits for each block: it has no passes; its instructions are counted. CBC's
-        // encryption waits, too: its passes go over many data units, by way of the stack. What
-        // fills no pass is done in no loop.
+        // OFB waits for each block, so it has no main loop, and `counts` checks it. CBC encryption
+        // waits too: its passes process many data units at once, and use the stack. The blocks that
+        // do not fill a pass are processed without a loop.
         if matches!(name, "ofb" | "cbc_encrypt" | REST) {
             continue;
         }
@@ -205,7 +203,7 @@ pub fn check(program: &Path) -> Result<String, String> {
     rows.sort_by_key(|row: &Row<'_>| row.kind);
     let words: Vec<Vec<String>> = rows.iter().map(Row::words).collect();
     table::print(table::head(LIMITS), &words);
-    // What is wrong with those that failed is known.
+    // The errors of these functions have been reported.
     let mut limits = limits(LIMITS);
     limits.retain(|row| !failed.contains(&(row.kind.kernel, row.kind.function)));
     rows.retain(|row| !failed.contains(&(row.kind.kernel, row.kind.function)));
@@ -215,7 +213,7 @@ pub fn check(program: &Path) -> Result<String, String> {
     verdict(&shares(&rows), &wrong, lower, file!())
 }
 
-/// What part of the instructions AES is inside a unit of XTS, at the worst.
+/// Returns the lowest share of AES among the instructions inside a unit of XTS.
 fn shares(rows: &[Row<'_>]) -> String {
     let mut least: BTreeMap<&str, u32> = BTreeMap::new();
     for row in rows {
@@ -233,19 +231,20 @@ fn shares(rows: &[Row<'_>]) -> String {
     format!("AES among the instructions inside a unit: {least}")
 }
 
-/// The kernel and the function's name, of an entry function.
+/// Returns the kernel and the function of an entry function's name.
 fn entry(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix(KERNELS)?.split_once("::entry::")
 }
 
-/// Uses wide registers and is no kernel: it overwrites what kernels have left in them.
+/// This function uses wide registers, but is not a kernel: it overwrites what kernels have left in
+/// them.
 const CLEARS_REGISTERS: &str = "luxor_engine::stack::locked::clear_vector_registers";
 
-/// What is not inlined and should be.
+/// Returns the functions that contain parts of a kernel that should have been inlined.
 fn outside(functions: &[Function<'_>]) -> Vec<String> {
     let is_outside = |function: &&Function<'_>| {
         let in_engine = function.name.contains("luxor_engine::");
-        // TLS brings assembly with AES of its own, whose names are no paths.
+        // The TLS library contains assembly with AES, in which names are not paths.
         let is_rust = function.name.contains("::");
         is_rust
             && entry(function.name).is_none()
@@ -261,10 +260,10 @@ fn outside(functions: &[Function<'_>]) -> Vec<String> {
         .collect()
 }
 
-/// What a kernel does at the end of a run, in a function by itself. No main loop calls it.
+/// A separate function for the end of a run. No main loop calls it.
 const REST: &str = "masked_rest";
 
-/// The functions that an entry function calls and should not.
+/// Returns the functions that an entry function calls but should not call.
 fn calls(function: &Function<'_>) -> Vec<String> {
     const COPIES: [&str; 4] = ["memcpy", "memmove", "memset", "memcmp"];
     let mut others: Vec<&str> = function.code.iter().filter_map(|i| i.callee).collect();
@@ -289,7 +288,7 @@ fn calls(function: &Function<'_>) -> Vec<String> {
         .collect()
 }
 
-/// What an entry function computes that lowers the clock.
+/// Returns an error if an entry function contains instructions that lower the clock.
 fn heavy(function: &Function<'_>) -> Option<String> {
     let number = function.code.iter().filter(|i| is_heavy(i)).count();
     (number > 0).then(|| {
@@ -308,7 +307,7 @@ fn is_heavy(instruction: &Instruction<'_>) -> bool {
     ];
     let name = instruction.mnemonic;
     BEGINNINGS.iter().any(|start| name.starts_with(start))
-        // Shifts.
+        // These are shifts.
         && !name.starts_with("vpmultishift")
         && instruction.register_bytes().is_some_and(|bytes| bytes > 16)
 }
@@ -322,13 +321,13 @@ enum What {
     Vector,
     /// Instructions on no vector register.
     Scalar,
-    /// Blocks that end AES.
+    /// Blocks that complete AES.
     Blocks,
-    /// Blocks of bytes that vector registers store, the stack apart.
+    /// Blocks that vector registers store, not counting the stack.
     Stored,
     BitShifts,
     Spills,
-    /// Those of vector registers.
+    /// The spills of vector registers.
     VectorSpills,
     Reloads,
     Calls,
@@ -361,8 +360,8 @@ fn count(instruction: &Instruction<'_>, rbp_is_frame: bool) -> [u32; KINDS] {
     counts
 }
 
-/// A vector's shift or rotation by bits, or what can take the place of one. Shifts
-/// by bytes end in `dq`.
+/// Whether this shifts or rotates a vector by bits, or can replace such an instruction. Shifts by
+/// bytes end in `dq`.
 fn is_bit_shift(mnemonic: &str) -> bool {
     const BEGINNINGS: [&str; 8] = [
         "vpsll", "vpsrl", "vpsra", "vprol", "vpror", "vpshld", "vpshrd", "vgf2p8",
@@ -371,7 +370,7 @@ fn is_bit_shift(mnemonic: &str) -> bool {
         && !matches!(mnemonic, "vpslldq" | "vpsrldq")
 }
 
-/// The bytes of a kernel's registers, in blocks.
+/// Returns the size of a kernel's registers in blocks.
 fn lanes(kernel: &str) -> Result<u32, String> {
     match kernel {
         "aesni" => Ok(1),
@@ -381,7 +380,7 @@ fn lanes(kernel: &str) -> Result<u32, String> {
     }
 }
 
-/// The main loops of a function, with all checked that needs no limits.
+/// Returns the main loops of a function, after all checks that need no limits.
 fn main_loops<'a>(
     function: &Function<'_>,
     kernel: &'a str,
@@ -448,7 +447,7 @@ fn main_loops<'a>(
     Ok(rows)
 }
 
-/// The rounds of AES in a pass, or what is wrong with it whatever the limits.
+/// Returns the number of AES rounds in a pass, or what is wrong with it regardless of the limits.
 fn rounds_of(pass: &[Span; KINDS], lanes: u32) -> Result<u32, String> {
     let of = |what: What| pass[what as usize];
     let (blocks, stored, aes) = (of(What::Blocks), of(What::Stored), of(What::Aes));
@@ -524,7 +523,7 @@ fn limits(text: &str) -> Vec<Row<'_>> {
     .collect()
 }
 
-/// What is wrong, and how many rows of limits could be lower.
+/// Returns what is wrong, and how many rows of limits could be lower.
 fn compare(found: &[Row<'_>], limits: &[Row<'_>]) -> (Vec<String>, usize) {
     let mut wrong = Vec::new();
     let mut lower = 0;
@@ -571,8 +570,8 @@ mod tests {
 
     const NAME: &str = "luxor_engine::kernel::x86::vaes512::entry::encrypt";
 
-    /// A function with one main loop: eight registers loaded, ten rounds, stored,
-    /// eight tweaks made, and `more`.
+    /// A function with one main loop, which loads eight registers, does ten rounds, stores the
+    /// registers, makes eight tweaks, and executes `more`.
     fn listing(more: &[&str]) -> String {
         let each = |text: &str| (0..8).map(|i| text.replace('#', &i.to_string())).collect();
         let mut code: Vec<String> = vec!["push   rbp".into(), "mov    rbp,rsp".into()];
@@ -654,7 +653,7 @@ mod tests {
 
     #[test]
     fn a_round_that_is_passed_by_at_times_is_an_error() {
-        // A jump over the last of the added instructions.
+        // A jump over the last added instruction.
         let address = 0x1000 + 4 * (2 + 8 * 13 + 2);
         let jump = format!("je     {address:x} <{NAME}+0x0>");
         let code = listing(&[&jump, "vaesenc zmm1,zmm1,zmm2"]);
@@ -684,7 +683,7 @@ mod tests {
         }
     }
 
-    /// Linkers write these prefixes where they replace a pointer by its function.
+    /// Linkers write these prefixes when they replace a pointer by its function.
     #[test]
     fn a_call_is_seen_behind_prefixes() {
         for call in ["addr32 call 2000 <f>", "data16 rex.W call 2000 <f>"] {
@@ -789,7 +788,7 @@ mod tests {
                 "{wrong:?}"
             );
         }
-        // One store more, which is no main loop's.
+        // An additional store, which matches no main loop of the table.
         let (wrong, _) = against(
             &["vmovdqu64 ZMMWORD PTR [rdx],zmm1"],
             "32 8 1 32 80 17 2 0 0",

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! No branch and no address depends on keys or data, as memcheck sees it: the program
-//! declares them undefined, and memcheck follows them through all that is computed.
+//! Checks with memcheck that no branch and no address depends on keys or data: the program declares
+//! them undefined, and memcheck tracks them through all computations.
 
 use std::{path::Path, process::Stdio};
 
 use crate::process::{self, command};
 
-/// The exit status of valgrind when memcheck has reported something.
+/// The exit status of valgrind if memcheck has reported something.
 const REPORTED: i32 = 99;
 
-/// Lets memcheck watch the kernels that it can run, `engines`. It must report the
-/// look-ups of the reference's AES, and nothing of theirs.
+/// Lets memcheck watch `engines`. It must report the table look-ups of the reference's AES, and
+/// nothing in the engines.
 pub fn check(program: &Path, engines: &[&str]) -> Result<String, String> {
     let memcheck = |engines: &[&str]| {
         let mut memcheck = command("valgrind");

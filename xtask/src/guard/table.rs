@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables of words in columns: read from a source, printed to be copied there.
+//! Tables of words in columns, which are read from a source file and printed for copying there.
 
 use std::str::FromStr;
 
-/// The rows below the head, each of as many words as the head has.
+/// Returns the rows below the header, each with as many words as the header.
 pub fn rows<const N: usize>(text: &str) -> Vec<[&str; N]> {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let words = |line| {
@@ -17,20 +17,20 @@ pub fn rows<const N: usize>(text: &str) -> Vec<[&str; N]> {
     lines.map(words).collect()
 }
 
-/// The words above the rows.
+/// Returns the header line.
 pub fn head(text: &str) -> &str {
     text.lines()
         .find(|line| !line.trim().is_empty())
         .unwrap_or_default()
 }
 
-/// A number in a table.
+/// Parses a number of a table.
 pub fn number<T: FromStr>(word: &str) -> T {
     let number = word.parse().ok();
     number.unwrap_or_else(|| panic!("\"{word}\" is no number"))
 }
 
-/// The head and the rows, the columns made straight.
+/// Prints the header and the rows with aligned columns.
 pub fn print(head: &str, rows: &[Vec<String>]) {
     let head: Vec<String> = head.split_whitespace().map(str::to_owned).collect();
     let width = |column: usize| {

@@ -685,7 +685,7 @@ impl Race<'_> {
 }
 
 /// When two programs change the metadata at the same time, each change is made completely or
-/// refused, whoever makes it, and whichever step of one of them is delayed: a random step, or each
+/// refused, for any user and any delayed step of one of them: a random step, or each
 /// step with `LUXOR_TEST_LONG`.
 #[test]
 fn changes_at_the_same_time_lose_no_key() {
