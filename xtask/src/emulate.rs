@@ -2,8 +2,8 @@
 //! Tests the kernel `vaes512` in Bochs, a PC emulator, for machines with a CPU that lacks AVX-512.
 //!
 //! Bochs boots Linux from a CD-ROM. Its first program runs the tests, and their output goes over
-//! the serial port into a file. Only this file shows the result, because Bochs exits alike in every
-//! case.
+//! the serial port into a file. Only this file shows the result, because Bochs' exit status is
+//! always the same.
 
 use std::{
     fs::{self, File},

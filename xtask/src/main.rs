@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The project's chores. `cargo xtask test` sets up what the tests need and runs all of them.
-//! `cargo xtask ci` adds every other check that a change must pass. `cargo xtask guard`, `cargo
-//! xtask rtl` and `cargo xtask kernels` are parts of these. `cargo xtask bench` measures.
+//! `cargo xtask ci` adds every other check that a change must pass. `cargo xtask guard`,
+//! `cargo xtask rtl` and `cargo xtask kernels` are parts of these. `cargo xtask bench` measures.
 //!
 //! This crate has no dependencies, so that the first command of a newcomer builds in seconds.
 

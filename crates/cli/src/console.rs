@@ -61,8 +61,8 @@ pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// Writes a command's result to standard output. A closed pipe is not an error (`luxor dump volume
-/// | head -1`).
+/// Writes a command's result to standard output. A closed pipe is not an error, as in
+/// `luxor dump volume | head -1`.
 ///
 /// # Errors
 /// Fails for any other reason, such as a full disk.

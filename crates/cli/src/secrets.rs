@@ -26,7 +26,7 @@ pub(crate) const KEY_FILE_MAX: usize = 8 << 20;
 /// The most bytes of a typed passphrase, as in cryptsetup.
 const TYPED_MAX: usize = 512;
 
-/// How often the user may try to type a new passphrase twice alike.
+/// How often the user may try to type a new passphrase the same twice.
 const ATTEMPTS: u32 = 3;
 
 /// The source of a command's secret. Nothing is read from it before a secret is asked for.
@@ -257,7 +257,7 @@ impl SecretSource {
     /// Reads the secret of a new volume or keyslot. At a prompt the user types it twice.
     ///
     /// # Errors
-    /// Fails when it cannot be read, is empty, or was never typed twice alike.
+    /// Fails when it cannot be read, is empty, or was not typed the same twice.
     pub(crate) fn new_one(&self, volume: &Path) -> Result<SecretBytes> {
         let secret = match &self.from {
             SecretFrom::Prompt(tty) => new_typed(tty, volume)?,
@@ -373,7 +373,8 @@ fn no_line() -> Error {
     )
 }
 
-/// Asks for a new passphrase until the user has typed it twice alike, at most [`ATTEMPTS`] times.
+/// Asks for a new passphrase until the user has typed it the same twice, at most [`ATTEMPTS`]
+/// times.
 fn new_typed(tty: &File, volume: &Path) -> Result<SecretBytes> {
     for attempt in 1.. {
         let first = prompt(tty, &format!("New passphrase for {}: ", shown(volume)))?;

@@ -102,8 +102,8 @@ fn hexadecimal(text: &str) -> Option<u64> {
 }
 
 impl<'a> Instruction<'a> {
-    /// Parses a line such as `  1cf689:\tcall   QWORD PTR [rip+0xfe699]        # 2cdd28
-    /// <memset@GLIBC_2.2.5>`.
+    /// Parses a line such as
+    /// `  1cf689:\tcall   QWORD PTR [rip+0xfe699]        # 2cdd28 <memset@GLIBC_2.2.5>`.
     fn parse(line: &'a str) -> Option<Self> {
         // Linkers use the first and the last of these as padding when they replace a call through a
         // pointer by a direct call.
