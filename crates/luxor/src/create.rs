@@ -171,7 +171,7 @@ pub fn format(
                     volume.set_size(plaintext_len);
                 }
             }
-            // Nothing is written to the file: it is one hole up to `end`.
+            // Begin at the end: no data are written, so the data area of the file is a hole.
             None => output.begin(end, Some(end))?,
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of `dump` and `check`, which only read metadata.
+//! The options of `dump` and `check`.
 
 use std::path::PathBuf;
 
