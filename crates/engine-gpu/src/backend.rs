@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The engine's backend on devices that run the kernels.
+//! The engine's backend for devices that run the kernels.
 
 use std::sync::{Arc, atomic::AtomicUsize};
 
@@ -9,13 +9,13 @@ use crate::{device::Device, loaded_key::GpuKey, pool::Pool, tuning::Tuning};
 
 const MODES: &[Mode] = &[Mode::Xts, Mode::Ctr];
 
-/// XTS and CTR on one or more devices of a kind. Calls from many threads share the devices'
+/// XTS and CTR on one or more devices of one kind. Calls from many threads share the devices'
 /// queues.
 ///
-/// What a call makes is committed in batches, in order, each whole and only after all that
-/// it takes has succeeded. In place, results come back into staging memory, so that a
-/// device that is lost midway leaves the input as it was. An output of its own may have
-/// been written to beyond what is done.
+/// A call commits its results in batches, in order. Each batch is written to the runs whole, after
+/// all its steps have succeeded. Results of in-place runs come back through staging memory, so a
+/// device that is lost midway leaves the uncommitted input unchanged. A separate output may have
+/// been written beyond the units that are done.
 pub struct GpuBackend<D: Device> {
     pool: Arc<Pool<D>>,
     keys: Arc<AtomicUsize>,
@@ -23,13 +23,13 @@ pub struct GpuBackend<D: Device> {
 }
 
 impl<D: Device> GpuBackend<D> {
-    /// The backend on `devices`, which are of one kind.
+    /// Creates the backend for `devices`, which must all be of one kind.
     ///
     /// # Panics
-    /// If there are none.
+    /// If `devices` is empty.
     #[must_use]
     pub fn new(devices: Vec<D>, tuning: Tuning) -> Self {
-        let name = devices.first().expect("a device at least").name();
+        let name = devices.first().expect("at least one device").name();
         let described: Vec<_> = devices.iter().map(Device::description).collect();
         let described = match described.as_slice() {
             [one] => one.clone(),
@@ -44,17 +44,17 @@ impl<D: Device> GpuBackend<D> {
         }
     }
 
-    /// The devices, in the order in which they were given.
+    /// Returns the devices in the order that [`GpuBackend::new`] was given.
     #[must_use]
     pub fn devices(&self) -> &[D] {
         self.pool.devices()
     }
 
-    /// As [`Backend::load_key`], for who wants to use data that are on a device.
+    /// Loads a key as [`Backend::load_key`] does, and returns the type that can also encrypt data
+    /// in device memory.
     ///
     /// # Errors
-    /// As [`Backend::load_key`]. A device that is lost is left out, as long as there is
-    /// another one.
+    /// As [`Backend::load_key`]. A lost device is skipped as long as another device remains.
     pub fn load(&self, key: &KeySpec) -> Result<GpuKey<D>, BackendError> {
         GpuKey::load(&self.pool, &self.keys, self.info.name, key)
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One call on its way: batches go out to as many queues as are to be had, and come back
-//! in order.
+//! One call: its batches go out to as many queues as are available and come back in order.
 
 use std::{collections::VecDeque, ops::Range};
 
@@ -35,7 +34,7 @@ struct Call<'c, 'r, D: Device> {
     key: &'c GpuKey<D>,
     direction: Direction,
     plan: Plan<'c, 'r>,
-    /// Bytes of a batch.
+    /// The most bytes of a batch.
     target: usize,
 }
 
@@ -51,7 +50,7 @@ impl<'c, 'r, D: Device> Call<'c, 'r, D> {
         }
     }
 
-    /// All of it, or so many units in order and why no more.
+    /// Runs the whole call. An error comes with the number of units done, in order, before it.
     fn run(mut self) -> Result<(), (usize, DeviceError)> {
         let (mut done, mut failure) = (0, None);
         let mut flights = VecDeque::new();
@@ -84,7 +83,7 @@ impl<'c, 'r, D: Device> Call<'c, 'r, D> {
                     }
                 }
                 Err(error) => {
-                    // What is behind it is waited for and forgotten.
+                    // Dropping the later flights waits for them; their results are discarded.
                     flights.clear();
                     return Err((done, error));
                 }
@@ -96,7 +95,8 @@ impl<'c, 'r, D: Device> Call<'c, 'r, D> {
         failure.map_or(Ok(()), |error| Err((done, error)))
     }
 
-    /// A queue for the next unit; `None` when it is better to wait for one's own.
+    /// Returns a queue for the next unit, or `None` when the call should wait for one of its own
+    /// batches instead.
     fn lease(
         &self,
         unit: UnitLayout,
@@ -117,7 +117,7 @@ impl<'c, 'r, D: Device> Call<'c, 'r, D> {
         }
     }
 
-    /// Begins the next batch.
+    /// Starts the next batch.
     fn depart(&mut self, lease: Lease<'c, D>) -> Result<Flight<'c, D>, DeviceError> {
         let batch = self.plan.next_batch(lease.sizes(), self.target);
         let mut flight = Flight { lease, batch };
@@ -131,10 +131,10 @@ impl<'c, 'r, D: Device> Call<'c, 'r, D> {
     }
 }
 
-/// A batch that is under way.
+/// A batch under way.
 ///
-/// Copies may go from and to the runs' own memory. Dropping the lease waits for them, and it
-/// is dropped first: before the runs, which are borrowed for longer than a call takes.
+/// Its copies may read and write the runs' own memory. Dropping the lease waits for them. `lease`
+/// is declared first, so it is dropped before `batch`, which borrows the runs.
 struct Flight<'c, D: Device> {
     lease: Lease<'c, D>,
     batch: Batch<'c>,
@@ -156,10 +156,10 @@ impl<D: Device> Flight<'_, D> {
         }
         for part in parts.iter().filter(|part| part.goes) {
             let from = part.run.buf().input();
-            // SAFETY: the run is borrowed, by the batch, for longer than the lease lives,
-            // and dropping the lease waits for the queue; so does `land` before
-            // anything is written to the run.
-            #[expect(unsafe_code, reason = "an asynchronous copy")]
+            // SAFETY: `part.run` borrows `from` through the batch for longer than `self.lease`
+            // lives, and dropping the lease waits for the queue. `land` also waits for the queue
+            // before anything writes to the run.
+            #[expect(unsafe_code, reason = "the copy is asynchronous")]
             unsafe {
                 queue.upload(from.as_ptr(), from.len(), part.at)?;
             }
@@ -171,9 +171,9 @@ impl<D: Device> Flight<'_, D> {
         }
         for part in parts.iter_mut().filter(|part| part.comes) {
             let to = part.run.output();
-            // SAFETY: as above; nothing reads or writes the output until `land` has
-            // waited, and it is not the memory that any input is copied from.
-            #[expect(unsafe_code, reason = "an asynchronous copy")]
+            // SAFETY: `to` is borrowed as `from` is above. Nothing reads or writes the output until
+            // `land` has waited for the queue, and no input is copied from this memory.
+            #[expect(unsafe_code, reason = "the copy is asynchronous")]
             unsafe {
                 queue.download(part.at, to.as_mut_ptr(), to.len())?;
             }
@@ -185,7 +185,8 @@ impl<D: Device> Flight<'_, D> {
     }
 }
 
-/// Waits for a batch and commits it: its units are done.
+/// Waits for a batch and copies staged results into its runs. Returns the lease and the number of
+/// units that are now done.
 fn land<'p, D: Device>(
     mut lease: Lease<'p, D>,
     mut batch: Batch<'_>,
@@ -211,8 +212,8 @@ fn land<'p, D: Device>(
     Ok((lease, batch.units))
 }
 
-/// Which parts need no staging memory: long ones in pinned memory. What comes back in place
-/// is always staged, so that the input is there until the batch is done.
+/// Marks the parts that need no staging memory: long ones in pinned memory. In-place results are
+/// always staged, so that the input stays intact until the batch is done.
 fn find_ways<D: Device>(key: &GpuKey<D>, parts: &mut [BatchPart<'_>]) {
     let least = key.pool().tuning().direct;
     let devices = key.pool().devices();
@@ -229,7 +230,8 @@ fn find_ways<D: Device>(key: &GpuKey<D>, parts: &mut [BatchPart<'_>]) {
     }
 }
 
-/// The places of some parts, adjacent ones together.
+/// Returns the ranges in the queue's data of the parts that `which` selects, adjacent ranges
+/// merged.
 fn staged(parts: &[BatchPart<'_>], which: impl Fn(&BatchPart<'_>) -> bool) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for part in parts.iter().filter(|part| which(part)) {
@@ -242,7 +244,7 @@ fn staged(parts: &[BatchPart<'_>], which: impl Fn(&BatchPart<'_>) -> bool) -> Ve
     ranges
 }
 
-/// Input that does not go directly.
+/// Copies the input of all staged parts into the staging memory, each unit padded to whole blocks.
 fn stage(staging: &mut [u8], parts: &[BatchPart<'_>]) {
     for part in parts.iter().filter(|part| !part.goes) {
         let unit = UnitLayout::new(part.run.unit_len());
@@ -260,12 +262,12 @@ fn stage(staging: &mut [u8], parts: &[BatchPart<'_>]) {
     }
 }
 
-/// The parts' numbers.
+/// Writes the pieces, which tell the kernels the data unit numbers of the parts.
 fn number(pieces: &mut [Piece], spans: &[Span], parts: &[BatchPart<'_>]) {
-    // Parts and spans are in the same order, so a span's pieces are consecutive.
+    // Parts and spans are in the same order, so the pieces of a span are consecutive.
     debug_assert!(parts.is_sorted_by_key(|part| spans[part.span].pieces_at));
     for (slot, part) in pieces.iter_mut().zip(parts) {
-        let start = u32::try_from(part.start).expect("fewer units than a queue has bytes");
+        let start = u32::try_from(part.start).expect("a queue has fewer units than bytes");
         *slot = Piece::new(part.run.first(), part.run.stride(), start);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a library that runs the kernels of `kernels/` has to offer: a [`Device`] with
-//! in-order [`Queue`]s.
+//! The interface to a library that runs the kernels of `kernels/`: a [`Device`] with in-order
+//! [`Queue`]s.
 
 use std::ops::Range;
 
@@ -13,9 +13,9 @@ use crate::{
     layout::Piece,
 };
 
-/// One device, and the library through which it is had.
+/// A device, together with the library that drives it.
 pub trait Device: Send + Sync + 'static {
-    /// See [`Queue`].
+    /// The device's queues.
     type Queue: Queue<Key = Self::Key, Memory = Self::Memory> + 'static;
     /// A key on the device. Wiped there when dropped.
     type Key: Send + Sync + 'static;
@@ -25,53 +25,58 @@ pub trait Device: Send + Sync + 'static {
     /// The backend's name: `opencl`, `cuda`.
     fn name(&self) -> &'static str;
 
-    /// The device in words.
+    /// Returns a description of the device for people.
     fn description(&self) -> String;
 
-    /// Which layout of tables its kernels have, and so which form of keys they want.
+    /// Returns the table layout of the device's kernels, which decides the form of their keys.
     fn tables(&self) -> Tables;
 
-    /// Loads a key. Any number of keys can be loaded at a time, more than may have a place
-    /// in a memory for constants: between two [waits](Queue::wait) a queue is given one
-    /// key only, so there need be no more places than queues.
+    /// Loads a key. Any number of keys can be loaded at a time, even more than fit in constant
+    /// memory: between two [waits](Queue::wait) a queue uses only one key, so constant memory needs
+    /// no more slots than there are queues.
     ///
     /// # Errors
-    /// [`DeviceError::Library`] where the kernels cannot be built, and others.
+    /// [`DeviceError::Library`] if the kernels cannot be built, otherwise the error of the failed
+    /// call.
     fn load_key(&self, words: &KeyWords) -> Result<Self::Key, DeviceError>;
 
-    /// An in-order queue with memory of its own on the device, and pinned staging memory.
+    /// Creates an in-order queue with its own device memory and pinned staging memory.
     ///
     /// # Errors
-    /// [`DeviceError::OutOfMemory`] where smaller or fewer queues may do, and others.
+    /// [`DeviceError::OutOfMemory`] if there is too little memory for `sizes`; smaller or fewer
+    /// queues may still fit. Otherwise the error of the failed call.
     fn queue(&self, sizes: QueueSizes) -> Result<Self::Queue, DeviceError>;
 
-    /// Pinned memory of `len` zero bytes for [`Backend::alloc`](luxor_engine::Backend::alloc);
-    /// `None` where there is none.
+    /// Allocates `len` zero bytes of pinned memory for
+    /// [`Backend::alloc`](luxor_engine::Backend::alloc). Returns `None` if the device has none to
+    /// give.
     fn alloc(&self, len: usize) -> Option<Buffer>;
 
-    /// Whether `bytes` lie wholly in memory of [`Device::alloc`], of this device or of
-    /// another one of the same backend, if that is as good.
+    /// Returns whether all of `bytes` lies in memory from [`Device::alloc`], of this device or of
+    /// another device of the same backend whose memory serves as well.
     fn is_pinned(&self, bytes: &[u8]) -> bool;
 
-    /// Memory on the device, `len` bytes.
+    /// Allocates `len` bytes on the device.
     ///
     /// # Errors
-    /// [`DeviceError::OutOfMemory`] where there is less, and others.
+    /// [`DeviceError::OutOfMemory`] if the device has fewer than `len` bytes free, otherwise the
+    /// error of the failed call.
     fn memory(&self, len: usize) -> Result<Self::Memory, DeviceError>;
 
-    /// Copies `bytes` into `memory` from byte `at` on, and returns when that is done.
+    /// Copies `bytes` into `memory`, starting at byte `at`, and returns when the copy is done.
     ///
     /// # Errors
-    /// [`DeviceError::Launch`] where `memory` is too short, and others.
+    /// [`DeviceError::Launch`] if `memory` is too short, otherwise the error of the failed copy.
     fn write(&self, memory: &mut Self::Memory, at: usize, bytes: &[u8]) -> Result<(), DeviceError>;
 
-    /// Copies from `memory`, from byte `at` on, into `bytes`, and returns when that is done.
+    /// Fills `bytes` from `memory`, starting at byte `at`, and returns when the copy is done.
     ///
     /// # Errors
     /// As [`Device::write`].
     fn read(&self, memory: &Self::Memory, at: usize, bytes: &mut [u8]) -> Result<(), DeviceError>;
 
-    /// Copies the first `len` bytes on the device, and returns when that is done.
+    /// Copies the first `len` bytes of `from` to `to` on the device, and returns when the copy is
+    /// done.
     ///
     /// # Errors
     /// As [`Device::write`].
@@ -85,18 +90,18 @@ pub trait Device: Send + Sync + 'static {
 
 /// Memory on a device.
 pub trait DeviceMemory: Send + Sync + 'static {
-    /// The number of bytes.
+    /// Returns the number of bytes.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Returns whether the memory has no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// That `len` bytes from byte `at` on are in the memory.
+    /// Checks that the memory has `len` bytes from byte `at` on.
     ///
     /// # Errors
-    /// [`DeviceError::Launch`], if they are not.
+    /// [`DeviceError::Launch`] if `at + len` is more than [`DeviceMemory::len`].
     fn check(&self, at: usize, len: usize) -> Result<(), DeviceError> {
         let room = self.len();
         if at.checked_add(len).is_some_and(|end| end <= room) {
@@ -107,55 +112,55 @@ pub trait DeviceMemory: Send + Sync + 'static {
     }
 }
 
-/// Bytes of a queue's memory.
+/// The sizes of a queue's memories in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueSizes {
-    /// Data on the device, and as many of staging memory; a multiple of 16.
+    /// Data on the device, and the same size of staging memory. A multiple of 16.
     pub data: usize,
-    /// Tweaks on the device; a multiple of 16.
+    /// Tweaks on the device. A multiple of 16.
     pub tweaks: usize,
-    /// Pieces on the device, and as many of staging memory; a multiple of 32.
+    /// Pieces on the device, and the same size of staging memory. A multiple of 32.
     pub pieces: usize,
 }
 
-/// What is asked of a queue happens on the device in the order in which it was asked, some
-/// time before [`Queue::wait`] returns. Different queues know nothing of each other.
+/// An in-order queue of a device. Commands run in the order in which they were given, and are
+/// finished when [`Queue::wait`] returns. Queues are independent of each other.
 ///
-/// Dropping a queue waits for what is under way.
+/// Dropping a queue waits for the commands under way.
 pub trait Queue: Send {
-    /// As the device's.
+    /// The same as [`Device::Key`].
     type Key;
-    /// As the device's.
+    /// The same as [`Device::Memory`].
     type Memory;
 
-    /// The staging memory for data, as long as [`QueueSizes::data`]. Waits first if
-    /// anything is under way.
+    /// Returns the staging memory for data, [`QueueSizes::data`] bytes. Waits first if anything is
+    /// under way.
     fn staging(&mut self) -> &mut [u8];
 
-    /// The staging memory for pieces. Waits first if anything is under way.
+    /// Returns the staging memory for pieces. Waits first if anything is under way.
     fn pieces(&mut self) -> &mut [Piece];
 
-    /// Copies `range` of the staging memory to the same place of the data.
+    /// Copies `range` of the staging memory to the same offset of the data.
     ///
     /// # Errors
-    /// [`DeviceError`], as of all that follow: those that begin something may tell of what
-    /// was begun before. Nothing is to be begun after an error but [`Queue::wait`] and
-    /// [`Queue::wipe`].
+    /// [`DeviceError`]. A method that starts a command may return the error of an earlier command.
+    /// After an error, call only [`Queue::wait`] and [`Queue::wipe`]. The same holds for all
+    /// methods below.
     fn upload_staging(&mut self, range: Range<usize>) -> Result<(), DeviceError>;
 
-    /// Copies the first `count` pieces.
+    /// Copies the first `count` pieces to the device.
     ///
     /// # Errors
     /// As [`Queue::upload_staging`].
     fn upload_pieces(&mut self, count: usize) -> Result<(), DeviceError>;
 
-    /// Copies `len` bytes from `from` into the data from byte `at` on.
+    /// Copies `len` bytes from `from` into the data, starting at byte `at`.
     ///
     /// # Errors
     /// As [`Queue::upload_staging`].
     ///
     /// # Safety
-    /// `from` is valid for reads of `len` bytes, and nothing writes to them, until the next
+    /// `from` is valid for reads of `len` bytes, and nothing writes to these bytes, until the next
     /// call of [`Queue::wait`] returns or the queue has been dropped.
     #[expect(unsafe_code, reason = "the copy goes on after the call")]
     unsafe fn upload(&mut self, from: *const u8, len: usize, at: usize) -> Result<(), DeviceError>;
@@ -166,8 +171,8 @@ pub trait Queue: Send {
     /// As [`Queue::upload_staging`].
     fn launch(&mut self, key: &Self::Key, launch: &Launch) -> Result<(), DeviceError>;
 
-    /// As [`Queue::launch`], on data elsewhere; tweaks and pieces are the queue's. The
-    /// caller keeps the memory until the next [`Queue::wait`].
+    /// As [`Queue::launch`], on `data` instead of the queue's own data. Tweaks and pieces are still
+    /// the queue's. The caller must keep `data` alive until the next [`Queue::wait`] returns.
     ///
     /// # Errors
     /// As [`Queue::upload_staging`].
@@ -178,55 +183,55 @@ pub trait Queue: Send {
         launch: &Launch,
     ) -> Result<(), DeviceError>;
 
-    /// Copies `range` of the data to the same place of the staging memory.
+    /// Copies `range` of the data to the same offset of the staging memory.
     ///
     /// # Errors
     /// As [`Queue::upload_staging`].
     fn download_staging(&mut self, range: Range<usize>) -> Result<(), DeviceError>;
 
-    /// Copies `len` bytes of the data from byte `at` on to `to`.
+    /// Copies `len` bytes of the data, starting at byte `at`, to `to`.
     ///
     /// # Errors
     /// As [`Queue::upload_staging`].
     ///
     /// # Safety
-    /// `to` is valid for writes of `len` bytes, and nothing reads or writes them, until the
+    /// `to` is valid for writes of `len` bytes, and nothing reads or writes these bytes, until the
     /// next call of [`Queue::wait`] returns or the queue has been dropped.
     #[expect(unsafe_code, reason = "the copy goes on after the call")]
     unsafe fn download(&mut self, at: usize, to: *mut u8, len: usize) -> Result<(), DeviceError>;
 
-    /// Returns when all is done, or something failed. After an error, too, nothing is under
-    /// way any more that touches memory of the host.
+    /// Waits until all commands are done or one has failed. After it returns, even with an error,
+    /// no command under way touches host memory.
     ///
     /// # Errors
-    /// [`DeviceError`], if anything failed since the last wait.
+    /// [`DeviceError`] if a command failed since the last wait.
     fn wait(&mut self) -> Result<(), DeviceError>;
 
-    /// Overwrites the first bytes of the data, the tweaks, the pieces and both staging
-    /// memories, as many as `used` says, after a wait. The host's memory is overwritten
-    /// even where the device fails.
+    /// Overwrites the first bytes of the data, the tweaks, the pieces and both staging memories,
+    /// with the lengths in `used`. To be called after a wait. The host's memory is overwritten even
+    /// if the device fails.
     ///
     /// # Errors
-    /// [`DeviceError`], when the device's memory was not overwritten.
+    /// [`DeviceError`] if the device's memory could not be overwritten.
     fn wipe(&mut self, used: QueueSizes) -> Result<(), DeviceError>;
 }
 
-/// Data that are on the device already: where a kernel reads and where it writes.
+/// Data already on the device: the memory that a kernel reads and the memory that it writes.
 #[derive(Debug)]
 pub enum Resident<'a, M> {
-    /// The result replaces the input.
+    /// The output replaces the input.
     InPlace(&'a mut M),
-    /// The result goes elsewhere.
+    /// The output goes to other memory.
     Separate {
-        /// What is read.
+        /// The memory that is read.
         input: &'a M,
-        /// What is written.
+        /// The memory that is written.
         output: &'a mut M,
     },
 }
 
 impl<M> Resident<'_, M> {
-    /// What is read.
+    /// Returns the memory that is read.
     #[must_use]
     pub fn input(&self) -> &M {
         match self {
@@ -235,7 +240,7 @@ impl<M> Resident<'_, M> {
         }
     }
 
-    /// What is written.
+    /// Returns the memory that is written.
     #[must_use]
     pub fn output(&self) -> &M {
         match self {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Errors of a device.
 
-/// What goes wrong with a device.
+/// An error of a device or of its library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// Memory of the device, or pinned memory, is too short.
+    /// The device, or the host's pinned memory, has too little memory left.
     #[error("out of memory: {message}")]
     OutOfMemory {
-        /// What the library said.
+        /// The library's message.
         message: String,
     },
-    /// The library is not there, or lacks something, or the kernels cannot be built by it.
+    /// The library is missing or lacks a function, or cannot build the kernels.
     #[error("{message}")]
     Library {
         /// What is missing.
@@ -20,19 +20,19 @@ pub enum DeviceError {
     /// A kernel or a copy was refused or failed.
     #[error("a launch failed: {message}")]
     Launch {
-        /// What the library said.
+        /// The library's message.
         message: String,
     },
-    /// The device does not answer any more: nothing will succeed again in this process.
+    /// The device no longer answers. Nothing will succeed on it again in this process.
     #[error("the device is lost: {message}")]
     Lost {
-        /// What the library said.
+        /// The library's message.
         message: String,
     },
 }
 
 impl DeviceError {
-    /// Whether nothing will succeed again.
+    /// Returns whether the device is lost, so that nothing will succeed on it again.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kernels that are not Luxor's own on a backend's devices and queues: those of a paper, to
-//! compare with. Nothing here knows what such a kernel reads and writes.
+//! Runs kernels other than Luxor's on a backend's devices and queues, such as those of a paper, for
+//! comparison. Nothing here knows what such a kernel reads and writes.
 
 use std::ffi::CStr;
 
 use crate::{device::Device, error::DeviceError, keys::KeyWords};
 
-/// The text of a program, in the languages of all libraries.
+/// The source of a program, in the language of each library.
 #[derive(Clone, Copy, Debug)]
 pub struct ForeignSource {
-    /// OpenCL C. When it is built `THREADS` is defined as the threads of a group, `REPLICAS` as
-    /// `replicas`, and `TABLES` as 1.
+    /// OpenCL C. The build defines `THREADS` as the threads of a work-group, `REPLICAS` as
+    /// `replicas` and `TABLES` as 1.
     pub opencl: &'static str,
-    /// PTX for groups of `threads`, with the keys in the constant `luxor_keys`.
+    /// PTX for groups of `threads` threads, with the key in the constant `luxor_keys`.
     pub ptx: &'static CStr,
-    /// Threads of a group; fewer on an OpenCL device whose groups have not so many.
+    /// Threads of a group; fewer on an OpenCL device that cannot run groups of this size.
     pub threads: u32,
-    /// Copies of a table in a group's local memory.
+    /// Copies of each table in a group's local memory.
     pub replicas: u32,
-    /// The most bytes of local memory that a group has.
+    /// The most bytes of local memory that a group uses.
     pub local: u32,
 }
 
@@ -27,31 +27,32 @@ pub struct ForeignSource {
 pub enum ForeignArgument<'a, M> {
     /// The program's key.
     Key,
-    /// Memory on the device, from its beginning on.
+    /// Device memory, from its first byte.
     Memory(&'a M),
-    /// 32 bits.
+    /// A 32-bit number.
     Number(u32),
 }
 
-/// One run of a kernel.
+/// One launch of a kernel.
 #[derive(Debug)]
 pub struct ForeignLaunch<'a, M> {
     /// The kernel's name.
     pub kernel: &'a str,
-    /// All that the kernel takes but its local memory, which is last in OpenCL.
+    /// All arguments except the local memory, which is the last argument in OpenCL.
     pub arguments: &'a [ForeignArgument<'a, M>],
-    /// Threads that have something to do; whole groups run.
+    /// Threads with work to do. Rounded up to whole groups.
     pub threads: u32,
     /// Bytes of local memory of a group.
     pub local: u32,
 }
 
-/// A device that runs others' kernels on its queues, in the order of [`crate::Queue`].
+/// A device that runs foreign kernels on its queues, in order with the commands of
+/// [`crate::Queue`].
 pub trait ForeignDevice: Device {
-    /// A program on the device, with a place for one key.
+    /// A program on the device, with room for one key.
     type Program;
 
-    /// Whether the device is a CPU.
+    /// Returns whether the device is a CPU.
     fn is_cpu(&self) -> bool {
         false
     }
@@ -59,26 +60,26 @@ pub trait ForeignDevice: Device {
     /// Compiles a program.
     ///
     /// # Errors
-    /// [`DeviceError::Library`], where the device has too little for it, too.
+    /// [`DeviceError::Library`] if the program cannot be built, or needs more than the device has.
     fn program(&self, source: &ForeignSource) -> Result<Self::Program, DeviceError>;
 
-    /// Threads of a group of the program's kernels.
+    /// Returns the number of threads in a group of the program's kernels.
     fn group(program: &Self::Program) -> u32;
 
-    /// Gives the program its key, in place of the one before.
+    /// Sets the program's key, replacing the previous one.
     ///
     /// # Errors
-    /// [`DeviceError`], as of all below.
+    /// [`DeviceError`] of the failed call.
     fn set_key(&self, program: &mut Self::Program, words: &KeyWords) -> Result<(), DeviceError>;
 
-    /// Copies `len` bytes from `from` into `to`, from byte `at` on.
+    /// Copies `len` bytes from `from` into `to`, starting at byte `at`.
     ///
     /// # Errors
-    /// [`DeviceError`].
+    /// [`DeviceError`] of the failed call.
     ///
     /// # Safety
-    /// `from` is valid for reads of `len` bytes, nothing writes to them, and `to` is there, until
-    /// the next [`crate::Queue::wait`] returns or the queue has been dropped.
+    /// `from` is valid for reads of `len` bytes, nothing writes to these bytes, and `to` stays
+    /// alive, until the next [`crate::Queue::wait`] returns or the queue has been dropped.
     #[expect(unsafe_code, reason = "the copy goes on after the call")]
     unsafe fn upload(
         queue: &mut Self::Queue,
@@ -88,14 +89,15 @@ pub trait ForeignDevice: Device {
         at: usize,
     ) -> Result<(), DeviceError>;
 
-    /// Copies `len` bytes of `from`, from byte `at` on, to `to`.
+    /// Copies `len` bytes of `from`, starting at byte `at`, to `to`.
     ///
     /// # Errors
-    /// [`DeviceError`].
+    /// [`DeviceError`] of the failed call.
     ///
     /// # Safety
-    /// `to` is valid for writes of `len` bytes, nothing else reads or writes them, and `from` is
-    /// there, until the next [`crate::Queue::wait`] returns or the queue has been dropped.
+    /// `to` is valid for writes of `len` bytes, nothing else reads or writes these bytes, and
+    /// `from` stays alive, until the next [`crate::Queue::wait`] returns or the queue has been
+    /// dropped.
     #[expect(unsafe_code, reason = "the copy goes on after the call")]
     unsafe fn download(
         queue: &mut Self::Queue,
@@ -108,12 +110,13 @@ pub trait ForeignDevice: Device {
     /// Runs a kernel.
     ///
     /// # Errors
-    /// [`DeviceError`].
+    /// [`DeviceError`] of the failed call.
     ///
     /// # Safety
-    /// The arguments are the kernel's, it stays within its memories, and they and the program
-    /// are there until the next [`crate::Queue::wait`] returns or the queue has been dropped.
-    #[expect(unsafe_code, reason = "the kernel is not known here")]
+    /// The arguments match the kernel's parameters, and the kernel stays within its memories. These
+    /// memories and the program stay alive until the next [`crate::Queue::wait`] returns or the
+    /// queue has been dropped.
+    #[expect(unsafe_code, reason = "nothing here can check the kernel")]
     unsafe fn launch(
         queue: &mut Self::Queue,
         program: &mut Self::Program,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory of the host that a device's library gives.
+//! Host memory that a device's library allocates.
 
-#![allow(unsafe_code, reason = "memory that a library gives")]
+#![allow(unsafe_code, reason = "the library allocates the memory")]
 
 use std::{
     ops::{Deref, DerefMut},
@@ -14,15 +14,15 @@ use zeroize::Zeroize;
 
 use crate::ranges::Ranges;
 
-/// Memory of the host from a library, which gets at it fast: pinned, where there is a bus to
-/// cross. Wiped when dropped, and then given back by `O`'s own drop.
+/// Host memory from a library, to which the device has fast access: pinned memory where data cross
+/// a bus. When dropped, it is wiped first, then the drop of `O` frees it.
 #[derive(Debug)]
 pub struct HostMemory<O> {
     bytes: Bytes,
     _owner: O,
 }
 
-/// Declared, and so dropped, before the owner.
+/// The wiped part of [`HostMemory`]. It is declared before the owner, so it is dropped first.
 #[derive(Debug)]
 struct Bytes {
     start: NonNull<u8>,
@@ -30,18 +30,19 @@ struct Bytes {
     listed: Option<Arc<Ranges>>,
 }
 
-// SAFETY: it is memory like any other, by way of `&self` and `&mut self` alone.
+// SAFETY: the memory is ordinary memory, reached only through `&self` and `&mut self`.
 unsafe impl Send for Bytes {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Bytes {}
 
 impl<O> HostMemory<O> {
-    /// The `len` bytes from `start` on, which become zero.
+    /// Takes over the `len` bytes at `start` and sets them to zero.
     ///
     /// # Safety
-    /// They are there, and nobody else's, until `owner` is dropped.
+    /// The `len` bytes at `start` are valid for reads and writes, and nothing else uses them, until
+    /// `owner` is dropped.
     pub unsafe fn new(start: NonNull<u8>, len: usize, owner: O) -> Self {
-        // SAFETY: by the caller's word.
+        // SAFETY: the caller promises that `start` is valid for `len` bytes.
         unsafe { start.as_ptr().write_bytes(0, len) };
         let bytes = Bytes {
             start,
@@ -54,7 +55,7 @@ impl<O> HostMemory<O> {
         }
     }
 
-    /// The same memory, which `ranges` has until it goes.
+    /// Adds the memory to `ranges` until it is dropped.
     #[must_use]
     pub fn listed(mut self, ranges: &Arc<Ranges>) -> Self {
         ranges.add(&self);
@@ -62,18 +63,19 @@ impl<O> HostMemory<O> {
         self
     }
 
-    /// The same bytes as values of another type.
+    /// Returns the same bytes as values of type `T`.
     ///
     /// # Panics
-    /// If the memory does not begin where a `T` may.
+    /// If the memory is not aligned for `T`.
     ///
     /// # Safety
-    /// Any bytes are a `T`.
+    /// Every bit pattern is a valid `T`.
     pub unsafe fn slice_of<T>(&mut self) -> &mut [T] {
         let Bytes { start, len, .. } = self.bytes;
         let start = start.cast::<T>();
-        assert!(start.is_aligned(), "memory of a library begins at a page");
-        // SAFETY: aligned, within the memory, borrowed as `self` is, and any bytes will do.
+        assert!(start.is_aligned(), "a library's memory is page-aligned");
+        // SAFETY: `start` is aligned for `T`; `len / size_of::<T>()` values fit in `len` bytes; the
+        // slice borrows `self`; the caller promises that any bytes are a valid `T`.
         unsafe { slice::from_raw_parts_mut(start.as_ptr(), len / size_of::<T>()) }
     }
 }
@@ -82,21 +84,23 @@ impl<O> Deref for HostMemory<O> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `new`; written when it was made, and borrowed as `self` is.
+        // SAFETY: `new` requires `len` valid bytes at `start` and initializes them; the slice
+        // borrows `self`.
         unsafe { slice::from_raw_parts(self.bytes.start.as_ptr(), self.bytes.len) }
     }
 }
 
 impl<O> DerefMut for HostMemory<O> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`.
+        // SAFETY: as in `deref`, with a unique borrow.
         unsafe { slice::from_raw_parts_mut(self.bytes.start.as_ptr(), self.bytes.len) }
     }
 }
 
 impl Drop for Bytes {
     fn drop(&mut self) {
-        // SAFETY: the owner is not dropped yet, and nobody has the memory any more.
+        // SAFETY: `Bytes` is dropped before `_owner`, so the `len` bytes at `start` are still
+        // valid, and no borrow of them is left.
         let bytes = unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.len) };
         bytes.zeroize();
         if let Some(ranges) = &self.listed {
@@ -109,7 +113,7 @@ impl Drop for Bytes {
 mod tests {
     use super::*;
 
-    /// Sees, when it gives the memory back, whether that is wiped and on no list.
+    /// Records, when it frees the memory, whether the memory is wiped and no longer listed.
     struct Owner {
         memory: &'static [std::cell::Cell<u8>; 64],
         ranges: Arc<Ranges>,
@@ -120,7 +124,7 @@ mod tests {
         fn drop(&mut self) {
             let wiped = self.memory.iter().all(|byte| byte.get() == 0);
             let start = self.memory.as_ptr().cast::<u8>();
-            // SAFETY: the memory is there for good, and nobody writes to it now.
+            // SAFETY: the memory is leaked, so it stays valid, and nothing writes to it now.
             let listed = self
                 .ranges
                 .contain(unsafe { slice::from_raw_parts(start, 1) });
@@ -139,12 +143,12 @@ mod tests {
             clean: std::rc::Rc::clone(&clean),
         };
         let start = NonNull::from(memory).cast::<u8>();
-        // SAFETY: so many bytes, for good; the owner looks at them at its end only.
+        // SAFETY: `memory` has 64 bytes and is leaked; `owner` reads them only when it is dropped.
         let mut host = unsafe { HostMemory::new(start, 64, owner) }.listed(&ranges);
         assert_eq!(*host, [0; 64]);
         assert!(ranges.contain(&host[8..]));
         host.fill(9);
-        // SAFETY: any bytes are bytes.
+        // SAFETY: any three bytes are a valid `[u8; 3]`.
         assert_eq!(unsafe { host.slice_of::<[u8; 3]>() }.len(), 21);
         assert_eq!(clean.get(), None);
         drop(host);

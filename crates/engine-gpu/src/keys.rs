@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keys in the kernels' form: 192 words, all schedules expanded.
+//! Keys in the kernels' format: 192 words, with all schedules expanded.
 //!
-//! The expansion runs on the CPU and is constant-time: the S-box is computed, four bytes
-//! side by side, and no table is read at an index that a key decides.
+//! The CPU expands the schedules in constant time: it computes the S-box, four bytes side by side,
+//! and never reads a table at an index that depends on the key.
 
 use luxor_engine::{AesKey, KeySize, XtsKey};
 use zeroize::Zeroizing;
 
-/// Words of a key in the kernels' form.
+/// Words of a key in the kernels' format.
 pub const KEY_WORDS: usize = 192;
 
-/// Words of a schedule: those of AES-256, the longest.
+/// Words of one schedule: room for AES-256, the longest.
 const SCHEDULE: usize = 60;
 
-/// Which AES a kernel is for. AES-192 is there for comparisons only: the engine has no
-/// such keys.
+/// The AES variant of a kernel. AES-192 exists for comparisons only: the engine has no AES-192
+/// keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AesSize {
-    /// 16 bytes, 10 rounds.
+    /// 16-byte key, 10 rounds.
     Aes128,
-    /// 24 bytes, 12 rounds.
+    /// 24-byte key, 12 rounds.
     Aes192,
-    /// 32 bytes, 14 rounds.
+    /// 32-byte key, 14 rounds.
     Aes256,
 }
 
 impl AesSize {
-    /// All of them, for tests and tables.
+    /// All variants, for tests and tables.
     pub const ALL: [Self; 3] = [Self::Aes128, Self::Aes192, Self::Aes256];
 
-    /// The length of one cipher key in bits, by which kernels are named.
+    /// Returns the length of one cipher key in bits, as in the kernels' names.
     #[must_use]
     pub const fn bits(self) -> usize {
         match self {
@@ -39,13 +39,13 @@ impl AesSize {
         }
     }
 
-    /// The length of one cipher key in bytes.
+    /// Returns the length of one cipher key in bytes.
     #[must_use]
     pub const fn bytes(self) -> usize {
         self.bits() / 8
     }
 
-    /// The number of rounds.
+    /// Returns the number of rounds.
     #[must_use]
     pub const fn rounds(self) -> usize {
         self.bits() / 32 + 6
@@ -61,54 +61,54 @@ impl From<KeySize> for AesSize {
     }
 }
 
-/// How many T-tables the kernels have in shared memory: `-DTABLES=`.
+/// The T-tables that the kernels keep in shared memory: `-DTABLES=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tables {
-    /// T0; the others are its rotations.
+    /// T0. The kernels rotate its entries to get the others.
     One,
-    /// T0 and T2. The round keys of encryption are rotated to suit them.
+    /// T0 and T2. The round keys of encryption are rotated to match.
     Two,
     /// T0 to T3.
     Four,
 }
 
-/// A key as the kernels want it. Wiped when dropped; `Debug` shows no key.
+/// A key in the kernels' format. Wiped when dropped; `Debug` shows no key.
 ///
-/// Each word is four bytes of a round key, read little-endian. The first 60 words are the
-/// data key's schedule for encryption (FIPS 197, 5.2), the next 60 its schedule for the
-/// equivalent inverse cipher (5.3.5) in the order of use, and then 60 are the tweak key's
-/// schedule for encryption. The rest, and what shorter keys leave, is 0.
+/// Each word is four bytes of a round key, read little-endian. Words 0 to 59 are the data key's
+/// schedule for encryption (FIPS 197, 5.2). Words 60 to 119 are its schedule for the equivalent
+/// inverse cipher (5.3.5), in the order of use. Words 120 to 179 are the tweak key's schedule for
+/// encryption. All other words, also those that shorter keys leave free, are 0.
 ///
-/// With [`Tables::Two`] the words of the encryption schedules are rotated right by 8 bits
-/// in all rounds but the first (the key that is added before any table) and the last (which
-/// has no table): a column of a round is then, with one rotation for two tables,
+/// With [`Tables::Two`], the words of the encryption schedules are rotated right by 8 bits, except
+/// in the first round key (added before any table lookup) and the last (its round has no table).
+/// One rotation then serves two tables: a column of a round is
 /// `T0[a] ^ T2[c] ^ rotl8(T0[b] ^ T2[d] ^ k)`.
 #[derive(Clone)]
 pub struct KeyWords {
     size: AesSize,
-    /// In a box, so that a move leaves no copy behind.
+    /// Boxed, so that moving the key leaves no copy behind.
     words: Box<Zeroizing<[u32; KEY_WORDS]>>,
 }
 
 impl KeyWords {
-    /// The keys of XTS.
+    /// Expands the keys of XTS.
     #[must_use]
     pub fn xts(key: &XtsKey, tables: Tables) -> Self {
         let tweak = Some(key.tweak_key().expose());
         Self::expand(key.size().into(), key.data_key().expose(), tweak, tables)
     }
 
-    /// A key of CTR: in the place of the data key's, and no tweak key.
+    /// Expands a key of CTR in the place of the data key. There is no tweak key.
     #[must_use]
     pub fn ctr(key: &AesKey, tables: Tables) -> Self {
         Self::expand(key.size().into(), key.expose(), None, tables)
     }
 
-    /// A data key and a tweak key of the size's length each; with no tweak key, for CTR.
-    /// For comparisons with AES-192, and for tests: it does not see whether both are equal.
+    /// Expands a data key and a tweak key, or a CTR key if `tweak` is `None`. For comparisons with
+    /// AES-192 and for tests: it does not check whether the two keys are equal.
     ///
     /// # Panics
-    /// If one has another length.
+    /// If a key does not have [`AesSize::bytes`] bytes.
     #[must_use]
     pub fn of_bytes(size: AesSize, data: &[u8], tweak: Option<&[u8]>, tables: Tables) -> Self {
         for key in [Some(data), tweak].into_iter().flatten() {
@@ -133,13 +133,13 @@ impl KeyWords {
         Self { size, words }
     }
 
-    /// Which kernels it is for.
+    /// Returns the AES variant of the kernels that take this key.
     #[must_use]
     pub fn size(&self) -> AesSize {
         self.size
     }
 
-    /// The words.
+    /// Returns the words.
     #[must_use]
     pub fn expose(&self) -> &[u32; KEY_WORDS] {
         &self.words
@@ -152,7 +152,7 @@ impl std::fmt::Debug for KeyWords {
     }
 }
 
-/// The key schedule of FIPS 197, 5.2, into `w`, whose length says how many rounds.
+/// Expands `key` into `w` by FIPS 197, 5.2. The length of `w` gives the number of rounds.
 fn schedule(w: &mut [u32], key: &[u8]) {
     let nk = key.len() / 4;
     for (word, bytes) in w.iter_mut().zip(key.chunks_exact(4)) {
@@ -162,7 +162,7 @@ fn schedule(w: &mut [u32], key: &[u8]) {
     for i in nk..w.len() {
         let mut temp = w[i - 1];
         if i % nk == 0 {
-            // RotWord moves byte 1 to the front, which is the low end here.
+            // RotWord moves byte 1 to the front, which is the low end of a little-endian word.
             temp = substitute(temp.rotate_right(8)) ^ rcon;
             rcon = times_x(rcon);
         } else if nk > 6 && i % nk == 4 {
@@ -172,7 +172,7 @@ fn schedule(w: &mut [u32], key: &[u8]) {
     }
 }
 
-/// The schedule of the equivalent inverse cipher (FIPS 197, 5.3.5), first used first.
+/// Writes the schedule of the equivalent inverse cipher (FIPS 197, 5.3.5) in the order of use.
 fn invert(decryption: &mut [u32], encryption: &[u32]) {
     let rounds = encryption.len() / 4 - 1;
     let (to, from) = (decryption.chunks_exact_mut(4), encryption.chunks_exact(4));
@@ -184,7 +184,7 @@ fn invert(decryption: &mut [u32], encryption: &[u32]) {
     }
 }
 
-/// See [`KeyWords`].
+/// Rotates the inner round keys for [`Tables::Two`]; see [`KeyWords`].
 fn rotate(encryption: &mut [u32], tables: Tables) {
     if tables == Tables::Two {
         let end = encryption.len() - 4;
@@ -194,8 +194,8 @@ fn rotate(encryption: &mut [u32], tables: Tables) {
     }
 }
 
-/// Four bytes' S-box (FIPS 197, 5.1.1): the inverse in GF(2⁸), which is the power of 254,
-/// then the affine transformation.
+/// Applies the S-box to four bytes (FIPS 197, 5.1.1): the inverse in GF(2⁸), which is the 254th
+/// power, then the affine transformation.
 fn substitute(word: u32) -> u32 {
     let power_2 = multiply(word, word);
     let power_3 = multiply(power_2, word);
@@ -215,17 +215,17 @@ fn substitute(word: u32) -> u32 {
     result
 }
 
-/// Each byte by itself, by 1 to 7 bits.
+/// Rotates each byte left on its own, by 1 to 7 bits.
 fn rotate_bytes_left(word: u32, bits: u32) -> u32 {
     let low = (0xff_u32 >> bits) * 0x0101_0101;
     ((word & low) << bits) | ((word & !low) >> (8 - bits))
 }
 
-/// Four products in GF(2⁸) side by side (FIPS 197, 4.2). No branch on either factor.
+/// Multiplies four pairs of bytes in GF(2⁸) (FIPS 197, 4.2), without a branch on either factor.
 fn multiply(mut a: u32, b: u32) -> u32 {
     let mut product = 0;
     for bit in 0..8 {
-        // 0xff in the bytes of `b` that have the bit.
+        // 0xff in each byte of `b` that has the bit set.
         let mask = ((b >> bit) & 0x0101_0101) * 0xff;
         product ^= a & mask;
         a = times_x(a);
@@ -233,20 +233,20 @@ fn multiply(mut a: u32, b: u32) -> u32 {
     product
 }
 
-/// Four bytes times x (FIPS 197, 4.2.1).
+/// Multiplies four bytes by x (FIPS 197, 4.2.1).
 fn times_x(word: u32) -> u32 {
     let carries = (word >> 7) & 0x0101_0101;
     ((word & 0x7f7f_7f7f) << 1) ^ (carries * 0x1b)
 }
 
-/// `InvMixColumns` of a column (FIPS 197, 5.3.3), row 0 in the low byte.
+/// Applies `InvMixColumns` to a column (FIPS 197, 5.3.3), row 0 in the low byte.
 fn inverse_mix(column: u32) -> u32 {
     let by_2 = times_x(column);
     let by_4 = times_x(by_2);
     let by_8 = times_x(by_4);
     let by_9 = by_8 ^ column;
     let (by_14, by_11, by_13) = (by_8 ^ by_4 ^ by_2, by_9 ^ by_2, by_9 ^ by_4);
-    // Row r of the result takes its factors from rows r, r + 1, r + 2, r + 3.
+    // Row r of the result combines rows r, r + 1, r + 2 and r + 3 with these factors.
     by_14 ^ by_11.rotate_right(8) ^ by_13.rotate_right(16) ^ by_9.rotate_right(24)
 }
 
@@ -333,7 +333,7 @@ mod tests {
         }
     }
 
-    /// `EqInvCipher` (FIPS 197, figure 15) by the words alone.
+    /// Decrypts a block by `EqInvCipher` (FIPS 197, figure 15), using only `words`.
     fn decrypt(words: &[u32], rounds: usize, block: [u8; 16]) -> [u8; 16] {
         let add = |state: [u8; 16], round: usize| -> [u8; 16] {
             std::array::from_fn(|i| state[i] ^ words[60 + 4 * round + i / 4].to_le_bytes()[i % 4])

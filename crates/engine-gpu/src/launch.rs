@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One launch of a kernel: which, over what, and whether that is within the memories.
+//! One launch of a kernel: its kernel, its arguments, and the check that it stays within its
+//! memories.
 
 use luxor_engine::Direction;
 
@@ -9,93 +10,92 @@ use crate::{
     layout::{BLOCK, Piece, STRETCH},
 };
 
-/// One run of a kernel. All places are bytes from the beginning of their memory, multiples
-/// of 16; those of pieces are multiples of 32. No number is 0 but places and `tail`s that
-/// say otherwise.
+/// One launch of a kernel. Offsets (`…_at`) count bytes from the beginning of their memory; they
+/// are multiples of 16, those of pieces multiples of 32. Offsets may be 0; other numbers are at
+/// least 1 unless their field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Launch {
-    /// For each unit `u` and each of its stretches `s` the tweak: block `u · spu + s`
-    /// becomes `u`'s number, little-endian and encrypted under the tweak key, times
-    /// α^(256 `s`).
+    /// Computes the tweak of each stretch `s` of each unit `u`: block `u · spu + s` becomes `u`'s
+    /// number, little-endian, encrypted under the tweak key and multiplied by α^(256 `s`).
     Tweaks {
-        /// Where the pieces are.
+        /// Offset of the pieces.
         pieces_at: usize,
-        /// How many.
+        /// Number of pieces.
         piece_count: u32,
-        /// How many units.
+        /// Number of units.
         units: u32,
-        /// Stretches of a unit.
+        /// Stretches per unit.
         spu: u32,
-        /// Where the tweaks go.
+        /// Offset of the tweaks that it writes.
         tweaks_at: usize,
     },
-    /// XTS of the first `blocks` blocks of each unit. Where ciphertext is stolen, those are
-    /// all but the last whole one.
+    /// XTS on the first `blocks` blocks of each unit. With ciphertext stealing these are all blocks
+    /// but the last whole one.
     Xts {
-        /// Which way.
+        /// Encryption or decryption.
         direction: Direction,
-        /// Where the first unit is read.
+        /// Offset of the first unit in the input.
         input_at: usize,
-        /// Where it is written; the same or apart.
+        /// Offset of the first unit in the output: equal to the input or disjoint from it.
         output_at: usize,
-        /// What [`Launch::Tweaks`] made.
+        /// Offset of the tweaks that [`Launch::Tweaks`] wrote.
         tweaks_at: usize,
-        /// How many units.
+        /// Number of units.
         units: u32,
-        /// Blocks of each.
+        /// Blocks to process of each unit.
         blocks: u32,
-        /// Blocks from unit to unit.
+        /// Blocks from the beginning of one unit to the next.
         pitch: u32,
-        /// Tweaks of each unit.
+        /// Stretches, and so tweaks, per unit.
         spu: u32,
     },
-    /// The last whole block of each unit, which has the index `blocks`, and the part of a
-    /// block of `tail` bytes behind it (IEEE 1619-2007, 5.3.2 and 5.4.2). Bytes behind the
-    /// tail make no difference and are not written.
+    /// Ciphertext stealing: the last whole block of each unit, at index `blocks`, and the partial
+    /// block of `tail` bytes after it (IEEE 1619-2007, 5.3.2 and 5.4.2). The result does not depend
+    /// on the bytes after the tail, and they are not written.
     Tails {
-        /// Which way.
+        /// Encryption or decryption.
         direction: Direction,
         /// As for [`Launch::Xts`].
         input_at: usize,
         /// As for [`Launch::Xts`].
         output_at: usize,
-        /// What [`Launch::Tweaks`] made.
+        /// Offset of the tweaks that [`Launch::Tweaks`] wrote.
         tweaks_at: usize,
-        /// How many units.
+        /// Number of units.
         units: u32,
-        /// Whole blocks of each but one; may be 0.
+        /// Whole blocks of each unit minus one; may be 0.
         blocks: u32,
-        /// Blocks from unit to unit.
+        /// Blocks from the beginning of one unit to the next.
         pitch: u32,
-        /// Tweaks of each unit.
+        /// Stretches, and so tweaks, per unit.
         spu: u32,
-        /// 1 to 15.
+        /// Bytes of the partial block, 1 to 15.
         tail: u32,
     },
-    /// CTR: each unit, of any length, begins with its number as the counter, big-endian.
-    /// Bytes behind a unit's end are not written.
+    /// CTR. The counter of each unit starts at the unit's number, big-endian. Units have any
+    /// length; bytes after a unit's end are not written.
     Ctr {
         /// As for [`Launch::Xts`].
         input_at: usize,
         /// As for [`Launch::Xts`].
         output_at: usize,
-        /// Where the pieces are.
+        /// Offset of the pieces.
         pieces_at: usize,
-        /// How many.
+        /// Number of pieces.
         piece_count: u32,
-        /// How many units.
+        /// Number of units.
         units: u32,
-        /// Bytes of each.
+        /// Bytes of each unit.
         len: u32,
-        /// Blocks from unit to unit.
+        /// Blocks from the beginning of one unit to the next.
         pitch: u32,
-        /// Stretches of a unit.
+        /// Stretches per unit.
         spu: u32,
     },
 }
 
 impl Launch {
-    /// The kernel's name: `xts_tweaks_128`, `xts_encrypt_256`, `ctr_128`.
+    /// Returns the kernel's name, such as `xts_tweaks_128`, `xts_encrypt_256` or `ctr_128`.
     #[must_use]
     pub const fn kernel(&self, size: AesSize) -> &'static str {
         macro_rules! sized {
@@ -121,7 +121,7 @@ impl Launch {
         }
     }
 
-    /// The kernel's arguments behind its key, in their order.
+    /// Returns the kernel's arguments after its key, in order.
     #[must_use]
     pub fn arguments(&self) -> Vec<Argument> {
         use Argument::{Input, Number, Output, Pieces, Tweaks};
@@ -197,7 +197,7 @@ impl Launch {
         }
     }
 
-    /// How many threads have something to do: one for each tweak or unit, a warp of 32 for
+    /// Returns the number of threads with work to do: one for each tweak or tail, a warp of 32 for
     /// each stretch.
     #[must_use]
     pub fn threads(&self) -> u64 {
@@ -210,11 +210,11 @@ impl Launch {
         }
     }
 
-    /// That the launch stays within memories of so many bytes, its places are multiples of
-    /// what they must be, and its units have their stretches.
+    /// Checks that the launch stays within memories of the sizes in `bounds`, that its offsets are
+    /// aligned, and that `spu` stretches cover a unit.
     ///
     /// # Errors
-    /// [`DeviceError::Launch`], with what does not fit.
+    /// [`DeviceError::Launch`], which names what does not fit.
     pub fn check(&self, bounds: Bounds) -> Result<(), DeviceError> {
         self.check_stretches()?;
         if let Some((at, count)) = self.pieces() {
@@ -234,7 +234,7 @@ impl Launch {
         Ok(())
     }
 
-    /// Where its pieces are, and how many.
+    /// Returns the offset of the pieces, and their number.
     fn pieces(&self) -> Option<(usize, u32)> {
         match *self {
             Self::Tweaks {
@@ -251,7 +251,7 @@ impl Launch {
         }
     }
 
-    /// Where its tweaks are, and how many.
+    /// Returns the offset of the tweaks, and their number.
     fn tweaks(&self) -> Option<(usize, u64)> {
         match *self {
             Self::Tweaks {
@@ -276,8 +276,8 @@ impl Launch {
         }
     }
 
-    /// Where its data are read and written; how many units, the blocks from one to the next,
-    /// and the bytes that it touches of each.
+    /// Returns the offsets of input and output, the number of units, the blocks from one unit to
+    /// the next, and the bytes of each unit that the launch touches.
     fn data(&self) -> Option<(usize, usize, u32, u32, u64)> {
         let block = BLOCK as u64;
         match *self {
@@ -313,8 +313,9 @@ impl Launch {
         }
     }
 
-    /// That a unit's blocks are within its stretches, since the kernels take its tweaks by
-    /// them; that no kernel divides by 0, or counts to 2³¹.
+    /// Checks that `spu` stretches cover the blocks of a unit, because the kernels index its tweaks
+    /// by stretch. This also refuses `spu` = 0, by which the kernels would divide, and 2³¹ or more
+    /// stretches, which they could not count.
     fn check_stretches(&self) -> Result<(), DeviceError> {
         let (units, spu, blocks) = match *self {
             Self::Tweaks { units, spu, .. } => (units, spu, 1),
@@ -337,36 +338,35 @@ impl Launch {
     }
 }
 
-/// An argument of a kernel: a place in one of a launch's memories, in bytes from its
-/// beginning, or a number.
+/// An argument of a kernel: a byte offset in one of a launch's memories, or a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Argument {
-    /// In what is read.
+    /// An offset in the data that are read.
     Input(usize),
-    /// In what is written.
+    /// An offset in the data that are written.
     Output(usize),
-    /// Among the tweaks.
+    /// An offset in the tweaks.
     Tweaks(usize),
-    /// Among the pieces.
+    /// An offset in the pieces.
     Pieces(usize),
-    /// 32 bits.
+    /// A 32-bit number.
     Number(u32),
 }
 
-/// Bytes of the memories that a launch uses.
+/// The sizes in bytes of the memories that a launch uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Data that are read.
+    /// Bytes of the data that are read.
     pub input: usize,
-    /// Data that are written.
+    /// Bytes of the data that are written.
     pub output: usize,
-    /// Tweaks.
+    /// Bytes of the tweaks.
     pub tweaks: usize,
-    /// Pieces.
+    /// Bytes of the pieces.
     pub pieces: usize,
 }
 
-/// That `len` bytes at `at`, a multiple of `unit`, are within `room`.
+/// Checks that `at` is a multiple of `unit` and that `len` bytes from `at` on are within `room`.
 fn fits(what: &str, at: usize, len: u64, room: usize, unit: usize) -> Result<(), DeviceError> {
     let end = (at as u64).saturating_add(len);
     if end <= room as u64 && at.is_multiple_of(unit) {
@@ -376,7 +376,8 @@ fn fits(what: &str, at: usize, len: u64, room: usize, unit: usize) -> Result<(),
     Err(DeviceError::Launch { message })
 }
 
-/// Bytes from the first of `units` units, of `unit` bytes each, to the last one's end.
+/// Returns the bytes from the beginning of the first of `units` units, of `unit` bytes each, to the
+/// end of the last.
 fn extent(units: u32, pitch: u32, unit: u64) -> Result<u64, DeviceError> {
     let between = u64::from(pitch) * BLOCK as u64;
     if units == 0 || (units > 1 && unit > between) {

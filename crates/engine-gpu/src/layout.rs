@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How data, tweaks and numbers lie in a device's memory.
+//! The layout of data, tweaks and data unit numbers in device memory.
 //!
-//! A block is 16 bytes. A *stretch* is up to 256 consecutive blocks of one data unit; a
-//! unit of `b` blocks, a part of one at its end counted, has `spu` = ⌈`b` / 256⌉ of them.
-//! Units lie `pitch` blocks apart. In a queue's memory are data, tweaks (one block for each
-//! stretch) and [`Piece`]s, which say the units' numbers.
+//! A block is 16 bytes. A *stretch* is up to 256 consecutive blocks of one data unit. A unit of `b`
+//! blocks (a partial last block counts) has `spu` = ⌈`b` / 256⌉ stretches. Units begin `pitch`
+//! blocks apart. A queue's memory holds data, tweaks (one block for each stretch) and [`Piece`]s,
+//! which give the units' numbers.
 
 use luxor_engine::{DataUnitLen, DataUnitNumber};
 
 /// Bytes of a block.
 pub const BLOCK: usize = 16;
 
-/// Blocks of a stretch: what one warp walks, with one tweak to begin from.
+/// Blocks of a stretch. One warp processes a stretch, starting from one tweak.
 pub const STRETCH: usize = 256;
 
-/// How a unit lies in a device's memory.
+/// The layout of a unit in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnitLayout {
-    /// Its bytes.
+    /// Bytes of the unit.
     pub(crate) len: usize,
-    /// Its blocks, a part of one counted.
+    /// Blocks of the unit; a partial last block counts.
     pub(crate) blocks: usize,
-    /// Its stretches.
+    /// Stretches of the unit.
     pub(crate) stretches: usize,
 }
 
@@ -35,39 +35,42 @@ impl UnitLayout {
         }
     }
 
-    /// Its bytes with what fills the last block.
+    /// Returns the bytes of the unit, padded to whole blocks.
     pub(crate) fn padded(self) -> usize {
         self.blocks * BLOCK
     }
 
-    /// Whether units follow on one another with nothing between.
+    /// Returns whether units follow each other without padding.
     pub(crate) fn is_whole(self) -> bool {
         self.len == self.padded()
     }
 }
 
-/// The numbers of units from index `start` of a launch on, up to the next piece's: 32
-/// bytes, as they lie in the device's memory.
+/// The numbers of the units from index `start` of a launch up to the next piece's `start`. 32
+/// bytes, laid out as in device memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(8))]
 pub struct Piece {
-    /// The first unit's number, the low word first.
+    /// The first unit's number, lowest word first.
     pub first: [u32; 4],
     /// The step from number to number, modulo 2¹²⁸.
     pub stride: u64,
     /// The first unit's index in the launch.
     pub start: u32,
-    /// 0.
+    /// Padding, 0.
     pub pad: u32,
 }
 
 impl Piece {
-    /// Units numbered from `first` in steps of `stride`, the first of which is the
-    /// launch's unit `start`.
+    /// A piece for units numbered from `first` in steps of `stride`. The first of them has the
+    /// index `start` in the launch.
     #[must_use]
     pub fn new(first: DataUnitNumber, stride: u64, start: u32) -> Self {
         let number = first.get();
-        #[expect(clippy::cast_possible_truncation, reason = "a word at a time")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "takes one 32-bit word at a time"
+        )]
         let first = [0, 32, 64, 96].map(|shift| (number >> shift) as u32);
         Self {
             first,
@@ -77,7 +80,7 @@ impl Piece {
         }
     }
 
-    /// The number of the launch's unit `index`, which the piece has.
+    /// Returns the number of the launch's unit `index`, which must belong to this piece.
     #[must_use]
     pub fn number(&self, index: u32) -> u128 {
         let first = self.first.iter().rev();

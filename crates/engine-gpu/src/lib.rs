@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What Luxor's backends for GPUs share. The kernels are those of `kernels/`; a library
-//! that runs them, OpenCL's or CUDA's, is behind [`Device`].
+//! The part that Luxor's GPU backends share. The kernels are in `kernels/`; [`Device`] stands for
+//! the library that runs them, OpenCL or CUDA.
 //!
 //! | to do this | use |
 //! |---|---|
 //! | encrypt on devices | [`GpuBackend`] |
-//! | encrypt what is on a device already | [`GpuKey::crypt_resident`] |
-//! | run kernels that are not Luxor's | [`ForeignDevice`] |
-//! | run the kernels by another library | implement [`Device`] and [`Queue`] |
-//! | put a key into the kernels' form | [`KeyWords`] |
+//! | encrypt data already in device memory | [`GpuKey::crypt_resident`] |
+//! | run kernels other than Luxor's | [`ForeignDevice`] |
+//! | run the kernels through another library | implement [`Device`] and [`Queue`] |
+//! | expand a key into the kernels' format | [`KeyWords`] |
 
 #![deny(unsafe_code)]
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A key on all devices of a backend.
+//! A key loaded on all devices of a backend.
 
 use std::sync::{
     Arc,
@@ -15,19 +15,19 @@ use crate::{
     pool::Pool,
 };
 
-/// A key on the devices. It is wiped there when it is dropped, and with the last key of a
-/// backend the data that calls have left in queues that nobody uses.
+/// A key loaded on the devices. Dropping it wipes it there. Dropping the last key of a backend also
+/// wipes the data that calls left in idle queues.
 pub struct GpuKey<D: Device> {
     pool: Arc<Pool<D>>,
     count: Arc<AtomicUsize>,
     pub(crate) backend: &'static str,
     pub(crate) mode: Mode,
-    /// For each device; `None` where it was lost before.
+    /// One entry for each device; `None` if the device was already lost.
     keys: Vec<Option<D::Key>>,
 }
 
 impl<D: Device> GpuKey<D> {
-    /// A key on all devices but those that are lost, as one of `count` keys.
+    /// Loads a key on all devices that are not lost, and counts it in `count`.
     ///
     /// # Errors
     /// As [`GpuBackend::load`](crate::GpuBackend::load).
@@ -43,7 +43,7 @@ impl<D: Device> GpuKey<D> {
             KeySpec::Ctr(key) => Some(KeyWords::ctr(key, tables)),
             _ => None,
         };
-        // Counted first: it is dropped whatever happens.
+        // Count first: `Drop` subtracts one even if loading fails below.
         count.fetch_add(1, Ordering::Relaxed);
         let mut loaded = Self {
             pool: Arc::clone(pool),
@@ -76,7 +76,7 @@ impl<D: Device> GpuKey<D> {
         }
     }
 
-    /// Whether its data units have tweaks: it is XTS.
+    /// Returns whether data units have tweaks, that is, whether the mode is XTS.
     pub(crate) fn has_tweaks(&self) -> bool {
         self.mode == Mode::Xts
     }
@@ -85,10 +85,10 @@ impl<D: Device> GpuKey<D> {
         &self.pool
     }
 
-    /// The key on a device that is not lost.
+    /// Returns the key on `device`, which must not be lost.
     pub(crate) fn on(&self, device: usize) -> &D::Key {
         let key = self.keys[device].as_ref();
-        key.expect("a device without it was lost, and no queue of such is lent")
+        key.expect("only a lost device has no key, and its queues are never lent")
     }
 }
 

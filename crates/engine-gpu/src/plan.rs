@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A call's runs become batches, each of which fits a queue's memory.
+//! Splits the runs of a call into batches that fit a queue's memory.
 //!
-//! Units of one length lie together in a batch, whatever runs they are from: a queue of
-//! single sectors from all over a disk is one launch.
+//! Units of one length lie together in a batch, whatever run they come from. So single sectors from
+//! all over a disk become one launch.
 
 use std::{collections::HashMap, ops::Range, slice};
 
@@ -14,7 +14,7 @@ use crate::{
     span::Span,
 };
 
-/// What is still to do of a call.
+/// The part of a call that is still to be done.
 pub(crate) struct Plan<'c, 'r> {
     runs: slice::IterMut<'c, Run<'r>>,
     rest: Option<Run<'c>>,
@@ -22,35 +22,35 @@ pub(crate) struct Plan<'c, 'r> {
     tweaks: bool,
 }
 
-/// Some units, in a queue's memory.
+/// Units that go through a queue's memory together.
 pub(crate) struct Batch<'c> {
-    /// In the order of `at`.
+    /// The parts, ordered by `at`.
     pub(crate) parts: Vec<BatchPart<'c>>,
-    /// One for each length of units.
+    /// One span for each unit length.
     pub(crate) spans: Vec<Span>,
-    /// All units.
+    /// The number of units in all parts.
     pub(crate) units: usize,
-    /// The memory.
+    /// The memory that the batch uses.
     pub(crate) uses: QueueSizes,
 }
 
 /// Units of one run in a batch.
 pub(crate) struct BatchPart<'c> {
     pub(crate) run: Run<'c>,
-    /// The index of its span.
+    /// The index of its span in [`Batch::spans`].
     pub(crate) span: usize,
-    /// The first unit's index in the span.
+    /// The index of the first unit in the span.
     pub(crate) start: usize,
-    /// Its place in the data.
+    /// The offset in the queue's data.
     pub(crate) at: usize,
-    /// Whether the input is copied to the device from where it is.
+    /// Whether the input is copied to the device directly, without staging.
     pub(crate) goes: bool,
-    /// Whether the output is copied from the device to where it belongs.
+    /// Whether the output is copied from the device directly, without staging.
     pub(crate) comes: bool,
 }
 
 impl BatchPart<'_> {
-    /// Its place in the data.
+    /// Returns the part's range in the queue's data.
     pub(crate) fn range(&self) -> Range<usize> {
         let unit = UnitLayout::new(self.run.unit_len());
         self.at..self.at + self.run.units() * unit.padded()
@@ -66,7 +66,7 @@ impl<'c, 'r> Plan<'c, 'r> {
         }
     }
 
-    /// The next unit, if there is one: a queue has to have room for it.
+    /// Returns the layout of the next unit, if one is left. The next queue must have room for it.
     pub(crate) fn next_unit(&mut self) -> Option<UnitLayout> {
         loop {
             match &self.rest {
@@ -76,7 +76,7 @@ impl<'c, 'r> Plan<'c, 'r> {
         }
     }
 
-    /// As many units as fit `sizes` and have `target` bytes or fewer, but one at least.
+    /// Takes as many units as fit into `sizes` and `target` bytes, but at least one.
     pub(crate) fn next_batch(&mut self, sizes: QueueSizes, target: usize) -> Batch<'c> {
         let mut batch = Batch {
             parts: Vec::new(),
@@ -90,7 +90,10 @@ impl<'c, 'r> Plan<'c, 'r> {
             if fit == 0 {
                 break;
             }
-            let run = self.rest.take().expect("the next unit is its first");
+            let run = self
+                .rest
+                .take()
+                .expect("`next_unit` left the run with this unit in `rest`");
             let units = fit.min(run.units());
             let (run, rest) = run.split_at(units);
             self.rest = Some(rest);
@@ -118,7 +121,7 @@ impl<'c, 'r> Plan<'c, 'r> {
         batch
     }
 
-    /// How many units of the run that is next go into the batch.
+    /// Returns how many units of the next run still fit into the batch.
     fn fit(&self, batch: &Batch<'_>, unit: UnitLayout, sizes: QueueSizes, target: usize) -> usize {
         let (uses, one) = (batch.uses, self.needs(unit, 1));
         if uses.pieces + one.pieces > sizes.pieces {
@@ -133,7 +136,7 @@ impl<'c, 'r> Plan<'c, 'r> {
         }
     }
 
-    /// The memory of some units of a run.
+    /// Returns the memory that `units` units of one run need.
     fn needs(&self, unit: UnitLayout, units: usize) -> QueueSizes {
         QueueSizes {
             data: units * unit.padded(),
@@ -168,7 +171,7 @@ impl Batch<'_> {
             at.tweaks += usize::from(tweaks) * span.tweaks();
             at.pieces += span.pieces * size_of::<Piece>();
         }
-        // A batch is committed whole, so its order is no matter.
+        // A batch is committed whole, so the order of its parts does not matter.
         self.parts.sort_by_key(|part| part.span);
         for part in &mut self.parts {
             let span = &self.spans[part.span];
@@ -189,8 +192,8 @@ mod tests {
         pieces: 8 * 32,
     };
 
-    /// The batches of runs with these unit lengths and counts, each as its parts: run,
-    /// first unit, units, place.
+    /// Plans runs with these unit lengths and counts. Returns the parts of each batch: run, first
+    /// unit, number of units, offset in the data.
     fn plan(runs: &[(usize, usize)], sizes: QueueSizes, target: usize) -> Vec<Vec<[usize; 4]>> {
         let mut bytes: Vec<Vec<u8>> = runs
             .iter()
@@ -236,21 +239,21 @@ mod tests {
 
     #[test]
     fn a_batch_fits_in_every_way() {
-        // Data.
+        // Limited by data.
         let by_data = plan(&[(512, 20)], SIZES, 1 << 20);
         assert_eq!(by_data.len(), 3);
         assert_eq!(by_data[2], [[0, 16, 4, 0]]);
-        // What is asked for.
+        // Limited by `target`.
         assert_eq!(plan(&[(512, 20)], SIZES, 2048).len(), 5);
-        // Tweaks: 64.
+        // Limited by tweaks: room for 64.
         let by_tweaks = plan(&[(16, 200)], SIZES, 4096);
         assert_eq!(by_tweaks[0], [[0, 0, 64, 0]]);
         assert_eq!(by_tweaks[3], [[0, 192, 8, 0]]);
-        // Pieces: 8.
+        // Limited by pieces: room for 8.
         let by_pieces = plan(&[(16, 1); 20], SIZES, 4096);
         let lens: Vec<_> = by_pieces.iter().map(Vec::len).collect();
         assert_eq!(lens, [8, 8, 4]);
-        // A unit is longer than what is asked for, but never than the queue.
+        // A unit may be longer than `target`, but not than the queue's data.
         let long = plan(&[(4000, 2), (16, 3)], SIZES, 1024);
         assert_eq!(
             long,

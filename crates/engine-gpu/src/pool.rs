@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The queues of some devices, shared by all calls.
+//! The queues of all devices, shared by all calls.
 //!
-//! Queues are made when they are needed, and kept. Who takes one waits its turn; who has
-//! some and asks for another one does not wait, so nobody waits for somebody who waits.
+//! Queues are made on demand and kept. A call that has no queue waits its turn for one. A call that
+//! has a queue and asks for another never waits, so no call that waits holds a queue that another
+//! waits for.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -15,11 +16,12 @@ use crate::{
     tuning::Tuning,
 };
 
-/// No queue has less memory for data, but where its tuning says so.
+/// The least bytes of data of a queue, unless the tuning asks for less.
 const LEAST: usize = 256 << 10;
 
-/// After memory was short, there may be one queue more when so many were given back: others
-/// may have freed some. To try takes longer than a short call.
+/// After memory was short, the limit on queues rises by one each time that this many queues have
+/// been given back, since other programs may have freed memory. Attempts are rare because a failed
+/// one costs more than a short call.
 const RETRY: usize = 1024;
 
 pub(crate) struct Pool<D: Device> {
@@ -31,7 +33,7 @@ pub(crate) struct Pool<D: Device> {
 
 struct State<Q: Queue> {
     devices: Vec<DeviceState<Q>>,
-    /// Of those who wait: the next one's number, and whose turn it is.
+    /// The number of the next waiting call, and the number of the call that may take a queue.
     tickets: u64,
     turn: u64,
 }
@@ -40,11 +42,11 @@ struct DeviceState<Q: Queue> {
     idle: Vec<Held<Q>>,
     /// Queues that are idle, lent or being made.
     made: usize,
-    /// How many there may be; never 0.
+    /// The most queues of this device; never 0.
     limit: usize,
-    /// How many were given back since memory was short.
+    /// Queues given back since the limit was last lowered.
     given_back: usize,
-    /// Bytes of data of those that are made.
+    /// Bytes of data of a new queue.
     batch: usize,
     lost: Option<DeviceError>,
 }
@@ -54,7 +56,7 @@ impl<Q: Queue> DeviceState<Q> {
         self.made - self.idle.len()
     }
 
-    /// Memory is short: there may be so many.
+    /// Lowers the limit to `limit` queues because memory is short.
     fn lower(&mut self, limit: usize) {
         self.limit = limit;
         self.given_back = 0;
@@ -72,12 +74,12 @@ impl<Q: Queue> DeviceState<Q> {
 struct Held<Q: Queue> {
     queue: Q,
     sizes: QueueSizes,
-    /// What has been written to since the queue was wiped.
+    /// The part of the queue's memory written to since it was last wiped.
     used: QueueSizes,
 }
 
 impl<Q: Queue> Held<Q> {
-    /// Waits for what is under way, and wipes.
+    /// Waits for the commands under way, and wipes.
     fn clean(&mut self) -> Result<(), DeviceError> {
         if self.used == QueueSizes::default() {
             return Ok(());
@@ -90,16 +92,17 @@ impl<Q: Queue> Held<Q> {
 }
 
 impl<Q: Queue> Drop for Held<Q> {
-    /// Once more, if a panic came between.
+    /// Cleans the queue here too, in case a panic came before.
     fn drop(&mut self) {
         let _ = self.clean();
     }
 }
 
-/// What to do for somebody who wants a queue.
+/// What to do for a call that wants a queue.
 enum Choice<Q: Queue> {
     Take(usize, Held<Q>),
-    /// One of so many bytes, in the place of one that is too short if there is one.
+    /// Make a queue with this many bytes of data on this device. A queue that is too short, if
+    /// given, is dropped first to make room.
     Make(usize, usize, Option<Held<Q>>),
     Wait,
     Lost(DeviceError),
@@ -136,27 +139,28 @@ impl<D: Device> Pool<D> {
         &self.tuning
     }
 
-    /// How many queues there may be on all devices that are not lost.
+    /// Returns the most queues that may exist on all devices that are not lost.
     pub(crate) fn limit(&self) -> usize {
         let state = self.lock();
         let alive = state.devices.iter().filter(|device| device.lost.is_none());
         alive.map(|device| device.limit).sum()
     }
 
-    /// Whether somebody waits.
+    /// Returns whether a call is waiting for a queue.
     pub(crate) fn is_wanted(&self) -> bool {
         let state = self.lock();
         state.tickets != state.turn
     }
 
-    /// A queue with `need` bytes of data at least, of `device` if one is said. Waits for it.
+    /// Returns a queue with at least `need` bytes of data, on `device` if one is given. Waits until
+    /// one is available.
     pub(crate) fn take(
         &self,
         need: usize,
         device: Option<usize>,
     ) -> Result<Lease<'_, D>, DeviceError> {
         let ticket = self.ticket();
-        // Before the guard, since it locks when it goes.
+        // Declared before the guard, so dropped after it: its drop takes the lock itself.
         let _turn = Turn { pool: self };
         let mut state = self.lock();
         while state.turn != ticket {
@@ -184,7 +188,7 @@ impl<D: Device> Pool<D> {
         state.tickets - 1
     }
 
-    /// As [`Pool::take`], if nobody has to wait.
+    /// As [`Pool::take`], but returns `None` instead of waiting.
     pub(crate) fn try_take(&self, need: usize) -> Option<Lease<'_, D>> {
         loop {
             let mut state = self.lock();
@@ -195,7 +199,8 @@ impl<D: Device> Pool<D> {
                 Choice::Take(device, held) => return Some(self.lease(device, held)),
                 Choice::Make(device, data, short) => {
                     drop(state);
-                    // An error is told to who has no queue at all.
+                    // Discard the error: a caller of `try_take` already has a queue. A call without
+                    // one gets the error from `take`.
                     if let Some(lease) = self.make(device, need, data, short).ok()? {
                         return Some(lease);
                     }
@@ -205,7 +210,7 @@ impl<D: Device> Pool<D> {
         }
     }
 
-    /// The device is not used any more.
+    /// Marks the device as lost, so that it is no longer used.
     pub(crate) fn lose(&self, device: usize, error: &DeviceError) {
         let mut state = self.lock();
         let gone = &mut state.devices[device];
@@ -217,7 +222,7 @@ impl<D: Device> Pool<D> {
         discard(idle);
     }
 
-    /// Wipes all queues that nobody has.
+    /// Wipes all idle queues.
     pub(crate) fn wipe_idle(&self) {
         let mut state = self.lock();
         let mut leases = Vec::new();
@@ -243,8 +248,8 @@ impl<D: Device> Pool<D> {
         }
     }
 
-    /// A new queue, whose place is counted already. `None` where there was too little
-    /// memory and something else may do.
+    /// Makes a queue, which the caller has already counted in `made`. Returns `None` if there was
+    /// too little memory but another attempt may succeed.
     fn make(
         &self,
         device: usize,
@@ -252,7 +257,7 @@ impl<D: Device> Pool<D> {
         data: usize,
         short: Option<Held<D::Queue>>,
     ) -> Result<Option<Lease<'_, D>>, DeviceError> {
-        // From here on the place is given up if anything goes wrong.
+        // From here on, dropping the lease uncounts the queue if anything fails.
         let mut lease = Lease {
             pool: self,
             device,
@@ -294,7 +299,7 @@ impl<D: Device> Pool<D> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<D::Queue>> {
-        // Nothing that can panic is done while it is locked.
+        // Nothing panics while the lock is held, so the state behind a poisoned lock is intact.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -315,12 +320,12 @@ impl<D: Device> Drop for Pool<D> {
 
 fn discard<Q: Queue>(queues: impl IntoIterator<Item = Held<Q>>) {
     for mut held in queues {
-        // What a device does not wipe any more nobody can.
+        // If the device refuses to wipe, there is nothing else to try.
         let _ = held.clean();
     }
 }
 
-/// Of the devices that have something to offer, the one of which the fewest queues are lent.
+/// Chooses, among the devices that can offer a queue, the one with the fewest lent queues.
 fn choose<Q: Queue>(state: &mut State<Q>, need: usize, only: Option<usize>) -> Choice<Q> {
     let suits = |index: &usize| only.is_none_or(|only| only == *index);
     let offers = |device: &DeviceState<Q>| {
@@ -356,8 +361,9 @@ fn choose<Q: Queue>(state: &mut State<Q>, need: usize, only: Option<usize>) -> C
     Choice::Make(index, device.batch.max(need.next_multiple_of(BLOCK)), short)
 }
 
-/// Tweaks for data units of 32 bytes and more, and for as many again where data are on the
-/// device; pieces for runs of 512 bytes each.
+/// Returns the sizes of a queue with `data` bytes. The tweaks are enough for data units of 32
+/// bytes, and for twice as many units when the data are elsewhere on the device. The pieces are
+/// enough for runs of 512 bytes.
 fn sizes(data: usize) -> QueueSizes {
     let piece = size_of::<Piece>();
     QueueSizes {
@@ -367,7 +373,7 @@ fn sizes(data: usize) -> QueueSizes {
     }
 }
 
-/// Whose turn it is.
+/// The turn of a waiting call. Dropping it passes the turn on.
 struct Turn<'p, D: Device> {
     pool: &'p Pool<D>,
 }
@@ -379,8 +385,8 @@ impl<D: Device> Drop for Turn<'_, D> {
     }
 }
 
-/// A queue, until it is given back. Dropped without that, as after an error or in a panic,
-/// what is under way is waited for, the queue is wiped and gone.
+/// A queue lent to a call. If it is dropped without [`Lease::give_back`], as after an error or a
+/// panic, the commands under way are waited for, and the queue is wiped and dropped.
 pub(crate) struct Lease<'p, D: Device> {
     pool: &'p Pool<D>,
     device: usize,
@@ -396,9 +402,12 @@ impl<D: Device> Lease<'_, D> {
         self.held().sizes
     }
 
-    /// The queue, to write to so much of it at most.
+    /// Returns the queue, and records that at most `uses` of its memory will be written to.
     pub(crate) fn queue(&mut self, uses: QueueSizes) -> &mut D::Queue {
-        let held = self.held.as_mut().expect("there until it is dropped");
+        let held = self
+            .held
+            .as_mut()
+            .expect("a lease holds its queue until it is dropped");
         held.used.data = held.used.data.max(uses.data);
         held.used.tweaks = held.used.tweaks.max(uses.tweaks);
         held.used.pieces = held.used.pieces.max(uses.pieces);
@@ -406,12 +415,17 @@ impl<D: Device> Lease<'_, D> {
     }
 
     fn held(&self) -> &Held<D::Queue> {
-        self.held.as_ref().expect("there until it is dropped")
+        self.held
+            .as_ref()
+            .expect("a lease holds its queue until it is dropped")
     }
 
-    /// Nothing is under way.
+    /// Returns the queue to the pool. Nothing may be under way on it.
     pub(crate) fn give_back(mut self) {
-        let held = self.held.take().expect("there until it is dropped");
+        let held = self
+            .held
+            .take()
+            .expect("a lease holds its queue until it is dropped");
         let mut state = self.pool.lock();
         let device = &mut state.devices[self.device];
         if device.lost.is_some() {
@@ -422,11 +436,11 @@ impl<D: Device> Lease<'_, D> {
         device.put_back(held, self.pool.tuning.queues.max(1));
         drop(state);
         self.pool.changed.notify_all();
-        // The place stays counted.
+        // Skip `drop`: the queue still exists, so it stays counted in `made`.
         std::mem::forget(self);
     }
 
-    /// The queue failed.
+    /// Drops the queue after `error`, and marks its device as lost if `error` says so.
     pub(crate) fn fail(self, error: &DeviceError) {
         if error.is_lost() {
             self.pool.lose(self.device, error);
@@ -445,7 +459,7 @@ impl<D: Device> Drop for Lease<'_, D> {
     }
 }
 
-/// A place that was counted, given up even if the queue panics when it goes.
+/// A queue counted in `made`. It is uncounted even if dropping the queue panics.
 struct CountedQueue<'p, D: Device> {
     pool: &'p Pool<D>,
     device: usize,

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which memory is pinned.
+//! The memory that is pinned.
 
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Where the pinned memory lies that callers have: for [`Device::is_pinned`](crate::Device).
+/// The address ranges of the pinned memory that callers have, for
+/// [`Device::is_pinned`](crate::Device).
 #[derive(Debug, Default)]
 pub struct Ranges(Mutex<BTreeMap<usize, usize>>);
 
 impl Ranges {
-    /// Adds memory.
+    /// Adds a memory.
     pub fn add(&self, memory: &[u8]) {
         self.lock().insert(memory.as_ptr().addr(), memory.len());
     }
 
-    /// Removes memory that was added, before it goes.
+    /// Removes a memory that was added. To be called before the memory is freed.
     pub fn remove(&self, memory: &[u8]) {
         self.lock().remove(&memory.as_ptr().addr());
     }
 
-    /// Whether `bytes` lie wholly in one memory that was added.
+    /// Returns whether all of `bytes` lies in one memory that was added.
     pub fn contain(&self, bytes: &[u8]) -> bool {
         let at = bytes.as_ptr().addr();
         let ranges = self.lock();

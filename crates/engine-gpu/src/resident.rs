@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data that are on a device already: launches and nothing else.
+//! Encryption of data already in device memory: launches without copies.
 
 use std::ops::Range;
 
@@ -19,23 +19,24 @@ use crate::{
 pub struct ResidentRun {
     /// The first unit's number.
     pub first: DataUnitNumber,
-    /// The step from number to number.
+    /// The step from one unit's number to the next.
     pub stride: u64,
     /// Bytes of each unit.
     pub unit_len: DataUnitLen,
-    /// How many units.
+    /// Number of units.
     pub units: usize,
-    /// Where the first one is read: bytes, a multiple of 16.
+    /// Byte offset of the first unit in the input, a multiple of 16.
     pub input_at: usize,
-    /// Where it is written: bytes, a multiple of 16; the same or apart.
+    /// Byte offset of the first unit in the output, a multiple of 16. In one memory, input and
+    /// output are the same bytes or disjoint.
     pub output_at: usize,
 }
 
-/// Why data on a device were not encrypted or decrypted.
+/// An error of [`GpuKey::crypt_resident`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResidentError {
-    /// The mode has no data units of this length. Nothing was done.
+    /// The mode does not accept data units of this length. Nothing was done.
     #[error("{mode} cannot process data units of {unit_len} bytes")]
     UnitLen {
         /// The key's mode.
@@ -43,17 +44,17 @@ pub enum ResidentError {
         /// The length of the run's units in bytes.
         unit_len: usize,
     },
-    /// A run is not within the memory, or begins at no block. Nothing was done.
+    /// A run is not within the memory, or its offset is not a multiple of 16. Nothing was done.
     #[error("{units} data units at byte {at} are not within {len} bytes, by whole blocks")]
     Bounds {
-        /// How many units.
+        /// Number of units.
         units: usize,
-        /// Where they begin.
+        /// Byte offset of the first unit.
         at: usize,
         /// Bytes of the memory.
         len: usize,
     },
-    /// A run's input and output are not the same bytes, and not apart. Nothing was done.
+    /// A run's input and output overlap without being the same bytes. Nothing was done.
     #[error("bytes {input:?} cannot be read, and {output:?} written, in one memory")]
     Overlap {
         /// The bytes that are read.
@@ -67,18 +68,18 @@ pub enum ResidentError {
 }
 
 impl<D: Device> GpuKey<D> {
-    /// Encrypts or decrypts data that are on the device with the index `device`, and
-    /// returns when all are done. Nothing is copied but the runs' numbers.
+    /// Encrypts or decrypts data in the memory of device number `device`, and returns when all runs
+    /// are done. Only the runs' data unit numbers are copied to the device.
     ///
-    /// Units begin a multiple of 16 bytes apart: with lengths that are none, what fills the
-    /// last block is left alone. Each run is launched by itself. Runs must not overlap one
-    /// another; that is not checked.
+    /// Units begin a multiple of 16 bytes apart. If the unit length is not a multiple of 16, the
+    /// padding in the last block keeps its value. Each run is launched separately. Runs must not
+    /// overlap each other; this is not checked.
     ///
     /// # Errors
-    /// [`ResidentError`]. When the device failed, what is in the output is not known.
+    /// [`ResidentError`]. After a device error the contents of the output are undefined.
     ///
     /// # Panics
-    /// If there is no such device.
+    /// If there is no device number `device`.
     pub fn crypt_resident(
         &self,
         device: usize,
@@ -98,7 +99,7 @@ impl<D: Device> GpuKey<D> {
     }
 }
 
-/// Some units of a run: one set of launches.
+/// Units of a run that one set of launches processes, with their numbers.
 struct NumberedSpan {
     piece: Piece,
     span: Span,
@@ -114,7 +115,7 @@ fn crypt<D: Device>(
     for run in runs {
         let input = check(run, run.input_at, data.input().len())?;
         let output = check(run, run.output_at, data.output().len())?;
-        // In any order of its units, some would be read after they were written.
+        // Whatever the order of the units, some would be read after they were written.
         let overlap = input.start.max(output.start) < input.end.min(output.end);
         if matches!(data, Resident::InPlace(_)) && input != output && overlap {
             return Err(ResidentError::Overlap { input, output });
@@ -128,7 +129,8 @@ fn crypt<D: Device>(
     let parts: Vec<_> = runs.iter().flat_map(|run| parts(run, sizes)).collect();
     for wave in parts.chunks(sizes.pieces / size_of::<Piece>()) {
         if let Err(error) = launch(key, &mut lease, direction, wave, &mut data) {
-            // What was begun uses the caller's memory until this has waited for it.
+            // Launches under way use the caller's memory. `fail` drops the lease, which waits for
+            // them.
             lease.fail(&error);
             return Err(error.into());
         }
@@ -137,7 +139,7 @@ fn crypt<D: Device>(
     Ok(())
 }
 
-/// Where the run's units are in a memory of `len` bytes.
+/// Checks that the run lies in a memory of `len` bytes and returns its byte range there.
 fn check(run: &ResidentRun, at: usize, len: usize) -> Result<Range<usize>, ResidentError> {
     let unit = UnitLayout::new(run.unit_len);
     let bytes = match run.units {
@@ -155,8 +157,8 @@ fn check(run: &ResidentRun, at: usize, len: usize) -> Result<Range<usize>, Resid
     }
 }
 
-/// A run in parts with as many tweaks as a queue has room for, and no more units than
-/// kernels can count.
+/// Splits a run into parts. Each part has at most as many tweaks as the queue has room for, and at
+/// most 2³⁰ units, which the kernels can count.
 fn parts(run: &ResidentRun, sizes: QueueSizes) -> impl Iterator<Item = NumberedSpan> {
     let unit = UnitLayout::new(run.unit_len);
     let most = (sizes.tweaks / BLOCK / unit.stretches).clamp(1, 1 << 30);
@@ -205,7 +207,8 @@ fn launch<D: Device>(
     queue.wait()
 }
 
-/// Bytes of the most tweaks that a part has.
+/// Returns the bytes of tweaks of the part with the most tweaks. The parts run one after another
+/// and share the memory for tweaks.
 fn tweaks_of(wave: &[NumberedSpan]) -> usize {
     wave.iter()
         .map(|part| part.span.tweaks())

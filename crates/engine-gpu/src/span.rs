@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which launches units of one length take.
+//! The launches that units of one length need.
 
 use luxor_engine::Direction;
 
@@ -8,8 +8,7 @@ use crate::{
     layout::{BLOCK, UnitLayout},
 };
 
-/// Units of one length, one after another in memory of a device: one set of
-/// launches.
+/// Consecutive units of one length in device memory. They take one set of launches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) unit: UnitLayout,
@@ -22,7 +21,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// No units yet, at the beginning of the memory.
+    /// Returns a span without units at the beginning of the memory.
     pub(crate) fn empty(unit: UnitLayout) -> Self {
         Self {
             unit,
@@ -35,18 +34,19 @@ impl Span {
         }
     }
 
-    /// Bytes of its tweaks.
+    /// Returns the bytes of its tweaks.
     pub(crate) fn tweaks(&self) -> usize {
         self.units * self.unit.stretches * BLOCK
     }
 
-    /// What it takes, in order.
+    /// Returns its launches, in order.
     pub(crate) fn launches(
         self,
         tweaks: bool,
         direction: Direction,
     ) -> impl Iterator<Item = Launch> {
-        let count = |n: usize| u32::try_from(n).expect("a queue's memory has fewer units");
+        let count =
+            |n: usize| u32::try_from(n).expect("a queue's memory holds fewer than 2^32 units");
         let Self {
             unit,
             input_at,
@@ -71,7 +71,7 @@ impl Span {
             };
             return [Some(ctr), None, None].into_iter().flatten();
         }
-        // The last whole block goes with the part behind it.
+        // With a tail, the last whole block belongs to the launch for tails.
         let blocks = if tail == 0 { pitch } else { pitch - 2 };
         let tweaks = Launch::Tweaks {
             pieces_at,

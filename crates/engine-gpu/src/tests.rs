@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What calls beside one another do, which only the pool can tell.
+//! How concurrent calls share queues. Only the pool shows that a call is waiting.
 
 use std::{
     sync::{Arc, Barrier},
@@ -30,7 +30,7 @@ fn a_long_call_lets_others_in() {
     double.hold_at_wait(&gate);
     thread::scope(|scope| {
         scope.spawn(|| crypt(&xts, 10 * 4096));
-        // It waits for its first batch, with the only queue there is.
+        // The long call now waits for its first batch and holds the only queue.
         gate.wait();
         scope.spawn(|| crypt(&ctr, 512));
         while !ctr.pool().is_wanted() {
@@ -40,7 +40,7 @@ fn a_long_call_lets_others_in() {
     });
     let record = double.record();
     let mut launches = record.launches.iter();
-    // After the tweaks and the data of the first batch.
+    // The short call runs after the tweaks and the data of the first batch.
     let short = launches.position(|launch| matches!(launch, Launch::Ctr { .. }));
     assert_eq!((short, record.launches.len()), (Some(2), 21));
 }

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long batches are, and how many are under way.
+//! The sizes and numbers of batches.
 
-/// How much is under way at a time, and in which portions.
+/// Sizes and numbers of the batches that are under way at a time.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Tuning {
-    /// Bytes of data of a queue, 8 MiB by default: a batch has no more, but where one data
-    /// unit has. On the device is half as much again, and on the host, pinned, as much.
+    /// Bytes of data of a queue: 8 MiB by default. A batch has at most this many bytes, unless it
+    /// is one longer data unit. A queue takes half as much again on the device, and the same size
+    /// of pinned memory on the host.
     pub batch: usize,
-    /// A call is cut into batches for all queues as long as they have so many bytes: 1 MiB.
+    /// The least bytes of a batch: 1 MiB by default. A call is split over all queues only into
+    /// batches of at least this size.
     pub least_batch: usize,
-    /// Queues of a device: 4. So many batches are copied and encrypted at a time.
+    /// Queues of each device: 4 by default. This many batches are copied and encrypted at a time.
     pub queues: usize,
-    /// Runs of so many bytes in pinned memory are not staged: 64 KiB. What is shorter is
-    /// sooner copied than a copy of its own is begun.
+    /// Runs in pinned memory of at least this many bytes are not staged: 64 KiB by default. A
+    /// shorter run is copied to staging memory faster than a transfer of its own starts.
     pub direct: usize,
-    /// Calls with fewer bytes are faster on the CPU ([`BackendInfo::min_batch`](luxor_engine::BackendInfo::min_batch)): 0.
+    /// Calls with fewer bytes are faster on the CPU
+    /// ([`BackendInfo::min_batch`](luxor_engine::BackendInfo)): 0 by default.
     pub min_batch: usize,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the backend asks of a device, on the double.
+//! What the backend asks of a device, observed on the double.
 
 mod double;
 
@@ -37,7 +37,7 @@ fn unit(len: usize) -> DataUnitLen {
     DataUnitLen::new(len).unwrap()
 }
 
-/// Units of `unit_len` bytes from `first` on, by the reference.
+/// Encrypts units of `unit_len` bytes, numbered from `first`, with the reference.
 fn encrypted(first: u128, stride: u64, unit_len: usize, input: &[u8]) -> Vec<u8> {
     let mut number = first;
     let mut output = Vec::new();
@@ -77,7 +77,7 @@ fn units_of_any_length_come_through_any_memory() {
                 let run = Run::new(first.into(), stride, unit(unit_len), buf).unwrap();
                 key.crypt(direction, &mut [run]).unwrap();
             };
-            // In place and apart, each in pinned memory and in other.
+            // In place and separate, each in pinned and in ordinary memory.
             let mut pinned = backend.alloc(len);
             pinned.copy_from_slice(&plaintext);
             run((&mut pinned[..]).into(), Direction::Encrypt);
@@ -126,7 +126,7 @@ fn the_longest_unit_is_a_batch_of_its_own() {
     assert!(short == encrypted(1, 1, 512, &before_short));
     assert!(long == encrypted(7, 1, 16 << 20, &before_long));
     let record = double.record();
-    // Two queues, of which each may have become as long as the unit.
+    // There were at most two queues, and each may have grown to the length of the unit.
     assert!(record.most_queues <= 2);
     assert!(
         record.most_bytes <= 2 * ((16 << 20) * 7 / 4),
@@ -152,7 +152,7 @@ fn single_sectors_from_everywhere_are_one_launch() {
     for ((input, output), &number) in input.chunks(512).zip(output.chunks(512)).zip(&numbers) {
         assert!(output == reference::xts_encrypt(&KEY, number, input));
     }
-    // 5 MB for four queues, with tweaks each.
+    // 5 MB are split over four queues; each has one launch for tweaks and one for data.
     assert_eq!(double.record().launches.len(), 8);
     assert_eq!(double.calls(Op::UploadStaging), 4);
     assert_eq!(double.calls(Op::Wait), 4);
@@ -175,8 +175,8 @@ fn mixed_lengths_are_a_launch_each() {
     for (i, (input, output)) in (0..).zip(inputs.iter().zip(&outputs)) {
         assert!(*output == encrypted(i, 5, input.len() / 2, input), "{i}");
     }
-    // Three of tweaks, one of whole units, one of units with whole blocks and their tails,
-    // and units with no other blocks, which are tails only.
+    // Three launches of tweaks, one of whole units, two for units with whole blocks and their
+    // tails, and one for units of 17 bytes, which are tails only.
     let record = double.record();
     let tails = |launch: &&Launch| matches!(launch, Launch::Tails { .. });
     assert_eq!(record.launches.len(), 3 + 1 + 2 + 1);
@@ -213,9 +213,9 @@ fn pinned_memory_is_not_staged() {
         std::array::from_fn(|i| after[i] - before[i])
     };
     assert_eq!(crypt(4096, false), [4, 4, 0, 0]);
-    // What is in place stays until all is well.
+    // In-place results are staged, so that the input stays intact until the batch has succeeded.
     assert_eq!(crypt(4096, true), [4, 0, 0, 4]);
-    // Units that have to be spread: as many as fit.
+    // Units of 17 bytes must be padded, so they are staged; `spread` of them fit a batch.
     let spread = 65536 / 32;
     assert_eq!(spread * 17 * 8, 278_528);
     assert_eq!(crypt(1 << 18, false), [1, 1, 0, 0]);
@@ -259,7 +259,7 @@ fn all_devices_work_for_one_call() {
     let backend = GpuBackend::new(doubles.to_vec(), tuning(64 << 10, 2));
     assert_eq!(backend.info().device, "3 devices: double; double; double");
     let key = backend.load_key(&xts()).unwrap();
-    // Whoever has threads leaves it whole.
+    // The key spreads calls over its queues itself, so callers should never split them.
     assert_eq!(key.whole_from(), 0);
     let mut bytes = vec![7; 1 << 20];
     let expected = encrypted(3, 1, 512, &bytes);
@@ -293,15 +293,15 @@ fn keys_data_and_numbers_are_wiped() {
         assert_eq!(double.record().keys, 2);
         drop(a);
         assert_eq!(double.calls(Op::Wipe), 0);
-        // With the last key.
+        // The queues are wiped with the last key.
         drop(b);
         assert_eq!(double.record().keys, 0);
         assert_eq!(double.calls(Op::Wipe), 2);
-        // What was wiped needs no more of it.
+        // A queue that was wiped and not used since is not wiped again.
         let a = backend.load_key(&xts()).unwrap();
         drop(a);
         assert_eq!(double.calls(Op::Wipe), 2);
-        // A queue that failed goes, wiped.
+        // A queue that failed is wiped and dropped.
         let a = backend.load_key(&xts()).unwrap();
         for op in [Op::Launch, Op::UploadPieces, Op::DownloadStaging, Op::Wait] {
             double.break_with(Fault {
@@ -326,7 +326,7 @@ fn other_modes_are_refused() {
     let cbc = KeySpec::Cbc(CbcKey::plain(AesKey::new(&KEY).unwrap()));
     let error = backend.load_key(&cbc).err().unwrap().to_string();
     assert_eq!(error, "the engine opencl has no cbc mode");
-    // As the CPU's do, for reading what has such keys.
+    // Equal halves are permitted, as on the CPU, for reading volumes that have such keys.
     let equal = XtsKey::new_permitting_equal_halves(&[7; 32]).unwrap();
     assert!(backend.load_key(&KeySpec::Xts(equal)).is_ok());
 }
@@ -351,7 +351,8 @@ fn every_layout_of_tables_has_its_keys() {
 fn what_is_on_a_device_stays_there() {
     let random = &mut Random::for_test("resident");
     let doubles = [Double::new(), Double::new()];
-    // More tweaks than a queue has room for, more pieces, units with a stolen end, a long one.
+    // These units need more tweaks than a queue has room for, or have stolen ciphertext, or are
+    // very long.
     for (unit_len, units) in [(16, 2000), (17, 17_000), (520, 9), (4096, 7), (70_000, 1)] {
         let backend = GpuBackend::new(doubles.to_vec(), tuning(16 << 10, 2));
         let key = backend.load(&xts()).unwrap();
@@ -472,7 +473,8 @@ fn what_is_not_within_a_devices_memory_is_refused() {
         assert_eq!(error, ResidentError::Bounds { units, at, len });
     }
     assert!(crypt(usize::MAX, 16, 0, 0).is_err());
-    // The same or apart: else units would be read after they were written.
+    // Input and output must be the same or disjoint, otherwise units would be read after they were
+    // written.
     crypt(2, 100, 0, 224).unwrap();
     crypt(2, 100, 224, 0).unwrap();
     crypt(0, 100, 16, 0).unwrap();

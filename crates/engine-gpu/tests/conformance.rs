@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The whole suite over the double of a device. Small batches, so that calls have many.
+//! Runs the whole conformance suite on the device double. Batches are small, so calls have many.
 
 mod double;
 

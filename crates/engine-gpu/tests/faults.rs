@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every call of a device fails once, in every way: `done` is right, all other units hold
-//! their input, a CPU can go on from there, and nothing is left under way or unwiped.
+//! Fails every call of a device once, in every way. Checks that `done` is right, that all other
+//! units keep their input, that a CPU can continue from there, and that nothing is left under way
+//! or unwiped.
 
 mod double;
 
@@ -34,7 +35,7 @@ fn xts() -> KeySpec {
     KeySpec::Xts(XtsKey::new(&bytes).unwrap())
 }
 
-/// Of a device at most.
+/// The most queues of a device.
 const QUEUES: usize = 2;
 
 fn backend(doubles: &[Double]) -> GpuBackend<Double> {
@@ -46,7 +47,7 @@ fn backend(doubles: &[Double]) -> GpuBackend<Double> {
     GpuBackend::new(doubles.to_vec(), tuning)
 }
 
-/// A call's runs: unit lengths, units, where the output is, and whether memory is pinned.
+/// The runs of a call: unit length, number of units, whether in place, whether in pinned memory.
 const SHAPES: [(usize, usize, bool, bool); 5] = [
     (512, 5, true, false),
     (17, 90, true, false),
@@ -109,7 +110,7 @@ impl Work {
         self.buffers.iter().map(output).collect()
     }
 
-    /// That `done` units are finished, and all others as they were.
+    /// Checks that `done` units are finished and all others are unchanged.
     fn check(&self, done: usize, expected: &[Vec<u8>]) {
         let mut left = done;
         for (i, (unit_len, units, in_place, _)) in SHAPES.into_iter().enumerate() {
@@ -129,11 +130,11 @@ impl Work {
                 assert!(*self.buffers[i].0 == *self.input[i], "run {i}, {done}");
             }
         }
-        assert_eq!(left, 0, "more is done than there is");
+        assert_eq!(left, 0, "`done` is more than the number of units");
     }
 }
 
-/// What the CPU makes of it.
+/// Returns the outputs that the CPU produces.
 fn expected(direction: Direction) -> Vec<Vec<u8>> {
     let mut work = Work::new(&backend(&[Double::new()]));
     let key = cpu();
@@ -146,7 +147,7 @@ fn cpu() -> Box<dyn LoadedKey> {
     portable.load_key(&xts()).unwrap()
 }
 
-/// The units that are not done, on the CPU.
+/// Processes the units that are not done on the CPU.
 fn finish(direction: Direction, mut done: usize, runs: Vec<Run<'_>>) {
     let mut rest = Vec::new();
     for run in runs {
@@ -157,7 +158,7 @@ fn finish(direction: Direction, mut done: usize, runs: Vec<Run<'_>>) {
     cpu().crypt(direction, &mut rest).unwrap();
 }
 
-/// All that a call asks of the double.
+/// Returns the number of calls that one `crypt` makes of the double.
 fn calls(options: &Options) -> usize {
     let double = Double::with(options.clone());
     let backend = backend(std::slice::from_ref(&double));
@@ -199,7 +200,7 @@ fn whatever_fails_done_is_right_and_the_cpu_can_go_on() {
                 let lost = trouble == Trouble::Lost && matches!(result, Ok(Err(_)));
                 match result {
                     Ok(Ok(())) => {
-                        // Not reached, or something else did.
+                        // The fault was not reached, or it hit a step that the call can do without.
                         let done = SHAPES.iter().map(|shape| shape.1).sum();
                         work.check(done, &expected);
                     }
@@ -213,13 +214,14 @@ fn whatever_fails_done_is_right_and_the_cpu_can_go_on() {
                     }
                     Err(_) => assert_eq!(trouble, Trouble::Panic, "{at}"),
                 }
-                // Nothing is left of it, and what is not lost can be used.
+                // Nothing of the failed call is left, and a device that is not lost can be used
+                // again.
                 double.mend();
                 let mut work = Work::new(&backend);
                 let again = key.crypt(direction, &mut work.runs());
                 match again {
                     Ok(()) => assert!(!lost, "{at}"),
-                    // Where the first call needed no more of it, too.
+                    // The device may also have been lost where the first call could do without it.
                     Err(_) => assert!(trouble == Trouble::Lost && failed, "{at}"),
                 }
                 drop((key, backend));
@@ -229,7 +231,7 @@ fn whatever_fails_done_is_right_and_the_cpu_can_go_on() {
             }
         }
     }
-    // At the beginning, at the end and between.
+    // Faults struck at the beginning, in the middle and at the end.
     let most = SHAPES.iter().map(|shape| shape.1).sum::<usize>();
     assert!(dones.contains(&0) && dones.iter().any(|&done| done > most / 2 && done < most));
 }
@@ -252,7 +254,7 @@ fn the_cpu_carries_on_and_one_is_told_once() {
         Trouble::Lost,
         Trouble::TooOld,
     ] {
-        // The key's own call, and a few more than there are, too.
+        // Also fail at the call that loads the key, and after all calls.
         for nth in 0..calls(&options) + 5 {
             let double = Double::with(options.clone());
             double.break_with(Fault {
@@ -279,7 +281,8 @@ fn the_cpu_carries_on_and_one_is_told_once() {
                 "{trouble:?} at {nth}"
             );
             if trouble == Trouble::Lost && double.record().failed {
-                // At the latest when it was asked again; pinned memory can be done without.
+                // The loss is noticed when the device is next used: a loss while memory was being
+                // pinned fails nothing by itself.
                 assert_eq!(told, 1, "{trouble:?} at {nth}");
             }
         }
@@ -305,7 +308,7 @@ fn a_device_that_is_lost_leaves_the_work_to_others() {
             work.check(error.done, &expected);
         }
         let lost = doubles[0].record().lost;
-        // The next call, with the same key and with another, is not hurt.
+        // The next call succeeds, with the same key and with a new one.
         for key in [&key, &backend.load_key(&xts()).unwrap()] {
             let mut work = Work::new(&backend);
             let result = key.crypt(direction, &mut work.runs());
@@ -347,7 +350,7 @@ fn with_little_memory_there_are_fewer_or_smaller_queues() {
             Err(error) => {
                 assert!(error.to_string().contains("out of memory"), "{error}");
                 work.check(error.done, &expected);
-                // Up to the long unit it may do.
+                // Units before the long one may still be done.
                 assert!(error.done == 0 || memory >= one / 2, "{memory}");
                 finish(direction, error.done, work.runs());
             }
@@ -355,7 +358,7 @@ fn with_little_memory_there_are_fewer_or_smaller_queues() {
         assert!(work.outputs() == expected, "{memory}");
         assert!(double.record().most_bytes <= memory);
     }
-    // The long unit's need, and no more, however much a batch would like to have.
+    // The long unit's need is enough, even though a batch would use more.
     assert_eq!(enough.last(), Some(&(3 * one)));
     assert!(enough[0] <= 2 * one, "{enough:?} of {one}");
     let all: Vec<_> = (0..=3 * one)
@@ -382,10 +385,10 @@ fn a_device_that_was_short_of_memory_is_tried_again() {
         trouble: Trouble::OutOfMemory,
     });
     assert!(crypt(64).is_err());
-    // One queue does for now.
+    // For now there is only one queue.
     crypt(64).unwrap();
     assert_eq!(double.record().most_queues, 1);
-    // One more each time, up to as many as there may be.
+    // One more queue is allowed each time, up to the limit.
     for queues in [2, QUEUES] {
         for _ in 0..1024 {
             crypt(1).unwrap();
@@ -441,7 +444,7 @@ fn a_key_that_cannot_be_loaded_says_why() {
         );
         assert_eq!(doubles[0].record().keys + doubles[1].record().keys, 0);
     }
-    // One that is lost is left out.
+    // A lost device is skipped.
     let doubles = [Double::new(), Double::new()];
     let backend = backend(&doubles);
     doubles[0].break_with(Fault {

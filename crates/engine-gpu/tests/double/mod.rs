@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A double of a device: what each launch means, by tables that are made of the reference's
-//! S-box and by a key's words as the kernels read them, on memory with bounds. What a queue is asked is done as late as it may be, when it is waited for, or at
-//! once. It can fail, or panic, at any call.
+//! A device double for tests. It performs each launch with tables computed from the reference's
+//! S-box and with the key words that the kernels read, on memory with bounds checks. It runs
+//! commands either as late as possible (when the queue is waited for) or at once. It can fail or
+//! panic at any call.
 
-#![allow(dead_code, reason = "each test program uses a part of it")]
-#![allow(unsafe_code, reason = "copies from and to a call's own memory")]
+#![allow(dead_code, reason = "each test program uses only a part of it")]
+#![allow(unsafe_code, reason = "the double copies from and to host memory")]
 
 use std::{
     collections::HashMap,
@@ -23,7 +24,7 @@ use luxor_reference::{
     multiply_by_alpha,
 };
 
-/// What can fail.
+/// The calls that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     LoadKey,
@@ -40,19 +41,20 @@ pub enum Op {
     Wipe,
 }
 
-/// How it fails.
+/// The ways in which a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     OutOfMemory,
     Launch,
-    /// And so does everything after it.
+    /// Every later call fails too.
     Lost,
-    /// The library lacks something.
+    /// The library lacks a function.
     TooOld,
     Panic,
 }
 
-/// The `nth` call, counted from 0 and from when the fault was set: of all, or of one kind.
+/// Fails the `nth` call since the fault was set, counted from 0: of all calls, or of the calls of
+/// `op`.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     pub op: Option<Op>,
@@ -63,11 +65,11 @@ pub struct Fault {
 #[derive(Clone, Debug)]
 pub struct Options {
     pub tables: Tables,
-    /// What a queue is asked is done when it is waited for.
+    /// Whether commands run only when the queue is waited for.
     pub late: bool,
-    /// Bytes of memory for queues.
+    /// Bytes of memory for all queues together.
     pub memory: usize,
-    /// There is pinned memory.
+    /// Whether there is pinned memory.
     pub pins: bool,
 }
 
@@ -82,7 +84,7 @@ impl Default for Options {
     }
 }
 
-/// What is known of a double.
+/// The state and the history of a double.
 #[derive(Debug, Default)]
 pub struct Record {
     pub calls: HashMap<Op, usize>,
@@ -90,19 +92,19 @@ pub struct Record {
     pub keys: usize,
     pub queues: usize,
     pub most_queues: usize,
-    /// Bytes of queues' memory on the device.
+    /// Bytes of device memory of all queues.
     pub bytes: usize,
     pub most_bytes: usize,
-    /// Queues that went with something under way.
+    /// Queues that were dropped with commands under way.
     pub abandoned: usize,
-    /// Queues that went with something in their staging memory, or in that on a device
+    /// Queues that were dropped with nonzero staging memory, or with nonzero memory on a device
     /// that could have wiped it.
     pub dirty: usize,
     pinned: Vec<Range<usize>>,
     fault: Option<Fault>,
     pub lost: bool,
     gate: Option<Arc<Barrier>>,
-    /// Whether a fault has happened.
+    /// Whether the fault has happened.
     pub failed: bool,
 }
 
@@ -134,7 +136,7 @@ impl Double {
         record.failed = false;
     }
 
-    /// The next wait meets the caller at `gate` twice: when it begins and when it may go on.
+    /// Makes the next wait meet the caller at `gate` twice: when it begins and when it may go on.
     pub fn hold_at_wait(&self, gate: &Arc<Barrier>) {
         self.record().gate = Some(Arc::clone(gate));
     }
@@ -154,7 +156,7 @@ fn lock(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
     record.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Counts a call, which fails if it is its turn.
+/// Counts a call, and fails it if the fault is due.
 fn call(record: &Mutex<Record>, op: Op) -> Result<(), DeviceError> {
     if op == Op::Wait {
         let gate = lock(record).gate.take();
@@ -300,14 +302,14 @@ impl Device for Double {
     }
 }
 
-/// A cipher by the words of a key: what schedules begin at.
+/// A cipher that uses the words of a key; `new` takes the indices at which the schedules begin.
 #[derive(Clone)]
 struct Aes {
     encryption: Vec<[u32; 4]>,
     decryption: Vec<[u32; 4]>,
 }
 
-/// T0 of encryption and of decryption.
+/// The tables T0 of encryption and of decryption.
 static TABLES: LazyLock<[[u32; 256]; 2]> = LazyLock::new(|| {
     let table = |box_: &[u8; 256], factors: [u8; 4]| {
         box_.map(|b| u32::from_le_bytes(factors.map(|factor| multiply(b, factor))))
@@ -345,7 +347,7 @@ impl Aes {
         Self::cipher(&self.decryption, &TABLES[1], &INVERSE_S_BOX, 3, block)
     }
 
-    /// `turn` is the column, counted from a byte's own, that row 1 is taken from.
+    /// `turn` is the column offset, counted from the result's column, of the byte in row 1.
     fn cipher(
         keys: &[[u32; 4]],
         table: &[u32; 256],
@@ -414,7 +416,7 @@ impl Drop for DoubleKey {
     }
 }
 
-/// Commands that are done late have it, too.
+/// Shared, because commands that run late use it too.
 pub struct DoubleMemory(Shared);
 
 type Shared = Arc<Mutex<Vec<u8>>>;
@@ -439,11 +441,11 @@ enum Command {
     Download(usize, Host),
 }
 
-/// Memory of the host until the queue has been waited for.
+/// Host memory that a command uses until the queue has been waited for.
 struct Host(*mut u8, usize);
 
-// SAFETY: who calls `upload` and `download` promises that it is theirs, whatever thread
-// the queue is on.
+// SAFETY: the caller of `upload` or `download` promises that the memory stays valid until `wait`,
+// on whichever thread the queue is.
 unsafe impl Send for Host {}
 
 pub struct DoubleQueue {
@@ -488,7 +490,8 @@ impl DoubleQueue {
                 self.pieces[..count].copy_from_slice(&self.staged_pieces[..count]);
             }
             Command::Upload(Host(from, len), at) => {
-                // SAFETY: the caller of `upload` promised it.
+                // SAFETY: the caller of `upload` promised that `from` is valid for reads of `len`
+                // bytes.
                 let from = unsafe { std::slice::from_raw_parts(from, len) };
                 self.data[at..][..len].copy_from_slice(from);
             }
@@ -532,7 +535,8 @@ impl DoubleQueue {
                 self.staging[range.clone()].copy_from_slice(&self.data[range]);
             }
             Command::Download(at, Host(to, len)) => {
-                // SAFETY: the caller of `download` promised it.
+                // SAFETY: the caller of `download` promised that `to` is valid for writes of `len`
+                // bytes.
                 let to = unsafe { std::slice::from_raw_parts_mut(to, len) };
                 to.copy_from_slice(&self.data[at..][..len]);
             }
@@ -545,7 +549,7 @@ impl DoubleQueue {
         self.finish();
         assert!(
             !late,
-            "the staging memory was asked for with something under way"
+            "the staging memory was requested with commands under way"
         );
     }
 }
@@ -614,7 +618,7 @@ impl Queue for DoubleQueue {
 
     fn wait(&mut self) -> Result<(), DeviceError> {
         if let Err(error) = call(&self.record, Op::Wait) {
-            // Half of it came to pass.
+            // The commands of the first half have run.
             self.under_way.truncate(self.under_way.len() / 2);
             self.finish();
             return Err(error);
@@ -624,7 +628,7 @@ impl Queue for DoubleQueue {
     }
 
     fn wipe(&mut self, used: QueueSizes) -> Result<(), DeviceError> {
-        assert!(self.under_way.is_empty(), "wiped with something under way");
+        assert!(self.under_way.is_empty(), "wiped with commands under way");
         self.staging[..used.data].fill(0);
         self.staged_pieces[..used.pieces / 32].fill(Piece::default());
         call(&self.record, Op::Wipe)?;
@@ -651,7 +655,7 @@ impl Drop for DoubleQueue {
     }
 }
 
-/// What a launch means. The memories are long enough.
+/// Performs a launch. The caller has checked that the memories are long enough.
 fn run(
     launch: &Launch,
     data: &Aes,
@@ -698,7 +702,7 @@ fn run(
                 let mut mask = block(tweaks, 0);
                 for index in 0..blocks as usize {
                     if index.is_multiple_of(256) {
-                        // As a warp that has only its stretch's.
+                        // Reload the mask, as a warp does that knows only the tweak of its stretch.
                         mask = block(tweaks, index / 256);
                     }
                     let at = 16 * (unit * pitch as usize + index);
