@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! OpenCL's objects, each released when it goes. Over `cl3` and not `opencl3`, whose values
-//! panic when they go if the library refuses that, as it may when a device is lost.
+//! OpenCL objects, each released when it is dropped. This module uses `cl3` and not `opencl3`,
+//! whose objects panic on drop if the library refuses to release them, as it may when a device is
+//! lost.
 //!
-//! OpenCL's functions may be called by any thread at any time, but for the arguments of one
-//! kernel object (OpenCL 1.2, A.2): every queue has kernel objects of its own.
+//! All OpenCL functions may be called from any thread at any time, except those that set the
+//! arguments of a kernel object (OpenCL 1.2, A.2). So every queue has its own kernel objects.
 
-#![allow(unsafe_code, reason = "calls of the system's OpenCL library")]
+#![allow(unsafe_code, reason = "calls the system's OpenCL library")]
 
 use std::{
     ffi::{CString, c_void},
@@ -31,16 +32,16 @@ pub(crate) struct Platform(platform::cl_platform_id);
 #[derive(Clone, Copy)]
 pub(crate) struct DeviceId(cl_device_id);
 
-// SAFETY: a device's number is the library's, valid as long as the library is there (root
-// devices are not counted), for every thread.
+// SAFETY: a device ID belongs to the library, which is never unloaded, and root devices are not
+// reference-counted. So the ID is valid in every thread.
 unsafe impl Send for DeviceId {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for DeviceId {}
 
-/// All platforms.
+/// Returns all platforms.
 ///
 /// # Errors
-/// [`Unusable`], if the library is not there.
+/// [`Unusable::Library`] if the library is missing, [`Unusable::Failed`] if it refuses the call.
 pub(crate) fn platforms() -> Result<Vec<Platform>, Unusable> {
     if let Err(error) = cl3::load_library() {
         let message = error.to_string();
@@ -48,7 +49,7 @@ pub(crate) fn platforms() -> Result<Vec<Platform>, Unusable> {
     }
     match platform::get_platform_ids() {
         Ok(ids) => Ok(ids.into_iter().map(Platform).collect()),
-        // What the loader says where there are none.
+        // The loader returns this code if there are no platforms.
         Err(cl3::error_codes::CL_PLATFORM_NOT_FOUND_KHR) => Ok(Vec::new()),
         Err(code) => Err(Failure::new("clGetPlatformIDs", code).into()),
     }
@@ -60,7 +61,7 @@ impl Platform {
             .map_or_else(|_| "unknown".into(), text)
     }
 
-    /// Those of a kind: `CL_DEVICE_TYPE_GPU`.
+    /// Returns the devices of a type, such as `CL_DEVICE_TYPE_GPU`.
     pub(crate) fn devices(self, kind: u64) -> Result<Vec<DeviceId>, Failure> {
         let devices = device::get_device_ids(self.0, kind);
         let devices = devices.map_err(Failure::of("clGetDeviceIDs"))?;
@@ -77,7 +78,7 @@ impl DeviceId {
         self.info(parameter).map(text)
     }
 
-    /// A number, of whatever width it is.
+    /// Returns a numeric property of any width.
     pub(crate) fn number(self, parameter: u32) -> Result<u64, Failure> {
         Ok(match self.info(parameter)? {
             InfoType::Uint(number) => number.into(),
@@ -98,15 +99,15 @@ fn text(info: InfoType) -> String {
     }
 }
 
-/// What the objects of one device share.
+/// The OpenCL context that all objects of one device share.
 pub(crate) struct Context {
     context: *mut c_void,
     device: DeviceId,
 }
 
-// SAFETY: the library's objects belong to no thread.
+// SAFETY: OpenCL objects are not bound to a thread.
 unsafe impl Send for Context {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Context {}
 
 impl Context {
@@ -119,31 +120,34 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: it is this value's, here and in every `drop` below.
+        // SAFETY: `self` owns the reference that it releases, here and in every `drop` below.
         let _ = unsafe { context::release_context(self.context) };
     }
 }
 
-/// A program that was built for the context's device.
+/// A program built for the context's device.
 pub(crate) struct Program {
     program: *mut c_void,
     context: Arc<Context>,
 }
 
-// SAFETY: as of `Context`.
+// SAFETY: as for `Context`.
 unsafe impl Send for Program {}
-// SAFETY: as of `Context`.
+// SAFETY: as for `Context`.
 unsafe impl Sync for Program {}
 
 impl Program {
+    /// Compiles and links `source`.
+    ///
     /// # Errors
-    /// [`Failure`], with the compiler's log where there is one.
+    /// [`Failure`], with the compiler's log if there is one.
     pub(crate) fn build(
         context: &Arc<Context>,
         source: &str,
         options: &str,
     ) -> Result<Self, Failure> {
-        // One text: `cl3` takes no more in truth.
+        // Pass a single string: `cl3` casts the slice of `&str` to an array of pointers, which
+        // is wrong for more than one.
         let program = program::create_program_with_source(context.context, &[source])
             .map_err(Failure::of("clCreateProgramWithSource"))?;
         let program = Self {
@@ -181,7 +185,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SAFETY: as of `Context`.
+        // SAFETY: as for `Context`.
         let _ = unsafe { program::release_program(self.program) };
     }
 }
@@ -192,20 +196,20 @@ pub(crate) struct Kernel {
     device: DeviceId,
 }
 
-// SAFETY: as of `Context`; not `Sync`, since its arguments are one thread's at a time.
+// SAFETY: as for `Context`. Not `Sync`, since only one thread at a time may set arguments.
 unsafe impl Send for Kernel {}
 
-/// A kernel's argument.
+/// An argument of a kernel.
 #[derive(Clone, Copy)]
 pub(crate) enum Argument<'a> {
     U32(u32),
     Buffer(&'a Buffer),
-    /// So many bytes of local memory.
+    /// This many bytes of local memory.
     Local(usize),
 }
 
 impl Kernel {
-    /// The most work-items of a group with which it runs.
+    /// Returns the largest work-group that can run the kernel.
     pub(crate) fn work_group(&self) -> Result<usize, Failure> {
         let parameter = kernel::CL_KERNEL_WORK_GROUP_SIZE;
         match kernel::get_kernel_work_group_info(self.kernel, self.device.0, parameter) {
@@ -225,8 +229,8 @@ impl Kernel {
             }
             Argument::Local(len) => (*len, ptr::null()),
         };
-        // SAFETY: the value is copied during the call; the library refuses one whose length
-        // is not the argument's.
+        // SAFETY: the library copies the value during the call, and refuses a `len` that is not the
+        // length of the kernel's parameter.
         unsafe { kernel::set_kernel_arg(self.kernel, index, len, at) }.map_err(|code| Failure {
             detail: format!(" of argument {index}"),
             ..Failure::new("clSetKernelArg", code)
@@ -236,43 +240,43 @@ impl Kernel {
 
 impl Drop for Kernel {
     fn drop(&mut self) {
-        // SAFETY: as of `Context`.
+        // SAFETY: as for `Context`.
         let _ = unsafe { kernel::release_kernel(self.kernel) };
     }
 }
 
-/// Memory of the context's.
+/// Memory of a context.
 pub(crate) struct Buffer {
     memory: *mut c_void,
     len: usize,
 }
 
-// SAFETY: as of `Context`.
+// SAFETY: as for `Context`.
 unsafe impl Send for Buffer {}
-// SAFETY: as of `Context`.
+// SAFETY: as for `Context`.
 unsafe impl Sync for Buffer {}
 
-/// Which memory.
+/// The kind of memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// On the device, read and written by kernels.
     Device,
     /// On the device, read by kernels.
     Constant,
-    /// On the host, where the device gets at it best: pinned, where there is such a thing.
+    /// On the host, where the device has the fastest access: pinned memory if the device has it.
     Host,
 }
 
 impl Buffer {
-    /// With anything in it, on some devices not before it is first used.
+    /// Allocates `len` bytes with undefined contents. Some devices allocate only at the first use.
     pub(crate) fn new(context: &Context, kind: Kind, len: usize) -> Result<Self, Failure> {
         let flags = match kind {
             Kind::Device => memory::CL_MEM_READ_WRITE,
             Kind::Constant => memory::CL_MEM_READ_ONLY,
             Kind::Host => memory::CL_MEM_READ_WRITE | memory::CL_MEM_ALLOC_HOST_PTR,
         };
-        // There are no buffers of no bytes.
-        // SAFETY: with these flags there is no host pointer.
+        // OpenCL has no empty buffers, so allocate at least one byte.
+        // SAFETY: these flags take no host pointer, so null is valid.
         let memory =
             unsafe { memory::create_buffer(context.context, flags, len.max(1), ptr::null_mut()) };
         let memory = memory.map_err(|code| Failure {
@@ -289,7 +293,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: as of `Context`. What is enqueued keeps it until it is done.
+        // SAFETY: as for `Context`. Enqueued commands hold the buffer until they are done.
         let _ = unsafe { memory::release_mem_object(self.memory) };
     }
 }
@@ -297,23 +301,25 @@ impl Drop for Buffer {
 /// An in-order queue of the context's device.
 pub(crate) struct CommandQueue(*mut c_void);
 
-// SAFETY: as of `Context`.
+// SAFETY: as for `Context`.
 unsafe impl Send for CommandQueue {}
-// SAFETY: as of `Context`.
+// SAFETY: as for `Context`.
 unsafe impl Sync for CommandQueue {}
 
 impl CommandQueue {
     pub(crate) fn new(context: &Context) -> Result<Self, Failure> {
-        // The call of OpenCL 1.2, which later ones have too.
-        // SAFETY: both are there.
+        // This is the function of OpenCL 1.2, which later versions still have.
+        // SAFETY: the context and its device are valid, since `context` owns them.
         unsafe { command_queue::create_command_queue(context.context, context.device.0, 0) }
             .map(Self)
             .map_err(Failure::of("clCreateCommandQueue"))
     }
 
+    /// Enqueues a copy of `len` bytes from the host into `to`, starting at byte `at`.
+    ///
     /// # Safety
-    /// `from` is read until [`CommandQueue::finish`] returns: it has `len` bytes until then,
-    /// to which nobody writes. The buffer has so many from `at` on.
+    /// `from` is valid for reads of `len` bytes, and nothing writes to these bytes, until
+    /// [`CommandQueue::finish`] returns. The buffer has `len` bytes from `at` on.
     pub(crate) unsafe fn write(
         &self,
         to: &Buffer,
@@ -322,7 +328,8 @@ impl CommandQueue {
         len: usize,
     ) -> Result<Event, Failure> {
         let (from, none) = (from.cast(), ptr::null());
-        // SAFETY: by the caller's word; the library refuses what goes beyond the buffer.
+        // SAFETY: the caller promises that `from` is valid; the library refuses a range beyond the
+        // buffer.
         unsafe {
             command_queue::enqueue_write_buffer(self.0, to.memory, FALSE, at, len, from, 0, none)
         }
@@ -330,8 +337,10 @@ impl CommandQueue {
         .map_err(Failure::of("clEnqueueWriteBuffer"))
     }
 
+    /// Enqueues a copy of `len` bytes of `from`, starting at byte `at`, to the host.
+    ///
     /// # Safety
-    /// As [`CommandQueue::write`], and nobody reads `to` until then either.
+    /// As for [`CommandQueue::write`], with `to` valid for writes; nothing else reads or writes it.
     pub(crate) unsafe fn read(
         &self,
         from: &Buffer,
@@ -348,11 +357,10 @@ impl CommandQueue {
         .map_err(Failure::of("clEnqueueReadBuffer"))
     }
 
-    /// Copies the first `len` bytes.
+    /// Enqueues a copy of the first `len` bytes.
     pub(crate) fn copy(&self, from: &Buffer, to: &Buffer, len: usize) -> Result<Event, Failure> {
         let none = ptr::null();
-        // SAFETY: the library refuses what goes beyond the buffers, and buffers of another
-        // context.
+        // SAFETY: the library refuses ranges beyond the buffers, and buffers of another context.
         unsafe {
             let (from, to) = (from.memory, to.memory);
             command_queue::enqueue_copy_buffer(self.0, from, to, 0, 0, len, 0, none)
@@ -361,12 +369,12 @@ impl CommandQueue {
         .map_err(Failure::of("clEnqueueCopyBuffer"))
     }
 
-    /// Overwrites the first `len` bytes with zeros.
+    /// Enqueues overwriting the first `len` bytes with zeros.
     pub(crate) fn fill_with_zeros(&self, buffer: &Buffer, len: usize) -> Result<Event, Failure> {
         let zero = 0_u8;
         let pattern = ptr::from_ref(&zero).cast();
-        // SAFETY: the pattern is copied during the call; the library refuses what goes
-        // beyond the buffer.
+        // SAFETY: the library copies the pattern during the call, and refuses a range beyond the
+        // buffer.
         unsafe {
             command_queue::enqueue_fill_buffer(
                 self.0,
@@ -383,8 +391,11 @@ impl CommandQueue {
         .map_err(Failure::of("clEnqueueFillBuffer"))
     }
 
+    /// Enqueues a kernel with `groups` work-groups of `threads` work-items.
+    ///
     /// # Safety
-    /// The arguments are the kernel's, and with them it stays within its buffers.
+    /// The arguments match the kernel's parameters, and with them the kernel stays within its
+    /// buffers.
     pub(crate) unsafe fn launch(
         &self,
         kernel: &mut Kernel,
@@ -396,7 +407,8 @@ impl CommandQueue {
             kernel.set(index, *argument)?;
         }
         let (global, local) = (groups * threads, threads);
-        // SAFETY: one dimension, and one number for each; the rest is the caller's word.
+        // SAFETY: the launch has one dimension, and `global` and `local` are one number each. The
+        // caller promises the rest.
         unsafe {
             command_queue::enqueue_nd_range_kernel(
                 self.0,
@@ -413,12 +425,13 @@ impl CommandQueue {
         .map_err(Failure::of("clEnqueueNDRangeKernel"))
     }
 
-    /// Where the host reads and writes all of a buffer of [`Kind::Host`], until
+    /// Maps all of a buffer of [`Kind::Host`] into the host's address space, until
     /// [`CommandQueue::unmap`].
     pub(crate) fn map(&self, buffer: &Buffer) -> Result<NonNull<u8>, Failure> {
         let mut at = ptr::null_mut();
         let flags = memory::CL_MAP_READ | memory::CL_MAP_WRITE;
-        // SAFETY: it returns when the memory is there. Kernels do not use such buffers.
+        // SAFETY: the call is blocking, so the memory is mapped when it returns. Kernels never use
+        // such buffers.
         let mapped = unsafe {
             command_queue::enqueue_map_buffer(
                 self.0,
@@ -441,11 +454,14 @@ impl CommandQueue {
             .ok_or_else(|| Failure::new("clEnqueueMapBuffer", cl3::error_codes::CL_MAP_FAILURE))
     }
 
+    /// Unmaps the buffer.
+    ///
     /// # Safety
-    /// `at` is what [`CommandQueue::map`] gave for the buffer, and is not used any more.
+    /// `at` is the pointer that [`CommandQueue::map`] returned for this buffer, and is not used
+    /// afterwards.
     pub(crate) unsafe fn unmap(&self, buffer: &Buffer, at: NonNull<u8>) {
         let at = at.as_ptr().cast();
-        // SAFETY: by the caller's word.
+        // SAFETY: the caller promises that `at` is the mapping of `buffer`.
         let event = unsafe {
             command_queue::enqueue_unmap_mem_object(self.0, buffer.memory, at, 0, ptr::null())
         };
@@ -453,13 +469,13 @@ impl CommandQueue {
         let _ = self.finish();
     }
 
-    /// Sends what was enqueued to the device.
+    /// Sends the enqueued commands to the device.
     pub(crate) fn flush(&self) -> Result<(), Failure> {
         command_queue::flush(self.0).map_err(Failure::of("clFlush"))
     }
 
-    /// Waits for all that was enqueued. Some libraries tell here of what failed, others with
-    /// its event only.
+    /// Waits for all enqueued commands. Some libraries report failed commands here, others only in
+    /// the command's event.
     pub(crate) fn finish(&self) -> Result<(), Failure> {
         command_queue::finish(self.0).map_err(Failure::of("clFinish"))
     }
@@ -467,19 +483,19 @@ impl CommandQueue {
 
 impl Drop for CommandQueue {
     fn drop(&mut self) {
-        // SAFETY: as of `Context`.
+        // SAFETY: as for `Context`.
         let _ = unsafe { command_queue::release_command_queue(self.0) };
     }
 }
 
-/// Something that was enqueued.
+/// The event of an enqueued command.
 pub(crate) struct Event(*mut c_void);
 
-// SAFETY: as of `Context`.
+// SAFETY: as for `Context`.
 unsafe impl Send for Event {}
 
 impl Event {
-    /// How it ended. After [`CommandQueue::finish`].
+    /// Returns whether the command succeeded. To be called after [`CommandQueue::finish`].
     pub(crate) fn outcome(&self) -> Result<(), Failure> {
         let parameter = event::CL_EVENT_COMMAND_EXECUTION_STATUS;
         match event::get_event_info(self.0, parameter) {
@@ -492,7 +508,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: as of `Context`.
+        // SAFETY: as for `Context`.
         let _ = unsafe { event::release_event(self.0) };
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A device with the kernels on it.
+//! A device that runs the kernels.
 
 use std::sync::Arc;
 
@@ -20,24 +20,24 @@ use crate::{
 /// The backend's name.
 pub const NAME: &str = "opencl";
 
-/// Threads that a GPU's compute unit holds at a time, about: more groups wait, and fill
-/// their tables for less.
+/// Threads that a compute unit of a GPU holds at a time, roughly. Further work-groups would wait,
+/// and would fill their tables for less work.
 const THREADS_OF_UNIT: usize = 2048;
-/// Groups for each core of a CPU, so that none has nothing to do at the end.
+/// Work-groups for each core of a CPU. More than one, so that no core is idle at the end.
 const GROUPS_OF_CORE: usize = 4;
 
-/// A device of OpenCL's, ready to run the kernels.
+/// An OpenCL device that is ready to run the kernels.
 pub struct OpenCl(Arc<Shared>);
 
-/// The devices that a backend uses: the best GPU, and all others of its platform and name;
-/// where there is no GPU, a CPU with which somebody wants to test.
+/// Returns the devices that a backend uses: the best GPU and all devices of the same platform and
+/// name. Without a GPU it returns a CPU, which is useful for tests.
 ///
-/// A GPU with memory of its own is better than one that has the CPU's, then one with more
-/// compute units. Others are left alone: beside the best one they would be what is waited
-/// for, and one GPU may be on several platforms.
+/// A GPU with its own memory is better than one that shares the CPU's; then the GPU with more
+/// compute units is better. Other devices are not used: a call would have to wait for the slower
+/// ones, and one GPU may appear on several platforms.
 ///
 /// # Errors
-/// [`Unusable`]: why there is none, or why the best one is none.
+/// [`Unusable`]: the reason why there is no device, or why the best device cannot be used.
 pub fn devices() -> Result<Vec<OpenCl>, Unusable> {
     let mut devices = Vec::new();
     let mut first = None;
@@ -86,15 +86,16 @@ impl OpenCl {
         })))
     }
 
-    /// The same device with kernels in another form, which may be slower: for comparisons.
+    /// Opens the same device with the kernels in another layout, which may be slower. For
+    /// comparisons.
     ///
     /// # Errors
-    /// [`Failure`], where the device cannot have it.
+    /// [`Failure`] if the kernels cannot be built in this layout.
     pub fn in_layout(&self, layout: Layout) -> Result<Self, Failure> {
         Self::open(&self.0.found, layout)
     }
 
-    /// Which form of the kernels it has.
+    /// Returns the layout of the kernels.
     #[must_use]
     pub fn layout(&self) -> Layout {
         self.0.programs.layout()
@@ -119,7 +120,7 @@ impl Device for OpenCl {
     }
 
     fn load_key(&self, words: &KeyWords) -> Result<OpenClKey, DeviceError> {
-        // Builds the kernels, if this is the first key of its size.
+        // Build the kernels now, if this is the first key of its size.
         self.0.programs.of(words.size())?;
         Ok(OpenClKey {
             device: Arc::clone(&self.0),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which devices there are, and which of them are used.
+//! Finds the devices, and chooses those to use.
 
 use std::{
     cmp::Reverse,
@@ -15,9 +15,10 @@ use crate::{
     layout::Facts,
 };
 
-/// The devices to open, the best one first.
+/// Returns the devices to open, the best one first.
 pub(crate) fn chosen() -> Result<Vec<Found>, Unusable> {
-    // PoCL 3.1 has no devices for a thread that asks while another one is the first to ask.
+    // In PoCL 3.1, a thread that asks for devices while another thread makes the first such call
+    // gets none.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
 
@@ -36,7 +37,8 @@ pub(crate) fn chosen() -> Result<Vec<Found>, Unusable> {
                     .map(|device| Found::new(device, *platform, index))
                     .collect::<Result<Vec<_>, _>>()
             });
-            // A platform that fails is as good as none, unless there is nothing else.
+            // A platform that fails is skipped. Its error matters only if no device is found at
+            // all.
             match devices {
                 Ok(devices) => {
                     asked.push(platform.name());
@@ -54,8 +56,8 @@ pub(crate) fn chosen() -> Result<Vec<Found>, Unusable> {
     Err(Unusable::NoDevice { platforms })
 }
 
-/// Why a platform of this name would end the whole program: PoCL does, when the compiler in it finds
-/// no linker.
+/// Returns the reason why building a kernel on the platform of this name would end the whole
+/// process. PoCL does that if its compiler finds no linker.
 #[must_use]
 pub fn lacks_linker(platform: &str) -> Option<&'static str> {
     let path = env::var_os("PATH").unwrap_or_default();
@@ -64,7 +66,7 @@ pub fn lacks_linker(platform: &str) -> Option<&'static str> {
         .then_some("it links kernels by the program ld, which is not on PATH")
 }
 
-/// What is known of a device before it is opened.
+/// The properties of a device before it is opened.
 #[derive(Clone)]
 pub(crate) struct Found {
     pub(crate) device: DeviceId,
@@ -75,7 +77,7 @@ pub(crate) struct Found {
     pub(crate) compute_units: u32,
     platform: usize,
     shares_memory: bool,
-    /// Available, with a compiler that works, and little-endian.
+    /// Set if the device is unavailable, has no working compiler, or is big-endian.
     pub(crate) reason_against: Option<&'static str>,
 }
 
@@ -122,7 +124,7 @@ impl Found {
     }
 }
 
-/// The best, first, and those like it.
+/// Returns the best device first, and then those of the same platform and name.
 fn choose(found: &[Found]) -> Vec<Found> {
     let worth = |device: &&Found| {
         let usable = device.reason_against.is_none();

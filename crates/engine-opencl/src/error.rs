@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What OpenCL's results mean here.
+//! Maps OpenCL result codes to errors.
 
 use cl3::error_codes::{self as codes, error_text};
 use luxor_engine_gpu::DeviceError;
 
-/// What the library said of a call that failed.
+/// A failed call of the library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{call}: {} ({code}){detail}", name(*code))]
 pub struct Failure {
-    /// The library's function.
+    /// The name of the library's function.
     pub call: &'static str,
-    /// Its result.
+    /// The result code.
     pub code: i32,
-    /// What else there is to say, with what separates it: a program's build log. Or empty.
+    /// Further text including its separator, such as a program's build log. May be empty.
     pub detail: String,
 }
 
 impl Failure {
-    /// A result of `call`.
+    /// A failure of `call` with the result `code`.
     #[must_use]
     pub fn new(call: &'static str, code: i32) -> Self {
         Self {
@@ -27,13 +27,13 @@ impl Failure {
         }
     }
 
-    /// For `map_err`.
+    /// Returns a closure for `map_err`.
     pub(crate) fn of(call: &'static str) -> impl Fn(i32) -> Self {
         move |code| Self::new(call, code)
     }
 }
 
-/// A result's name. Those above the standard's are a vendor's own.
+/// Returns the name of a result code. Codes beyond the standard's are specific to a vendor.
 fn name(code: i32) -> &'static str {
     match code {
         NVIDIA_FAULT => "illegal access in a kernel",
@@ -42,44 +42,44 @@ fn name(code: i32) -> &'static str {
     }
 }
 
-/// What NVIDIA's library returns after a kernel went astray.
+/// The result of NVIDIA's library after a kernel accessed invalid memory.
 const NVIDIA_FAULT: i32 = -9999;
-/// Since OpenCL 1.2 with `cl_khr_terminate_context`.
+/// The result after a context was terminated, from the extension `cl_khr_terminate_context`.
 const CONTEXT_TERMINATED: i32 = codes::CL_CONTEXT_TERMINATED_KHR;
 
-/// Why no device can be used.
+/// The reason why no device can be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unusable {
-    /// The library is not there, or cannot be loaded.
+    /// The library is missing or cannot be loaded.
     #[error("OpenCL is not installed ({message})")]
     Library {
-        /// What the system's loader said.
+        /// The message of the system's loader.
         message: String,
     },
-    /// The library is there, and knows no implementation.
+    /// The library is installed but has no platform.
     #[error("OpenCL is installed, but has no platform")]
     NoPlatform,
-    /// There are implementations, and none has a device.
+    /// There are platforms, but none has a device.
     #[error("OpenCL has no device ({platforms})")]
     NoDevice {
-        /// The implementations' names, with what the library said of those that failed.
+        /// The platforms' names, with the library's error for those that failed.
         platforms: String,
     },
-    /// The device lacks what the kernels need.
+    /// The device lacks something that the kernels need.
     #[error("{device}: {reason}")]
     Device {
-        /// Its name.
+        /// The device's name.
         device: String,
-        /// What it lacks.
+        /// What the device lacks.
         reason: String,
     },
-    /// The library refused something.
+    /// A call of the library failed.
     #[error(transparent)]
     Failed(#[from] Failure),
 }
 
-/// A failed call as an error of the device's.
+/// Converts a failed call to an error of the device.
 impl From<Failure> for DeviceError {
     fn from(failure: Failure) -> Self {
         let message = failure.to_string();
@@ -88,7 +88,8 @@ impl From<Failure> for DeviceError {
             | codes::CL_OUT_OF_HOST_MEMORY
             | codes::CL_INVALID_BUFFER_SIZE
             | codes::CL_MAP_FAILURE => Self::OutOfMemory { message },
-            // Of a launch it means registers or local memory, if it means anything.
+            // From a launch this code means too few registers or too little local memory, if
+            // anything.
             codes::CL_OUT_OF_RESOURCES if failure.call == "clCreateBuffer" => {
                 Self::OutOfMemory { message }
             }

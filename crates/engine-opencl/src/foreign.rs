@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kernels that are not Luxor's own.
+//! Runs kernels other than Luxor's own.
 
-#![allow(unsafe_code, reason = "what others' kernels do is their caller's word")]
+#![allow(unsafe_code, reason = "the caller answers for foreign kernels")]
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ use crate::{
     shared::key_memory,
 };
 
-/// Others' kernels on a device.
+/// A foreign program on a device.
 pub struct OpenClProgram {
     program: Program,
     kernels: HashMap<String, Kernel>,
@@ -75,7 +75,7 @@ impl ForeignDevice for OpenCl {
         at: usize,
     ) -> Result<(), DeviceError> {
         let begun = to.check(at, len).and_then(|()| {
-            // SAFETY: `check` for the device, the caller's word for the host.
+            // SAFETY: `check` bounds the device range; the caller promises that `from` is valid.
             Ok(unsafe { queue.queue.write(&to.buffer, at, from, len) }?)
         });
         queue.note(begun)
@@ -89,7 +89,7 @@ impl ForeignDevice for OpenCl {
         len: usize,
     ) -> Result<(), DeviceError> {
         let begun = from.check(at, len).and_then(|()| {
-            // SAFETY: as in `upload`.
+            // SAFETY: as in `upload`, for `to`.
             let event = unsafe { queue.queue.read(&from.buffer, at, to, len) }?;
             queue.queue.flush()?;
             Ok(event)
@@ -111,7 +111,9 @@ impl ForeignDevice for OpenCl {
         if !kernels.contains_key(launch.kernel) {
             kernels.insert(launch.kernel.to_owned(), program.kernel(launch.kernel)?);
         }
-        let kernel = kernels.get_mut(launch.kernel).expect("it was inserted");
+        let kernel = kernels
+            .get_mut(launch.kernel)
+            .expect("it was inserted above");
         let mut arguments = Vec::new();
         for argument in launch.arguments {
             arguments.push(match argument {
@@ -128,9 +130,10 @@ impl ForeignDevice for OpenCl {
             arguments.push(Argument::Local(launch.local as usize));
         }
         let groups = (launch.threads as usize).div_ceil(*threads);
-        // SAFETY: the caller's word; the library checks number and lengths of the arguments.
+        // SAFETY: the caller promises that the arguments fit; the library checks their number and
+        // lengths.
         let begun = unsafe { queue.queue.launch(kernel, &arguments, groups, *threads) };
-        // Sends it on, beside what other queues have to do.
+        // Flush now, so that the kernel starts while other queues are busy.
         let begun = begun.and_then(|event| queue.queue.flush().map(|()| event));
         queue.note(begun.map_err(DeviceError::from))
     }

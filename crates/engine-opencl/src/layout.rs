@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which form of the kernels a device gets.
+//! Chooses the layout of the kernels for a device.
 
 use luxor_engine_gpu::Tables;
 
-/// What decides about it.
+/// The properties of a device that decide its layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Whether it is a CPU, or has no local memory of its own: local memory is then memory
-    /// like any other, in which copies only take room.
+    /// Whether the device is a CPU or has no local memory of its own. Its local memory is then
+    /// ordinary memory, in which copies of tables only take up cache.
     pub is_cpu: bool,
     /// Bytes of local memory.
     pub local_memory: u64,
@@ -15,29 +15,30 @@ pub struct Facts {
     pub work_group: usize,
 }
 
-/// The numbers with which the kernels are compiled (`kernels/portability.h`).
+/// The constants with which the kernels are compiled (`kernels/portability.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Copies of each word of a table: 1, 8 or 32.
     pub replicas: usize,
-    /// How many tables.
+    /// The tables that the kernels keep.
     pub tables: Tables,
     /// Work-items of a work-group, a multiple of 32.
     pub threads: usize,
 }
 
-/// Work-items that walk a stretch side by side.
+/// Work-items that process a stretch together.
 const WARP: usize = 32;
-/// More in a group do nothing more for a GPU.
+/// The largest work-group for a GPU. Larger ones bring nothing.
 const MOST_THREADS: usize = 1024;
-/// A group of a CPU's is a loop on one core. So many do for a table's copy to be cheap.
+/// Work-items of a group on a CPU, where a group is a loop on one core. This many make copying the
+/// table cheap.
 const CPU_THREADS: usize = 256;
-/// With fewer in a group than this, the largest tables would leave a GPU without enough of
-/// them to hide its memory's latency.
+/// The least work-items of a group for two tables with 32 copies. With smaller groups, the tables
+/// would leave room for too few groups on a GPU to hide its memory's latency.
 const THREADS_FOR_TWO_TABLES: usize = 512;
 
 impl Layout {
-    /// The best layout for a device; `None` where not even the smallest one fits.
+    /// Returns the best layout for a device, or `None` if not even the smallest one fits.
     #[must_use]
     pub fn of(facts: Facts) -> Option<Self> {
         let most = if facts.is_cpu {
@@ -49,7 +50,7 @@ impl Layout {
         if threads == 0 {
             return None;
         }
-        // Each of 32 lanes with a copy in its own bank, as long as there is room.
+        // Prefer a copy for each of the 32 lanes, each in its own bank, if there is room.
         let gpu = [
             (32, Tables::Two),
             (32, Tables::One),
@@ -73,20 +74,20 @@ impl Layout {
             .find(|layout| layout.local_memory() as u64 <= facts.local_memory)
     }
 
-    /// The same with groups of half as many; `None` below a warp.
+    /// Returns the same layout with half as many threads, or `None` below a warp.
     #[must_use]
     pub fn halved(self) -> Option<Self> {
         let threads = self.threads / 2 / WARP * WARP;
         (threads > 0).then_some(Self { threads, ..self })
     }
 
-    /// Bytes of local memory of a work-group.
+    /// Returns the bytes of local memory of a work-group.
     #[must_use]
     pub fn local_memory(self) -> usize {
         256 * size_of::<u32>() * self.replicas * self.tables()
     }
 
-    /// The compiler's options.
+    /// Returns the compiler options.
     #[must_use]
     pub fn options(self) -> String {
         let (replicas, tables, threads) = (self.replicas, self.tables(), self.threads);
@@ -118,10 +119,10 @@ mod tests {
 
     #[test]
     fn devices_get_what_fits() {
-        // 64 KiB for a group of 1024, and for one of 256.
+        // 64 KiB, with a group of 1024 and with a group of 256.
         assert_eq!(layout(false, 65536, 1024), Some((32, 2, 1024)));
         assert_eq!(layout(false, 65536, 256), Some((32, 1, 256)));
-        // NVIDIA's library gives out 48 KiB.
+        // NVIDIA's library offers 48 KiB.
         assert_eq!(layout(false, 49152, 1024), Some((32, 1, 1024)));
         assert_eq!(layout(false, 32768, 256), Some((32, 1, 256)));
         assert_eq!(layout(false, 32767, 256), Some((8, 2, 256)));
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(layout(false, 4095, 32), Some((1, 1, 32)));
         assert_eq!(layout(false, 1023, 1024), None);
         assert_eq!(layout(false, 65536, 31), None);
-        // However much of it a CPU has.
+        // A CPU gets the small layouts however much local memory it reports.
         assert_eq!(layout(true, 1 << 20, 4096), Some((1, 4, 256)));
         assert_eq!(layout(true, 4095, 64), Some((1, 1, 64)));
     }

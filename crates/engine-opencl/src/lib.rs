@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! XTS-AES on the devices of OpenCL, with the kernels of `kernels/`, which the device's own
-//! compiler builds at run time.
+//! XTS-AES on OpenCL devices, with the kernels of `kernels/`, which the device's own compiler
+//! builds at run time.
 //!
 //! | to do this | use |
 //! |---|---|
 //! | encrypt on this machine's GPUs | [`backend`] |
-//! | ask what there is | [`devices`] |
-//! | work on data that are on a device already | `luxor_engine_gpu`'s methods, with [`OpenCl`] |
+//! | list the devices | [`devices`] |
+//! | encrypt data already in device memory | `luxor_engine_gpu`'s methods, with [`OpenCl`] |
 //!
-//! The library is looked for when somebody asks, and where it, a platform or a device is
-//! absent, [`Unusable`] says which.
+//! The library is loaded on first use. If it, a platform or a device is missing, [`Unusable`] says
+//! which.
 //!
-//! The kernels look up tables by secret bytes. On a GPU with tables in local memory that
-//! costs the same whatever the bytes; on a CPU, for which OpenCL is no way to be fast anyway,
-//! caches tell other programs about the key.
+//! The kernels look up tables by secret bytes. On a GPU with tables in local memory every lookup
+//! takes the same time. On a CPU, where OpenCL is slow anyway, cache timing reveals information
+//! about the key to other programs.
 
 #![deny(unsafe_code)]
 
@@ -39,12 +39,14 @@ pub use memory::OpenClMemory;
 pub use queue::OpenClQueue;
 pub use shared::OpenClKey;
 
-/// A backend on the best [`devices`]. Where tables are not in local memory with a copy for
-/// each lane, other programs may learn about keys, and nothing should go there unasked:
-/// [`BackendInfo::min_batch`](luxor_engine::BackendInfo::min_batch) says so.
+/// Creates a backend for the best [`devices`].
+///
+/// If the tables are not in local memory with a copy for each lane, other programs may learn about
+/// keys. Such a backend should be used only when it is asked for by name, so its
+/// [`BackendInfo::min_batch`](luxor_engine::BackendInfo::min_batch) is the maximum.
 ///
 /// # Errors
-/// [`Unusable`], if there is none.
+/// [`Unusable`] if no device can be used.
 pub fn backend() -> Result<GpuBackend<OpenCl>, Unusable> {
     let devices = devices()?;
     let mut tuning = Tuning::default();

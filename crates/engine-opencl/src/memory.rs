@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory on a device, and memory of the host that a device gets at fast. What goes is wiped
-//! first.
+//! Memory of a device, and host memory to which a device has fast access. All of it is wiped when
+//! it is dropped.
 
-#![allow(
-    unsafe_code,
-    reason = "memory of devices, and memory that the library gives"
-)]
+#![allow(unsafe_code, reason = "the library owns the memory")]
 
 use std::{ptr::NonNull, sync::Arc};
 
@@ -17,8 +14,8 @@ use crate::{
     error::Failure,
 };
 
-/// A device's context, with a queue for what belongs to no other one: keys, wiping, copies
-/// that are waited for.
+/// A device's context, with a queue for the work of no other queue: keys, wiping and blocking
+/// copies.
 pub(crate) struct Service {
     pub(crate) context: Arc<Context>,
     queue: CommandQueue,
@@ -34,7 +31,7 @@ impl Service {
         })
     }
 
-    /// Does one thing on the queue, and waits for it even if it failed.
+    /// Runs one command on the queue, and waits for the queue even if the command failed.
     pub(crate) fn run(
         &self,
         work: impl FnOnce(&CommandQueue) -> Result<Event, Failure>,
@@ -54,7 +51,7 @@ pub struct OpenClMemory {
 }
 
 impl OpenClMemory {
-    /// `len` zero bytes.
+    /// Allocates `len` zero bytes.
     pub(crate) fn zeroed(service: &Arc<Service>, kind: Kind, len: usize) -> Result<Self, Failure> {
         let memory = Self {
             service: Arc::clone(service),
@@ -64,7 +61,7 @@ impl OpenClMemory {
         Ok(memory)
     }
 
-    /// Whether it is on the device that has this service.
+    /// Returns whether the memory is on the device of this service.
     pub(crate) fn is_of(&self, service: &Arc<Service>) -> bool {
         Arc::ptr_eq(&self.service, service)
     }
@@ -84,7 +81,8 @@ impl OpenClMemory {
             return Ok(());
         }
         let write = self.service.run(|queue| {
-            // SAFETY: `run` waits, and until then the bytes are borrowed; `check`.
+            // SAFETY: `run` waits before `bytes` is given back to the caller; `check` bounds the
+            // range.
             unsafe { queue.write(&self.buffer, at, bytes.as_ptr(), bytes.len()) }
         });
         Ok(write?)
@@ -102,7 +100,7 @@ impl OpenClMemory {
         Ok(read?)
     }
 
-    /// The first `len` bytes of `from`.
+    /// Copies the first `len` bytes of `from`.
     pub(crate) fn copy(&mut self, from: &Self, len: usize) -> Result<(), DeviceError> {
         self.check(0, len)?;
         from.check(0, len)?;
@@ -124,47 +122,49 @@ impl DeviceMemory for OpenClMemory {
 
 impl Drop for OpenClMemory {
     fn drop(&mut self) {
-        // If that fails the device is lost, and its memory with it.
+        // If wiping fails, the device is lost together with its memory.
         let _ = self.wipe();
     }
 }
 
-/// Memory of the host from the library (`CL_MEM_ALLOC_HOST_PTR`): pinned where there is a bus
-/// to cross. It stays mapped, so that it is memory like any other here. Wiped when dropped.
+/// Host memory from the library (`CL_MEM_ALLOC_HOST_PTR`): pinned memory where data cross a bus. It
+/// stays mapped, so it can be used as ordinary memory. Wiped when dropped.
 pub(crate) type Pinned = HostMemory<PinnedOwner>;
 
-/// Gives pinned memory back.
+/// Frees pinned memory.
 pub(crate) struct PinnedOwner {
     service: Arc<Service>,
     buffer: Buffer,
     mapped: NonNull<u8>,
 }
 
-// SAFETY: the pointer is for `unmap`, and nobody reads or writes by it.
+// SAFETY: the pointer is only passed to `unmap`; nothing reads or writes through it.
 unsafe impl Send for PinnedOwner {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for PinnedOwner {}
 
 impl Service {
-    /// Pinned memory of `len` zero bytes.
+    /// Allocates `len` zero bytes of pinned memory, aligned to a page.
     pub(crate) fn pinned(self: &Arc<Self>, len: usize) -> Result<Pinned, Failure> {
-        // Libraries align it for their own purposes only.
+        // Allocate enough to align the start to a page: libraries align only for their own
+        // purposes.
         let room = len.saturating_add(PAGE - 1);
         let buffer = Buffer::new(&self.context, Kind::Host, room)?;
         let mapped = self.queue.map(&buffer)?;
         let before = mapped.addr().get().next_multiple_of(PAGE) - mapped.addr().get();
-        // SAFETY: less than a page further on, where `len` bytes are left.
+        // SAFETY: `before` < `PAGE`, and the buffer has `len + PAGE - 1` bytes.
         let start = unsafe { mapped.add(before) };
         let owner = PinnedOwner {
             service: Arc::clone(self),
             buffer,
             mapped,
         };
-        // SAFETY: so many bytes are there, and nobody else's, until the owner unmaps them.
+        // SAFETY: `len` bytes from `start` on are mapped and used by nothing else until `owner` is
+        // dropped.
         Ok(unsafe { HostMemory::new(start, len, owner) })
     }
 
-    /// As [`Service::pinned`], and known to [`Service::ranges`].
+    /// As [`Service::pinned`], and lists the memory in [`Service::ranges`].
     pub(crate) fn pinned_for_callers(self: &Arc<Self>, len: usize) -> Result<Pinned, Failure> {
         Ok(self.pinned(len)?.listed(&self.ranges))
     }
@@ -172,8 +172,8 @@ impl Service {
 
 impl Drop for PinnedOwner {
     fn drop(&mut self) {
-        // SAFETY: it is what `map` gave, and copies into and out of it are waited for before
-        // it goes.
+        // SAFETY: `mapped` is the pointer from `map`, and all copies into and out of the memory
+        // have finished before it is dropped.
         unsafe { self.service.queue.unmap(&self.buffer, self.mapped) };
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernels' source, and programs of it.
+//! The kernels' source, and the programs built from it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +11,7 @@ use crate::{
     layout::Layout,
 };
 
-/// `kernels/luxor.cl` with the texts that it names, since a program of OpenCL's has no files.
+/// `kernels/luxor.cl` with its includes inlined, since an OpenCL program cannot include files.
 const SOURCE: &str = concat!(
     include_str!("../../../kernels/portability.h"),
     include_str!("../../../kernels/tables.h"),
@@ -23,8 +23,8 @@ const SOURCE: &str = concat!(
     include_str!("../../../kernels/kernels.h"),
 );
 
-/// The kernels of each key size, built when the first key of that size is loaded: a compiler
-/// may take seconds.
+/// The kernels for each key size. Each is built when the first key of that size is loaded, because
+/// compiling may take seconds.
 pub(crate) struct Programs {
     context: Arc<Context>,
     layout: Layout,
@@ -32,12 +32,12 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// The kernels of AES-256 in `layout`, or in groups of half as many work-items, and so
-    /// on, where the device has too few registers for more.
+    /// Builds the kernels for AES-256 in `layout`. While the device has too few registers for the
+    /// work-groups, it halves their size and builds again.
     pub(crate) fn new(context: &Arc<Context>, mut layout: Layout) -> Result<Self, Failure> {
         loop {
             let program = build(context, SOURCE, layout, AesSize::Aes256)?;
-            // The kernel with the most to hold.
+            // This kernel needs the most registers.
             let most = program.kernel("xts_tails_decrypt_256")?.work_group()?;
             match layout.halved() {
                 Some(smaller) if most < layout.threads => layout = smaller,
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::cl;
 
-    /// On whatever OpenCL there is; where there is none this fails.
+    /// Needs an OpenCL device, of any kind, and fails without one.
     #[test]
     fn the_log_of_a_program_that_does_not_build_is_in_the_error() {
         let layout = Layout {

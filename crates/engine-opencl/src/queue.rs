@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An in-order queue with its memory.
+//! An in-order queue with its own memory.
 
-#![allow(unsafe_code, reason = "copies that go on after their call")]
+#![allow(unsafe_code, reason = "copies continue after their call returns")]
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
     shared::{OpenClKey, Shared},
 };
 
-/// A queue of a device's.
+/// A queue of a device.
 pub struct OpenClQueue {
     device: Arc<Shared>,
     pub(crate) queue: CommandQueue,
@@ -27,7 +27,7 @@ pub struct OpenClQueue {
     pieces: OpenClMemory,
     staging: Pinned,
     pieces_staging: Pinned,
-    /// What was begun since the last wait.
+    /// The commands enqueued since the last wait.
     events: Vec<Event>,
     under_way: bool,
     /// The first error since the last wait.
@@ -53,9 +53,9 @@ impl OpenClQueue {
         })
     }
 
-    /// Keeps what was begun, or the first error, for the next wait.
+    /// Keeps the event of a command, or the first error, for the next wait.
     pub(crate) fn note(&mut self, begun: Result<Event, DeviceError>) -> Result<(), DeviceError> {
-        // Even if it failed: who knows what it began.
+        // Also after an error, since the failed call may have started something.
         self.under_way = true;
         match begun {
             Ok(event) => {
@@ -69,7 +69,7 @@ impl OpenClQueue {
         }
     }
 
-    /// Waits, if anything is under way.
+    /// Waits if any command is under way.
     fn settle(&mut self) {
         if !self.under_way {
             return;
@@ -85,7 +85,7 @@ impl OpenClQueue {
     }
 }
 
-/// A launch on memories: the queue's, or a caller's.
+/// The memories of a launch: the queue's or a caller's.
 struct Memories<'a> {
     input: &'a OpenClMemory,
     output: &'a OpenClMemory,
@@ -103,8 +103,8 @@ impl Memories<'_> {
         }
     }
 
-    /// A kernel's arguments, in its order: a buffer's place in it, counted in its own
-    /// elements, comes behind it.
+    /// Returns a kernel's arguments in order. Each buffer is followed by an offset into it, counted
+    /// in the buffer's elements.
     fn arguments<'a>(
         &'a self,
         key: &'a Buffer,
@@ -133,14 +133,14 @@ impl Memories<'_> {
     }
 }
 
-/// A place in a buffer, counted in its elements as kernels count it.
+/// Converts a byte offset to an index of elements, which the kernels use.
 fn index(at: usize, element: usize) -> Result<u32, DeviceError> {
     u32::try_from(at / element).map_err(|_| DeviceError::Launch {
         message: format!("a kernel cannot count to byte {at} of a buffer"),
     })
 }
 
-/// Puts a launch on the queue.
+/// Enqueues a launch.
 fn begin(
     queue: &CommandQueue,
     kernels: &mut HashMap<&'static str, Kernel>,
@@ -161,16 +161,17 @@ fn begin(
         let kernel = key.device.programs.of(key.size)?.kernel(name)?;
         kernels.insert(name, kernel);
     }
-    let kernel = kernels.get_mut(name).expect("it was inserted");
+    let kernel = kernels.get_mut(name).expect("it was inserted above");
     let layout = key.device.programs.layout();
     let arguments = memories.arguments(&key.memory.buffer, launch, layout.local_memory())?;
     let groups = launch.threads().div_ceil(layout.threads as u64);
     let most = key.device.most_groups;
     let groups = usize::try_from(groups).map_or(most, |groups| groups.min(most));
-    // SAFETY: the arguments are the kernel's, of which the library checks number and lengths,
-    // and `check` had the buffers' lengths.
+    // SAFETY: the arguments match the kernel's parameters, whose number and lengths the library
+    // checks, and `check` bounded all offsets by the buffers' lengths.
     let event = unsafe { queue.launch(kernel, &arguments, groups, layout.threads) }?;
-    // Of a batch's commands this one is the first that takes time: those before it go along.
+    // The kernel is a batch's first command that takes long. The copies before it are flushed with
+    // it.
     queue.flush()?;
     Ok(event)
 }
@@ -184,7 +185,7 @@ fn same_device(a: &Arc<Shared>, b: &Arc<Shared>) -> Result<(), DeviceError> {
 }
 
 /// # Panics
-/// Where a range is not within the staging memory.
+/// If a range is not within the staging memory.
 impl Queue for OpenClQueue {
     type Key = OpenClKey;
     type Memory = OpenClMemory;
@@ -196,13 +197,14 @@ impl Queue for OpenClQueue {
 
     fn pieces(&mut self) -> &mut [Piece] {
         self.settle();
-        // SAFETY: a piece is numbers only.
+        // SAFETY: `Piece` consists of integers, so any bytes are a valid `Piece`.
         unsafe { self.pieces_staging.slice_of() }
     }
 
     fn upload_staging(&mut self, range: Range<usize>) -> Result<(), DeviceError> {
         let (from, at) = (self.staging[range.clone()].as_ptr(), range.start);
-        // SAFETY: the staging memory is given out after a wait only.
+        // SAFETY: `staging` hands out the memory only after a wait, so nothing writes to it before
+        // then.
         unsafe { self.upload(from, range.len(), at) }
     }
 
@@ -218,7 +220,7 @@ impl Queue for OpenClQueue {
 
     unsafe fn upload(&mut self, from: *const u8, len: usize, at: usize) -> Result<(), DeviceError> {
         let begun = self.data.check(at, len).and_then(|()| {
-            // SAFETY: `check` for the device, the caller's word for the host.
+            // SAFETY: `check` bounds the device range; the caller promises that `from` is valid.
             Ok(unsafe { self.queue.write(&self.data.buffer, at, from, len) }?)
         });
         self.note(begun)
@@ -256,13 +258,14 @@ impl Queue for OpenClQueue {
     fn download_staging(&mut self, range: Range<usize>) -> Result<(), DeviceError> {
         let (at, len) = (range.start, range.len());
         let to = self.staging[range].as_mut_ptr();
-        // SAFETY: the staging memory is given out after a wait only.
+        // SAFETY: `staging` hands out the memory only after a wait, so nothing else uses it before
+        // then.
         unsafe { self.download(at, to, len) }
     }
 
     unsafe fn download(&mut self, at: usize, to: *mut u8, len: usize) -> Result<(), DeviceError> {
         let begun = self.data.check(at, len).and_then(|()| {
-            // SAFETY: as in `upload`.
+            // SAFETY: as in `upload`, for `to`.
             let event = unsafe { self.queue.read(&self.data.buffer, at, to, len) }?;
             self.queue.flush()?;
             Ok(event)
@@ -276,7 +279,7 @@ impl Queue for OpenClQueue {
     }
 
     fn wipe(&mut self, used: QueueSizes) -> Result<(), DeviceError> {
-        // What failed before is not what is asked here.
+        // Earlier errors do not concern the wiping.
         let _ = self.wait();
         let (data, pieces) = (self.staging.len(), self.pieces_staging.len());
         self.staging[..used.data.min(data)].zeroize();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a device's queues and keys share: its memory, and the kernels on it.
+//! The state that a device's queues and keys share: its memory and its kernels.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::{
     program::Programs,
 };
 
-/// What is shared.
+/// The shared state of a device.
 pub(crate) struct Shared {
     pub(crate) service: Arc<Service>,
     pub(crate) programs: Programs,
-    /// The most groups of a launch.
+    /// The most work-groups of a launch.
     pub(crate) most_groups: usize,
     pub(crate) description: String,
     pub(crate) found: Found,
@@ -30,7 +30,7 @@ pub struct OpenClKey {
     pub(crate) memory: OpenClMemory,
 }
 
-/// Memory with a key in it, as kernels read it.
+/// Allocates device memory that holds a key in the kernels' format.
 pub(crate) fn key_memory(
     service: &Arc<Service>,
     words: &KeyWords,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The whole suite over OpenCL, forced.
+//! Runs the whole conformance suite on OpenCL; a missing device is an error.
 
 use std::sync::Arc;
 

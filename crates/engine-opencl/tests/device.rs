@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A device of OpenCL's, on whatever there is; where there is none these fail.
+//! Tests on an OpenCL device of any kind. They fail without one.
 
 use luxor_engine::{
     AesKey, Backend, DataUnitLen, Direction, KeySpec, LoadedKey, PAGE, Run, XtsKey,
@@ -27,7 +27,8 @@ fn bytes(len: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Both ways, with stolen ciphertext and without, and CTR; under keys of AES of `len` bytes.
+/// Checks XTS in both directions, with and without ciphertext stealing, and CTR, under AES keys of
+/// `len` bytes.
 fn check(backend: &GpuBackend<OpenCl>, len: usize) {
     let crypt = |key: &dyn LoadedKey, direction, unit_len, data: &[u8]| {
         let mut data = data.to_vec();
@@ -56,7 +57,7 @@ fn check(backend: &GpuBackend<OpenCl>, len: usize) {
     }
 }
 
-/// Those that most GPUs are given. PoCL takes its time to compile each.
+/// The layouts that most GPUs get. PoCL takes long to compile each of them.
 #[test]
 fn the_layouts_of_gpus_give_the_references_answers() {
     let device = device();
@@ -92,7 +93,7 @@ fn what_is_too_much_for_the_device_is_told() {
     assert!(matches!(error, DeviceError::OutOfMemory { .. }), "{error}");
     assert!(error.to_string().contains("clCreateBuffer"), "{error}");
     assert!(device.alloc(1 << 60).is_none());
-    // And nothing is the worse for it.
+    // The device still works.
     device.queue(SIZES).map(drop).unwrap();
 }
 
@@ -150,7 +151,7 @@ fn nothing_goes_beyond_the_memory() {
             .contains("256 bytes of tweaks at 16, of 256"),
         "{error}"
     );
-    // The wait tells it once more, and then it is over.
+    // The next wait reports the error once more, the one after it does not.
     assert_eq!(queue.wait(), Err(error));
     assert_eq!(queue.wait(), Ok(()));
     let (mut from, mut to) = (device.memory(100).unwrap(), device.memory(90).unwrap());
