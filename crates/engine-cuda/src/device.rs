@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A GPU with the kernels on it.
+//! A GPU that runs the kernels.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
 /// The backend's name.
 pub const NAME: &str = "cuda";
 
-/// A GPU of NVIDIA's, ready to run the kernels.
+/// An NVIDIA GPU that is ready to run the kernels.
 pub struct Cuda(Arc<Shared>);
 
 impl Cuda {
@@ -27,10 +27,10 @@ impl Cuda {
         &self.0
     }
 
-    /// Every device of a driver that can run the kernels; at least one.
+    /// Opens every device of `driver` that can run the kernels; at least one.
     ///
     /// # Errors
-    /// [`Unusable`]: why there is none, or why the first one is none.
+    /// [`Unusable`]: the reason why there is no device, or why the first one cannot be used.
     pub fn all(driver: &Arc<dyn Driver>) -> Result<Vec<Self>, Unusable> {
         let found = driver.version()?;
         let needed = kernels::DRIVER;
@@ -100,7 +100,8 @@ impl Cuda {
             description,
             programs: Default::default(),
         };
-        // Those that are wanted first, by default. What is wrong with one is so with all.
+        // AES-256 is the default, so load it now. If these kernels fail to load, the others fail
+        // too.
         inner.program(AesSize::Aes256)?;
         Ok(Self(Arc::new(inner)))
     }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What this crate asks of NVIDIA's driver, as a trait: the driver itself
-//! ([`Library`](crate::Library)), or in tests something that records calls and fails.
+//! The calls that this crate makes to NVIDIA's driver, as a trait. [`Library`](crate::Library)
+//! implements it with the driver itself, tests with a double that records calls and fails.
 //!
-//! One function here is one of the driver's (two or three where they belong together), so
-//! that what decides anything stands above the trait, where it is tested.
+//! Each method is one function of the driver, or two or three that belong together. All decisions
+//! are made above the trait, where tests cover them.
 
-#![allow(unsafe_code, reason = "memory of devices, by address")]
+#![allow(unsafe_code, reason = "device memory is given by address")]
 
 use std::{ffi::CStr, ptr::NonNull};
 
-/// A device's context, for calls on behalf of that device.
+/// The context of a device, in which calls for this device are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context(pub usize);
 
-/// A program on a device.
+/// A program loaded on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Module(pub usize);
 
@@ -21,10 +21,10 @@ pub struct Module(pub usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function(pub usize);
 
-/// A stream, and the event by which the end of its work is waited for.
+/// A stream, and the event used to wait for the end of its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// The stream: what is put on it is done in order.
+    /// The stream. Its commands run in order.
     pub stream: usize,
     /// The event.
     pub event: usize,
@@ -35,154 +35,157 @@ pub struct Stream {
 pub struct Address(pub u64);
 
 impl Address {
-    /// The address so many bytes further on.
+    /// Returns the address `bytes` bytes further on.
     #[must_use]
     pub fn after(self, bytes: usize) -> Self {
         Self(self.0 + bytes as u64)
     }
 }
 
-/// What is asked of a device.
+/// A property of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Attribute {
     /// The number of multiprocessors.
     Multiprocessors,
-    /// 9 of 9.0.
+    /// The major version, 9 in 9.0.
     ComputeCapabilityMajor,
-    /// 0 of 9.0.
+    /// The minor version, 0 in 9.0.
     ComputeCapabilityMinor,
-    /// The bytes of shared memory that a block can have if it asks for them.
+    /// The most bytes of shared memory that a block can have if it requests them.
     SharedMemoryPerBlock,
 }
 
 /// An argument of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Argument {
-    /// 4 bytes.
+    /// A 32-bit number.
     U32(u32),
-    /// 8 bytes.
+    /// A 64-bit device address.
     Address(Address),
 }
 
-/// A kernel's start.
+/// A launch of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
-    /// Which kernel.
+    /// The kernel.
     pub function: Function,
-    /// Blocks.
+    /// Number of blocks.
     pub grid: u32,
-    /// Threads of a block.
+    /// Threads of each block.
     pub threads: u32,
-    /// Bytes of dynamic shared memory of a block.
+    /// Bytes of dynamic shared memory of each block.
     pub shared: u32,
-    /// After what is on it already.
+    /// The stream. The kernel runs after the commands already on it.
     pub stream: Stream,
-    /// As many as the kernel has, in its order.
+    /// The kernel's arguments, all of them, in order.
     pub arguments: &'a [Argument],
 }
 
-/// What the driver said of a call that failed.
+/// A failed call of the driver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{call}: {name} ({code}), {text}")]
 pub struct Failure {
-    /// The driver's function.
+    /// The name of the driver's function.
     pub call: &'static str,
     /// Its result, a `CUresult`.
     pub code: u32,
-    /// The result's name: `CUDA_ERROR_OUT_OF_MEMORY`.
+    /// The name of the result, such as `CUDA_ERROR_OUT_OF_MEMORY`.
     pub name: String,
-    /// What it means, in the driver's words; with the compiler's log for a module.
+    /// The driver's description of the result; for a module, with the compiler's log.
     pub text: String,
 }
 
 /// The driver's calls.
 ///
-/// But for the first six, they are for the context that the calling thread has made
-/// current.
+/// Methods from [`Driver::load_module`] on act in the context that the calling thread made current
+/// with [`Driver::make_current`].
 pub trait Driver: Send + Sync + 'static {
-    /// The newest CUDA that the driver knows: 12040 is 12.4. Needs no [`Driver::init`].
+    /// Returns the newest CUDA version that the driver supports: 12040 is 12.4. Needs no
+    /// [`Driver::init`].
     ///
     /// # Errors
-    /// What the driver said, as in all functions here.
+    /// [`Failure`], the driver's error, as in all methods below.
     fn version(&self) -> Result<u32, Failure>;
 
-    /// Before anything but [`Driver::version`]; as often as one likes.
+    /// Initializes the driver. Must precede all methods except [`Driver::version`]; may be
+    /// repeated.
     ///
     /// # Errors
-    /// What the driver said.
+    /// The driver's error.
     fn init(&self) -> Result<(), Failure>;
 
-    /// How many devices there are, numbered from 0.
+    /// Returns the number of devices. They are numbered from 0.
     ///
     /// # Errors
-    /// What the driver said.
+    /// The driver's error.
     fn device_count(&self) -> Result<u32, Failure>;
 
-    /// A device's name.
+    /// Returns a device's name.
     ///
     /// # Errors
-    /// What the driver said.
+    /// The driver's error.
     fn device_name(&self, device: u32) -> Result<String, Failure>;
 
-    /// What a device has.
+    /// Returns a property of a device.
     ///
     /// # Errors
-    /// What the driver said.
+    /// The driver's error.
     fn attribute(&self, device: u32, attribute: Attribute) -> Result<u32, Failure>;
 
-    /// A device's primary context, retained.
+    /// Retains a device's primary context.
     ///
     /// # Errors
-    /// What the driver said.
+    /// The driver's error.
     fn retain_context(&self, device: u32) -> Result<Context, Failure>;
 
-    /// The opposite.
+    /// Releases the context that [`Driver::retain_context`] retained.
     ///
     /// # Safety
-    /// Nothing of what was made in the context is used any more.
+    /// Nothing that was created in the context is used afterwards.
     unsafe fn release_context(&self, device: u32);
 
-    /// Makes a context the calling thread's.
+    /// Makes `context` current for the calling thread.
     ///
     /// # Errors
-    /// What the driver said.
+    /// The driver's error.
     fn make_current(&self, context: Context) -> Result<(), Failure>;
 
     /// Compiles PTX for the device and loads it.
     ///
     /// # Errors
-    /// What the driver said, and its compiler's log.
+    /// The driver's error, with its compiler's log.
     fn load_module(&self, ptx: &CStr) -> Result<Module, Failure>;
 
-    /// The opposite.
+    /// Unloads a module.
     ///
     /// # Safety
-    /// Nothing of the module runs or is used any more.
+    /// No kernel of the module is running, and nothing of the module is used afterwards.
     unsafe fn unload_module(&self, module: Module);
 
-    /// A kernel by its name.
+    /// Looks up a kernel by name.
     ///
     /// # Errors
-    /// What the driver said.
+    /// The driver's error.
     fn function(&self, module: Module, name: &CStr) -> Result<Function, Failure>;
 
-    /// A module's variable by its name: where it is, and its bytes.
+    /// Looks up a module's variable by name. Returns its address and its length in bytes.
     ///
     /// # Errors
-    /// What the driver said.
+    /// The driver's error.
     fn global(&self, module: Module, name: &CStr) -> Result<(Address, usize), Failure>;
 
-    /// Lets a kernel have so many bytes of dynamic shared memory a block, and its
-    /// multiprocessor as much of it as it can have.
+    /// Allows a kernel `bytes` bytes of dynamic shared memory per block, and asks the
+    /// multiprocessor for as much shared memory as it can have.
     ///
     /// # Errors
-    /// What the driver said.
+    /// The driver's error.
     fn allow_shared(&self, function: Function, bytes: u32) -> Result<(), Failure>;
 
-    /// How many blocks of so many threads and bytes a multiprocessor runs at a time.
+    /// Returns how many blocks with `threads` threads and `shared` bytes of shared memory a
+    /// multiprocessor runs at a time.
     ///
     /// # Errors
-    /// What the driver said.
+    /// The driver's error.
     fn resident_blocks(
         &self,
         function: Function,
@@ -190,51 +193,51 @@ pub trait Driver: Send + Sync + 'static {
         shared: u32,
     ) -> Result<u32, Failure>;
 
-    /// Device memory of `len` bytes, with anything in it.
+    /// Allocates `len` bytes of device memory with undefined contents.
     ///
     /// # Errors
-    /// What the driver said.
+    /// The driver's error.
     fn alloc(&self, len: usize) -> Result<Address, Failure>;
 
-    /// The opposite.
+    /// Frees device memory.
     ///
     /// # Safety
-    /// It is from [`Driver::alloc`] of this context, and nothing uses it any more.
+    /// `memory` is from [`Driver::alloc`] in this context, and nothing uses it afterwards.
     unsafe fn free(&self, memory: Address);
 
-    /// Pinned memory of the host of `len` bytes, with anything in it, for all contexts. At
-    /// the beginning of a page, and cached: the CPU may read it.
+    /// Allocates `len` bytes of pinned host memory with undefined contents, usable in all contexts.
+    /// The memory is page-aligned and cached, so the CPU may read it at full speed.
     ///
     /// # Errors
-    /// What the driver said.
+    /// The driver's error.
     fn alloc_host(&self, len: usize) -> Result<NonNull<u8>, Failure>;
 
-    /// The opposite.
+    /// Frees pinned host memory.
     ///
     /// # Safety
-    /// It is from [`Driver::alloc_host`], and nothing uses it any more.
+    /// `memory` is from [`Driver::alloc_host`], and nothing uses it afterwards.
     unsafe fn free_host(&self, memory: NonNull<u8>);
 
-    /// A stream that waits for no other one.
+    /// Creates a stream that does not wait for any other stream.
     ///
     /// # Errors
-    /// What the driver said.
+    /// The driver's error.
     fn create_stream(&self) -> Result<Stream, Failure>;
 
-    /// The opposite. What is on the stream is still done.
+    /// Destroys a stream. Commands already on it still run.
     ///
     /// # Safety
-    /// It is from [`Driver::create_stream`] of this context, and is not used any more.
+    /// `stream` is from [`Driver::create_stream`] in this context, and is not used afterwards.
     unsafe fn destroy_stream(&self, stream: Stream);
 
-    /// Puts a copy to the device on the stream.
+    /// Enqueues a copy from the host to the device.
     ///
     /// # Errors
-    /// What the driver said, maybe of something that was on a stream before.
+    /// The driver's error, which may come from an earlier command of any stream.
     ///
     /// # Safety
-    /// Both places are of `len` bytes, and nobody writes to `from` until the stream was
-    /// waited for.
+    /// `from` and `to` are valid for `len` bytes, and nothing writes to `from` until
+    /// [`Driver::wait`] on the stream returns.
     unsafe fn upload(
         &self,
         to: Address,
@@ -243,14 +246,14 @@ pub trait Driver: Send + Sync + 'static {
         stream: Stream,
     ) -> Result<(), Failure>;
 
-    /// Puts a copy from the device on the stream.
+    /// Enqueues a copy from the device to the host.
     ///
     /// # Errors
     /// As [`Driver::upload`].
     ///
     /// # Safety
-    /// Both places are of `len` bytes, and `to` is nobody else's until the stream was
-    /// waited for.
+    /// `from` and `to` are valid for `len` bytes, and nothing else uses `to` until [`Driver::wait`]
+    /// on the stream returns.
     unsafe fn download(
         &self,
         to: *mut u8,
@@ -259,13 +262,13 @@ pub trait Driver: Send + Sync + 'static {
         stream: Stream,
     ) -> Result<(), Failure>;
 
-    /// Puts a copy within the device's memory on the stream.
+    /// Enqueues a copy within device memory.
     ///
     /// # Errors
     /// As [`Driver::upload`].
     ///
     /// # Safety
-    /// Both places are of `len` bytes and have none in common.
+    /// `from` and `to` are valid for `len` bytes and do not overlap.
     unsafe fn copy(
         &self,
         to: Address,
@@ -274,13 +277,13 @@ pub trait Driver: Send + Sync + 'static {
         stream: Stream,
     ) -> Result<(), Failure>;
 
-    /// Puts the filling of `len` bytes of device memory with zeros on the stream.
+    /// Enqueues overwriting `len` bytes of device memory with zeros.
     ///
     /// # Errors
     /// As [`Driver::upload`].
     ///
     /// # Safety
-    /// The device memory is of `len` bytes.
+    /// `memory` is valid for `len` bytes.
     unsafe fn fill_with_zeros(
         &self,
         memory: Address,
@@ -288,24 +291,25 @@ pub trait Driver: Send + Sync + 'static {
         stream: Stream,
     ) -> Result<(), Failure>;
 
-    /// Puts a kernel on the stream.
+    /// Enqueues a kernel.
     ///
     /// # Errors
     /// As [`Driver::upload`].
     ///
     /// # Safety
-    /// The arguments are those that the kernel has, and with them it stays within memory
+    /// The arguments match the kernel's parameters, and with them the kernel stays within memory
     /// that it may use.
     unsafe fn launch(&self, start: &Start<'_>) -> Result<(), Failure>;
 
-    /// Waits, asleep, until all that is on the stream is done.
+    /// Waits until all commands on the stream are done. The thread sleeps meanwhile.
     ///
     /// # Errors
-    /// As [`Driver::upload`]. Nothing of the stream's is taken to be under way after an error
-    /// either: a context in which something failed does nothing more. That its copies have
-    /// stopped by then the driver does not promise, and it has no call that would be surer.
+    /// As [`Driver::upload`]. Callers assume that after an error, too, nothing of the stream is
+    /// under way: a context in which something failed does no further work. The driver does not
+    /// promise that copies have stopped by then, but it has no call that gives a stronger
+    /// guarantee.
     ///
     /// # Safety
-    /// It is from [`Driver::create_stream`] of this context.
+    /// `stream` is from [`Driver::create_stream`] in this context.
     unsafe fn wait(&self, stream: Stream) -> Result<(), Failure>;
 }

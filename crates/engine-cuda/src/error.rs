@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the driver's results mean here.
+//! Maps the driver's results to errors.
 
 use luxor_engine_gpu::DeviceError;
 
@@ -8,47 +8,47 @@ use crate::{
     library::{self, Absent},
 };
 
-/// Why no device can be used.
+/// The reason why no device can be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unusable {
-    /// There is no driver.
+    /// The driver is missing.
     #[error(transparent)]
     Absent(#[from] Absent),
-    /// The driver knows no kernels like these.
+    /// The driver is too old for the kernels.
     #[error(
         "NVIDIA's driver is too old: it supports CUDA {}, and Luxor needs {}",
         version(*found),
         version(*needed)
     )]
     DriverTooOld {
-        /// The driver's CUDA: 11040 is 11.4.
+        /// The newest CUDA version that the driver supports: 11040 is 11.4.
         found: u32,
-        /// What is needed.
+        /// The CUDA version that the kernels need.
         needed: u32,
     },
     /// The driver found no device.
     #[error("NVIDIA's driver found no GPU")]
     NoDevice,
-    /// The device lacks what the kernels need.
+    /// The device lacks something that the kernels need.
     #[error("{device} has {found}, and Luxor needs {needed}")]
     Device {
-        /// Its name.
+        /// The device's name.
         device: String,
-        /// What it has.
+        /// What the device has.
         found: String,
-        /// What it should have.
+        /// What the kernels need.
         needed: String,
     },
-    /// The kernels that this program was built with are not those that it expects.
+    /// The kernels embedded in this program do not match its code.
     #[error("the kernels have {found}, and {expected} was expected")]
     Kernels {
-        /// What they have.
+        /// What the kernels have.
         found: String,
-        /// What they should have.
+        /// What the code expects.
         expected: String,
     },
-    /// The driver refused something.
+    /// A call of the driver failed.
     #[error(transparent)]
     Failed(#[from] Failure),
 }
@@ -68,20 +68,20 @@ impl From<Unusable> for DeviceError {
     }
 }
 
-/// A failed call as an error of the device's.
+/// Converts a failed call to an error of the device.
 ///
-/// After most of what happens while a kernel runs, the driver does nothing more in this
-/// process (`cuda.h`: "the process must be terminated and relaunched"): then the device is
-/// lost, as if it had been pulled out.
+/// After most errors in a running kernel, the driver refuses all further work in this process
+/// (`cuda.h`: "the process must be terminated and relaunched"). The device then counts as lost, as
+/// if it had been removed.
 pub(crate) fn device_error(failure: &Failure) -> DeviceError {
     let message = failure.to_string();
     match failure.code {
         library::OUT_OF_MEMORY => DeviceError::OutOfMemory { message },
-        // Of images and their compilation, of versions that do not fit, and names.
+        // Errors of images and their compilation, of mismatched versions, and of unknown names.
         34 | 200 | 209 | 218 | 221..=223 | 500 | 803 | 804 => DeviceError::Library { message },
-        // No driver or context any more (3, 4, 201, 709), no device (46, 100, 101), memory or
-        // a link that failed (214, 220, 226), the system (304, 802, 805..=807), a kernel that
-        // did what it must not (700, 702, 710, 714..=719), and what nobody knows (999).
+        // The driver or the context is gone (3, 4, 201, 709), no device (46, 100, 101), failed
+        // memory or a failed link (214, 220, 226), the system (304, 802, 805..=807), a kernel that
+        // did something forbidden (700, 702, 710, 714..=719), or an unknown error (999).
         3
         | 4
         | 46
@@ -128,7 +128,7 @@ mod tests {
                 DeviceError::Library { message }
             );
         }
-        // Invalid value, launch out of resources, and one that no driver has today.
+        // Invalid value, launch out of resources, and a code that no driver has today.
         for code in [1, 701, 12345] {
             let message = message(code);
             assert_eq!(

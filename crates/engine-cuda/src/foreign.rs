@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kernels that are not Luxor's own.
+//! Runs kernels other than Luxor's own.
 
-#![allow(unsafe_code, reason = "what others' kernels do is their caller's word")]
+#![allow(unsafe_code, reason = "the caller answers for foreign kernels")]
 
 use std::{collections::HashMap, ffi::CString};
 
@@ -20,11 +20,11 @@ use crate::{
     shared::Loaded,
 };
 
-/// Others' kernels on a GPU.
+/// A foreign program on a GPU.
 pub struct CudaProgram {
     module: Loaded,
     functions: HashMap<String, Function>,
-    /// Where the keys are, and how many bytes.
+    /// The address and the length in bytes of the variable for keys.
     keys: (Address, usize),
     threads: u32,
 }
@@ -75,7 +75,8 @@ impl ForeignDevice for Cuda {
         }
         let service = &self.inner().service;
         let done = service.run(|driver, stream| {
-            // SAFETY: there is room, and the words are borrowed until `run` has waited.
+            // SAFETY: `room` is at least the length of `words`, which are borrowed until `run` has
+            // waited.
             unsafe { driver.upload(to, words.as_ptr().cast(), size_of_val(words), stream) }
         });
         done.map_err(|failure| device_error(&failure))
@@ -91,7 +92,7 @@ impl ForeignDevice for Cuda {
         to.check(at, len)?;
         let to = to.address().after(at);
         queue.begin(|driver, stream| {
-            // SAFETY: `check` for the device, the caller's word for the host.
+            // SAFETY: `check` bounds the device range; the caller promises that `from` is valid.
             unsafe { driver.upload(to, from, len, stream) }
         })
     }
@@ -106,7 +107,7 @@ impl ForeignDevice for Cuda {
         from.check(at, len)?;
         let from = from.address().after(at);
         queue.begin(|driver, stream| {
-            // SAFETY: as in `upload`.
+            // SAFETY: as in `upload`, for `to`.
             unsafe { driver.download(to, from, len, stream) }
         })
     }
@@ -119,7 +120,7 @@ impl ForeignDevice for Cuda {
         let function = program.function(launch.kernel, launch.local);
         let function = function.map_err(|failure| device_error(&failure))?;
         let arguments = launch.arguments.iter().map(|argument| match argument {
-            // The key's place, of which there is one.
+            // The index of the key's slot. A foreign program has only one.
             ForeignArgument::Key => Argument::U32(0),
             ForeignArgument::Memory(memory) => Argument::Address(memory.address()),
             ForeignArgument::Number(number) => Argument::U32(*number),
@@ -134,7 +135,7 @@ impl ForeignDevice for Cuda {
                 stream,
                 arguments: &arguments,
             };
-            // SAFETY: the caller's word.
+            // SAFETY: the caller promises that the arguments fit the kernel.
             unsafe { driver.launch(&start) }
         })
     }

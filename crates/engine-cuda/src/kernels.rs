@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernels that are in this program, and what was chosen when they were compiled
+//! The kernels embedded in this program, and the constants with which they were compiled
 //! (`kernels/portability.h`).
 
 use std::ffi::CStr;
 
 use luxor_engine_gpu::{AesSize, Tables};
 
-/// The kernels of one key size: a module of its own, so that the driver compiles only what
-/// is used.
+/// The kernels of one key size. Each size is a module of its own, so that the driver compiles only
+/// the sizes in use.
 pub(crate) struct Kernels {
-    /// Ends with a zero.
+    /// The PTX, with a terminating zero byte.
     pub(crate) ptx: &'static CStr,
-    /// Their names.
+    /// The kernels' names.
     pub(crate) names: [&'static str; 6],
 }
 
@@ -25,7 +25,7 @@ macro_rules! kernels {
                 );
                 match CStr::from_bytes_with_nul(text.as_bytes()) {
                     Ok(text) => text,
-                    Err(_) => panic!("a zero byte in PTX"),
+                    Err(_) => panic!("the PTX contains a zero byte"),
                 }
             },
             names: [
@@ -40,7 +40,7 @@ macro_rules! kernels {
     };
 }
 
-/// The kernels for keys of `size`.
+/// Returns the kernels for keys of `size`.
 pub(crate) fn of(size: AesSize) -> &'static Kernels {
     static AES_128: Kernels = kernels!("128");
     static AES_192: Kernels = kernels!("192");
@@ -52,22 +52,24 @@ pub(crate) fn of(size: AesSize) -> &'static Kernels {
     }
 }
 
-/// `THREADS`: of a block.
+/// `THREADS`: threads of a block.
 pub const THREADS: u32 = 1024;
 
-/// `TABLES`.
+/// `TABLES`: the tables that the kernels keep in shared memory.
 pub(crate) const TABLES: Tables = Tables::Two;
 
-/// Bytes of dynamic shared memory of a block: two tables of 256 words, each word 32 times.
+/// Bytes of dynamic shared memory of a block: two tables of 256 words, with 32 copies of each word.
 pub const SHARED: u32 = 2 * 256 * 32 * 4;
 
-/// The first GPUs with so much shared memory a block, and what the PTX is for.
+/// The compute capability that the PTX targets: the first with [`SHARED`] bytes of shared memory
+/// per block.
 pub const COMPUTE_CAPABILITY: (u32, u32) = (7, 5);
 
-/// The oldest driver that reads the PTX, by its CUDA: 12000 is 12.0, which has PTX 8.0.
+/// The oldest driver that accepts the PTX, as its CUDA version: 12000 is 12.0, which introduced PTX
+/// 8.0.
 pub const DRIVER: u32 = 12000;
 
-/// The variable that has the keys.
+/// The name of the variable that holds the keys.
 pub(crate) const KEYS: &CStr = c"luxor_keys";
 
 #[cfg(test)]

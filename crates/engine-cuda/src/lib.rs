@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! XTS-AES on NVIDIA GPUs, with the kernels of `kernels/` as PTX, which the driver compiles
-//! for the GPU that there is.
+//! XTS-AES on NVIDIA GPUs, with the kernels of `kernels/` as PTX, which the driver compiles for the
+//! GPU at hand.
 //!
 //! | to do this | use |
 //! |---|---|
 //! | encrypt on this machine's GPUs | [`backend`] |
-//! | ask what there is | [`devices`] |
-//! | work on data that are on a GPU already | `luxor_engine_gpu`'s methods, with [`Cuda`] |
+//! | list the devices | [`devices`] |
+//! | encrypt data already in GPU memory | `luxor_engine_gpu`'s methods, with [`Cuda`] |
 //! | run on another driver, in tests | [`Cuda::all`], with a [`Driver`] of your own |
 //!
-//! The driver is looked for when somebody asks, and where it or a GPU is absent or too old,
-//! [`Unusable`] says which. No part of CUDA's toolkit is needed.
+//! The driver is loaded on first use. If the driver or a GPU is missing or too old, [`Unusable`]
+//! says which. Nothing of the CUDA toolkit is needed.
 //!
-//! Whatever is done here, even a drop, makes the device's primary context the calling
-//! thread's current one, and puts none back that was current before: a thread that uses CUDA
-//! itself sets its own again afterwards.
+//! Every call of this crate, even a drop, makes the device's primary context current in the calling
+//! thread and does not restore the previous one. A thread that uses CUDA itself must set its own
+//! context again afterwards.
 
 #![deny(unsafe_code)]
 
@@ -43,16 +43,16 @@ pub use memory::CudaMemory;
 pub use queue::CudaQueue;
 pub use shared::CudaKey;
 
-/// Every GPU of this machine that can run the kernels; at least one.
+/// Returns every GPU of this machine that can run the kernels; at least one.
 ///
 /// # Errors
-/// [`Unusable`]: why there is none, or why the first one is none.
+/// [`Unusable`]: the reason why there is no GPU, or why the first one cannot be used.
 pub fn devices() -> Result<Vec<Cuda>, Unusable> {
     let driver: Arc<dyn Driver> = Library::open()?;
     Cuda::all(&driver)
 }
 
-/// A backend on all [`devices`].
+/// Creates a backend on all [`devices`].
 ///
 /// # Errors
 /// As [`devices`].

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The driver itself: `libcuda`, opened at run time.
 //!
-//! Results are plain numbers here. Bindings that have an enum for them would make a result
-//! that is newer than they are undefined behaviour, and a GPU that fails is when a driver
-//! has new ones to tell. They also panic where the library or a function is missing.
+//! Results are plain numbers here. Bindings that use an enum have undefined behaviour for results
+//! newer than the enum, and a failing GPU is when a driver returns new ones. Such bindings also
+//! panic if the library or a function is missing.
 //!
-//! The 33 functions are behind a trait. Tests implement it with the emulator of `ptx`, and with calls
-//! that fail.
+//! The 33 functions are behind a trait. Tests implement it with the emulator of `ptx`, and with
+//! calls that fail.
 
-#![allow(unsafe_code, reason = "calls of NVIDIA's library")]
+#![allow(unsafe_code, reason = "calls NVIDIA's library")]
 
 use std::{
     error::Error as _,
@@ -21,26 +21,26 @@ use crate::driver::{
     Address, Argument, Attribute, Context, Driver, Failure, Function, Module, Start, Stream,
 };
 
-/// The library's names, best first.
+/// The library's names, the preferred one first.
 #[cfg(windows)]
 const NAMES: &[&str] = &["nvcuda.dll"];
 #[cfg(not(windows))]
 const NAMES: &[&str] = &["libcuda.so.1", "libcuda.so"];
 
-/// Where Windows' subsystem for Linux has its library.
+/// The folders to look in. The second is that of the Windows Subsystem for Linux.
 #[cfg(windows)]
 const PLACES: &[&str] = &[""];
 #[cfg(not(windows))]
 const PLACES: &[&str] = &["", "/usr/lib/wsl/lib/"];
 
 const SUCCESS: u32 = 0;
-/// The one result that callers want to know by its number alone.
+/// The results that callers handle by number.
 pub(crate) const OUT_OF_MEMORY: u32 = 2;
 pub(crate) const NO_DEVICE: u32 = 100;
-/// Of the compiler's log.
+/// Bytes of the buffer for the compiler's log.
 const LOG_LEN: usize = 8192;
 
-// Numbers of `cuda.h`.
+// Constants of `cuda.h`.
 const MULTIPROCESSOR_COUNT: c_int = 16;
 const COMPUTE_CAPABILITY_MAJOR: c_int = 75;
 const COMPUTE_CAPABILITY_MINOR: c_int = 76;
@@ -55,10 +55,10 @@ const STREAM_NON_BLOCKING: c_uint = 1;
 const EVENT_BLOCKING_SYNC: c_uint = 1;
 const EVENT_DISABLE_TIMING: c_uint = 2;
 
-/// A handle, a pointer to something of the driver's.
+/// A handle: a pointer to an object of the driver.
 type Handle = *mut c_void;
 
-/// The functions by the names that the library has for them, and their arguments; all
+/// Declares the driver's functions by their names in the library, with their argument types. All
 /// return a `CUresult`.
 macro_rules! calls {
     ($($name:ident($($argument:ty),*);)*) => {
@@ -68,14 +68,16 @@ macro_rules! calls {
         }
 
         impl Calls {
+            /// Looks up all functions.
+            ///
             /// # Safety
-            /// The library is NVIDIA's driver.
+            /// `library` is NVIDIA's driver.
             unsafe fn of(library: &libloading::Library) -> Result<Self, Absent> {
                 Ok(Self {
                     $($name: {
                         let name = stringify!($name);
-                        // SAFETY: the driver's function of that name has these arguments
-                        // (`cuda.h`). The library is never closed.
+                        // SAFETY: `cuda.h` declares the function of this name with these arguments.
+                        // The library is never closed.
                         *unsafe { library.get(name.as_bytes()) }
                             .map_err(|_| Absent::Function { name })?
                     },)*
@@ -124,20 +126,20 @@ calls! {
     cuStreamSynchronize(Handle);
 }
 
-/// Why there is no driver.
+/// The reason why there is no driver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Absent {
-    /// The library is not there, or cannot be loaded.
+    /// The library is missing or cannot be loaded.
     #[error("NVIDIA's driver is not installed ({message})")]
     Library {
-        /// What the system's loader said.
+        /// The message of the system's loader.
         message: String,
     },
-    /// The library is there, and too old to have this.
+    /// The library is too old to have a function that Luxor calls.
     #[error("NVIDIA's driver is too old: its library has no {name}")]
     Function {
-        /// The function it lacks.
+        /// The missing function.
         name: &'static str,
     },
 }
@@ -148,11 +150,11 @@ pub struct Library {
 }
 
 impl Library {
-    /// The driver of this machine. It is looked for once, and is never closed: it has
-    /// threads of its own.
+    /// Opens this machine's driver. The library is searched for only once and never closed, because
+    /// it runs threads of its own.
     ///
     /// # Errors
-    /// [`Absent`].
+    /// [`Absent`] if the library is missing or lacks a function.
     pub fn open() -> Result<Arc<Self>, Absent> {
         static LIBRARY: OnceLock<Result<Arc<Library>, Absent>> = OnceLock::new();
         LIBRARY
@@ -168,8 +170,8 @@ impl Library {
     fn open_first(names: impl Iterator<Item = String>) -> Result<Self, Absent> {
         let mut first = None;
         for name in names {
-            // SAFETY: the driver's library may be loaded at any time, by any thread. That
-            // it is the driver's is the system's word, as with any library.
+            // SAFETY: the driver's library may be loaded at any time by any thread. As with any
+            // library, the system is trusted to have the right one under this name.
             match unsafe { libloading::Library::new(&name) } {
                 Ok(library) => {
                     // SAFETY: as above.
@@ -190,8 +192,8 @@ impl Library {
         }
         let words = |of: unsafe extern "system" fn(u32, *mut *const c_char) -> u32| {
             let mut words: *const c_char = ptr::null();
-            // SAFETY: any number may be asked for. What is returned is null, or a text that
-            // the library keeps.
+            // SAFETY: any code may be passed. The result is null or a string that the library
+            // keeps.
             let text = unsafe {
                 match of(code, &raw mut words) {
                     SUCCESS if !words.is_null() => CStr::from_ptr(words),
@@ -208,11 +210,11 @@ impl Library {
         })
     }
 
-    /// The driver's number of a device, which need not be ours.
+    /// Returns the driver's handle of a device, which may differ from our number.
     fn device(&self, device: u32) -> Result<c_int, Failure> {
         let mut handle = 0;
-        // SAFETY: the number is written to a place that lives as long as the call, here and
-        // wherever the driver returns something below.
+        // SAFETY: the driver writes the result to a variable that outlives the call. The same holds
+        // for all results below.
         let code = unsafe { (self.calls.cuDeviceGet)(&raw mut handle, int(device)) };
         self.check("cuDeviceGet", code).map(|()| handle)
     }
@@ -228,7 +230,7 @@ impl Driver for Library {
     }
 
     fn init(&self) -> Result<(), Failure> {
-        // SAFETY: it may be called at any time.
+        // SAFETY: `cuInit` may be called at any time.
         self.check("cuInit", unsafe { (self.calls.cuInit)(0) })
     }
 
@@ -243,7 +245,8 @@ impl Driver for Library {
     fn device_name(&self, device: u32) -> Result<String, Failure> {
         let device = self.device(device)?;
         let mut name = [0_u8; 256];
-        // SAFETY: it writes at most so many bytes, with a zero at the end.
+        // SAFETY: the driver writes at most 256 bytes, the length of `name`, including a
+        // terminating zero.
         let code = unsafe { (self.calls.cuDeviceGetName)(name.as_mut_ptr().cast(), 256, device) };
         self.check("cuDeviceGetName", code)?;
         let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
@@ -276,13 +279,13 @@ impl Driver for Library {
 
     unsafe fn release_context(&self, device: u32) {
         if let Ok(device) = self.device(device) {
-            // SAFETY: by the caller's word.
+            // SAFETY: the caller promises that nothing in the context is used any more.
             unsafe { (self.calls.cuDevicePrimaryCtxRelease_v2)(device) };
         }
     }
 
     fn make_current(&self, context: Context) -> Result<(), Failure> {
-        // SAFETY: the context is retained, or the driver says that it is none.
+        // SAFETY: either the context is retained, or the driver refuses it.
         let code = unsafe { (self.calls.cuCtxSetCurrent)(handle(context.0)) };
         self.check("cuCtxSetCurrent", code)
     }
@@ -292,12 +295,12 @@ impl Driver for Library {
         let mut options = [JIT_ERROR_LOG_BUFFER, JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
         let mut values = [
             log.as_mut_ptr().cast::<c_void>(),
-            // A number where others have pointers; 4 bytes of it count.
+            // This option takes a number in place of a pointer; the driver reads its low 4 bytes.
             ptr::without_provenance_mut(LOG_LEN - 1),
         ];
         let mut module = ptr::null_mut();
-        // SAFETY: the text ends with a zero. There are two options and two values, which
-        // live as long as the call, as does the log, one byte longer than is said.
+        // SAFETY: `ptx` ends with a zero byte. The two options and two values outlive the call, and
+        // so does the log, which is one byte longer than the length passed.
         let code = unsafe {
             (self.calls.cuModuleLoadDataEx)(
                 &raw mut module,
@@ -320,13 +323,13 @@ impl Driver for Library {
     }
 
     unsafe fn unload_module(&self, module: Module) {
-        // SAFETY: by the caller's word.
+        // SAFETY: the caller promises that nothing of the module is used any more.
         unsafe { (self.calls.cuModuleUnload)(handle(module.0)) };
     }
 
     fn function(&self, module: Module, name: &CStr) -> Result<Function, Failure> {
         let mut function = ptr::null_mut();
-        // SAFETY: as in `device`; the name ends with a zero.
+        // SAFETY: as in `device`; `name` ends with a zero byte.
         let code = unsafe {
             (self.calls.cuModuleGetFunction)(&raw mut function, handle(module.0), name.as_ptr())
         };
@@ -356,7 +359,7 @@ impl Driver for Library {
             (MAX_DYNAMIC_SHARED_SIZE_BYTES, int(bytes)),
             (PREFERRED_SHARED_MEMORY_CARVEOUT, CARVEOUT_MAX_SHARED),
         ] {
-            // SAFETY: the function is one of a module that is loaded.
+            // SAFETY: the function belongs to a loaded module.
             let code =
                 unsafe { (self.calls.cuFuncSetAttribute)(handle(function.0), attribute, value) };
             self.check("cuFuncSetAttribute", code)?;
@@ -393,13 +396,13 @@ impl Driver for Library {
     }
 
     unsafe fn free(&self, memory: Address) {
-        // SAFETY: by the caller's word.
+        // SAFETY: the caller promises that `memory` is from `alloc` and unused.
         unsafe { (self.calls.cuMemFree_v2)(memory.0) };
     }
 
     fn alloc_host(&self, len: usize) -> Result<NonNull<u8>, Failure> {
         let mut memory = ptr::null_mut();
-        // Not write-combined: the CPU reads it, at a hundredth of the speed if it were.
+        // Not write-combined: the CPU would read such memory a hundred times slower.
         // SAFETY: as in `device`.
         let code =
             unsafe { (self.calls.cuMemHostAlloc)(&raw mut memory, len, MEMHOSTALLOC_PORTABLE) };
@@ -413,7 +416,7 @@ impl Driver for Library {
     }
 
     unsafe fn free_host(&self, memory: NonNull<u8>) {
-        // SAFETY: by the caller's word.
+        // SAFETY: the caller promises that `memory` is from `alloc_host` and unused.
         unsafe { (self.calls.cuMemFreeHost)(memory.as_ptr().cast()) };
     }
 
@@ -426,7 +429,7 @@ impl Driver for Library {
         // SAFETY: as in `device`.
         let code = unsafe { (self.calls.cuEventCreate)(&raw mut event, flags) };
         if let Err(failure) = self.check("cuEventCreate", code) {
-            // SAFETY: it was made above, and nobody has it.
+            // SAFETY: the stream was created above and is used nowhere else.
             unsafe { (self.calls.cuStreamDestroy_v2)(stream) };
             return Err(failure);
         }
@@ -437,7 +440,7 @@ impl Driver for Library {
     }
 
     unsafe fn destroy_stream(&self, stream: Stream) {
-        // SAFETY: by the caller's word.
+        // SAFETY: the caller promises that `stream` is from `create_stream` and unused.
         unsafe {
             (self.calls.cuEventDestroy_v2)(handle(stream.event));
             (self.calls.cuStreamDestroy_v2)(handle(stream.stream));
@@ -451,7 +454,7 @@ impl Driver for Library {
         len: usize,
         stream: Stream,
     ) -> Result<(), Failure> {
-        // SAFETY: by the caller's word.
+        // SAFETY: the caller promises that both ranges are valid until the copy is done.
         let code = unsafe {
             (self.calls.cuMemcpyHtoDAsync_v2)(to.0, from.cast(), len, handle(stream.stream))
         };
@@ -465,7 +468,7 @@ impl Driver for Library {
         len: usize,
         stream: Stream,
     ) -> Result<(), Failure> {
-        // SAFETY: by the caller's word.
+        // SAFETY: as in `upload`.
         let code = unsafe {
             (self.calls.cuMemcpyDtoHAsync_v2)(to.cast(), from.0, len, handle(stream.stream))
         };
@@ -479,7 +482,7 @@ impl Driver for Library {
         len: usize,
         stream: Stream,
     ) -> Result<(), Failure> {
-        // SAFETY: by the caller's word.
+        // SAFETY: the caller promises that both ranges are valid and do not overlap.
         let code =
             unsafe { (self.calls.cuMemcpyDtoDAsync_v2)(to.0, from.0, len, handle(stream.stream)) };
         self.check("cuMemcpyDtoDAsync_v2", code)
@@ -491,7 +494,7 @@ impl Driver for Library {
         len: usize,
         stream: Stream,
     ) -> Result<(), Failure> {
-        // SAFETY: by the caller's word.
+        // SAFETY: the caller promises that `memory` is valid for `len` bytes.
         let code = unsafe { (self.calls.cuMemsetD8Async)(memory.0, 0, len, handle(stream.stream)) };
         self.check("cuMemsetD8Async", code)
     }
@@ -505,8 +508,8 @@ impl Driver for Library {
                 Argument::Address(Address(address)) => ptr::from_ref(address).cast_mut().cast(),
             })
             .collect();
-        // SAFETY: the arguments are pointers to values, which are copied before the call
-        // returns. That they are right is the caller's word.
+        // SAFETY: `arguments` points to values that the driver copies before the call returns. The
+        // caller promises that they fit the kernel.
         let code = unsafe {
             (self.calls.cuLaunchKernel)(
                 handle(start.function.0),
@@ -527,8 +530,8 @@ impl Driver for Library {
 
     unsafe fn wait(&self, stream: Stream) -> Result<(), Failure> {
         let event = handle(stream.event);
-        // To wait for the stream itself would keep a core busy.
-        // SAFETY: by the caller's word, here and below.
+        // Wait for an event: waiting for the stream itself would keep a core busy.
+        // SAFETY: the caller promises that `stream` is valid, here and below.
         let code = unsafe { (self.calls.cuEventRecord)(event, handle(stream.stream)) };
         let recorded = self.check("cuEventRecord", code);
         let waited = recorded.and_then(|()| {
@@ -536,15 +539,16 @@ impl Driver for Library {
             let code = unsafe { (self.calls.cuEventSynchronize)(event) };
             self.check("cuEventSynchronize", code)
         });
-        // Even when that failed, so that nothing is under way: the most that can be asked. In
-        // a context that is lost it fails at once, and no promise is made of its copies.
+        // Wait for the stream even if the event failed, so that nothing is under way. This is the
+        // strongest call there is: in a lost context it fails at once, with no promise about the
+        // copies.
         // SAFETY: as above.
         let code = unsafe { (self.calls.cuStreamSynchronize)(handle(stream.stream)) };
         waited.and(self.check("cuStreamSynchronize", code))
     }
 }
 
-/// What the system's loader said.
+/// Returns the message of the system's loader.
 fn in_words(error: &libloading::Error) -> String {
     error
         .source()
@@ -564,12 +568,12 @@ fn number(handle: Handle) -> usize {
     handle.expose_provenance()
 }
 
-/// The driver counts with signed numbers; none of ours is so large.
+/// Converts to the driver's signed type. None of our numbers is too large.
 fn int(number: u32) -> c_int {
     c_int::try_from(number).unwrap_or(c_int::MAX)
 }
 
-/// The driver counts with signed numbers; none of its own is negative.
+/// Converts from the driver's signed type. None of its numbers is negative.
 fn unsigned(number: c_int) -> u32 {
     u32::try_from(number).unwrap_or(0)
 }
@@ -582,7 +586,7 @@ mod tests {
     fn a_library_that_is_not_there_is_named() {
         let names = ["libcuda-none.so.1", "libcuda-none.so"].map(str::to_owned);
         let Err(absent) = Library::open_first(names.into_iter()) else {
-            panic!("there is such a library");
+            panic!("this library should not exist");
         };
         let text = absent.to_string();
         assert!(
@@ -596,7 +600,7 @@ mod tests {
     fn a_library_without_the_functions_is_too_old() {
         let names = ["libc.so.6"].map(str::to_owned);
         let Err(absent) = Library::open_first(names.into_iter()) else {
-            panic!("libc has CUDA");
+            panic!("libc should not have CUDA's functions");
         };
         let name = "cuCtxSetCurrent";
         assert_eq!(absent, Absent::Function { name });

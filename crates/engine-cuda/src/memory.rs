@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A device's context, and memory in it: on the device and pinned on the host. What goes
-//! is wiped first.
+//! A device's context, and memory in it: on the device, and pinned on the host. All memory is wiped
+//! before it is freed.
 
-#![allow(unsafe_code, reason = "memory of devices, by address")]
+#![allow(unsafe_code, reason = "device memory is given by address")]
 
 use std::{
     ptr::NonNull,
@@ -25,8 +25,8 @@ pub(crate) struct Gpu {
 }
 
 impl Gpu {
-    /// The device numbered `device`, whose driver is ready. `ranges` are those of all devices
-    /// of that driver.
+    /// Opens device number `device` of an initialized driver. `ranges` is shared by all devices of
+    /// the driver.
     pub(crate) fn open(
         driver: &Arc<dyn Driver>,
         device: u32,
@@ -40,7 +40,7 @@ impl Gpu {
         })
     }
 
-    /// Calls of the calling thread are for this device from now on.
+    /// Makes this device's context current, so that the calling thread's calls are for this device.
     pub(crate) fn enter(&self) -> Result<(), Failure> {
         self.driver.make_current(self.context)
     }
@@ -52,12 +52,12 @@ impl Gpu {
 
 impl Drop for Gpu {
     fn drop(&mut self) {
-        // SAFETY: whatever was made in the context has this value behind an `Arc`.
+        // SAFETY: everything that was created in the context holds this value through an `Arc`.
         unsafe { self.driver.release_context(self.device) };
     }
 }
 
-/// A stream for what belongs to no queue: keys, wiping, copies that are waited for.
+/// A stream for the work of no queue: keys, wiping and blocking copies.
 pub(crate) struct Service {
     gpu: Arc<Gpu>,
     stream: Mutex<Stream>,
@@ -72,8 +72,8 @@ impl Service {
         })
     }
 
-    /// Does `work` on the stream and waits for it. What `work` was given memory for is under
-    /// way no more afterwards, whatever failed.
+    /// Runs `work` on the stream and waits for it. Afterwards nothing uses the memory that was
+    /// passed to `work`, even after an error.
     pub(crate) fn run(
         &self,
         work: impl FnOnce(&dyn Driver, Stream) -> Result<(), Failure>,
@@ -81,7 +81,7 @@ impl Service {
         let stream = lock(&self.stream);
         self.gpu.enter()?;
         let begun = work(&*self.gpu.driver, *stream);
-        // SAFETY: the stream was made for this context and is there until `drop`.
+        // SAFETY: the stream was created in this context and exists until `drop`.
         let done = unsafe { self.gpu.driver.wait(*stream) };
         begun.and(done)
     }
@@ -91,7 +91,7 @@ impl Drop for Service {
     fn drop(&mut self) {
         let stream = *lock(&self.stream);
         if self.gpu.enter().is_ok() {
-            // SAFETY: as in `run`; nobody has it any more.
+            // SAFETY: as in `run`; nothing uses the stream any more.
             unsafe { self.gpu.driver.destroy_stream(stream) };
         }
     }
@@ -105,12 +105,12 @@ pub struct CudaMemory {
 }
 
 impl CudaMemory {
-    /// `len` zero bytes.
+    /// Allocates `len` zero bytes.
     pub(crate) fn zeroed(service: &Arc<Service>, len: usize) -> Result<Self, Failure> {
         service.gpu.enter()?;
         let memory = Self {
             service: Arc::clone(service),
-            // The driver has no memory of no bytes.
+            // The driver refuses to allocate zero bytes.
             address: service.gpu.driver.alloc(len.max(1))?,
             len,
         };
@@ -118,12 +118,12 @@ impl CudaMemory {
         Ok(memory)
     }
 
-    /// Whether it is on the device that has this service.
+    /// Returns whether the memory is on the device of this service.
     pub(crate) fn is_of(&self, service: &Arc<Service>) -> bool {
         Arc::ptr_eq(&self.service, service)
     }
 
-    /// Where it begins.
+    /// Returns the address of the first byte.
     pub(crate) fn address(&self) -> Address {
         self.address
     }
@@ -135,8 +135,8 @@ impl CudaMemory {
             if len == 0 {
                 return Ok(());
             }
-            // SAFETY: the memory has so many bytes. Nothing else is under way in it: a queue
-            // waits before it wipes, and who drops memory has waited.
+            // SAFETY: `len <= self.len`. Nothing else is under way in this memory: a queue waits
+            // before it wipes, and owners wait before they drop it.
             unsafe { driver.fill_with_zeros(self.address, len, stream) }
         })
     }
@@ -146,7 +146,8 @@ impl CudaMemory {
         let to = self.address.after(at);
         self.service
             .run(|driver, stream| {
-                // SAFETY: `check`; `run` waits, and until then the bytes are borrowed.
+                // SAFETY: `check` bounds the device range; `bytes` is borrowed until `run` has
+                // waited.
                 unsafe { driver.upload(to, bytes.as_ptr(), bytes.len(), stream) }
             })
             .map_err(|failure| device_error(&failure))
@@ -163,7 +164,7 @@ impl CudaMemory {
             .map_err(|failure| device_error(&failure))
     }
 
-    /// The first `len` bytes of `from`, which is on the same device.
+    /// Copies the first `len` bytes of `from`, which must be on the same device.
     pub(crate) fn copy(&mut self, from: &Self, len: usize) -> Result<(), DeviceError> {
         self.check(0, len)?;
         from.check(0, len)?;
@@ -173,7 +174,8 @@ impl CudaMemory {
         }
         self.service
             .run(|driver, stream| {
-                // SAFETY: `check`; both are there until `run` has waited.
+                // SAFETY: `check` bounds both ranges, in two allocations that exist until `run` has
+                // waited.
                 unsafe { driver.copy(self.address, from.address, len, stream) }
             })
             .map_err(|failure| device_error(&failure))
@@ -188,43 +190,44 @@ impl DeviceMemory for CudaMemory {
 
 impl Drop for CudaMemory {
     fn drop(&mut self) {
-        // If that fails the device is lost, and its memory with it.
+        // If wiping fails, the device is lost together with its memory.
         let _ = self.wipe(self.len);
         let gpu = &self.service.gpu;
         if gpu.enter().is_ok() {
-            // SAFETY: it is from `alloc`, and nothing uses it any more: queues and callers
-            // wait before they drop it.
+            // SAFETY: `address` is from `alloc`, and nothing uses the memory any more: queues and
+            // callers wait before they drop it.
             unsafe { gpu.driver.free(self.address) };
         }
     }
 }
 
-/// Pinned memory of the host. Wiped when dropped.
+/// Pinned host memory. Wiped when dropped.
 pub(crate) type Pinned = HostMemory<PinnedOwner>;
 
-/// Gives pinned memory back.
+/// Frees pinned memory.
 pub(crate) struct PinnedOwner {
     gpu: Arc<Gpu>,
     start: NonNull<u8>,
 }
 
-// SAFETY: the pointer is for `free_host`, and nobody reads or writes by it.
+// SAFETY: the pointer is only passed to `free_host`; nothing reads or writes through it.
 unsafe impl Send for PinnedOwner {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for PinnedOwner {}
 
 impl Gpu {
-    /// Pinned memory of `len` zero bytes.
+    /// Allocates `len` zero bytes of pinned memory.
     pub(crate) fn pinned(self: &Arc<Self>, len: usize) -> Result<Pinned, Failure> {
         self.enter()?;
-        // The driver has no memory of no bytes.
+        // The driver refuses to allocate zero bytes.
         let start = self.driver.alloc_host(len.max(1))?;
         let gpu = Arc::clone(self);
-        // SAFETY: it is of so many bytes, and there until the owner gives it back.
+        // SAFETY: `alloc_host` returned `len` bytes, which are valid until `PinnedOwner` frees
+        // them.
         Ok(unsafe { HostMemory::new(start, len, PinnedOwner { gpu, start }) })
     }
 
-    /// As [`Gpu::pinned`], and known to [`Gpu::is_pinned`].
+    /// As [`Gpu::pinned`], and [`Gpu::is_pinned`] knows the memory.
     pub(crate) fn pinned_for_callers(self: &Arc<Self>, len: usize) -> Result<Pinned, Failure> {
         Ok(self.pinned(len)?.listed(&self.ranges))
     }
@@ -233,14 +236,14 @@ impl Gpu {
 impl Drop for PinnedOwner {
     fn drop(&mut self) {
         if self.gpu.enter().is_ok() {
-            // SAFETY: it is from `alloc_host`, and copies into and out of it are waited for
-            // before it goes.
+            // SAFETY: `start` is from `alloc_host`, and all copies into and out of the memory have
+            // finished before it is dropped.
             unsafe { self.gpu.driver.free_host(self.start) };
         }
     }
 }
 
-/// A panic elsewhere changes nothing of what is locked here.
+/// Locks `mutex`. A panic elsewhere leaves the guarded state intact, so poisoning is ignored.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

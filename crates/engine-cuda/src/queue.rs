@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A stream with its memory.
+//! A stream with its own memory.
 
-#![allow(unsafe_code, reason = "copies that go on after their call")]
+#![allow(unsafe_code, reason = "copies continue after their call returns")]
 
 use std::{ops::Range, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::{
     slots::KeyId,
 };
 
-/// A stream of a GPU's.
+/// A stream of a GPU.
 pub struct CudaQueue {
     device: Arc<Shared>,
     stream: Stream,
@@ -27,7 +27,7 @@ pub struct CudaQueue {
     pieces: CudaMemory,
     staging: Pinned,
     pieces_staging: Pinned,
-    /// The key that is used since the last wait, and its place.
+    /// The key used since the last wait, and its slot.
     key: Option<KeyInUse>,
     under_way: bool,
     /// The first error since the last wait.
@@ -42,7 +42,7 @@ struct KeyInUse {
 }
 
 impl KeyInUse {
-    /// Nothing reads its place any more.
+    /// Releases the slot. Nothing may read it any more.
     fn end(self, device: &Shared) {
         if let Ok(program) = device.program(self.size) {
             program.slots.release(self.slot);
@@ -59,7 +59,7 @@ impl CudaQueue {
         let staging = gpu.pinned(sizes.data)?;
         let pieces_staging = gpu.pinned(sizes.pieces)?;
         Ok(Self {
-            // Last, since nothing below can fail and leave it behind.
+            // Created after everything that can fail, so that no error leaks it.
             stream: gpu.driver.create_stream()?,
             device: Arc::clone(device),
             data,
@@ -73,12 +73,12 @@ impl CudaQueue {
         })
     }
 
-    /// Puts something on the stream.
+    /// Enqueues a command on the stream.
     pub(crate) fn begin(
         &mut self,
         work: impl FnOnce(&dyn Driver, Stream) -> Result<(), Failure>,
     ) -> Result<(), DeviceError> {
-        // Even if it fails: who knows what it began.
+        // Also after an error, since the failed call may have started something.
         self.under_way = true;
         let gpu = &self.device.gpu;
         let begun = gpu.enter().and_then(|()| work(&*gpu.driver, self.stream));
@@ -94,14 +94,14 @@ impl CudaQueue {
         result
     }
 
-    /// Waits, if anything is under way.
+    /// Waits if any command is under way.
     fn settle(&mut self) {
         if !self.under_way {
             return;
         }
         let gpu = &self.device.gpu;
         let entered = gpu.enter();
-        // SAFETY: the stream is this queue's, until `drop`.
+        // SAFETY: the stream belongs to this queue until `drop`.
         let waited = unsafe { gpu.driver.wait(self.stream) };
         let done = entered
             .and(waited)
@@ -113,7 +113,7 @@ impl CudaQueue {
         }
     }
 
-    /// The key's place, kept until the next wait.
+    /// Returns the key's slot, which the queue holds until the next wait.
     fn place(&mut self, key: &CudaKey) -> Result<usize, DeviceError> {
         if !Arc::ptr_eq(&self.device, &key.device) {
             let message = "the key is another device's".into();
@@ -128,7 +128,7 @@ impl CudaQueue {
                 let (id, size) = (key.id, key.words.size());
                 let slot = self.device.program(size)?.slots.acquire(id, &key.words)?;
                 self.key = Some(KeyInUse { id, size, slot });
-                // So that it is given back, whatever happens.
+                // Makes the next wait release the slot, whatever happens.
                 self.under_way = true;
                 Ok(slot)
             }
@@ -150,8 +150,8 @@ impl CudaQueue {
                 .gpu
                 .enter()
                 .map_err(|failure| device_error(&failure))?;
-            // SAFETY: the launch was checked against the lengths of the memory at these
-            // addresses, and the place has the key until the next wait.
+            // SAFETY: `check` bounded the launch by the lengths of the memories at these addresses,
+            // and the slot holds the key until the next wait.
             unsafe { device.launch(self.stream, key.words.size(), slot, places, launch) }
         });
         self.note(begun)
@@ -176,7 +176,7 @@ impl CudaQueue {
 }
 
 /// # Panics
-/// Where a range is not within the staging memory.
+/// If a range is not within the staging memory.
 impl Queue for CudaQueue {
     type Key = CudaKey;
     type Memory = CudaMemory;
@@ -188,13 +188,14 @@ impl Queue for CudaQueue {
 
     fn pieces(&mut self) -> &mut [Piece] {
         self.settle();
-        // SAFETY: a piece is numbers only.
+        // SAFETY: `Piece` consists of integers, so any bytes are a valid `Piece`.
         unsafe { self.pieces_staging.slice_of() }
     }
 
     fn upload_staging(&mut self, range: Range<usize>) -> Result<(), DeviceError> {
         let (from, at) = (self.staging[range.clone()].as_ptr(), range.start);
-        // SAFETY: the staging memory is given out after a wait only.
+        // SAFETY: `staging` hands out the memory only after a wait, so nothing writes to it before
+        // then.
         unsafe { self.upload(from, range.len(), at) }
     }
 
@@ -202,8 +203,8 @@ impl Queue for CudaQueue {
         let bytes = &self.pieces_staging[..count * size_of::<Piece>()];
         let (from, len, to) = (bytes.as_ptr(), bytes.len(), self.pieces.address());
         self.begin(|driver, stream| {
-            // SAFETY: both memories are of one length, which `len` is not above, and the
-            // staging memory is given out after a wait only.
+            // SAFETY: `pieces` and `pieces_staging` have the same length, which is at least `len`.
+            // `pieces()` hands out the staging memory only after a wait.
             unsafe { driver.upload(to, from, len, stream) }
         })
     }
@@ -213,7 +214,7 @@ impl Queue for CudaQueue {
         self.note(checked)?;
         let to = self.data.address().after(at);
         self.begin(|driver, stream| {
-            // SAFETY: `check` for the device, the caller's word for the host.
+            // SAFETY: `check` bounds the device range; the caller promises that `from` is valid.
             unsafe { driver.upload(to, from, len, stream) }
         })
     }
@@ -229,7 +230,7 @@ impl Queue for CudaQueue {
         key: &CudaKey,
         launch: &Launch,
     ) -> Result<(), DeviceError> {
-        // Where another device's memory is, this one has its own or none.
+        // An address of another device's memory may be valid on this device, for other memory.
         if ![data.input(), data.output()]
             .iter()
             .all(|memory| memory.is_of(&self.device.service))
@@ -248,7 +249,8 @@ impl Queue for CudaQueue {
     fn download_staging(&mut self, range: Range<usize>) -> Result<(), DeviceError> {
         let (at, len) = (range.start, range.len());
         let to = self.staging[range].as_mut_ptr();
-        // SAFETY: the staging memory is given out after a wait only.
+        // SAFETY: `staging` hands out the memory only after a wait, so nothing else uses it before
+        // then.
         unsafe { self.download(at, to, len) }
     }
 
@@ -257,7 +259,7 @@ impl Queue for CudaQueue {
         self.note(checked)?;
         let from = self.data.address().after(at);
         self.begin(|driver, stream| {
-            // SAFETY: as in `upload`.
+            // SAFETY: as in `upload`, for `to`.
             unsafe { driver.download(to, from, len, stream) }
         })
     }
@@ -268,7 +270,7 @@ impl Queue for CudaQueue {
     }
 
     fn wipe(&mut self, used: QueueSizes) -> Result<(), DeviceError> {
-        // What failed before is not what is asked here.
+        // Earlier errors do not concern the wiping.
         let _ = self.wait();
         let (data, pieces) = (self.staging.len(), self.pieces_staging.len());
         self.staging[..used.data.min(data)].zeroize();
@@ -280,7 +282,7 @@ impl Queue for CudaQueue {
         ];
         for (memory, len) in memories.into_iter().filter(|(_, len)| *len > 0) {
             let begun = self.begin(|driver, stream| {
-                // SAFETY: the memory is no shorter.
+                // SAFETY: `len` is at most the length of the memory.
                 unsafe { driver.fill_with_zeros(memory, len, stream) }
             });
             if begun.is_err() {
@@ -295,8 +297,8 @@ impl Drop for CudaQueue {
     fn drop(&mut self) {
         self.settle();
         if self.device.gpu.enter().is_ok() {
-            // SAFETY: it is from `create_stream`; nothing is under way, and nobody uses it
-            // any more.
+            // SAFETY: the stream is from `create_stream`, nothing on it is under way, and nothing
+            // uses it any more.
             unsafe { self.device.gpu.driver.destroy_stream(self.stream) };
         }
     }

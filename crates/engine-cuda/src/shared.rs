@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a GPU's queues and keys share: its memory, and the kernels on it.
+//! The state that a GPU's queues and keys share: its memory and its kernels.
 
 #![allow(
     unsafe_code,
-    reason = "what was made by the driver is given back to it"
+    reason = "frees objects of the driver, and launches kernels"
 )]
 
 use std::{
@@ -22,18 +22,18 @@ use crate::{
     slots::{KeyId, SLOT, SLOTS, Slots},
 };
 
-/// What is shared.
+/// The shared state of a GPU.
 pub(crate) struct Shared {
     pub(crate) gpu: Arc<Gpu>,
     pub(crate) service: Arc<Service>,
     pub(crate) multiprocessors: u32,
     pub(crate) description: String,
-    /// The kernels of each key size, compiled when the first key of that size is loaded: the
-    /// driver takes a second, if it has not done so before.
+    /// The kernels of each key size, compiled when the first key of that size is loaded: unless the
+    /// driver has them in its cache, compiling takes a second.
     pub(crate) programs: [OnceLock<Result<Program, Unusable>>; AesSize::ALL.len()],
 }
 
-/// The kernels of one key size, and the keys' places that they read.
+/// The kernels of one key size, and the slots from which they read keys.
 pub(crate) struct Program {
     pub(crate) slots: Slots,
     kernels: HashMap<&'static str, Kernel>,
@@ -43,11 +43,11 @@ pub(crate) struct Program {
 #[derive(Clone, Copy)]
 struct Kernel {
     function: Function,
-    /// As many as the device runs at a time.
+    /// The most blocks of a launch: as many as the device runs at a time.
     most_blocks: u32,
 }
 
-/// A key on a GPU. Wiped there and here when dropped.
+/// A key on a GPU. Dropping it wipes it there and on the host.
 pub struct CudaKey {
     pub(crate) device: Arc<Shared>,
     pub(crate) id: KeyId,
@@ -55,7 +55,7 @@ pub struct CudaKey {
 }
 
 impl Shared {
-    /// The kernels for keys of `size`.
+    /// Returns the kernels for keys of `size`, compiled on first use.
     pub(crate) fn program(&self, size: AesSize) -> Result<&Program, Unusable> {
         let index = match size {
             AesSize::Aes128 => 0,
@@ -92,14 +92,14 @@ impl Program {
     }
 }
 
-/// A module. It is unloaded when nothing has it any more.
+/// A loaded module. Unloaded when dropped.
 pub(crate) struct Loaded {
     pub(crate) gpu: Arc<Gpu>,
     pub(crate) module: Module,
 }
 
 impl Loaded {
-    /// Compiles the program.
+    /// Compiles the PTX and loads it.
     pub(crate) fn new(gpu: &Arc<Gpu>, ptx: &CStr) -> Result<Self, Failure> {
         gpu.enter()?;
         Ok(Self {
@@ -124,18 +124,18 @@ impl Loaded {
 impl Drop for Loaded {
     fn drop(&mut self) {
         if self.gpu.enter().is_ok() {
-            // SAFETY: queues and keys, which use it, have its device behind an `Arc`, and
-            // they are gone.
+            // SAFETY: only queues and keys use the module; they hold its device through an `Arc`,
+            // so they have been dropped.
             unsafe { self.gpu.driver.unload_module(self.module) };
         }
     }
 }
 
 impl Shared {
-    /// Puts `launch` on the stream, after a check of its bounds.
+    /// Enqueues `launch` on the stream. The caller has checked its bounds.
     ///
     /// # Safety
-    /// `launch` stays within the memory at these addresses, and `slot` has its key.
+    /// `launch` stays within the memories at these addresses, and `slot` holds its key.
     pub(crate) unsafe fn launch(
         &self,
         stream: Stream,
@@ -156,13 +156,13 @@ impl Shared {
             stream,
             arguments: &arguments,
         };
-        // SAFETY: the arguments are the kernel's (`kernels/`, and the tests' emulator has
-        // them in the PTX); the rest is the caller's word.
+        // SAFETY: the arguments match the kernel's parameters (`kernels/`; in tests the emulator
+        // checks them against the PTX). The caller promises the rest.
         unsafe { self.gpu.driver.launch(&start) }.map_err(|failure| device_error(&failure))
     }
 }
 
-/// Where a launch's memories begin.
+/// The addresses of a launch's memories.
 pub(crate) struct Places {
     pub(crate) input: Address,
     pub(crate) output: Address,
@@ -171,7 +171,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// A kernel's arguments, in its order.
+    /// Returns a kernel's arguments in order.
     fn arguments(&self, slot: u32, launch: &Launch) -> Vec<Argument> {
         use luxor_engine_gpu::Argument as Of;
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The keys' places in the device's constant memory.
+//! The slots for keys in the device's constant memory.
 //!
-//! Constant memory has room for [`SLOTS`] keys, and there may be any number of keys. A key stays
-//! where it is until another one needs its place, and goes to a place, at the latest, when a queue
-//! begins to use it; then it stays until the queue was waited for, even if its key is dropped before.
-//! A queue uses one key at a time, so there are places for as many queues as there are slots.
-//! What lies in a place that its key has left is overwritten before the place is free.
+//! Constant memory has room for [`SLOTS`] keys, but any number of keys may be loaded. A key gets a
+//! slot, at the latest, when a queue begins to use it. It keeps the slot until another key needs
+//! it, but never loses it before the queue has been waited for, even if the key is dropped
+//! meanwhile. A queue uses one key at a time, so [`SLOTS`] queues can work at once. When a dropped
+//! key leaves a slot, the slot is overwritten before it is free.
 
-#![allow(unsafe_code, reason = "memory of devices, by address")]
+#![allow(unsafe_code, reason = "device memory is given by address")]
 
 use std::{
     mem,
@@ -26,13 +26,13 @@ use crate::{
     memory::{Gpu, Pinned, Service, lock},
 };
 
-/// How many keys the kernels have places for.
+/// The number of keys that the kernels have room for.
 pub(crate) const SLOTS: usize = 64;
 
-/// Bytes of a place.
+/// Bytes of a slot.
 pub(crate) const SLOT: usize = KEY_WORDS * size_of::<u32>();
 
-/// The number by which a key is known here. None is given out twice.
+/// A number that identifies a key. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyId(u64);
 
@@ -45,14 +45,14 @@ impl KeyId {
 
 pub(crate) struct Slots {
     service: Arc<Service>,
-    /// The first place.
+    /// The address of the first slot.
     address: Address,
     state: Mutex<State>,
 }
 
 struct State {
     places: [Place; SLOTS],
-    /// Counts uses: the place that was used the longest ago is the first to go.
+    /// Counts uses, so that the least recently used slot can be found.
     clock: u64,
     /// Pinned, so that no copy of a key stays behind in the driver's own buffers.
     staging: Pinned,
@@ -61,15 +61,15 @@ struct State {
 #[derive(Clone, Copy, Default)]
 struct Place {
     key: Option<KeyId>,
-    /// Queues that may still be reading it.
+    /// Queues that may still be reading the slot.
     users: u32,
     used: u64,
-    /// Could not be overwritten: never used again.
+    /// Whether overwriting failed. Such a slot is never used again.
     bad: bool,
 }
 
 impl Slots {
-    /// Places from `address` on, of which none is taken.
+    /// Manages the slots from `address` on. All are free.
     pub(crate) fn new(
         gpu: &Arc<Gpu>,
         service: &Arc<Service>,
@@ -86,7 +86,7 @@ impl Slots {
         })
     }
 
-    /// A number for a key, which is put into a place if one is free.
+    /// Returns the ID of a new key. Puts the key into a slot if one is free.
     pub(crate) fn add(&self, words: &KeyWords) -> Result<KeyId, DeviceError> {
         let mut state = lock(&self.state);
         let key = KeyId::new();
@@ -97,7 +97,7 @@ impl Slots {
         Ok(key)
     }
 
-    /// The key's place, which it keeps until [`Slots::release`].
+    /// Returns the slot of the key, which keeps it until [`Slots::release`].
     pub(crate) fn acquire(&self, key: KeyId, words: &KeyWords) -> Result<usize, DeviceError> {
         let mut state = lock(&self.state);
         let slot = match state.places.iter().position(|p| p.key == Some(key)) {
@@ -105,7 +105,7 @@ impl Slots {
             None => {
                 let idle = state.places.iter().enumerate();
                 let idle = idle.filter(|(_, place)| place.users == 0 && !place.bad);
-                // Free ones first.
+                // Prefer free slots, then the least recently used one.
                 let oldest = idle.min_by_key(|(_, place)| (place.key.is_some(), place.used));
                 let Some((slot, _)) = oldest else {
                     let message = format!("all {SLOTS} places for keys are in use");
@@ -123,7 +123,7 @@ impl Slots {
         Ok(slot)
     }
 
-    /// The opposite of [`Slots::acquire`], when nothing reads the place any more.
+    /// Undoes one [`Slots::acquire`]. The caller's kernels must have finished reading the slot.
     pub(crate) fn release(&self, slot: usize) {
         let mut state = lock(&self.state);
         let place = &mut state.places[slot];
@@ -133,7 +133,7 @@ impl Slots {
         }
     }
 
-    /// Overwrites the key's place, if it has one: as soon as nobody uses it.
+    /// Overwrites the key's slot, if it has one, as soon as no queue uses it.
     pub(crate) fn remove(&self, key: KeyId) {
         let mut state = lock(&self.state);
         let Some(slot) = state.places.iter().position(|p| p.key == Some(key)) else {
@@ -146,11 +146,11 @@ impl Slots {
         }
     }
 
-    /// Frees a place that its key has left and nobody uses.
+    /// Overwrites and frees a slot that has no key and no users.
     fn wipe(&self, state: &mut State, slot: usize) {
         let to = self.address.after(slot * SLOT);
         let wiped = self.service.run(|driver, stream| {
-            // SAFETY: the place is within the variable, and nothing reads it any more.
+            // SAFETY: the slot is within the variable for keys, and nothing reads it any more.
             unsafe { driver.fill_with_zeros(to, SLOT, stream) }
         });
         state.places[slot] = Place {
@@ -159,7 +159,7 @@ impl Slots {
         };
     }
 
-    /// Writes a key over whatever is in a place that nobody uses.
+    /// Writes a key to a slot that has no users.
     fn put(
         &self,
         state: &mut State,
@@ -167,7 +167,7 @@ impl Slots {
         key: KeyId,
         words: &KeyWords,
     ) -> Result<(), DeviceError> {
-        // Another key's at most in part from here on.
+        // From here on the slot may hold parts of two keys, so it counts as having no key.
         let before = mem::take(&mut state.places[slot]);
         let staging = &mut state.staging;
         for (bytes, word) in staging.chunks_exact_mut(4).zip(words.expose()) {
@@ -175,8 +175,8 @@ impl Slots {
         }
         let to = self.address.after(slot * SLOT);
         let put = self.service.run(|driver, stream| {
-            // SAFETY: both are of so many bytes. `run` waits; until then nobody writes to
-            // the staging memory, which is behind a lock, and no kernel reads the place.
+            // SAFETY: the slot and `staging` both have `SLOT` bytes. `run` waits; until then the
+            // lock keeps writers from `staging`, and no kernel reads the slot, which has no users.
             unsafe { driver.upload(to, staging.as_ptr(), SLOT, stream) }
         });
         staging.zeroize();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A driver without a GPU: it runs the committed PTX in `luxor-ptx`'s emulator, counts what it
-//! gave out, and fails where it is told to. What is put on a stream is done at once.
+//! A driver without a GPU. It runs the committed PTX in `luxor-ptx`'s emulator, counts the objects
+//! that it hands out, and fails the calls that a test chooses. Commands on a stream run at once.
 
 #![allow(
     unsafe_code,
-    reason = "a driver's functions are unsafe, even one's that is none"
+    reason = "the functions of `Driver` are unsafe, even in a double"
 )]
 
 use std::{
@@ -28,9 +28,9 @@ pub const INVALID_PTX: u32 = 218;
 pub const ILLEGAL_ADDRESS: u32 = 700;
 pub const LAUNCH_OUT_OF_RESOURCES: u32 = 701;
 
-/// After these, nothing succeeds any more.
+/// After these errors, every call fails.
 const STICKY: [u32; 3] = [214, ILLEGAL_ADDRESS, 719];
-/// Where modules' keys are, at multiples of this.
+/// The keys of module `n` are at address `n` times this.
 const CONSTANTS: u64 = 1 << 40;
 const PAGE: usize = 4096;
 
@@ -51,13 +51,14 @@ pub struct Double(Mutex<State>);
 pub struct State {
     pub version: u32,
     pub devices: Vec<Properties>,
-    /// Every call, in order.
+    /// All calls, in order.
     pub calls: Vec<&'static str>,
-    /// The kernels that ran: name, blocks, threads, shared memory.
+    /// The kernels that were launched: name, blocks, threads, shared memory.
     pub launches: Vec<(String, u32, u32, u32)>,
-    /// Whether kernels run, or are only noted.
+    /// Whether kernels run. Otherwise they are only recorded.
     pub runs: bool,
-    /// The call that fails: so many of this name (or of any) go before it, and its result.
+    /// The call to fail: its name, or `None` for any; how many such calls succeed first; the
+    /// result.
     fail: Option<(Option<&'static str>, usize, u32)>,
     has_failed: bool,
     lost: Option<u32>,
@@ -72,7 +73,7 @@ pub struct State {
 }
 
 struct Program {
-    /// Where its keys are.
+    /// The address of its keys.
     keys: u64,
     machine: Machine,
 }
@@ -103,17 +104,17 @@ impl Double {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The call after `before` more of `call`, or of any, has this result.
+    /// Fails the call after `before` more calls of `call` (or of any function) with this result.
     pub fn fail(&self, call: Option<&'static str>, before: usize, code: u32) {
         self.state().fail = Some((call, before, code));
     }
 
-    /// Whether the failure that was asked for has happened.
+    /// Returns whether the requested failure has happened.
     pub fn has_failed(&self) -> bool {
         self.state().has_failed
     }
 
-    /// What was given out and has not come back, in words; empty if that is nothing.
+    /// Returns a list of the objects that were not given back; empty if there are none.
     pub fn leaks(&self) -> String {
         let state = self.state();
         let mut leaks = String::new();
@@ -131,7 +132,7 @@ impl Double {
         leaks
     }
 
-    /// The keys' places of all modules.
+    /// Returns the contents of all modules' key slots.
     pub fn keys(&self) -> Vec<u8> {
         let mut state = self.state();
         let modules = state.modules.values_mut();
@@ -166,7 +167,7 @@ impl Double {
         Ok(state)
     }
 
-    /// As [`Double::call`], of what cannot fail.
+    /// As [`Double::call`], for calls that cannot fail.
     fn note(&self, call: &'static str) -> MutexGuard<'_, State> {
         let mut state = self.state();
         state.calls.push(call);
@@ -189,7 +190,7 @@ impl State {
         self.next_handle
     }
 
-    /// The memory in which `len` bytes at `address` are, and where they begin in it.
+    /// Returns the memory that contains `len` bytes at `address`, and their offset in it.
     fn find(&mut self, address: u64, len: usize) -> (&mut Vec<u8>, usize) {
         let (start, memory) = self.memory.range_mut(..=address).next_back().unwrap();
         let at = usize::try_from(address - start).unwrap();
@@ -211,7 +212,7 @@ impl State {
         memory[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Runs a kernel on copies of the memories that it is given.
+    /// Runs a kernel on copies of the memories in its arguments.
     fn run(&mut self, start: &Start<'_>) {
         let (module, name) = self.functions[&start.function.0].clone();
         self.launches
@@ -220,7 +221,7 @@ impl State {
             return;
         }
         let mut parameters = Parameters::new();
-        // By where they begin: in and out may be one.
+        // Keyed by start address: input and output may be the same memory.
         let mut copies: BTreeMap<u64, u64> = BTreeMap::new();
         for argument in start.arguments {
             parameters = match *argument {
@@ -287,7 +288,7 @@ impl Driver for Double {
     }
 
     fn make_current(&self, _: Context) -> Result<(), Failure> {
-        // Works in a context that is lost, and then things can be given back.
+        // Succeeds even in a lost context, so that objects can be given back.
         drop(self.note("cuCtxSetCurrent"));
         Ok(())
     }
@@ -306,7 +307,7 @@ impl Driver for Double {
 
     unsafe fn unload_module(&self, module: Module) {
         let unloaded = self.note("cuModuleUnload").modules.remove(&module.0);
-        assert!(unloaded.is_some(), "unloaded twice");
+        assert!(unloaded.is_some(), "a module is unloaded twice");
     }
 
     fn function(&self, module: Module, name: &CStr) -> Result<Function, Failure> {
@@ -337,25 +338,28 @@ impl Driver for Double {
 
     fn alloc(&self, len: usize) -> Result<Address, Failure> {
         let mut state = self.call("cuMemAlloc_v2")?;
-        assert!(len > 0, "the driver has no memory of no bytes");
+        assert!(len > 0, "the driver refuses to allocate zero bytes");
         let address = state.next_address;
         state.next_address += (len as u64).next_multiple_of(512) + 512;
-        // Somebody else's before.
+        // The memory contains another program's data.
         state.memory.insert(address, vec![0xa5; len]);
         Ok(Address(address))
     }
 
     unsafe fn free(&self, memory: Address) {
         let mut state = self.note("cuMemFree_v2");
-        let bytes = state.memory.remove(&memory.0).expect("freed twice");
+        let bytes = state
+            .memory
+            .remove(&memory.0)
+            .expect("device memory is freed twice");
         let wiped = bytes.iter().all(|&byte| byte == 0);
-        assert!(wiped || state.has_failed, "not wiped");
+        assert!(wiped || state.has_failed, "device memory is not wiped");
     }
 
     fn alloc_host(&self, len: usize) -> Result<NonNull<u8>, Failure> {
         let mut state = self.call("cuMemHostAlloc")?;
         let layout = Layout::from_size_align(len, PAGE).unwrap();
-        // SAFETY: the callers ask for one byte at least.
+        // SAFETY: `layout` has at least one byte, since callers never ask for zero bytes.
         let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap();
         state.host.insert(memory.addr().get(), len);
         Ok(memory)
@@ -363,12 +367,15 @@ impl Driver for Double {
 
     unsafe fn free_host(&self, memory: NonNull<u8>) {
         let len = self.note("cuMemFreeHost").host.remove(&memory.addr().get());
-        let len = len.expect("freed twice");
-        // SAFETY: it is from `alloc_host`, of so many bytes.
+        let len = len.expect("pinned memory is freed twice");
+        // SAFETY: `memory` is from `alloc_host`, which allocated `len` bytes.
         let bytes = unsafe { slice::from_raw_parts(memory.as_ptr(), len) };
-        assert!(bytes.iter().all(|&byte| byte == 0), "not wiped");
+        assert!(
+            bytes.iter().all(|&byte| byte == 0),
+            "pinned memory is not wiped"
+        );
         let layout = Layout::from_size_align(len, PAGE).unwrap();
-        // SAFETY: as above, and the caller says that it is used no more.
+        // SAFETY: as above, and the caller promises that the memory is unused.
         unsafe { dealloc(memory.as_ptr(), layout) };
     }
 
@@ -391,7 +398,7 @@ impl Driver for Double {
         _: Stream,
     ) -> Result<(), Failure> {
         let mut state = self.call("cuMemcpyHtoDAsync_v2")?;
-        // SAFETY: by the caller's word.
+        // SAFETY: the caller promises that `from` is valid for `len` bytes.
         let bytes = unsafe { slice::from_raw_parts(from, len) };
         state.write(to.0, bytes);
         Ok(())
@@ -406,7 +413,7 @@ impl Driver for Double {
     ) -> Result<(), Failure> {
         let mut state = self.call("cuMemcpyDtoHAsync_v2")?;
         let (memory, at) = state.find(from.0, len);
-        // SAFETY: by the caller's word.
+        // SAFETY: the caller promises that `to` is valid for `len` bytes.
         unsafe { to.copy_from_nonoverlapping(memory[at..at + len].as_ptr(), len) };
         Ok(())
     }

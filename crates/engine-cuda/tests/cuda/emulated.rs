@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The backend on the committed PTX, emulated, against the reference.
+//! The backend on the committed PTX in the emulator, against the reference.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ fn bytes(seed: u8, len: usize) -> Vec<u8> {
 fn backend(double: &Arc<Double>) -> GpuBackend<Cuda> {
     let driver: Arc<dyn Driver> = Arc::clone(double) as _;
     let mut tuning = Tuning::default();
-    // For the emulator's sake.
+    // Small batches, because the emulator is slow.
     tuning.batch = 16 << 10;
     tuning.least_batch = 8 << 10;
     GpuBackend::new(Cuda::all(&driver).unwrap(), tuning)
 }
 
-/// Encrypts and decrypts on the backend what the reference made.
+/// Encrypts and decrypts with `key`, and compares with the reference's `encrypt`.
 fn check(
     key: &dyn LoadedKey,
     (first, stride): (u128, u64),
@@ -60,7 +60,7 @@ fn the_committed_ptx_gives_the_references_answers() {
         let xts = KeySpec::Xts(XtsKey::new(&secret).unwrap());
         let xts = backend.load_key(&xts).unwrap();
         let numbers = (u128::from(u64::MAX) - 9, 8);
-        // Whole blocks, stolen ciphertext, more than one stretch; several batches.
+        // Whole blocks, stolen ciphertext and units of more than one stretch, in several batches.
         for (unit_len, units) in [(512, 40), (16, 3), (17, 2), (520, 5), (4096 + 16 + 3, 2)] {
             let plaintext = bytes(2, unit_len * units);
             check(&*xts, numbers, unit_len, &plaintext, |number, unit| {
@@ -82,7 +82,7 @@ fn the_committed_ptx_gives_the_references_answers() {
         assert!((1..=6).contains(blocks), "{name}: {blocks} blocks");
         assert_eq!((*threads, *shared), (1024, 65536), "{name}");
     }
-    // 16 KiB of 512-byte units are 32 stretches, a warp each: one block.
+    // 16 KiB of 512-byte units are 32 stretches of a warp each: one block.
     let full = ("xts_encrypt_128".to_owned(), 1, 1024, 65536);
     assert!(state.launches.contains(&full));
 }
@@ -99,7 +99,7 @@ fn more_keys_than_places_take_turns() {
             backend.load_key(&key).unwrap()
         })
         .collect();
-    // Those without a place, those with one, and those that were pushed out of theirs.
+    // Keys without a slot, keys with one, and keys that lost theirs.
     for index in [69, 64, 0, 1, 30, 63, 68, 0] {
         let plaintext = bytes(9, 32);
         check(&*keys[index], (7, 1), 32, &plaintext, |number, unit| {
@@ -113,7 +113,7 @@ fn more_keys_than_places_take_turns() {
     };
     assert_eq!(taken(&double), 64);
     drop(keys);
-    assert_eq!(taken(&double), 0, "keys are left on the device");
+    assert_eq!(taken(&double), 0, "keys remain on the device");
     drop(backend);
     assert_eq!(double.leaks(), "");
 }
@@ -132,7 +132,7 @@ fn memory_of_alloc_is_pinned_and_goes_back_wiped() {
         assert!(device.is_pinned(&buffer[100..]));
         assert!(!device.is_pinned(&[0; 16]));
     }
-    // The double looks whether it is wiped.
+    // The double checks that the buffer is wiped.
     drop(buffer);
     let state = double.state();
     let calls = &state.calls[before..];
@@ -144,7 +144,7 @@ fn what_is_on_a_device_is_copied_there() {
     let double = Double::new(&[GPU, GPU]);
     let backend = backend(&double);
     let [device, other] = backend.devices() else {
-        panic!("two devices");
+        panic!("there are two devices");
     };
     let mut from = device.memory(100).unwrap();
     let mut to = device.memory(90).unwrap();
@@ -183,7 +183,7 @@ fn data_of_another_device_are_refused() {
     assert_eq!(encrypt(&key, Resident::InPlace(own)), "");
 }
 
-/// A data unit on the first device: what was wrong with it, or nothing.
+/// Encrypts a data unit on the first device. Returns the error message, or an empty string.
 fn encrypt(key: &GpuKey<Cuda>, data: Resident<'_, CudaMemory>) -> String {
     let run = ResidentRun {
         first: 0_u64.into(),

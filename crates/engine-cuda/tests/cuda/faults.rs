@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What happens when the driver refuses, and when a device is lost.
+//! What happens if the driver refuses a call, and if a device is lost.
 
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ fn a_device_without_memory_gives_back_what_it_gave() {
             double.fail(Some(call), before, OUT_OF_MEMORY);
             let error = device.queue(sizes).map(drop).unwrap_err();
             assert!(matches!(error, DeviceError::OutOfMemory { .. }), "{error}");
-            // There is enough for a second try.
+            // There is enough memory for a second attempt.
             device.queue(sizes).map(drop).unwrap();
             drop(device);
             assert_eq!(double.leaks(), "");
@@ -110,7 +110,7 @@ fn a_device_without_memory_gives_back_what_it_gave() {
 
 const UNIT: usize = 512;
 
-/// 20 units in batches of 8, on one queue, and what became of them.
+/// The result of encrypting 20 units in batches of 8 on one queue.
 struct Outcome {
     data: Vec<u8>,
     result: Result<(), BackendError>,
@@ -173,7 +173,7 @@ fn run(double: &Arc<Double>) -> Outcome {
 
 #[test]
 fn a_launch_that_fails_leaves_the_rest_as_it_was() {
-    // The second batch's first kernel, after two of the first one.
+    // Fails the first kernel of the second batch; the first batch has two kernels.
     let double = Double::new(&[GPU]);
     double.fail(Some("cuLaunchKernel"), 2, LAUNCH_OUT_OF_RESOURCES);
     let outcome = run(&double);
@@ -197,8 +197,8 @@ fn a_device_that_is_lost_midway_leaves_the_rest_as_it_was() {
     assert_eq!(double.leaks(), "");
 }
 
-/// Whichever call fails, and however: what is done is right, the rest is as it was, and
-/// everything is given back.
+/// Fails each call in turn, in two ways. Units that are done must be right, the rest unchanged, and
+/// all objects given back.
 #[test]
 fn any_call_may_fail() {
     for code in [OUT_OF_MEMORY, ILLEGAL_ADDRESS] {
@@ -214,7 +214,7 @@ fn any_call_may_fail() {
             }
             failures += usize::from(outcome.result.is_err());
         }
-        // Not all: the last ones only wipe, and some are tried again.
+        // Not every fault makes the call fail: the last calls only wipe, and some are retried.
         assert!(failures > 30, "{failures}");
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The backend over a driver that needs no GPU.
+//! The backend on a driver that needs no GPU.
 
 mod double;
 mod emulated;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A key's place stays its own until no queue uses it any more.
+//! A key keeps its slot until no queue uses it.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn launch(queue: &mut CudaQueue, key: &CudaKey) {
     queue.launch(key, &tweaks).unwrap();
 }
 
-/// The first places, of which none but these was used: what is in them.
+/// Returns the contents of the first slots. The tests use no others.
 fn places(double: &Double) -> Vec<Vec<u8>> {
     let keys = double.keys();
     keys.chunks(768).take(3).map(<[u8]>::to_vec).collect()
@@ -55,24 +55,27 @@ fn a_key_that_is_dropped_while_it_is_used_keeps_its_place() {
     launch(&mut a, &first);
     let used = places(&double);
     drop(first);
-    assert!(places(&double) == used, "wiped under a kernel");
+    assert!(places(&double) == used, "wiped while a kernel may read it");
 
     let second = key(&device, 2);
     launch(&mut b, &second);
     let both = places(&double);
-    assert!(both[0] == used[0], "overwritten under a kernel");
-    assert!(both[1] != used[1], "the second key is somewhere else");
+    assert!(both[0] == used[0], "overwritten while a kernel may read it");
+    assert!(
+        both[1] != used[1],
+        "the second key shares the slot of the first"
+    );
 
-    // The end of one's use is not the end of the other's.
+    // The end of one key's use does not end the other's.
     a.wait().unwrap();
     drop(second);
     let left = places(&double);
     assert!(left[0].iter().all(|&byte| byte == 0), "not wiped");
-    assert!(left[1] == both[1], "wiped under a kernel");
+    assert!(left[1] == both[1], "wiped while a kernel may read it");
     b.wait().unwrap();
     assert!(double.keys().iter().all(|&byte| byte == 0), "not wiped");
 
-    // And both are free again.
+    // Both slots are free again.
     let third = key(&device, 3);
     let found = places(&double);
     assert!(found[0].iter().any(|&byte| byte != 0));

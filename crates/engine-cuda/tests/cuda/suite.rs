@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The suite over the committed PTX, emulated.
+//! The conformance suite on the committed PTX in the emulator.
 
 use std::sync::Arc;
 
