@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! With the feature `model`: makes a program of `rtl/rtl` with Verilator.
+//! With the feature `model`, builds a simulation of `rtl/rtl` with Verilator.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -23,15 +23,15 @@ mod model {
 
     const TOP: &str = "luxor_xts";
 
-    /// A build of the core: the name of its functions in `shim.cpp`, its parameters as
-    /// `luxor_pkg.sv` numbers them.
+    /// A design of the core: the name of its functions in `shim.cpp`, and its parameters as
+    /// numbered in `luxor_pkg.sv`.
     struct Design {
         name: &'static str,
         parameters: [(&'static str, u32); 7],
     }
 
-    /// A unit for tweaks beside the data's pipeline, both directions, and what is simulated
-    /// fastest: T-tables, one register a round.
+    /// Both directions and a separate unit for tweaks. T-tables and one register per round simulate
+    /// fastest.
     const FULL: Design = Design {
         name: "luxor_full",
         parameters: [
@@ -45,8 +45,9 @@ mod model {
         ],
     };
 
-    /// Encryption with AES-128, and tweaks in the data's pipeline: as the design of 2011 does
-    /// it; and units ahead, with the registers of what is routed for an ECP5 (`rtl/syn`).
+    /// Two designs for encryption with AES-128, with tweaks in the data's pipeline. The first
+    /// follows the paper of 2011. The second encrypts tweaks several units ahead, with as many
+    /// registers as the design that is routed for an ECP5 (`rtl/syn`).
     const DESIGNS: [Design; 2] = [
         encryption("luxor_paper", 0, 2),
         encryption("luxor_shared", 1, 4),
@@ -96,10 +97,10 @@ mod model {
         Ok(())
     }
 
-    /// One design, with Verilator's `runtime` or without.
+    /// Builds one design, with or without Verilator's `runtime`.
     fn make(design: &Design, include: &Path, runtime: bool) -> Result<(), String> {
         let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo")).join(design.name);
-        // What an earlier version of the core left there would be compiled, too.
+        // Files that an earlier version of the core left would be compiled too.
         match fs::remove_dir_all(&out) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
                 return Err(format!("{}: {e}", out.display()));
@@ -143,7 +144,7 @@ mod model {
         Ok(())
     }
 
-    /// The packages, and then all modules.
+    /// Returns the packages, and then all modules.
     fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
         println!("cargo::rerun-if-changed={}", folder.display());
         let mut sources = files(folder, "sv")?;
@@ -159,7 +160,7 @@ mod model {
         build
             .cpp(true)
             .std("c++17")
-            // The simulation is slow enough, whatever profile the rest has.
+            // Always optimise: the simulation is slow enough.
             .opt_level(3)
             .debug(false)
             .warnings(false)
@@ -206,7 +207,7 @@ mod model {
         Ok(files)
     }
 
-    /// Runs Verilator, and returns what it prints.
+    /// Runs Verilator and returns its output.
     fn verilator<S: AsRef<OsStr>>(
         arguments: impl IntoIterator<Item = S>,
     ) -> Result<String, String> {

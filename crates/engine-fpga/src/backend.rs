@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The engine's backend on a core.
 //!
-//! A call is cut into batches, and a batch into descriptors, which the core has many of at
-//! a time. What it makes of a batch is kept apart until the core has nothing more to do,
-//! all went well and neither a beat too few nor too many came out; only then it is put in
-//! its place. So an error leaves every data unit either finished or as it was, and even a
-//! core that loses an answer, after which all others would be taken for the one before,
-//! does no harm.
+//! A call is split into batches, and a batch into descriptors, of which the core can hold many at a
+//! time. The results of a batch are kept apart until the core is idle, every step has succeeded,
+//! and exactly the expected number of beats has come out. Only then are they copied to their
+//! destination. So after an error every data unit is either finished or unchanged. This holds even
+//! if the core loses an answer, after which every later answer would be taken for the one before
+//! it.
 
 use std::{
     mem,
@@ -26,22 +26,22 @@ use crate::{
     transport::Transport,
 };
 
-/// The name by which it is forced.
+/// The name under which this engine is selected.
 pub const NAME: &str = "fpga";
 
 const MODES: &[Mode] = &[Mode::Xts, Mode::Ecb];
 
-/// Bytes of a descriptor, where its data units are not longer.
+/// Bytes of a descriptor, unless a data unit is longer.
 const PIECE: usize = 256 << 10;
 
-/// Bytes that are under way at a time, about: enough that the core never waits for more.
+/// Bytes under way at a time, approximately: enough that the core never waits for data.
 const WINDOW: usize = 2 << 20;
 
-/// Bytes of a batch, where its data units are not longer. Between batches the core runs
-/// empty, which takes less time than 8 KiB, and others can have it.
+/// Bytes of a batch, unless a data unit is longer. Between batches the core runs empty, which takes
+/// less time than 8 KiB of data, and other threads can use it.
 const BATCH: usize = 4 << 20;
 
-/// XTS and ECB on a core. Calls from many threads take turns.
+/// XTS and ECB on a core. Calls from several threads take turns.
 #[derive(Debug)]
 pub struct FpgaBackend<T: Transport> {
     driver: Arc<Mutex<Driver<T>>>,
@@ -50,11 +50,11 @@ pub struct FpgaBackend<T: Transport> {
 }
 
 impl<T: Transport + 'static> FpgaBackend<T> {
-    /// The core at the other end of `transport`, which is on `device`, in words. Calls
-    /// with fewer than `min_batch` bytes are faster on the CPU.
+    /// Creates a backend for the core behind `transport`. `device` describes what the core runs on.
+    /// Calls with fewer than `min_batch` bytes are faster on the CPU.
     ///
     /// # Errors
-    /// [`DriverError`], if there is no core that has both key sizes and both directions.
+    /// [`DriverError`] if the core does not answer correctly, or lacks a key size or a direction.
     pub fn new(transport: T, device: &str, min_batch: usize) -> Result<Self, DriverError> {
         let driver = Driver::new(transport)?;
         let config = driver.config();
@@ -77,8 +77,8 @@ impl<T: Transport + 'static> FpgaBackend<T> {
         })
     }
 
-    /// With batches of `bytes` bytes, where data units are not longer, instead of 4 MiB:
-    /// so many are kept apart.
+    /// Uses batches of `bytes` bytes instead of 4 MiB, unless a data unit is longer. The results of
+    /// a whole batch are held in memory.
     #[must_use]
     pub fn with_batch(self, bytes: usize) -> Self {
         Self {
@@ -87,10 +87,10 @@ impl<T: Transport + 'static> FpgaBackend<T> {
         }
     }
 
-    /// What the core has done so far.
+    /// Returns what the core has done so far.
     ///
     /// # Errors
-    /// [`DriverError`], if it does not say.
+    /// [`DriverError`] if the counters cannot be read.
     pub fn counters(&self) -> Result<Counters, DriverError> {
         lock(&self.driver).counters()
     }
@@ -119,7 +119,7 @@ impl<T: Transport + 'static> Backend for FpgaBackend<T> {
             batch: self.batch,
             key: slot_key,
         };
-        // At once, so that a key that the core refuses is refused here.
+        // Load the key now, so that a key that the core refuses is refused here.
         let seated = ready(&mut lock(&self.driver)).and_then(|driver| driver.seat(&key.key));
         match seated {
             Ok(_) => Ok(Box::new(key)),
@@ -149,11 +149,11 @@ impl<T: Transport + 'static> Backend for FpgaBackend<T> {
     }
 }
 
-/// The driver, for one thread at a time.
+/// Locks the driver.
 fn lock<T: Transport>(driver: &Mutex<Driver<T>>) -> MutexGuard<'_, Driver<T>> {
     driver.lock().unwrap_or_else(|poisoned: PoisonError<_>| {
         let mut guard: MutexGuard<'_, Driver<T>> = poisoned.into_inner();
-        // Who panicked has left something under way.
+        // The thread that panicked may have left work under way.
         if guard.reset().is_ok() {
             driver.clear_poison();
         }
@@ -161,7 +161,7 @@ fn lock<T: Transport>(driver: &Mutex<Driver<T>>) -> MutexGuard<'_, Driver<T>> {
     })
 }
 
-/// The driver, after a reset if it needs one.
+/// Returns the driver, after a reset if it needs one.
 fn ready<T: Transport>(driver: &mut Driver<T>) -> Result<&mut Driver<T>, DriverError> {
     if driver.is_lost() {
         driver.reset()?;
@@ -180,7 +180,7 @@ impl<T: Transport> Drop for FpgaKey<T> {
     fn drop(&mut self) {
         let mut driver = lock(&self.driver);
         if driver.forget(&self.key).is_err() {
-            // If that does not help either, the next call and the driver's end try again.
+            // If the reset fails too, the next call and the driver's drop try again.
             let _ = driver.reset();
         }
     }
@@ -198,8 +198,8 @@ impl<T: Transport> LoadedKey for FpgaKey<T> {
             let mut driver = lock(&self.driver);
             let result = ready(&mut driver).map_err(Failure::Driver);
             if let Err(failure) = result.and_then(|driver| call.crypt(driver, &batch)) {
-                // So that nothing of the call stays in the core. If that does not help,
-                // the next call tries again.
+                // The reset leaves nothing of the call in the core. If it fails, the next call
+                // tries again.
                 let _ = driver.reset();
                 let message = failure.to_string();
                 let backend = NAME;
@@ -218,22 +218,22 @@ enum Failure {
     Descriptor(#[from] DescriptorError),
 }
 
-/// A call of [`LoadedKey::crypt`] on its way.
+/// A call of [`LoadedKey::crypt`] in progress.
 struct Call<'a, 'r, T: Transport> {
     key: &'a FpgaKey<T>,
     direction: Direction,
     runs: &'a mut [Run<'r>],
-    /// The first unit that is in no batch: which run, and which unit of it.
+    /// The first unit not yet in a batch: the index of its run, and its index in the run.
     next: (usize, usize),
-    /// Units that are finished.
+    /// The number of finished units.
     done: usize,
-    /// A packet with padding on its way in, and all answers of a batch. They are made long
-    /// enough before, since memory that becomes too short is not wiped.
+    /// A padded packet for the core, and all answers of a batch. Both are allocated at their full
+    /// length, because a vector that grows leaves its old memory unwiped.
     packet: Zeroizing<Vec<u8>>,
     answers: Zeroizing<Vec<u8>>,
 }
 
-/// Some units of a run: what a descriptor is for.
+/// Consecutive units of a run: the work of one descriptor.
 #[derive(Clone, Debug)]
 struct UnitRange {
     run: usize,
@@ -264,7 +264,7 @@ impl<'a, 'r, T: Transport> Call<'a, 'r, T> {
         batch
     }
 
-    /// At most about `most` bytes, but always a unit.
+    /// Takes at most `most` bytes, but at least one unit.
     fn next_piece(&mut self, most: usize) -> Option<UnitRange> {
         let (run, first) = loop {
             let (run, first) = self.next;
@@ -282,13 +282,13 @@ impl<'a, 'r, T: Transport> Call<'a, 'r, T> {
         })
     }
 
-    /// Where a piece's bytes are in its run.
+    /// Returns the byte range of a piece in its run.
     fn bytes(&self, piece: &UnitRange) -> Range<usize> {
         let unit_len = self.runs[piece.run].unit_len().get();
         piece.units.start * unit_len..piece.units.end * unit_len
     }
 
-    /// All of the batch, or nothing of it.
+    /// Processes the whole batch. After an error, nothing of it is written to the runs.
     fn crypt(&mut self, driver: &mut Driver<T>, batch: &[UnitRange]) -> Result<(), Failure> {
         let beat_len = driver.config().beat_len();
         let packet_len = |piece: &UnitRange| {
@@ -329,14 +329,14 @@ impl<'a, 'r, T: Transport> Call<'a, 'r, T> {
 
     fn submit(&mut self, driver: &mut Driver<T>, piece: &UnitRange) -> Result<(), Failure> {
         let slot = driver.seat(&self.key.key)?;
-        let slot = slot.expect("all descriptors that are under way have this key");
+        let slot = slot.expect("all descriptors under way use this key");
         let run = &self.runs[piece.run];
         let (unit_len, stride) = (run.unit_len(), run.stride());
         let descriptor = Descriptor {
             first: run.first().step(piece.units.start as u64, stride),
             stride,
-            unit_len: u32::try_from(unit_len.get()).expect("at most 2²⁴"),
-            units: u32::try_from(piece.units.len()).expect("at most PIECE"),
+            unit_len: u32::try_from(unit_len.get()).expect("a unit has at most 2²⁴ bytes"),
+            units: u32::try_from(piece.units.len()).expect("a piece has at most PIECE units"),
             slot,
             direction: self.direction,
             ecb: self.key.mode == Mode::Ecb,
@@ -353,7 +353,7 @@ impl<'a, 'r, T: Transport> Call<'a, 'r, T> {
     }
 }
 
-/// Makes `memory` at least `len` bytes long.
+/// Makes `memory` at least `len` bytes long. A replaced buffer is wiped.
 fn reserve(memory: &mut Zeroizing<Vec<u8>>, len: usize) {
     if memory.capacity() < len {
         *memory = Zeroizing::new(vec![0; len]);

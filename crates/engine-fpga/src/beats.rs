@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data units on beats: each begins on a beat of its own, and the last beat of each is
-//! padded. The core ignores the padding of what goes in, and what comes out has zeros.
+//! Data units in beats: each unit begins on a beat of its own, and its last beat is padded. The
+//! core ignores the padding of its input, and pads its output with zeros.
 
-/// Bytes of a packet with `units` units of `unit_len` bytes.
+/// Returns the bytes of a packet with `units` units of `unit_len` bytes.
 #[must_use]
 pub const fn packet_len(units: usize, unit_len: usize, beat_len: usize) -> usize {
     units * unit_len.next_multiple_of(beat_len)
 }
 
-/// Makes `packet` the packet of these units.
+/// Replaces the contents of `packet` with the packet of these units.
 ///
 /// # Panics
-/// If `unit_len` is 0, or `units` has a part of one.
+/// If `unit_len` is 0, or `units` does not consist of whole units.
 pub fn pack(units: &[u8], unit_len: usize, beat_len: usize, packet: &mut Vec<u8>) {
     assert!(units.len().is_multiple_of(unit_len), "whole data units");
     packet.clear();
@@ -22,10 +22,10 @@ pub fn pack(units: &[u8], unit_len: usize, beat_len: usize, packet: &mut Vec<u8>
     }
 }
 
-/// Takes the units out of a packet.
+/// Copies the units out of a packet.
 ///
 /// # Panics
-/// If there are not as many units in it, or as [`pack`].
+/// If the packet does not hold exactly the units that fit `units`, or as [`pack`].
 pub fn unpack(packet: &[u8], unit_len: usize, beat_len: usize, units: &mut [u8]) {
     let count = units.len() / unit_len;
     assert!(units.len().is_multiple_of(unit_len), "whole data units");

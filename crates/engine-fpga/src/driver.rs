@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The core's driver: key slots, the ring of descriptors, and data on beats.
+//! The core's driver: key slots, the ring of descriptors, and data in beats.
 //!
-//! One thread at a time has the driver. It keeps the ring full: descriptors are submitted
-//! while earlier ones are under way, so that the core goes from one to the next without a
-//! pause. Everything is polled, since with full queues there is nothing to wait for.
+//! One thread at a time uses the driver. It keeps the ring full: it submits descriptors while
+//! earlier ones are under way, so that the core goes from one to the next without a pause.
+//! Everything is polled: while the queues are full there is nothing to wait for.
 //!
-//! After an error of which the core cannot be the wiser (no answer, a wrong one) nothing
-//! it says is believed until [`Driver::reset`], which zeroises its keys and ends its packets.
+//! After a wrong or missing answer, the driver trusts nothing that the core reports until
+//! [`Driver::reset`], which zeroises the core's keys and ends its packets.
 
 use std::{
     collections::VecDeque,
@@ -22,44 +22,46 @@ use crate::{
     transport::Transport,
 };
 
-/// So many cycles in which no beat leaves the core, while one is waited for, mean that it
-/// hangs: 5 ms at 200 MHz.
+/// The core counts as hanging if no beat leaves it for this many cycles while the driver waits for
+/// one: 5 ms at 200 MHz.
 const PATIENCE: u64 = 1_000_000;
 
-/// As many reads of a register that does not change mean the same. Nothing that is
-/// waited for so takes a thousand cycles, and no read is done in less than one.
+/// The core also counts as hanging if a register has not reached its expected value after this many
+/// reads. Everything that is polled takes less than a thousand cycles, and a read takes at least
+/// one.
 const POLLS: u32 = 100_000;
 
-/// A core and what is under way in it.
+/// A core and the work under way in it.
 #[derive(Debug)]
 pub struct Driver<T: Transport> {
     transport: T,
     config: Config,
-    /// Nothing is known about the core.
+    /// Whether the core's state is unknown.
     lost: bool,
     slots: [Slot; reg::SLOTS],
-    /// The last descriptor's time, by which slots are compared.
+    /// The time of the last use of a slot, counted in uses. Slots are compared by it.
     now: u64,
-    /// What the core's ring holds, as far as it is known: words that stay are not written
-    /// again, which are most of them, and each write costs as much as some beats.
+    /// The known contents of the core's ring. Words that stay the same, which are most, are not
+    /// written again: a write costs as much time as some beats.
     ring: [Option<[u32; WORDS]>; reg::RING_LEN as usize],
     under_way: VecDeque<UnderWay>,
-    /// Descriptors submitted since the reset, completed, and done as the core last said.
+    /// The number of descriptors submitted since the reset, of those completed, and of those that
+    /// the core last reported as done.
     tail: u32,
     completed: u32,
     head: u32,
-    /// The most beats that can have left the core since the reset, and those of completed
+    /// The most beats that can have left the core since the reset, and the beats of completed
     /// descriptors.
     beats_due: u64,
     beats_seen: u64,
     blocks: u64,
-    /// What was counted before the last reset.
+    /// The counts before the last reset.
     before: Counters,
 }
 
 const WORDS: usize = reg::DESCRIPTOR_WORDS as usize;
 
-/// A key slot as the driver knows it.
+/// The driver's view of a key slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     key: Option<KeyId>,
@@ -70,7 +72,7 @@ struct Slot {
 #[derive(Clone, Copy, Debug)]
 struct UnderWay {
     slot: u8,
-    /// Of the packet, in bytes.
+    /// Bytes of the packet.
     len: usize,
     blocks: u64,
 }
@@ -78,8 +80,7 @@ struct UnderWay {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct KeyId(u64);
 
-/// A key as a slot takes it. Whoever has it tells the driver when it goes:
-/// [`Driver::forget`].
+/// A key in the form that a slot takes. Its owner must call [`Driver::forget`] before dropping it.
 #[derive(Debug)]
 pub struct SlotKey {
     id: KeyId,
@@ -88,21 +89,24 @@ pub struct SlotKey {
 }
 
 impl SlotKey {
-    /// For XTS.
+    /// Creates a key for XTS.
     #[must_use]
     pub fn xts(key: &XtsKey) -> Self {
         Self::new(key.data_key().clone(), key.tweak_key().clone())
     }
 
-    /// For ECB.
+    /// Creates a key for ECB.
     ///
     /// # Panics
     /// Never.
     #[must_use]
     pub fn ecb(key: &AesKey) -> Self {
-        // A slot has a tweak key in any case, and it must not be equal.
+        // A slot always holds a tweak key too, which must differ from the data key.
         let other: Zeroizing<Vec<u8>> = Zeroizing::new(key.expose().iter().map(|b| !b).collect());
-        Self::new(key.clone(), AesKey::new(&other).expect("a key's length"))
+        Self::new(
+            key.clone(),
+            AesKey::new(&other).expect("it is as long as `key`"),
+        )
     }
 
     fn new(data: AesKey, tweak: AesKey) -> Self {
@@ -120,28 +124,31 @@ impl SlotKey {
     }
 }
 
-/// What the core is to do with a packet of `units` data units of `unit_len` bytes each.
-/// Each unit begins on a beat of its own ([`crate::beats`]).
+/// The work of the core on a packet of `units` data units of `unit_len` bytes. Each unit begins on
+/// a beat of its own ([`crate::beats`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
-    /// The first unit's number. Without effect in ECB, as the stride.
+    /// The first unit's number. Has no effect in ECB, like the stride.
     pub first: DataUnitNumber,
-    /// By how much it grows from unit to unit.
+    /// The step from one unit's number to the next.
     pub stride: u64,
-    /// In bytes.
+    /// Bytes of a unit.
     pub unit_len: u32,
-    /// How many.
+    /// Number of units.
     pub units: u32,
     /// The key's slot, from [`Driver::seat`].
     pub slot: u8,
-    /// Which way.
+    /// Encryption or decryption.
     pub direction: Direction,
-    /// Each block by itself.
+    /// Whether to use ECB instead of XTS.
     pub ecb: bool,
 }
 
 impl Descriptor {
-    #[expect(clippy::cast_possible_truncation, reason = "words of longer numbers")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "splits numbers into 32-bit words"
+    )]
     fn words(&self) -> [u32; WORDS] {
         let first = self.first.get();
         let mut flags = u32::from(self.slot);
@@ -165,35 +172,36 @@ impl Descriptor {
     }
 }
 
-/// What became of a descriptor.
+/// The result of a descriptor.
 #[derive(Debug)]
 pub struct Completion {
-    /// As the core has it.
+    /// The status that the core reports.
     pub status: Result<(), DescriptorError>,
-    /// Bytes of the answer. All of the packet's when all went well.
+    /// Bytes of the answer: those of the packet if the descriptor succeeded.
     pub len: usize,
 }
 
-/// What a core has done since its driver was made.
+/// What a core has done since its driver was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Clock cycles.
     pub cycles: u64,
-    /// Beats that left it.
+    /// Beats that left the core.
     pub beats: u64,
-    /// Blocks of data units that were completed without an error, part blocks included.
+    /// Blocks of the data units that were completed without an error, including partial blocks.
     pub blocks: u64,
 }
 
 impl<T: Transport> Driver<T> {
-    /// Looks at what is at the other end, and resets it.
+    /// Identifies the core and resets it.
     ///
     /// # Errors
-    /// [`DriverError`], if it is no such core, of another register map, or does not answer.
+    /// [`DriverError`] if there is no such core, if it has another register map, or if it does not
+    /// answer.
     pub fn new(mut transport: T) -> Result<Self, DriverError> {
         check_id(&mut transport)?;
         let found = transport.read(reg::VERSION)?;
-        // A later second number adds registers, and changes none.
+        // A higher minor version only adds registers.
         if found >> 16 != reg::VERSION_VALUE >> 16 {
             return Err(DriverError::Version { found });
         }
@@ -222,30 +230,30 @@ impl<T: Transport> Driver<T> {
         Ok(driver)
     }
 
-    /// How the core was built.
+    /// Returns how the core was built.
     #[must_use]
     pub fn config(&self) -> Config {
         self.config
     }
 
-    /// The way to the core.
+    /// Returns the connection to the core.
     pub fn transport(&mut self) -> &mut T {
         &mut self.transport
     }
 
-    /// Whether there was an error after which only [`Driver::reset`] helps.
+    /// Returns whether an error has occurred after which only [`Driver::reset`] helps.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// Begins anew: what is under way is thrown away, keys in the core are zeroised.
+    /// Resets the core: it discards the work under way and zeroises its keys.
     ///
     /// # Errors
-    /// [`DriverError`], if the core does not do it. Then it is lost.
+    /// [`DriverError`] if the reset fails. The core is then lost.
     pub fn reset(&mut self) -> Result<(), DriverError> {
         self.lost = true;
-        // A board that has left its bus reads as ones everywhere.
+        // A board that has left its bus reads as all ones.
         check_id(&mut self.transport)?;
         if let Ok(counters) = self.all_counters() {
             self.before = counters;
@@ -262,8 +270,8 @@ impl<T: Transport> Driver<T> {
         (self.tail, self.completed, self.head) = (0, 0, 0);
         (self.beats_due, self.beats_seen) = (0, 0);
 
-        // The streams stop first: what is left of a packet must not be taken for the
-        // beginning of the next one's.
+        // Stop the streams first: the rest of a packet must not be taken for the beginning of the
+        // next one.
         self.transport.abort()?;
         self.transport.write(reg::CONTROL, reg::CONTROL_RESET)?;
         let busy = reg::STATUS_BUSY | reg::STATUS_KEY_BUSY | reg::STATUS_ZEROISING;
@@ -279,17 +287,17 @@ impl<T: Transport> Driver<T> {
         Ok(())
     }
 
-    /// The slot in which `key` is. If it is in none, it replaces the one that has not
-    /// been used for longest. Descriptors may be under way meanwhile; keys that they need
-    /// stay where they are: `None` if all slots have such keys. Then complete some.
+    /// Returns the slot of `key`, loading the key if necessary. It then replaces the key of the
+    /// least recently used slot without descriptors under way. Returns `None` if all slots have
+    /// descriptors under way; the caller must then complete some.
     ///
     /// # Errors
-    /// [`DriverError::Key`] if the core refuses the key; all others are fatal.
+    /// [`DriverError::Key`] if the core refuses the key. All other errors are fatal.
     pub fn seat(&mut self, key: &SlotKey) -> Result<Option<u8>, DriverError> {
         self.watched(|driver| {
             driver.now += 1;
             let found = driver.slot_of(key).or_else(|| {
-                // Empty slots were used at time 0.
+                // Empty slots have the time 0, so they come first.
                 let free = (0..).zip(&driver.slots);
                 let free = free.filter(|(_, slot)| slot.under_way == 0);
                 free.min_by_key(|(_, slot)| slot.used).map(|(i, _)| i)
@@ -322,7 +330,7 @@ impl<T: Transport> Driver<T> {
         for (register, key) in [(reg::KEY_DATA, &key.data), (reg::KEY_TWEAK, &key.tweak)] {
             let words = key.expose().chunks_exact(4);
             for (register, word) in (register..).step_by(4).zip(words) {
-                let word = u32::from_le_bytes(word.try_into().expect("four bytes"));
+                let word = u32::from_le_bytes(word.try_into().expect("chunks have four bytes"));
                 self.transport.write(register, word)?;
             }
         }
@@ -342,11 +350,11 @@ impl<T: Transport> Driver<T> {
         Ok(KeyError::of_code(status >> 4 & 15)?)
     }
 
-    /// Zeroises the slot of `key`, if it is in one. A core that is lost is reset.
+    /// Zeroises the slot of `key`, if it has one. A lost core is reset instead.
     ///
     /// # Errors
-    /// [`DriverError`]: [`KeyError::InUse`] if descriptors with this key are under way,
-    /// else the core is lost, and the key may still be in it.
+    /// [`KeyError::InUse`] if descriptors with this key are under way. After any other error the
+    /// core is lost, and the key may still be in it.
     pub fn forget(&mut self, key: &SlotKey) -> Result<(), DriverError> {
         if self.lost {
             return self.reset();
@@ -360,7 +368,7 @@ impl<T: Transport> Driver<T> {
                 return Err(KeyError::InUse.into());
             }
             *slot = Slot::default();
-            // Unlike a key that was refused, one that stays is no ordinary thing.
+            // Any failure is fatal here: unlike a refused key, a key that stays is not acceptable.
             driver
                 .command(reg::KEY_CLEAR, index)
                 .map_err(|error| DriverError::NotCleared {
@@ -369,28 +377,28 @@ impl<T: Transport> Driver<T> {
         })
     }
 
-    /// How many descriptors may be submitted now.
+    /// Returns how many descriptors can be submitted now.
     #[must_use]
     pub fn room(&self) -> usize {
         reg::RING_LEN as usize - self.under_way.len()
     }
 
-    /// How many descriptors are under way.
+    /// Returns how many descriptors are under way.
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.under_way.len()
     }
 
-    /// Submits a descriptor and its packet, and does not wait for it. The packet is whole
-    /// beats; without bytes there is no packet, as for a descriptor of no units.
+    /// Submits a descriptor and its packet without waiting for the result. The packet consists of
+    /// whole beats. An empty packet is not sent, as for a descriptor without units.
     ///
     /// # Errors
-    /// [`DriverError`], all fatal. What the core finds wrong with a descriptor is in its
+    /// [`DriverError`], always fatal. Errors that the core finds in a descriptor are in its
     /// [`Completion`].
     ///
     /// # Panics
-    /// If there is no room; with [`Transport::send`] of some transports, if the packet is not
-    /// whole beats.
+    /// If [`Driver::room`] is 0. Some transports also panic if the packet does not consist of whole
+    /// beats.
     pub fn submit(&mut self, descriptor: &Descriptor, packet: &[u8]) -> Result<(), DriverError> {
         assert!(self.room() > 0, "the ring is full");
         self.watched(|driver| {
@@ -405,7 +413,7 @@ impl<T: Transport> Driver<T> {
             driver.ring[place as usize] = Some(words);
             if !packet.is_empty() {
                 driver.transport.send(packet)?;
-                // A null beat where something is wrong.
+                // Plus the null beat that an answer may end with after an error.
                 driver.beats_due += (packet.len() / driver.config.beat_len()) as u64 + 1;
             }
             let blocks = u64::from(descriptor.unit_len.div_ceil(16)) * u64::from(descriptor.units);
@@ -422,14 +430,14 @@ impl<T: Transport> Driver<T> {
         })
     }
 
-    /// Waits for the descriptor that is under way for longest, and takes its answer into
-    /// the first bytes of `answer`, which has room for as many as its packet had.
+    /// Waits for the oldest descriptor under way, and writes its answer to the first bytes of
+    /// `answer`. `answer` must have room for as many bytes as the packet had.
     ///
     /// # Errors
-    /// [`DriverError`], all fatal: the core hangs, or contradicts itself.
+    /// [`DriverError`], always fatal: the core hangs or contradicts itself.
     ///
     /// # Panics
-    /// If none is under way, or `answer` is too short.
+    /// If no descriptor is under way, or `answer` is too short.
     pub fn complete(&mut self, answer: &mut [u8]) -> Result<Completion, DriverError> {
         let next = *self.under_way.front().expect("a descriptor is under way");
         let answer = &mut answer[..next.len];
@@ -461,7 +469,7 @@ impl<T: Transport> Driver<T> {
                 });
             }
             driver.beats_seen += (len / driver.config.beat_len()) as u64;
-            // With too few data, or where none were wanted, the answer ends with a null beat.
+            // If data were missing or not wanted, the answer ends with a null beat.
             let null_beat = !matches!(status, Ok(()) | Err(DescriptorError::Excess));
             driver.beats_seen += u64::from(null_beat && next.len > 0);
             driver.completed = driver.completed.wrapping_add(1);
@@ -476,11 +484,11 @@ impl<T: Transport> Driver<T> {
         })
     }
 
-    /// Makes sure that the core has nothing more to do, and that no beat came out but those
-    /// of the answers. Until then, answers may belong to other descriptors.
+    /// Checks that the core is idle, and that no beats came out except those of the answers. Until
+    /// this succeeds, an answer may belong to another descriptor.
     ///
     /// # Errors
-    /// [`DriverError::Babbles`] and others, all fatal.
+    /// [`DriverError::Babbles`] if the number of beats is wrong; all errors are fatal.
     ///
     /// # Panics
     /// If a descriptor is under way.
@@ -503,7 +511,7 @@ impl<T: Transport> Driver<T> {
             if let Some(len) = self.transport.receive(answer, PATIENCE)? {
                 return Ok(len);
             }
-            // A long packet may take longer than that.
+            // A long packet may take longer than `PATIENCE`, so go on while beats come out.
             let beats = self.read_long(reg::BEATS_OUT)?;
             if beats > self.beats_due {
                 return Err(DriverError::Babbles {
@@ -524,7 +532,7 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// Nothing is done that was not submitted, and nothing that was done is undone.
+    /// Checks that `head` is between the descriptors completed and those submitted.
     fn believe_head(&mut self, head: u32) -> Result<(), DriverError> {
         let done = head.wrapping_sub(self.completed);
         if done > self.tail.wrapping_sub(self.completed) {
@@ -539,10 +547,10 @@ impl<T: Transport> Driver<T> {
         Ok(())
     }
 
-    /// What has been done since the driver was made.
+    /// Returns what the core has done since the driver was created.
     ///
     /// # Errors
-    /// [`DriverError`], all fatal.
+    /// [`DriverError`], always fatal.
     pub fn counters(&mut self) -> Result<Counters, DriverError> {
         self.watched(Self::all_counters)
     }
@@ -565,7 +573,7 @@ impl<T: Transport> Driver<T> {
         Ok(u64::from(high) << 32 | u64::from(low))
     }
 
-    /// Reads a register until it is as wanted, and returns it.
+    /// Reads a register until `is_so` holds for its value, and returns that value.
     fn poll(
         &mut self,
         register: u16,
@@ -581,7 +589,7 @@ impl<T: Transport> Driver<T> {
         Err(DriverError::NeverEnds { what, polls: POLLS })
     }
 
-    /// Does something with a core that is not lost, and notices when that loses it.
+    /// Runs `work` unless the core is lost, and marks the core as lost after a fatal error.
     fn watched<R>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<R, DriverError>,
@@ -596,7 +604,7 @@ impl<T: Transport> Driver<T> {
 }
 
 impl<T: Transport> Drop for Driver<T> {
-    /// Leaves no key in the core, and nothing under way.
+    /// Resets the core unless it is idle and holds no key.
     fn drop(&mut self) {
         let holds = self.slots.iter().any(|slot| slot.key.is_some());
         if self.lost || holds || !self.under_way.is_empty() {
@@ -613,6 +621,6 @@ fn check_id(transport: &mut impl Transport) -> Result<(), DriverError> {
 }
 
 fn ring_word(place: u32, word: u16) -> u16 {
-    let place = u16::try_from(place).expect("32 places");
+    let place = u16::try_from(place).expect("the ring has 32 places");
     reg::RING + place * reg::DESCRIPTOR_BYTES + 4 * word
 }

@@ -1,121 +1,121 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be wrong with a core, a key or a descriptor.
+//! Errors of a core, a key or a descriptor.
 
 use crate::{registers as reg, transport::TransportError};
 
-/// Why the driver could not do something.
+/// An error of the driver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriverError {
-    /// No register or no stream.
+    /// A register or a stream failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// It is something else.
+    /// The device is not this core.
     #[error(
         "this is not Luxor's core: its ID is {found:#010x}, not {:#010x}",
         reg::ID_VALUE
     )]
     Id {
-        /// What the register says.
+        /// The value of the register.
         found: u32,
     },
-    /// It has other registers.
+    /// The core has another register map.
     #[error(
         "the core has version {}.{} of the register map, and this program supports {}.{}",
         found >> 16, found & 0xffff, reg::VERSION_VALUE >> 16, reg::VERSION_VALUE & 0xffff
     )]
     Version {
-        /// What the register says.
+        /// The value of the register.
         found: u32,
     },
-    /// It says of itself what no core is.
+    /// The core reports a configuration that does not exist.
     #[error("the core has the configuration {bits:#010x}, which this program does not support")]
     Config {
-        /// What the register says.
+        /// The value of the register.
         bits: u32,
     },
-    /// It was built without something that is needed.
+    /// The core was built without a feature that is needed.
     #[error("the core was built without {what}")]
     Lacks {
-        /// In words.
+        /// The feature in words.
         what: &'static str,
     },
-    /// A register that was read so often does not become what it must.
+    /// A register did not reach the expected value after many reads.
     #[error("the core does not come to {what}: {polls} reads of a register say so")]
     NeverEnds {
-        /// What was waited for.
+        /// What the driver waited for.
         what: &'static str,
-        /// Reads.
+        /// The number of reads.
         polls: u32,
     },
-    /// After a reset there is something left.
+    /// A register is not 0 after a reset.
     #[error("after a reset, register {register:#05x} is {found} instead of 0")]
     NotReset {
-        /// Its address in bytes.
+        /// The register's address in bytes.
         register: u16,
-        /// What it says.
+        /// Its value.
         found: u32,
     },
-    /// For so long, no beat came out.
+    /// No beat came out for too long.
     #[error("the core hangs: nothing came out of it in {cycles} cycles")]
     Hangs {
-        /// Clock cycles.
+        /// The number of clock cycles.
         cycles: u64,
     },
-    /// A descriptor is done, and its answer never came.
+    /// The core reports a descriptor as done, but its answer never came.
     #[error("the core reports a descriptor as done, but its data did not arrive")]
     AnswerLost,
-    /// Other than what went in came out.
+    /// The core returned a wrong number of beats.
     #[error("the core returned {found} beats of data instead of {due}")]
     Babbles {
-        /// Beats.
+        /// The beats that came out.
         found: u64,
-        /// Beats.
+        /// The beats expected.
         due: u64,
     },
-    /// A descriptor went well, but its answer is shorter or longer than its packet.
+    /// A descriptor succeeded, but its answer does not have the length of its packet.
     #[error("the core returned {found} bytes for {expected} bytes")]
     AnswerLen {
-        /// Bytes.
+        /// Bytes of the packet.
         expected: usize,
-        /// Bytes.
+        /// Bytes of the answer.
         found: usize,
     },
-    /// More descriptors are done than were submitted, or fewer than before.
+    /// The core reports more descriptors as done than were submitted, or fewer than before.
     #[error(
         "the core reports {head} descriptors as done, after {completed} before, of {tail} \
          submitted"
     )]
     Head {
-        /// What the register says.
+        /// The value of the register.
         head: u32,
-        /// Descriptors that were done before.
+        /// Descriptors that were already completed.
         completed: u32,
         /// Descriptors that were submitted.
         tail: u32,
     },
-    /// A descriptor that is done has no status.
+    /// The core reports a descriptor as done, but its status word does not.
     #[error("the core reports a descriptor as done with the status {status:#010x}")]
     NotDone {
-        /// The word in the ring.
+        /// The status word in the ring.
         status: u32,
     },
     /// The core refused a key.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// A key could not be taken out of its slot.
+    /// A key could not be cleared from its slot.
     #[error("a key could not be cleared: {cause}")]
     NotCleared {
-        /// Why.
+        /// The error of the attempt.
         cause: Box<DriverError>,
     },
-    /// There was an error before, and no reset since.
+    /// An earlier error was fatal, and there was no reset since.
     #[error("the core failed earlier and has not been reset")]
     Lost,
 }
 
 impl DriverError {
-    /// Whether the core can be trusted only after a reset.
+    /// Returns whether the core can be trusted only after a reset.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         !matches!(
@@ -125,38 +125,38 @@ impl DriverError {
     }
 }
 
-/// Why the core did not process a descriptor, or not as it should be: its status.
+/// The error in a descriptor's status: the core did not process the descriptor, or only in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescriptorError {
-    /// It has no units, or units of no bytes.
+    /// The descriptor has no units, or units of 0 bytes.
     #[error("the descriptor has no data units, or units of 0 bytes")]
     NoData,
-    /// Its units have less than a block.
+    /// The units are shorter than one block.
     #[error("the descriptor's data units are shorter than 16 bytes")]
     TooShort,
-    /// Its units have more than 2²⁰ blocks (IEEE 1619-2018, 5.1).
+    /// The units are longer than 2²⁰ blocks (IEEE 1619-2018, 5.1).
     #[error("the descriptor's data units are longer than 2^20 blocks")]
     TooLong,
-    /// It names a key slot that is not there.
+    /// The key slot does not exist.
     #[error("the core has no such key slot")]
     NoSlot,
-    /// Its key slot is empty.
+    /// The key slot is empty.
     #[error("the key slot is empty")]
     EmptySlot,
-    /// Its key slot is that of a key that was refused.
+    /// The key for this slot was refused because its halves are equal.
     #[error("the data key and the tweak key in the key slot are equal")]
     EqualKeys,
     /// The core was built for the other direction only.
     #[error("the core was not built for this direction")]
     NoCipher,
-    /// In ECB, its units have part blocks.
+    /// The mode is ECB, and the units end with a partial block.
     #[error("ECB needs whole blocks")]
     EcbTail,
-    /// Its packet was too short.
+    /// The packet was too short.
     #[error("the data ended too early")]
     Cut,
-    /// Its packet was too long.
+    /// The packet was too long.
     #[error("more data arrived than the descriptor describes")]
     Excess,
     /// A code that this program does not know.
@@ -165,10 +165,10 @@ pub enum DescriptorError {
 }
 
 impl DescriptorError {
-    /// From the code in a descriptor's status, where 0 is success.
+    /// Converts the code in a descriptor's status. 0 is success.
     ///
     /// # Errors
-    /// The error that has this code, for all codes but 0.
+    /// The error with this code, for all codes but 0.
     pub fn of_code(code: u32) -> Result<(), Self> {
         Err(match code {
             0 => return Ok(()),
@@ -187,17 +187,17 @@ impl DescriptorError {
     }
 }
 
-/// Why the core did not do what a key command says.
+/// The error of a key command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// The data key and the tweak key are the same.
+    /// The data key and the tweak key are equal.
     #[error("the core refuses keys with equal data and tweak keys")]
     Equal,
-    /// There is no such slot.
+    /// The slot does not exist.
     #[error("the core has no such key slot")]
     NoSlot,
-    /// Descriptors with the slot's key are under way.
+    /// Descriptors with this key are under way.
     #[error("the key is in use")]
     InUse,
     /// The core was built without keys of this size.
@@ -209,10 +209,10 @@ pub enum KeyError {
 }
 
 impl KeyError {
-    /// From the result in the register of key commands, where 0 is success.
+    /// Converts the result of a key command. 0 is success.
     ///
     /// # Errors
-    /// The error that has this code, for all codes but 0.
+    /// The error with this code, for all codes but 0.
     pub fn of_code(code: u32) -> Result<(), Self> {
         Err(match code {
             0 => return Ok(()),

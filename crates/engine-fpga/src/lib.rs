@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! XTS-AES on Luxor's hardware core (`rtl/`): its driver, and with the cargo feature
-//! `model` the core itself, as Verilator makes a program of it.
+//! XTS-AES on Luxor's hardware core (`rtl/`): its driver, and, with the cargo feature `model`, the
+//! core itself as a simulation built by Verilator.
 //!
 //! | to do this | use |
 //! |---|---|
 //! | encrypt on the simulated core | `model::backend` |
-//! | encrypt on a core elsewhere | [`FpgaBackend`], with a [`Transport`] of your own |
-//! | give the core descriptors one by one | [`Driver`] |
+//! | encrypt on another core | [`FpgaBackend`], with a [`Transport`] of your own |
+//! | submit single descriptors to the core | [`Driver`] |
 //! | read registers | [`registers`] |
 //!
-//! A board with the same register map needs a [`Transport`]: reads and writes of
-//! registers, one stream of data in and one out. All above it is the same.
+//! To support a board with the same register map, implement [`Transport`]: reads and writes of
+//! registers, and one data stream in each direction. Everything above it stays the same.
 
 #![deny(unsafe_code)]
 

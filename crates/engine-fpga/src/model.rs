@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The core itself, simulated: what Verilator makes of `rtl/`, as a [`Transport`].
+//! The core itself as a [`Transport`], simulated by a program that Verilator builds from `rtl/`.
 //!
-//! It is the hardware cycle by cycle, at a thousandth of its speed, and as slow as any
-//! simulation: for tests, measurements of cycles, and to see it work. Its S-boxes are
-//! tables in memory, so that other programs on the same machine can learn about keys from
-//! the time that it takes, and what it holds is in ordinary memory.
+//! The simulation matches the hardware cycle by cycle, but runs a thousand times slower. It is
+//! meant for tests, for counting cycles, and for seeing the core work. It is not safe for secrets:
+//! its S-boxes are tables in memory, so other programs on the machine can learn about keys from its
+//! timing, and its state is in ordinary memory.
 
-#![allow(unsafe_code, reason = "calls of C++")]
+#![allow(unsafe_code, reason = "calls C++")]
 
 use std::ptr::NonNull;
 
@@ -16,13 +16,13 @@ use crate::{
     transport::{Transport, TransportError},
 };
 
-/// A backend on a simulated core.
+/// Creates a backend on a simulated core.
 ///
 /// # Errors
-/// [`DriverError`], if the core does not work.
+/// [`DriverError`] if the simulated core does not work.
 pub fn backend() -> Result<FpgaBackend<Model>, DriverError> {
     let device = concat!("simulation by ", env!("LUXOR_VERILATOR"));
-    // Any CPU is faster, whatever it has to do.
+    // Any CPU is faster for any number of bytes.
     FpgaBackend::new(Model::new(), device, usize::MAX)
 }
 
@@ -30,22 +30,23 @@ pub fn backend() -> Result<FpgaBackend<Model>, DriverError> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Design {
-    /// Both directions and key sizes; tweaks in a unit of their own (`TWEAK=DEDICATED`); one
-    /// register a round.
+    /// Both directions and key sizes, a separate unit for tweaks (`TWEAK=DEDICATED`), one register
+    /// per round.
     Full,
-    /// Elmoghany et al., 2011: AES-128, encryption, the tweak before the data of each unit
-    /// (`TWEAK=PAPER`), two registers a round.
+    /// The design of Elmoghany et al., 2011: AES-128, encryption only, the tweak before the data of
+    /// each unit (`TWEAK=PAPER`), two registers per round.
     #[cfg(feature = "designs")]
     Paper,
-    /// As [`Design::Paper`], but for tweaks of coming units between the data of the present one
-    /// (`TWEAK=SHARED`), and four registers a round, as in what is recorded for an ECP5.
+    /// As [`Design::Paper`], but with the tweaks of later units between the data of the current one
+    /// (`TWEAK=SHARED`), and four registers per round, as in the recorded results for an ECP5.
     #[cfg(feature = "designs")]
     Shared,
 }
 
 impl Design {
     fn functions(self) -> &'static ffi::Functions {
-        // SAFETY: `shim.cpp` has these, of this form, and nobody writes to them.
+        // SAFETY: `shim.cpp` defines these constants with the layout of `ffi::Functions`, and
+        // nothing writes to them.
         unsafe {
             match self {
                 Self::Full => &ffi::luxor_full,
@@ -58,29 +59,29 @@ impl Design {
     }
 }
 
-/// A simulated core with its clock, which runs while something is waited for.
+/// A simulated core. Its clock runs only while a method waits for something.
 #[derive(Debug)]
 pub struct Model {
     functions: &'static ffi::Functions,
     model: NonNull<ffi::Model>,
 }
 
-// SAFETY: nothing in a model belongs to a thread: it has a `VerilatedContext` of its own,
-// and Verilator's code keeps no other state between calls that is not constant or atomic.
-// `&mut` sees to it that one thread at a time is in it.
+// SAFETY: a model is not bound to a thread. It has its own `VerilatedContext`, and all other state
+// that Verilator's code keeps between calls is constant or atomic. `&mut` ensures that one thread
+// at a time uses the model.
 unsafe impl Send for Model {}
 
 impl Model {
-    /// A core that nobody has to wait for.
+    /// Creates a core whose interfaces never stall.
     ///
     /// # Panics
-    /// Never; there is an abort when there is too little memory.
+    /// Never. If memory runs out, the process aborts.
     #[must_use]
     pub fn new() -> Self {
         Self::of(Design::Full)
     }
 
-    /// As [`Model::new`], of such a build.
+    /// Creates a core of the given design; otherwise as [`Model::new`].
     ///
     /// # Panics
     /// As [`Model::new`].
@@ -89,8 +90,8 @@ impl Model {
         Self::with_seed(design, 0)
     }
 
-    /// A core with random stalls on every interface, and with random values in whatever
-    /// has no reset, from this seed: for tests.
+    /// Creates a core for tests, with random stalls on every interface and random values in all
+    /// state without a reset. Both depend on `seed`.
     ///
     /// # Panics
     /// As [`Model::new`].
@@ -101,8 +102,8 @@ impl Model {
 
     fn with_seed(design: Design, seed: u64) -> Self {
         let functions = design.functions();
-        // SAFETY: the function takes any number. What it returns is a model, which is this
-        // value's alone until it is deleted in `drop`.
+        // SAFETY: the function accepts any seed. The model that it returns belongs to this value
+        // alone until `drop` deletes it.
         let model = unsafe { (functions.create)(seed) };
         Self {
             functions,
@@ -119,7 +120,7 @@ impl Default for Model {
 
 impl Drop for Model {
     fn drop(&mut self) {
-        // SAFETY: the model is there until here, and is not used after this.
+        // SAFETY: the model exists until this call, and is not used afterwards.
         unsafe { (self.functions.destroy)(self.model.as_ptr()) }
     }
 }
@@ -127,8 +128,8 @@ impl Drop for Model {
 impl Transport for Model {
     fn read(&mut self, register: u16) -> Result<u32, TransportError> {
         let mut value = 0;
-        // SAFETY: the model is there until `drop`, and nobody else has it meanwhile. The
-        // number is written through a reference that lives as long as the call.
+        // SAFETY: the model exists until `drop`, and `&mut self` excludes other users. The result
+        // is written to a variable that outlives the call.
         let code =
             unsafe { (self.functions.read)(self.model.as_ptr(), register.into(), &raw mut value) };
         of_code(code, register).map(|()| value)
@@ -141,7 +142,7 @@ impl Transport for Model {
     }
 
     /// # Panics
-    /// If the packet is not of whole beats, or has none.
+    /// If the packet is empty or does not consist of whole beats.
     fn send(&mut self, packet: &[u8]) -> Result<(), TransportError> {
         let beat_len = self.functions.beat_len;
         assert!(
@@ -149,15 +150,15 @@ impl Transport for Model {
             "{} bytes in beats of {beat_len}",
             packet.len()
         );
-        // SAFETY: as in `read`. So many bytes are read before the function returns, and the
-        // model takes beats of that length only, which they are.
+        // SAFETY: as in `read`. The function copies `packet.len()` bytes before it returns, and the
+        // assertion above checks that they are whole beats.
         unsafe { (self.functions.send)(self.model.as_ptr(), packet.as_ptr(), packet.len()) };
         Ok(())
     }
 
     fn receive(&mut self, answer: &mut [u8], limit: u64) -> Result<Option<usize>, TransportError> {
         let mut len = 0;
-        // SAFETY: as in `read`. At most as many bytes are written as `answer` has.
+        // SAFETY: as in `read`. The function writes at most `answer.len()` bytes.
         let code = unsafe {
             (self.functions.receive)(
                 self.model.as_ptr(),
@@ -194,11 +195,11 @@ fn failed() -> TransportError {
     TransportError::Other("the simulation found an error in the core".into())
 }
 
-/// `shim.cpp`
+/// The interface of `shim.cpp`.
 mod ffi {
     use std::marker::{PhantomData, PhantomPinned};
 
-    /// Something of C++, behind a pointer.
+    /// An opaque C++ object.
     #[repr(C)]
     pub(super) struct Model {
         _data: [u8; 0],
@@ -210,7 +211,7 @@ mod ffi {
     pub(super) const DEAD: i32 = -1;
     pub(super) const BUS_ERROR: i32 = -2;
 
-    /// What `shim.cpp` has for a design.
+    /// The functions that `shim.cpp` exports for a design.
     #[repr(C)]
     #[derive(Debug)]
     pub(super) struct Functions {

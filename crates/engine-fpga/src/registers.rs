@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The core's registers: addresses in bytes from the beginning of its window, all of 32
-//! bits (`rtl/rtl/luxor_pkg.sv` and `xts_regs.sv`).
+//! The core's registers. Addresses are in bytes from the beginning of the register window; all
+//! registers have 32 bits (`rtl/rtl/luxor_pkg.sv` and `xts_regs.sv`).
 
 use std::fmt;
 
@@ -8,49 +8,49 @@ use luxor_engine::KeySize;
 
 /// Reads as [`ID_VALUE`].
 pub const ID: u16 = 0x000;
-/// Reads as [`VERSION_VALUE`] with this map: the version's first number in the high half.
+/// Reads as [`VERSION_VALUE`] for this register map. The major version is in the high half.
 pub const VERSION: u16 = 0x004;
-/// How the core was built: [`Config`].
+/// How the core was built; see [`Config`].
 pub const CONFIG: u16 = 0x008;
 /// [`CONTROL_ENABLE`] and [`CONTROL_RESET`].
 pub const CONTROL: u16 = 0x00c;
 /// [`STATUS_BUSY`], [`STATUS_KEY_BUSY`] and [`STATUS_ZEROISING`].
 pub const STATUS: u16 = 0x010;
-/// Which of [`IRQ_STATUS`] raise the interrupt.
+/// The bits of [`IRQ_STATUS`] that raise the interrupt.
 pub const IRQ_ENABLE: u16 = 0x014;
-/// Bit 0: a descriptor is done; bit 1: a key command is. A 1 written clears its bit.
+/// Bit 0: a descriptor is done. Bit 1: a key command is done. Writing a 1 clears the bit.
 pub const IRQ_STATUS: u16 = 0x018;
-/// Descriptors submitted since the reset, modulo 2³²: the doorbell.
+/// The doorbell: descriptors submitted since the reset, modulo 2³².
 pub const TAIL: u16 = 0x020;
 /// Descriptors done since the reset, modulo 2³².
 pub const HEAD: u16 = 0x024;
-/// Write only: [`KEY_LOAD`] or [`KEY_CLEAR`], the slot from bit 8 on, [`KEY_LONG`].
+/// Write only: [`KEY_LOAD`] or [`KEY_CLEAR`], the slot from bit 8 on, and [`KEY_LONG`].
 pub const KEY_COMMAND: u16 = 0x030;
-/// [`KEY_STATUS_BUSY`], and the last command's result in bits 7 to 4.
+/// [`KEY_STATUS_BUSY`], and the result of the last command in bits 7 to 4.
 pub const KEY_STATUS: u16 = 0x034;
-/// Two bits a slot.
+/// The state of each slot in two bits.
 pub const SLOT_STATE: u16 = 0x038;
-/// Write only: the data key in eight words, its first byte in the lowest bits.
+/// Write only: the data key in eight words. Its first byte is in the lowest bits.
 pub const KEY_DATA: u16 = 0x040;
-/// Write only: the tweak key.
+/// Write only: the tweak key, in the same format.
 pub const KEY_TWEAK: u16 = 0x060;
-/// Clock cycles since the reset, 64 bits: reading the low half keeps the high one.
+/// Clock cycles since the reset, 64 bits. Reading the low half latches the high half.
 pub const CYCLES: u16 = 0x080;
-/// Beats taken from the core's output since the reset, as [`CYCLES`].
+/// Beats taken from the core's output since the reset, 64 bits as [`CYCLES`].
 pub const BEATS_OUT: u16 = 0x088;
-/// The descriptors, [`RING_LEN`] of [`DESCRIPTOR_BYTES`] each. The descriptor that is the
-/// *k*-th since the reset is in place *k* modulo [`RING_LEN`].
+/// The descriptors: [`RING_LEN`] places of [`DESCRIPTOR_BYTES`] bytes. Descriptor *k* since the
+/// reset is in place *k* modulo [`RING_LEN`].
 pub const RING: u16 = 0x800;
 
-/// "LXTS".
+/// "LXTS" in ASCII.
 pub const ID_VALUE: u32 = 0x4c58_5453;
-/// 1.0.
+/// Version 1.0.
 pub const VERSION_VALUE: u32 = 0x0001_0000;
 
-/// Descriptors are taken from the ring.
+/// Take descriptors from the ring.
 pub const CONTROL_ENABLE: u32 = 1;
-/// Everything becomes as after power-up: keys are zeroised, and of the data that were under
-/// way nothing comes out any more, though buffers keep it until it is overwritten.
+/// Return everything to its state after power-up. Keys are zeroised. No data under way come out any
+/// more, but buffers keep them until they are overwritten.
 pub const CONTROL_RESET: u32 = 2;
 
 /// Descriptors are under way.
@@ -60,43 +60,43 @@ pub const STATUS_KEY_BUSY: u32 = 2;
 /// After a reset, key slots are being zeroised.
 pub const STATUS_ZEROISING: u32 = 4;
 
-/// Load the key in [`KEY_DATA`] and [`KEY_TWEAK`], which are zeroised.
+/// Load the key in [`KEY_DATA`] and [`KEY_TWEAK`], which are then zeroised.
 pub const KEY_LOAD: u32 = 1;
 /// Zeroise a slot.
 pub const KEY_CLEAR: u32 = 2;
-/// The key is one of AES-256.
+/// The key is an AES-256 key.
 pub const KEY_LONG: u32 = 1 << 16;
 /// The command is under way.
 pub const KEY_STATUS_BUSY: u32 = 1;
 
 /// Places in the ring.
 pub const RING_LEN: u32 = 32;
-/// From one place in the ring to the next.
+/// Bytes from one place in the ring to the next.
 pub const DESCRIPTOR_BYTES: u16 = 64;
-/// Words of a descriptor that the host writes: the number (4), the stride (2), the unit
-/// length in bytes, the count of units, [`FLAG_DECRYPT`] and [`FLAG_ECB`] with the slot.
+/// Words of a descriptor that the host writes: the number (4), the stride (2), the unit length in
+/// bytes, the number of units, and the slot with [`FLAG_DECRYPT`] and [`FLAG_ECB`].
 pub const DESCRIPTOR_WORDS: u16 = 9;
-/// The word that the core writes: [`DONE`], and in bits 3 to 0 what became of it.
+/// The index of the word that the core writes: [`DONE`], and the status code in bits 3 to 0.
 pub const DESCRIPTOR_STATUS: u16 = 15;
 
-/// In a descriptor's last word: decryption.
+/// In a descriptor's last word: decrypt.
 pub const FLAG_DECRYPT: u32 = 1 << 8;
-/// In a descriptor's last word: each block by itself, no tweaks.
+/// In a descriptor's last word: ECB, without tweaks.
 pub const FLAG_ECB: u32 = 1 << 9;
-/// In a descriptor's status: it is done.
+/// In a descriptor's status: the descriptor is done.
 pub const DONE: u32 = 1 << 31;
 
-/// Key slots.
+/// The number of key slots.
 pub const SLOTS: usize = 4;
 
-/// How a core was built: the register [`CONFIG`].
+/// The configuration of a core: the value of the register [`CONFIG`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     bits: u32,
 }
 
 impl Config {
-    /// As the register has it.
+    /// Interprets the value of the register.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self { bits }
@@ -106,19 +106,19 @@ impl Config {
         self.bits >> low & ((1 << width) - 1)
     }
 
-    /// Blocks in a beat: 1, 2 or 4.
+    /// Returns the blocks of a beat: 1, 2 or 4.
     #[must_use]
     pub const fn lanes(self) -> usize {
         self.field(0, 4) as usize
     }
 
-    /// Bytes in a beat of either stream.
+    /// Returns the bytes of a beat of either stream.
     #[must_use]
     pub const fn beat_len(self) -> usize {
         16 * self.lanes()
     }
 
-    /// Whether it takes keys of this size.
+    /// Returns whether the core supports keys of this size.
     #[must_use]
     pub const fn has_key_size(self, size: KeySize) -> bool {
         match size {
@@ -127,19 +127,19 @@ impl Config {
         }
     }
 
-    /// Whether it encrypts.
+    /// Returns whether the core encrypts.
     #[must_use]
     pub const fn encrypts(self) -> bool {
         self.field(6, 1) == 1
     }
 
-    /// Whether it decrypts.
+    /// Returns whether the core decrypts.
     #[must_use]
     pub const fn decrypts(self) -> bool {
         self.field(7, 1) == 1
     }
 
-    /// Where tweaks are encrypted.
+    /// Returns where tweaks are encrypted.
     #[must_use]
     pub const fn tweak(self) -> Option<TweakUnit> {
         match self.field(8, 2) {
@@ -150,26 +150,26 @@ impl Config {
         }
     }
 
-    /// Registers a round: 1 to 4.
+    /// Returns the registers per round: 1 to 4.
     #[must_use]
     pub const fn stages(self) -> u32 {
         self.field(12, 3)
     }
 
-    /// Places in the ring.
+    /// Returns the number of places in the ring.
     #[must_use]
     pub const fn ring_len(self) -> u32 {
         1 << self.field(16, 4)
     }
 
-    /// Cycles from a block's way in to its way out.
+    /// Returns the cycles that a block takes from input to output.
     #[must_use]
     pub const fn latency(self) -> u32 {
         self.field(24, 8)
     }
 }
 
-/// In words.
+/// Describes the configuration for people.
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keys = match KeySize::ALL.map(|size| self.has_key_size(size)) {
@@ -199,13 +199,13 @@ impl fmt::Display for Config {
     }
 }
 
-/// Where a core encrypts tweaks.
+/// The place where a core encrypts tweaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TweakUnit {
-    /// In the data's pipeline, before each data unit: as the paper of 2011 has it.
+    /// In the data's pipeline, before each data unit, as in the paper of 2011.
     Paper,
-    /// In the data's pipeline, in a slot of their own, units ahead.
+    /// In the data's pipeline, in slots between the data, several units ahead.
     Shared,
-    /// In a small unit beside it.
+    /// In a small unit beside the data's pipeline.
     Dedicated,
 }

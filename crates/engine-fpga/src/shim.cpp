@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The neighbours of the Verilated core: its clock, an AXI4-Lite host, and the two ends of
-// its streams. The functions at the end are for src/model.rs.
+// The environment of the Verilated core: its clock, an AXI4-Lite host, and the two ends of its
+// streams. src/model.rs calls the functions at the end.
 //
-// build.rs compiles this for each design of the core: its HEADER, its class CORE, and the name of
-// its FUNCTIONS.
+// build.rs compiles this file once for each design, and defines HEADER (its header), CORE (its
+// class) and FUNCTIONS (the name of its functions).
 //
-// The streams run in every cycle, whatever the host does. With a seed other than 0 every
-// interface waits now and then, for cycles or for long, and what has no reset begins with
-// random values.
+// The streams run in every cycle, whatever the host does. With a seed other than 0, every interface
+// stalls at random, and all state without a reset begins with random values.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,10 +20,10 @@
 
 namespace {
 
-// What the functions return.
+// The results of the functions.
 enum : int32_t { DONE = 0, NOTHING = 1, DEAD = -1, BUS_ERROR = -2, FAILED = -3 };
 
-// Cycles that an access of a register may take.
+// The most cycles that a register access may take.
 constexpr int ACCESS_CYCLES = 10000;
 
 constexpr std::size_t BEAT = sizeof(CORE::s_axis_tdata);
@@ -45,7 +44,7 @@ private:
     uint64_t state_;
 };
 
-// Says in which cycles an interface waits: never without a seed.
+// Decides in which cycles an interface stalls: never if the seed is 0.
 class Stalls {
 public:
     Stalls(uint64_t seed, uint64_t which)
@@ -69,14 +68,14 @@ private:
     uint32_t eighths_ = 0;
 };
 
-// Data, wiped when they go.
+// Data that are wiped when they are destroyed.
 class Bytes {
 public:
     explicit Bytes(std::size_t len) : bytes_(len) {}
     Bytes(Bytes&&) = default;
     Bytes& operator=(Bytes&&) = delete;
     ~Bytes() {
-        // Through a volatile pointer, so that it is not left out.
+        // Called through a volatile pointer, so that the compiler cannot remove it.
         static void* (*const volatile wipe)(void*, int, std::size_t) = std::memset;
         if (!bytes_.empty()) wipe(bytes_.data(), 0, bytes_.size());
     }
@@ -88,7 +87,7 @@ private:
     std::vector<uint8_t> bytes_;
 };
 
-// A packet on its way in, or the room for one on its way out.
+// A packet going in, or the room for an answer.
 struct Packet {
     Bytes bytes;
     std::size_t at = 0;
@@ -100,7 +99,7 @@ public:
         : core_{configured(context_, seed), "luxor_xts"},
           in_{seed, 1}, out_{seed, 2}, aw_{seed, 3}, w_{seed, 4}, b_{seed, 5}, ar_{seed, 6},
           r_{seed, 7} {
-        // Random values are for what is inside.
+        // The random initial values are for the core's inside, not for its inputs.
         core_.s_axil_awvalid = core_.s_axil_wvalid = core_.s_axil_bready = 0;
         core_.s_axil_arvalid = core_.s_axil_rready = 0;
         core_.s_axis_tvalid = 0;
@@ -116,7 +115,7 @@ public:
         bool asked = false;
         core_.s_axil_araddr = address;
         for (int i = 0; i < ACCESS_CYCLES; ++i) {
-            // What is valid stays so until it is taken.
+            // A valid signal stays high until it is accepted.
             core_.s_axil_arvalid = !asked && (core_.s_axil_arvalid || !ar_.now());
             core_.s_axil_rready = !r_.now();
             settle();
@@ -189,7 +188,7 @@ public:
 
 private:
     static VerilatedContext* configured(VerilatedContext& context, uint64_t seed) {
-        // Errors are returned and do not end the process.
+        // Return errors instead of ending the process.
         context.fatalOnError(false);
         if (seed != 0) {
             context.randReset(2);
@@ -203,7 +202,7 @@ private:
         edge();
     }
 
-    // The first half of a cycle: inputs are there, and outputs that follow from them.
+    // The first half of a cycle: applies the inputs and evaluates the outputs that depend on them.
     void settle() {
         if (!core_.s_axis_tvalid && !packets_.empty() && !in_.now()) {
             Packet& packet = packets_.front();
@@ -229,7 +228,7 @@ private:
         }
     }
 
-    // Puts the output's beat where there is room for it.
+    // Stores the output beat if there is room for it.
     void keep() {
         Packet& room = rooms_.front();
         if (core_.m_axis_tkeep != 0) {
@@ -254,7 +253,7 @@ private:
 
 extern "C" {
 
-// As src/model.rs has it.
+// Must match `ffi::Functions` in src/model.rs.
 struct Functions {
     void* (*create)(uint64_t seed);
     void (*destroy)(void* model);

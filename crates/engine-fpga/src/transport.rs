@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How registers and data get to a core and back.
+//! The connection to a core, for registers and data.
 
-/// A way to a core: a window of registers and two streams, one into the core and one out
-/// of it. On a board these are a mapped BAR and two DMA channels; with the Verilated model
-/// they are calls into the simulation.
+/// A connection to a core: a window of registers, and a data stream in each direction. On a board
+/// these are a mapped BAR and two DMA channels; with the Verilated model they are calls into the
+/// simulation.
 ///
-/// Data move in packets of whole beats, those of one descriptor. Both streams run on their
-/// own, in the order of their packets, and at the same time, whatever the processor does:
-/// the core does not take a packet's end before there is room for the answer's beginning.
+/// Data move in packets of whole beats, one packet for each descriptor. Both streams run by
+/// themselves, in the order of their packets and at the same time, whatever the processor does: the
+/// core may accept the end of a packet only after it can output the beginning of the answer.
 pub trait Transport: Send {
-    /// Reads a register, by its address in bytes.
+    /// Reads the register at a byte address.
     ///
     /// # Errors
-    /// [`TransportError`], if the device does not answer within some time of the
-    /// transport's own, or answers with an error.
+    /// [`TransportError`] if the device does not answer within a time that the transport sets, or
+    /// answers with an error.
     fn read(&mut self, register: u16) -> Result<u32, TransportError>;
 
     /// Writes a register, after all earlier reads and writes.
@@ -22,47 +22,48 @@ pub trait Transport: Send {
     /// As [`Transport::read`].
     fn write(&mut self, register: u16, value: u32) -> Result<(), TransportError>;
 
-    /// Queues a packet of one or more beats for the core, and room for an answer of the
-    /// same length. Returns at once: what the bytes were is kept, and wiped when they are
-    /// in the core.
+    /// Queues a packet of one or more beats for the core, and reserves room for an answer of the
+    /// same length. Returns at once. The transport keeps a copy of the packet and wipes it when the
+    /// core has it.
     ///
     /// # Errors
-    /// [`TransportError`] in the words of the board's driver.
+    /// [`TransportError`] if the board's driver reports an error.
     fn send(&mut self, packet: &[u8]) -> Result<(), TransportError>;
 
-    /// Takes the next answer out of its room as soon as its last beat is there. Returns
-    /// its length in bytes without null beats, which may be less or more than `answer`
-    /// has: then what fits is there. `None` after `limit` cycles of the core without it.
+    /// Waits for the last beat of the next answer, and copies the answer. Returns its length in
+    /// bytes without null beats. The length may differ from that of `answer`; if it is greater,
+    /// only the bytes that fit are copied. Returns `None` if the answer has not come after `limit`
+    /// cycles of the core.
     ///
     /// # Errors
-    /// [`TransportError`] in the words of the board's driver.
+    /// [`TransportError`] if the board's driver reports an error.
     fn receive(&mut self, answer: &mut [u8], limit: u64) -> Result<Option<usize>, TransportError>;
 
-    /// Stops both streams and wipes all packets and answers that are in them. The core
-    /// is reset next.
+    /// Stops both streams, and wipes all packets and answers in them. The caller resets the core
+    /// next.
     ///
     /// # Errors
-    /// [`TransportError`] in the words of the board's driver.
+    /// [`TransportError`] if the board's driver reports an error.
     fn abort(&mut self) -> Result<(), TransportError>;
 }
 
-/// Why a transport failed.
+/// An error of a transport.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
-    /// Nobody answered a read or a write.
+    /// A read or a write was not answered.
     #[error("register {register:#05x} does not answer")]
     Dead {
-        /// Its address in bytes.
+        /// The register's address in bytes.
         register: u16,
     },
     /// A read or a write was answered with an error.
     #[error("register {register:#05x} answers with a bus error")]
     Bus {
-        /// Its address in bytes.
+        /// The register's address in bytes.
         register: u16,
     },
-    /// Something else, in the words of the board's driver.
+    /// Another error, in the words of the board's driver.
     #[error("{0}")]
     Other(String),
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The backend, on a double of the core.
+//! The backend on a double of the core.
 
 mod double;
 
@@ -29,7 +29,7 @@ fn stalling(seed: u64, lanes: u32) -> Double {
     })
 }
 
-// Those axes of the suite that are no long way for a double with the reference's cipher.
+// The axes of the conformance suite that are fast enough on a double with the reference's cipher.
 
 #[test]
 fn identity() {
@@ -120,14 +120,14 @@ fn a_key_is_zeroised_when_it_is_dropped() {
         keys.filter(|slot| matches!(slot, KeySlot::Key(_))).count()
     };
     assert_eq!(full(), 4);
-    // In no slot any more.
+    // The first key has no slot any more.
     drop(keys.remove(0));
     assert_eq!(full(), 4);
     for left in [3, 2, 1, 0] {
         drop(keys.pop());
         assert_eq!(full(), left);
     }
-    // Two are left, and can be used.
+    // Two keys are left, and still work.
     for key in &keys {
         let mut bytes = [0; 16];
         crypt(&**key, Direction::Encrypt, 16, &mut [&mut bytes]).unwrap();
@@ -135,7 +135,7 @@ fn a_key_is_zeroised_when_it_is_dropped() {
     }
     drop(keys);
     assert!(double.core().is_clean());
-    // And by a core that does not take the command.
+    // A key is also zeroised in a core that fails to execute the command.
     for fault in [Fault::KeyStuck, Fault::KeyResult { code: 9 }] {
         let key = load(0);
         assert_eq!(full(), 1);
@@ -164,8 +164,8 @@ fn long_runs_are_split() {
     let bytes: Vec<u8> = (0..64).collect();
     let spec = KeySpec::Xts(XtsKey::new(&bytes).unwrap());
     let mut random = Random::for_test("long_runs");
-    // Units, their length, and bytes in a batch: a run in many batches, one in several
-    // descriptors, units that are longer than either.
+    // Number of units, unit length, bytes of a batch: a run in many batches, a run in several
+    // descriptors, and units longer than a descriptor or a batch.
     for (units, unit_len, batch) in [
         (300, 48, 1000),
         (300, 50, 1000),
@@ -194,7 +194,7 @@ fn long_runs_are_split() {
     }
 }
 
-/// One call with a run for each buffer, numbered from its index times 1000.
+/// One call with a run for each buffer. Run `i` is numbered from 1000 `i`.
 fn crypt(
     key: &dyn LoadedKey,
     direction: Direction,
@@ -210,11 +210,11 @@ fn crypt(
     key.crypt(direction, &mut runs)
 }
 
-/// A call of 60 runs of three units of 80 bytes, in batches of 25 units; what is wrong is
-/// what the core does with descriptor `fault`.
+/// A call of 60 runs of three 80-byte units, in batches of 25 units, with a fault at one
+/// descriptor.
 struct Broken {
     fault: Fault,
-    /// Units that are finished when it is noticed.
+    /// Units that are finished when the fault is noticed.
     done: usize,
     message: String,
 }
@@ -267,7 +267,7 @@ impl Broken {
         assert!(output[..done] == expected[..done], "{what}");
         assert!(output[done..] == before[done..], "{what}");
 
-        // Nothing is left, and the same key goes on.
+        // Nothing of the call is left, and the same key still works.
         if !matches!(self.fault, Fault::Dead { .. } | Fault::AllOnes { .. }) {
             assert!(double.core().is_clean(), "{what}");
             let mut rest = input[..UNIT].to_vec();
@@ -285,8 +285,8 @@ enum Place {
 
 #[test]
 fn after_a_fault_all_is_done_or_as_before() {
-    // Descriptors of three units each. The first batch ends in the middle of a run, the
-    // second one begins with descriptor 9 and ends with 17, which have two units each.
+    // Descriptors have three units, but the first batch ends in the middle of a run: the second
+    // batch begins with descriptor 9 and ends with descriptor 17, which have two units each.
     let descriptor = 13;
     let cases = [
         (
@@ -308,7 +308,8 @@ fn after_a_fault_all_is_done_or_as_before() {
             Fault::Stuck { descriptor },
             DriverError::Hangs { cycles: 1_000_000 }.to_string(),
         ),
-        // The next one's comes in its place, and is as long, and so on.
+        // The next answer takes its place. It is as long, and so are those after it, up to a
+        // shorter one.
         (
             Fault::AnswerLost { descriptor: 11 },
             DriverError::AnswerLen {
@@ -333,7 +334,7 @@ fn after_a_fault_all_is_done_or_as_before() {
             }
             .to_string(),
         ),
-        // Two batches of five beats a unit, and one.
+        // Two batches of 25 units of five beats, and one beat more.
         (
             Fault::NullBeat { descriptor },
             DriverError::Babbles {
@@ -404,7 +405,7 @@ fn a_registry_gives_it_by_its_name() {
         "{}",
         info.device
     );
-    // Whoever wants the best gets one of the CPU's.
+    // The best engine is always a CPU's.
     let best = registry.best(luxor_engine::Mode::Xts).unwrap();
     assert_ne!(best.info().name, "fpga");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The whole suite over the Verilated core, forced.
+//! Runs the whole conformance suite on the Verilated core.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many clock cycles work takes, as the core's own counters have it, on the Verilated
-//! core behind its driver. Cycles are the same on every machine.
+//! Counts the clock cycles of work on the Verilated core behind its driver, with the core's own
+//! counters. The counts are the same on every machine.
 
 use luxor_conformance::Random;
 use luxor_engine::{DataUnitNumber, Direction, XtsKey};
@@ -17,8 +17,8 @@ fn driver_with_key(random: &mut Random) -> (Driver<Model>, u8) {
     (driver, slot)
 }
 
-/// Runs `count` descriptors, with the ring as full as it gets, and returns what they took
-/// from before the first to after the last.
+/// Runs `count` descriptors with the ring as full as possible. Returns the counts from before the
+/// first to after the last.
 fn taken(
     driver: &mut Driver<Model>,
     count: usize,
@@ -44,8 +44,8 @@ fn taken(
     }
 }
 
-/// 8192 data units of 512 bytes: a block a cycle, tweaks and all. What is left over is the
-/// writing of the descriptor, the way through the pipeline, and the reading of its end.
+/// 8192 data units of 512 bytes take one cycle per block, tweaks included. The remaining cycles are
+/// for writing the descriptor, for the latency of the pipeline, and for reading the result.
 #[test]
 fn data_units_of_512_bytes_are_a_block_a_cycle() {
     let random = &mut Random::for_test("a_block_a_cycle");
@@ -68,9 +68,9 @@ fn data_units_of_512_bytes_are_a_block_a_cycle() {
     }
 }
 
-/// Requests of data units of 512 bytes, as many under way as the ring holds: a block a cycle
-/// over all of them. The bus has 32 cycles a unit for the words that changed, the doorbell
-/// and the status.
+/// Requests of 512-byte data units, with as many under way as the ring holds, take one cycle per
+/// block over all of them. A unit has 32 cycles, in which the bus must write the changed words and
+/// the doorbell, and read the status.
 fn requests_follow_one_another(units: u32, count: usize) {
     let random = &mut Random::for_test("requests");
     let (mut driver, slot) = driver_with_key(random);

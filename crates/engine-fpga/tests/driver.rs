@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The driver, on a double of the core.
+//! The driver on a double of the core.
 
 mod double;
 mod traffic;
@@ -19,7 +19,7 @@ fn xts_key(seed: u8) -> (SlotKey, Vec<u8>) {
     (SlotKey::xts(&XtsKey::new(&bytes).unwrap()), bytes)
 }
 
-/// `units` data units of 512 bytes.
+/// A descriptor of `units` data units of 512 bytes.
 fn descriptor(slot: u8, units: u32) -> Descriptor {
     Descriptor {
         first: DataUnitNumber::new(7),
@@ -127,7 +127,7 @@ fn a_slot_whose_key_is_in_use_is_not_given_away() {
         .map(|key| driver.seat(key).unwrap().unwrap())
         .collect();
     assert_eq!(seats, [0, 1, 2, 3]);
-    // The first is used again, so that the second one is the oldest.
+    // Using the first key again makes the second one the least recently used.
     assert_eq!(driver.seat(&keys[0]).unwrap(), Some(0));
     let packet = [1; 512];
     driver.submit(&descriptor(1, 1), &packet).unwrap();
@@ -163,7 +163,7 @@ fn a_key_that_goes_is_zeroised() {
     assert_eq!(double.core().slots[0], KeySlot::Key(bytes));
     driver.forget(&key).unwrap();
     assert_eq!(double.core().slots[0], KeySlot::Empty);
-    // Once more is no error, and takes no other key away.
+    // Forgetting a key twice is no error, and removes no other key.
     driver.forget(&key).unwrap();
     assert_eq!(double.core().slots[1], KeySlot::Key(other_bytes));
     drop(driver);
@@ -252,7 +252,11 @@ fn words_that_stay_are_not_written_again() {
     send(&mut driver, 32);
     assert_eq!(double.core().ring_writes, 32 * 9);
     send(&mut driver, 32);
-    assert_eq!(double.core().ring_writes, 32 * 9, "the same again");
+    assert_eq!(
+        double.core().ring_writes,
+        32 * 9,
+        "the same descriptors again"
+    );
     driver.reset().unwrap();
     driver.seat(&xts_key(0).0).unwrap();
     send(&mut driver, 32);
@@ -276,7 +280,7 @@ fn what_was_done_is_counted_across_resets() {
         driver.complete(&mut [0; 96]).unwrap().status.unwrap();
         driver.complete(&mut [0; 512]).unwrap().status.unwrap_err();
         let now = driver.counters().unwrap();
-        // The one that was refused has a null beat.
+        // The refused descriptor produced a null beat.
         assert_eq!((now.beats, now.blocks), (last.beats + 7, last.blocks + 6));
         assert!(now.cycles > last.cycles + 7);
         driver.reset().unwrap();
@@ -325,7 +329,7 @@ fn what_is_slow_does_not_hang() {
     assert!(driver.counters().unwrap().cycles > 3_000_000);
 }
 
-/// Four descriptors of 1, 2, 3 and 4 data units, of which the third one is broken.
+/// Submits four descriptors of 1, 2, 3 and 4 data units, with a fault.
 fn four_descriptors(fault: Fault) -> (Double, Driver<Double>, DriverError) {
     let double = Double::new();
     let mut driver = Driver::new(double.clone()).unwrap();
@@ -372,7 +376,7 @@ fn every_fault_of_the_core_has_a_name() {
                 found: 1552,
             },
         ),
-        // The fourth one's comes in its place.
+        // The fourth answer takes its place.
         (
             Fault::AnswerLost { descriptor },
             DriverError::AnswerLen {
@@ -381,7 +385,7 @@ fn every_fault_of_the_core_has_a_name() {
             },
         ),
         (Fault::AnswerLost { descriptor: 3 }, DriverError::AnswerLost),
-        // The beats of ten units, and one.
+        // The beats of ten units, and one beat more.
         (
             Fault::NullBeat { descriptor },
             DriverError::Babbles {
@@ -408,7 +412,7 @@ fn every_fault_of_the_core_has_a_name() {
     ] {
         let (double, mut driver, error) = four_descriptors(fault);
         assert_eq!(error, expected, "{fault:?}");
-        // Nothing of what it says is believed now.
+        // From now on the driver trusts nothing that the core reports.
         assert!(driver.is_lost());
         assert_eq!(driver.seat(&xts_key(0).0), Err(DriverError::Lost));
         assert_eq!(driver.counters(), Err(DriverError::Lost));
@@ -453,7 +457,7 @@ fn faults_of_key_commands_have_names() {
         let mut driver = Driver::new(double.clone()).unwrap();
         double.break_with(fault);
         assert_eq!(driver.seat(&xts_key(0).0), Err(expected.clone()));
-        // A key that cannot be told to go goes with a reset.
+        // A key that the core does not clear is cleared by a reset.
         driver.reset().unwrap();
         let (key, _) = xts_key(0);
         driver.seat(&key).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The driver, on the Verilated core.
+//! The driver on the Verilated core.
 
 mod traffic;
 
@@ -9,7 +9,7 @@ use luxor_engine_fpga::{Driver, model::Model};
 #[test]
 fn a_hundred_thousand_random_descriptors() {
     let mut random = Random::for_test("random_descriptors");
-    // Half of them in a core that nothing has to wait for.
+    // Half of them run on a core that never stalls.
     for seed in [None, Some(random.u64()), Some(random.u64())] {
         let model = match seed {
             None => Model::new(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A double of the core behind its registers and streams: what `rtl/` promises, described
-//! by behaviour, with the reference's cipher. It can break its promises, once each.
+//! A double of the core behind its registers and streams. It models the promises of `rtl/` by their
+//! effect, with the reference's cipher. It can break each of its promises once.
 
-#![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(dead_code, reason = "each test program uses only a part of it")]
 
 use std::{
     collections::VecDeque,
@@ -14,53 +14,53 @@ use luxor_conformance::Random;
 use luxor_engine_fpga::{Transport, TransportError, registers as reg};
 use luxor_reference as reference;
 
-/// A promise that is broken. Those of a descriptor are broken by the one with this
-/// number, counted since the double was made.
+/// A broken promise. Faults with a `descriptor` happen at the descriptor with this number, counted
+/// since the double was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Another ID.
+    /// The ID is wrong.
     Id,
-    /// Another major version.
+    /// The major version is wrong.
     Version,
-    /// Reads and writes time out, for ever, after so many.
+    /// After `after` accesses, every read and write times out.
     Dead { after: u64 },
-    /// Reads give ones, for ever, as a board does that has left its bus.
+    /// After `after` accesses, reads return all ones, as from a board that has left its bus.
     AllOnes { after: u64 },
-    /// Once, a read is answered with an error.
+    /// After `after` accesses, one read is answered with an error.
     BusError { after: u64 },
-    /// The stream into the core fails, once.
+    /// The stream into the core fails once.
     Send { descriptor: u64 },
-    /// No beat leaves the core any more from this answer's middle on.
+    /// From the middle of this answer on, no beat leaves the core.
     Stuck { descriptor: u64 },
-    /// It ends with another status.
+    /// The descriptor ends with another status.
     Status { descriptor: u64, code: u32 },
-    /// It is done, and there is no answer.
+    /// The descriptor is done, but there is no answer.
     AnswerLost { descriptor: u64 },
     /// The answer lacks a beat.
     AnswerShort { descriptor: u64 },
-    /// The answer has a beat more.
+    /// The answer has an extra beat.
     AnswerLong { descriptor: u64 },
-    /// In front of the answer is a null beat.
+    /// A null beat precedes the answer.
     NullBeat { descriptor: u64 },
     /// The answer never ends.
     Babble { descriptor: u64 },
-    /// The answer comes, and HEAD stays.
+    /// The answer comes, but HEAD stays.
     NeverDone { descriptor: u64 },
-    /// HEAD is more than was submitted.
+    /// HEAD is greater than the number of submitted descriptors.
     HeadJumps { descriptor: u64 },
     /// The descriptor's status word stays empty.
     NoStatus { descriptor: u64 },
-    /// Key commands do not end.
+    /// Key commands never end.
     KeyStuck,
     /// The next key command has this result.
     KeyResult { code: u32 },
-    /// The next reset but the first does not end.
+    /// The next reset, not counting the first, never ends.
     ResetStuck,
-    /// The next reset but the first leaves HEAD as it is.
+    /// The next reset, not counting the first, leaves HEAD unchanged.
     ResetIgnored,
 }
 
-/// The transport to a [`Core`], which others may look at.
+/// The transport to a [`Core`], which tests can inspect.
 #[derive(Clone)]
 pub struct Double(Arc<Mutex<Core>>);
 
@@ -77,18 +77,18 @@ impl Double {
         self.0.lock().unwrap()
     }
 
-    /// The same core with a fault from now on.
+    /// Makes the core fail with `fault` from now on.
     pub fn break_with(&self, fault: Fault) {
         self.core().fault = Some(fault);
     }
 }
 
-/// How a core is built.
+/// How to build a core.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// 1, 2 or 4.
+    /// Blocks of a beat: 1, 2 or 4.
     pub lanes: u32,
-    /// The seed of stalls on every interface.
+    /// The seed for stalls on every interface, if any.
     pub stalls: Option<u64>,
     /// Cycles from one beat of output to the next.
     pub pace: u64,
@@ -116,11 +116,11 @@ pub enum KeySlot {
     Empty,
     /// The data key, then the tweak key.
     Key(Vec<u8>),
-    /// Equal keys were refused.
+    /// A key with equal halves was refused.
     Equal,
 }
 
-/// What passes the queue to the output.
+/// An entry of the queue to the output.
 enum Out {
     Beat {
         bytes: Vec<u8>,
@@ -132,17 +132,17 @@ enum Out {
 }
 
 struct Active {
-    /// Since the double was made.
+    /// The descriptor's number since the double was created.
     number: u64,
     unit_len: usize,
     units: u32,
     first: u128,
     stride: u64,
     flags: u32,
-    /// The beats of the present unit.
+    /// The beats of the current unit.
     unit: Vec<u8>,
     unit_index: u32,
-    /// All that comes is swallowed, and then this is the status.
+    /// If set, the rest of the packet is discarded, and the descriptor ends with this status.
     swallow: Option<Swallow>,
 }
 
@@ -174,7 +174,7 @@ pub struct Core {
     answers: VecDeque<Vec<u8>>,
     queue: VecDeque<Out>,
     active: Option<Active>,
-    /// Descriptors of earlier resets.
+    /// Descriptors before the last reset.
     before: u64,
     stuck: bool,
     babbles: bool,
@@ -184,13 +184,13 @@ pub struct Core {
     pub fault: Option<Fault>,
     accesses: u64,
     resets: u32,
-    /// Words written into the ring.
+    /// The number of words written to the ring.
     pub ring_writes: u64,
-    /// Key commands to load.
+    /// The number of key commands that load.
     pub loads: u64,
 }
 
-/// The queue before the output. It takes no new unit when it is longer.
+/// The length of the queue to the output. The core accepts no new unit while the queue is longer.
 const QUEUE: usize = 64;
 
 impl Core {
@@ -237,7 +237,7 @@ impl Core {
         }
     }
 
-    /// Whether neither keys nor data are left.
+    /// Returns whether the core holds neither keys nor data.
     pub fn is_clean(&self) -> bool {
         self.slots.iter().all(|slot| *slot == KeySlot::Empty)
             && self.key_words == [0; 16]
@@ -278,7 +278,7 @@ impl Core {
         }
     }
 
-    /// Whether an interface waits in this cycle.
+    /// Returns whether an interface stalls in this cycle.
     fn stalls(&mut self, of_eight: usize) -> bool {
         match &mut self.stalls {
             Some(random) => random.below(8) < of_eight,
@@ -328,7 +328,7 @@ impl Core {
                     self.rooms.pop_front();
                     self.answers.push_back(mem::take(&mut self.answer));
                 }
-                // The end comes with the last beat.
+                // The end of a descriptor comes in the same cycle as its last beat.
                 if last && matches!(self.queue.front(), Some(Out::Done { .. })) {
                     self.step_output();
                 }
@@ -442,7 +442,7 @@ impl Core {
         active.unit.extend(beat);
         if active.unit.len() < active.unit_len {
             if last {
-                // What came of the unit is lost: the core gives out some of it.
+                // The incomplete unit is lost; the core would output a part of it.
                 self.null_beat();
                 self.queue.push_back(Out::Done { status: 9 });
             } else {
@@ -481,7 +481,7 @@ impl Core {
 
     fn push_unit(&mut self, padded: &[u8], is_last_unit: bool, number: u64) {
         if self.fault == Some(Fault::AnswerLost { descriptor: number }) {
-            // As if it had never been there.
+            // As if the answer had never existed.
             if is_last_unit {
                 self.fault = None;
                 self.rooms.pop_back();
@@ -522,10 +522,10 @@ impl Core {
         }
     }
 
-    /// The unit's result, padded to whole beats.
+    /// Returns the unit's result, padded to whole beats.
     fn crypt(&mut self, active: &mut Active) -> Vec<u8> {
         let KeySlot::Key(key) = &self.slots[(active.flags & 0xff) as usize] else {
-            panic!("a key is not taken away while descriptors need it");
+            panic!("a key is never removed while descriptors use it");
         };
         let number = u128::from(active.unit_index).wrapping_mul(active.stride.into());
         let number = active.first.wrapping_add(number);
@@ -590,7 +590,7 @@ impl Core {
             reg::ID if self.fault == Some(Fault::Id) => 0x1234_5678,
             reg::ID => 0x4c58_5453,
             reg::VERSION if self.fault == Some(Fault::Version) => 0x0002_0000,
-            // A later minor version changes nothing.
+            // A higher minor version changes nothing.
             reg::VERSION => 0x0001_0003,
             reg::CONFIG => self.config,
             reg::CONTROL => u32::from(self.enable),
@@ -639,7 +639,7 @@ impl Core {
             0x040..0x080 => self.key_words[usize::from(register - 0x040) / 4] = value,
             reg::RING.. => {
                 let at = usize::from(register - reg::RING) / 4;
-                assert!(at % 16 < 9, "only the core writes there");
+                assert!(at % 16 < 9, "only the core writes this word");
                 self.ring_writes += 1;
                 self.ring[at] = value;
             }
@@ -647,7 +647,7 @@ impl Core {
         }
     }
 
-    /// The cycles of an access, and whether it fails.
+    /// Runs the cycles of an access, and fails it if a fault is due.
     fn access(&mut self, register: u16) -> Result<(), TransportError> {
         self.accesses += 1;
         let cycles = 5 + if self.stalls(4) { 20 } else { 0 };

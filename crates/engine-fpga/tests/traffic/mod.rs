@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random descriptors through a driver, good and bad ones, of more keys than there are
-//! slots, with the ring as full as it gets. What comes out is compared with the reference.
+//! Sends random descriptors through a driver: good and bad ones, with more keys than slots, and
+//! with the ring as full as possible. Compares the results with the reference.
 
 use std::collections::VecDeque;
 
@@ -40,16 +40,16 @@ impl Key {
     }
 }
 
-/// What a descriptor has to become.
+/// The expected result of a descriptor.
 struct Expected {
     what: String,
     status: Result<(), DescriptorError>,
-    /// How the answer begins, and how long it is if it is known.
+    /// The first bytes of the answer, and its length if that is known.
     head: Vec<u8>,
     len: Option<usize>,
 }
 
-/// Sends `count` descriptors. Returns how many of them were good.
+/// Sends `count` descriptors. Returns the number of good ones.
 pub fn random_descriptors<T: Transport>(
     driver: &mut Driver<T>,
     random: &mut Random,
@@ -61,7 +61,7 @@ pub fn random_descriptors<T: Transport>(
     while sent < count {
         let key = random.below(keys.len());
         match random.below(100) {
-            // A key goes and another one comes.
+            // Replace a key.
             0..3 => match driver.forget(&keys[key].slot_key) {
                 Ok(()) => keys[key] = Key::random(random),
                 Err(DriverError::Key(KeyError::InUse)) => complete(driver, &mut under_way),
@@ -100,7 +100,7 @@ pub fn random_descriptors<T: Transport>(
     good
 }
 
-/// A key that the core has to refuse.
+/// Loads a key that the core must refuse.
 fn refused_key<T: Transport>(driver: &mut Driver<T>, random: &mut Random) {
     let half = {
         let len = [16, 32][random.below(2)];
@@ -113,13 +113,13 @@ fn refused_key<T: Transport>(driver: &mut Driver<T>, random: &mut Random) {
     }
 }
 
-/// A slot in this state, if there is one.
+/// Returns a slot in this state, if there is one.
 fn slot_in_state<T: Transport>(driver: &mut Driver<T>, state: u32) -> Option<u8> {
     let states = driver.transport().read(reg::SLOT_STATE).unwrap();
     (0..4).find(|slot| states >> (2 * slot) & 3 == state)
 }
 
-/// A descriptor under `key`, which is good most times.
+/// Returns a descriptor under `key`, good in most cases.
 fn job<T: Transport>(
     driver: &mut Driver<T>,
     random: &mut Random,
@@ -160,7 +160,7 @@ fn job<T: Transport>(
     let input = random.bytes(unit_len * units);
     let mut packet = Vec::new();
     beats::pack(&input, unit_len, beat_len, &mut packet);
-    // The core ignores what is in the padding.
+    // Fill the padding, which the core must ignore.
     let padded_len = unit_len.next_multiple_of(beat_len);
     for unit in packet.chunks_exact_mut(padded_len) {
         unit[unit_len..].fill(random.u64().to_le_bytes()[0]);
@@ -262,7 +262,7 @@ fn complete<T: Transport>(driver: &mut Driver<T>, under_way: &mut VecDeque<Expec
     let what = &expected.what;
     assert_eq!(completion.status, expected.status, "{what}");
     let head = &answer[..expected.head.len()];
-    assert!(head == expected.head, "{what}: other data");
+    assert!(head == expected.head, "{what}: wrong data");
     if let Some(len) = expected.len {
         assert_eq!(completion.len, len, "{what}");
     }
