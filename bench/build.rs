@@ -4,15 +4,15 @@
 use std::process::Command;
 
 fn main() {
-    // Not when other files of the package change: OpenSSL takes minutes.
+    // Do not rerun when other files of the package change: building OpenSSL takes minutes.
     println!("cargo::rerun-if-changed=build.rs");
 
-    let rustc = std::env::var_os("RUSTC").expect("cargo sets it");
+    let rustc = std::env::var_os("RUSTC").expect("cargo sets RUSTC");
     let version = Command::new(rustc)
         .arg("--version")
         .output()
         .expect("the compiler runs");
-    let version = String::from_utf8(version.stdout).expect("a line of text");
+    let version = String::from_utf8(version.stdout).expect("rustc prints text");
     println!("cargo::rustc-env=LUXOR_RUSTC={}", version.trim());
 
     #[cfg(feature = "rivals")]

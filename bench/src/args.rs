@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be said on the command line.
+//! The command line.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -17,59 +17,59 @@ Examples:
   luxor-bench cpu --engine vaes512 --unit 512 --call 64K --key-size 256 --direction encrypt
   luxor-bench --quick --json result.json  all of it, quickly, for a program
 
-What the numbers mean is said in BENCHMARKING.md.";
+BENCHMARKING.md explains the numbers.";
 
-/// Measures: GB/s, and the ratio to what this machine could do at best
+/// Measure throughput in GB/s, and its ratio to the machine's limit
 ///
-/// Everybody who takes part is timed in alternation in the same process, and ratios are
-/// formed within a round: on a machine that others use too, believe the ratios. Answers
-/// are compared before anything is timed.
+/// All contestants are timed in turn in the same process, and ratios are formed within a round. On
+/// a shared machine, trust the ratios rather than the GB/s. All results are checked before anything
+/// is timed.
 #[derive(Debug, Parser)]
 #[command(name = "luxor-bench", version, max_term_width = 96, after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// What to measure (default: all there is)
+    /// What to measure (default: everything)
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
     #[command(flatten)]
     pub(crate) settings: Settings,
 
-    /// Also write everything that was measured to FILE, as JSON
+    /// Also write all results to FILE, as JSON
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) json: Option<PathBuf>,
 
-    /// Also write a page about all of it to FILE, as HTML, and the JSON beside it
+    /// Also write all results to FILE as an HTML page, and to a JSON file beside it
     ///
-    /// A bench that cannot run here is not an error then: the page says why. `luxor report` is
-    /// this.
+    /// A bench that cannot run here is then not an error: the page gives the reason. `luxor report`
+    /// uses this option.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "json")]
     pub(crate) report: Option<PathBuf>,
 
-    /// Also write the plots of that page into the folder DIR, as SVG
+    /// Also write the plots of the page into the folder DIR, as SVG
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) plots: Option<PathBuf>,
 
-    /// Measure nothing: show an earlier run again, from its JSON, here or as a page or plots
+    /// Measure nothing: show the JSON of an earlier run, as text, as a page or as plots
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(conflicts_with_all = ["names", "json", "record", "compare", "size", "quick"])]
     pub(crate) from: Option<PathBuf>,
 
-    /// Also keep the result as DIR/MACHINE/DATE.json, and the tables beside it as .txt
+    /// Also save the result as DIR/MACHINE/DATE.json, and the tables beside it as .txt
     ///
-    /// For the repository's own records, in bench/record. The program must be built by
+    /// For the repository's own records in bench/record. The program must be built by
     /// `cargo xtask bench` from a commit without changes.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) record: Option<PathBuf>,
 
-    /// Also hold the result against an earlier one's JSON, by ratios to the machine's limits
+    /// Also compare the result with an earlier one's JSON, by ratios to the machine's limits
     ///
-    /// Prints what is better or worse by more than both spreads, and is never an error: on
-    /// a machine that others use too it is for people to judge.
+    /// Prints ratios that are better or worse by more than both spreads. This is never an error: on
+    /// a shared machine, people must judge the differences.
     #[arg(long, value_name = "RECORD", value_hint = ValueHint::FilePath)]
     pub(crate) compare: Option<PathBuf>,
 }
 
-/// The command line, parsed; the options that benches alone have are among the matches.
+/// Parses the command line. The matches hold the options of single benches.
 pub(crate) fn parse(
     words: impl IntoIterator<Item = OsString>,
     benches: &[Entry],
@@ -85,7 +85,7 @@ pub(crate) fn parse(
     let mut command = Args::command()
         .mut_arg("names", |arg| arg.value_parser(names))
         .mut_arg("size", |arg| {
-            let long = format!("{sizes}\n\nWith K, M or G for powers of 1024.");
+            let long = format!("{sizes}\n\nK, M and G are powers of 1024.");
             arg.help(sizes).long_help(long)
         });
     for bench in benches {
@@ -96,19 +96,19 @@ pub(crate) fn parse(
 }
 
 impl Args {
-    /// Whether the bench is to be measured.
+    /// Returns whether the bench is to be measured.
     pub(crate) fn wants(&self, bench: &Entry) -> bool {
         self.names.is_empty() || self.names.iter().any(|name| name == bench.name)
     }
 
-    /// Where the JSON goes, if anywhere.
+    /// Returns the path for the JSON, if it is written.
     pub(crate) fn json_path(&self) -> Option<PathBuf> {
         let measured = self.report.as_ref().filter(|_| self.from.is_none());
         let beside = || measured.map(|page| page.with_extension("json"));
         self.json.clone().or_else(beside)
     }
 
-    /// All files that are written.
+    /// Returns all files that are written.
     pub(crate) fn outputs(&self) -> Vec<PathBuf> {
         self.json_path()
             .into_iter()

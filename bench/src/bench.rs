@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an experiment is to the program: a [`Bench`], and its [`Entry`] in the table of all
-//! ([`crate::benches`]), by which the command line, the JSON and the page find it.
+//! The interface of an experiment: a [`Bench`], and its [`Entry`] in the table [`crate::benches`],
+//! through which the command line, the JSON and the page find it.
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde::{Deserialize, Serialize};
@@ -8,36 +8,36 @@ use serde_json::Value;
 
 use crate::{rivals::Rival, section::Section, settings::Settings};
 
-/// What is to be measured by an experiment.
+/// An experiment with its options.
 pub(crate) trait Bench: Sized {
-    /// As on the command line; in the JSON with `_` for `-`.
+    /// The name on the command line. The JSON uses `_` instead of `-`.
     const NAME: &'static str;
-    /// What it is, for `--help`.
+    /// The description for `--help`.
     const HELP: &'static str;
-    /// What `--size` is to it, with its defaults.
+    /// The meaning of `--size` for this bench, with its defaults.
     const SIZE: Option<&'static str> = None;
-    /// The options that it alone has.
+    /// The options that only this bench has.
     type Options: Args;
-    /// What comes out: a member of the JSON, and all that the section is made of.
+    /// The result: a member of the JSON, from which the section is made.
     type Report: Serialize + Deserialize<'static>;
 
-    /// By the options.
+    /// Creates the experiment from the options.
     fn new(context: &Context, options: Self::Options) -> Result<Self, String>;
 
-    /// Sees to it that nothing is missing here.
+    /// Checks that everything the bench needs is available.
     fn check(&self) -> Result<(), String>;
 
-    /// Measures.
+    /// Runs the experiment.
     fn measure(&self) -> Result<Self::Report, String>;
 
-    /// What is said about it.
+    /// Describes the result.
     fn section(report: &Self::Report) -> Section;
 }
 
-/// What all experiments are given.
+/// The input of all experiments.
 pub(crate) struct Context {
     pub(crate) settings: Settings,
-    /// All that this program was built with.
+    /// All rivals that this program was built with.
     pub(crate) rivals: &'static [Box<dyn Rival>],
 }
 
@@ -51,24 +51,24 @@ pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) help: &'static str,
     pub(crate) size: Option<&'static str>,
-    /// Adds its own options.
+    /// Adds the bench's own options.
     pub(crate) options: fn(Command) -> Command,
     /// [`Bench::check`].
     pub(crate) check: fn(&Context, &ArgMatches) -> Result<(), String>,
     /// [`Bench::measure`].
     pub(crate) measure: fn(&Context, &ArgMatches) -> Result<Outcome, String>,
-    /// What an earlier run measured, by its JSON.
+    /// Reads the JSON of an earlier run.
     pub(crate) read: fn(&'static Value) -> Result<Outcome, String>,
 }
 
-/// What was measured.
+/// The result of a bench.
 pub(crate) struct Outcome {
     pub(crate) json: Value,
     pub(crate) section: Section,
 }
 
 impl Entry {
-    /// That of `B`.
+    /// The entry of `B`.
     pub(crate) const fn of<B: Bench>() -> Self {
         Self {
             name: B::NAME,
@@ -84,7 +84,7 @@ impl Entry {
         }
     }
 
-    /// Its member in the JSON.
+    /// Returns the name of its member in the JSON.
     pub(crate) fn key(&self) -> String {
         self.name.replace('-', "_")
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of all benches, in the order in which they are measured and shown.
+//! The table of all benches, in the order in which they run and are shown.
 
 use crate::{
     an_seo, bench::Entry, block, cpu, damjanovic, demir, elmoghany, file, gpu, sanida, unlock,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `block`: a disk for other programs. Luxor's NBD server beside `nbdkit` and
-//! `qemu-nbd`, under the same load, in alternation.
+//! `block`: a disk for other programs. Luxor's NBD server in turn with `nbdkit` and `qemu-nbd`,
+//! under the same load.
 //!
-//! All serve files in memory at Unix sockets, and all are there the whole time. Before
-//! anything is timed each gives its disk back, which is compared byte by byte, and takes
-//! writes that are read back; the latter again at the end.
+//! All servers serve files in memory at Unix sockets, and all run the whole time. Before anything
+//! is timed, each server's disk is compared byte by byte, and takes writes that are read back. The
+//! writes are repeated at the end.
 
 mod contestant;
 mod section;
@@ -24,7 +24,7 @@ use crate::{
     stats::{self, Summary},
 };
 
-/// What is to be measured.
+/// The options of the bench.
 pub(crate) struct Plan {
     pub(crate) luxor: PathBuf,
     pub(crate) folder: PathBuf,
@@ -32,10 +32,10 @@ pub(crate) struct Plan {
     pub(crate) quick: bool,
     pub(crate) turn: Duration,
     pub(crate) engine: String,
-    /// `--engine` and `--threads`, as they were given.
+    /// `--engine` and `--threads`, as given.
     pub(crate) options: Vec<String>,
     pub(crate) contestants: Vec<Contestant>,
-    /// They were asked for: none may be missing.
+    /// Whether the contestants were requested, so that a missing one is an error.
     pub(crate) all_are_needed: bool,
     pub(crate) loads: Vec<Load>,
 }
@@ -43,15 +43,15 @@ pub(crate) struct Plan {
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct Options {
-    /// Only this server, in `block` [default: all]
+    /// Only this server in `block` [default: all]
     #[arg(long = "contestant", value_enum, value_name = "NAME", help_heading = SERVERS)]
     contestants: Vec<Contestant>,
 }
 
 impl Bench for Plan {
     const NAME: &'static str = "block";
-    const HELP: &'static str = "luxor serve beside nbdkit and qemu-nbd, by fio";
-    const SIZE: Option<&'static str> = Some("of the disk [1G, quick: 256M]");
+    const HELP: &'static str = "luxor serve compared with nbdkit and qemu-nbd, under load from fio";
+    const SIZE: Option<&'static str> = Some("size of the disk [default: 1G, quick: 256M]");
     type Options = Options;
     type Report = Report;
 
@@ -87,22 +87,22 @@ impl Bench for Plan {
     }
 }
 
-/// What came out.
+/// The result of the bench.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
     disk_bytes: usize,
-    /// `tmpfs`, or something slower.
+    /// Whether the folder is on `tmpfs`. Everything else is slower.
     in_memory: bool,
     fio: String,
     rounds: usize,
-    /// Of each contestant's turn.
+    /// The length of each contestant's turn.
     turn_seconds: f64,
     contestants: Vec<About>,
     throughput: Vec<Case>,
-    /// Of reads of 4 KiB at random places, one at a time.
+    /// Latencies of reads of 4 KiB at random places, one at a time.
     latency: Vec<ServerLatency>,
-    /// Who is not here, and why.
+    /// The contestants that are not available, and why.
     #[serde(default)]
     absent: Vec<String>,
 }
@@ -112,7 +112,7 @@ struct About {
     contestant: Contestant,
     version: String,
     command: Vec<String>,
-    /// The most memory that the process had at a time.
+    /// The most memory that the process used at a time.
     peak_bytes: Option<u64>,
 }
 
@@ -128,9 +128,9 @@ struct Case {
 struct ServerRate {
     contestant: Contestant,
     mib_per_s: Summary,
-    /// What the server's threads spend on cores; the client's are not counted.
+    /// CPU seconds of the server's threads; the client's are not counted.
     server_cpu_seconds_per_gib: Summary,
-    /// Of Luxor's: the ratio to what the others do in the same round.
+    /// For Luxor's servers: the ratio to the others' rate in the same round.
     times: BTreeMap<&'static str, Summary>,
 }
 
@@ -140,12 +140,12 @@ struct ServerLatency {
     contestant: Contestant,
     p50_microseconds: Summary,
     p99_microseconds: Summary,
-    /// Of Luxor's: the ratio to those of the others in the same round.
+    /// For Luxor's servers: the ratio to the others' latency in the same round.
     p50_times: BTreeMap<&'static str, Summary>,
     p99_times: BTreeMap<&'static str, Summary>,
 }
 
-/// One whose turn comes once a round.
+/// A contestant, which has one turn per round.
 struct Lane {
     contestant: Contestant,
     server: Server,
@@ -160,22 +160,22 @@ struct Samples {
     p99: Vec<Option<f64>>,
 }
 
-/// The least that the four connections of a load find their stretches on.
+/// The smallest disk on which the four connections of a load have parts of their own.
 const LEAST: usize = 16 << 20;
 
-/// What there is for it.
+/// The means available for the bench.
 pub(crate) struct Here {
-    /// Whether the folder is.
+    /// Whether the folder is in memory.
     in_memory: bool,
     contestants: Vec<Contestant>,
-    /// Who is not here, and why.
+    /// The contestants that are not available, and why.
     absent: Vec<String>,
 }
 
-/// Sees to it that nothing is missing.
+/// Checks that the bench can run.
 pub(crate) fn check(plan: &Plan) -> Result<Here, String> {
     if plan.bytes < LEAST {
-        return Err("`block` takes a --size of 16M and more".to_owned());
+        return Err("`block` needs a --size of at least 16M".to_owned());
     }
     fio::version()?;
     program::first_line("nbdcopy", &["--version"])?;
@@ -188,7 +188,7 @@ pub(crate) fn check(plan: &Plan) -> Result<Here, String> {
         .saturating_mul(files)
         .saturating_add(128 << 20);
     let in_memory =
-        program::check_room(&plan.folder, needed, &format!("{files} files of that size"))?;
+        program::check_room(&plan.folder, needed, &format!("{files} files of this size"))?;
     Ok(Here {
         in_memory,
         contestants,
@@ -196,7 +196,7 @@ pub(crate) fn check(plan: &Plan) -> Result<Here, String> {
     })
 }
 
-/// Measures.
+/// Runs the bench.
 pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     let Here {
         in_memory,
@@ -215,7 +215,7 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
         .iter()
         .map(|&who| Lane::start(who, &files, plan));
     let mut lanes: Vec<Lane> = lanes.collect::<Result<_, _>>()?;
-    // Some share a file, which has the known bytes no more after this.
+    // Some servers share a file, which no longer has the known bytes after this.
     if !plan.quick {
         verify(&lanes, plan.bytes)?;
     }
@@ -249,7 +249,7 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
 }
 
 impl Lane {
-    /// Serves, and has given the right bytes.
+    /// Starts the server and checks the bytes that it serves.
     fn start(contestant: Contestant, files: &Files<'_>, plan: &Plan) -> Result<Self, String> {
         let (socket, log) = (files.socket(contestant), files.log(contestant));
         let server = Server::start(&files.words(contestant), &socket, &log)?;
@@ -296,7 +296,7 @@ impl Case {
 }
 
 impl Plan {
-    /// Who is here, and why others are not.
+    /// Returns the available contestants, and why others are not available.
     fn contestants(&self) -> (Vec<Contestant>, Vec<String>) {
         let mut missing = Vec::new();
         let mut is_here = |contestant: &Contestant| {
@@ -319,7 +319,7 @@ impl Plan {
     }
 }
 
-/// Takes new samples of everybody, in turns.
+/// Takes new samples of all contestants, in turns.
 fn rotate(
     lanes: &mut [Lane],
     rounds: usize,
@@ -344,7 +344,7 @@ fn verify(lanes: &[Lane], disk_bytes: usize) -> Result<(), String> {
 }
 
 impl ServerRate {
-    /// None when nothing was measured.
+    /// `None` if nothing was measured.
     fn of(lane: &Lane, lanes: &[Lane]) -> Option<Self> {
         let samples = &lane.samples;
         let mib = 1.0 / f64::from(1 << 20);
@@ -374,7 +374,7 @@ fn summary(samples: &[Option<f64>]) -> Option<Summary> {
     Summary::of(samples.iter().flatten().copied().collect())
 }
 
-/// The ratios to all others, of one of Luxor's.
+/// For one of Luxor's servers, returns the ratios to all others.
 fn times(
     lane: &Lane,
     lanes: &[Lane],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is timed: a cipher with its key, for one direction.
+//! The operations that are timed: a cipher with its key, for one direction.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use luxor_engine::{DataUnitLen, DataUnitNumber, Direction, Executor, InOut, Load
 
 /// A cipher that is ready for calls.
 pub(crate) trait Cipher {
-    /// One call, over data units of `unit` bytes numbered from `first`.
+    /// Processes data units of `unit` bytes, numbered from `first`, in one call.
     ///
-    /// XTS takes the number as IEEE 1619 has it, CTR as the first counter block; in
-    /// ECB it has no effect. `bytes` are whole data units.
+    /// XTS uses the number as in IEEE 1619, CTR uses it as the first counter block, and ECB ignores
+    /// it. `bytes` must consist of whole data units.
     fn crypt(&mut self, first: u64, unit: usize, bytes: InOut<'_>) -> Result<(), String>;
 }
 
-/// A message that is gone on with piece by piece.
+/// A message that is processed piece by piece.
 pub(crate) trait Stream {
-    /// Its next bytes.
+    /// Processes the next bytes of the message.
     fn crypt(&mut self, bytes: InOut<'_>) -> Result<(), String>;
 }
 
@@ -38,7 +38,7 @@ impl Cipher for Luxor {
     }
 }
 
-/// One run of data units of `unit` bytes, numbered from `first`.
+/// Processes one run of data units of `unit` bytes, numbered from `first`.
 pub(crate) fn crypt(
     key: &dyn LoadedKey,
     direction: Direction,
@@ -51,7 +51,7 @@ pub(crate) fn crypt(
     key.crypt(direction, &mut [run]).map_err(|e| e.to_string())
 }
 
-/// As the JSON has it.
+/// Returns the direction's name in the JSON.
 pub(crate) fn direction_name(direction: Direction) -> &'static str {
     match direction {
         Direction::Encrypt => "encrypt",

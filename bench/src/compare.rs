@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A result beside an earlier one. What was measured on different machines, or on one at
-//! different times, compares by ratios: to the limit of the CPU, to `cp`, to other programs,
-//! each measured in the same minutes.
+//! Compares a result with an earlier one. Results of different machines, or of different times on
+//! one machine, are compared by ratios: to the limit of the CPU, to `cp`, or to other programs,
+//! each measured within the same minutes.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
 use serde_json::Value;
 
-/// What a ratio is called in a result, and whether more of it is better. The last ones are by
-/// the names of those whom it is a ratio to.
+/// The names of ratios in a result, and whether more is better. `of_rival`, the latencies and
+/// `times` may hold several ratios, named for what they compare with.
 const RATIOS: [(&str, bool); 12] = [
     ("of_limit", true),
     ("of_ofb", true),
@@ -24,7 +24,7 @@ const RATIOS: [(&str, bool); 12] = [
     ("times", true),
 ];
 
-/// What tells rows apart.
+/// The fields that distinguish rows.
 const NAMES: [&str; 22] = [
     "what",
     "engine",
@@ -50,10 +50,10 @@ const NAMES: [&str; 22] = [
     "load",
 ];
 
-/// What goes without saying.
+/// Fields that are left out of names.
 const PLAIN: [&str; 5] = ["rows", "throughput", "devices", "engines", "arrays"];
 
-/// Less than this is no change, whatever the spreads are.
+/// Smaller differences are ignored, whatever the spreads are.
 const LEAST: f64 = 0.05;
 
 /// An earlier result.
@@ -62,7 +62,7 @@ pub(crate) struct Record {
     value: Value,
 }
 
-/// By names, so that the order is always the same.
+/// Sorted by name, so that the order is always the same.
 type Ratios = BTreeMap<String, Ratio>;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,18 +74,18 @@ struct Ratio {
 }
 
 impl Record {
-    /// Reads it.
+    /// Reads a record.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let name = path.display().to_string();
         let text = fs::read_to_string(path).map_err(|e| format!("{name}: {e}"))?;
         let value: Value = serde_json::from_str(&text).map_err(|e| format!("{name}: {e}"))?;
         if ratios(&value).is_empty() {
-            return Err(format!("{name} is no result with ratios to compare with"));
+            return Err(format!("{name} is not a result with ratios"));
         }
         Ok(Self { name, value })
     }
 
-    /// What is other than it was, worst first.
+    /// Reports the ratios that have changed, the worst first.
     pub(crate) fn compare(&self, now: &Value) -> String {
         let (then, now) = (ratios(&self.value), ratios(now));
         let both: Vec<_> = now
@@ -103,8 +103,8 @@ impl Record {
             .collect();
         changed.sort_by(|a, b| a.1.gain(a.2).total_cmp(&b.1.gain(b.2)));
         let mut report = format!(
-            "\nBeside {} ({}, commit {commit}, {cpu}): of {} ratios that both have, {} are outside \
-             of both spreads and differ by 5 % or more\n",
+            "\nCompared with {} ({}, commit {commit}, {cpu}): of {} ratios that both have, {} are \
+             outside both spreads and differ by at least 5 %\n",
             self.name,
             text("date"),
             both.len(),
@@ -146,7 +146,7 @@ impl Ratio {
         })
     }
 
-    /// By how many times it is better now: below 1 it is worse.
+    /// Returns by which factor it is better now; below 1 it is worse.
     fn gain(&self, now: &Self) -> f64 {
         if self.more_is_better {
             now.median / self.median
@@ -167,14 +167,14 @@ fn ratios(result: &Value) -> Ratios {
 
 fn all(result: &Value) -> Vec<(String, Ratio)> {
     let mut found = Vec::new();
-    // Under the names of the benches.
+    // Names begin with the bench's key.
     for (bench, value) in result.as_object().into_iter().flatten() {
         collect(value, std::slice::from_ref(bench), &mut found);
     }
     found
 }
 
-/// Those in `value`, which is called by `names`.
+/// Collects the ratios in `value`, which is named by `names`.
 fn collect(value: &Value, names: &[String], found: &mut Vec<(String, Ratio)>) {
     match value {
         Value::Array(rows) => {
@@ -182,7 +182,7 @@ fn collect(value: &Value, names: &[String], found: &mut Vec<(String, Ratio)>) {
                 collect(row, names, found);
             }
         }
-        // Others' own speed is not ours to watch.
+        // The rivals' own speed is not compared.
         Value::Object(fields) if fields.get("rival") != Some(&Value::Bool(true)) => {
             let mut names = names.to_vec();
             let about = fields.get("about").and_then(|about| about.get("name"));
@@ -220,7 +220,7 @@ fn collect(value: &Value, names: &[String], found: &mut Vec<(String, Ratio)>) {
     }
 }
 
-/// A field that tells rows apart, as people would say it.
+/// Returns a field that distinguishes rows, in words.
 fn words(name: &str, value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -266,7 +266,7 @@ mod tests {
             name: "old.json".to_owned(),
             value: result([0.9, 0.9], 1.5, 3.0),
         };
-        // Better, as it was but for the noise; slower; slower by more.
+        // A better ratio; one unchanged but for noise; a slower one; one that is slower by more.
         let told = record.compare(&result([0.99, 0.91], 1.8, 2.0));
         let lines: Vec<_> = told.lines().skip(2).collect();
         assert_eq!(
@@ -281,7 +281,7 @@ mod tests {
         assert!(!told.contains("only"), "{told}");
         let same = record.compare(&record.value);
         assert!(same.contains("of 4 ratios that both have, 0 are"), "{same}");
-        // Nothing is the same because it is not there.
+        // Missing rows do not count as unchanged.
         let mut less = record.value.clone();
         less["cpu"]["rows"] = json!([]);
         let told = record.compare(&less);

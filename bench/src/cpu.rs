@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cpu`: the kernels and their rivals, in the cache and over memory.
+//! `cpu`: Luxor's kernels and their rivals, in the cache and over memory.
 //!
-//! A case is timed in rounds. In a round everybody who takes part is timed once, for a
-//! millisecond after some to settle; who begins changes from round to round. Ratios are
-//! formed within a round, so that what slows the machine down for a while slows both
-//! sides; the medians of the rounds are reported.
+//! A case is timed in rounds. In each round every contestant is timed once: it first settles for a
+//! few milliseconds and is then timed for one. The order changes from round to round. Ratios are
+//! formed within a round, so that anything that slows the machine down for a while slows both
+//! sides. The medians over the rounds are reported.
 //!
-//! Within a turn passes through the buffer and slices of the limit loop alternate,
-//! since the clock depends on what runs: some ten microseconds after other
-//! instructions, or the same ones on other data, a CPU goes to another clock, and which
-//! one depends on the milliseconds before. A slice takes at most a quarter of the time of
-//! the passes before it, so the clock stays theirs: with as much of each, the ratio of
-//! the same code came out 10 % lower on 256-bit registers. GB/s have the clock in them.
+//! Within a turn, passes through the buffer alternate with slices of the limit loop, because the
+//! clock depends on the running code: some ten microseconds after other instructions, or the same
+//! ones on other data, a CPU changes its clock, and the new clock depends on the milliseconds
+//! before. A slice takes at most a quarter of the time of the passes before it, so the clock stays
+//! that of the passes. With equal shares, the ratio of the same code came out 10 % lower on 256-bit
+//! registers. The GB/s include the effect of the clock.
 
 mod lane;
 pub(crate) mod matrix;
@@ -44,12 +44,12 @@ use crate::{
     stats::{self, Summary},
 };
 
-/// What is to be measured, and of whom.
+/// The cases to measure, and the contestants.
 pub(crate) struct Plan<'a> {
     pub(crate) filter: Filter,
-    /// Only this kernel.
+    /// Measure only this kernel.
     pub(crate) engine: Option<String>,
-    /// What "all threads" means.
+    /// The number of threads that "all threads" means.
     pub(crate) threads: NonZeroUsize,
     pub(crate) rivals: &'a [Box<dyn Rival>],
 }
@@ -61,7 +61,7 @@ pub(crate) struct Options {
     #[arg(long = "mode", value_enum, value_name = "MODE", help_heading = ONLY)]
     modes: Vec<ModeName>,
 
-    /// Only AES with a key of so many bits (XTS has two such keys) [default: both]
+    /// Only AES with keys of this many bits (XTS has two such keys) [default: both]
     #[arg(long = "key-size", value_enum, value_name = "BITS", help_heading = ONLY)]
     key_sizes: Vec<KeyBits>,
 
@@ -69,22 +69,22 @@ pub(crate) struct Options {
     #[arg(long = "direction", value_enum, value_name = "WAY", help_heading = ONLY)]
     directions: Vec<Way>,
 
-    /// Only with the result over the input, or elsewhere [default: both]
+    /// Only in place, or only into another buffer [default: both]
     #[arg(long = "place", value_enum, value_name = "PLACE", help_heading = ONLY)]
     places: Vec<ResultPlace>,
 
-    /// Only XTS with data units of so many bytes [default: 16, 512, 4K, 64K, 1M]
+    /// Only XTS with data units of this many bytes [default: 16, 512, 4K, 64K, 1M]
     #[arg(long = "unit", value_name = "BYTES", value_parser = size::parse, help_heading = ONLY)]
     units: Vec<usize>,
 
-    /// Only calls of so many bytes [default: 4K, 64K, 1M, and the --size]
+    /// Only calls of this many bytes [default: 4K, 64K, 1M, and the --size]
     ///
-    /// Calls of up to 4 MiB walk through at least 64 KiB, again and again.
+    /// Calls of up to 4 MiB go through a buffer of at least 64 KiB, again and again.
     #[arg(long = "call", value_name = "BYTES", value_parser = size::parse, help_heading = ONLY)]
     calls: Vec<usize>,
 }
 
-const ONLY: &str = "Only for cpu, each may be given several times";
+const ONLY: &str = "Only for cpu; each may be given several times";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ModeName {
@@ -111,7 +111,7 @@ impl Bench for Plan<'static> {
     const NAME: &'static str = "cpu";
     const HELP: &'static str = "XTS, CTR and ECB of each kernel, in the L2 cache and over memory";
     const SIZE: Option<&'static str> =
-        Some("the bytes that fit no cache [default: 256M, quick: 64M]");
+        Some("size of the buffer for memory, larger than any cache [default: 256M, quick: 64M]");
     type Options = Options;
     type Report = Report;
 
@@ -160,18 +160,18 @@ impl Bench for Plan<'static> {
     }
 }
 
-/// What came out.
+/// The result of the bench.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
-    /// The bytes of the large buffer.
+    /// Bytes of the large buffer.
     large_bytes: usize,
     threads: usize,
     limits: Vec<LimitPace>,
     rows: Vec<KernelRate>,
 }
 
-/// The loops of nothing but AES instructions.
+/// The speed of a loop of nothing but AES instructions.
 #[derive(Debug, Deserialize, Serialize)]
 struct LimitPace {
     /// `xmm`, `ymm` or `zmm`: 128, 256 or 512 bits.
@@ -180,25 +180,25 @@ struct LimitPace {
     ghz: f64,
 }
 
-/// One contestant in one case.
+/// The speed of one contestant in one case.
 #[derive(Debug, Deserialize, Serialize)]
 struct KernelRate {
     contestant: String,
     rival: bool,
     mode: &'static str,
-    /// Of one AES key: 128 or 256. XTS has two.
+    /// Bits of one AES key: 128 or 256. XTS has two.
     key_bits: usize,
     direction: &'static str,
     place: ResultPlace,
     unit_bytes: usize,
     call_bytes: usize,
-    /// What the calls walk through.
+    /// Bytes of the buffer that the calls go through.
     buffer_bytes: usize,
     threads: usize,
     samples: usize,
-    /// 10⁹ bytes a second.
+    /// In 10⁹ bytes per second.
     gb_per_s: Summary,
-    /// The ratio to the limit of the registers it uses, per thread.
+    /// The ratio to the limit of the registers that the contestant uses, per thread.
     of_limit: Option<Summary>,
     /// The ratio to the same kernel on one thread.
     of_one_thread: Option<Summary>,
@@ -206,7 +206,7 @@ struct KernelRate {
     of_rival: BTreeMap<String, Summary>,
 }
 
-/// Measures.
+/// Runs the bench.
 pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     let cases = matrix::cases(&plan.filter)?;
     let kernels = kernels(plan.engine.as_deref())?;
@@ -238,7 +238,7 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     })
 }
 
-/// The kernel that was asked for, or all that are present.
+/// Returns the requested kernel, or all that are available.
 pub(crate) fn kernels(engine: Option<&str>) -> Result<Vec<Arc<dyn Backend>>, String> {
     let registry = Registry::cpu();
     match engine {
@@ -250,13 +250,13 @@ pub(crate) fn kernels(engine: Option<&str>) -> Result<Vec<Arc<dyn Backend>>, Str
     }
 }
 
-/// The threads that work is spread over.
+/// The executors for one thread and for all threads.
 struct Executors {
     one: Arc<Executor>,
     all: Arc<Executor>,
 }
 
-/// Everybody who takes part in a case.
+/// Returns the contestants of a case.
 fn lanes(
     case: &Case,
     plan: &Plan<'_>,
@@ -270,7 +270,7 @@ fn lanes(
         if !info.modes.contains(&case.mode) {
             continue;
         }
-        // Bitsliced code on 256 MiB takes seconds, and memory does not matter to it.
+        // Bitsliced code takes seconds for 256 MiB, and its speed does not depend on memory.
         if info.name == "portable" && case.in_memory() && plan.filter.quick && kernels.len() > 1 {
             continue;
         }
@@ -296,7 +296,7 @@ fn lanes(
     Ok(lanes)
 }
 
-/// Times everybody in alternation.
+/// Times all contestants in turn.
 fn time(
     case: &Case,
     plan: &Plan<'_>,
@@ -312,7 +312,7 @@ fn time(
     let all = limits.lanes.len() + lanes.len();
     for round in 0..rounds.count {
         for turn in 0..all {
-            // There and back, so that nobody always follows the same one.
+            // Reverse every other round, so that no contestant always follows the same one.
             let turn = if round % 2 == 0 { turn } else { all - 1 - turn };
             match (turn + round) % all {
                 i if i < lanes.len() => {
@@ -348,7 +348,7 @@ fn row(case: &Case, lane: &Lane, lanes: &[Lane]) -> KernelRate {
         buffer_bytes: case.buffer,
         threads: lane.threads,
         samples: rates.len(),
-        gb_per_s: Summary::of(rates).expect("everybody is timed in the first round"),
+        gb_per_s: Summary::of(rates).expect("every contestant is timed in the first round"),
         of_limit: stats::ratios(&lane.limit_seconds_per_byte, own)
             .map(|all| all.scaled(1.0 / lane.threads as f64)),
         of_one_thread: lanes
@@ -364,7 +364,7 @@ fn row(case: &Case, lane: &Lane, lanes: &[Lane]) -> KernelRate {
     }
 }
 
-/// The limit loops over all cases.
+/// The limit loops, over all cases.
 struct Limits {
     lanes: Vec<LimitLane>,
 }
@@ -376,8 +376,8 @@ impl Limits {
         }
     }
 
-    /// That of the kernel's own registers; for a rival the machine's widest, since
-    /// it is free to use them.
+    /// Returns the limit of the kernel's own registers. For a rival it is that of the machine's
+    /// widest registers, since the rival is free to use them.
     fn for_contestant(&self, lane: &Lane) -> Option<&LimitLane> {
         if lane.rival {
             return self.lanes.first().filter(|_| lane.hardware);
@@ -397,12 +397,12 @@ impl Limits {
     }
 }
 
-/// The answers, from the portable kernel.
+/// The expected results, computed by the portable kernel.
 struct Expected {
     portable: Arc<dyn Backend>,
     executor: Arc<Executor>,
     answer: Buffer,
-    /// What `answer` is for; the place does not matter to it.
+    /// The case of `answer`. The place of the result does not matter.
     case: Option<Case>,
 }
 
@@ -437,7 +437,7 @@ impl Expected {
     }
 }
 
-/// The same key for everybody: nothing depends on its value.
+/// The key of all contestants. Nothing depends on its value.
 fn key_bytes(mode: Mode, size: KeySize) -> Vec<u8> {
     let keys = if mode == Mode::Xts { 2 } else { 1 };
     (1_u8..).take(keys * size.bytes()).collect()
@@ -446,16 +446,16 @@ fn key_bytes(mode: Mode, size: KeySize) -> Vec<u8> {
 fn key_spec(mode: Mode, size: KeySize) -> KeySpec {
     let bytes = key_bytes(mode, size);
     if mode == Mode::Xts {
-        return KeySpec::Xts(XtsKey::new(&bytes).expect("two different keys"));
+        return KeySpec::Xts(XtsKey::new(&bytes).expect("the two keys differ"));
     }
-    let key = AesKey::new(&bytes).expect("a lawful length");
+    let key = AesKey::new(&bytes).expect("`key_bytes` has a valid length");
     match mode {
         Mode::Ctr => KeySpec::Ctr(key),
         _ => KeySpec::Ecb(key),
     }
 }
 
-/// How far it is, on a terminal.
+/// Shows the progress on a terminal.
 struct Progress {
     cases: usize,
     shown: bool,

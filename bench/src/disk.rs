@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Luxor's server over a disk that `luxor serve` does not offer: without encryption, or
-//! with requests cut short. A process of its own, as every contestant is.
+//! Runs Luxor's server on a disk that `luxor serve` does not offer: without encryption, or with a
+//! limit on the length of requests. It is a separate process, as every contestant is.
 
 use std::{
     ffi::OsString,
@@ -20,21 +20,21 @@ use luxor_serve::nbd::{Listener, Server, ServerOptions, Stop};
 
 use crate::coprocessor::{Coprocessor, Device};
 
-/// The argument that makes this program the server.
+/// The argument that starts this program as the server.
 pub(crate) const SERVE: &str = "--serve-disk";
 
-/// How the bytes of a file become a disk.
+/// The way in which the bytes of a file become a disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Transform {
-    /// None: they stand as they are.
+    /// The sector size; `None` serves the bytes unencrypted.
     pub(crate) sector: Option<SectorSize>,
-    /// The most bytes that a call of the engine gets.
+    /// The most bytes of one call of the engine.
     pub(crate) request_limit: Option<NonZeroUsize>,
-    /// None: the engine alone, with [`KEY`]; else with [`short_key`].
+    /// A simulated device with [`short_key`]; `None` uses only the engine, with [`KEY`].
     pub(crate) device: Option<Device>,
 }
 
-/// Both halves of the key of everything that is measured.
+/// Both halves of the key of all measurements.
 pub(crate) const KEY: [u8; 64] = {
     let mut key = [0x11; 64];
     let mut at = 32;
@@ -45,13 +45,13 @@ pub(crate) const KEY: [u8; 64] = {
     key
 };
 
-/// Of AES-128, as in the paper whose co-processor has it.
+/// An AES-128 key, as in the paper, whose co-processor has AES-128 only.
 pub(crate) fn short_key() -> XtsKey {
-    XtsKey::new(&KEY[16..48]).expect("the halves differ")
+    XtsKey::new(&KEY[16..48]).expect("the two halves differ")
 }
 
 impl Transform {
-    /// Sectors of 512 bytes by such a device.
+    /// Encrypts sectors of 512 bytes on this device.
     pub(crate) fn of_device(device: Device) -> Self {
         Self {
             sector: Some(SectorSize::B512),
@@ -60,7 +60,7 @@ impl Transform {
         }
     }
 
-    /// The disk, all of the file, AES-256-XTS by `engine`.
+    /// Opens the whole file as a disk, with AES-256-XTS by `engine`.
     pub(crate) fn disk(self, file: &Path, engine: &str) -> Result<Disk, String> {
         let storage = File::options().read(true).write(true).open(file);
         let storage = storage.map_err(|e| format!("{}: {e}", file.display()))?;
@@ -107,7 +107,7 @@ impl Transform {
         key.map(Arc::from).map_err(|e| e.to_string())
     }
 
-    /// The command line that serves it.
+    /// Returns the command line that serves the disk.
     pub(crate) fn words(self, file: &Path, socket: &Path, engine: &str) -> Vec<OsString> {
         let number = |n: Option<usize>| OsString::from(n.unwrap_or(0).to_string());
         let own = std::env::current_exe().unwrap_or_else(|_| "luxor-bench".into());
@@ -124,7 +124,7 @@ impl Transform {
     }
 }
 
-/// The engine of that name, or the best one for `auto`.
+/// Returns the engine with this name, or the best one for `auto`.
 pub(crate) fn backend(name: &str) -> Result<Arc<dyn Backend>, String> {
     let registry = Registry::cpu();
     match name {
@@ -134,8 +134,8 @@ pub(crate) fn backend(name: &str) -> Result<Arc<dyn Backend>, String> {
     .map_err(|e| e.to_string())
 }
 
-/// Serves until its standard input ends. Every line there is answered by
-/// [`engine_time`]'s.
+/// Serves until standard input ends. Answers every line of it with the numbers that [`engine_time`]
+/// parses.
 pub(crate) fn serve(words: &[OsString]) -> ExitCode {
     match try_serve(words) {
         Ok(()) => ExitCode::SUCCESS,
@@ -152,7 +152,7 @@ fn try_serve(words: &[OsString]) -> Result<(), String> {
     };
     let number = |word: &OsString| {
         let number = word.to_str().and_then(|word| word.parse::<u32>().ok());
-        number.ok_or_else(|| format!("{} is no number", word.display()))
+        number.ok_or_else(|| format!("{} is not a number", word.display()))
     };
     let sector = match number(sector)? {
         0 => None,
@@ -166,7 +166,9 @@ fn try_serve(words: &[OsString]) -> Result<(), String> {
             word => Some(word.and_then(Device::from_word).ok_or("no such device")?),
         },
     };
-    let engine = engine.to_str().ok_or("the engine's name is no text")?;
+    let engine = engine
+        .to_str()
+        .ok_or("the engine's name is not valid UTF-8")?;
     let disk = Arc::new(transform.disk(Path::new(file), engine)?);
     let listener = UnixListener::bind(socket).map_err(|e| e.to_string())?;
     let stop = Stop::new().map_err(|e| e.to_string())?;
@@ -189,7 +191,7 @@ fn try_serve(words: &[OsString]) -> Result<(), String> {
         .map_err(|e| e.to_string())
 }
 
-/// What a server has answered: bytes, calls and seconds of the engine.
+/// Parses a server's answer: bytes, calls and seconds of the engine.
 pub(crate) fn engine_time(answer: &str) -> Option<(f64, f64, f64)> {
     let mut numbers = answer.split(' ').map(|number| number.parse::<f64>().ok());
     Some((numbers.next()??, numbers.next()??, numbers.next()?? / 1e9))

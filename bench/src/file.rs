@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `file`: `luxor encrypt`, `luxor decrypt` and `luxor dump` of a file in memory,
-//! beside `cp` of the same file, in alternation.
+//! `file`: `luxor encrypt`, `luxor decrypt` and `luxor dump` of a file in memory, in turn with `cp`
+//! of the same file.
 //!
-//! Input and output are there at a time and nothing else: what `decrypt` wrote is
-//! the next round's input. In the round before the first it is compared, byte by byte.
+//! Only one input and one output exist at a time: the output of `decrypt` is the input of the next
+//! round. In the untimed first round it is compared byte by byte.
 
 mod section;
 
@@ -23,20 +23,21 @@ use crate::{
     stats::{self, Summary},
 };
 
-/// What is to be measured.
+/// The options of the bench.
 pub(crate) struct Plan {
     pub(crate) luxor: PathBuf,
     pub(crate) folder: PathBuf,
     pub(crate) bytes: usize,
     pub(crate) quick: bool,
-    /// `--engine` and `--threads`, as they were given.
+    /// `--engine` and `--threads`, as given.
     pub(crate) options: Vec<String>,
 }
 
 impl Bench for Plan {
     const NAME: &'static str = "file";
-    const HELP: &'static str = "luxor encrypt, decrypt and dump of a file in memory, beside cp";
-    const SIZE: Option<&'static str> = Some("of the file [4G, quick: 512M]");
+    const HELP: &'static str =
+        "luxor encrypt, decrypt and dump of a file in memory, compared with cp";
+    const SIZE: Option<&'static str> = Some("size of the file [default: 4G, quick: 512M]");
     type Options = NoOptions;
     type Report = Report;
 
@@ -64,14 +65,14 @@ impl Bench for Plan {
     }
 }
 
-/// What came out.
+/// The result of the bench.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
     file_bytes: usize,
-    /// `tmpfs`, or something slower.
+    /// Whether the folder is on `tmpfs`. Everything else is slower.
     in_memory: bool,
-    /// `qemu-img`'s version if it is there, or why it was left out.
+    /// The version of `qemu-img`, or why it was left out; `None` if it is not installed.
     qemu: Option<String>,
     rows: Vec<FileTimes>,
 }
@@ -80,20 +81,20 @@ pub(crate) struct Report {
 struct FileTimes {
     what: &'static str,
     seconds: Summary,
-    /// Those of each round, in their order.
+    /// The seconds of each round, in order.
     each_seconds: Vec<f64>,
-    /// 10⁹ bytes of the file a second; null for `dump`.
+    /// 10⁹ bytes of the file per second; null for `dump`.
     gb_per_s: Option<f64>,
     /// The ratio of the time to that of `cp` in the same round.
     times_cp: Option<Summary>,
-    /// The most memory that the process had at a time.
+    /// The most memory that the process used at a time.
     peak_bytes: u64,
 }
 
-/// Dumps in a round: 56 in all of 7.
+/// Dumps per round: 56 in all 7 rounds.
 const DUMPS: usize = 8;
 
-/// Measures.
+/// Runs the bench.
 pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     let in_memory = check(plan)?;
     let folder = Folder::new(&plan.folder)?;
@@ -110,7 +111,7 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     })
 }
 
-/// The files, and who works on them.
+/// The files, and the programs that process them.
 struct Session {
     bytes: usize,
     plain: PathBuf,
@@ -121,11 +122,11 @@ struct Session {
     encrypt: Program,
     decrypt: Program,
     dump: Program,
-    /// None when it is not here or has failed.
+    /// `None` if it is not installed or has failed.
     qemu_img: Option<Program>,
 }
 
-/// A command line, over the rounds.
+/// A command line with its measurements.
 struct Program {
     words: Vec<OsString>,
     lane: Lane,
@@ -177,7 +178,7 @@ impl Session {
         })
     }
 
-    /// The first is to warm up, and to see that the bytes come back.
+    /// The first round warms up, and checks that the bytes come back.
     fn round(&mut self, round: usize) -> Result<(), String> {
         let timed = round > 0;
         if round.is_multiple_of(2) {
@@ -205,7 +206,8 @@ impl Session {
         remove(&self.copy)
     }
 
-    /// Its timing of the key derivation fails now and then on virtual machines.
+    /// Errors only leave `qemu-img` out: its timing of the key derivation sometimes fails on
+    /// virtual machines.
     fn convert(&mut self, timed: bool) {
         let Some(qemu_img) = &mut self.qemu_img else {
             return;
@@ -244,24 +246,25 @@ impl Session {
     }
 }
 
-/// Whether the folder is in memory.
+/// Checks that the bench can run, and returns whether the folder is in memory.
 pub(crate) fn check(plan: &Plan) -> Result<bool, String> {
     program::first_line("cp", &["--version"])?;
     check_room(plan)
 }
 
-/// Whether the folder is in memory.
+/// Checks that there is room, and returns whether the folder is in memory.
 fn check_room(plan: &Plan) -> Result<bool, String> {
     let needed = (plan.bytes as u64)
         .saturating_mul(2)
         .saturating_add(64 << 20);
-    program::check_room(&plan.folder, needed, "the file twice")
+    program::check_room(&plan.folder, needed, "two copies of the file")
 }
 
 fn compare(path: &Path, len: usize) -> Result<(), String> {
     let file = File::open(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-    plaintext::compare(file, len)
-        .map_err(|e| format!("what `luxor decrypt` wrote is not what was encrypted: {e}"))
+    plaintext::compare(file, len).map_err(|e| {
+        format!("the output of `luxor decrypt` differs from the input of `luxor encrypt`: {e}")
+    })
 }
 
 fn remove(path: &Path) -> Result<(), String> {
@@ -279,7 +282,7 @@ fn qemu_version() -> Option<String> {
     )
 }
 
-/// The same cipher, and the least of key derivation that it takes.
+/// Returns the command for the same cipher, with the cheapest key derivation that qemu-img accepts.
 fn qemu_convert(plain: &Path, volume: &Path, key: &Path) -> Vec<OsString> {
     let mut secret = OsString::from("secret,id=key,file=");
     secret.push(key);
@@ -305,7 +308,7 @@ mod tests {
 
     #[test]
     fn too_little_room_is_an_error() {
-        // The most that can be asked for, too: twice as much is no number of 64 bits.
+        // Also with the greatest size, twice which exceeds 64 bits.
         for bytes in [1 << 60, isize::MAX.unsigned_abs()] {
             let plan = Plan {
                 luxor: "luxor".into(),
@@ -314,7 +317,7 @@ mod tests {
                 quick: true,
                 options: Vec::new(),
             };
-            // Not `measure`: if this is broken, that fills the disk.
+            // Not `measure`: if the check were broken, it would fill the disk.
             let message = check_room(&plan).unwrap_err();
             assert!(message.contains("--size"), "{message}");
         }

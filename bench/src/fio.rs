@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The client: `fio` with its engine `nbd`, whose every job is a connection.
+//! The client: `fio` with its engine `nbd`. Each of its jobs is a connection.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::size;
 
-/// Which way the bytes go.
+/// The direction of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Access {
@@ -21,22 +21,22 @@ pub(crate) enum Access {
     Write,
 }
 
-/// What clients do.
+/// The load that the clients put on a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Load {
     pub(crate) access: Access,
     pub(crate) request_bytes: usize,
-    /// Requests that each connection has in flight.
+    /// Requests in flight on each connection.
     pub(crate) depth: usize,
     pub(crate) connections: usize,
 }
 
-/// Requests of up to so many bytes are at random places, longer ones one after the
-/// other, each connection in a stretch of its own.
+/// Requests of up to this many bytes go to random places. Longer ones are sequential, each
+/// connection in its own part of the disk.
 const RANDOM: usize = 4096;
 
 impl Load {
-    /// All there are, of small requests and few connections first.
+    /// Returns all loads, those with small requests and few connections first.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = Vec::new();
         for (request_bytes, depth) in [(4 << 10, 32), (64 << 10, 16), (1 << 20, 8)] {
@@ -54,7 +54,7 @@ impl Load {
         all
     }
 
-    /// In words.
+    /// Describes the load in words.
     pub(crate) fn text(&self) -> String {
         format!(
             "{}{} {}s, {} in flight, {} connection{}",
@@ -92,34 +92,34 @@ impl Load {
             format!("--numjobs={}", self.connections),
             format!("--size={stretch}"),
             format!("--offset_increment={apart}"),
-            // Which blocks it has had need not be noted.
+            // fio need not keep track of the blocks that it has covered.
             "--norandommap".to_owned(),
             "--randrepeat=0".to_owned(),
         ]
     }
 }
 
-/// A connection's own stretch of the disk.
+/// Returns the bytes of a connection's own part of the disk.
 fn stretch(disk_bytes: usize, connections: usize) -> usize {
     let share = disk_bytes / connections;
     share - share % (1 << 20)
 }
 
-/// What came out.
+/// The result of a throughput measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Throughput {
     pub(crate) bytes: f64,
     pub(crate) bytes_per_second: f64,
 }
 
-/// The time from a request's submission to its completion, in seconds.
+/// The time from the submission of a request to its completion, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Latency {
     pub(crate) p50: f64,
     pub(crate) p99: f64,
 }
 
-/// Does it for so long.
+/// Runs the load for the time `turn`.
 pub(crate) fn throughput(
     uri: &OsStr,
     load: &Load,
@@ -128,7 +128,7 @@ pub(crate) fn throughput(
 ) -> Result<Throughput, String> {
     let mut words = load.words(disk_bytes);
     words.extend(timed(turn));
-    // No time of each request: the client is to be as quick as it can.
+    // Do not time single requests, so that the client is as fast as possible.
     words.push("--gtod_reduce=1".to_owned());
     let job = run(uri, &words)?;
     let side = &job[load.name()];
@@ -139,10 +139,10 @@ pub(crate) fn throughput(
             bytes,
             bytes_per_second,
         })
-        .ok_or_else(|| format!("fio has transferred nothing: {side}"))
+        .ok_or_else(|| format!("fio transferred nothing: {side}"))
 }
 
-/// Reads 4 KiB at random places, one after the other, for so long.
+/// Reads 4 KiB at random places, one at a time, for the time `turn`.
 pub(crate) fn latency(uri: &OsStr, disk_bytes: usize, turn: Duration) -> Result<Latency, String> {
     let load = Load {
         access: Access::Read,
@@ -162,11 +162,11 @@ pub(crate) fn latency(uri: &OsStr, disk_bytes: usize, turn: Duration) -> Result<
             p50: p50 / 1e9,
             p99: p99 / 1e9,
         })
-        .ok_or_else(|| format!("fio tells no latencies: {}", job["read"]))
+        .ok_or_else(|| format!("fio reported no latencies: {}", job["read"]))
 }
 
-/// Writes requests of 512 bytes to 128 KiB over four connections, 8 in flight on each,
-/// and reads them back: they bear checksums.
+/// Writes requests of 512 bytes to 128 KiB over four connections, with 8 in flight on each, and
+/// reads them back. fio verifies their checksums.
 pub(crate) fn verify(uri: &OsStr, disk_bytes: usize) -> Result<(), String> {
     let stretch = stretch(disk_bytes, 4);
     let words = [
@@ -181,17 +181,17 @@ pub(crate) fn verify(uri: &OsStr, disk_bytes: usize) -> Result<(), String> {
         "--verify_state_save=0".to_owned(),
     ];
     let job = run(uri, &words)?;
-    // Else it has verified nothing.
+    // Otherwise fio has verified nothing.
     match (
         job["write"]["io_bytes"].as_f64(),
         job["read"]["io_bytes"].as_f64(),
     ) {
         (Some(written), Some(read)) if written > 0.0 && read >= written => Ok(()),
-        other => Err(format!("fio has verified nothing: {other:?}")),
+        other => Err(format!("fio verified nothing: {other:?}")),
     }
 }
 
-/// Its version.
+/// Returns the version of fio.
 pub(crate) fn version() -> Result<String, String> {
     let engine = Command::new("fio").arg("--enghelp=nbd").output();
     if !engine.is_ok_and(|output| output.status.success()) {
@@ -205,7 +205,7 @@ fn timed(turn: Duration) -> [String; 2] {
     ["--time_based".to_owned(), runtime]
 }
 
-/// Its report of all jobs as one.
+/// Runs fio and returns its combined report of all jobs.
 fn run(uri: &OsStr, words: &[String]) -> Result<Value, String> {
     let mut of_uri = OsString::from("--uri=");
     of_uri.push(uri);
@@ -231,13 +231,13 @@ fn run(uri: &OsStr, words: &[String]) -> Result<Value, String> {
     if !output.status.success() {
         return Err(failed("failed"));
     }
-    // Notes stand before.
+    // fio may print notes before the JSON.
     let json = said.find('{').map(|begin| &said[begin..]);
     let json: Option<Value> = json.and_then(|json| serde_json::from_str(json).ok());
     let job = json.as_ref().map(|json| &json["jobs"][0]);
     match job {
         Some(job) if job["error"] == 0 => Ok(job.clone()),
-        _ => Err(failed("has reported no success")),
+        _ => Err(failed("reported no success")),
     }
 }
 
@@ -257,7 +257,7 @@ mod tests {
         assert!(words.contains(&"--rw=write".to_owned()));
         assert!(words.contains(&format!("--size={}", 4 << 20)));
         assert!(words.contains(&format!("--offset_increment={}", 4 << 20)));
-        // At random places all have the whole disk.
+        // Random requests of all connections cover the whole disk.
         let words = load(4096, 4).words(18 << 20);
         assert!(words.contains(&"--rw=randwrite".to_owned()));
         assert!(words.contains(&format!("--size={}", 18 << 20)));

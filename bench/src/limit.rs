@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the machine could do at best: a loop of nothing but AES instructions
-//! between registers, of each width that it has.
+//! The limit of the machine: loops of nothing but AES instructions between registers, for each
+//! width that the machine has.
 
 use std::{
     hint::black_box,
     time::{Duration, Instant},
 };
 
-/// The AES instructions of one width of registers.
+/// The AES instructions of one register width.
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
-    /// The registers' name.
+    /// The name of the registers.
     pub(crate) width: &'static str,
     run: fn(u64) -> Duration,
     blocks_per_instruction: u64,
 }
 
-/// What a run of the loop showed.
+/// The result of a run of the loop.
 pub(crate) struct Pace {
     /// Instructions per cycle of the core.
     pub(crate) per_cycle: f64,
-    /// The core's clock meanwhile, in GHz.
+    /// The clock of the core during the run, in GHz.
     pub(crate) ghz: f64,
 }
 
 impl Limit {
-    /// Those of this machine, the widest first.
+    /// Returns the limits of this machine, the widest registers first.
     pub(crate) fn all() -> Vec<Self> {
         ["vaes512", "vaes256", "aesni"]
             .into_iter()
@@ -34,8 +34,8 @@ impl Limit {
             .collect()
     }
 
-    /// The limit for a kernel of this machine; none for `portable`, which uses no
-    /// AES instruction.
+    /// Returns the limit for a kernel of this machine, or `None` for `portable`, which uses no AES
+    /// instructions.
     pub(crate) fn of(kernel: &str) -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
         return Some(match kernel {
@@ -63,7 +63,7 @@ impl Limit {
         }
     }
 
-    /// Runs the loop for `bytes` of AES in `rounds` rounds, and nothing else.
+    /// Runs the loop for as many AES instructions as `bytes` bytes with `rounds` rounds need.
     pub(crate) fn run(self, bytes: u64, rounds: u64) -> Duration {
         (self.run)(black_box(self.passes(bytes, rounds)))
     }
@@ -73,12 +73,12 @@ impl Limit {
         (instructions / IN_FLIGHT as u64).max(1)
     }
 
-    /// As [`Limit::run`], with the clock measured before and after.
+    /// As [`Limit::run`], and measures the clock before and after.
     pub(crate) fn time(self, bytes: u64, rounds: u64) -> Pace {
         let passes = self.passes(bytes, rounds);
         let before = cycle();
         let elapsed = self.run(bytes, rounds);
-        // Another program can only make a cycle look longer than it is.
+        // Other programs can only make a cycle seem longer, so take the shorter measurement.
         let cycle = before.min(cycle());
         Pace {
             per_cycle: (passes * IN_FLIGHT as u64) as f64 * cycle / elapsed.as_secs_f64(),
@@ -87,12 +87,12 @@ impl Limit {
     }
 }
 
-/// Independent instructions in the loops: enough to cover their latency, and few
-/// enough for the 16 registers of the narrowest.
+/// Independent instructions in the loops: enough to hide their latency, and few enough for the 16
+/// registers of the narrowest width.
 const IN_FLIGHT: usize = 12;
 
-/// The seconds of a core's cycle now, by a chain of additions of one cycle
-/// each; the least of a few, since another program may take the core away.
+/// Measures the seconds of a cycle of the core, with a chain of additions of one cycle each. It
+/// takes the least of several measurements, since another program may interrupt.
 fn cycle() -> f64 {
     const STEPS: u32 = 10_000;
     let once = || {
@@ -109,14 +109,14 @@ fn cycle() -> f64 {
     (0..5).map(|_| once()).fold(f64::INFINITY, f64::min)
 }
 
-/// One instruction of one cycle, which the compiler cannot fold; nor can the CPU:
-/// Intel's since Alder Lake add small constants while they rename registers, in no
-/// time at all.
+/// Adds in one instruction of one cycle, which neither the compiler nor the CPU can fold. Intel
+/// CPUs since Alder Lake add small constants for free while renaming registers, so `step` is in a
+/// register.
 #[inline(always)]
 #[allow(unsafe_code)]
 fn add(mut x: u64, step: u64) -> u64 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: it adds registers.
+    // SAFETY: the instruction only adds registers.
     unsafe {
         std::arch::asm!(
             "add {x}, {step}",
@@ -143,8 +143,8 @@ mod x86 {
 
     use super::IN_FLIGHT;
 
-    /// Blocks of no pattern. With equal ones the same bits would stand still in all
-    /// lanes, which takes less power, and CPUs turn power into clock.
+    /// Blocks without a pattern. With equal blocks, the same bits would stay unchanged in all
+    /// lanes; that needs less power, and CPUs convert spare power into a faster clock.
     static STATES: [[u8; 64]; IN_FLIGHT + 1] = states();
 
     const fn states() -> [[u8; 64]; IN_FLIGHT + 1] {
@@ -162,18 +162,18 @@ mod x86 {
         states
     }
 
-    /// The loop is assembly, so that it is compiled as written: its pace needs no check, which
-    /// another program's load could fail.
+    /// The loop is assembly, so that it is compiled exactly as written. A check of its speed would
+    /// fail whenever another program loads the machine.
     macro_rules! limit {
         ($name:ident, $features:literal, $load:ident, $register:ident) => {
             pub(super) fn $name(passes: u64) -> Duration {
                 #[target_feature(enable = $features)]
                 fn run(passes: u64) -> Duration {
                     let states = black_box(&STATES);
-                    // SAFETY: a state has 64 bytes, no register has more.
+                    // SAFETY: each state has 64 bytes, and no register is wider.
                     let load = |i: usize| unsafe { $load(states[i].as_ptr().cast()) };
                     let start = Instant::now();
-                    // SAFETY: it changes the registers that it names, and nothing else.
+                    // SAFETY: the loop changes only the registers that it names.
                     unsafe {
                         asm!(
                             "2:",
@@ -211,7 +211,7 @@ mod x86 {
                     start.elapsed()
                 }
                 assert!(passes > 0, "the loop counts down to zero");
-                // SAFETY: the kernel of this width is present on this machine.
+                // SAFETY: `Limit::of` offers this width only if the CPU has its features.
                 unsafe { run(passes) }
             }
         };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine, as far as a result depends on it.
+//! The properties of the machine that affect results.
 
 use std::{fs, thread};
 
@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::size;
 
-/// What a result belongs to. What the system does not tell is null.
+/// The machine on which a result was measured. Properties that the system does not report are null.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Machine {
     cpu: Option<String>,
-    /// Family, model and stepping, which tell CPUs apart whose names do not.
+    /// Family, model and stepping distinguish CPUs with the same name.
     cpu_family: Option<u32>,
     cpu_model: Option<u32>,
     cpu_stepping: Option<u32>,
-    /// Of a virtual machine, whose cores may be shared with others.
+    /// Whether this is a virtual machine. Its cores may be shared with others.
     virtual_machine: bool,
-    /// That this process may use.
+    /// Cores that this process may use.
     cores: usize,
     l2_bytes: Option<usize>,
     memory_bytes: Option<usize>,
-    /// Whether large pages are given without being asked for.
+    /// Whether the kernel uses large pages without being asked.
     transparent_hugepages: Option<String>,
     os: &'static str,
     kernel: Option<String>,
@@ -51,7 +51,7 @@ impl Machine {
         }
     }
 
-    /// In one line.
+    /// Describes the machine in one line.
     pub(crate) fn text(&self) -> String {
         let size = |bytes: Option<usize>| bytes.map_or("?".to_owned(), size::text);
         format!(
@@ -70,8 +70,8 @@ impl Machine {
         )
     }
 
-    /// The name of its folder among the records: the CPU's name without what is
-    /// trade, its family, model and stepping, and the number of cores.
+    /// Returns the name of the machine's folder among the records: the CPU's name without
+    /// trademarks, its family, model and stepping, and the number of cores.
     pub(crate) fn folder(&self) -> String {
         let name = self.cpu.as_deref().unwrap_or("unknown").to_lowercase();
         let name = name.replace("(r)", "").replace("(tm)", "");
@@ -94,7 +94,7 @@ impl Machine {
     }
 }
 
-/// The first CPU's field of that very name.
+/// Returns the first CPU's field with exactly this name.
 fn cpu_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines()
         .filter_map(|line| line.split_once(':'))
@@ -102,7 +102,7 @@ fn cpu_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value.trim())
 }
 
-/// A line of /proc/meminfo, in bytes.
+/// Returns a line of /proc/meminfo, in bytes.
 pub(crate) fn memory(info: &str, name: &str) -> Option<usize> {
     let rest = info.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: usize = rest.trim().strip_suffix(" kB")?.parse().ok()?;

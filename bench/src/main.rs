@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor-bench`: throughput of the kernels beside the machine's own limit and
-//! other libraries. `luxor bench` and `luxor report` run this program, so that a build of `luxor`
-//! does not include its rivals.
+//! `luxor-bench` measures the throughput of Luxor's kernels, and compares it with the machine's own
+//! limit and with other libraries. `luxor bench` and `luxor report` run this program, so that a
+//! build of `luxor` does not include the rivals.
 
-// Unsafe are the limit loops (`limit`) and the calls into other libraries (`rivals`) and on devices (`devices`).
+// Unsafe code: the limit loops (`limit`), and the calls to other libraries (`rivals`) and to
+// devices (`devices`).
 #![deny(unsafe_code)]
 
 mod an_seo;
@@ -49,7 +50,7 @@ use crate::{args::Args, bench::Context, compare::Record, report::Report};
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    // What this program is besides, for its own use.
+    // Internal modes, in which this program starts itself.
     if let [_, mark, rest @ ..] = words.as_slice() {
         match mark.to_str() {
             Some(program::CHILD) => return program::child(rest),
@@ -64,7 +65,7 @@ fn main() -> ExitCode {
             let _ = error.print();
             return match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
-                // As `luxor` has it.
+                // The same exit code as `luxor`.
                 _ => ExitCode::FAILURE,
             };
         }
@@ -80,7 +81,9 @@ fn main() -> ExitCode {
 
 fn run(args: &Args, matches: &ArgMatches) -> Result<(), String> {
     if args.report.is_some() && args.report == args.json_path() {
-        return Err("the page's name ends in .json, which the JSON beside it has".to_owned());
+        return Err(
+            "the page's name ends in .json, which is the name of the JSON beside it".to_owned(),
+        );
     }
     for path in args.outputs() {
         report::can_be_written(&path)?;
@@ -98,14 +101,14 @@ fn run(args: &Args, matches: &ArgMatches) -> Result<(), String> {
     measure(args, matches)
 }
 
-/// Measures what is asked for, and writes it to where it goes.
+/// Measures the requested benches, and writes the results where they are wanted.
 fn measure(args: &Args, matches: &ArgMatches) -> Result<(), String> {
     let rivals = rivals::all().leak();
     let mut report = Report::begin(rivals);
     if args.record.is_some() {
         report.may_be_recorded()?;
     }
-    // Not after minutes of measuring, which would be lost.
+    // Read the record first, so that an error does not cost minutes of measuring.
     let record = args.compare.as_deref().map(Record::read).transpose()?;
     let settings = args.settings.clone();
     let context = Context { settings, rivals };
@@ -128,7 +131,7 @@ fn measure(args: &Args, matches: &ArgMatches) -> Result<(), String> {
                 text += &said;
                 report.add(bench, outcome);
             }
-            // The others are not lost, and the page says what happened.
+            // The page shows the other benches, and the error of this one.
             Err(reason) if args.report.is_some() => {
                 eprintln!("luxor-bench: {}: {reason}", bench.name);
                 report.is_absent(bench, format!("It stopped with an error: {reason}"));
@@ -157,7 +160,7 @@ fn measure(args: &Args, matches: &ArgMatches) -> Result<(), String> {
     }
 }
 
-/// Writes the page and the pictures that are asked for.
+/// Writes the page and the plots, if requested.
 fn show(report: &Report, args: &Args) -> Result<(), String> {
     if let Some(path) = &args.report {
         report::write(path, &report.page()?)?;

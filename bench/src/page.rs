@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor report`: the sections as a page that needs nothing else.
+//! `luxor report`: renders the sections as a self-contained HTML page.
 
 use askama::Template;
 
@@ -9,14 +9,14 @@ use crate::section::Section;
 #[derive(Template)]
 #[template(path = "report.html")]
 pub(crate) struct Page {
-    /// UTC, RFC 3339.
+    /// In UTC, as in RFC 3339.
     pub(crate) date: String,
     pub(crate) command: String,
     pub(crate) version: String,
-    /// What this machine is, and what the program was built with.
+    /// The machine, and what the program was built with.
     pub(crate) facts: Vec<Fact>,
     pub(crate) parts: Vec<Part>,
-    /// A look, not a result.
+    /// Whether this was only a quick look.
     pub(crate) quick: bool,
 }
 
@@ -25,9 +25,9 @@ pub(crate) struct Fact {
     pub(crate) value: String,
 }
 
-/// A bench's section, with its plots drawn.
+/// The section of a bench, with its plots drawn.
 pub(crate) struct Part {
-    /// As on the command line.
+    /// The name on the command line.
     name: &'static str,
     section: Section,
     figures: Vec<Figure>,
@@ -35,13 +35,13 @@ pub(crate) struct Part {
 
 struct Figure {
     caption: String,
-    /// For who does not see it.
+    /// The text alternative of the plot.
     description: String,
     svg: String,
 }
 
 impl Part {
-    /// One whose plots cannot be drawn says so: the others are shown.
+    /// If a plot cannot be drawn, the part says so and the rest of the page is shown.
     pub(crate) fn new(name: &'static str, section: Section) -> Self {
         let figures = section.plots.iter().map(|plot| {
             Ok(Figure {
@@ -53,7 +53,8 @@ impl Part {
         let (section, figures) = match figures.collect::<Result<_, String>>() {
             Ok(figures) => (section, figures),
             Err(why) => {
-                let reason = format!("It cannot be drawn ({why}); the JSON has it.");
+                let reason =
+                    format!("The plots cannot be drawn ({why}); the JSON has the numbers.");
                 (Section::absent(name, reason), Vec::new())
             }
         };
@@ -65,11 +66,11 @@ impl Part {
     }
 }
 
-/// HTML of a text, with what is between backticks as code.
+/// Converts a text to HTML, with the parts between backticks as code.
 fn marked(text: &str) -> String {
     let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
     let pieces: Vec<_> = escaped.split('`').collect();
-    // The last of an odd number of backticks is none.
+    // With an odd number of backticks, the last one has no partner and stays.
     let (pairs, last) = pieces.as_chunks::<2>();
     if last.is_empty() {
         return escaped;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bytes that are known, to see whether they come back.
+//! Known bytes, for checking that they come back.
 
 use std::{
     fs::File,
@@ -7,16 +7,17 @@ use std::{
     path::Path,
 };
 
-/// They are no run of zeros: those would become holes.
+/// A byte pattern without runs of zeros, which would become holes.
 pub(crate) struct Pattern(u64);
 
 impl Pattern {
-    /// From the first byte on.
+    /// Begins at the first byte.
     pub(crate) fn new() -> Self {
         Self(0x9e37_79b9_7f4a_7c15)
     }
 
-    /// The next ones. All but the last call get a multiple of 8.
+    /// Fills `bytes` with the next ones. The length must be a multiple of 8, except in the last
+    /// call.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         for word in bytes.chunks_mut(8) {
             // Marsaglia's xorshift.
@@ -28,10 +29,10 @@ impl Pattern {
     }
 }
 
-/// What is made and compared at a time.
+/// The bytes that are generated and compared at a time.
 pub(crate) const PIECE: usize = 1 << 20;
 
-/// A new file of `len` such bytes.
+/// Creates a file of `len` pattern bytes.
 pub(crate) fn make(path: &Path, len: usize) -> Result<(), String> {
     let write = || {
         let mut file = BufWriter::with_capacity(PIECE, File::create_new(path)?);
@@ -46,7 +47,7 @@ pub(crate) fn make(path: &Path, len: usize) -> Result<(), String> {
     write().map_err(|e: io::Error| format!("cannot write {}: {e}", path.display()))
 }
 
-/// Reads to the end.
+/// Reads to the end, and compares with the first `len` pattern bytes.
 pub(crate) fn compare(mut from: impl Read, len: usize) -> Result<(), String> {
     let failed = |e: io::Error| format!("reading failed: {e}");
     let (mut pattern, mut wanted, mut found) = (Pattern::new(), vec![0; PIECE], vec![0; PIECE]);
@@ -55,7 +56,7 @@ pub(crate) fn compare(mut from: impl Read, len: usize) -> Result<(), String> {
         pattern.fill(&mut wanted[..piece]);
         match from.read_exact(&mut found[..piece]) {
             Ok(()) if wanted[..piece] == found[..piece] => {}
-            Ok(()) => return Err(format!("other bytes in the MiB from byte {at} on")),
+            Ok(()) => return Err(format!("wrong bytes in the MiB from byte {at} on")),
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
                 return Err(format!("fewer than {len} bytes"));
             }

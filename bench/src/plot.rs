@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plots as SVG, in the colours of whatever page or picture they are in.
+//! Draws plots as SVG, in the colours of the surrounding page or picture.
 
 use plotters::{
     coord::{Shift, ranged1d::ValueFormatter},
@@ -7,24 +7,24 @@ use plotters::{
     style::text_anchor::{HPos, Pos, VPos},
 };
 
-/// Whose row or bar it is.
+/// The kind of contestant that a row or a bar shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
     Luxor,
     Rival,
-    /// As printed.
+    /// A number as a paper printed it.
     Paper,
-    /// What this machine could do at best.
+    /// The limit of this machine.
     Limit,
 }
 
 impl Whose {
-    /// A rival's or Luxor's.
+    /// Returns `Rival` or `Luxor`.
     pub(crate) fn of(rival: bool) -> Self {
         if rival { Self::Rival } else { Self::Luxor }
     }
 
-    /// The class of a row, and what its mark says.
+    /// Returns the CSS class of a row.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Luxor => "luxor",
@@ -35,7 +35,7 @@ impl Whose {
     }
 }
 
-/// A plot that is to be drawn.
+/// A plot to be drawn.
 #[derive(Clone)]
 pub(crate) struct Plot {
     pub(crate) caption: String,
@@ -44,10 +44,10 @@ pub(crate) struct Plot {
 
 #[derive(Clone)]
 enum Shape {
-    /// From the left, one below the other, with their values behind them.
+    /// Horizontal bars, one below the other, with their values to the right.
     Bars { unit: &'static str, bars: Vec<Bar> },
-    /// Over lengths, on a logarithmic axis, with their names in a key above: where lines meet,
-    /// names at their ends would lie on one another.
+    /// Lines over lengths on a logarithmic axis, with a legend above. Names at the ends of the
+    /// lines would overlap where lines meet.
     Lines {
         across: &'static str,
         up: &'static str,
@@ -76,7 +76,7 @@ impl Plot {
         Self { caption, shape }
     }
 
-    /// The same in words, for who does not see it.
+    /// Describes the plot in words, as its text alternative.
     pub(crate) fn description(&self) -> String {
         let caption = &self.caption;
         match &self.shape {
@@ -97,7 +97,7 @@ impl Plot {
         }
     }
 
-    /// For a page, whose colours it has.
+    /// Draws the plot for a page, with the page's colours.
     pub(crate) fn svg(&self) -> Result<String, String> {
         match &self.shape {
             Shape::Bars { unit, bars } => draw_bars(unit, bars),
@@ -107,7 +107,7 @@ impl Plot {
         }
     }
 
-    /// One for itself, on a page of whatever colours.
+    /// Draws the plot as a separate picture, readable on light and dark backgrounds.
     pub(crate) fn picture(&self) -> Result<String, String> {
         let svg = self.svg()?;
         let Some((head, body)) = svg.split_once('>') else {
@@ -121,13 +121,13 @@ impl Plot {
     }
 }
 
-/// Bold enough on white and on black.
+/// Strong enough for white and for black backgrounds.
 const PICTURE: &str = "\
     :root { color: #1b1f24; font-weight: 500 } \
     @media (prefers-color-scheme: dark) { :root { color: #e6e9ed; --grid: #3c4550; \
     --luxor: #5cadff; --rival: #d9b44a; --paper: #9aa5b1; --limit: #c49bf0 } }";
 
-/// A bar: its name, whose it is, how long.
+/// A bar: its name, its kind and its length.
 #[derive(Clone)]
 pub(crate) struct Bar {
     pub(crate) name: String,
@@ -136,7 +136,7 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    /// One of these.
+    /// Creates a bar.
     pub(crate) fn new(name: impl Into<String>, whose: Whose, value: f64) -> Self {
         Self {
             name: name.into(),
@@ -146,7 +146,7 @@ impl Bar {
     }
 }
 
-/// A line: its name, whose it is, its points from left to right.
+/// A line: its name, its kind, and its points from left to right.
 #[derive(Clone)]
 pub(crate) struct Line {
     pub(crate) name: String,
@@ -154,18 +154,18 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// Texts stay readable when a telephone shows it at two thirds of this.
+/// The size of a plot. Its texts stay readable when a phone shows it at two thirds of this size.
 const WIDTH: u32 = 520;
 const TEXT: u32 = 19;
-/// The width of a digit, about.
+/// The approximate width of a digit.
 const DIGIT: f64 = 11.0;
-/// Beside the plot: values on the left, half of the last one on the right.
+/// Space beside the plot: for values on the left, for half of the last value on the right.
 const LEFT: u32 = 66;
 const SIDE: u32 = 34;
-/// The height of a line's name.
+/// The height of an entry in the legend.
 const KEY: i32 = 26;
 
-/// Colours that stand for others: [`themed`].
+/// Placeholder colours that [`themed`] replaces.
 const INK: RGBColor = RGBColor(1, 1, 1);
 const GRID: RGBColor = RGBColor(1, 1, 2);
 const LUXOR: RGBColor = RGBColor(1, 1, 3);
@@ -196,7 +196,7 @@ fn draw_bars(unit: &str, bars: &[Bar]) -> Result<String, String> {
     let height = 60 + 44 * u32::try_from(bars.len()).map_err(|e| e.to_string())?;
     let draw = |area: &Area<'_>| {
         let longest = bars.iter().map(|bar| value(bar.value).len()).max();
-        // Where the longest bar's value has room.
+        // Leave room for the value beside the longest bar.
         let room = most * (1.12 + 0.02 * longest.unwrap_or(0) as f64);
         let count = i32::try_from(bars.len())?;
         let mut chart = ChartBuilder::on(area)
@@ -232,7 +232,7 @@ fn draw_lines(across: &str, up: &str, lines: &[Line]) -> Result<String, String> 
     let least_x = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
     let most_x = points().map(|point| point.0).fold(0.0, f64::max);
     if least_x <= 0.0 || least_x >= most_x {
-        return Err("no lines over less than two lengths".to_owned());
+        return Err("a line plot needs two different lengths".to_owned());
     }
     let key = KEY * i32::try_from(lines.len()).map_err(|e| e.to_string())?;
     let draw = |area: &Area<'_>| {
@@ -266,7 +266,8 @@ fn draw_lines(across: &str, up: &str, lines: &[Line]) -> Result<String, String> 
     picture(300 + key.unsigned_abs(), draw)
 }
 
-/// A point of the line that has this place, so that lines of one colour differ.
+/// Draws a point of line number `place`. The shapes differ, so that lines of one colour can be told
+/// apart.
 fn mark<'a, C: Clone + 'static>(
     place: usize,
     at: C,
@@ -280,7 +281,7 @@ fn mark<'a, C: Clone + 'static>(
     }
 }
 
-/// Round numbers of a logarithmic axis, as many as there is room for, or the two ends.
+/// Returns round numbers for a logarithmic axis, as many as fit, or else the two ends.
 fn ticks(least: f64, most: f64) -> Vec<f64> {
     let room = f64::from(WIDTH - LEFT - SIDE) / (most / least).ln();
     let decades = || (-12..15).map(|decade| 10_f64.powi(decade));
@@ -352,7 +353,7 @@ fn text(across: HPos, up: VPos) -> TextStyle<'static> {
         .pos(Pos::new(across, up))
 }
 
-/// A number with as many digits as one wants to read.
+/// Formats a number with as many digits as are useful.
 pub(crate) fn value(value: f64) -> String {
     let size = value.abs();
     if size >= 100.0 || value == 0.0 {
@@ -368,7 +369,7 @@ pub(crate) fn value(value: f64) -> String {
     }
 }
 
-/// A number with at least two decimals and three digits.
+/// Formats a number with at least two decimals and three digits.
 pub(crate) fn precise(value: f64) -> String {
     if value.abs() >= 10.0 {
         format!("{value:.2}")
@@ -377,11 +378,11 @@ pub(crate) fn precise(value: f64) -> String {
     }
 }
 
-/// A number at an axis: as many digits as it has, but for those of rounding.
+/// Formats a number for an axis, with all its digits but without rounding noise.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "between 0 and 12"
+    reason = "clamped to 0 to 12"
 )]
 fn tick(value: f64) -> String {
     let digits = (5.0 - value.abs().log10().floor()).clamp(0.0, 12.0) as usize;
@@ -392,7 +393,7 @@ fn tick(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// With the page's colours, and no size of its own.
+/// Inserts the page's colours and removes the fixed size.
 fn themed(svg: &str) -> String {
     let mut themed = svg.to_owned();
     for (RGBColor(r, g, b), css) in THEME {
@@ -408,7 +409,7 @@ fn themed(svg: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Where the texts of an SVG are, and what they say.
+    /// Returns the texts of an SVG with their positions.
     pub(crate) fn texts(svg: &str) -> Vec<(f64, f64, String)> {
         let number = |element: &str, name: &str| {
             let value = element.split(&format!(" {name}=\"")).nth(1).unwrap();
@@ -432,7 +433,7 @@ mod tests {
         }
     }
 
-    /// Lines that meet, at both ends.
+    /// The lines meet at both ends.
     #[test]
     fn names_of_lines_do_not_lie_on_one_another() {
         let names = ["one thread", "a thread each", "serial", "the paper"];
@@ -453,7 +454,7 @@ mod tests {
             "{heights:?}"
         );
         assert!(names.iter().all(|name| plot.description().contains(name)));
-        // Each has points of its own: two filled circles, and one in the key.
+        // Each line has its own marks: two filled circles on the line and one in the legend.
         assert_eq!(svg.matches("<circle").count(), 2 * 3);
         assert_eq!(svg.matches("<polygon").count(), 3);
     }

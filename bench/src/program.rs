@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that are run, with the time and the memory that they took.
+//! Runs programs and measures their time and memory.
 
 use std::{
     env,
@@ -23,16 +23,16 @@ use signal_hook::{
 
 use crate::machine;
 
-/// One program, over the rounds.
+/// The measurements of one program over all rounds.
 #[derive(Default)]
 pub(crate) struct Lane {
     pub(crate) seconds: Vec<Option<f64>>,
-    /// The most memory that the process had at a time, in bytes.
+    /// The most memory that the process used at a time, in bytes.
     pub(crate) peak: u64,
 }
 
 impl Lane {
-    /// Runs a program to its end, by way of [`child`].
+    /// Runs a program to its end, through [`child`].
     pub(crate) fn run(&mut self, words: &[OsString], timed: bool) -> Result<(), String> {
         let line = || {
             let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
@@ -67,12 +67,12 @@ impl Lane {
     }
 }
 
-/// The argument that makes this program run another one and tell of it.
+/// The argument that makes this program run another one and report its costs.
 pub(crate) const CHILD: &str = "--run-and-tell";
 
-/// Runs a program, and prints the seconds it took and its peak memory in bytes. A
-/// process of its own, since the peak counts what the parent had when it made the
-/// child: this one has nothing.
+/// Runs a program, and prints the seconds that it took and its peak memory in bytes. This needs a
+/// process of its own, because the peak includes the memory of the parent at the time of the fork,
+/// and this process has hardly any.
 pub(crate) fn child(words: &[OsString]) -> ExitCode {
     let [program, arguments @ ..] = words else {
         return ExitCode::FAILURE;
@@ -85,7 +85,7 @@ pub(crate) fn child(words: &[OsString]) -> ExitCode {
     let seconds = start.elapsed().as_secs_f64();
     match (status, getrusage(UsageWho::RUSAGE_CHILDREN)) {
         (Ok(status), Ok(usage)) if status.success() => {
-            // The kernel counts in KiB.
+            // `max_rss` is in KiB.
             println!("{seconds} {}", usage.max_rss().unsigned_abs() << 10);
             ExitCode::SUCCESS
         }
@@ -97,7 +97,7 @@ pub(crate) fn child(words: &[OsString]) -> ExitCode {
     }
 }
 
-/// The first line of what a program prints: its version.
+/// Returns the first line that a program prints, which is its version.
 pub(crate) fn first_line(program: &str, words: &[&str]) -> Result<String, String> {
     let output = Command::new(program)
         .args(words)
@@ -115,7 +115,7 @@ pub(crate) fn first_line(program: &str, words: &[&str]) -> Result<String, String
     }
 }
 
-/// Whether `folder` is in memory.
+/// Checks that `folder` has room, and returns whether it is in memory.
 pub(crate) fn check_room(folder: &Path, needed: u64, what: &str) -> Result<bool, String> {
     let at = folder.display();
     let system = statfs(folder).map_err(|e| format!("{at}: {e}; see --dir"))?;
@@ -124,7 +124,7 @@ pub(crate) fn check_room(folder: &Path, needed: u64, what: &str) -> Result<bool,
     let in_memory = system.filesystem_type() == TMPFS_MAGIC;
     if room < needed {
         return Err(format!(
-            "{at} has room for {} MiB, and {} MiB are needed: {what}; see --size and --dir",
+            "{at} has room for {} MiB, but {} MiB are needed for {what}; see --size and --dir",
             room >> 20,
             needed >> 20
         ));
@@ -134,8 +134,8 @@ pub(crate) fn check_room(folder: &Path, needed: u64, what: &str) -> Result<bool,
         .and_then(|info| machine::memory(&info, "MemAvailable:"));
     if let Some(memory) = memory.filter(|&memory| in_memory && (memory as u64) < needed) {
         return Err(format!(
-            "{} MiB of memory are free, and {} MiB are needed: {at} is in memory, and there goes \
-             {what}; see --size and --dir",
+            "{} MiB of memory are free, but {} MiB are needed for \
+             {what} in {at}, which is in memory; see --size and --dir",
             memory >> 20,
             needed >> 20
         ));
@@ -143,7 +143,7 @@ pub(crate) fn check_room(folder: &Path, needed: u64, what: &str) -> Result<bool,
     Ok(in_memory)
 }
 
-/// What tables say of [`check_room`]'s answer.
+/// Returns the words in tables for the answer of [`check_room`].
 pub(crate) fn place(in_memory: bool) -> &'static str {
     if in_memory {
         " in memory"
@@ -152,23 +152,23 @@ pub(crate) fn place(in_memory: bool) -> &'static str {
     }
 }
 
-/// A folder of our own, which goes away with this value or by a signal.
+/// A private folder. It is removed when this value is dropped, and by signals.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// A new one in `inside`.
+    /// Creates a new folder in `inside`.
     pub(crate) fn new(inside: &Path) -> Result<Self, String> {
         let path = inside.join(format!("luxor-bench-{}", std::process::id()));
         fs::DirBuilder::new()
             .mode(0o700)
             .create(&path)
-            .map_err(|e| format!("cannot make {}: {e}; see --dir", path.display()))?;
+            .map_err(|e| format!("cannot create {}: {e}; see --dir", path.display()))?;
         let folder = Self(path.clone());
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
             .map_err(|e| format!("cannot install the signal handlers: {e}"))?;
         thread::spawn(move || {
             if signals.forever().next().is_some() {
-                // What a program still writes has no name any more.
+                // Files that a program still writes have no name any more.
                 let _ = fs::remove_dir_all(&path);
                 std::process::exit(130);
             }
@@ -176,7 +176,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

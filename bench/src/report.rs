@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The whole result: what was measured, where, when, and of which programs.
+//! The whole result: the measurements, the machine, the date and the programs.
 
 use std::{
     collections::BTreeMap,
@@ -22,32 +22,32 @@ use crate::{
     terminal,
 };
 
-/// Of the JSON: another number when what was there has gone or means something else.
+/// The version of the JSON. It changes when a member disappears or changes its meaning.
 pub(crate) const SCHEMA: u32 = 3;
 
-/// What `--json` writes; `docs/examples/bench*.json` are examples.
+/// The JSON that `--json` writes. `docs/examples/bench*.json` are examples.
 #[derive(Deserialize, Serialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
     schema: u32,
-    /// UTC, RFC 3339.
+    /// In UTC, as in RFC 3339.
     date: String,
     command: Vec<String>,
     luxor: Luxor,
     machine: Machine,
     rivals: Vec<About>,
-    /// By the members' names.
+    /// By the benches' keys.
     #[serde(flatten)]
     outcomes: Map<String, Value>,
-    /// What a page has no measurements of.
+    /// The benches that the page has no measurements of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     absent: Vec<Absent>,
-    /// Of what was measured, by the benches' names.
+    /// The sections of the measured benches, by name.
     #[serde(skip)]
     sections: BTreeMap<&'static str, Section>,
 }
 
-/// A bench that could not run or that stopped.
+/// A bench that could not run, or that stopped with an error.
 #[derive(Debug, Deserialize, Serialize)]
 struct Absent {
     bench: String,
@@ -57,13 +57,13 @@ struct Absent {
 #[derive(Debug, Deserialize, Serialize)]
 struct Luxor {
     version: &'static str,
-    /// Null when the program was not built by `cargo xtask bench`.
+    /// `None` if the program was not built by `cargo xtask bench`.
     commit: Option<&'static str>,
     rustc: &'static str,
 }
 
 impl Report {
-    /// With nothing measured yet.
+    /// Creates a report without measurements.
     pub(crate) fn begin(rivals: &[Box<dyn Rival>]) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
@@ -85,11 +85,12 @@ impl Report {
         }
     }
 
-    /// An earlier one, as [`Self::write`] left it.
+    /// Reads a report that [`Self::write`] wrote.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let named = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
         let text = fs::read_to_string(path).map_err(|e| named(&e))?;
-        // Its names are borrowed, as those of a report that is being made are from the program.
+        // The text is leaked because reports borrow names for `'static`: those of a new report are
+        // constants of the program.
         let other = |e: &dyn fmt::Display| named(&format!("is not what --json writes: {e}"));
         let mut report: Self = serde_json::from_str(text.leak()).map_err(|e| other(&e))?;
         if report.schema != SCHEMA {
@@ -106,19 +107,19 @@ impl Report {
         Ok(report)
     }
 
-    /// What a bench has measured.
+    /// Adds the result of a bench.
     pub(crate) fn add(&mut self, bench: &Entry, outcome: Outcome) {
         self.outcomes.insert(bench.key(), outcome.json);
         self.sections.insert(bench.name, outcome.section);
     }
 
-    /// A page says so.
+    /// Records that a bench has no result, for the page.
     pub(crate) fn is_absent(&mut self, bench: &Entry, reason: String) {
         let bench = bench.name.to_owned();
         self.absent.push(Absent { bench, reason });
     }
 
-    /// What stands above every table.
+    /// Returns the lines above all tables.
     pub(crate) fn head(&self) -> String {
         let Luxor {
             version,
@@ -146,35 +147,35 @@ impl Report {
         text
     }
 
-    /// What is said on a terminal.
+    /// Returns the whole report as text for a terminal.
     pub(crate) fn text(&self) -> String {
         let sections = self.sections();
         let sections = sections.map(|(_, section)| format!("\n{}", terminal::text(&section)));
         self.head() + &sections.collect::<String>()
     }
 
-    /// A record must be repeatable.
+    /// Checks that the report may be recorded: a record must be repeatable.
     pub(crate) fn may_be_recorded(&self) -> Result<(), String> {
         let hint = "`cargo xtask bench --record bench/record`, with everything committed";
         match self.luxor.commit {
-            None => Err(format!("no record without the commit: use {hint}")),
+            None => Err(format!("cannot record without a commit: use {hint}")),
             Some(commit) if commit.ends_with("-dirty") => Err(format!(
-                "no record of {commit}, a commit with changes: use {hint}"
+                "cannot record {commit}, which has uncommitted changes: use {hint}"
             )),
             Some(_) => Ok(()),
         }
     }
 
-    /// Writes the report and the text into the machine's folder under `records`, and
-    /// gives the report's path. A record of the same day is replaced.
+    /// Writes the report and the text into the machine's folder in `records`, and returns the path
+    /// of the JSON. Replaces a record of the same day.
     pub(crate) fn record(&self, records: &Path, text: &str) -> Result<PathBuf, String> {
         let folder = records.join(self.machine.folder());
         fs::create_dir_all(&folder)
-            .map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
+            .map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
         let day = &self.date[..10];
         let json = folder.join(format!("{day}.json"));
         let table = json.with_extension("txt");
-        // The day's old record stays until the new one is whole.
+        // Keep the old record of the day until the new one is complete.
         let [new_json, new_table] = ["json.new", "txt.new"].map(|end| json.with_extension(end));
         self.write(&new_json)?;
         write(&new_table, text)?;
@@ -184,7 +185,7 @@ impl Report {
         Ok(json)
     }
 
-    /// The page about it.
+    /// Renders the page.
     pub(crate) fn page(&self) -> Result<String, String> {
         let page = Page {
             date: self.date.clone(),
@@ -200,7 +201,7 @@ impl Report {
         page.render().map_err(|e| e.to_string())
     }
 
-    /// The plots of the page as pictures of their own, and the names of their files.
+    /// Renders the plots of the page as separate pictures, with their file names.
     pub(crate) fn pictures(&self) -> Result<Vec<(String, String)>, String> {
         let plots = self.sections().flat_map(|(name, section)| {
             let numbered = (1..).zip(section.plots);
@@ -220,7 +221,7 @@ impl Report {
         })
     }
 
-    /// The command that was given, `luxor`'s where that made it.
+    /// Returns the command as typed: that of `luxor` if `luxor` started this program.
     fn line(&self) -> String {
         let mut words: Vec<_> = self.command.iter().skip(1).map(String::as_str).collect();
         let mut program = "luxor-bench";
@@ -241,7 +242,8 @@ impl Report {
         let built = format!("commit {commit}, {}", self.luxor.rustc);
         let rivals = self.rivals.iter();
         let rivals = rivals.map(|rival| (rival.name.clone(), rival.version.clone()));
-        let missing = rivals::MISSING.map(|missing| ("Others".to_owned(), missing.to_owned()));
+        let missing =
+            rivals::MISSING.map(|missing| ("Not included".to_owned(), missing.to_owned()));
         [
             ("Machine".to_owned(), self.machine.text()),
             ("Built from".to_owned(), built),
@@ -253,20 +255,20 @@ impl Report {
         .collect()
     }
 
-    /// Writes it as JSON.
+    /// Writes the report as JSON.
     pub(crate) fn write(&self, path: &Path) -> Result<(), String> {
         let json = serde_json::to_string_pretty(self).map_err(|e| e.to_string())?;
         write(path, &(json + "\n"))
     }
 }
 
-/// Opens a file as [`Report::write`] will, and leaves what is in it.
+/// Checks that a file can be written, without changing its contents.
 pub(crate) fn can_be_written(path: &Path) -> Result<(), String> {
     let is_new = fs::symlink_metadata(path).is_err();
     let file = fs::OpenOptions::new().append(true).create(true).open(path);
     file.map_err(|e| format!("cannot write {}: {e}", path.display()))?;
     if is_new {
-        // Nothing is left behind when the run is interrupted.
+        // Leave no empty file behind if the run is interrupted.
         let _ = fs::remove_file(path);
     }
     Ok(())
@@ -276,7 +278,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
 }
 
-/// A time since 1970 as `2026-11-21T07:00:00Z`.
+/// Formats seconds since 1970 as `2026-11-21T07:00:00Z`.
 fn rfc_3339(seconds: u64) -> String {
     let (mut days, rest) = (seconds / 86400, seconds % 86400);
     let leap =
@@ -326,7 +328,7 @@ mod tests {
         let json = report.record(&records, "old").unwrap();
         let table = json.with_extension("txt");
         let old = fs::read(&json).unwrap();
-        // In the way of the new table.
+        // A folder in the place of the new table makes writing it fail.
         let new_table = json.with_extension("txt.new");
         fs::create_dir(&new_table).unwrap();
         let mut other = Report::begin(&[]);
@@ -341,7 +343,7 @@ mod tests {
         fs::remove_dir_all(&records).unwrap();
     }
 
-    /// Expected values from `date -u -d @SECONDS`.
+    /// The expected values are from `date -u -d @SECONDS`.
     #[test]
     fn dates_are_those_of_the_calendar() {
         for (seconds, date) in [

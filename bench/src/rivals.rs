@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Other implementations of the same modes, at their best.
+//! Other implementations of the same modes, used in the fastest way they offer.
 
 mod ctr_crate;
 #[cfg(feature = "rivals")]
@@ -12,10 +12,10 @@ use crate::cipher::{Cipher, Stream};
 
 /// Another implementation.
 pub(crate) trait Rival {
-    /// What it is.
+    /// Describes the rival.
     fn about(&self) -> &About;
 
-    /// Its cipher for a key; none if it has no such mode.
+    /// Returns its cipher for a key, or `None` if it does not have this mode.
     fn cipher(
         &self,
         mode: Mode,
@@ -23,31 +23,31 @@ pub(crate) trait Rival {
         key: &[u8],
     ) -> Option<Result<Box<dyn Cipher>, String>>;
 
-    /// A message in AES-256-OFB, whose IV is the big-endian `iv`; none if it has no such
-    /// mode.
+    /// Returns a message in AES-256-OFB with the big-endian IV `iv`, or `None` if the rival does
+    /// not have this mode.
     ///
     /// # Panics
-    /// If the key has not 32 bytes.
+    /// If the key does not have 32 bytes.
     fn ofb(&self, key: &[u8], iv: u64) -> Option<Result<Box<dyn Stream>, String>> {
         let _ = (key, iv);
         None
     }
 }
 
-/// What a rival is.
+/// The description of a rival.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct About {
     pub(crate) name: String,
-    /// As the library tells it.
+    /// The version that the library reports.
     pub(crate) version: String,
-    /// The code that runs on this machine, and how that is known.
+    /// The code path on this machine, and how it is known.
     pub(crate) path: String,
     /// Whether that code uses AES instructions.
     #[serde(skip)]
     pub(crate) hardware: bool,
 }
 
-/// All that this program was built with.
+/// Returns all rivals that this program was built with.
 pub(crate) fn all() -> Vec<Box<dyn Rival>> {
     vec![
         #[cfg(feature = "rivals")]
@@ -58,25 +58,27 @@ pub(crate) fn all() -> Vec<Box<dyn Rival>> {
     ]
 }
 
-/// What a page says where no rival took part, which it may have from another program's JSON.
+/// Returns the page's words if no rival took part. The page may be made from another program's
+/// JSON.
 pub(crate) fn absent(any: bool) -> Option<String> {
-    let why = "other libraries: none with this mode was in the program; `cargo xtask bench` builds \
-               one with OpenSSL and AWS-LC";
+    let why = "other libraries: the program was built without one that has this mode; `cargo xtask \
+               bench` builds it with OpenSSL and AWS-LC";
     (!any).then(|| why.to_owned())
 }
 
-/// What to say about those that are missing.
+/// The words about rivals that are not included.
 pub(crate) const MISSING: Option<&str> = if cfg!(feature = "rivals") {
     None
 } else {
-    Some("OpenSSL and AWS-LC are not in this program: `cargo xtask bench` builds one with them")
+    Some(
+        "this program was built without OpenSSL and AWS-LC; `cargo xtask bench` builds it with them",
+    )
 };
 
-/// Whether OpenSSL takes its XTS with VAES on zmm registers, from what it says of
-/// the CPU: `OPENSSL_ia32cap=0x…:0x…:…`, 64 bits each, as it has masked them. The
-/// condition is that of its `aesni_xts_avx512_eligible`: of the second number bits
-/// 16, 17, 30 and 31 (AVX512F, DQ, BW, VL) and 32 + 6, 9 and 10 (VBMI2, VAES,
-/// VPCLMULQDQ).
+/// Returns whether OpenSSL runs XTS with VAES on zmm registers, judging by its report on the CPU:
+/// `OPENSSL_ia32cap=0x…:0x…:…`, masked words of 64 bits. The condition is that of OpenSSL's
+/// `aesni_xts_avx512_eligible`: in the second word, bits 16, 17, 30 and 31 (AVX512F, DQ, BW, VL),
+/// and bits 32 + 6, 9 and 10 (VBMI2, VAES, VPCLMULQDQ).
 #[cfg(any(feature = "rivals", test))]
 fn wide_xts(cpu_info: &str) -> bool {
     const NEEDED: u64 = 0xc003_0000 | 0x640 << 32;
@@ -89,8 +91,8 @@ fn wide_xts(cpu_info: &str) -> bool {
         .is_some_and(|word| word & NEEDED == NEEDED)
 }
 
-/// Whether AWS-LC does, which tells nobody what it found: its `avx512_xts_available`
-/// asks for the same features.
+/// Returns whether AWS-LC does the same, and why. It does not report what it found, but its
+/// `avx512_xts_available` checks for the same features.
 #[cfg(feature = "rivals")]
 fn wide_cpu() -> (bool, String) {
     #[cfg(target_arch = "x86_64")]
@@ -126,7 +128,7 @@ mod tests {
         let info =
             |word: &str| format!("CPUINFO: OPENSSL_ia32cap=0xfffa32034f8bffff:{word}:0x0:0x0");
         assert!(wide_xts(&info("0x00405f46f1bf07ab")));
-        // Without VAES (bit 41), without AVX512VL (bit 31).
+        // First without VAES (bit 41), then without AVX512VL (bit 31).
         assert!(!wide_xts(&info("0x00405d46f1bf07ab")));
         assert!(!wide_xts(&info("0x00405f4671bf07ab")));
         assert!(!wide_xts("CPUINFO: N/A"));

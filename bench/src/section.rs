@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is said about a bench, from which the [terminal](crate::terminal) and the
-//! [page](crate::page) each make their own.
+//! The description of a bench's result. The [terminal](crate::terminal) and the [page](crate::page)
+//! render it.
 
 use crate::plot::{Plot, Whose};
 
-/// A bench, or why there is nothing of it.
+/// The result of a bench, or the reason why there is none.
 #[derive(Clone, Default)]
 pub(crate) struct Section {
     pub(crate) title: String,
     pub(crate) paper: Option<Paper>,
-    /// What is measured, in a few sentences.
+    /// Describes the measurement in a few sentences.
     pub(crate) about: String,
-    /// A plain sentence with the numbers in it; none where nothing could be measured.
+    /// One sentence with the main numbers; `None` if nothing could be measured.
     pub(crate) conclusion: Option<String>,
     pub(crate) plots: Vec<Plot>,
     pub(crate) tables: Vec<Table>,
-    /// More than a page should have: for the terminal only.
+    /// Tables that are too long for the page: for the terminal only.
     pub(crate) details: Vec<Table>,
-    /// What is to be known of the tables.
+    /// Explanations of the tables.
     pub(crate) notes: Vec<String>,
-    /// What could not run here, and why: "what: why".
+    /// The parts that could not run here, each as "what: why".
     pub(crate) absent: Vec<String>,
 }
 
-/// What a paper is, says and became.
+/// A paper: its reference, its claim, and what was rebuilt of it.
 #[derive(Clone)]
 pub(crate) struct Paper {
     pub(crate) reference: &'static str,
@@ -31,7 +31,7 @@ pub(crate) struct Paper {
     pub(crate) rebuilt: &'static str,
 }
 
-/// Columns of texts, of which the first heads the row.
+/// A table of texts. The first column names the rows.
 #[derive(Clone)]
 pub(crate) struct Table {
     pub(crate) caption: String,
@@ -45,16 +45,16 @@ pub(crate) struct Row {
     pub(crate) cells: Vec<String>,
 }
 
-/// In a cell for which there is nothing.
+/// The text of a cell without a value.
 pub(crate) const NOTHING: &str = "-";
 
-/// A cell for which there may be nothing.
+/// Returns the text of a cell that may have no value.
 pub(crate) fn cell<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| NOTHING.to_owned(), text)
 }
 
 impl Table {
-    /// `head` stands above the rows' own heads.
+    /// `head` is the head of the first column.
     pub(crate) fn new(
         caption: impl Into<String>,
         head: &str,
@@ -89,7 +89,7 @@ fn behind(
 }
 
 impl Section {
-    /// One that could not run.
+    /// A section for a bench that could not run.
     pub(crate) fn absent(name: &str, reason: String) -> Self {
         Self {
             title: name.to_owned(),
@@ -98,7 +98,7 @@ impl Section {
         }
     }
 
-    /// A filtered run leaves some tables without rows.
+    /// Removes tables without rows, which a filtered run may produce.
     pub(crate) fn without_empty_tables(mut self) -> Self {
         self.tables.retain(|table| !table.rows.is_empty());
         self
@@ -107,8 +107,8 @@ impl Section {
 
 #[cfg(test)]
 impl Section {
-    /// That it says something, that rows have as many cells as there are columns, and that
-    /// nothing is empty or no number.
+    /// Asserts that the section has a conclusion, that all rows have as many cells as there are
+    /// columns, and that no cell is empty or not a number.
     pub(crate) fn assert_whole(&self) {
         let title = &self.title;
         assert!(self.conclusion.is_some(), "{title}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! NBD servers: processes that are there while they are measured, and no longer.
+//! NBD servers: processes that run only while they are measured.
 
 use std::{
     env,
@@ -20,10 +20,10 @@ use nix::{
 
 use crate::{machine, plaintext};
 
-/// The argument that makes this program another one which ends when its parent does.
+/// The argument that makes this program become another one that ends with its parent.
 pub(crate) const STAY: &str = "--stay-with-parent";
 
-/// Becomes the program, unless the parent, of that id, is gone already.
+/// Becomes the program, unless the parent with the given ID is already gone.
 pub(crate) fn stay(words: &[OsString]) -> ExitCode {
     let [parent, program, arguments @ ..] = words else {
         return ExitCode::FAILURE;
@@ -35,26 +35,26 @@ pub(crate) fn stay(words: &[OsString]) -> ExitCode {
     if parent.to_str() != Some(&getppid().to_string()) {
         return ExitCode::FAILURE;
     }
-    // Only comes back when it fails.
+    // `exec` returns only if it fails.
     let error = Command::new(program).args(arguments).exec();
     eprintln!("{}: {error}", program.display());
     ExitCode::FAILURE
 }
 
-/// How long a server may take until it can be connected to: one derives a key first.
+/// The most time until a server accepts connections. One of them derives a key first.
 const START: Duration = Duration::from_secs(60);
 
-/// One that runs. Dropping it ends it at once: what it serves is of no use afterwards.
+/// A running server. Dropping it kills it: what it serves is not needed afterwards.
 pub(crate) struct Server {
     child: Child,
     uri: OsString,
-    /// To ask, and to be answered.
+    /// The pipes for questions and answers.
     pipes: Option<(ChildStdin, BufReader<ChildStdout>)>,
 }
 
 impl Server {
-    /// Starts a program that is going to listen at `socket`, and waits until it does.
-    /// What it says goes to `log`.
+    /// Starts a program that listens at `socket`, and waits until it does. Its messages go to
+    /// `log`.
     pub(crate) fn start(words: &[OsString], socket: &Path, log: &Path) -> Result<Self, String> {
         let own = env::current_exe().map_err(|e| e.to_string())?;
         let line: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
@@ -90,12 +90,12 @@ impl Server {
         Ok(server)
     }
 
-    /// What clients are told.
+    /// Returns the URI for clients.
     pub(crate) fn uri(&self) -> &OsString {
         &self.uri
     }
 
-    /// Reads the disk, by `nbdcopy`.
+    /// Reads the disk with `nbdcopy`, and compares it with the known bytes.
     pub(crate) fn compare(&self, len: usize) -> Result<(), String> {
         let failed = |what: &dyn std::fmt::Display| format!("`nbdcopy`: {what}");
         let mut copy = Command::new("nbdcopy")
@@ -115,22 +115,22 @@ impl Server {
         }
     }
 
-    /// The time that its threads have spent on cores, to the hundredth of a second;
-    /// none when it has ended.
+    /// Returns the CPU time of the server's threads, in hundredths of a second; `None` if it has
+    /// ended.
     pub(crate) fn cpu_seconds(&self) -> Option<f64> {
         let stat = fs::read_to_string(self.proc("stat")).ok()?;
         cpu_seconds(&stat)
     }
 
-    /// The most memory that it had at a time, in bytes.
+    /// Returns the most memory that the server used at a time, in bytes.
     pub(crate) fn peak_bytes(&self) -> Option<u64> {
         let status = fs::read_to_string(self.proc("status")).ok()?;
         let bytes = machine::memory(&status, "VmHWM:")?;
         u64::try_from(bytes).ok()
     }
 
-    /// Sends it a line and gives the line that it answers, without its end: for
-    /// [`crate::disk`].
+    /// Sends the server an empty line, and returns the line that it answers without its newline.
+    /// For [`crate::disk`].
     pub(crate) fn ask(&mut self) -> Result<String, String> {
         let (to, from) = self.pipes.as_mut().ok_or("the server has no pipes")?;
         let mut line = String::new();
@@ -152,10 +152,10 @@ impl Drop for Server {
     }
 }
 
-/// From `/proc/PID/stat`: user and system time, in what the kernel shows as hundredths
-/// of a second on every machine.
+/// Parses `/proc/PID/stat`: user and system time, which the kernel shows in hundredths of a second
+/// on every machine.
 fn cpu_seconds(stat: &str) -> Option<f64> {
-    // The second field is the program's name, with any bytes in it.
+    // The second field is the program's name, which may contain any bytes.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let user: f64 = fields.nth(11)?.parse().ok()?;
     let system: f64 = fields.next()?.parse().ok()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options that several benches have.
+//! The options that several benches share.
 
 use std::{num::NonZeroUsize, path::PathBuf, thread, time::Duration};
 
@@ -12,15 +12,15 @@ use crate::{
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Settings {
-    // Its help is put together of what it is to each bench.
+    // The help text is assembled from the benches' own texts.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) size: Option<usize>,
 
-    /// Fewer repetitions, less over memory: a look, not a result
+    /// Repeat less and use less data: for a quick look, not for results
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// Only this kernel: portable, aesni, vaes256, vaes512 (auto: all that are present)
+    /// Only this kernel: portable, aesni, vaes256 or vaes512 (auto: all that are available)
     #[arg(
         long,
         value_name = "NAME",
@@ -29,45 +29,44 @@ pub(crate) struct Settings {
     )]
     pub(crate) engine: String,
 
-    /// How many threads "all threads" are (default: one per processor)
+    /// The number of threads that "all threads" means (default: one per processor)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
-    /// The program to measure (default: luxor beside this one, else on PATH)
+    /// The luxor program to measure (default: luxor beside this program, else on PATH)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = PROGRAMS)]
     luxor: Option<PathBuf>,
 
-    /// Where files go, in `file` with room for two, in `block` for four: a file system in
-    /// memory
+    /// Folder for temporary files, best in memory; file needs room for two files, block for four
     #[arg(long, value_name = "DIR", default_value = "/dev/shm", help_heading = PROGRAMS)]
     #[arg(value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
 
-    /// How long a server's turn is, in milliseconds [default: 2000; quick: 200]
+    /// Length of a server's turn in milliseconds [default: 2000; quick: 200]
     #[arg(long = "turn", value_name = "MS", help_heading = SERVERS)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     turn: Option<u32>,
 
-    /// Only this way [default: both]
+    /// Only reads or only writes [default: both]
     #[arg(long = "access", value_enum, value_name = "WAY", help_heading = SERVERS)]
     accesses: Vec<Access>,
 
-    /// Only requests of so many bytes [default: 4K, 64K, 1M]
+    /// Only requests of this many bytes [default: 4K, 64K, 1M]
     #[arg(long = "request", value_name = "BYTES", value_parser = size::parse)]
     #[arg(help_heading = SERVERS)]
     requests: Vec<usize>,
 
-    /// Only so many connections at a time [default: 1 and 4; demir-2020: 1]
+    /// Only this many connections at a time [default: 1 and 4; demir-2020: 1]
     #[arg(long = "connections", value_name = "N", help_heading = SERVERS)]
     connections: Vec<usize>,
 }
 
-const PROGRAMS: &str = "Only for those with other programs: file, unlock, block, demir-2020";
+const PROGRAMS: &str = "Only for benches that run other programs: file, unlock, block, demir-2020";
 pub(crate) const SERVERS: &str =
-    "Only for block and demir-2020, filters may be given several times";
+    "Only for block and demir-2020; filters may be given several times";
 
 impl Settings {
-    /// As many bytes as were asked for; else `quick` or `usual` ones.
+    /// Returns the requested size, or else `quick` or `usual` bytes.
     pub(crate) fn bytes(&self, usual: usize, quick: usize) -> usize {
         self.size.unwrap_or(if self.quick { quick } else { usual })
     }
@@ -79,12 +78,12 @@ impl Settings {
             .unwrap_or(NonZeroUsize::MIN)
     }
 
-    /// None: all that are present.
+    /// Returns the requested kernel, or `None` for all that are available.
     pub(crate) fn kernel(&self) -> Option<String> {
         (self.engine != "auto").then(|| self.engine.clone())
     }
 
-    /// `--engine` and `--threads` for `luxor`, as they were given.
+    /// Returns `--engine` and `--threads` for `luxor`, as given.
     pub(crate) fn options_of_luxor(&self) -> Vec<String> {
         let mut options = vec![format!("--engine={}", self.engine)];
         options.extend(self.threads.map(|n| format!("--threads={n}")));
@@ -96,7 +95,7 @@ impl Settings {
         Duration::from_millis(self.turn.unwrap_or(standard).into())
     }
 
-    /// Those that are asked for; with `connections` when nothing is said about them.
+    /// Returns the requested loads. `connections` applies if `--connections` is not given.
     pub(crate) fn loads(&self, connections: &[usize]) -> Result<Vec<Load>, String> {
         let connections = match self.connections.as_slice() {
             [] => connections,

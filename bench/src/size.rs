@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lengths in bytes as they are written and read by people.
+//! Lengths in bytes, as people write and read them.
 
-/// A number of bytes, with K, M or G (or KiB, MiB, GiB) for powers of 1024.
+/// Parses a number of bytes. K, M and G (or KiB, MiB and GiB) are powers of 1024.
 pub(crate) fn parse(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -9,12 +9,12 @@ pub(crate) fn parse(text: &str) -> Result<usize, String> {
         "k" | "kib" => 10,
         "m" | "mib" => 20,
         "g" | "gib" => 30,
-        _ => return Err("a length is a number with nothing, K, M or G behind it".into()),
+        _ => return Err("a length is a number, optionally followed by K, M or G".into()),
     };
-    // `parse` would take a sign.
+    // `parse` would accept a sign.
     let number: usize = match digits.parse() {
         Ok(number) if digits.starts_with(|c: char| c.is_ascii_digit()) => number,
-        _ => return Err("a length is a number with nothing, K, M or G behind it".into()),
+        _ => return Err("a length is a number, optionally followed by K, M or G".into()),
     };
     number
         .checked_mul(1 << shift)
@@ -22,7 +22,7 @@ pub(crate) fn parse(text: &str) -> Result<usize, String> {
         .ok_or_else(|| "a length is at least 1 byte and below 8 EiB".into())
 }
 
-/// `bytes` in the largest unit that leaves no remainder: `4 KiB`, `513 B`.
+/// Formats `bytes` in the largest unit that divides it: `4 KiB`, `513 B`.
 pub(crate) fn text(bytes: usize) -> String {
     for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
         if bytes >= 1 << shift && bytes.is_multiple_of(1 << shift) {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is said about a series of samples.
+//! Statistics of a series of samples.
 
 use serde::{Deserialize, Serialize};
 
-/// The median, and the two quartiles as the spread.
+/// The median, with the two quartiles as the spread.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Summary {
     pub(crate) median: f64,
-    /// A quarter of the samples lies below.
+    /// A quarter of the samples is below this value.
     pub(crate) lower: f64,
-    /// A quarter of the samples lies above.
+    /// A quarter of the samples is above this value.
     pub(crate) upper: f64,
 }
 
 impl Summary {
-    /// Of `samples`; none if there are none.
+    /// Summarises `samples`; `None` if there are none.
     pub(crate) fn of(mut samples: Vec<f64>) -> Option<Self> {
         samples.sort_by(f64::total_cmp);
         Some(Self {
@@ -24,14 +24,14 @@ impl Summary {
         })
     }
 
-    /// `median (lower - upper)`.
+    /// Formats the summary as `median (lower - upper)`.
     pub(crate) fn text(&self, digits: usize) -> String {
         let [median, lower, upper] =
             [self.median, self.lower, self.upper].map(|n| format!("{n:.digits$}"));
         format!("{median} ({lower} - {upper})")
     }
 
-    /// Of the samples times `factor`, which is positive.
+    /// Scales the summary by `factor`, which must be positive.
     pub(crate) fn scaled(self, factor: f64) -> Self {
         Self {
             median: self.median * factor,
@@ -41,11 +41,11 @@ impl Summary {
     }
 }
 
-/// Between the two nearest samples, in proportion.
+/// Interpolates linearly between the two nearest samples.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a place in the list"
+    reason = "an index into the samples"
 )]
 fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
     let place = sorted.len().checked_sub(1)? as f64 * part;
@@ -54,13 +54,13 @@ fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * rest)
 }
 
-/// Whose turn it is, of `count`: everybody's once in every round; who begins changes.
+/// Returns the order of turns of `count` contestants: each has one turn in every round, and each
+/// round begins with another one.
 pub(crate) fn turns(rounds: usize, count: usize) -> impl Iterator<Item = usize> {
     (0..rounds).flat_map(move |round| (0..count).map(move |at| (round + at) % count))
 }
 
-/// `a / b`, sample by sample: what was measured in one round is compared with what
-/// was measured in the same round.
+/// Summarises `a / b`, sample by sample, so that only samples of the same round are compared.
 pub(crate) fn ratios(a: &[Option<f64>], b: &[Option<f64>]) -> Option<Summary> {
     let ratios = a.iter().zip(b).filter_map(|(a, b)| Some((*a)? / (*b)?));
     Summary::of(ratios.collect())
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn ratios_are_formed_round_by_round() {
-        // The machine halves its speed in the second round; nobody took part in the third.
+        // The machine runs at half speed in the second round; `a` has no sample of the third.
         let a = [Some(2.0), Some(4.0), None, Some(6.0)];
         let b = [Some(1.0), Some(2.0), Some(9.0), Some(3.0)];
         assert_eq!(ratios(&a, &b).unwrap().median, 2.0);

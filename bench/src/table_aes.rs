@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! AES by a T-table, on the CPU: what papers compare with. **Not constant-time**: it looks up
-//! by bytes of the key and of the data.
+//! AES by T-tables on the CPU, the usual baseline of papers. **Not constant-time**: it reads tables
+//! at indices that depend on the key and the data.
 
 use luxor_engine_gpu::keys::{AesSize, KeyWords, Tables};
 
-/// `MixColumns` of a column that has S(x) in row 0 and zeros below, row 0 in the low byte. The
-/// tables for the other rows are its rotations, and are written out as is usual.
+/// `MixColumns` of a column with S(x) in row 0 and zeros below, row 0 in the low byte. The tables
+/// for the other rows are rotations of the first, written out as is usual.
 static TABLES: [[u32; 256]; 4] = {
     let mut tables = [[0; 256]; 4];
     let mut x = 0;
@@ -24,7 +24,7 @@ static TABLES: [[u32; 256]; 4] = {
     tables
 };
 
-/// FIPS 197, 5.1.1, computed: with 3 a generator, the inverse of 3ⁿ is 3²⁵⁵⁻ⁿ.
+/// The S-box of FIPS 197, 5.1.1, computed: 3 is a generator, so the inverse of 3ⁿ is 3²⁵⁵⁻ⁿ.
 static S_BOX: [u8; 256] = {
     let mut powers = [1_u8; 256];
     let mut n = 1;
@@ -50,10 +50,10 @@ pub(crate) struct TableAes {
 }
 
 impl TableAes {
-    /// Of a key of the size's length.
+    /// Expands `key`.
     ///
     /// # Panics
-    /// If it has another.
+    /// If `key` does not have the length of `size`.
     pub(crate) fn new(size: AesSize, key: &[u8]) -> Self {
         let words = KeyWords::of_bytes(size, key, None, Tables::Four);
         let words = words.expose()[..4 * (size.rounds() + 1)].chunks_exact(4);
@@ -62,7 +62,7 @@ impl TableAes {
         }
     }
 
-    /// One block, as its 16 bytes little-endian.
+    /// Encrypts one block, given as a little-endian number.
     pub(crate) fn encrypt(&self, block: u128) -> u128 {
         let (Some((first, rest)), Some(last)) = (self.rounds.split_first(), self.rounds.last())
         else {
@@ -85,7 +85,7 @@ impl TableAes {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a word of it")]
+#[expect(clippy::cast_possible_truncation, reason = "takes one 32-bit word")]
 fn word(block: u128, i: usize) -> u32 {
     (block >> (32 * i)) as u32
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A section as text for a terminal.
+//! Renders a section as text for a terminal.
 
 use crate::section::{Section, Table};
 
-/// Texts have no longer lines; tables have what they need.
+/// The longest line of text. Tables may be wider.
 const WIDTH: usize = 100;
 
-/// Heads of columns are broken when they are longer than this and than what stands below them.
+/// A column head is wrapped if it is longer than this and than the column's cells.
 const HEAD: usize = 14;
 
 pub(crate) fn text(section: &Section) -> String {
@@ -33,7 +33,7 @@ fn paragraph(words: &str) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// Lines of at most `width` characters, but for single words.
+/// Wraps `words` to lines of at most `width` characters. Longer words get lines of their own.
 fn wrapped(words: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in words.split_whitespace() {
@@ -48,7 +48,8 @@ fn wrapped(words: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The heads, aligned below, and the rows: texts on the left, all others on the right.
+/// Renders the column heads, aligned at the bottom, and the rows. The first column is left-aligned,
+/// the others right-aligned.
 fn lines(table: &Table) -> String {
     let columns = table.columns.iter().enumerate().map(|(at, head)| {
         let cells = table.rows.iter().map(|row| length(&row.cells[at]));

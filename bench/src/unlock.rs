@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `unlock`: how long `luxor check` takes to open a keyslot, beside `cryptsetup open
-//! --test-passphrase` of the same volume, in alternation.
+//! `unlock`: the time of `luxor check` to open a keyslot, in turn with
+//! `cryptsetup open --test-passphrase` on the same volume.
 //!
-//! Both fail when the key is not the right one, so that who gets here has opened it.
+//! Both programs fail if the key is wrong, so a successful run has opened the keyslot.
 
 mod section;
 
@@ -21,7 +21,7 @@ use crate::{
     stats::{self, Summary},
 };
 
-/// What is to be measured.
+/// The options of the bench.
 pub(crate) struct Plan {
     pub(crate) luxor: PathBuf,
     pub(crate) folder: PathBuf,
@@ -56,7 +56,7 @@ impl Bench for Plan {
     }
 }
 
-/// What came out.
+/// The result of the bench.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
@@ -69,20 +69,20 @@ struct UnlockTimes {
     what: String,
     luxor_seconds: Summary,
     cryptsetup_seconds: Summary,
-    /// Luxor's time over cryptsetup's in the same round.
+    /// Luxor's time divided by cryptsetup's in the same round.
     times_cryptsetup: Summary,
     luxor_peak_bytes: u64,
     cryptsetup_peak_bytes: u64,
 }
 
-/// A keyslot's costs, in words and as options of `luxor encrypt`.
+/// The costs of a keyslot, in words and as options of `luxor encrypt`.
 struct Keyslot {
     what: String,
     options: Vec<String>,
 }
 
 impl Keyslot {
-    /// For a look with less memory and fewer iterations.
+    /// Returns all keyslots. A quick run uses less memory and fewer iterations.
     fn all(quick: bool) -> [Self; 4] {
         let (most, iterations) = if quick {
             (128, 500_000)
@@ -118,12 +118,12 @@ impl Keyslot {
     }
 }
 
-/// The version of what it is compared with.
+/// Returns the version of cryptsetup.
 pub(crate) fn check() -> Result<String, String> {
     program::first_line("cryptsetup", &["--version"])
 }
 
-/// Measures.
+/// Runs the bench.
 pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     let cryptsetup = check()?;
     let folder = Folder::new(&plan.folder)?;
@@ -157,7 +157,7 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
         );
         let [mut of_luxor, mut of_cryptsetup] = [(); 2].map(|()| Lane::default());
         for round in 0..=rounds {
-            // The first is to warm up.
+            // The first round warms up.
             let timed = round > 0;
             if round % 2 == 0 {
                 of_luxor.run(&ours, timed)?;
@@ -173,7 +173,7 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
             summary(&of_cryptsetup),
             stats::ratios(&of_luxor.seconds, &of_cryptsetup.seconds),
         ) else {
-            unreachable!("there are rounds")
+            unreachable!("there is at least one timed round")
         };
         rows.push(UnlockTimes {
             what,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who serves, of what, and by which command line.
+//! The contestants: servers, their files and their command lines.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -18,28 +18,28 @@ use crate::{
     program::{self, Folder, Lane},
 };
 
-/// A server and what it serves. Luxor's stand first.
+/// A server and what it serves. Luxor's servers come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Contestant {
-    /// luxor serve of a LUKS2 volume with sectors of 4096 bytes
+    /// luxor serve on a LUKS2 volume with sectors of 4096 bytes
     Luxor,
-    /// luxor serve of a LUKS2 volume with sectors of 512 bytes
+    /// luxor serve on a LUKS2 volume with sectors of 512 bytes
     Luxor512,
-    /// Luxor's server over the plaintext itself
+    /// Luxor's server on the plaintext itself
     LuxorNull,
-    /// nbdkit file: the plaintext itself
+    /// nbdkit file on the plaintext itself
     Nbdkit,
-    /// nbdkit file --filter=luks of a LUKS1 volume
+    /// nbdkit file --filter=luks on a LUKS1 volume
     NbdkitLuks,
-    /// qemu-nbd of the plaintext itself
+    /// qemu-nbd on the plaintext itself
     Qemu,
-    /// qemu-nbd of a LUKS1 volume
+    /// qemu-nbd on a LUKS1 volume
     QemuLuks,
 }
 
 impl Contestant {
-    /// As on the command line and in the JSON.
+    /// Returns its name on the command line and in the JSON.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Luxor => "luxor",
@@ -52,7 +52,7 @@ impl Contestant {
         }
     }
 
-    /// As in the tables.
+    /// Returns its name in the tables.
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Luxor => "luxor, LUKS2, 4096-byte sectors",
@@ -69,7 +69,7 @@ impl Contestant {
         matches!(self, Self::Luxor | Self::Luxor512 | Self::LuxorNull)
     }
 
-    /// Its own word for it.
+    /// Returns the version that the program reports.
     pub(super) fn version(self, luxor: &Path) -> Result<String, String> {
         match self {
             Self::Luxor | Self::Luxor512 => {
@@ -95,7 +95,7 @@ type FileName = &'static str;
 
 const PLAIN: FileName = "plain";
 
-/// The volumes, and options of `luxor encrypt` for them: AES-256-XTS all of them.
+/// The volumes, with the options of `luxor encrypt` for them. All use AES-256-XTS.
 const VOLUMES: [(FileName, &[&str]); 3] = [
     ("luks2-4096", &["--sector-size=4096"]),
     ("luks2-512", &["--sector-size=512"]),
@@ -107,13 +107,13 @@ pub(super) struct Files<'a> {
     pub(super) folder: &'a Folder,
     pub(super) luxor: &'a Path,
     pub(super) engine: &'a str,
-    /// `--engine` and `--threads`, for `luxor`.
+    /// `--engine` and `--threads` for `luxor`.
     pub(super) options: &'a [String],
 }
 
 impl Files<'_> {
-    /// How many files of the plaintext's length `contestants` need. The plaintext
-    /// itself is one of them: volumes are made of it.
+    /// Returns how many files of the plaintext's length `contestants` need. The plaintext is always
+    /// one of them, since the volumes are made from it.
     pub(super) fn count(contestants: &[Contestant]) -> u64 {
         let volumes = VOLUMES
             .iter()
@@ -121,7 +121,7 @@ impl Files<'_> {
         volumes.count() as u64 + 1
     }
 
-    /// Makes what `contestants` need, of `len` known bytes.
+    /// Creates the files that `contestants` need, from `len` known bytes.
     pub(super) fn make(&self, contestants: &[Contestant], len: usize) -> Result<(), String> {
         let (plain, key) = (self.path(PLAIN), self.path(KEY_FILE));
         fs::write(&key, [0x4b; 32]).map_err(|e| format!("{}: {e}", key.display()))?;
@@ -154,7 +154,7 @@ impl Files<'_> {
         self.path(contestant.name()).with_extension("log")
     }
 
-    /// The command line of a server in the foreground.
+    /// Returns the command line of a server in the foreground.
     pub(super) fn words(&self, contestant: Contestant) -> Vec<OsString> {
         let (file, socket) = (self.path(contestant.file()), self.socket(contestant));
         let key = self.path(KEY_FILE);
@@ -199,8 +199,8 @@ impl Files<'_> {
                     words.push(joined(&[&"secret,id=key,file=", &key]));
                     "driver=luks,key-secret=key"
                 };
-                // The two that are best here, of threads, native and io_uring, with the
-                // page cache and without.
+                // These two were the fastest here, among threads, native and io_uring, with and
+                // without the page cache.
                 let way = if takes_direct_io(&file) {
                     "file.aio=native,file.cache.direct=on"
                 } else {

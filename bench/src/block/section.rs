@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is said about it.
+//! Describes the result of `block`.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{
     stats::Summary,
 };
 
-/// Plots are of such requests on one connection; the tables have all.
+/// The plots show requests of this length on one connection; the tables show all.
 const PLOTTED: usize = 64 << 10;
 
 impl Report {
@@ -24,8 +24,8 @@ impl Report {
         Section {
             title: "A disk for other programs".to_owned(),
             about: format!(
-                "luxor serve, nbdkit and qemu-nbd with disks of {}{}, at Unix sockets, under the \
-                 same load of {}: {} s a turn, {} rounds; medians, and the quartiles.",
+                "luxor serve, nbdkit and qemu-nbd serve disks of {}{} at Unix sockets, under the \
+                 same load from {}: {} s per turn, {} rounds; medians and quartiles.",
                 size::text(self.disk_bytes),
                 program::place(self.in_memory),
                 self.fio,
@@ -49,13 +49,13 @@ impl Report {
             let mut text = format!("{rate} MiB/s ({})", case.load.text());
             for (name, rival) in [("nbdkit-luks", "nbdkit's"), ("qemu-luks", "qemu-nbd's")] {
                 if let Some(ratio) = own.times.get(name) {
-                    text += &format!(", {:.2} times {rival} LUKS1", ratio.median);
+                    text += &format!(", {:.2} times {rival} with LUKS1", ratio.median);
                 }
             }
             Some(text)
         });
         let said: Vec<_> = said.collect();
-        (!said.is_empty()).then(|| format!("luxor serve does {}.", said.join("; ")))
+        (!said.is_empty()).then(|| format!("luxor serve reaches {}.", said.join("; ")))
     }
 
     fn latency(&self, luxors: &[Contestant]) -> Table {
@@ -79,7 +79,7 @@ impl Report {
             heads.map(move |head| format!("{head}, {what}"))
         });
         Table::new(
-            "Microseconds for a read of 4 KiB at a random place, one at a time",
+            "Microseconds per read of 4 KiB at a random place, one at a time",
             "Server",
             heads.chain(ratios),
             rows,
@@ -91,7 +91,7 @@ impl About {
     fn text(&self) -> String {
         let peak = self.peak_bytes.map(|bytes| (bytes >> 20).to_string());
         format!(
-            "{}: {}, {} MiB of memory at most: `{}`",
+            "{}: {}, at most {} MiB of memory: `{}`",
             self.contestant.text(),
             self.version,
             peak.as_deref().unwrap_or("?"),
@@ -128,19 +128,19 @@ impl Case {
             let cells = [row.mib_per_s.text(0), cpu].into_iter().chain(times);
             Row::new(who.whose(), who.text(), cells)
         });
-        let heads = ["MiB/s", "Core seconds for a GiB"].map(str::to_owned);
+        let heads = ["MiB/s", "CPU seconds per GiB"].map(str::to_owned);
         let heads = heads.into_iter().chain(heads_of(luxors));
         Table::new(self.load.text(), "Server", heads, rows)
     }
 }
 
-/// `luxor / this`, which is what a row's ratios are of.
+/// Returns the heads `luxor / this` for the ratios of Luxor's servers to the server of the row.
 fn heads_of(luxors: &[Contestant]) -> impl Iterator<Item = String> {
     let luxors = luxors.iter();
     luxors.map(|luxor| format!("{} / this", luxor.name()))
 }
 
-/// The ratios of Luxor's servers to this one.
+/// Returns the ratios of Luxor's servers to this server.
 fn times<'a>(
     luxors: &[Contestant],
     this: Contestant,

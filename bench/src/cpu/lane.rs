@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who takes part in a case, and how a sample is taken.
+//! The contestants of a case, and how a sample is taken.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,13 @@ use crate::{
     size,
 };
 
-/// How often, and for how long.
+/// The number of rounds, and their lengths.
 pub(super) struct Rounds {
     pub(super) count: usize,
-    /// What a turn begins with, untimed: for half a millisecond a core that had no
-    /// 512-bit instructions to do does them slowly, and after five its clock stays.
+    /// Untimed work at the beginning of a turn. For half a millisecond, a core without recent
+    /// 512-bit instructions runs them slowly; after five milliseconds its clock is stable.
     settle: Duration,
-    /// What a sample should take.
+    /// The target length of a sample.
     sample: Duration,
 }
 
@@ -38,7 +38,7 @@ impl Rounds {
     }
 }
 
-/// A contestant, with what was measured of it.
+/// A contestant with its measurements.
 pub(super) struct Lane {
     pub(super) name: String,
     pub(super) rival: bool,
@@ -46,27 +46,27 @@ pub(super) struct Lane {
     pub(super) hardware: bool,
     pub(super) threads: usize,
     cipher: Box<dyn Cipher>,
-    /// Takes part in the rounds whose number is a multiple of this.
+    /// The contestant takes part in rounds that are multiples of this.
     every: usize,
-    /// One sample a round.
+    /// One sample per round.
     pub(super) seconds_per_byte: Vec<Option<f64>>,
-    /// Of the limit loop, between their passes.
+    /// The same for the limit loop between the passes.
     pub(super) limit_seconds_per_byte: Vec<Option<f64>>,
 }
 
-/// The bytes that the limit loop does in a slice: 10 to 30 µs.
+/// Bytes that the limit loop does in a slice: 10 to 30 µs.
 const SLICE: u64 = 256 << 10;
 
-/// The least that a contestant does between two slices, in as many passes as that
-/// takes. Going from one to the other costs both some hundred cycles, which belong to
-/// neither; and with slices as long as this, the clock would be neither's.
+/// The least bytes that a contestant does between two slices, in as many passes as that takes. Each
+/// switch between the two costs some hundred cycles, which belong to neither. With slices as long
+/// as this, the clock would be that of neither.
 const BETWEEN_SLICES: u64 = 1 << 20;
 
-/// The bytes of a slice beside a pass through memory, which takes many milliseconds.
+/// Bytes of a slice after a pass through memory, which takes many milliseconds.
 const LONG_SLICE: u64 = 4 << 20;
 
-/// One pass through the buffer that takes longer makes everybody wait: such a
-/// contestant is timed in every fourth round only.
+/// If one pass through the buffer takes longer than this, the contestant is timed only in every
+/// fourth round, because all others wait for it.
 const SLOW: Duration = Duration::from_millis(100);
 
 impl Lane {
@@ -91,7 +91,7 @@ impl Lane {
         }
     }
 
-    /// Compares every byte of the answer with `expected`.
+    /// Compares every byte of the result with `expected`.
     pub(super) fn check(
         &mut self,
         case: &Case,
@@ -120,7 +120,7 @@ impl Lane {
         ))
     }
 
-    /// Warms up, and finds in how many rounds it takes part.
+    /// Warms up, and decides in which rounds the contestant takes part.
     pub(super) fn calibrate(&mut self, case: &Case, bytes: &mut Bytes) -> Result<(), String> {
         let (input, output) = bytes.both(case);
         let mut once = Duration::MAX;
@@ -136,8 +136,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Its turn in a round: passes through the buffer, and slices of the limit loop
-    /// between them.
+    /// Takes a sample: passes through the buffer, with slices of the limit loop between them.
     pub(super) fn sample(
         &mut self,
         round: usize,
@@ -163,7 +162,8 @@ impl Lane {
                     self.pass(case, input, output)?;
                 }
                 own += start.elapsed();
-                // Afterwards: its clock is the one at which the passes leave the core.
+                // Run the slice after the passes, so that its clock is the one at which they leave
+                // the core.
                 if let Some(limit) = limit {
                     limits += limit.slice(slice, case);
                 }
@@ -177,8 +177,8 @@ impl Lane {
                 per_byte(limits, slice),
             ))
         };
-        // The caches and the clock are still the one before's. What takes many
-        // milliseconds has its own before long.
+        // The caches and the clock are still those of the previous contestant. Passes through
+        // memory take so long that they settle by themselves.
         if !case.in_memory() {
             turn(rounds.settle)?;
         }
@@ -188,13 +188,13 @@ impl Lane {
         Ok(())
     }
 
-    /// Once through the buffer; in place that is `output`.
+    /// Goes once through the buffer. In place, that is `output`.
     fn pass(&mut self, case: &Case, input: &[u8], output: &mut [u8]) -> Result<(), String> {
         walk(&mut *self.cipher, case, input, output).map_err(|e| format!("{}: {e}", self.name))
     }
 }
 
-/// Calls over all of `output`, which in place is the input too.
+/// Processes all of `output` in calls. In place, `output` is also the input.
 pub(super) fn walk(
     cipher: &mut dyn Cipher,
     case: &Case,
@@ -213,10 +213,10 @@ pub(super) fn walk(
     Ok(())
 }
 
-/// The limit loop of one width, beside the contestants.
+/// The limit loop of one width, timed like a contestant.
 pub(super) struct LimitLane {
     pub(super) limit: Limit,
-    /// In all cases.
+    /// Samples of all cases.
     pub(super) per_cycle: Vec<f64>,
     pub(super) ghz: Vec<f64>,
 }
@@ -230,12 +230,12 @@ impl LimitLane {
         }
     }
 
-    /// A slice beside passes.
+    /// Runs a slice between passes.
     fn slice(&self, bytes: u64, case: &Case) -> Duration {
         self.limit.run(bytes, case.key_size.rounds() as u64)
     }
 
-    /// Its turn in a round.
+    /// Takes a sample.
     pub(super) fn sample(&mut self, aes_rounds: u64) {
         const MIB: u64 = 1 << 20;
         self.limit.time(MIB / 8, aes_rounds);
@@ -245,14 +245,14 @@ impl LimitLane {
     }
 }
 
-/// The memory that everybody works on.
+/// The buffers of all contestants.
 pub(super) struct Bytes {
     input: Buffer,
     output: Buffer,
 }
 
 impl Bytes {
-    /// Of `len` bytes each, the input filled with bytes of no pattern.
+    /// Allocates buffers of `len` bytes each. The input has no pattern.
     pub(super) fn new(len: usize) -> Result<Self, String> {
         let (mut input, output) = (memory(len)?, memory(len)?);
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -275,11 +275,11 @@ impl Bytes {
     }
 }
 
-/// Page-aligned memory, all pages present.
+/// Allocates page-aligned memory with all pages present.
 pub(crate) fn memory(len: usize) -> Result<Buffer, String> {
     let mut buffer = Buffer::try_zeroed(len).map_err(|_| {
         format!(
-            "there is no memory for {}, which is needed three times; see --size and --call",
+            "there is too little memory for three times {}; see --size and --call",
             size::text(len)
         )
     })?;
@@ -301,7 +301,7 @@ mod tests {
 
     use super::*;
 
-    /// Adds the number of the data unit to its bytes; wrong from a byte on.
+    /// A cipher that adds the number of the data unit to its bytes, with one wrong byte.
     struct Adder {
         wrong_from: u64,
     }

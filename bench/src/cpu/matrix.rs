@@ -1,57 +1,57 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `cpu` measures: the list of cases.
+//! The list of cases that `cpu` measures.
 
 use luxor_engine::{DataUnitLen, Direction, KeySize, Mode};
 use serde::{Deserialize, Serialize};
 
 use crate::size;
 
-/// Smaller calls walk through so many bytes: more than an L1 cache, and well
-/// inside an L2 cache.
+/// Smaller calls go through a buffer of this many bytes: more than an L1 cache holds, and well
+/// within an L2 cache.
 const IN_CACHE: usize = 64 << 10;
-/// Calls above this are for memory, not for the L2 cache.
+/// Longer calls measure memory instead of the L2 cache.
 const CACHE_MAX: usize = 4 << 20;
-/// What LUKS volumes have; others are measured in the cache only.
+/// The sector sizes of LUKS volumes. Other unit lengths are measured only in the cache.
 const SECTORS: [usize; 2] = [512, 4096];
 
 /// Where the results go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ResultPlace {
-    /// Over the input
+    /// In place, over the input
     In,
-    /// Elsewhere
+    /// Into another buffer
     Out,
 }
 
-/// One thing to be done, by everybody who can.
+/// One kind of work, for all contestants that support it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
     pub(crate) mode: Mode,
     pub(crate) key_size: KeySize,
     pub(crate) direction: Direction,
     pub(crate) place: ResultPlace,
-    /// Bytes of a data unit. In CTR and ECB it is the call.
+    /// Bytes of a data unit. In CTR and ECB, it is the whole call.
     pub(crate) unit: usize,
     /// Bytes of a call.
     pub(crate) call: usize,
-    /// Bytes that the calls walk through.
+    /// Bytes that the calls go through.
     pub(crate) buffer: usize,
 }
 
 impl Case {
-    /// Whether it goes through memory and not through a cache.
+    /// Returns whether the case goes through memory instead of a cache.
     pub(crate) fn in_memory(&self) -> bool {
         self.call > CACHE_MAX
     }
 
-    /// Whether more than one thread is worth a try.
+    /// Returns whether the case is worth several threads.
     pub(crate) fn for_threads(&self) -> bool {
         self.call >= 1 << 20
     }
 }
 
-/// What the user wants to see of all that; empty lists are no wish.
+/// The cases that the user selected. An empty list selects all.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filter {
     pub(crate) modes: Vec<Mode>,
@@ -60,12 +60,12 @@ pub(crate) struct Filter {
     pub(crate) places: Vec<ResultPlace>,
     pub(crate) units: Vec<usize>,
     pub(crate) calls: Vec<usize>,
-    /// The call for memory.
+    /// Bytes of the call for memory.
     pub(crate) large: usize,
     pub(crate) quick: bool,
 }
 
-/// The cases, in the order of the tables.
+/// Returns the cases in the order of the tables.
 pub(crate) fn cases(filter: &Filter) -> Result<Vec<Case>, String> {
     let all_units = [16, 512, 4096, 64 << 10, 1 << 20];
     let units = or(&filter.units, &all_units);
@@ -73,7 +73,7 @@ pub(crate) fn cases(filter: &Filter) -> Result<Vec<Case>, String> {
         DataUnitLen::new(unit).map_err(|e| e.to_string())?;
         if unit < 16 {
             return Err(format!(
-                "XTS has no data units of {unit} bytes, but of 16 and more"
+                "XTS needs data units of at least 16 bytes, not {unit}"
             ));
         }
     }
@@ -88,7 +88,7 @@ pub(crate) fn cases(filter: &Filter) -> Result<Vec<Case>, String> {
     for mode in or(&filter.modes, modes) {
         for key_size in or(&filter.key_sizes, &[KeySize::Aes256, KeySize::Aes128]) {
             for direction in or(&filter.directions, &Direction::ALL) {
-                // Decrypting is the same thing there.
+                // Decryption is the same operation in CTR.
                 if mode == Mode::Ctr && direction == Direction::Decrypt {
                     continue;
                 }
@@ -124,7 +124,10 @@ pub(crate) fn cases(filter: &Filter) -> Result<Vec<Case>, String> {
     }
     if cases.is_empty() {
         if filter.modes == [Mode::Ctr] && filter.directions == [Direction::Decrypt] {
-            return Err("CTR decrypts as it encrypts: leave out --direction decrypt".to_owned());
+            return Err(
+                "CTR encrypts and decrypts in the same way: leave out --direction decrypt"
+                    .to_owned(),
+            );
         }
         let list = |sizes: &[usize]| {
             let texts: Vec<_> = sizes.iter().map(|&bytes| size::text(bytes)).collect();
@@ -139,7 +142,8 @@ pub(crate) fn cases(filter: &Filter) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-/// A quick run leaves out what says little, unless it is asked for.
+/// Returns whether to keep a case. A quick run drops the less informative ones, unless the user
+/// asked for them.
 fn keep(case: &Case, filter: &Filter) -> bool {
     let unit = !filter.units.is_empty() || SECTORS.contains(&case.unit) || case.mode != Mode::Xts;
     let key = !filter.key_sizes.is_empty() || case.key_size == KeySize::Aes256 || !case.in_memory();
@@ -148,7 +152,7 @@ fn keep(case: &Case, filter: &Filter) -> bool {
     !filter.quick || (unit && key && place && call)
 }
 
-/// What is wished, once, or else all.
+/// Returns the wished items without duplicates, or all if there are none.
 fn or<T: Copy + PartialEq>(wished: &[T], all: &[T]) -> Vec<T> {
     let mut list = Vec::new();
     for item in if wished.is_empty() { all } else { wished } {
@@ -196,7 +200,7 @@ mod tests {
         let memory = [16, 512, 4096, 65536, 1 << 20].map(|unit| (unit, 256 << 20));
         assert_eq!(xts(&all), [&small[..], &middle, &large, &memory].concat());
         assert!(all.iter().all(|case| case.buffer.is_multiple_of(case.call)));
-        // A call of 4 KiB does not stay in the L1 cache.
+        // Even calls of 4 KiB go through more than the L1 cache.
         assert!(all.iter().all(|case| case.buffer >= IN_CACHE));
         let others = |mode| all.iter().filter(move |case| case.mode == mode);
         assert_eq!(others(Mode::Ctr).count(), 2 * 2);
@@ -218,7 +222,7 @@ mod tests {
         let cases_of_one = cases(&one).unwrap();
         assert_eq!(cases_of_one.len(), 1);
         assert_eq!((cases_of_one[0].unit, cases_of_one[0].buffer), (512, 65536));
-        // What is not in the matrix can be asked for, in memory too.
+        // Lengths outside the matrix can be requested, in memory too.
         let other = Filter {
             units: vec![520],
             calls: vec![520 * 100, 520 << 15],
@@ -265,7 +269,7 @@ mod tests {
         let found = cases(&quick).unwrap();
         assert!(found.iter().any(Case::in_memory));
         assert!(found.iter().all(|case| case.place == ResultPlace::Out));
-        // XTS both ways, CTR, and ECB both ways; AES-128 not over memory.
+        // XTS in both directions, CTR, and ECB in both directions; AES-128 only in the cache.
         assert_eq!(found.len(), 2 * (4 + 2) + 2 + 4);
         assert_eq!(xts(&found), [(512, 65536), (4096, 65536)]);
         let asked = Filter {

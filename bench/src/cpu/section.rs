@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is said about it.
+//! Describes the result of `cpu`.
 
 use super::{KernelRate, LimitPace, Report, matrix::ResultPlace};
 use crate::{
@@ -9,11 +9,11 @@ use crate::{
     size,
 };
 
-/// The call and the data units that the page shows, where they were measured.
+/// The call and the data units that the page shows, if they were measured.
 const CALL: usize = 64 << 10;
 const UNITS: [usize; 2] = [512, 4096];
 
-/// What rows have in common that may stand side by side.
+/// What rows must have in common to be shown together.
 type Kind = (&'static str, usize, &'static str, ResultPlace);
 
 impl Report {
@@ -30,18 +30,23 @@ impl Report {
         let heads = ["Data unit", "GB/s", "Of the limit", "Times one thread"];
         let in_cache = shown.iter().map(|row| row.row(false));
         let over_memory = self.over_memory();
-        let memory = format!("Calls of {}, over memory", size::text(self.large_bytes));
+        let memory = format!("Calls of {} over memory", size::text(self.large_bytes));
         let limits = Table::new(
             "The limit: nothing but AES instructions",
             "Registers",
-            ["Instructions a cycle", "GHz"],
+            ["Instructions per cycle", "GHz"],
             self.limits.iter().map(LimitPace::row),
         );
         let tables = vec![
-            Table::new("One thread", "Who", heads.into_iter().take(3), in_cache),
+            Table::new(
+                "One thread",
+                "Implementation",
+                heads.into_iter().take(3),
+                in_cache,
+            ),
             Table::new(
                 memory,
-                "Who",
+                "Implementation",
                 heads,
                 over_memory.iter().map(|row| row.row(true)),
             ),
@@ -70,7 +75,7 @@ impl Report {
         );
         if let Some(row) = shown.first() {
             text += &format!(
-                " Shown is {}, in calls of {}; all {} rows are in the JSON.",
+                " The tables show {}, in calls of {}; the JSON has all {} rows.",
                 row.kind_text(),
                 size::text(row.call_bytes),
                 self.rows.len()
@@ -79,8 +84,8 @@ impl Report {
         text
     }
 
-    /// A table for each kind of work, a line for each pair of lengths, a column for each
-    /// contestant.
+    /// Returns a table for each kind of work, with a row for each pair of lengths and a column for
+    /// each contestant.
     fn all_rows(&self) -> Vec<Table> {
         let mut kinds: Vec<_> = self.rows.iter().map(KernelRate::kind).collect();
         kinds.dedup();
@@ -94,7 +99,8 @@ impl Report {
         tables.map(|rows| table(&rows)).collect()
     }
 
-    /// On one thread, in the same calls: what says most, or the first that there is.
+    /// Returns the rows to show: one thread, and the most informative kind of call, or the first
+    /// one measured.
     fn shown(&self) -> Vec<&KernelRate> {
         let wanted: (Kind, usize) = (("xts", 256, "encrypt", ResultPlace::Out), CALL);
         let of = |row: &KernelRate| (row.kind(), row.call_bytes);
@@ -109,7 +115,8 @@ impl Report {
         rows.into_iter().filter(is).collect()
     }
 
-    /// The same over memory, on one thread and all; none when that is what is shown.
+    /// Returns the same cases over memory, on one and on all threads; none if these are already
+    /// shown.
     fn over_memory(&self) -> Vec<&KernelRate> {
         let shown = self.shown();
         let Some(first) = shown.first() else {
@@ -124,7 +131,7 @@ impl Report {
     }
 }
 
-/// Rows of one kind.
+/// Returns the table of rows of one kind.
 fn table(rows: &[&KernelRate]) -> Table {
     let mut names: Vec<&str> = Vec::new();
     let mut lengths = Vec::new();
@@ -161,7 +168,7 @@ fn conclusion(shown: &[&KernelRate]) -> Option<String> {
         let best = best(&of_unit(shown, unit))?;
         let rate = plot::value(best.gb_per_s.median);
         let mut text = format!(
-            "with data units of {unit} bytes {} does {rate} GB/s",
+            "with data units of {unit} bytes, {} reaches {rate} GB/s",
             best.contestant
         );
         if let Some(part) = &best.of_limit {
@@ -176,7 +183,7 @@ fn conclusion(shown: &[&KernelRate]) -> Option<String> {
     (!said.is_empty()).then(|| format!("On one thread, {}.", said.join("; ")))
 }
 
-/// Those of the sectors, or else all that there are.
+/// Returns the sector sizes among the rows' units, or all units if there are none.
 fn units(rows: &[&KernelRate]) -> Vec<usize> {
     let mut units: Vec<usize> = rows.iter().map(|row| row.unit_bytes).collect();
     units.sort_unstable();
@@ -192,7 +199,7 @@ fn of_unit<'a>(rows: &[&'a KernelRate], unit: usize) -> Vec<&'a KernelRate> {
     rows.filter(|row| row.unit_bytes == unit).collect()
 }
 
-/// The fastest kernel.
+/// Returns the fastest kernel.
 fn best<'a>(rows: &[&'a KernelRate]) -> Option<&'a KernelRate> {
     let own = rows.iter().copied().filter(|row| !row.rival);
     own.max_by(|a, b| a.gb_per_s.median.total_cmp(&b.gb_per_s.median))
@@ -230,7 +237,7 @@ impl KernelRate {
         Bar::new(&self.contestant, whose, self.gb_per_s.median)
     }
 
-    /// With the ratio to one thread.
+    /// Returns the table row; `several` adds the ratio to one thread.
     fn row(&self, several: bool) -> Row {
         let name = match self.threads {
             1 => self.contestant.clone(),
@@ -245,7 +252,7 @@ impl KernelRate {
         Row::new(Whose::of(self.rival), name, cells.into_iter().chain(times))
     }
 
-    /// GB/s in three digits, and the ratio that belongs to it.
+    /// Formats GB/s with three digits, and the ratio that belongs to it.
     fn rate_and_ratio(&self) -> String {
         let rate = self.gb_per_s.median;
         let decimals = match rate {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is said about it.
+//! Describes the result of `file`.
 
 use super::{FileTimes, Report};
 use crate::{
@@ -18,15 +18,12 @@ impl Report {
         let mut rows = self.rows.iter();
         let with_qemu = rows.any(|row| row.what.starts_with("qemu-img"));
         let qemu = self.qemu.as_deref().filter(|_| with_qemu);
-        let missing = self
-            .qemu
-            .as_deref()
-            .unwrap_or("qemu-img: it is not installed");
+        let missing = self.qemu.as_deref().unwrap_or("qemu-img: not installed");
         Section {
             title: "Encrypting a file".to_owned(),
             about: format!(
-                "A file of {bytes}{}, beside cp{}; what comes back is compared byte by byte. \
-                 Medians, and the quartiles.",
+                "A file of {bytes}{}, compared with cp{}. The decrypted file is checked byte by \
+                 byte. The numbers are medians and quartiles.",
                 program::place(self.in_memory),
                 qemu.map_or(String::new(), |version| format!(" and {version}")),
             ),
@@ -34,7 +31,7 @@ impl Report {
             plots: vec![Plot::bars(&caption, "seconds", bars)],
             tables: vec![Table::new(
                 caption,
-                "What",
+                "Command",
                 ["Seconds", "GB/s", "Times cp", "Peak, MiB"],
                 self.rows.iter().map(FileTimes::row),
             )],
@@ -51,12 +48,12 @@ impl Report {
             let row = self.rows.iter().find(|row| row.what == what)?;
             let seconds = crate::plot::value(row.seconds.median);
             let times = row.times_cp?.median;
-            Some(format!("{seconds} s, {times:.2} times cp's"))
+            Some(format!("{seconds} s ({times:.2} times as long as cp)"))
         };
         let (to, from) = (of("luxor encrypt")?, of("luxor decrypt")?);
         let bytes = size::text(self.file_bytes);
         Some(format!(
-            "A file of {bytes} is encrypted in {to}, and decrypted in {from}."
+            "Encrypting a file of {bytes} takes {to}, and decrypting it {from}."
         ))
     }
 }

@@ -21,7 +21,7 @@ impl CtrCrate {
         Self(About {
             name: "aes+ctr".into(),
             version: format!("aes {}, ctr {}", locked("aes"), locked("ctr")),
-            path: "CTR by the bitsliced code of `portable`, since it is built with \
+            path: "CTR by the bitsliced code of `portable`, because it is built with \
                    aes_backend=\"soft\""
                 .into(),
             hardware: false,
@@ -81,7 +81,7 @@ where
     }
 }
 
-/// The version of a crate in this program: the first of that name in the lock file.
+/// Returns the version of a crate in this program: the first of that name in the lock file.
 fn locked(name: &str) -> &'static str {
     let lock = include_str!("../../../Cargo.lock");
     let entry = format!("name = \"{name}\"\nversion = \"");

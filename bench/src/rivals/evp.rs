@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! OpenSSL and AWS-LC through EVP, an interface that both have.
 //!
-//! The key is expanded once into a context, and a data unit sets the IV only, with
-//! `EVP_CipherInit_ex` without a key, and is then one `EVP_Cipher`.
-//! Neither library takes several data units at once. A message in OFB is a context of its
-//! own, and each piece of it one `EVP_Cipher`.
+//! The key is expanded once into a context. For each data unit, `EVP_CipherInit_ex` without a key
+//! sets the IV, and one `EVP_Cipher` processes the unit, since neither library takes several data
+//! units at once. A message in OFB has a context of its own, and each piece of it is one
+//! `EVP_Cipher`.
 
 #![allow(unsafe_code)]
 
@@ -15,8 +15,8 @@ use luxor_engine::{Direction, InOut, Mode};
 use super::{About, Rival};
 use crate::cipher::{Cipher, Stream};
 
-/// OpenSSL's declarations, from `openssl/evp.h` and `openssl/crypto.h`. AWS-LC's
-/// have the same names and come with its crate.
+/// OpenSSL's declarations, from `openssl/evp.h` and `openssl/crypto.h`. AWS-LC's have the same
+/// names and come from its crate.
 mod openssl {
     use std::os::raw::{c_char, c_int, c_uchar, c_uint, c_void};
 
@@ -59,7 +59,7 @@ mod openssl {
     }
 }
 
-/// `OPENSSL_VERSION` and `OPENSSL_CPU_INFO`; AWS-LC has the former only.
+/// `OPENSSL_VERSION` and `OPENSSL_CPU_INFO`. AWS-LC has only the first.
 const VERSION: i32 = 0;
 const CPU_INFO: i32 = 9;
 
@@ -77,7 +77,7 @@ macro_rules! rival {
                 key: &[u8],
             ) -> Option<Result<Box<dyn Cipher>, String>> {
                 use $lib as lib;
-                // SAFETY: these give pointers to constants.
+                // SAFETY: these functions return pointers to constants.
                 let cipher = unsafe {
                     match (mode, key.len()) {
                         (Mode::Xts, 32) => $xts_128?,
@@ -92,7 +92,7 @@ macro_rules! rival {
                 };
                 let big_endian = mode != Mode::Xts;
                 let encrypt = direction == Direction::Encrypt;
-                // SAFETY: of each cipher above, whose keys are as long.
+                // SAFETY: `cipher` is one of the library's, with keys of `key.len()` bytes.
                 let context = unsafe { $context::new(cipher, key, [0; 16], encrypt, big_endian) };
                 Some(match context {
                     Ok(context) => Ok(Box::new(context)),
@@ -101,9 +101,10 @@ macro_rules! rival {
             }
 
             fn ofb(&self, key: &[u8], iv: u64) -> Option<Result<Box<dyn Stream>, String>> {
-                assert_eq!(key.len(), 32, "a key of AES-256");
+                assert_eq!(key.len(), 32, "OFB needs an AES-256 key");
                 let iv = u128::from(iv).to_be_bytes();
-                // SAFETY: it gives a pointer to a constant, and its keys are so long.
+                // SAFETY: `EVP_aes_256_ofb` returns a pointer to a constant; its keys have 32
+                // bytes.
                 let context = unsafe {
                     use $lib as lib;
                     $context::new(lib::EVP_aes_256_ofb(), key, iv, true, true)
@@ -119,8 +120,8 @@ macro_rules! rival {
 
         impl $context {
             /// # Safety
-            /// `cipher` is one of the library's, with a key as long as `key` and an IV of
-            /// 16 bytes.
+            /// `cipher` is one of the library's ciphers, with keys of `key.len()` bytes and an IV
+            /// of 16 bytes.
             unsafe fn new(
                 cipher: *const <$rival as Lib>::Cipher,
                 key: &[u8],
@@ -129,14 +130,14 @@ macro_rules! rival {
                 big_endian: bool,
             ) -> Result<Self, String> {
                 use $lib as lib;
-                // SAFETY: no arguments. Null is refused below.
+                // SAFETY: the function has no arguments. A null result is refused below.
                 let ctx = unsafe { lib::EVP_CIPHER_CTX_new() };
                 let context = Self { ctx, big_endian };
                 if context.ctx.is_null() {
                     return Err("no memory for a context".into());
                 }
-                // SAFETY: the context is live, and key and IV, which are copied, have the
-                // cipher's lengths.
+                // SAFETY: the context is valid. The key and the IV have the cipher's lengths, and
+                // are copied.
                 let done = unsafe {
                     lib::EVP_CipherInit_ex(
                         context.ctx,
@@ -159,7 +160,7 @@ macro_rules! rival {
         impl Drop for $context {
             fn drop(&mut self) {
                 use $lib as lib;
-                // SAFETY: nobody else has the context.
+                // SAFETY: only `self` holds the context.
                 unsafe { lib::EVP_CIPHER_CTX_free(self.ctx) }
             }
         }
@@ -181,9 +182,9 @@ macro_rules! rival {
                     } else {
                         number.to_le_bytes()
                     };
-                    // SAFETY: the context has a key and a cipher whose IV is 16 bytes, which
-                    // are copied. `bytes` are whole units, so that a unit from `at` on lies
-                    // inside both; they are the same bytes or do not overlap.
+                    // SAFETY: the context has a key and a cipher with an IV of 16 bytes, which is
+                    // copied. `bytes` consists of whole units, so both buffers have `unit` bytes
+                    // from `at` on. The buffers are the same or do not overlap.
                     let done = unsafe {
                         lib::EVP_CipherInit_ex(
                             self.ctx,
@@ -209,8 +210,8 @@ macro_rules! rival {
                 use $lib as lib;
                 let len = u32::try_from(bytes.len()).map_err(|_| "4 GiB at once".to_owned())?;
                 let (input, output) = pointers(&mut bytes);
-                // SAFETY: the context has a key, an IV and a stream's cipher, which takes any
-                // length. Both are so long; they are the same bytes or do not overlap.
+                // SAFETY: the context has a key, an IV and a stream cipher, which accepts any
+                // length. Both buffers have `len` bytes; they are the same or do not overlap.
                 match unsafe { lib::EVP_Cipher(self.ctx, output, input, len as _) } {
                     1.. => Ok(()),
                     _ => Err("EVP_Cipher failed".to_owned()),
@@ -220,8 +221,8 @@ macro_rules! rival {
     };
 }
 
-/// Where to read and where to write; one pointer twice in place, so that neither
-/// is derived from a reference that the other one's writes would end.
+/// Returns the pointers to read from and to write to. In place both are the same pointer, because
+/// writes through one would invalidate another that was derived from a separate reference.
 fn pointers(bytes: &mut InOut<'_>) -> (*const u8, *mut u8) {
     match bytes {
         InOut::InPlace(bytes) => {
@@ -232,13 +233,13 @@ fn pointers(bytes: &mut InOut<'_>) -> (*const u8, *mut u8) {
     }
 }
 
-/// A library's own names.
+/// The types of a library.
 trait Lib {
     type Context;
     type Cipher;
 }
 
-/// OpenSSL, the newest that `openssl-src` has.
+/// OpenSSL, in the newest version of `openssl-src`.
 pub(super) struct OpenSsl(About);
 
 impl Lib for OpenSsl {
@@ -250,7 +251,7 @@ rival!(OpenSsl, OpenSslContext, openssl, AES-128-XTS: Some(openssl::EVP_aes_128_
 
 impl OpenSsl {
     pub(super) fn new() -> Self {
-        // SAFETY: it gives texts that stay.
+        // SAFETY: the function returns strings that stay valid.
         let (version, cpu) = unsafe {
             (
                 text(openssl::OpenSSL_version(VERSION)),
@@ -266,7 +267,7 @@ impl OpenSsl {
     }
 }
 
-/// AWS-LC, of `aws-lc-sys`.
+/// AWS-LC, from `aws-lc-sys`.
 pub(super) struct AwsLc(About);
 
 impl Lib for AwsLc {
@@ -274,12 +275,12 @@ impl Lib for AwsLc {
     type Cipher = aws_lc_sys::EVP_CIPHER;
 }
 
-// It has no such cipher.
+// AWS-LC has no AES-128-XTS.
 rival!(AwsLc, AwsLcContext, aws_lc_sys, AES-128-XTS: None);
 
 impl AwsLc {
     pub(super) fn new() -> Self {
-        // SAFETY: it gives a text that stays.
+        // SAFETY: the function returns a string that stays valid.
         let version = unsafe { text(aws_lc_sys::OpenSSL_version(VERSION)) };
         let (wide, cpu) = super::wide_cpu();
         Self(About {
@@ -297,13 +298,17 @@ fn path(wide: bool, how: &str) -> String {
     } else {
         "AES-NI on xmm registers"
     };
-    format!("XTS by {xts}, since {how}; EVP_CipherInit_ex with the IV, EVP_Cipher, for each unit")
+    format!(
+        "XTS by {xts}, because {how}; for each unit EVP_CipherInit_ex with the IV, and EVP_Cipher"
+    )
 }
 
+/// Converts a C string.
+///
 /// # Safety
 /// `text` ends with a zero byte and stays unchanged.
 unsafe fn text(text: *const c_char) -> String {
-    // SAFETY: as above.
+    // SAFETY: the caller promises it.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_string_lossy().trim().to_owned()
 }

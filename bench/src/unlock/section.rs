@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is said about it.
+//! Describes the result of `unlock`.
 
 use super::{Report, UnlockTimes};
 use crate::{
@@ -24,13 +24,13 @@ impl Report {
             let peaks = [most.luxor_peak_bytes, most.cryptsetup_peak_bytes];
             let [ours, theirs] = peaks.map(|peak| peak >> 20);
             format!(
-                "Luxor's time over cryptsetup's is {}; its most memory is {ours} MiB, where \
+                "Luxor's time divided by cryptsetup's is {}; its most memory is {ours} MiB, where \
                  cryptsetup's is {theirs}.",
                 said.join("; ")
             )
         });
         let about = format!(
-            "luxor check beside {} with the same volumes.",
+            "luxor check in turn with {} on the same volumes.",
             self.cryptsetup
         );
         Section {
@@ -39,7 +39,7 @@ impl Report {
             conclusion,
             plots: vec![Plot::bars("Seconds to open a keyslot", "seconds", bars)],
             tables: vec![Table::new(
-                "Seconds and their ratio with quartiles, and peaks of memory",
+                "Seconds and their ratio with quartiles, and peak memory",
                 "Keyslot",
                 [
                     "Luxor, s",
